@@ -19,6 +19,7 @@ ROOMS = (
     "learn",
     "associate",
     "evaluate",
+    "counting",
     "recipes",
     "report",
     "scale",

@@ -10,9 +10,10 @@ import pytest
 
 from polyplink.app.count import CountRequest, count
 from polyplink.app.encoded import encode, load_named
-from polyplink.app.linked import build_report, link_all
+from polyplink.app.linked import build_report, link_all, link_messages
 from polyplink.associate import from_record, untuned
 from polyplink.core.errors import PolyplinkError
+from polyplink.counting import Message
 from polyplink.data import DataSet, read_data, write_data
 from polyplink.encoders import load_encoder, pick_device, save_weights
 from tests.app.calls import polyplink
@@ -93,7 +94,9 @@ def test_the_page_holds_every_procedure_and_says_what_to_doubt(made: Made) -> No
     assert encoded.first.record is not None
     point = from_record(encoded.first.record.operating)
     linked = link_all(encoded.prepared, encoded.embeddings[encoded.first.name], point)
-    page = build_report("T", made.run, encoded, point, linked, seconds={}, warnings=("mine",))
+    page = build_report(
+        "T", made.run, encoded, point, linked, seconds={}, messages=[Message.of("mine")]
+    )
     assert [p.procedure_id for p in page.procedures] == list(encoded.prepared.procedures)
     assert set(page.curves) == {"loss", "validation_loss", "tau", "purity"}
     assert page.warnings == ("mine",)
@@ -106,11 +109,10 @@ def test_the_page_holds_every_procedure_and_says_what_to_doubt(made: Made) -> No
     assert all(0 <= doubt.doubt <= 1 for doubt in first.uncertain)
     stuck = replace(linked[0], identities=replace(linked[0].identities, converged=False))
     point = untuned("no labels")
-    page = build_report("T", made.run, encoded, point, [stuck, *linked[1:]], seconds={})
-    assert page.warnings == (
-        "Links carry no sureness (not tuned: no labels).",
-        "Affinity propagation did not converge in 001-001.",
-    )
+    assert list(map(str, link_messages(point, [stuck, *linked[1:]]))) == [
+        "Links have no probabilities (not tuned: no labels).",
+        "The clustering did not converge for 001-001. Look at these counts before using them.",
+    ]
 
 
 def test_counting_again_gives_the_same_and_json_alone_is_printed(
@@ -140,4 +142,4 @@ def test_an_untuned_operating_point_is_said(made: Made, tmp_path: Path) -> None:
     for weights, says in ((path, True), (made.run, False)):
         done = polyplink("count", weights, made.data, "-o", tmp_path / "out", "--device", "cpu")
         assert done.exit_code == 0, done.output
-        assert ("warning: operating point: not tuned" in done.stderr) is says
+        assert ("calibrated on no labelled procedures (not tuned" in done.stderr) is says

@@ -35,9 +35,9 @@ def test_a_recording_becomes_a_counted_report(made: Made, tmp_path: Path, detect
     assert found["polyps"] == found["procedures"][0]["polyps"]
     assert found["polyps"] in (1, 2)  # both polyps are at one place, their colours differ
     assert found["lost_boxes"] == {"boxes": 192, "min_length": 0, "min_seconds": 0, "low": 0}
-    assert "the detector was trained on 1 of these procedures (001-005" in result.stderr
-    assert "the detector was trained on 1 of these" in (out / "count" / "report.html").read_text()
-    assert result.stderr.count("the detector was trained on 1 of these") == 1
+    assert "The detector was trained on 1 of these procedures (001-005" in result.stderr
+    assert "The detector was trained on 1 of these" in (out / "count" / "report.html").read_text()
+    assert result.stderr.count("The detector was trained on 1 of these") == 1
     lines = (out / "tracks" / "001-005.txt").read_text().splitlines()
     assert len(lines) == 192
     assert lines[0] == "1,1,10.0,8.0,16.0,12.0,0.9,-1,-1,-1"

@@ -139,9 +139,9 @@ def test_time_that_goes_backwards_is_said_once_and_nothing_is_lost(
     given = lines("ab")
     mixed = [*given[:30], given[5], given[6], *given[30:]]
     found = events(typed(mixed, "--weights", made.run, "--out", tmp_path / "out"))
-    said = [one["message"] for one in of_kind("warning", found)]
-    assert len(said) == 2
-    assert "backwards" in said[0]
+    said = [one["kind"] for one in of_kind("warning", found)]
+    assert said == ["cover.boxes", "live.backwards", "live.left_out"]
+    assert [one["kind"] for one in found[-1]["messages"]][:3] == said
     assert found[-1]["backwards"] == 2
     assert found[-1]["final"]["tracklets"] == 2
 
@@ -151,8 +151,9 @@ def test_a_source_that_breaks_off_ends_in_a_report(made: Made, tmp_path: Path) -
     for cut in ("{", '{"frame": 1e400, "boxes": []}', '{"frame": 400, "boxes": [[1, 2]]}'):
         broken = [*lines("ab"), cut]
         found = events(typed(broken, "--weights", made.run, "--out", tmp_path / "out"))
-        (said,) = of_kind("warning", found)
-        assert "the source has ended: stdin, line 50" in said["message"]
+        uncovered, said = of_kind("warning", found)
+        assert uncovered["kind"] == "cover.boxes"
+        assert "The source has ended: stdin, line 50" in said["message"]
         assert found[-1]["final"]["tracklets"] == 2
 
 
@@ -173,7 +174,8 @@ def test_a_stream_whose_clock_is_set_anew_counts_on_until_it_is_silent(
     done = live(
         LiveRequest(source, made.run, out=out, page=False, stall=3.0, function=lambda _: none)
     )
-    clock, stall, *_ = (one for one in done.warnings if "too late" not in one)
+    uncovered, clock, stall, *_ = (one for one in done.warnings if "too late" not in one)
+    assert "not calibrated for boxes of the detector a function" in uncovered
     assert "jumped by -" in clock
     assert clock.startswith("the clock of tcp://127.0.0.1:")
     assert "no new frame for 3 s" in stall
@@ -229,7 +231,7 @@ def test_what_a_killed_count_has_written_is_reported(made: Made, tmp_path: Path)
                 frames = found[-1]["frame"] + 1
                 assert (out / "live" / "events.jsonl").read_text().startswith(events_before)
                 summary = json.loads((out / "count" / "count.json").read_text())
-                assert "was killed" in summary["warnings"][0]
+                assert "was killed" in summary["warnings"][1]
             if frames:
                 data = pl.read_parquet(out / "data" / "detections.parquet")
                 assert data.equals(whole.filter(pl.col("frame") < frames))

@@ -11,6 +11,7 @@ import pytest
 
 from polyplink.app.count import CountRequest, count
 from polyplink.app.review import LearnFromRequest, learn_from
+from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import read_data
 from polyplink.encoders import read_record
@@ -85,7 +86,7 @@ def test_a_finished_review_is_handed_off_and_learned_from(
     assert record.operating is not None
     assert {name for _, name, _ in record.seen.validated} >= set(desk.names)
     again = count(CountRequest(learned.value.weights, made.data, tmp_path / "again", device="cpu"))
-    assert again.value.summary["tracklets"] == desk.summary["tracklets"]
+    assert again.value.summary["tracklets"] == to_plain(desk.count.tracklets)
     with pytest.raises(PolyplinkError, match="was counted with weights"):
         learn_from(LearnFromRequest(learned.value.weights, (counted,), tmp_path / "other"))
 

@@ -151,6 +151,9 @@ def test_folders_that_cannot_be_reviewed_say_why(counted: Path, made: Made, tmp_
     with pytest.raises(PolyplinkError, match="has changed since it was counted"):
         Desk(copy, data=made.data)
     (copy / "count.json").write_text(json.dumps(summary | {"data": 7}))
+    with pytest.raises(PolyplinkError, match="data: Input should be a valid string"):
+        Desk(copy)
+    (copy / "count.json").write_text(json.dumps(summary | {"data": None}))
     with pytest.raises(PolyplinkError, match="names no data folder"):
         Desk(copy)
     (copy / "count.json").write_text("{}")

@@ -19,7 +19,7 @@ from starlette.testclient import TestClient
 from polyplink.core.errors import PolyplinkError
 from polyplink.serve import live
 from polyplink.serve.guard import HEADERS
-from polyplink.serve.live import build_app, serving
+from polyplink.serve.live import LivePage, build_app, serving
 
 PORT, TOKEN = 8124, "t" * 43
 
@@ -49,8 +49,8 @@ def running(tmp_path: Path) -> Iterator[Running]:
     (tmp_path / "00003.jpg").write_bytes(b"\xff\xd8jpeg")
     (tmp_path / "events.jsonl").write_text("secret")
     one = Running(tmp_path)
-    with serving(lambda: one.state, tmp_path, 0) as address:
-        one.address, one.token = address, parse_qs(urlsplit(address).query)["token"][0]
+    with serving(lambda: one.state, tmp_path, tmp_path / "report.html", 0) as page:
+        one.address, one.token = page.address, parse_qs(urlsplit(page.address).query)["token"][0]
         yield one
         for client in one.sockets:
             client.close()
@@ -79,7 +79,8 @@ def test_states_come_when_they_change_and_a_page_gets_the_newest(running: Runnin
 
 def test_nobody_without_the_token_and_no_other_page_sees_anything(tmp_path: Path) -> None:
     (tmp_path / "00003.jpg").write_bytes(b"\xff\xd8jpeg")
-    app = build_app(lambda: b"{}", tmp_path, TOKEN, port=PORT)
+    page = LivePage(lambda: b"{}", tmp_path, tmp_path / "report.html")
+    app = build_app(page, TOKEN, port=PORT)
     home, token = f"http://127.0.0.1:{PORT}", {"X-Polyplink-Token": TOKEN}
     with TestClient(app, base_url=home, follow_redirects=False) as client:
         for path in ("/", "/page/live.js", "/api/states", "/api/pictures/3.jpg", "/api/messages"):
@@ -112,6 +113,28 @@ def test_nobody_without_the_token_and_no_other_page_sees_anything(tmp_path: Path
         assert large.status_code == 415
 
 
+def test_the_end_closes_open_pages_without_a_traceback(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    report = tmp_path / "report.html"
+    one = Running(tmp_path)
+    with serving(lambda: one.state, tmp_path, report, 0) as page:
+        one.address, one.token = page.address, parse_qs(urlsplit(page.address).query)["token"][0]
+        watching, deaf = one.open(), one.open()  # the second one reads nothing
+        read_until(watching, b'data: {"count": 0}\n\n')
+        read_until(one.open("/api/report"), b"no report yet")
+        report.write_text("<p>the report")
+        read_until(one.open("/api/report"), b"<p>the report")
+        assert len(page.open) == 2
+        one.state = b'{"finished": true}'
+        read_until(watching, one.state)
+        begun = time.monotonic()
+    assert time.monotonic() - begun < 1.5  # nothing had to be cancelled
+    assert not page.open
+    deaf.close()
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_a_hundred_pages_and_slow_readers_cost_no_memory(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,8 +165,8 @@ def test_a_hundred_pages_and_slow_readers_cost_no_memory(
 
 
 def test_the_server_ends_while_pages_are_open(tmp_path: Path) -> None:
-    with serving(lambda: b"{}", tmp_path, 0) as address:
-        place = urlsplit(address)
+    with serving(lambda: b"{}", tmp_path, tmp_path, 0) as page:
+        place = urlsplit(page.address)
         client = http.client.HTTPConnection(str(place.hostname), place.port, timeout=10)
         token = parse_qs(place.query)["token"][0]
         client.request("GET", "/api/states", headers={"X-Polyplink-Token": token})
@@ -159,6 +182,6 @@ def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
         other.listen()
         with (
             pytest.raises(PolyplinkError, match="--port"),
-            serving(lambda: b"{}", tmp_path, other.getsockname()[1]),
+            serving(lambda: b"{}", tmp_path, tmp_path, other.getsockname()[1]),
         ):
             pytest.fail("served")

@@ -15,8 +15,9 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from polyplink.app.encoded import seconds
-from polyplink.app.linked import COVERED, ProcedureTracklets, find_operating_point, link
+from polyplink.app.linked import ProcedureTracklets, find_operating_point, link
 from polyplink.associate import Grid, Views, cosine, search, visual
+from polyplink.counting import COVERED
 from polyplink.data import read_data
 from polyplink.evaluate import choose, count_procedure
 from polyplink.simulate import preset, simulate

@@ -1,7 +1,8 @@
 """The verb `calibrate`: links, prices, false alarms and probes, stored in weights."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,9 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.report.notebook import Facts
 
 if TYPE_CHECKING:
+    from polyplink.app.linked import ProcedureTracklets
     from polyplink.associate import OperatingPoint
-    from polyplink.data import BoxSource, DataSet
+    from polyplink.data import DataSet
     from polyplink.encoders import Embeddings
     from polyplink.tracklets import Prepared
 
@@ -114,7 +116,7 @@ def calibrate(request: CalibrateRequest, progress: Progress = inform) -> Result[
     record.claim(out)
     from polyplink.app.encoded import encode, load_named
     from polyplink.app.leakage import seen_procedures
-    from polyplink.app.linked import with_truth
+    from polyplink.app.linked import find_operating_point, true_counts, with_truth
     from polyplink.associate import from_record
     from polyplink.data import box_source, read_data, read_origin
 
@@ -131,10 +133,12 @@ def calibrate(request: CalibrateRequest, progress: Progress = inform) -> Result[
         labelled = prepared if request.truth is None else with_truth(prepared, request.truth)
         embeddings = encoded.embeddings[encoder.name]
         keep = None if request.truth is None else request.keep
-        source = box_source(request.data, prepared.data, prepared.procedures)
-        point = from_record(own.operating)
-        point, warnings = _calibrated(point, labelled, embeddings, keep, source)
         known = prepared.data if request.truth is None else read_data(request.truth)
+        source = box_source(request.data, prepared.data, prepared.procedures)
+        polyps = true_counts(known, prepared.procedures, every=request.truth is not None)
+        fit = partial(find_operating_point, source=source, polyps=polyps)
+        point = from_record(own.operating)
+        point, warnings = _calibrated(point, labelled, embeddings, keep, fit)
         point, fitted, missing = _probed(point, known, labelled, embeddings)
         warnings += missing
     names = prepared.procedures
@@ -146,13 +150,13 @@ def calibrate(request: CalibrateRequest, progress: Progress = inform) -> Result[
         )
     weights = store_operating_point(path, out, point, prepared.data, names)
     record.write(out)
-    polyps = labelled.tracklets["polyp_id"]
+    shown_polyps = labelled.tracklets["polyp_id"]
     alarms = None if request.truth is None or point.alarms is None else point.alarms.origin
     done = Calibrated(
         weights,
-        polyps.drop_nulls().n_unique(),
-        polyps.len(),
-        polyps.null_count(),
+        shown_polyps.drop_nulls().n_unique(),
+        shown_polyps.len(),
+        shown_polyps.null_count(),
         point.origin,
         alarms,
         tuple(fitted),
@@ -196,7 +200,7 @@ def _calibrated(
     labelled: "Prepared",
     embeddings: "Embeddings",
     keep: float | None,
-    source: "BoxSource",
+    fit: "Callable[[Sequence[ProcedureTracklets]], OperatingPoint]",
 ) -> "tuple[OperatingPoint, list[str]]":
     """The operating point with what is fitted on labelled tracklets of a detector, and warnings.
 
@@ -206,12 +210,12 @@ def _calibrated(
         embeddings: Their vectors.
         keep: Share of the polyps that the threshold of false alarms must keep; None to leave the
             model of false alarms as it is.
-        source: Where the boxes come from.
+        fit: Finds an operating point on the tracklets of procedures.
 
     Raises:
         PolyplinkError: If no tracklet has a known polyp.
     """
-    from polyplink.app.linked import by_procedure, find_operating_point, screen, vectors_of
+    from polyplink.app.linked import by_procedure, screen, vectors_of
     from polyplink.associate import fit_alarms, tracklet_features, unit_rows
 
     table = labelled.tracklets
@@ -234,7 +238,7 @@ def _calibrated(
         point = replace(point, alarms=None if isinstance(model, str) else model)
     # Links are fitted on what will be linked: tracklets that pass for polyps.
     left = screen(labelled, embeddings, point.alarms).prepared
-    found = find_operating_point(by_procedure(left, embeddings), source)
+    found = fit(by_procedure(left, embeddings))
     if found.links is None:
         return replace(point, origin=f"{point.origin} (here {found.origin})"), warnings
     return replace(found, alarms=point.alarms, size=point.size, adenoma=point.adenoma), warnings

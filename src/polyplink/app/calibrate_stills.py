@@ -19,6 +19,7 @@ from polyplink.core.text import many
 
 if TYPE_CHECKING:
     from polyplink.app.calibrate import Calibrated, CalibrateRequest
+    from polyplink.counting import Message
     from polyplink.stills import Still, StillsConfig
 
 TEST = 1 / 3  # share of the groups of stills, and of the procedures, that the count is tested on
@@ -53,9 +54,11 @@ def calibrate_on_stills(
     from polyplink.detect import OnnxDetector
     from polyplink.stills import StillsConfig, image_files, read_stills, write_procedures
 
-    data, warnings = read_data(stills), list[str]()
-    detector, _ = find_detector(request.detector, None, (), warnings)
+    data = read_data(stills)
+    of_detector: list[Message] = []
+    detector, _ = find_detector(request.detector, None, (), of_detector)
     assert isinstance(detector, OnnxDetector)
+    warnings = [str(one) for one in of_detector]
     # Stills that the detector learned from are too easy for it.
     given = read_stills(stills, data, data.part(request.part))
     unseen = [still for still in given if still.group not in set(detector.record.trained_on)]

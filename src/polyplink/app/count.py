@@ -5,11 +5,11 @@ import os
 import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from polyplink import __version__
 from polyplink.app import options
 from polyplink.app.options import TrackletOptions, option
 from polyplink.app.outputs import (
@@ -20,9 +20,9 @@ from polyplink.app.outputs import (
     output_folder,
 )
 from polyplink.app.request import Progress, Result, check_given, inform
-from polyplink.app.shipped import models_note, shipped_warnings, used_models
+from polyplink.app.shipped import models_note, shipped_messages, used_models
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
-from polyplink.core.text import many, relative_path
+from polyplink.core.text import relative_path
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from polyplink.app.encoded import Encoded
     from polyplink.app.linked import Linked, Screened
     from polyplink.associate import OperatingPoint
-    from polyplink.evaluate import Figure
+    from polyplink.counting import Count, CountedProcedure, CountedTracklet, Message
     from polyplink.report import Report
     from polyplink.tracklets import Prepared, PrepareSettings
 
@@ -77,7 +77,7 @@ class CountRequest(TrackletOptions):
     purpose: options.Purpose = "count"
     device: options.Device = "auto"
     workers: options.Workers = 2
-    said: Sequence[str] = ()
+    said: "Sequence[str | Message]" = ()
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Counted:
         report: The report's file.
         polyps: Polyps counted in all procedures.
         page: Its contents.
-        summary: What count.json holds.
+        count: The record of the count, as written to count.json.
         boxes: The linked boxes: procedure_id, frame, x, y, w, h, score, polyp and
             tracklet (both from 1 in a procedure), and interpolated (in a gap of the tracklet).
         views: What views.csv holds: a row for each tracklet.
@@ -97,17 +97,22 @@ class Counted:
     report: Path
     polyps: int
     page: "Report" = field(repr=False)
-    summary: dict[str, Any] = field(repr=False)
+    count: "Count" = field(repr=False)
     boxes: "pl.DataFrame" = field(repr=False)
     views: "pl.DataFrame" = field(repr=False)
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """What count.json holds."""
+        return self.count.plain()
 
     @property
     def counts(self) -> "pl.DataFrame":
         """What counts.csv holds: a row for each procedure."""
         import polars as pl
 
-        rows = [{name: row[name] for name in COUNTS} for row in self.summary["procedures"]]
-        return pl.DataFrame(rows)
+        rows = [{name: getattr(one, name) for name in COUNTS} for one in self.count.procedures]
+        return pl.DataFrame(rows, infer_schema_length=None)
 
     def _repr_html_(self) -> str:
         from polyplink.report import render_fragment
@@ -141,6 +146,8 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
     from polyplink.app.encoded import encode, load_for
     from polyplink.app.linked import build_report, link_all, linked_boxes, screen
     from polyplink.associate import from_record
+    from polyplink.counting import Count, Message, cover_of
+    from polyplink.data import box_source
     from polyplink.encoders import weights_path, write_embeddings
     from polyplink.report import count_table, write_report
     from polyplink.report.formats import figure_text
@@ -156,14 +163,26 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
     assert own is not None
     record.inputs |= {"weights": encoder.key, "crops": prepared.key}
     point = from_record(own.operating).at(request.purpose)
+    cover = cover_of(
+        point,
+        box_source(request.data, prepared.data, prepared.procedures),
+        purpose=request.purpose,
+        alarms_kept=request.alarms == "keep",
+    )
+    point = cover.applied(point)
     embeddings = encoded.embeddings[encoder.name]
     with record.stage("associate"):
         screened = screen(prepared, embeddings, point.alarms, drop=request.alarms == "drop")
         linked = link_all(screened.prepared, embeddings, point)
     lost = lost_boxes(prepared)
-    warnings, notes = _said(encoded, linked, lost, screened, point)
+    messages, notes = _said(encoded, linked, lost, screened, point)
     used = used_models(weights_path(weights), encoder.name, request.data)
-    warnings = [*shipped_warnings(used, point), *request.said, *warnings]
+    messages = [
+        *cover.warnings(point),
+        *shipped_messages(used, point),
+        *map(Message.of, request.said),
+        *messages,
+    ]
     page = build_report(
         "Polyp count",
         weights,
@@ -173,46 +192,41 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
         seconds=record.seconds,
         alarms=screened.alarms,
         notes=(*notes, models_note(used)),
-        warnings=tuple(warnings),
+        messages=messages,
+        cover=cover,
     )
     procedures = _counted(prepared.procedures, linked, screened.alarms, point)
-    summary = {
-        "polyplink": __version__,
-        "weights": encoder.key,
-        "weights_file": relative_path(weights_path(weights).resolve(), out.resolve()),
-        "models": to_plain(used),
-        "crops": prepared.key,
-        "data": relative_path(request.data.resolve(), out.resolve()),
-        "operating_point": _plain(point),
-        "tracklets": to_plain(prepared.settings),
-        "purpose": request.purpose if point.prices else None,
-        "lost_boxes": lost,
-        "warnings": list(page.warnings),
-        "polyps": sum(p["polyps"] for p in procedures),
-        "false_alarms": screened.alarms.height,
-        "procedures": procedures,
-    }
     boxes = linked_boxes(prepared, linked)
     compared = None if request.truth is None else _compare(request.truth, boxes, prepared)
-    if compared is not None:
-        figures, compared_rows = compared
-        summary["against_truth"] = {"figures": to_plain(figures), "procedures": compared_rows}
+    figures = {} if compared is None else compared["figures"]
+    found = Count(
+        encoder.key,
+        prepared.key,
+        prepared.settings,
+        _plain(point),
+        tuple(procedures),
+        cover,
+        tuple(messages),
+        tuple(map(str, messages)),
+        weights_file=relative_path(weights_path(weights).resolve(), out.resolve()),
+        data=relative_path(request.data.resolve(), out.resolve()),
+        purpose=request.purpose if point.prices else None,
+        lost_boxes=lost,
+        polyps=sum(one.polyps for one in procedures),
+        false_alarms=screened.alarms.height,
+        against_truth=compared,
+        models=tuple(to_plain(used)),
+    )
     report = out / "report.html"
     with record.results(out) as new, record.stage("report"):
         views = _views(prepared.data.procedures, linked, screened.alarms, point)
-        counted = Counted(report, summary["polyps"], page, summary, boxes, views.select(VIEWS))
+        counted = Counted(report, found.polyps, page, found, boxes, views.select(VIEWS))
         write_embeddings(new / "vectors.parquet", embeddings)
         _write_tables(new, counted, views)
         write_report(new / report.name, page)
-    shown = [count_table(page), *page.notes]
-    if compared is not None:
-        shown += [f"{name}: {figure_text(figure)}" for name, figure in compared[0].items()]
-    if not point.prices:
-        warnings.append(
-            f"operating point: {point.origin}; train on labelled procedures to tune counts and "
-            "probabilities"
-        )
-    return Result(counted, summary, [*shown, *_written(report, out)], warnings)
+    shown = [count_table(page), *([] if found.basis is None else [str(found.basis)]), *page.notes]
+    shown += [f"{name}: {figure_text(figure)}" for name, figure in figures.items()]
+    return Result(counted, counted.summary, [*shown, *_written(report, out)], found.warnings)
 
 
 def _written(report: Path, out: Path) -> list[str]:
@@ -240,10 +254,8 @@ def _write_tables(out: Path, counted: Counted, views: "pl.DataFrame") -> None:
     write_table(out / "assignment.parquet", assigned)
 
 
-def _compare(
-    truth: Path, boxes: "pl.DataFrame", prepared: "Prepared"
-) -> "tuple[Mapping[str, Figure], list[dict[str, Any]]]":
-    """Figures against annotated boxes, and a row for each procedure.
+def _compare(truth: Path, boxes: "pl.DataFrame", prepared: "Prepared") -> dict[str, Any]:
+    """Figures against annotated boxes, and rows of procedures.
 
     Raises:
         PolyplinkError: If a procedure is not annotated there.
@@ -259,7 +271,7 @@ def _compare(
         for name, own in known.items()
     ]
     plain = [{k: v for k, v in to_plain(row).items() if k != "counts"} for row in rows]
-    return chain_figures(rows), plain
+    return {"figures": chain_figures(rows), "procedures": plain}
 
 
 def _said(
@@ -268,50 +280,41 @@ def _said(
     lost: Mapping[str, int],
     screened: "Screened",
     point: "OperatingPoint",
-) -> tuple[list[str], list[str]]:
+) -> "tuple[list[Message], list[str]]":
     """Warnings about the count, and notes: what was left out, and why a count is 0."""
     from polyplink.app.leakage import seen_procedures
+    from polyplink.app.linked import link_messages
+    from polyplink.counting import Message
     from polyplink.data import SIMULATED
 
     prepared, own = encoded.prepared, encoded.first.record
     assert own is not None
-    warnings = []
+    warnings = link_messages(point, linked)
     met = [name for name, _ in seen_procedures(own.seen, prepared.data, prepared.procedures)]
     if met:
-        warnings.append(
-            f"The encoder was trained or validated on {len(met)} of these procedures "
-            f"({met[0]}, ...): their counts are optimistic."
-        )
+        warnings.append(Message("seen_in_training", {"n": len(met), "first": met[0]}))
     sets = [dataset for dataset, *_ in own.seen.trained]
     real = [name for name in prepared.data.procedures["dataset"] if not name.startswith(SIMULATED)]
     if real and sets and all(name.startswith(SIMULATED) for name in sets):
-        warnings.append(
-            f"The encoder was trained on simulated pictures, and {real[0]} is not simulated: do "
-            "not rely on this count."
-        )
+        warnings.append(Message("encoder_simulated", {"dataset": real[0]}))
     if any(probe.simulated for probe in point.probes):
-        warnings.append(
-            "Size and histology are read by probes fitted on simulated polyps: do not rely on them."
-        )
+        warnings.append(Message("probes_simulated"))
     if screened.unscreened:
-        warnings.append(
-            f"{screened.unscreened} tracklets of a detector are counted, false alarms among them: "
-            "the weights do not tell them from polyps (`polyplink calibrate` adds that)."
-        )
-    lines = lost_lines(lost, prepared.settings)
+        warnings.append(Message("unscreened", {"n": screened.unscreened}))
+    lines = lost_messages(lost, prepared.settings)
     if screened.alarms.height:
-        lines.append(f"{screened.alarms.height} tracklets left out as false alarms (--alarms keep)")
+        lines.append(Message("alarms_left_out", {"n": screened.alarms.height}))
     counted = {one.tracklets.procedure_id for one in linked}
     empty = [name for name in prepared.procedures if name not in counted]
     if empty:
         named = ", ".join(empty[:3]) + (", ..." if len(empty) > 3 else "")
         boxed = prepared.data.detections["procedure_id"].is_in(empty).any()
-        why = "; ".join(lines) if boxed else "there is no box in them"
-        warnings.append(f"Counted 0 in {many(len(empty), 'procedure')} ({named}): {why}.")
-    return warnings, [f"Left out: {'; '.join(lines)}."] if lines else []
+        why = lines if boxed else [Message("no_box")]
+        warnings.append(Message("counted_none", {"n": len(empty), "names": named, "why": why}))
+    return warnings, [f"Left out: {'; '.join(map(str, lines))}."] if lines else []
 
 
-def lost_lines(lost: Mapping[str, int], settings: "PrepareSettings") -> list[str]:
+def lost_messages(lost: Mapping[str, int], settings: "PrepareSettings") -> "list[Message]":
     """What was left out, how much, and the option that keeps it.
 
     Args:
@@ -321,16 +324,24 @@ def lost_lines(lost: Mapping[str, int], settings: "PrepareSettings") -> list[str
     Example:
         >>> from polyplink.tracklets import PrepareSettings
         >>> lost = {"boxes": 90, "min_length": 9, "min_seconds": 0, "low": 0}
-        >>> lost_lines(lost, PrepareSettings())
+        >>> list(map(str, lost_messages(lost, PrepareSettings())))
         ['9 of 90 boxes in tracklets of fewer than 30 boxes (--min-length)']
     """
-    why = {
-        "min_length": f"in tracklets of fewer than {settings.min_length} boxes (--min-length)",
-        "min_seconds": f"in tracks shorter than {settings.min_seconds:g} s (--min-seconds), or in "
-        f"none and with scores below {settings.tracks.high:g} (--high)",
-        "low": f"with scores below {settings.tracks.low:g} (--low)",
+    from polyplink.counting import Message
+
+    least = {
+        "min_length": f"{settings.min_length}",
+        "min_seconds": f"{settings.min_seconds:g}",
+        "low": f"{settings.tracks.low:g}",
     }
-    return [f"{lost[name]} of {lost['boxes']} boxes {why[name]}" for name in why if lost[name]]
+    high, boxes = f"{settings.tracks.high:g}", lost["boxes"]
+    return [
+        Message(
+            f"lost.{name}", {"lost": lost[name], "boxes": boxes, "least": least[name], "high": high}
+        )
+        for name in least
+        if lost[name]
+    ]
 
 
 def _views(
@@ -389,53 +400,74 @@ def _counted(
     linked: "Sequence[Linked]",
     alarms: "pl.DataFrame",
     point: "OperatingPoint",
-) -> list[dict[str, Any]]:
-    """What count.json holds of each procedure: polyps with their tracklets, and what to review."""
-
-    def plain(row: Mapping[str, Any]) -> dict[str, Any]:
-        own = {key: row[key] for key in ("tracklet_id", "first_frame", "last_frame")}
-        bridged = round(row["bridged"], 4)
-        return own | {"shows_polyp": _or_none(row["shows_polyp"]), "bridged": bridged}
+) -> "list[CountedProcedure]":
+    """The record of each procedure: polyps with their tracklets, and what to look at."""
+    from polyplink.counting import CountedProcedure
 
     by_name = {one.tracklets.procedure_id: one for one in linked}
     found = []
     for name in names:
-        left = [plain(row) for row in alarms.filter(procedure_id=name).iter_rows(named=True)]
+        rows = alarms.filter(procedure_id=name).iter_rows(named=True)
+        left = tuple(_tracklet(row, None) for row in rows)
+        counted = CountedProcedure(name, false_alarms=len(left), alarms=left)
         one = by_name.get(name)
-        counted: dict[str, Any] = {"procedure_id": name, "polyps": 0, "low": None, "high": None}
-        counted |= {"tracklets": 0, "false_alarms": len(left), "converged": None}
-        counted |= {"groups": [], "alarms": left, "to_look_at": []}
-        found.append(counted)
-        if one is None:
-            continue
-        rows = list(one.tracklets.table.iter_rows(named=True))
-        tracklets = [
-            plain(row) | {"sureness": _or_none(score)}
-            for row, score in zip(rows, one.identities.scores, strict=True)
-        ]
-        labels, readings = one.identities.labels.tolist(), one.readings(point)
-        groups = [
-            {
-                "polyp": polyp,
-                "tracklets": [t for t, own in zip(tracklets, labels, strict=True) if own == place],
-                **asdict(readings[place]),
-            }
-            for place, polyp in enumerate(one.identities.names)
-        ]
-        doubts = [
-            {
-                "members": [rows[i]["tracklet_id"] for i in doubt.members],
-                "others": [rows[i]["tracklet_id"] for i in doubt.others],
-                "joined": doubt.joined,
-                "probability_of_one_polyp": round(doubt.probability, 4),
-            }
-            for doubt in one.identities.doubts
-            if doubt.close
-        ]
-        counted |= {"polyps": len(one.identities.names), "tracklets": len(rows), "groups": groups}
-        counted |= {"converged": one.identities.converged, "to_look_at": doubts}
-        counted["low"], counted["high"] = one.identities.interval or (None, None)
+        found.append(counted if one is None else _linked_procedure(counted, one, point))
     return found
+
+
+def _linked_procedure(
+    counted: "CountedProcedure", one: "Linked", point: "OperatingPoint"
+) -> "CountedProcedure":
+    """The record of a procedure with the polyps that its tracklets were linked to."""
+    from polyplink.counting import CountedPolyp, DoubtfulLink
+
+    rows = list(one.tracklets.table.iter_rows(named=True))
+    identities, labels = one.identities, one.identities.labels.tolist()
+    views = [_tracklet(row, score) for row, score in zip(rows, identities.scores, strict=True)]
+    groups = [
+        CountedPolyp(
+            polyp,
+            tuple(view for view, label in zip(views, labels, strict=True) if label == place),
+            **asdict(reading),
+        )
+        for place, (polyp, reading) in enumerate(
+            zip(identities.names, one.readings(point), strict=True)
+        )
+    ]
+    doubts = [
+        DoubtfulLink(
+            tuple(rows[i]["tracklet_id"] for i in doubt.members),
+            tuple(rows[i]["tracklet_id"] for i in doubt.others),
+            doubt.joined,
+            round(doubt.probability, 4),
+        )
+        for doubt in identities.doubts
+        if doubt.close
+    ]
+    low, high = identities.interval or (None, None)
+    return replace(
+        counted,
+        polyps=len(identities.names),
+        low=low,
+        high=high,
+        tracklets=len(rows),
+        converged=identities.converged,
+        groups=tuple(groups),
+        to_look_at=tuple(doubts),
+    )
+
+
+def _tracklet(row: Mapping[str, Any], score: float | None) -> "CountedTracklet":
+    from polyplink.counting import CountedTracklet
+
+    return CountedTracklet(
+        row["tracklet_id"],
+        row["first_frame"],
+        row["last_frame"],
+        _or_none(row["shows_polyp"]),
+        round(row["bridged"], 4),
+        _or_none(score),
+    )
 
 
 def _or_none(score: float | None) -> float | None:

@@ -65,6 +65,9 @@ class ImportRequest(Request):
     image_folder: str | None = option("Folder of the images (masks).")
     mask_folder: str | None = option("Folder of the masks (masks).")
     histology_map: HistologyMap = None
+    detector: str | None = option(
+        "Name of the detector that made the boxes; leave it out for annotated ones."
+    )
     limits: bool = option(
         "Refuse archives that unpack to many times their size, and 20 M boxes.", True
     )
@@ -81,7 +84,8 @@ class MergeRequest(Request):
 
 
 COMMON = (
-    *("data_format", "source", "out", "images", "strict", "histology_map", "limits", "workers"),
+    *("data_format", "source", "out", "images", "strict", "histology_map", "detector", "limits"),
+    "workers",
 )
 
 
@@ -94,7 +98,7 @@ def import_data(request: ImportRequest, progress: Progress = inform) -> "Result[
         PolyplinkError: If the format or map is unknown, the format does not take an option, or the
             data set has a fault.
     """
-    from polyplink.data import find_importer, find_maps
+    from polyplink.data import BoxesOrigin, find_importer, find_maps, write_origin
     from polyplink.data.files.limits import LIFTED
 
     importer = find_importer(request.data_format)
@@ -145,7 +149,10 @@ def import_data(request: ImportRequest, progress: Progress = inform) -> "Result[
         if collects:
             gc.enable()
     data = replace(imported.data, adenoma=maps)
-    return _write(request.out, data, imported.warnings, record)
+    done = _write(request.out, data, imported.warnings, record)
+    name = request.detector
+    write_origin(request.out, None if name is None else BoxesOrigin(name, name))
+    return done
 
 
 def _own_options(request: ImportRequest) -> dict[str, Any]:

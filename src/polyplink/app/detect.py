@@ -20,12 +20,13 @@ from polyplink.app.outputs import (
 from polyplink.app.request import Progress, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, write_text
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.text import file_name, many
+from polyplink.core.text import file_name
 from polyplink.models import DETECTOR, ENCODER
 
 if TYPE_CHECKING:
     from polyplink.app.count import Counted
     from polyplink.app.live import LiveRequest
+    from polyplink.counting import Message
     from polyplink.data import BoxesOrigin, DataSet
     from polyplink.detect import Detector
     from polyplink.tracklets import PrepareSettings
@@ -77,17 +78,17 @@ def detect_polyps(request: DetectRequest, progress: Progress = inform) -> "Resul
     from polyplink.tracklets import PrepareSettings
 
     data, warnings = _detect(request, PrepareSettings(), request, progress)
-    boxes = data.detections
+    boxes, lines = data.detections, [str(one) for one in warnings]
     facts = {
         "out": str(request.out),
         "procedures": data.procedures.height,
         "frames": int(data.procedures["n_frames"].sum()),
         "boxes": boxes.height,
         "frames_with_a_box": boxes.select("procedure_id", "frame").n_unique(),
-        "warnings": warnings,
+        "warnings": lines,
     }
     text = "{out}: {boxes} boxes in {frames_with_a_box} of {frames} frames".format(**facts)
-    return Result(data, facts, [text], warnings)
+    return Result(data, facts, [text], lines)
 
 
 def _detect(
@@ -96,7 +97,7 @@ def _detect(
     tracklets: TrackletOptions,
     progress: Progress,
     begin: Callable[[], None] = lambda: None,
-) -> tuple["DataSet", list[str]]:
+) -> "tuple[DataSet, list[Message]]":
     """The data folder of a detector's boxes, and warnings.
 
     Args:
@@ -106,6 +107,7 @@ def _detect(
         progress: Called for frames.
         begin: Called before the folder is begun.
     """
+    from polyplink.counting import Message
     from polyplink.data import BoxesOrigin, DataSet, read_data, write_data, write_origin
     from polyplink.detect import detect, find_recordings
 
@@ -114,7 +116,7 @@ def _detect(
     settings = tracklets.on(settings)  # refuses what is at fault before anything is loaded
     record = RunRecord("detect", settings=plain)
     record.claim(out)
-    warnings: list[str] = []
+    warnings: list[Message] = []
     if name is not None and name.startswith(PREFIX):
         from polyplink.simulate import detect_simulated, detector_preset
 
@@ -154,9 +156,7 @@ def _detect(
     write_origin(out, origin)
     record.settings = plain | {"tracklets": settings}
     if data.detections.is_empty():
-        warnings.append(
-            f"the detector found nothing in {many(data.procedures.height, 'procedure')}"
-        )
+        warnings.append(Message("detector_nothing", {"n": data.procedures.height}))
     record.write(out)
     return data, warnings
 
@@ -179,7 +179,7 @@ def find_detector(
     name: str | None,
     function: Function,
     procedures: Sequence[str],
-    warnings: list[str],
+    warnings: "list[Message]",
 ) -> "tuple[Detector, str]":
     """The detector that was asked for, and its key.
 
@@ -193,6 +193,7 @@ def find_detector(
     Raises:
         PolyplinkError: If the file is no detector, or the shipped one has changed.
     """
+    from polyplink.counting import Message
     from polyplink.data import SIMULATED
     from polyplink.detect import OnnxDetector
 
@@ -201,15 +202,10 @@ def find_detector(
     found = OnnxDetector(Path(name or DETECTOR))
     known = [one for one in procedures if one in found.record.trained_on]
     if known:
-        warnings.append(
-            f"the detector was trained on {len(known)} of these procedures ({known[0]}, "
-            "...): its boxes, and the count, are optimistic"
-        )
+        warnings.append(Message("detector_seen", {"n": len(known), "first": known[0]}))
     sets = found.record.datasets
     if sets and all(one.startswith(SIMULATED) for one in sets):
-        warnings.append(
-            "the detector was trained on simulated pictures: do not rely on what it finds in others"
-        )
+        warnings.append(Message("detector_simulated"))
     return found, found.key
 
 
@@ -257,9 +253,17 @@ def run(request: RunRequest, progress: Progress = inform) -> "Result[Counted]":
     record.claim(out)
     keep_other_counts(out, source, RUN_PARTS, replace=request.replace)
     settings = read_record(weights_path(request.weights)).prepare
-    data, warnings, given = out / "data", list[str](), request.detector or request.function
+    data, given = out / "data", request.detector or request.function
+    warnings: list[str | Message] = []
     if request.boxes is not None:
-        asked = ImportRequest(request.boxes, source, data, identity="none", workers=request.workers)
+        asked = ImportRequest(
+            request.boxes,
+            source,
+            data,
+            identity="none",
+            detector=request.detector,
+            workers=request.workers,
+        )
         warnings += import_data(asked, progress).warnings
     elif given is None and (source / "detections.parquet").is_file():
         data = source  # it has boxes
@@ -277,7 +281,7 @@ def count_found(
     request: "RunRequest | LiveRequest",
     data: Path,
     out: Path,
-    warnings: Sequence[str],
+    warnings: "Sequence[str | Message]",
     progress: Progress,
 ) -> "Result[Counted]":
     """Count the boxes of a data folder and write their tracks; `out` gets count and tracks.

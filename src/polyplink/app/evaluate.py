@@ -164,10 +164,8 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
 
     from polyplink.app.encoded import baselines, encode, load_several
     from polyplink.app.evaluation_table import comparison, notes, probe_notes, with_probes
-    from polyplink.app.linked import build_report, link_all
     from polyplink.app.probing import PROBES, probe_encoders
     from polyplink.app.track_files import write_trackeval
-    from polyplink.associate import from_record
     from polyplink.evaluate import evaluate_embeddings
     from polyplink.report import comparison_table, write_report
 
@@ -205,18 +203,7 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
     table = with_probes(comparison(evaluation), probed)
 
     with record.stage("report"):
-        assert ours.record is not None
-        point = from_record(ours.record.operating)
-        page = build_report(
-            "Evaluation",
-            request.encoders[0],
-            encoded,
-            point,
-            link_all(encoded.prepared, encoded.embeddings[ours.name], point),
-            seconds=record.seconds,
-            comparison=table,
-            notes=(*said, CHOICES),
-        )
+        page = _page(request, encoded, table, (*said, CHOICES), record.seconds)
         found = Evaluated(out / "report.html", evaluation, page, said, probed)
         if "assignment" in tables and "tracking" in evaluation.tasks:
             write_trackeval(out / "trackeval", encoded.prepared, tables["assignment"], request.part)
@@ -228,7 +215,41 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
     apart = difference_tables(table, clusterers)
     shown = [comparison_table(table), *apart, *lines]
     code = int(not table.measured)
-    return Result(found, found.as_dict(), shown, code * (UNMEASURED,), code=code)
+    warnings = (*page.warnings, *(code * (UNMEASURED,)))
+    return Result(found, found.as_dict(), shown, warnings, code=code)
+
+
+def _page(
+    request: EvaluateRequest,
+    encoded: "Encoded",
+    table: "Comparison",
+    notes: tuple[str, ...],
+    seconds: Mapping[str, float],
+) -> "Report":
+    """The report: the table, and time lines at the operating point stored in the weights."""
+    from polyplink.app.linked import build_report, link_all, link_messages
+    from polyplink.associate import from_record
+    from polyplink.counting import cover_of
+    from polyplink.data import box_source
+
+    prepared, ours = encoded.prepared, encoded.first
+    assert ours.record is not None
+    point = from_record(ours.record.operating)
+    cover = cover_of(point, box_source(request.data, prepared.data, prepared.procedures))
+    point = cover.applied(point)
+    linked = link_all(prepared, encoded.embeddings[ours.name], point)
+    return build_report(
+        "Evaluation",
+        request.encoders[0],
+        encoded,
+        point,
+        linked,
+        seconds=seconds,
+        comparison=table,
+        notes=notes,
+        messages=[*cover.warnings(point), *link_messages(point, linked)],
+        cover=cover,
+    )
 
 
 def difference_tables(

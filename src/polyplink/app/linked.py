@@ -7,7 +7,6 @@ stored in the weights.
 """
 
 import csv
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -38,18 +37,16 @@ from polyplink.associate import (
     unlabelled_price,
     untuned,
 )
-from polyplink.associate.identities import SPREADS, count_intervals
 from polyplink.core.artefacts import content_key, machine, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import many
-from polyplink.data import SIMULATED, BoxSource, read_data
+from polyplink.counting import Cover, Message, fit_interval
+from polyplink.data import SIMULATED, BoxSource, DataSet, read_data
 from polyplink.encoders import Embeddings, weights_path
 from polyplink.evaluate import Purpose, choose, count_procedure, match_tracklets
 from polyplink.report import Comparison, Procedure, Report, Tracklet
 from polyplink.report.formats import PURPOSES, VISUAL, reading_text
 from polyplink.tracklets import Prepared, box_rows, fill_gaps
-
-COVERED = 0.9  # of procedures, by the intervals of their counts
 
 
 @dataclass(frozen=True)
@@ -149,6 +146,25 @@ def with_truth(prepared: Prepared, truth: Path) -> Prepared:
     return replace(prepared, tracklets=prepared.tracklets.with_columns(polyp_id=polyps))
 
 
+def true_counts(data: DataSet, procedures: Sequence[str], *, every: bool) -> dict[str, int]:
+    """True number of polyps of procedures, those without a tracklet included.
+
+    Args:
+        data: Where they are annotated.
+        procedures: Their ids.
+        every: Whether all of them are annotated; otherwise those without a polyp are left out,
+            because nobody may have looked.
+    """
+    known = pl.concat(
+        [
+            data.polyps.select("procedure_id", "polyp_id"),
+            data.detections.select("procedure_id", "polyp_id").drop_nulls(),
+        ]
+    )
+    found = dict(known.unique().group_by("procedure_id").len().iter_rows())
+    return {name: found.get(name, 0) for name in procedures if every or name in found}
+
+
 def with_pseudo_labels(prepared: Prepared, encoded: Encoded) -> Prepared:
     """Tracklets with pseudo-labels: the polyps that links without labels find, not known ones.
 
@@ -237,19 +253,23 @@ def screen(
 
 
 def find_operating_point(
-    procedures: Sequence[ProcedureTracklets], source: BoxSource | None = None
+    procedures: Sequence[ProcedureTracklets],
+    source: BoxSource | None = None,
+    polyps: Mapping[str, int] | None = None,
 ) -> OperatingPoint:
     """Fit the links on labelled procedures, and choose prices by cross-fitting.
 
     Every procedure is partitioned under all prices with the probabilities of a model that did not
-    see it; on these partitions a price is chosen for each purpose, and the spread of the price
-    whose interval holds the true count in 90 % of the procedures (split conformal prediction,
-    Vovk et al. 2005). The model that is kept is fitted on all of them.
+    see it; on these partitions a price is chosen for each purpose, and the interval that holds the
+    true number in 90 % of the procedures (see `fit_interval`). The model that is kept is fitted on
+    all of them.
 
     Args:
         procedures: Those without labels are left out; if none has labels, links are fitted on the
             sequence of views, and nothing is tuned.
         source: Where their boxes come from, for the record; None where they are of several sources.
+        polyps: True number of polyps of each procedure that is annotated, those without a tracklet
+            included; by default the number of polyps with a tracklet.
     """
     labelled = [one for one in procedures if any(polyp is not None for polyp in one.polyps)]
     if not labelled:
@@ -279,32 +299,32 @@ def find_operating_point(
         f"cross-fitted there: count off by {off.mean():.2f} polyps on average, right in "
         f"{100 * (off == 0).mean():.0f} %"
     )
-    spread = _spread(crossed, [c.polyps for c in counts], prices["count"])
+    known = polyps or {c.procedure: c.polyps for c in counts}
+    trials = list(zip(labelled, crossed, strict=True))
+    # Procedures of false alarms alone have no part in the model: it has not seen them.
+    alarms = [one for one in procedures if all(polyp is None for polyp in one.polyps)]
+    trials += [(one, model.probability(one.views)) for one in alarms]
+    trials = [(one, P) for one, P in trials if one.procedure_id in known]
+    true = [known[one.procedure_id] for one, _ in trials]
+    interval = fit_interval([P for _, P in trials], true, prices["count"])
     setting, error = LearnedLinks(prices["count"]), float(off.mean())
     calibration = None
     if source is not None:
         calibration = Calibration(
-            source.boxes, source.detector, source.material, procedures=len(labelled)
+            source.boxes, source.detector, source.material, procedures=len(trials)
         )
+    if interval is not None:
+        origin += f"; 90 % intervals hold the true number in {100 * interval.held:.0f} %"
     return OperatingPoint(
-        setting, model, origin, prices, spread, error=error, calibration=calibration
+        setting,
+        model,
+        origin,
+        prices,
+        None if interval is None else interval.spread,
+        error=error,
+        calibration=calibration,
+        margin=0 if interval is None else interval.margin,
     )
-
-
-def _spread(crossed: Sequence[np.ndarray], polyps: Sequence[int], price: float) -> float | None:
-    """The factor of the price that makes intervals of counts hold the truth in `COVERED`.
-
-    None where so few procedures are labelled that no factor is known to suffice.
-    """
-    rank = math.ceil(COVERED * (len(crossed) + 1))
-    if rank > len(crossed):
-        return None
-    needed = []
-    for P, true in zip(crossed, polyps, strict=True):
-        low, high = count_intervals(P, price, SPREADS)
-        holds = (low <= true) & (true <= high)
-        needed.append(SPREADS[int(np.argmax(holds))] if holds.any() else SPREADS[-1])
-    return float(np.sort(needed)[rank - 1])
 
 
 @dataclass(frozen=True)
@@ -349,6 +369,17 @@ def linked_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFrame:
     return pl.concat(found)
 
 
+def link_messages(point: OperatingPoint, linked: Sequence[Linked]) -> list[Message]:
+    """What makes the links of procedures doubtful."""
+    found = []
+    if point.links is None:
+        found.append(Message("no_probabilities", {"why": point.origin}))
+    failed = [one.tracklets.procedure_id for one in linked if not one.identities.converged]
+    if failed:
+        found.append(Message("not_converged", {"names": ", ".join(failed)}))
+    return found
+
+
 def build_report(
     title: str,
     weights: Path,
@@ -360,7 +391,8 @@ def build_report(
     alarms: pl.DataFrame | None = None,
     comparison: Comparison | None = None,
     notes: tuple[str, ...] = (),
-    warnings: tuple[str, ...] = (),
+    messages: Sequence[Message] = (),
+    cover: Cover | None = None,
 ) -> Report:
     """The page of a count or an evaluation.
 
@@ -374,7 +406,8 @@ def build_report(
         alarms: Tracklets that were left out as false alarms, from `screen`.
         comparison: Table of methods, where there is one.
         notes: Notes.
-        warnings: Warnings, in addition to those about the links.
+        messages: Warnings.
+        cover: Whether intervals are given, and on what grounds.
 
     Raises:
         PolyplinkError: If the training history is broken.
@@ -387,12 +420,7 @@ def build_report(
     watched = "loss_bags" if record.origin.get("selected_by") == "bags" else "loss_labels"
     curves = _training_curves(weights_path(weights).parent, watched)
     best = record.origin.get("epoch")
-    said = []
-    if point.links is None:
-        said.append(f"Links carry no sureness ({point.origin}).")
-    failed = [one.tracklets.procedure_id for one in linked if not one.identities.converged]
-    if failed:
-        said.append(f"Affinity propagation did not converge in {', '.join(failed)}.")
+    basis = None if cover is None else cover.basis
     return Report(
         title=title,
         dataset=", ".join(names),
@@ -413,7 +441,9 @@ def build_report(
         settings={name: str(value) for name, value in to_plain(prepared.settings).items()},
         seconds=seconds,
         notes=notes,
-        warnings=(*said, *warnings),
+        warnings=tuple(map(str, messages)),
+        basis="" if basis is None else str(basis),
+        ask_below=point.ask_below,
     )
 
 

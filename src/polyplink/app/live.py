@@ -33,11 +33,15 @@ from polyplink.models import ENCODER
 if TYPE_CHECKING:
     from polyplink.app.count import Counted
     from polyplink.app.live_count import LiveCount
+    from polyplink.associate import OperatingPoint
+    from polyplink.counting import Cover, Message
     from polyplink.data import BoxesOrigin
     from polyplink.detect.live import LiveSource
     from polyplink.detect.run import Detector
+    from polyplink.serve.live import LivePage
 
 STDIN = "-"
+REPORT = "count/report.html"
 LOOK = 0.2  # seconds from one look at signals and the clock to the next
 
 
@@ -70,7 +74,7 @@ class LiveRequest(TrackletOptions):
     window: float = option("Minutes for which the polyp of a tracklet may be revised.", 15.0, min=0)
     page: bool = option("Serve a page that shows the count.", True)
     port: int = option("Its port; 0 takes any free one.", 0, min=0, max=65535)
-    browser: bool = option("Open it in the browser.", False)
+    browser: bool = option("Open it in the browser.", True)
     alarms: options.Alarms = "drop"
     purpose: options.Purpose = "count"
     device: options.Device = "auto"
@@ -113,7 +117,8 @@ def live(request: LiveRequest, progress: Progress = inform) -> "Result[Counted]"
         return _after_kill(request, Path(request.source), progress)
     played = Path(request.source).exists() and not is_device(request.source)
     out = output_folder(request.out, "live", without_password(request.source))
-    warnings, record = list[str](), _record(request, out)
+    record = _record(request, out)
+    warnings: list[Message] = []
     PolyplinkError.unless(
         request.replace or not written_pieces(out),
         f"{out} holds a count that was killed",
@@ -128,6 +133,8 @@ def live(request: LiveRequest, progress: Progress = inform) -> "Result[Counted]"
     assert encoder.record is not None
     point = from_record(encoder.record.operating).at(request.purpose)
     shutil.rmtree(out / LIVE, ignore_errors=True)
+    cover = _cover(request, out, origin, point)
+    point = cover.applied(point)
     with ExitStack() as stack:
         counting = LiveCount(
             source,
@@ -137,38 +144,92 @@ def live(request: LiveRequest, progress: Progress = inform) -> "Result[Counted]"
             _printer(out, stack),
             drop_alarms=request.alarms == "drop",
             settings=OnlineSettings(window=60 * request.window),
+            basis=cover.basis,
         )
         threads = counting.warm_up(os.cpu_count() or 1)
-        address = None
-        if request.page:
-            from polyplink.serve.live import serving
-
-            pictures = out / LIVE
-            address = stack.enter_context(serving(lambda: counting.state, pictures, request.port))
-            if request.browser:
-                import webbrowser
-
-                webbrowser.open(address)
+        page = _page(request, out, counting, stack)
         facts = {"procedure": source.name, "fps": source.fps, "window": 60 * request.window}
-        counting.say("started", **facts, threads=threads, page=address, weights=encoder.key)
-        for line in warnings:
-            counting.warn(line)
+        counting.say(
+            "started", **facts, threads=threads, page=page and page.address, weights=encoder.key
+        )
+        uncovered = cover.warnings(point)
+        for message in (*uncovered, *warnings):
+            counting.warn(message)
         with record.stage("live"):
-            _run(request, source, detector, counting)
+            caught = _run(request, source, detector, counting)
+        mine = [one for one in counting.warnings if one not in uncovered]
         PolyplinkError.unless(
             counting.frames > 0,
-            "; ".join(counting.warnings) or f"{request.source} has no frame",
+            "; ".join(map(str, mine)) or f"{request.source} has no frame",
             "give a source that is running",
         )
         counting.end()
-        counted, facts = _reported(request, out, record, counting.warnings, progress)
-        counting.report = str(counted.value.report)
-        counting.show()
+        mine = [one for one in counting.warnings if one not in uncovered]
+        counted, facts = _reported(request, out, record, mine, progress)
+        stays = page is not None and bool(page.open) and not caught
+        counting.finish(counted.value.count, stack.enter_context(_review(out)) if stays else None)
         latency = {"frame": percentiles(counting.latencies)}
         latency["tracklet"] = percentiles(counting.closings)
         more = {"backwards": counting.backwards, "milliseconds": latency}
         said = counting.say("finished", **facts, **more)
+        if stays:
+            _stay()
     return Result(counted.value, said, [], counted.warnings)
+
+
+def _stay() -> None:
+    """Serve the pages until Ctrl-C or SIGTERM."""
+    echo("the page stays open; Ctrl-C ends", err=True)
+    with _signals() as stopped:
+        while not stopped:
+            time.sleep(LOOK)
+
+
+def _page(
+    request: LiveRequest, out: Path, counting: "LiveCount", stack: ExitStack
+) -> "LivePage | None":
+    """The page, served until the stack is left; None where none was asked for."""
+    from polyplink.app.live_count import LIVE
+
+    if not request.page:
+        return None
+    from polyplink.serve.live import serving
+
+    page = serving(lambda: counting.state, out / LIVE, out / REPORT, request.port)
+    served = stack.enter_context(page)
+    echo(f"live: {served.address}", err=True)
+    if request.browser:
+        import webbrowser
+
+        webbrowser.open(served.address)
+    return served
+
+
+@contextmanager
+def _review(out: Path) -> Iterator[str]:
+    """The address at which a finished count can be reviewed, while its page is open."""
+    from polyplink.serve import Desk
+    from polyplink.serve.server import serving
+
+    with serving(Desk(out)) as address:
+        yield address
+
+
+def _cover(
+    request: LiveRequest, out: Path, origin: "BoxesOrigin | None", point: "OperatingPoint"
+) -> "Cover":
+    """Whether intervals are given for the boxes; it is written whose boxes they are."""
+    from polyplink.app.live_count import LIVE
+    from polyplink.counting import cover_of
+    from polyplink.data import BoxSource, write_origin
+    from polyplink.data.origin import UNKNOWN
+
+    source = BoxSource(UNKNOWN, None, "recordings")
+    if origin is not None:
+        write_origin(out / LIVE, origin)
+        source = BoxSource(origin.key, origin.name, "recordings")
+    kept = request.alarms == "keep"
+    return cover_of(point, source, purpose=request.purpose, alarms_kept=kept)
 
 
 def _record(request: LiveRequest, out: Path) -> RunRecord:
@@ -189,35 +250,40 @@ def _reported(
     request: LiveRequest,
     out: Path,
     record: RunRecord,
-    warnings: list[str],
+    warnings: "list[Message]",
     progress: Progress,
 ) -> "tuple[Result[Counted], dict[str, Any]]":
     """Count the data folder that was written, and remove what a killed count is reported from."""
     from polyplink.app.detect import count_found
-    from polyplink.app.live_count import PIECES, VECTORS
+    from polyplink.app.live_count import LIVE, PIECES, VECTORS
+    from polyplink.data import read_origin, write_origin
 
+    write_origin(out / "data", read_origin(out / LIVE))
     counted = count_found(request, out / "data", out, warnings, progress)
     record.write(out)
     (out / VECTORS).unlink(missing_ok=True)
     (out / PIECES).rename(out / f"{PIECES}.part")  # whole or gone
     shutil.rmtree(out / f"{PIECES}.part")
-    (own,) = counted.value.summary["procedures"]
-    final = {name: own[name] for name in ("polyps", "low", "high", "tracklets")}
-    return counted, {"report": str(counted.value.report), "final": final}
+    (own,) = counted.value.count.procedures
+    final = {name: getattr(own, name) for name in ("polyps", "low", "high", "tracklets")}
+    facts = {"report": str(counted.value.report), "final": final}
+    more = ("cover", "warnings", "messages")
+    return counted, facts | {name: counted.value.summary[name] for name in more}
 
 
 def _after_kill(request: LiveRequest, out: Path, progress: Progress) -> "Result[Counted]":
     """Report what a count that was killed has written."""
     from polyplink.app.encoded import load_named
     from polyplink.app.live_count import killed_source, write_pieces
+    from polyplink.counting import Message
     from polyplink.report.formats import clock
 
     record = _record(request, out)
     encoder = load_named(request.weights, request.device, tracklets=request)
     source, frames = killed_source(out)
     write_pieces(out, source, frames, encoder)
-    line = f"the count was killed; this is what it had written, up to {clock(frames / source.fps)}"
-    counted, facts = _reported(request, out, record, [line], progress)
+    killed = Message("live.killed", {"clock": clock(frames / source.fps)})
+    counted, facts = _reported(request, out, record, [killed], progress)
     said = {"event": "finished", "frame": frames - 1} | facts
     with ExitStack() as stack:
         _printer(out, stack, "a")(said)
@@ -265,7 +331,7 @@ def _has_boxes(request: LiveRequest) -> bool:
 
 
 def _detector(
-    request: LiveRequest, source: "LiveSource", warnings: list[str]
+    request: LiveRequest, source: "LiveSource", warnings: "list[Message]"
 ) -> "tuple[Detector | None, BoxesOrigin | None]":
     """The detector and what is recorded of it; None where boxes are given."""
     from polyplink.app.detect import find_detector, origin_of
@@ -323,10 +389,11 @@ def _signals() -> Iterator[list[str]]:
 
 def _run(
     request: LiveRequest, source: "LiveSource", detector: "Detector | None", counting: "LiveCount"
-) -> None:
-    """Take frames until the source ends, stalls or breaks off, or a signal comes."""
+) -> bool:
+    """Take frames until the source ends, stalls or breaks off, or a signal comes: that is True."""
     import numpy as np
 
+    from polyplink.counting import Message
     from polyplink.detect.live import Feed
     from polyplink.detect.run import checked
 
@@ -338,7 +405,8 @@ def _run(
             try:
                 frame = feed.next(LOOK)
                 while source.warnings:
-                    counting.warn(f"{source.warnings.pop(0)}; its frames are numbered on")
+                    what = source.warnings.pop(0)
+                    counting.warn(Message("live.numbered_on", {"what": what}))
                 if frame is None:
                     break
                 before = counting.frames
@@ -361,15 +429,14 @@ def _run(
             except TimeoutError:
                 pass
             except (PolyplinkError, OSError) as error:
-                counting.warn(f"the source has ended: {first_line(error)}")
+                counting.warn(Message("live.ended", {"why": first_line(error)}))
                 break
             if time.monotonic() - last > request.stall:
-                counting.warn(
-                    f"the source has ended: no new frame for {request.stall:g} s (--stall)"
-                )
+                counting.warn(Message("live.stalled", {"seconds": f"{request.stall:g}"}))
                 break
     feed.stop()
     if counting.late:
-        counting.warn(f"{counting.late} frames came too late and were dropped (a faster detector)")
+        counting.warn(Message("live.late", {"n": counting.late}))
     if counting.backwards:
-        counting.warn(f"{counting.backwards} frames were left out, whose time went backwards")
+        counting.warn(Message("live.left_out", {"n": counting.backwards}))
+    return bool(caught)

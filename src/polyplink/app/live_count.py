@@ -18,6 +18,7 @@ from polyplink.associate import Decision, OnlineLinker, OnlineSettings, Operatin
 from polyplink.associate.alarms import box_features
 from polyplink.core.artefacts import read_json, write_json
 from polyplink.core.errors import PolyplinkError
+from polyplink.counting import Count, Message, in_every_language
 from polyplink.detect.live import LiveFrame, LiveSource
 from polyplink.detect.recordings import find_recordings
 from polyplink.detect.run import PIECE, Followed, Follower, join_pieces, procedure_row, write_found
@@ -34,6 +35,7 @@ SOURCE, VECTORS = "live/source.json", "live/vectors.bin"
 MOST_CROPS, MOST_CLIPS = 4096, 256  # kept of an open tracklet, as features or as pictures
 THUMBNAIL = 320  # pixels, of the picture of a view
 TRIALS = 3  # runs that threads are compared by
+SEEN_FROM = 0.8  # confidence from which a view is said to be new, or to be seen before
 SHOWN = 60  # polyps that the page shows, the latest
 
 
@@ -91,7 +93,7 @@ class LiveCount:
         closings: Seconds of each tracklet that was linked, when it closed.
         state: What a page shows, as JSON; a new text whenever something has changed.
         late: Frames that were dropped.
-        warnings: What went wrong, a line each.
+        warnings: What makes the count doubtful.
     """
 
     def __init__(
@@ -104,6 +106,7 @@ class LiveCount:
         *,
         drop_alarms: bool = True,
         settings: OnlineSettings | None = None,
+        basis: Message | None = None,
     ) -> None:
         """Prepare to count.
 
@@ -115,6 +118,7 @@ class LiveCount:
             say: Called with each event.
             drop_alarms: Whether tracklets below the threshold of false alarms are left out.
             settings: What the linker keeps.
+            basis: What the intervals were calibrated on; None where none is given.
 
         Raises:
             PolyplinkError: If the operating point has no learned links.
@@ -144,9 +148,10 @@ class LiveCount:
         self._polyps: Sequence[Event] = []
         self.latencies, self.closings = array("f"), array("f")
         self.late = self.backwards = 0
-        self.warnings: list[str] = []
+        self.warnings: list[Message] = []
+        self._basis = [] if basis is None else [basis]
         self.state = b"{}"
-        self.report: str | None = None
+        self._finished: dict[str, Any] | None = None
         (out / LIVE).mkdir(parents=True, exist_ok=True)
         facts = {name: getattr(source, name) for name in ("name", "fps", "width", "height")}
         path = None if source.recording is None else str(source.recording.path.resolve())
@@ -183,10 +188,23 @@ class LiveCount:
         self._say(found)
         return found
 
-    def warn(self, line: str) -> None:
-        """Say what went wrong."""
-        self.warnings.append(line)
-        self.say("warning", message=line)
+    def warn(self, message: Message) -> None:
+        """Say what makes the count doubtful."""
+        self.warnings.append(message)
+        self.say("warning", message=str(message), kind=message.kind)
+        self.show()
+
+    def finish(self, counted: Count, review: str | None = None) -> None:
+        """Show the final count, and where its report and its review are.
+
+        Args:
+            counted: The count of the report.
+            review: Address of the review, if it is served.
+        """
+        (own,) = counted.procedures
+        self.warnings, self._basis = [*counted.said], [counted.basis] if counted.basis else []
+        final = {"count": own.polyps, "low": own.low, "high": own.high}
+        self._finished = final | {"review": review}
         self.show()
 
     def frame(self, frame: LiveFrame, boxes: np.ndarray) -> None:
@@ -200,8 +218,8 @@ class LiveCount:
         if frame.number < self.frames:
             self.backwards += 1
             if self.backwards == 1:
-                at = f"frame {frame.number} came after frame {self.frames - 1}"
-                self.warn(f"time goes backwards: {at}; such frames are left out")
+                numbers = {"frame": frame.number, "last": self.frames - 1}
+                self.warn(Message("live.backwards", numbers))
             return
         if frame.number // PIECE != self._piece:
             self._follower.write(self._out / PIECES / f"{self._piece:09d}")
@@ -275,18 +293,21 @@ class LiveCount:
         if self._alarms is not None and chance is not None and chance < self._alarms.threshold:
             self.say("alarm", **facts)
             return
+        before = self._linker.numbers
         decision = self._linker.add(one.name, vector, one.first / fps, one.last / fps)
-        self._decision = decision
-        earlier = None
-        if decision.earlier is not None:
+        self._decision, numbers = decision, self._linker.numbers
+        certain, earlier = decision.probability >= SEEN_FROM, None
+        if certain and decision.earlier is not None:
             name, start = decision.earlier
             number = int(name.rpartition(":")[2])
             earlier = {"tracklet": name, "time": round(start, 2), "clock": clock(start)}
             earlier["thumbnail"] = f"{LIVE}/{number:05d}.jpg"
-        facts |= {"polyp": decision.polyp, "probability": round(decision.probability, 4)}
+        facts |= {"polyp": decision.polyp, "number": numbers[decision.polyp]}
+        facts |= {"probability": round(decision.probability, 4), "certain": certain}
         self._card = self.say("closed", **facts, seen_before=earlier)
         for revision in decision.revisions:
             moved = {"before": revision.before, "now": revision.now}
+            moved |= {"number_before": before[revision.before], "number": numbers[revision.now]}
             self._revised.append(self.say("revised", tracklet=revision.tracklet, **moved))
         del self._revised[:-5]
         self._polyps = self._listed()
@@ -314,11 +335,16 @@ class LiveCount:
         kept = self._linker.kept
         assert kept is not None
         found: list[dict[str, Any]] = []
+        numbers = self._linker.numbers
         for polyp in np.unique(kept.polyp).tolist():
             rows = np.flatnonzero(kept.polyp == polyp)
             number = int(str(kept.name[rows[-1]]).rpartition(":")[2])
             first, last = float(kept.start[rows].min()), float(kept.end[rows].max())
-            shown = {"polyp": polyp, "views": int(kept.weight[rows].sum()), "picture": number}
+            shown = {
+                "polyp": numbers[polyp],
+                "views": int(kept.weight[rows].sum()),
+                "picture": number,
+            }
             found.append(shown | {"first": round(first, 1), "last": round(last, 1)})
         return sorted(found, key=lambda one: -one["last"])[:SHOWN]
 
@@ -334,8 +360,10 @@ class LiveCount:
             "card": self._card,
             "revised": self._revised,
             "polyps": self._polyps,
-            "warnings": self.warnings[-3:],
-            "report": self.report,
+            "warnings": in_every_language(self.warnings),
+            "basis": in_every_language(self._basis),
+            "seen_from": SEEN_FROM,
+            "finished": self._finished,
         }
         self.state = json.dumps(state).encode()
 

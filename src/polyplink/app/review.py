@@ -174,8 +174,8 @@ def learn_from(request: LearnFromRequest, progress: Progress = inform) -> Result
     desks = [_open(folder, None, ()) for folder in request.folders]
     for desk in desks:
         PolyplinkError.unless(
-            desk.summary["weights"].startswith(key),
-            f"{desk.out} was counted with weights {desk.summary['weights']}, and {path} are {key}",
+            desk.count.weights.startswith(key),
+            f"{desk.out} was counted with weights {desk.count.weights}, and {path} are {key}",
             "give the weights that counted",
         )
     import numpy as np
@@ -217,7 +217,7 @@ def learn_from(request: LearnFromRequest, progress: Progress = inform) -> Result
 
 def _corrected(desk: "Desk") -> list[int]:
     """By how many polyps the review has changed the count of each finished procedure."""
-    before = [one["polyps"] for one in desk.summary["procedures"]]
+    before = [one.polyps for one in desk.count.procedures]
     rows = desk.overview()["procedures"]
     return [row["polyps"] - was for row, was in zip(rows, before, strict=True) if row["done"]]
 

@@ -9,6 +9,7 @@ from typer import Argument
 from polyplink.app.options import Request, names_of
 from polyplink.app.request import Progress, Result, inform
 from polyplink.core.artefacts import file_key
+from polyplink.counting import Message
 from polyplink.models import ShippedModel, models, shipped_model
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def used_models(weights: Path, name: str, data: Path) -> tuple[UsedModel, ...]:
     return tuple(UsedModel(*one, shipped=one[2] in known) for one in found)
 
 
-def shipped_warnings(used: tuple[UsedModel, ...], point: "OperatingPoint") -> list[str]:
+def shipped_messages(used: tuple[UsedModel, ...], point: "OperatingPoint") -> list[Message]:
     """What a count with shipped models must be marked with; nothing without them.
 
     Args:
@@ -98,16 +99,12 @@ def shipped_warnings(used: tuple[UsedModel, ...], point: "OperatingPoint") -> li
     sets = dict.fromkeys(name for one in shipped for name in about[str(one.sha256)].trained_on)
     made = point.calibration
     if made is None:
-        calibrated = "not calibrated"
-    elif made.material == "recordings":
-        calibrated = "calibrated on recordings"
+        calibrated = Message("shipped.not_calibrated")
     else:
-        calibrated = f"calibrated on {made.material}, not on recordings"
-    named = " and ".join(one.name for one in shipped)
-    return [
-        f"Research use only: {named}, trained on still images of {' and '.join(sets)}; "
-        f"{calibrated}."
-    ]
+        material = Message(f"material.{made.material}", {"n": made.procedures})
+        calibrated = Message("shipped.calibrated", {"material": material})
+    names, stills = (", ".join(every) for every in ([one.name for one in shipped], sets))
+    return [Message("shipped", {"models": names, "sets": stills, "calibrated": calibrated})]
 
 
 def models_note(used: tuple[UsedModel, ...]) -> str:

@@ -308,7 +308,7 @@ def _training_labels(
 
 def _operating_point(encoder: "Encoder", prepared: "Prepared", data: Path) -> "OperatingPoint":
     """Found on all procedures of the training, held out or not: three are too few to choose on."""
-    from polyplink.app.linked import by_procedure, find_operating_point
+    from polyplink.app.linked import by_procedure, find_operating_point, true_counts
     from polyplink.associate import untuned
     from polyplink.data import box_source
     from polyplink.encoders import NetworkEmbedder, embed
@@ -317,4 +317,5 @@ def _operating_point(encoder: "Encoder", prepared: "Prepared", data: Path) -> "O
         return untuned("the procedures have no tracklets")
     embeddings = embed(prepared, NetworkEmbedder(encoder), "in training")
     source = box_source(data, prepared.data, prepared.procedures)
-    return find_operating_point(by_procedure(prepared, embeddings), source)
+    polyps = true_counts(prepared.data, prepared.procedures, every=False)
+    return find_operating_point(by_procedure(prepared, embeddings), source, polyps)

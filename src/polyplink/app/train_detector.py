@@ -16,6 +16,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import many
 
 if TYPE_CHECKING:
+    from polyplink.counting import Message
     from polyplink.detect import DetectorRecord
     from polyplink.learn.detector import DetectorFigures, FitState
     from polyplink.learn.detector.evaluation import Floats
@@ -236,7 +237,8 @@ def evaluate_detector(
         true_boxes,
     )
 
-    data, warnings = read_data(request.data), list[str]()
+    data = read_data(request.data)
+    warnings: list[Message] = []
     names = data.part(request.part)
     detector, _ = find_detector(request.detector, None, names, warnings)
     assert isinstance(detector, OnnxDetector)
@@ -249,7 +251,7 @@ def evaluate_detector(
     )
     predicted, sizes = detect_in_frames(unsure, frames), frames.sizes.astype(float)
     figures = measure_detector(predicted, true_boxes(frames), sizes, frames.procedures, score=score)
-    return Result(figures, to_plain(figures), figure_lines(figures), warnings)
+    return Result(figures, to_plain(figures), figure_lines(figures), [str(one) for one in warnings])
 
 
 def figure_lines(figures: "DetectorFigures") -> list[str]:

@@ -68,6 +68,10 @@ class OperatingPoint:
         adenoma: Reads whether a polyp is an adenoma; None where no histology was known.
         calibration: What links and prices were calibrated on; None without labels, and in weights
             that were written before this was recorded.
+        margin: Polyps that the interval reaches beyond the counts within the spread, on either
+            side: for polyps that the detector misses, and for false alarms.
+        ask_below: Confidence below which every link is a question; None to ask those that may
+            change the count within its interval.
     """
 
     __repr__ = brief
@@ -83,6 +87,8 @@ class OperatingPoint:
     size: Probe | None = None
     adenoma: Probe | None = None
     calibration: Calibration | None = None
+    margin: int = 0
+    ask_below: float | None = None
 
     def at(self, purpose: str) -> Self:
         """The operating point for a purpose; itself where there are no learned links."""
@@ -164,9 +170,12 @@ class Doubt:
         probability: Mean probability that they do.
         pair: A row of each side, the two to be looked at: the least similar pair of what was
             joined, the most similar one of what was not.
-        close: Whether the decision changes while the price of a polyp varies within the interval
-            of the count, or the other decision changes the count where the interval is open.
-        change: Polyps more or fewer under the other decision; 0 where the interval is closed.
+        close: Whether it should be looked at: the decision changes while the price of a polyp
+            varies within the interval of the count, or the other decision changes the count where
+            the interval is open; without an interval, its confidence is below that of
+            `OperatingPoint.ask_below`.
+        change: Polyps more or fewer under the other decision; 0 where the interval is closed; None
+            where it was not computed.
     """
 
     members: tuple[int, ...]
@@ -175,12 +184,17 @@ class Doubt:
     probability: float
     pair: tuple[int, int]
     close: bool = True
-    change: int = 0
+    change: int | None = 0
 
     @property
     def doubt(self) -> float:
         """Probability that the decision is wrong."""
         return 1.0 - self.probability if self.joined else self.probability
+
+    @property
+    def confidence(self) -> float:
+        """Probability that the decision is right."""
+        return 1.0 - self.doubt
 
 
 @dataclass(frozen=True)
@@ -238,7 +252,7 @@ def identify(
         found = partition(P, [price], given.must, given.cannot)[0]
         if point.spread is not None:
             low, high = count_intervals(P, price, spreads_to(point.spread), given)
-            interval = int(low[-1]), int(high[-1])
+            interval = max(int(low[-1]) - point.margin, 0), int(high[-1]) + point.margin
     else:
         V = visual(views.vectors, point.form)
         similarity = setting.similarity(V, positions)
@@ -252,16 +266,43 @@ def identify(
     order = np.lexsort((np.arange(found.size), views.start))
     places = {label: i for i, label in enumerate(dict.fromkeys(found[order].tolist()))}
     labels = np.array([places[label] for label in found.tolist()], dtype=np.int32)
-    doubts = uncertain(
-        labels, P, MOST_DOUBTS, price=price, spread=point.spread or ASKED, decided=given
-    )
-    if P is not None and price is not None and interval and interval[0] != interval[1]:
-        changes = [_change(labels, P, price, given, doubt) for doubt in doubts]
-        doubts = [  # the first is asked in any case: the count is not certain
-            replace(doubt, close=doubt.close or change != 0 or not i, change=change)
-            for i, (doubt, change) in enumerate(zip(doubts, changes, strict=True))
-        ]
+    doubts = _questions(labels, P, point, interval, given)
     return Identities(labels, converged, link_scores(labels, P), doubts, interval, similarity)
+
+
+def _questions(
+    labels: Labels,
+    P: Reals | None,
+    point: OperatingPoint,
+    interval: tuple[int, int] | None,
+    given: Constraints,
+) -> list[Doubt]:
+    """The decisions worth a look, those that are asked first."""
+    if P is None:
+        return []
+    below, setting = point.ask_below, point.setting
+    price = setting.price if isinstance(setting, LearnedLinks) else None
+    most = MOST_DOUBTS if below is None else P.size
+    doubts = uncertain(labels, P, most, price=price, spread=point.spread or ASKED, decided=given)
+
+    def change(doubt: Doubt) -> int | None:
+        return None if price is None else _change(labels, P, price, given, doubt)
+
+    if below is not None:
+        asked = [replace(one, close=True) for one in doubts if one.confidence < below]
+        rest = [replace(one, close=False) for one in doubts if one.confidence >= below]
+        listed = [*asked, *rest[: max(MOST_DOUBTS - len(asked), 0)]]
+        first = [replace(one, change=change(one)) for one in listed[:MOST_DOUBTS]]
+        return first + [replace(one, change=None) for one in listed[MOST_DOUBTS:]]
+    if interval is None:
+        return [replace(one, change=None) for one in doubts]
+    if interval[0] == interval[1]:
+        return doubts
+    # The first is asked in any case: the count is not certain.
+    changed = [replace(one, change=change(one)) for one in doubts]
+    return [
+        replace(one, close=one.close or one.change != 0 or not i) for i, one in enumerate(changed)
+    ]
 
 
 def _change(labels: Labels, P: Reals, price: float, given: Constraints, doubt: Doubt) -> int:

@@ -167,7 +167,7 @@ class OnlineLinker:
         self.kept: Kept | None = None
         self._seen = 0  # tracklets so far
         self._given = 0  # numbers of polyps given so far
-        self._retired = 0  # polyps that are counted and no longer recognised
+        self._retired: list[int] = []  # polyps that are counted and no longer recognised
 
     def add(self, tracklet: str, vector: npt.ArrayLike, start: float, end: float) -> Decision:
         """Link a tracklet that has closed.
@@ -194,7 +194,7 @@ class OnlineLinker:
         if before.size:
             like = before[P[-1, before].argmax()]
             earlier = str(views.name[like]), float(views.start[like])
-        count = self._retired + len(np.unique(polyps))
+        count = len(self._retired) + len(np.unique(polyps))
         self.kept = self._pruned(replace(views, polyp=polyps))
         return Decision(
             tracklet,
@@ -205,6 +205,16 @@ class OnlineLinker:
             count,
             self._interval(P, views.weight, count),
         )
+
+    @property
+    def numbers(self) -> dict[int, int]:
+        """Number of each polyp among those that are counted, from 1 in the order they came in.
+
+        The polyps of `Decision` keep their numbers for good; where two turn out to be one, the
+        numbers here close up, so that the last one is the count.
+        """
+        there = [] if self.kept is None else np.unique(self.kept.polyp).tolist()
+        return {polyp: i + 1 for i, polyp in enumerate(sorted({*there, *self._retired}))}
 
     def _with(self, tracklet: str, vector: Reals, start: float, end: float) -> Kept:
         """The kept views and a new one, the last row, which belongs to no polyp yet."""
@@ -288,7 +298,7 @@ class OnlineLinker:
                 continue
             last = [views.end[views.polyp == polyp].max() for polyp in polyps]
             views = views.pick(views.polyp != polyps[int(np.argmin(last))])
-            self._retired += 1
+            self._retired.append(int(polyps[int(np.argmin(last))]))
         return views
 
     def _interval(self, P: Reals, weights: Reals, count: int) -> tuple[int, int] | None:
@@ -297,7 +307,9 @@ class OnlineLinker:
             return None
         factors = np.geomspace(1.0, self._spread, INTERVAL_STEPS)[1:].tolist()
         low, high = count_intervals(P, self._price, factors, weights=weights)
-        lowest, highest = int(low[-1]) + self._retired, int(high[-1]) + self._retired
+        margin = self.point.margin
+        lowest = max(int(low[-1]) + len(self._retired) - margin, 0)
+        highest = int(high[-1]) + len(self._retired) + margin
         return min(lowest, count), max(highest, count)
 
 

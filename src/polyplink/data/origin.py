@@ -102,9 +102,12 @@ def box_source(folder: Path, data: DataSet, procedures: Sequence[str]) -> BoxSou
     return BoxSource(UNKNOWN, "a detector that is not named", material)
 
 
-def write_origin(folder: Path, origin: BoxesOrigin) -> None:
-    """Write which detector the boxes of a data folder are from."""
-    write_json(folder / FILE, origin)
+def write_origin(folder: Path, origin: BoxesOrigin | None) -> None:
+    """Write which detector the boxes of a data folder are from; None where it is none."""
+    if origin is None:
+        (folder / FILE).unlink(missing_ok=True)
+    else:
+        write_json(folder / FILE, origin)
 
 
 def read_origin(folder: Path) -> BoxesOrigin | None:

@@ -211,6 +211,9 @@ class Report:
         seconds: Stage to seconds.
         notes: Notes, one sentence each.
         warnings: Warnings, one sentence each.
+        basis: What the 90 % intervals were calibrated on, a sentence; "" where none is given.
+        ask_below: Confidence below which every link is listed to be looked at; None where those
+            are listed that could change the count.
     """
 
     title: str
@@ -231,3 +234,5 @@ class Report:
     seconds: Mapping[str, float] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = field(default=(), repr=False)
     warnings: tuple[str, ...] = field(default=(), repr=False)
+    basis: str = field(default="", repr=False)
+    ask_below: float | None = field(default=None, repr=False)

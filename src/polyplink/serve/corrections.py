@@ -19,9 +19,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from polyplink.core.artefacts import settle
 from polyplink.core.errors import PolyplinkError
+from polyplink.counting.result import FILE
 
 LOG = "corrections.jsonl"
-SUMMARY = "count.json"
 
 PairKind = Literal["same", "different", "unsure", "split"]
 OtherKind = Literal["not_polyp", "polyp", "merge", "move", "cut", "done", "reopen", "undo", "redo"]
@@ -38,10 +38,10 @@ def counted_folder(folder: Path) -> Path:
     """
     for one in (folder / "count", folder):
         settle(one)
-    found = [one for one in (folder / "count", folder) if (one / SUMMARY).is_file()]
+    found = [one for one in (folder / "count", folder) if (one / FILE).is_file()]
     PolyplinkError.unless(
         bool(found),
-        f"{folder / SUMMARY} is missing",
+        f"{folder / FILE} is missing",
         "give a folder that `polyplink run` or `polyplink count` wrote",
     )
     return found[0]
@@ -228,6 +228,13 @@ def decide(log: Sequence[Correction], present: Sequence[str]) -> Decided:
         redo=None if newer else latest,
         done=done,
     )
+
+
+def answers(log: Sequence[Correction], decided: Decided) -> list[Correction]:
+    """Answers to questions that hold: neither undone nor contradicted by later ones."""
+    gone = decided.undone | decided.set_aside.keys()
+    kinds = ("same", "different", "unsure")
+    return [one for one in log if one.kind in kinds and one.id not in gone]
 
 
 def _replayed(log: Sequence[Correction]) -> tuple[dict[str, Correction], dict[str, None]]:

@@ -9,7 +9,7 @@ import os
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from threading import RLock
@@ -17,27 +17,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
-from pydantic import TypeAdapter, ValidationError
 
 from polyplink.associate import (
     Constraints,
     Doubt,
     Identities,
-    OperatingPoint,
     Views,
-    from_record,
     identify,
     unit_rows,
 )
-from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
+from polyplink.counting import Count
+from polyplink.counting.result import FILE
 from polyplink.data import SIMULATED
 from polyplink.encoders import read_embeddings
 from polyplink.serve.corrections import (
     LOG,
-    SUMMARY,
     Correction,
     Decided,
+    answers,
     append_correction,
     counted_folder,
     cuts,
@@ -47,7 +45,7 @@ from polyplink.serve.corrections import (
 )
 from polyplink.serve.parts import PartVectors, cut_rows
 from polyplink.serve.pictures import Mask, Pictures
-from polyplink.tracklets import Prepared, PrepareSettings, prepare
+from polyplink.tracklets import Prepared, prepare
 from polyplink.tracklets.build import USUAL_FPS
 
 if TYPE_CHECKING:
@@ -56,35 +54,6 @@ if TYPE_CHECKING:
 VECTORS = "vectors.parquet"
 PROBES = ("size", "adenoma")
 LIKE = 12  # similar views that are shown
-
-
-@dataclass(frozen=True)
-class _Tracklet:
-    tracklet_id: str
-    shows_polyp: float | None = None
-
-
-@dataclass(frozen=True)
-class _Group:
-    tracklets: list[_Tracklet]
-
-
-@dataclass(frozen=True)
-class _Procedure:
-    procedure_id: str
-    alarms: list[_Tracklet]
-    groups: list[_Group]
-
-
-@dataclass(frozen=True)
-class _Summary:
-    """What is read of count.json."""
-
-    weights: str
-    crops: str
-    tracklets: PrepareSettings
-    operating_point: dict[str, Any]
-    procedures: list[_Procedure]
 
 
 class Solved(NamedTuple):
@@ -138,26 +107,17 @@ class Desk:
         field: bool = False,
     ) -> None:
         self.out, self.reviewer = counted_folder(folder), reviewer
-        self.summary: dict[str, Any] = read_json(self.out / SUMMARY)
-        try:
-            self._written = TypeAdapter(_Summary).validate_python(self.summary)
-        except ValidationError as error:
-            first = error.errors()[0]
-            reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-            raise PolyplinkError(
-                f"{self.out / SUMMARY} was not written by `polyplink count` ({reason})",
-                "count again",
-            ) from None
-        self.names = [one.procedure_id for one in self._written.procedures]
+        self.count = Count.read(self.out)
+        self.names = [one.procedure_id for one in self.count.procedures]
         self.data = data or self._data_folder()
         self.prepared = self._prepared()
-        self.point = self._point()
+        self.point = self.count.point
         self.pictures = Pictures(self.prepared, self.data, masks, field=field)
         self.index = None if index is None else self._indexed_by(index)
-        self.parts = PartVectors(self.out, self.summary, self.prepared)
+        self.parts = PartVectors(self.out, self.count, self.prepared)
         self._alarms = {
             one.procedure_id: {each.tracklet_id for each in one.alarms}
-            for one in self._written.procedures
+            for one in self.count.procedures
         }
         self._lock = RLock()
         self._log: tuple[int, list[Correction]] = (-1, [])
@@ -167,17 +127,16 @@ class Desk:
         from polyplink.scale import Index  # noqa: PLC0415 - it compiles, and few ask for it
 
         index = Index(folder)
-        index.check(str(self.summary["weights"]))
+        index.check(self.count.weights)
         return index
 
     def _data_folder(self) -> Path:
-        named = self.summary.get("data")
         PolyplinkError.unless(
-            isinstance(named, str),
-            f"{self.out / 'count.json'} names no data folder",
+            self.count.data is not None,
+            f"{self.out / FILE} names no data folder",
             "count again, or give it with --data",
         )
-        found = Path(os.path.normpath(self.out / str(named)))
+        found = Path(os.path.normpath(self.out / str(self.count.data)))
         PolyplinkError.unless(
             found.is_dir(), f"the data folder {found} is not there", "give it with --data"
         )
@@ -185,19 +144,14 @@ class Desk:
 
     def _prepared(self) -> Prepared:
         """The tracklets that were counted."""
-        settings = self._written.tracklets
+        settings = self.count.tracklets
         found = prepare(self.data, settings, procedures=self.names, with_crops=False)
         PolyplinkError.unless(
-            found.key == self._written.crops,
+            found.key == self.count.crops,
             f"{self.data} has changed since it was counted",
             "count again, or give the folder that was counted with --data",
         )
         return found
-
-    def _point(self) -> OperatingPoint:
-        """The operating point of the count; what was left out as false alarm is in count.json."""
-        record = {k: v for k, v in self.summary["operating_point"].items() if k != "alarms"}
-        return from_record(record)
 
     @cached_property
     def vectors(self) -> np.ndarray:
@@ -373,6 +327,7 @@ class Desk:
                     "tracklets": len(now.counted),
                     "alarms": now.table.height - len(now.counted),
                     "questions": sum(doubt.close for doubt in doubts),
+                    "answered": len(answers(now.log, now.decided)),
                     "corrections": len(now.log),
                     "conflicts": len(now.decided.set_aside),
                     "duration_s": self._duration(name),
@@ -384,9 +339,9 @@ class Desk:
             "title": ", ".join(names.unique().sort().to_list()),
             "version": self.version(),
             "simulated": any(name.startswith(SIMULATED) for name in names),
-            "warnings": list(self.summary.get("warnings", [])),
+            **self.count.header(),
             "reviewer": self.reviewer,
-            "purpose": self.summary.get("purpose"),
+            "purpose": self.count.purpose,
             "probes": [name for name in PROBES if getattr(self.point, name) is not None],
             "probes_simulated": any(probe.simulated for probe in self.point.probes),
             "polyps": sum(one["polyps"] for one in procedures),
@@ -469,7 +424,7 @@ class Desk:
             for i, score in zip(now.counted, now.identities.scores.tolist(), strict=True):
                 scores[i] = None if np.isnan(score) else round(score, 4)
         decided = {i for pair in (*now.decided.must, *now.decided.cannot) for i in pair}
-        written = self._written.procedures[self.names.index(name)]
+        written = self.count.procedures[self.names.index(name)]
         listed = (*written.alarms, *(t for group in written.groups for t in group.tracklets))
         chance = {one.tracklet_id: one.shows_polyp for one in listed}
         found = []

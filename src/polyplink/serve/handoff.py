@@ -21,13 +21,14 @@ from polyplink.core.artefacts import to_plain, whole_file, write_json, write_tex
 from polyplink.core.errors import PolyplinkError, visible
 from polyplink.core.extras import extras_installed
 from polyplink.core.text import brief, csv_cell
+from polyplink.counting import Cover
 from polyplink.data import DataSet, write_coco, write_mot
 from polyplink.report.formats import clock, reading_text
 from polyplink.serve.desk import Desk
 from polyplink.tracklets import box_rows
 
 FOLDER = "reviewed"
-FORMAT = "polyplink review 2"
+FORMAT = "polyplink review 3"
 # Of a tracklet, in the order of the fields of `View`.
 VIEW = ("id", "start_s", "end_s", "first_frame", "last_frame", "probability")
 READ = ("size_mm", "size_low_mm", "size_high_mm", "adenoma")
@@ -72,13 +73,16 @@ class ReviewedProcedure:
     Attributes:
         procedure: Its name.
         done: Whether a reviewer has marked it as finished.
+        reviewed: Whether it is marked as finished and no question is open.
+        questions: Questions, the answered ones included.
+        answered: Those that were answered.
         reviewers: Who corrected it.
         corrections: Answers that hold.
         contradictions: Answers that are set aside because later ones contradict them.
         polyps_before: Polyps before the review.
         polyps: Polyps now.
-        low: Lowest number of polyps, 90 %.
-        high: Highest number of polyps, 90 %.
+        low: Lowest number of polyps, 90 %; None where no interval is given.
+        high: Highest number of polyps, 90 %; None likewise.
         found: The polyps.
         not_polyps: Tracklets that are counted as no polyp.
     """
@@ -87,6 +91,9 @@ class ReviewedProcedure:
 
     procedure: str
     done: bool
+    reviewed: bool
+    questions: int
+    answered: int
     reviewers: tuple[str, ...]
     corrections: int
     contradictions: int
@@ -103,7 +110,7 @@ class Review:
     """A reviewed count, as in review.json.
 
     Attributes:
-        format: "polyplink review 2".
+        format: "polyplink review 3".
         polyplink: Version that wrote it.
         weights: Id of the weights that counted.
         dataset: Names of the data sets.
@@ -111,6 +118,12 @@ class Review:
         probes: "size" and "adenoma", where the weights have a probe.
         probes_simulated: Whether these were fitted on simulated polyps.
         written: When, UTC, ISO 8601.
+        reviewed: Whether all procedures are reviewed.
+        questions: Questions in all procedures, the answered ones included.
+        answered: Those that were answered.
+        warnings: What makes the count doubtful, in the language of the hand-off.
+        basis: What the 90 % intervals were calibrated on, a sentence; None where none is given.
+        cover: The same as a record; None for counts of earlier versions.
         procedures: The procedures.
     """
 
@@ -124,14 +137,25 @@ class Review:
     probes: tuple[str, ...]
     probes_simulated: bool
     written: str
+    reviewed: bool
+    questions: int
+    answered: int
+    warnings: tuple[str, ...]
+    basis: str | None
+    cover: Cover | None
     procedures: tuple[ReviewedProcedure, ...]
 
 
-def reviewed(desk: Desk) -> Review:
-    """The count of a desk as it stands after its corrections."""
+def reviewed(desk: Desk, language: str = "en") -> Review:
+    """The count of a desk as it stands after its corrections.
+
+    Args:
+        desk: The folder.
+        language: Of the warnings.
+    """
     seen = desk.overview()
     procedures = []
-    for row, before in zip(seen["procedures"], desk.summary["procedures"], strict=True):
+    for row, before in zip(seen["procedures"], desk.count.procedures, strict=True):
         now = desk.procedure(row["index"])
         tracklets = now["tracklets"]
         found = []
@@ -158,10 +182,13 @@ def reviewed(desk: Desk) -> Review:
             ReviewedProcedure(
                 now["id"],
                 now["done"],
+                now["done"] and not row["questions"],
+                row["questions"] + row["answered"],
+                row["answered"],
                 tuple(sorted({one["reviewer"] for one in active} - {""})),
                 sum(not one["set_aside"] for one in active),
                 len(now["conflicts"]),
-                before["polyps"],
+                before.polyps,
                 now["polyps"],
                 now["low"],
                 now["high"],
@@ -172,12 +199,18 @@ def reviewed(desk: Desk) -> Review:
     return Review(
         FORMAT,
         __version__,
-        desk.summary["weights"],
+        desk.count.weights,
         seen["title"],
         seen["simulated"],
         tuple(seen["probes"]),
         seen["probes_simulated"],
         datetime.now(UTC).isoformat(timespec="seconds"),
+        bool(procedures) and all(one.reviewed for one in procedures),
+        sum(one.questions for one in procedures),
+        sum(one.answered for one in procedures),
+        tuple(seen["warnings"][language]),
+        next(iter(seen["basis"][language]), None),
+        desk.count.cover,
         tuple(procedures),
     )
 
@@ -197,7 +230,7 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
         PolyplinkError: If the language is not known, or xlsxwriter is not installed.
     """
     words = _words(language)
-    review, out = reviewed(desk), desk.out / FOLDER
+    review, out = reviewed(desk, language), desk.out / FOLDER
     sizes = READ[:3] if "size" in review.probes else ()
     read = (*sizes, *(READ[3:] if "adenoma" in review.probes else ()))
     polyps = [
@@ -209,7 +242,7 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
             len(polyp.views),
             clock(polyp.best_s),
             *(getattr(polyp, name) for name in read),
-            words["handoff.yes"] if one.done else words["handoff.no"],
+            words["handoff.yes"] if one.reviewed else words["handoff.no"],
             ", ".join(one.reviewers),
         )
         for one in review.procedures

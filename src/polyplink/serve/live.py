@@ -9,11 +9,12 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.serve.guard import local_server, page_app, refusal
+from polyplink.serve.guard import REPORT_POLICY, local_server, page_app, refusal
 
 from starlette.applications import Starlette  # isort: skip - guard reports a missing package
 from starlette.requests import Request  # isort: skip
@@ -33,8 +34,8 @@ SLOW_SECONDS = 10.0  # a page that takes longer to read a state is cut off
 class States(Response):
     """The states of a procedure as server-sent events, until the page goes or the end."""
 
-    def __init__(self, state: Callable[[], bytes], open_streams: set[object]) -> None:
-        self.state, self.open_streams = state, open_streams
+    def __init__(self, page: "LivePage") -> None:
+        self.page, self.state, self.open_streams = page, page.state, page.open
         self.background = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -54,7 +55,7 @@ class States(Response):
         try:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             shown, quiet = b"", 0.0
-            while not gone.done():
+            while not gone.done() and not self.page.closing:
                 now = self.state()
                 if now is shown:
                     quiet += LOOK_SECONDS
@@ -65,59 +66,98 @@ class States(Response):
                 shown, quiet = now, 0.0
                 async with asyncio.timeout(SLOW_SECONDS):
                     await send({"type": "http.response.body", "body": text, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
         except (TimeoutError, OSError):
             return
+        except asyncio.CancelledError:  # a page that did not read the end in time
+            if not self.page.closing:
+                raise
         finally:
             gone.cancel()
             self.open_streams.discard(self)
 
 
-def build_app(state: Callable[[], bytes], pictures: Path, token: str, port: int) -> Starlette:
+@dataclass
+class LivePage:
+    """The page of a running procedure.
+
+    Attributes:
+        state: Gives what is shown, as JSON on one line; another object whenever it has changed.
+        pictures: Folder of the pictures, NUMBER.jpg with five digits or more.
+        report: The report's file, which is there in the end.
+        address: The page's address, token included, once it is served.
+        open: The pages that read states now.
+        closing: Whether the server stops: streams of states end.
+    """
+
+    state: Callable[[], bytes]
+    pictures: Path
+    report: Path
+    address: str = ""
+    open: set[object] = field(default_factory=set)
+    closing: bool = False
+
+
+def build_app(page: LivePage, token: str, port: int) -> Starlette:
     """The application that shows a running procedure.
 
     Args:
-        state: Gives what is shown, as JSON on one line; another object whenever it has changed.
-        pictures: Folder of the pictures, NUMBER.jpg with five digits or more.
+        page: What is shown.
         token: Secret that every request must carry.
         port: Port that it will be served on; requests to another are refused.
     """
-    open_streams: set[object] = set()
 
     def states(request: Request) -> Response:
-        return States(state, open_streams)
+        return States(page)
+
+    def report(request: Request) -> Response:
+        PolyplinkError.unless(page.report.is_file(), "no report yet", "wait for the end")
+        headers = {"content-security-policy": REPORT_POLICY}
+        return FileResponse(page.report, media_type="text/html", headers=headers)
 
     def picture(request: Request) -> Response:
-        path = pictures / f"{request.path_params['number']:05d}.jpg"
+        path = page.pictures / f"{request.path_params['number']:05d}.jpg"
         PolyplinkError.unless(path.is_file(), "no such picture", "reload")
         return FileResponse(path, media_type="image/jpeg")
 
-    routes = [Route("/api/states", states), Route("/api/pictures/{number:int}.jpg", picture)]
+    routes = [
+        Route("/api/states", states),
+        Route("/api/report", report),
+        Route("/api/pictures/{number:int}.jpg", picture),
+    ]
     return page_app("live.html", STATIC, routes, token, port=port, verb="live")
 
 
 @contextmanager
-def serving(state: Callable[[], bytes], pictures: Path, port: int) -> Iterator[str]:
+def serving(
+    state: Callable[[], bytes], pictures: Path, report: Path, port: int
+) -> Iterator[LivePage]:
     """Serve the page in a thread, on this machine alone.
 
     Args:
-        state: As in `build_app`.
-        pictures: As in `build_app`.
+        state: As in `LivePage`.
+        pictures: As in `LivePage`.
+        report: As in `LivePage`.
         port: Port; 0 takes any free one.
 
     Yields:
-        The page's address, token included.
+        The page.
 
     Raises:
         PolyplinkError: If the port is taken.
     """
-    server, listening, address = local_server(partial(build_app, state, pictures), port)
+    page = LivePage(state, pictures, report)
+    server, listening, page.address = local_server(partial(build_app, page), port)
     # A page that is cut off is no fault.
-    unfinished = logging.getLogger("uvicorn.error")
-    unfinished.addFilter(lambda record: "without completing" not in str(record.msg))
+    cut_off = ("without completing", "graceful shutdown exceeded")
+    logging.getLogger("uvicorn.error").addFilter(
+        lambda record: not any(words in str(record.msg) for words in cut_off)
+    )
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="page")
     thread.start()
     try:
-        yield address
+        yield page
     finally:
+        page.closing = True  # streams end by themselves, and nothing has to be cancelled
         server.should_exit = True
         thread.join()

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.counting import Count
 from polyplink.tracklets import Prepared
 from polyplink.tracklets.build import BRIDGED
 from polyplink.tracklets.fragments import positions
@@ -66,13 +67,13 @@ class PartVectors:
 
     Args:
         out: The counted folder.
-        summary: Its count.json, which names the weights.
+        count: Its record, which names the weights.
         prepared: What was counted.
     """
 
-    def __init__(self, out: Path, summary: Mapping[str, Any], prepared: Prepared) -> None:
-        self.path, self.summary, self.prepared = out / FILE, summary, prepared
-        self.weights = out / str(summary.get("weights_file", ""))
+    def __init__(self, out: Path, count: Count, prepared: Prepared) -> None:
+        self.path, self.count, self.prepared = out / FILE, count, prepared
+        self.weights = out / count.weights_file
 
     @cached_property
     def _known(self) -> dict[str, np.ndarray]:
@@ -98,7 +99,7 @@ class PartVectors:
             loaded = load_encoder(self.weights, torch.device("cpu"))
             network, own = NetworkEmbedder(loaded.encoder), loaded.weights_id
         PolyplinkError.unless(
-            str(self.summary["weights"]).startswith(own),
+            self.count.weights.startswith(own),
             f"{self.weights} are not the weights that counted",
             "count again",
         )
@@ -117,7 +118,7 @@ class PartVectors:
             self._known[name] = self._embedder(np.array(crops), [n])[0].astype(np.float32)
             from polyplink.encoders import Embeddings, write_embeddings  # noqa: PLC0415
 
-            vectors, source = np.stack(list(self._known.values())), str(self.summary["weights"])
+            vectors, source = np.stack(list(self._known.values())), self.count.weights
             write_embeddings(
                 self.path, Embeddings([*self._known], vectors, source, self.prepared.key)
             )

@@ -1,14 +1,14 @@
 """The server of the review desk: routes of the page; `serve.guard` says who may use them."""
 
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from polyplink.serve.desk import Desk
-from polyplink.serve.guard import language_of, local_server, page_app
+from polyplink.serve.guard import REPORT_POLICY, language_of, local_server, page_app
 
 from starlette.applications import Starlette  # isort: skip - guard reports a missing package
 from starlette.concurrency import run_in_threadpool  # isort: skip
@@ -29,11 +29,6 @@ MEDIA = {
     ".txt": "text/plain",
     ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
-# A printable report brings its own styles; it is shown without scripts and as a foreign origin.
-REPORT_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'; sandbox"
-)
 
 
 def build_app(desk: Desk, token: str, port: int) -> Starlette:
@@ -135,3 +130,20 @@ def serve(desk: Desk, *, port: int = 0, ready: Callable[[str], None]) -> None:
     ready(address)
     with suppress(KeyboardInterrupt):  # uvicorn raises it again after it has stopped
         server.run(sockets=[listening])
+
+
+@contextmanager
+def serving(desk: Desk, *, port: int = 0) -> Iterator[str]:
+    """Serve a desk in a thread; gives the page's address, token included.
+
+    Raises:
+        PolyplinkError: If the port is taken.
+    """
+    server, listening, address = local_server(partial(build_app, desk), port)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="review")
+    thread.start()
+    try:
+        yield address
+    finally:
+        server.should_exit = True
+        thread.join()

@@ -12,9 +12,11 @@ let said = null; // the tracklet that was announced last
 function card({ card: view }) {
   if (!view) return h("p", { class: "news" }, t("live.waiting"));
   const earlier = view.seen_before;
-  const title = earlier
-    ? t("live.again", { polyp: view.polyp, clock: earlier.clock })
-    : t("live.new", { polyp: view.polyp });
+  const title = !view.certain
+    ? t("live.unlike", { polyp: view.number })
+    : earlier
+      ? t("live.again", { polyp: view.number, clock: earlier.clock })
+      : t("live.new", { polyp: view.number });
   return h(
     "section",
     { class: earlier ? "view again" : "view", "data-key": `view-${view.tracklet}` },
@@ -59,27 +61,41 @@ function polyps(state) {
   );
 }
 
+/** What is said in the end, with links to the report and to its review. */
+const finished = ({ review }) =>
+  h("section", { class: "news", id: "finished", role: "status" },
+    h("p", {}, h("b", {}, t("live.finished"))),
+    h("p", {},
+      h("a", { href: "/api/report", target: "_blank", id: "report" }, t("live.report")), " ",
+      review && h("a", { href: review, target: "_blank", rel: "noreferrer", id: "review" },
+        t("live.review"))));
+
 function render(state) {
-  const notes = state.warnings.map((line) => h("p", { class: "warn" }, line));
-  show(document.getElementById("notice"), notes);
+  const lines = (of) => of[document.documentElement.lang] ?? of.en;
+  const warned = lines(state.warnings);
+  show(document.getElementById("notice"), warned.length > 0 && h(
+    "ul", { class: "warn", role: "note", "aria-label": t("warnings") },
+    warned.map((line) => h("li", {}, line))));
+  const shown = state.finished ?? state;
   const revised = state.revised.map((one) =>
-    h("p", {}, t("live.revised", { clock: clock(one.time), before: one.before, now: one.now })),
+    h("p", {}, t("live.revised", { clock: clock(one.time), before: one.number_before, now: one.number })),
   );
   show(
     document.getElementById("main"),
     h(
       "div",
       { class: "now" },
-      h("span", { class: "figure", id: "count" }, number(state.count)),
+      h("span", { class: "figure", id: "count" }, number(shown.count)),
       h("span", { class: "clock" }, clock(state.time)),
     ),
-    h("p", { class: "range" }, interval(state)),
-    state.open.length > 0 && h("p", { class: "news" }, t("live.open")),
+    h("p", { class: "range" }, shown.count > 0 && interval(shown)),
+    lines(state.basis).map((line) => h("p", { class: "small soft" }, line)),
+    state.finished && finished(state.finished),
+    !state.finished && state.open.length > 0 && h("p", { class: "news" }, t("live.open")),
     card(state),
     h("div", { class: "news" }, revised),
     polyps(state),
     state.late > 0 && h("p", { class: "small soft" }, count("live.late", state.late)),
-    state.report && h("p", { class: "news" }, t("live.finished", { report: state.report })),
     h("p", { class: "small soft" }, t("device")),
   );
   if (state.card && state.card.tracklet !== said) {
@@ -96,7 +112,7 @@ function follow() {
     render(last);
   };
   states.onerror = () => {
-    if (last?.report) states.close(); // the procedure has ended
+    if (last?.finished) states.close(); // the procedure has ended
     else show(document.getElementById("notice"), h("p", { class: "warn" }, t("live.lost")));
   };
 }

@@ -141,7 +141,6 @@ export function overviewPage(state) {
               .map((name) => h("th", { scope: "col" }, t(`overview.column.${name}`))))),
           h("tbody", {}, rows.map(procedureRow)))
       : h("p", { class: "soft" }, t("overview.none")),
-    warnings(overview),
   ];
 }
 
@@ -168,15 +167,29 @@ export function nextOpen(overview, index) {
   return open.find((one) => index === null || one.index > index) ?? open[0];
 }
 
-const warnings = (overview) =>
-  overview.warnings.length > 0 &&
-  h("details", { class: "notes" },
-    h("summary", {}, t("notes"), h("span", { class: "soft" }, ` (${overview.warnings.length})`)),
-    h("ul", { lang: "en" }, overview.warnings.map((one) => h("li", {}, one))));
+/** The warnings of a count, in the language of the page. */
+export const warnings = (of) => {
+  const lines = of?.warnings?.[spoken()] ?? [];
+  return lines.length > 0 && h("ul", { class: "warn", role: "note", "aria-label": t("warnings") },
+    lines.map((line) => h("li", {}, line)));
+};
+
+/** What the 90 % intervals were calibrated on; nothing where none is given. */
+export const basis = (of) =>
+  (of?.basis?.[spoken()] ?? []).map((line) => h("p", { class: "soft" }, line));
+
+/** What is said where no question is open: more only where that is known to mean something. */
+function nothingOpen(state, key) {
+  const { ask_below: below, links } = state.overview;
+  if (!links) return t(`${key}.unknown`);
+  if (below !== null) return t(`${key}.none_below`, { share: share(below) });
+  return t(state.procedure.questions.length ? `${key}.none_close` : `${key}.none`);
+}
 
 export const notice = (state) => [
   state.gone && h("p", { class: "warn", role: "alert" }, t("gone")),
   state.overview?.simulated && h("p", { class: "warn", role: "note" }, t("simulated")),
+  warnings(state.overview),
 ];
 
 export const footer = () => h("footer", {}, h("p", { class: "soft" }, t("device")));
@@ -196,7 +209,6 @@ export function procedurePage(state) {
     ],
     alarms(state),
     log(procedure),
-    warnings(state.overview),
     researcher(state),
   ];
 }
@@ -212,12 +224,12 @@ function hero(state) {
         h("span", { class: "unit" }, count("polyps", procedure.polyps))),
       h("p", { class: "interval" },
         procedure.tracklets.length ? interval(procedure) : t("polyp.none")),
+      basis(overview),
       h("p", { class: "facts" },
         h("span", {}, t("procedure", { id: procedure.id })),
         h("span", {}, clock(procedure.duration_s)),
         h("span", {}, count("views", procedure.tracklets.length)),
-        h("span", {}, open ? count("questions", open)
-          : t(procedure.questions.length ? "questions.none_close" : "questions.none")),
+        h("span", {}, open ? count("questions", open) : nothingOpen(state, "questions")),
         procedure.done && h("span", { class: "state done" },
           h("span", { "aria-hidden": "true" }, "✓ "), t("done")))),
     h("div", { class: "actions" },
@@ -404,8 +416,7 @@ export function questionCard(state) {
   if (!n) {
     const further = procedure.questions.length;
     return h("section", { class: "question none", "aria-labelledby": "question", id: "card" },
-      h("h2", { id: "question", tabindex: -1 },
-        t(further ? "question.none_close" : "question.none")),
+      h("h2", { id: "question", tabindex: -1 }, nothingOpen(state, "question")),
       !procedure.done && h("p", { class: "soft" }, t("question.none.hint")),
       further > 0 && h("p", {},
         button("further", count("question.further", further), { id: "further" })));
@@ -422,7 +433,7 @@ export function questionCard(state) {
       side(state, b, "right", "2", question.others)),
     h("p", { class: "meaning" },
       t(question.joined ? "question.joined" : "question.apart"), " ",
-      question.change === 0
+      question.change === null ? null : question.change === 0
         ? t("question.stays", { n: procedure.polyps })
         : t(question.joined ? "question.if_different" : "question.if_same", { n: other })),
     h("div", { class: "answers", role: "group", "aria-labelledby": "question" },

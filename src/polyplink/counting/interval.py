@@ -1,0 +1,85 @@
+"""How wide the 90 % interval of a count must be, found on procedures whose polyps are known.
+
+Split conformal prediction (Vovk et al. 2005) over a ladder of intervals, each within the next: the
+counts while the price of a polyp varies by a growing factor, then those counts and one, two ...
+polyps more on either side. The rung is the lowest that holds the true number in 90 % of the
+procedures, and of others like them.
+
+Procedures of one price are not alike: where links are clear, the counts do not vary with the price,
+and the interval is a single number. Such intervals are read as certainty, so that the ladder is
+climbed until they are right in 90 % of their own.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from polyplink.associate.identities import SPREADS, count_intervals
+
+COVERED = 0.9  # of procedures, by the intervals of their counts
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class FittedInterval:
+    """The interval of counts, as the operating point carries it.
+
+    Attributes:
+        spread: Factor of the price.
+        margin: Polyps beyond it, on either side.
+        held: Share of the procedures whose interval holds the true number, each by an interval
+            that was fitted on the others.
+    """
+
+    spread: float
+    margin: int
+    held: float
+
+
+def fit_interval(
+    links: Sequence[npt.NDArray[np.float64]], polyps: Sequence[int], price: float
+) -> FittedInterval | None:
+    """The narrowest interval that holds the true number in 90 % of procedures.
+
+    Args:
+        links: Link probabilities (n, n) of each procedure, by a model that has not seen it.
+        polyps: True number of polyps of each.
+        price: Price of a polyp.
+
+    Returns:
+        The interval; None where there are so few procedures that none is known to suffice.
+    """
+    rank = math.ceil(COVERED * (len(links) + 1))
+    if rank > len(links):
+        return None
+    ends = [count_intervals(P, price, SPREADS) for P in links]
+    low = np.array([each for each, _ in ends], dtype=np.int64)  # procedures, rungs
+    high = np.array([each for _, each in ends], dtype=np.int64)
+    true = np.asarray(polyps, dtype=np.int64)[:, None]
+    furthest = int(np.maximum(low[:, -1:] - true, true - high[:, -1:]).max(initial=0))
+    more = np.arange(1, max(furthest, 1) + 1)
+    low = np.concatenate([low, np.maximum(low[:, -1:] - more, 0)], axis=1)
+    high = np.concatenate([high, high[:, -1:] + more], axis=1)
+    holds, single = (low <= true) & (true <= high), low == high
+    rung = _rung(holds, single)
+    rest = [np.arange(len(true)) != i for i in range(len(true))]
+    held = np.mean([holds[i, _rung(holds[own], single[own])] for i, own in enumerate(rest)])
+    margin = max(rung + 1 - len(SPREADS), 0)
+    return FittedInterval(float(SPREADS[min(rung, len(SPREADS) - 1)]), margin, float(held))
+
+
+def _rung(holds: Flags, single: Flags) -> int:
+    """The lowest rung that suffices; holds (p, r) never turns false again along the rungs."""
+    p, rungs = holds.shape
+    rank = min(math.ceil(COVERED * (p + 1)), p)
+    needed = np.where(holds.any(axis=1), holds.argmax(axis=1), rungs - 1)
+    rung = int(np.sort(needed)[rank - 1])
+    while rung < rungs - 1 and single[:, rung].any():
+        if holds[single[:, rung], rung].mean() >= COVERED:
+            break
+        rung += 1
+    return rung

@@ -1,0 +1,213 @@
+"""The record of a count: `count` writes it as count.json, and all that shows a count reads it.
+
+The report, the review and what it hands off, the page of a running procedure, notebooks and
+`--json` take number, interval, questions and warnings from here, so that none of them can lose one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import TypeAdapter, ValidationError
+
+from polyplink import __version__
+from polyplink.associate import OperatingPoint, from_record
+from polyplink.core.artefacts import read_json, to_plain
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import brief
+from polyplink.counting.cover import ASK_BELOW, Cover
+from polyplink.counting.messages import Message, in_every_language
+from polyplink.tracklets import PrepareSettings
+
+FILE = "count.json"
+
+
+@dataclass(frozen=True)
+class CountedTracklet:
+    """A tracklet in a count: one view of a polyp, or a false alarm.
+
+    Attributes:
+        tracklet_id: Its name.
+        first_frame: First frame, from 0.
+        last_frame: Last frame, inclusive.
+        shows_polyp: Probability that it shows a polyp; None where it is not known.
+        bridged: Share of its frames without a box.
+        sureness: Confidence of its link; None where it is not known, and of a false alarm.
+    """
+
+    tracklet_id: str
+    first_frame: int = 0
+    last_frame: int = 0
+    shows_polyp: float | None = None
+    bridged: float = 0.0
+    sureness: float | None = None
+
+
+@dataclass(frozen=True)
+class CountedPolyp:
+    """A polyp: its name, its views, and size and histology where the weights have probes."""
+
+    polyp: str
+    tracklets: tuple[CountedTracklet, ...]
+    size_mm: float | None = None
+    size_low_mm: float | None = None
+    size_high_mm: float | None = None
+    adenoma: float | None = None
+
+
+@dataclass(frozen=True)
+class DoubtfulLink:
+    """A decision to look at: do `members` and `others`, ids of tracklets, show one polyp?"""
+
+    members: tuple[str, ...]
+    others: tuple[str, ...]
+    joined: bool
+    probability_of_one_polyp: float
+
+
+@dataclass(frozen=True)
+class CountedProcedure:
+    """The count of one procedure.
+
+    Attributes:
+        procedure_id: Its name.
+        polyps: Polyps counted.
+        low: Lowest number of polyps, 90 %; None where no interval is given.
+        high: Highest number of polyps, 90 %; None likewise.
+        tracklets: Tracklets that are linked.
+        false_alarms: Tracklets left out as false alarms.
+        converged: Whether the clustering converged; None without tracklets.
+        groups: The polyps.
+        alarms: The false alarms.
+        to_look_at: The questions.
+    """
+
+    procedure_id: str
+    polyps: int = 0
+    low: int | None = None
+    high: int | None = None
+    tracklets: int = 0
+    false_alarms: int = 0
+    converged: bool | None = None
+    groups: tuple[CountedPolyp, ...] = ()
+    alarms: tuple[CountedTracklet, ...] = ()
+    to_look_at: tuple[DoubtfulLink, ...] = ()
+
+
+@dataclass(frozen=True)
+class Count:
+    """What count.json holds.
+
+    Attributes:
+        weights: Id of the weights.
+        crops: Key of the crops.
+        tracklets: How the tracklets were made.
+        operating_point: How they were linked, without the coefficients of the vector.
+        procedures: The procedures.
+        cover: Whether intervals are given, and what they were calibrated on; None in counts of
+            earlier versions.
+        messages: What makes the count doubtful, to be said in any language.
+        warnings: The same in English.
+        polyplink: Version that counted.
+        weights_file: The weights file, relative to the folder.
+        data: The data folder, relative to the folder.
+        purpose: What the count is for; None without a choice of prices.
+        lost_boxes: Boxes in no tracklet, by reason.
+        polyps: Polyps in all procedures.
+        false_alarms: Tracklets left out as false alarms in all procedures.
+        against_truth: Figures against annotated boxes, if they were given.
+        models: The detector and the encoder: kind, name, sha256, and whether it is a shipped one.
+    """
+
+    __repr__ = brief
+
+    weights: str
+    crops: str
+    tracklets: PrepareSettings
+    operating_point: Mapping[str, Any]
+    procedures: tuple[CountedProcedure, ...]
+    cover: Cover | None = None
+    messages: tuple[Message, ...] = ()
+    warnings: tuple[str, ...] = ()
+    polyplink: str = __version__
+    weights_file: str = ""
+    data: str | None = None
+    purpose: str | None = None
+    lost_boxes: Mapping[str, int] = field(default_factory=dict)
+    polyps: int = 0
+    false_alarms: int = 0
+    against_truth: Mapping[str, Any] | None = None
+    models: tuple[Mapping[str, Any], ...] = ()
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """The count that a folder holds; counts of earlier versions are without an interval.
+
+        Raises:
+            PolyplinkError: If it was not written by `polyplink count`.
+        """
+        path = folder / FILE
+        try:
+            read = TypeAdapter(cls).validate_python(read_json(path))
+        except ValidationError as error:
+            first = error.errors()[0]
+            reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            raise PolyplinkError(
+                f"{path} was not written by `polyplink count` ({reason})", "count again"
+            ) from None
+        return read
+
+    @property
+    def said(self) -> tuple[Message, ...]:
+        """The warnings: why there is no interval comes first."""
+        if self.cover is None:  # of an earlier version, which had no messages either
+            lines = (Message.of(line) for line in self.warnings)
+            return (Cover.of_earlier_version(), *lines)
+        return self.messages
+
+    @property
+    def basis(self) -> Message | None:
+        """What the intervals were calibrated on; None where none is given."""
+        return None if self.cover is None else self.cover.basis
+
+    @property
+    def questions(self) -> int:
+        """Links to look at in all procedures."""
+        return sum(len(one.to_look_at) for one in self.procedures)
+
+    @property
+    def point(self) -> OperatingPoint:
+        """How it was linked, but for false alarms; counts of earlier versions have no interval.
+
+        Raises:
+            PolyplinkError: If it is broken.
+        """
+        record = {k: v for k, v in self.operating_point.items() if k != "alarms"}
+        point = from_record(record)
+        if self.cover is None:
+            return replace(point, spread=None, ask_below=ASK_BELOW)
+        return point
+
+    def header(self) -> dict[str, Any]:
+        """What every page says on top.
+
+        Returns:
+            warnings and basis (what the intervals were calibrated on), sentences by language;
+            ask_below, the confidence below which every link is a question (None where those are
+            asked that could change the count); and links, whether they have probabilities.
+        """
+        basis, point = [] if self.basis is None else [self.basis], self.point
+        return {
+            "warnings": in_every_language(self.said),
+            "basis": in_every_language(basis),
+            "ask_below": point.ask_below,
+            "links": point.links is not None,
+        }
+
+    def plain(self) -> dict[str, Any]:
+        """Its fields as JSON-ready values."""
+        found: dict[str, Any] = to_plain(self)
+        if self.against_truth is None:
+            del found["against_truth"]
+        return found
