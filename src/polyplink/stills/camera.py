@@ -78,10 +78,10 @@ def draw_path(
         y = height * (0.5 + _smooth(rng, n, fps, max(room, 0.05)))
         at = np.stack([x, y], 1)
     else:
-        # The polyp's side takes 8 to 45 % of the frame's, but no more than the still can give.
+        # The polyp's side takes 10 to 45 % of the frame's, but no more than the still can give.
         side = math.sqrt(target[2] * target[3])
         wanted = rng.uniform(0.1, 0.45) * math.sqrt(frame[0] * frame[1]) / side
-        zoom = np.clip(wanted, 0.8 * fill, 2.5 * fill) * np.exp(_smooth(rng, n, fps, 0.35))
+        zoom = np.clip(wanted, 1.05 * fill, 2.6 * fill) * np.exp(_smooth(rng, n, fps, 0.3))
         centre = target[:2] + target[2:] / 2
         # Comes from beside the view, and leaves it: a share of the frame that falls and rises.
         time = np.linspace(0, 1, n)
