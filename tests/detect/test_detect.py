@@ -1,5 +1,6 @@
 """Recordings to boxes: every frame decoded once, runs continued, crops equal to those cut later."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.files import video
 from polyplink.detect import detect, find_recordings
 from polyplink.tracklets import PrepareSettings, prepare
-from tests.data.films import write_film
+from tests.data.films import spoil, write_film
 
 SETTINGS = PrepareSettings(stride=2, crop_factor=2.0, size=16, min_seconds=0.2)
 N, WIDTH, HEIGHT = 30, 64, 48
@@ -136,3 +137,28 @@ def test_places_without_a_recording_are_refused(tmp_path: Path) -> None:
         find_recordings(tmp_path)
     with pytest.raises(PolyplinkError, match="no recording"):
         find_recordings(tmp_path / "none.mp4")
+
+
+def test_several_threads_give_what_one_gives(tmp_path: Path) -> None:
+    film = write_film(tmp_path / "film.mp4", 60)
+
+    def by_picture(image: np.ndarray) -> np.ndarray:  # later frames are answered earlier
+        left = float(image[0, :, 0].mean())
+        time.sleep((255 - left) / 20_000)
+        return np.array([[left / 16, 8.0, 12.0, 10.0, 0.9]])
+
+    found = [
+        detect(find_recordings(film), by_picture, tmp_path / str(n), SETTINGS, workers=n)
+        for n in (1, 3)
+    ]
+    assert found[0].detections.equals(found[1].detections)
+    assert found[0].detections["frame"].to_list() == list(range(60))
+
+
+def test_frames_that_do_not_decode_are_counted(tmp_path: Path) -> None:
+    film = write_film(tmp_path / "film.mp4", 60)
+    spoil(film, 50)
+    lost: dict[str, int] = {}
+    data = detect(find_recordings(film), Finder(), tmp_path / "data", SETTINGS, lost=lost)
+    assert data.procedures["n_frames"].to_list() == [60]
+    assert 0 < lost["film"] < 30

@@ -1,5 +1,6 @@
 """The verbs `detect` and `run`: from recordings and a detector to boxes, and on to a count."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from polyplink.tracklets import PrepareSettings
 
 RUN_PARTS = ("data", "count", "tracks")  # folders that `run` writes
+MOST_AT_ONCE = 4  # frames: decoding is not faster
 PREFIX = "sim:"  # of the names of simulated detectors
 
 Source = Annotated[Path, Argument(help="A video, or a folder of videos or images; a data folder.")]
@@ -139,10 +141,14 @@ def _detect(
     else:
         recordings = find_recordings(source, request.fps)
         names = [one.name for one in recordings]
-        detector, key = find_detector(name, request.function, names, warnings)
+        cores = os.cpu_count() or 1
+        several = 1 if request.function is not None else min(cores, MOST_AT_ONCE)
+        threads = cores // several
+        detector, key = find_detector(name, request.function, names, warnings, threads)
         origin = origin_of(detector, key)
         settings = tracklets.on(settings, origin)
         begin()
+        lost: dict[str, int] = {}
         with record.stage("detect"):
             data = detect(
                 recordings,
@@ -150,13 +156,22 @@ def _detect(
                 out,
                 settings,
                 key=key,
+                workers=several,
+                lost=lost,
                 progress=lambda one, done, total: progress(f"detect {one}", done, total),
             )
         record.inputs["detector"] = key
+        frames = dict(data.procedures.select("procedure_id", "n_frames").iter_rows())
+        warnings += [
+            Message("not_decoded", {"lost": n, "frames": frames[one], "name": one})
+            for one, n in lost.items()
+        ]
     write_origin(out, origin)
     record.settings = plain | {"tracklets": settings}
     if data.detections.is_empty():
-        warnings.append(Message("detector_nothing", {"n": data.procedures.height}))
+        looked = int(data.procedures["n_frames"].sum())
+        values = {"n": data.procedures.height, "frames": looked}
+        warnings.append(Message("detector_nothing", values))
     record.write(out)
     return data, warnings
 
@@ -180,6 +195,7 @@ def find_detector(
     function: Function,
     procedures: Sequence[str],
     warnings: "list[Message]",
+    threads: int = 0,
 ) -> "tuple[Detector, str]":
     """The detector that was asked for, and its key.
 
@@ -189,6 +205,7 @@ def find_detector(
         function: The detector, from Python.
         procedures: Names of the recordings.
         warnings: Gets what makes its boxes unreliable.
+        threads: Threads for a frame; 0 for one per core.
 
     Raises:
         PolyplinkError: If the file is no detector, or the shipped one has changed.
@@ -199,7 +216,7 @@ def find_detector(
 
     if function is not None:
         return function, "function"
-    found = OnnxDetector(Path(name or DETECTOR))
+    found = OnnxDetector(Path(name or DETECTOR), threads=threads)
     known = [one for one in procedures if one in found.record.trained_on]
     if known:
         warnings.append(Message("detector_seen", {"n": len(known), "first": known[0]}))

@@ -16,6 +16,7 @@
 Only the files are read; no code of the programs is used.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -138,6 +139,10 @@ class OnnxDetector:
         self._last = len(axes) > 2 and axes[-1] == 3 and axes[-3] != 3  # channels last
         side = axes[-3:-1] if self._last else axes[-2:]
         size = record.size or (side[0] or USUAL_SIZE, side[1] or USUAL_SIZE)
+        named = given.shape[-3:-1] if self._last else given.shape[-2:]
+        steps = [_STEP.fullmatch(str(axis)) for axis in named]
+        # Sides that may be any multiple of so many pixels; None where the size is fixed or unsaid.
+        self._step = None if None in steps else max(int(step[1]) for step in steps if step)
         self._type = _TYPES.get(given.type, np.float32)
         self.record = replace(record, size=size)
         height, width = size
@@ -184,6 +189,8 @@ class OnnxDetector:
         if record.letterbox:
             scale[:] = scale.min()
         inner = np.maximum(np.round(scale * [width, height]), 1).astype(int)
+        if record.letterbox and self._step is not None:  # no grey that need not be looked at
+            columns, rows = (-(-inner // self._step) * self._step).tolist()
         shift = (np.array([columns, rows]) - inner) // 2
         pixels = torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1)[None]
         small = torch.nn.functional.interpolate(
@@ -251,6 +258,7 @@ class OnnxDetector:
         return dict(zip(names, found, strict=True))
 
 
+_STEP = re.compile(r"(\d+)\*\w+")  # the name that torch gives an axis of a multiple of pixels
 _TYPES: dict[str, Any] = {
     "tensor(float)": np.float32,
     "tensor(float16)": np.float16,

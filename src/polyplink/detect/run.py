@@ -23,7 +23,7 @@ from polyplink.data import DETECTIONS, DataSet, change_data, write_data, write_t
 from polyplink.data.tables import read_table
 from polyplink.detect.recordings import Recording
 from polyplink.tracklets import PrepareSettings
-from polyplink.tracklets.crops import Pixels, cut
+from polyplink.tracklets.crops import Pixels, cut, prefetch
 from polyplink.tracklets.kept import AREA, write_kept
 from polyplink.tracklets.prepare import enlarge
 from polyplink.tracklets.scenes import SceneFinder, write_scenes
@@ -35,6 +35,7 @@ Detector = Callable[[Pixels], Floats]
 """Finds polyps in an image (height, width, 3) RGB: (k, 5) x, y, w, h in pixels, and the score."""
 
 PIECE = 250  # frames
+AHEAD = 2  # frames of a thread that are looked at, or wait: each takes megabytes
 AGAIN = "remove the output folder, and run the detector again"
 _BOXES = {"frame": pl.Int32, **dict.fromkeys(("x", "y", "w", "h", "score"), pl.Float32)}
 _KEPT = dict.fromkeys(("frame", *AREA), pl.Int64)
@@ -47,6 +48,8 @@ def detect(
     settings: PrepareSettings,
     *,
     key: str = "",
+    workers: int = 1,
+    lost: dict[str, int] | None = None,
     progress: Callable[[str, int, int], None] = lambda name, done, total: None,
 ) -> DataSet:
     """Find the polyps of recordings and write them as a data folder.
@@ -57,6 +60,9 @@ def detect(
         out: The data folder. Pieces that an earlier run finished are used.
         settings: How tracks are built and crops cut, so that the crops can be kept.
         key: Identifies the detector: finished pieces of another one are not used.
+        workers: Threads that call the detector, each with a frame; 1 for one that cannot take
+            several frames at a time.
+        lost: Gets the number of frames that did not decode, by procedure, where there are some.
         progress: Callback with the procedure, frames done, and frames in all.
 
     Returns:
@@ -71,8 +77,11 @@ def detect(
     for recording in recordings:
         rule = content_key(key, recording.path.resolve(), recording.n_frames, settings)
         folder = pieces / f"{file_name(recording.name)}-{rule}"
-        for done in _pieces(recording, detector, settings, folder):
+        for done in _pieces(recording, detector, settings, folder, workers):
             progress(recording.name, done, recording.n_frames)
+        broken = sum(int(np.load(path)) for path in folder.glob("[0-9]*/lost.npy"))
+        if broken and lost is not None:
+            lost[recording.name] = broken
         boxes, scenes[recording.name] = join_pieces(folder, out, recording.name, recording)
         tables.append(boxes)
         rows.append(procedure_row(recording, "recordings"))
@@ -150,10 +159,12 @@ class Follower:
     """Follows the boxes of a recording frame by frame, and writes what was found in pieces.
 
     A piece is a folder with boxes.parquet, kept.parquet (the places of the crops), crops.npy,
-    scenes.npy (first frames and numbers of scenes) and finder.npy (state of the `SceneFinder`).
+    scenes.npy (first frames and numbers of scenes), finder.npy (state of the `SceneFinder`) and
+    lost.npy (frames that did not decode).
 
     Attributes:
         tracker: Links the boxes.
+        lost: Frames since the last piece that did not decode.
     """
 
     def __init__(self, fps: float, width: int, height: int, settings: PrepareSettings) -> None:
@@ -164,6 +175,7 @@ class Follower:
         self._clear()
 
     def _clear(self) -> None:
+        self.lost = 0
         self._found: list[Floats] = []
         self._places: list[tuple[int, ...]] = []
         self._crops: list[Pixels] = []
@@ -221,6 +233,7 @@ class Follower:
             np.save(target / "crops.npy", stacked, allow_pickle=False)
             np.save(target / "scenes.npy", np.array(self._begun or ONE_SCENE, np.int64))
             np.save(target / "finder.npy", self._finder.state)
+            np.save(target / "lost.npy", self.lost)
         if hasattr(self.tracker, "open"):  # a plugin's may lack it
             going = set(self.tracker.open(self._last).tolist())
             self._length = {track: n for track, n in self._length.items() if track in going}
@@ -235,12 +248,31 @@ class Follower:
         self._scene = int(scenes[-1, 1]) if len(scenes) else self._scene
 
 
+def _looked_at(
+    recording: Recording, detector: Detector, start: int, workers: int
+) -> Iterator[tuple[int, Pixels | None, Floats]]:
+    """Number, pixels and boxes of the frames from `start` on; of one that does not decode, none."""
+
+    def find(item: tuple[int, Pixels | None]) -> tuple[int, Pixels | None, Floats]:
+        frame, pixels = item
+        nothing = np.zeros((0, 5))
+        found = nothing if pixels is None else checked(detector(pixels), pixels.shape[1::-1])
+        return frame, pixels, found
+
+    frames = recording.frames(start)
+    return map(find, frames) if workers == 1 else prefetch(find, frames, workers, AHEAD)
+
+
 def _pieces(
-    recording: Recording, detector: Detector, settings: PrepareSettings, folder: Path
+    recording: Recording,
+    detector: Detector,
+    settings: PrepareSettings,
+    folder: Path,
+    workers: int,
 ) -> Iterator[int]:
     """Work through a recording piece by piece; yields the number of frames done."""
     follower = Follower(recording.fps, recording.width, recording.height, settings)
-    frames: Iterator[tuple[int, Pixels | None]] | None = None
+    frames: Iterator[tuple[int, Pixels | None, Floats]] | None = None
     decoded = 0
     for start in range(0, recording.n_frames, PIECE):
         piece = folder / f"{start:09d}"
@@ -249,11 +281,13 @@ def _pieces(
             decoded += 1
             yield min(start + PIECE, recording.n_frames)
             continue
-        frames = frames or recording.frames(start)
-        for frame, pixels in islice(frames, PIECE):
-            if pixels is not None:
+        frames = frames or _looked_at(recording, detector, start, workers)
+        for frame, pixels, boxes in islice(frames, PIECE):
+            if pixels is None:
+                follower.lost += 1
+            else:
                 decoded += 1
-                follower.follow(frame, pixels, checked(detector(pixels), pixels.shape[1::-1]))
+                follower.follow(frame, pixels, boxes)
         follower.write(piece)
         yield min(start + PIECE, recording.n_frames)
     PolyplinkError.unless(

@@ -24,6 +24,9 @@ WithCrops = Callable[[Prepared], AbstractContextManager[Prepared]]
 """Gives the part of one procedure its crops, for as long as it is embedded."""
 
 
+PIXELS_PER_PASS = 16 * 224 * 224  # of crops that go through the backbone together on a CPU
+
+
 def length_groups(
     lengths: Sequence[int], most: int, *, beside: int = 0, equal: bool = False
 ) -> list[list[int]]:
@@ -122,8 +125,11 @@ class NetworkEmbedder:
 
     def _features(self, encoder: FrameWise, crops: np.ndarray) -> torch.Tensor:
         """Crops uint8 (n, h, w, 3) to frame features (n, f), in blocks of frames."""
-        edges = range(0, len(crops), self.frames_per_pass)
-        blocks = (self._tensor(crops[at : at + self.frames_per_pass]) for at in edges)
+        step = self.frames_per_pass
+        if encoder.device.type == "cpu":  # more would only pass through memory
+            step = max(min(step, PIXELS_PER_PASS // (crops.shape[1] * crops.shape[2])), 1)
+        edges = range(0, len(crops), step)
+        blocks = (self._tensor(crops[at : at + step]) for at in edges)
         return torch.cat([encoder.encode_frames(block) for block in blocks])
 
     def _tensor(self, crops: np.ndarray) -> torch.Tensor:
