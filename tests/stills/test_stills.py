@@ -71,6 +71,8 @@ def test_the_same_seed_makes_the_same_and_a_stopped_run_continues(
     assert files[0].stat().st_mtime_ns == kept
     more = write_procedures(tmp_path / "a", stills, (), replace(CONFIG, procedures=3), name="n")
     assert more.detections.filter(pl.col("procedure_id") != "s0002").equals(first.detections)
+    with pytest.raises(PolyplinkError, match="has 3 procedures already, more than the 2"):
+        write_procedures(tmp_path / "a", stills, (), CONFIG, name="n")
     # Frames of other settings are never taken for those that are asked for.
     with pytest.raises(PolyplinkError, match="has frames of other stills or of other settings"):
         write_procedures(tmp_path / "a", stills, (), replace(CONFIG, seed=1), name="n")

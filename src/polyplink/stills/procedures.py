@@ -100,7 +100,7 @@ def write_procedures(
 
     Raises:
         PolyplinkError: If there are too few stills of different groups, an image is broken, or
-            `out` has frames of other stills or settings.
+            `out` has frames of other stills or settings, or of more procedures.
     """
     groups: dict[str, list[Still]] = {}
     for still in stills:
@@ -157,7 +157,12 @@ def _claim(out: Path, stills: Sequence[Still], empty: Sequence[Path], config: St
         f"{out} has frames of other stills or of other settings",
         "choose another --out, or remove that folder",
     )
-    out.mkdir(parents=True, exist_ok=True)
+    there = len(list((out / "frames").glob("*")))
+    PolyplinkError.unless(
+        there <= config.procedures,
+        f"{out} has {there} procedures already, more than the {config.procedures} to make",
+        "ask for more --procedures, or choose another --out",
+    )
     write_json(note, {"key": key})
 
 
