@@ -29,6 +29,7 @@ def test_it_goes_the_whole_way(out: Path) -> None:
         assert (out / name).is_file()
     assert json.loads((out / "count" / "count.json").read_text())["polyps"] > 0
     assert "Simulated data" in (out / "first" / "report.html").read_text()
+    assert "Research use only" in (out / "recording" / "count" / "report.html").read_text()
     page = (out / "report.html").read_text()
     assert "Simulated data" in page
     assert "colour histogram" in page
