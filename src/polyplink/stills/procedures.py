@@ -64,7 +64,7 @@ def draw_course(rng: np.random.Generator, polyps: int) -> list[int]:
 
     Example:
         >>> draw_course(np.random.default_rng(0), 3)
-        [0, 0, 1, 2, 1, 2]
+        [0, 1, 1, 2, 1]
     """
     at: list[tuple[float, int]] = []
     for polyp in range(polyps):
