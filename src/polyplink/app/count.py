@@ -138,13 +138,14 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
     weights, out = request.weights, output_folder(request.out, "count", request.data)
     check_given(weights, request.data, [request.part], request.device, request.truth)
     asked: dict[str, Any] = {
-        name: getattr(request, name) for name in ("weights", "part", "purpose", "alarms")
+        SOURCE: str(request.data.resolve()),
+        **{name: getattr(request, name) for name in ("weights", "part", "purpose", "alarms")},
     }
-    record = RunRecord("count", settings=asked | {SOURCE: str(request.data.resolve())})
+    record = RunRecord("count", settings=asked)
     record.claim(out)
     keep_other_counts(out, request.data, COUNT_FILES, replace=request.replace)
     from polyplink.app.encoded import encode, load_for
-    from polyplink.app.linked import build_report, link_all, linked_boxes, screen
+    from polyplink.app.linked import build_report, coverage_of, link_all, linked_boxes, screen
     from polyplink.associate import from_record
     from polyplink.counting import Count, Message, cover_of
     from polyplink.data import box_source
@@ -216,6 +217,7 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
         false_alarms=screened.alarms.height,
         against_truth=compared,
         models=tuple(to_plain(used)),
+        coverage=coverage_of(linked, _true_counts(prepared, request.truth)),
     )
     report = out / "report.html"
     with record.results(out) as new, record.stage("report"):
@@ -226,6 +228,7 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
         write_report(new / report.name, page)
     shown = [count_table(page), *([] if found.basis is None else [str(found.basis)]), *page.notes]
     shown += [f"{name}: {figure_text(figure)}" for name, figure in figures.items()]
+    shown += [] if found.coverage is None else [str(found.coverage)]
     return Result(counted, counted.summary, [*shown, *_written(report, out)], found.warnings)
 
 
@@ -252,6 +255,15 @@ def _write_tables(out: Path, counted: Counted, views: "pl.DataFrame") -> None:
     write_text(out / "views.csv", csv_text(counted.views))
     assigned = views.drop_nulls("polyp").select(*ASSIGNMENT).rename(ASSIGNMENT)
     write_table(out / "assignment.parquet", assigned)
+
+
+def _true_counts(prepared: "Prepared", truth: Path | None) -> dict[str, int]:
+    """True number of polyps of the procedures that are annotated."""
+    from polyplink.app.linked import true_counts
+    from polyplink.data import read_data
+
+    data = prepared.data if truth is None else read_data(truth)
+    return true_counts(data, prepared.procedures, every=truth is not None)
 
 
 def _compare(truth: Path, boxes: "pl.DataFrame", prepared: "Prepared") -> dict[str, Any]:

@@ -210,7 +210,10 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
     with record.results(out, SOMETIMES) as new:
         _write(request, new, found, tables)
         write_report(new / found.report.name, page)
-    lines = (*(f"note: {note}" for note in said), f"report: {found.report}")
+    lines = (
+        *(f"note: {note}" for note in page.notes if note != CHOICES),
+        f"report: {found.report}",
+    )
     clusterers = {one.name: evaluation.minus_clusterer[one.name] for one in given}
     apart = difference_tables(table, clusterers)
     shown = [comparison_table(table), *apart, *lines]
@@ -227,7 +230,13 @@ def _page(
     seconds: Mapping[str, float],
 ) -> "Report":
     """The report: the table, and time lines at the operating point stored in the weights."""
-    from polyplink.app.linked import build_report, link_all, link_messages
+    from polyplink.app.linked import (
+        build_report,
+        coverage_of,
+        link_all,
+        link_messages,
+        true_counts,
+    )
     from polyplink.associate import from_record
     from polyplink.counting import cover_of
     from polyplink.data import box_source
@@ -238,6 +247,7 @@ def _page(
     cover = cover_of(point, box_source(request.data, prepared.data, prepared.procedures))
     point = cover.applied(point)
     linked = link_all(prepared, encoded.embeddings[ours.name], point)
+    coverage = coverage_of(linked, true_counts(prepared.data, prepared.procedures, every=False))
     return build_report(
         "Evaluation",
         request.encoders[0],
@@ -246,7 +256,7 @@ def _page(
         linked,
         seconds=seconds,
         comparison=table,
-        notes=notes,
+        notes=(*notes, *([] if coverage is None else [f"{coverage}."])),
         messages=[*cover.warnings(point), *link_messages(point, linked)],
         cover=cover,
     )

@@ -40,7 +40,7 @@ from polyplink.associate import (
 from polyplink.core.artefacts import content_key, machine, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import many
-from polyplink.counting import Cover, Message, fit_interval
+from polyplink.counting import Cover, Coverage, Message, fit_interval
 from polyplink.data import SIMULATED, BoxSource, DataSet, read_data
 from polyplink.encoders import Embeddings, weights_path
 from polyplink.evaluate import Purpose, choose, count_procedure, match_tracklets
@@ -367,6 +367,16 @@ def linked_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFrame:
         names = pl.Series("polyp", polyp), pl.Series("tracklet", tracklet + 1)
         found.append(fill_gaps(every[rows].with_columns(*names)))
     return pl.concat(found)
+
+
+def coverage_of(linked: Sequence[Linked], polyps: Mapping[str, int]) -> Coverage | None:
+    """How often intervals hold the true number of polyps; None where none can be judged."""
+    rows = [
+        (polyps[one.tracklets.procedure_id], *one.identities.interval)
+        for one in linked
+        if one.identities.interval is not None and one.tracklets.procedure_id in polyps
+    ]
+    return Coverage.of(rows) if rows else None
 
 
 def link_messages(point: OperatingPoint, linked: Sequence[Linked]) -> list[Message]:

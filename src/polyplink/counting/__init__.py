@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     )
     from polyplink.counting.interval import (
         COVERED as COVERED,
+        Coverage as Coverage,
         FittedInterval as FittedInterval,
         fit_interval as fit_interval,
     )

@@ -13,6 +13,7 @@ climbed until they are right in 90 % of their own.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +39,41 @@ class FittedInterval:
     spread: float
     margin: int
     held: float
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How often the intervals of counts hold the true number.
+
+    Attributes:
+        procedures: Procedures with an interval and a known number of polyps.
+        held: Those whose interval holds it.
+        single: Those whose interval is a single number.
+        single_wrong: Those of them that are wrong.
+
+    Example:
+        >>> print(Coverage.of([(2, 2, 3), (1, 2, 2), (4, 4, 4)]))
+        90 % intervals hold the true number in 2 of 3 procedures; of 2 single numbers 1 is wrong
+    """
+
+    procedures: int
+    held: int
+    single: int
+    single_wrong: int
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[int, int, int]]) -> Self:
+        """Over rows of the true number, and the lowest and highest of the interval."""
+        single = [(true, low) for true, low, high in rows if low == high]
+        held = sum(low <= true <= high for true, low, high in rows)
+        return cls(len(rows), held, len(single), sum(true != low for true, low in single))
+
+    def __str__(self) -> str:
+        wrong = f"{self.single_wrong} {'is' if self.single_wrong == 1 else 'are'} wrong"
+        return (
+            f"90 % intervals hold the true number in {self.held} of {self.procedures} procedures; "
+            f"of {self.single} single numbers {wrong}"
+        )
 
 
 def fit_interval(

@@ -17,6 +17,7 @@ from polyplink.core.artefacts import read_json, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import brief
 from polyplink.counting.cover import ASK_BELOW, Cover
+from polyplink.counting.interval import Coverage
 from polyplink.counting.messages import Message, in_every_language
 from polyplink.tracklets import PrepareSettings
 
@@ -117,6 +118,7 @@ class Count:
         polyps: Polyps in all procedures.
         false_alarms: Tracklets left out as false alarms in all procedures.
         against_truth: Figures against annotated boxes, if they were given.
+        coverage: How often the intervals hold the true number; None where it is not known.
         models: The detector and the encoder: kind, name, sha256, and whether it is a shipped one.
     """
 
@@ -139,6 +141,7 @@ class Count:
     false_alarms: int = 0
     against_truth: Mapping[str, Any] | None = None
     models: tuple[Mapping[str, Any], ...] = ()
+    coverage: Coverage | None = None
 
     @classmethod
     def read(cls, folder: Path) -> Self:

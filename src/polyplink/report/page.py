@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from polyplink.core.artefacts import write_text
+from polyplink.counting import Message
 from polyplink.report.formats import environment, moment, number
 from polyplink.report.model import Procedure, Report, Tracklet, Values
 from polyplink.report.plots import inline_svg, plot_epochs, plot_similarity
@@ -120,6 +121,11 @@ def _context(report: Report) -> dict[str, Any]:
         for s, one in doubts[:MOST_LINKS]
     ]
     known = [p for p in report.procedures if p.n_polyps is not None]
+    failed = [p.procedure_id for p in report.procedures if p.converged is False]
+    warnings = list(report.warnings)
+    line = str(Message("not_converged", {"names": ", ".join(failed)}))
+    if failed and line not in warnings:  # a report that was not made of a count
+        warnings.insert(0, line)
     return {
         "report": report,
         "sections": sections,
@@ -130,7 +136,8 @@ def _context(report: Report) -> dict[str, Any]:
         "n_true": sum(p.n_polyps or 0 for p in known),
         "uncertain": len(doubts),
         "alarms": sum(len(p.alarms) for p in report.procedures),
-        "failed": [p.procedure_id for p in report.procedures if p.converged is False],
+        "failed": failed,
+        "warnings": warnings,
         "hues": HUES,
         "most_of_side": MOST_OF_SIDE,
     }
