@@ -14,6 +14,7 @@ from polyplink.app.request import Progress, Result, check_given, counter, inform
 from polyplink.core.artefacts import read_json, to_plain, whole_file, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import many
+from polyplink.models import is_shipped
 
 if TYPE_CHECKING:
     from polyplink.counting import Message
@@ -73,6 +74,8 @@ def train_detector(
         f"--side {request.side} is no multiple of 32",
         f"give --side {max(64, round(request.side / 32) * 32)}",
     )
+    init = request.init
+    PolyplinkError.unless(init is None or init.is_file(), f"no file {init}", "check the path")
     check_given(data=request.data, parts=[request.part])
     from polyplink.data import read_data
     from polyplink.detect import DetectorRecord, OnnxDetector
@@ -227,6 +230,12 @@ def evaluate_detector(
         PolyplinkError: If there is no annotated polyp, or the detector or an image is at fault.
     """
     check_given(data=request.data, parts=[request.part])
+    detector_file = Path(request.detector)
+    PolyplinkError.unless(
+        is_shipped(detector_file, "detector") or detector_file.is_file(),
+        f"no detector file {detector_file}",
+        "check the path",
+    )
     from polyplink.app.detect import find_detector
     from polyplink.data import read_data
     from polyplink.detect import OnnxDetector
