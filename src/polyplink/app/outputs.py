@@ -40,8 +40,8 @@ def output_folder(out: Path | None, command: str, source: str | Path) -> Path:
         return out
     path = Path(source).resolve()
     name = path.name if path.is_dir() else path.stem
-    if not path.exists() and "/" in str(source):  # an address
-        name = re.sub(r"[^\w.]+", "-", str(source).partition("://")[2] or path.name)
+    if "://" in str(source):  # an address
+        name = re.sub(r"[^\w.]+", "-", str(source).partition("://")[2])
     return Path(command) / file_name(name.strip("-") or "all")
 
 
