@@ -109,7 +109,16 @@ def test_the_interval_holds_what_links_cannot_see() -> None:
     assert found.held >= 0.9
     none = fit_interval(links, [2] * 60, 0.5)
     assert none is not None
-    assert (none.margin, none.held) == (0, 1.0)
+    assert (none.margin, none.lone, none.held) == (0, 0, 1.0)
+    few = fit_interval(links[:9], [2] * 9, 0.5)  # nine right: a tenth might be wrong
+    assert few is not None
+    assert few.lone == 0
+    wrong = fit_interval(links, [2] * 55 + [3] * 5, 0.5)
+    assert wrong is not None
+    assert wrong.lone == (wrong.margin == 0 and (5 + 1) / (60 + 1) > 0.1)
+    doubtful = fit_interval(links, [2] * 54 + [3] * 6, 0.5)
+    assert doubtful is not None
+    assert doubtful.margin or doubtful.lone
     assert fit_interval(links[:8], [2] * 8, 0.5) is None
 
 
@@ -128,8 +137,8 @@ def test_nine_of_ten_hold_and_so_do_nine_of_ten_single_numbers(seed: int) -> Non
     rows = []
     for P, number in zip(links, true, strict=True):
         low, high = count_intervals(P, 0.5, [f for f in SPREADS if f <= found.spread])
-        margin = found.margin
-        rows.append((number, max(int(low[-1]) - margin, 0), int(high[-1]) + margin))
+        point = replace(POINT, margin=found.margin, lone=found.lone)
+        rows.append((number, *point.widened(int(low[-1]), int(high[-1]))))
     coverage = Coverage.of(rows)
     assert coverage.held >= 36
     assert coverage.single_wrong <= 0.1 * coverage.single

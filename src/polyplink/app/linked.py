@@ -324,6 +324,7 @@ def find_operating_point(
         error=error,
         calibration=calibration,
         margin=0 if interval is None else interval.margin,
+        lone=0 if interval is None else interval.lone,
     )
 
 

@@ -70,6 +70,8 @@ class OperatingPoint:
             that were written before this was recorded.
         margin: Polyps that the interval reaches beyond the counts within the spread, on either
             side: for polyps that the detector misses, and for false alarms.
+        lone: Polyps that an interval of a single number is widened by on either side, where single
+            numbers were too few or too often wrong to be relied on.
         ask_below: Confidence below which every link is a question; None to ask those that may
             change the count within its interval.
     """
@@ -88,6 +90,7 @@ class OperatingPoint:
     adenoma: Probe | None = None
     calibration: Calibration | None = None
     margin: int = 0
+    lone: int = 0
     ask_below: float | None = None
 
     def at(self, purpose: str) -> Self:
@@ -95,6 +98,11 @@ class OperatingPoint:
         if not self.prices:
             return self
         return replace(self, setting=LearnedLinks(self.prices[purpose]))
+
+    def widened(self, low: int, high: int) -> tuple[int, int]:
+        """The 90 % interval, from the lowest and highest count within the spread."""
+        more = self.margin or (self.lone if low == high else 0)
+        return max(low - more, 0), high + more
 
     @property
     def probes(self) -> list[Probe]:
@@ -252,7 +260,7 @@ def identify(
         found = partition(P, [price], given.must, given.cannot)[0]
         if point.spread is not None:
             low, high = count_intervals(P, price, spreads_to(point.spread), given)
-            interval = max(int(low[-1]) - point.margin, 0), int(high[-1]) + point.margin
+            interval = point.widened(int(low[-1]), int(high[-1]))
     else:
         V = visual(views.vectors, point.form)
         similarity = setting.similarity(V, positions)

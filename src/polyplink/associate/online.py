@@ -307,9 +307,8 @@ class OnlineLinker:
             return None
         factors = np.geomspace(1.0, self._spread, INTERVAL_STEPS)[1:].tolist()
         low, high = count_intervals(P, self._price, factors, weights=weights)
-        margin = self.point.margin
-        lowest = max(int(low[-1]) + len(self._retired) - margin, 0)
-        highest = int(high[-1]) + len(self._retired) + margin
+        retired = len(self._retired)
+        lowest, highest = self.point.widened(int(low[-1]) + retired, int(high[-1]) + retired)
         return min(lowest, count), max(highest, count)
 
 

@@ -6,8 +6,8 @@ polyps more on either side. The rung is the lowest that holds the true number in
 procedures, and of others like them.
 
 Procedures of one price are not alike: where links are clear, the counts do not vary with the price,
-and the interval is a single number. Such intervals are read as certainty, so that the ladder is
-climbed until they are right in 90 % of their own.
+and the interval is a single number. Such intervals are read as certainty. Unless the procedures
+show that they are right in 90 % of their own, they are widened by a polyp on either side.
 """
 
 import math
@@ -32,12 +32,14 @@ class FittedInterval:
     Attributes:
         spread: Factor of the price.
         margin: Polyps beyond it, on either side.
+        lone: Polyps that a single number is widened by, on either side: 0 or 1.
         held: Share of the procedures whose interval holds the true number, each by an interval
             that was fitted on the others.
     """
 
     spread: float
     margin: int
+    lone: int
     held: float
 
 
@@ -101,21 +103,20 @@ def fit_interval(
     low = np.concatenate([low, np.maximum(low[:, -1:] - more, 0)], axis=1)
     high = np.concatenate([high, high[:, -1:] + more], axis=1)
     holds, single = (low <= true) & (true <= high), low == high
-    rung = _rung(holds, single)
+    rung = _rung(holds)
     rest = [np.arange(len(true)) != i for i in range(len(true))]
-    held = np.mean([holds[i, _rung(holds[own], single[own])] for i, own in enumerate(rest)])
+    held = np.mean([holds[i, _rung(holds[own])] for i, own in enumerate(rest)])
     margin = max(rung + 1 - len(SPREADS), 0)
-    return FittedInterval(float(SPREADS[min(rung, len(SPREADS) - 1)]), margin, float(held))
+    wrong = int((single & ~holds)[:, rung].sum())
+    # As for a procedure that is still to come, and might be wrong.
+    lone = int(wrong + 1 > (1 - COVERED) * (single[:, rung].sum() + 1) + 1e-9)
+    spread = float(SPREADS[min(rung, len(SPREADS) - 1)])
+    return FittedInterval(spread, margin, lone, float(held))
 
 
-def _rung(holds: Flags, single: Flags) -> int:
+def _rung(holds: Flags) -> int:
     """The lowest rung that suffices; holds (p, r) never turns false again along the rungs."""
     p, rungs = holds.shape
     rank = min(math.ceil(COVERED * (p + 1)), p)
     needed = np.where(holds.any(axis=1), holds.argmax(axis=1), rungs - 1)
-    rung = int(np.sort(needed)[rank - 1])
-    while rung < rungs - 1 and single[:, rung].any():
-        if holds[single[:, rung], rung].mean() >= COVERED:
-            break
-        rung += 1
-    return rung
+    return int(np.sort(needed)[rank - 1])
