@@ -275,7 +275,6 @@ def test_what_cannot_be_counted_is_refused(made: Made, tmp_path: Path) -> None:
     boxes = tmp_path / "b.jsonl"
     boxes.write_text("{}")
     for arguments, says in (
-        ((images,), "name one with --detector"),
         ((tmp_path / "none.mp4",), "no recording"),
         (("rtsp://127.0.0.1:9/x", "--detector", "x.onnx"), "cannot be opened"),
         ((images, "--recording", images), "--recording is given"),
