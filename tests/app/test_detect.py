@@ -1,12 +1,12 @@
 """From a recording to a count, as a user types it."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from PIL import Image
 
 from polyplink.app.detect import RunRequest, run
 from polyplink.core.artefacts import to_plain, write_json
@@ -116,14 +116,19 @@ def test_a_detector_is_trained_stopped_continued_measured_and_used(
     """What a network learns is tested in tests/learn; here the file has one box in every frame."""
 
     def export(network: object, path: Path, record: DetectorRecord) -> None:
-        answer = np.array([[[20.0, 16.0, 52.0, 40.0, 0.9, 0.0]]])
+        answer = np.array([[[36.0], [28.0], [32.0], [24.0], [0.9]]])  # x, y, w, h, score
         write_model(path, {"output0": answer}, [1, 3, 64, 64])
-        write_json(path.with_suffix(".json"), to_plain(replace(record, layout=None)))
+        write_json(path.with_suffix(".json"), to_plain(record))
 
     monkeypatch.setattr("polyplink.learn.detector.export.export_detector", export)
     monkeypatch.setattr("polyplink.learn.detector.export_detector", export)
     out = tmp_path / "ours.onnx"
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for k in range(4):
+        Image.fromarray(np.full((60, 90, 3), 40 * k, np.uint8)).save(empty / f"{k}.png")
     asked = ("train-detector", made.data, "-o", out, "--frames", "4", "--side", "64")
+    asked += ("--empty", empty)
     result = polyplink(*asked, "--epochs", "2", "--held", "0.2", "--json")
     assert result.exit_code == 0, result.output
     facts = json.loads(result.stdout)

@@ -67,8 +67,14 @@ def calibrate_on_stills(
             f"the detector was trained on {len(given) - len(unseen)} of {many(len(given), 'still')}"
             ", which are left out"
         )
+    # Where a still has several boxes, a visit to one polyp would show the others too.
+    alone = [still for still in unseen if len(still.boxes) == 1]
+    if len(alone) < len(unseen):
+        warnings.append(
+            f"{many(len(unseen) - len(alone), 'still')} with more than one box are left out"
+        )
     empty = [] if request.empty is None else image_files(request.empty)
-    fit, test = _parts(unseen)
+    fit, test = _parts(alone)
     count_of = {"test": max(1, round(request.procedures * TEST))}
     count_of["fit"] = max(1, request.procedures - count_of["test"])
     name = data.procedures["dataset"][0]

@@ -4,7 +4,7 @@ import csv
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from typer import Argument
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from polyplink.learn.detector import DetectorFigures, FitState
     from polyplink.learn.detector.evaluation import Floats
 
+Name = TypeVar("Name")
 LEAST = 0.02  # score from which a box is measured
 FALSE_HIGH = 0.1  # boxes in a frame without a polyp, at the score that begins a track
 FALSE_LOW = 0.5  # at the score that continues one
@@ -37,6 +38,9 @@ class TrainDetectorRequest(Request):
     part: options.Part = None
     init: Path | None = option(
         "Detector to start from: an ONNX file of `train-detector`, or yolox-nano.param (COCO)."
+    )
+    empty: Path | None = option(
+        "Folder of images without a polyp, to learn from too.", metavar="FOLDER"
     )
     epochs: int = option("Times that each frame is seen.", 24, min=1)
     side: int = option("Width and height of the input, pixels; a multiple of 32.", 320, min=64)
@@ -92,6 +96,7 @@ def train_detector(
         training_figure,
         true_boxes,
     )
+    from polyplink.stills import image_files
     from polyplink.tracklets import TrackSettings
 
     data = read_data(request.data)
@@ -99,9 +104,11 @@ def train_detector(
     folder = out.with_name(f"{out.stem}-training")
     _claim(folder, request)
     side, workers = request.side, request.workers
+    empty, empty_held = _split(image_files(request.empty) if request.empty else [], request.held)
     frames = read_frames(
         *(request.data, data, trained, side, request.frames),
         workers=workers,
+        empty=empty,
         progress=counter(progress, "procedures"),
     )
     start = YoloxNano.random(request.seed) if request.init is None else read_network(request.init)
@@ -140,11 +147,13 @@ def train_detector(
     ]
     warnings = []
     if held:
-        there = read_frames(*(request.data, data, held, side, request.frames), workers=workers)
+        there = read_frames(
+            *(request.data, data, held, side, request.frames), workers=workers, empty=empty_held
+        )
         predicted, truth = detect_in_frames(OnnxDetector(out), there), true_boxes(there)
-        empty = [boxes for boxes, known in zip(predicted, truth, strict=True) if not len(known)]
-        if empty:
-            record = _with_track_scores(record, empty)
+        mistaken = [boxes for boxes, known in zip(predicted, truth, strict=True) if not len(known)]
+        if mistaken:
+            record = _with_track_scores(record, mistaken)
             write_json(record_path(out), to_plain(record))
         else:
             warnings.append(
@@ -160,7 +169,7 @@ def train_detector(
     else:
         training_figure(folder / "training.png", state.losses, None, [], score=0.0)
     facts |= {"high": record.high, "low": record.low, "losses": state.losses}
-    shown.append(f"losses and examples: {folder / 'training.png'}")
+    shown += [f"losses and examples: {folder / 'training.png'}"]
     return Result(facts, facts, shown, warnings)
 
 
@@ -178,8 +187,10 @@ def _with_track_scores(record: "DetectorRecord", empty: "Sequence[Floats]") -> "
     return replace(record, high=high, low=low, threshold=round(low / 2, 3))
 
 
-def _split(names: Sequence[str], share: float) -> tuple[list[str], list[str]]:
+def _split(names: Sequence[Name], share: float) -> tuple[list[Name], list[Name]]:
     """Procedures to train on and to measure on: evenly spread, and at least one to train on."""
+    if not names:
+        return [], []
     count = min(round(share * len(names)) or int(share > 0 and len(names) > 1), len(names) - 1)
     held = {names[(2 * k + 1) * len(names) // (2 * count)] for k in range(count)}
     return [name for name in names if name not in held], [name for name in names if name in held]

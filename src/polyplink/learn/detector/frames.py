@@ -16,7 +16,7 @@ from polyplink.data.files.archives import INSIDE
 from polyplink.data.files.video import split_frame_name
 from polyplink.learn.detector.augment import TrainingFrames
 from polyplink.simulate import is_simulation
-from polyplink.tracklets.crops import FrameCrops, render_crops, write_crops
+from polyplink.tracklets.crops import FrameCrops, cut, read_image, render_crops, write_crops
 
 Floats = npt.NDArray[np.float64]
 Pixels = npt.NDArray[np.uint8]
@@ -31,6 +31,7 @@ def read_frames(
     most: int,
     *,
     workers: int,
+    empty: Sequence[Path] = (),
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> TrainingFrames:
     """Frames of procedures with and without polyps.
@@ -43,6 +44,7 @@ def read_frames(
         most: Most frames with a polyp of each procedure, evenly spread. All frames that are
             annotated to be without one are taken; of a video half as many of the other frames.
         workers: Threads.
+        empty: Image files without a polyp, each a procedure of its own.
         progress: Callback (procedures done, procedures in all).
 
     Raises:
@@ -78,6 +80,17 @@ def read_frames(
         boxes += [shares[frame == number].clip(0, 1) for number in chosen]
         names += [name] * len(chosen)
         progress(done, rows.height)
+    whole = np.empty((len(empty), side, side, 3), np.uint8)
+    for place, file in enumerate(empty):
+        image = read_image(file)
+        if isinstance(image, str):
+            raise PolyplinkError(f"image {file} {image}", "take it out, or export it again")
+        height, width = image.shape[:2]
+        whole[place] = cut(image, np.array([0, 0, width, height]), side)
+        sizes.append([width, height])
+        boxes.append(np.empty((0, 4)))
+        names.append(str(file))
+    pixels.append(whole)
     most_boxes = max((len(one) for one in boxes), default=0)
     PolyplinkError.unless(
         most_boxes > 0,
