@@ -90,8 +90,8 @@ def average_precision(matches: Matches, weights: Floats | None = None) -> float:
 
     Example:
         >>> boxes, truth = np.array([[0.0, 0, 2, 2, 0.9]]), np.array([[0.0, 0, 2, 2]])
-        >>> average_precision(match([boxes, boxes], [truth, truth[:0]]))
-        0.5
+        >>> round(average_precision(match([boxes, boxes], [truth, truth + 5])), 3)
+        0.505
     """
     if weights is None:
         weights = np.ones(
