@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -47,7 +48,7 @@ def stills(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Finds the box of what is blue, with a score of 0 where nothing is; trained on group g0."""
-    constants = {
+    constants: dict[str, tuple[int, Any]] = {
         "red": (TensorProto.INT64, [0]),
         "blue": (TensorProto.INT64, [2]),
         "least": (TensorProto.FLOAT, [BLUE]),
@@ -105,7 +106,8 @@ def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_stills_and_a_detector_give_a_count_that_was_tested(
     made: Made, stills: Path, detector: Path, tmp_path: Path
 ) -> None:
-    asked = ("calibrate", made.run, "--stills", stills, "--detector", detector, "--device", "cpu")
+    asked: tuple[object, ...] = ("calibrate", made.run, "--stills", stills)
+    asked += ("--detector", detector, "--device", "cpu")
     asked += ("--procedures", "6", "--polyps", "2", "--out", tmp_path / "out", "--json")
     result = polyplink(*asked)
     assert result.exit_code == 0, result.output

@@ -208,8 +208,9 @@ def test_pixels_equal_those_made_step_by_step(shape: tuple[int, ...]) -> None:
 
 def test_stages_are_the_means_of_the_feature_maps_of_the_whole_network() -> None:
     torch.manual_seed(0)
-    whole, _ = build_frame_encoder("timm:mobilenetv2_035")
-    part, width = build_frame_encoder("timm:mobilenetv2_035", stages=(2, 3))
+    whole: Any = build_frame_encoder("timm:mobilenetv2_035")[0]
+    built, width = build_frame_encoder("timm:mobilenetv2_035", stages=(2, 3))
+    part: Any = built
     state = backbone_state(part, {f"backbone.{k}": v for k, v in whole.state_dict().items()})
     part.load_state_dict(state)
     assert len(part.network.blocks) == 5 < len(whole.blocks)

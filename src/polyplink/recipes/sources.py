@@ -112,6 +112,7 @@ _CONTRASTIVE_PAIRS: Sources = {
         "ours",
         "backbone features as in NTSSL's comparison; predecessor: projected",
     ),
+    "encoder.stages": ("program", "none: the backbone's own output"),
     "encoder.layers": ("program", "3"),
     "encoder.heads": ("program", "8"),
     "encoder.dropout": ("program", "0.1"),

@@ -121,7 +121,7 @@ def test_a_zip_with_a_password(folder: Path) -> None:
 def test_mistakes(folder: Path) -> None:
     with pytest.raises(PolyplinkError, match=r"no folder .*nowhere; check the path"):
         open_tree(folder / "nowhere", Faults())
-    with pytest.raises(PolyplinkError, match=r"1\.txt is neither a folder nor an archive"):
+    with pytest.raises(PolyplinkError, match=r"1\.txt is a file, and a folder is expected"):
         open_tree(folder / "a" / "1.txt", Faults())
     (folder / "odd!").mkdir()
     with pytest.raises(PolyplinkError, match="odd! ends in `!`"):

@@ -80,17 +80,17 @@ def read_frames(
         boxes += [shares[frame == number].clip(0, 1) for number in chosen]
         names += [name] * len(chosen)
         progress(done, rows.height)
-    whole = np.empty((len(empty), side, side, 3), np.uint8)
+    without = np.empty((len(empty), side, side, 3), np.uint8)
     for place, file in enumerate(empty):
-        image = read_image(file)
-        if isinstance(image, str):
-            raise PolyplinkError(f"image {file} {image}", "take it out, or export it again")
-        height, width = image.shape[:2]
-        whole[place] = cut(image, np.array([0, 0, width, height]), side)
+        picture = read_image(file)
+        if isinstance(picture, str):
+            raise PolyplinkError(f"image {file} {picture}", "take it out, or export it again")
+        height, width = picture.shape[:2]
+        without[place] = cut(picture, np.array([0, 0, width, height]), side)
         sizes.append([width, height])
         boxes.append(np.empty((0, 4)))
         names.append(str(file))
-    pixels.append(whole)
+    pixels.append(without)
     most_boxes = max((len(one) for one in boxes), default=0)
     PolyplinkError.unless(
         most_boxes > 0,
