@@ -119,8 +119,9 @@ def import_data(request: ImportRequest, progress: Progress = inform) -> "Result[
             f"{request.out} is inside the data set {request.source}, in which nothing is changed",
             "name another folder for the tables",
         )
+    # isfile and not Path.is_file, which fails in a folder that may not be read.
     PolyplinkError.unless(
-        not (request.source / "detections.parquet").is_file(),
+        not os.path.isfile(request.source / "detections.parquet"),  # noqa: PTH113
         f"{request.source} is a data folder already: its tables need no import",
         f"go on with it: `polyplink doctor {request.source}`, then `polyplink prepare "
         f"{request.source}`",
