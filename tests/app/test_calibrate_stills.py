@@ -106,7 +106,7 @@ def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_stills_and_a_detector_give_a_count_that_was_tested(
     made: Made, stills: Path, detector: Path, tmp_path: Path
 ) -> None:
-    asked: tuple[object, ...] = ("calibrate", made.run, "--stills", stills)
+    asked: tuple[str | Path, ...] = ("calibrate", made.run, "--stills", stills)
     asked += ("--detector", detector, "--device", "cpu")
     asked += ("--procedures", "6", "--polyps", "2", "--out", tmp_path / "out", "--json")
     result = polyplink(*asked)

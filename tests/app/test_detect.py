@@ -127,8 +127,8 @@ def test_a_detector_is_trained_stopped_continued_measured_and_used(
     empty.mkdir()
     for k in range(4):
         Image.fromarray(np.full((60, 90, 3), 40 * k, np.uint8)).save(empty / f"{k}.png")
-    asked = ("train-detector", made.data, "-o", out, "--frames", "4", "--side", "64", "--empty")
-    asked = (*asked, empty)
+    asked: tuple[str | Path, ...] = ("train-detector", made.data, "-o", out, "--frames", "4")
+    asked += ("--side", "64", "--empty", empty)
     result = polyplink(*asked, "--epochs", "2", "--held", "0.2", "--json")
     assert result.exit_code == 0, result.output
     facts = json.loads(result.stdout)

@@ -81,12 +81,12 @@ def read_frames(
         names += [name] * len(chosen)
         progress(done, rows.height)
     without = np.empty((len(empty), side, side, 3), np.uint8)
-    for place, file in enumerate(empty):
+    for k, file in enumerate(empty):
         picture = read_image(file)
         if isinstance(picture, str):
             raise PolyplinkError(f"image {file} {picture}", "take it out, or export it again")
         height, width = picture.shape[:2]
-        without[place] = cut(picture, np.array([0, 0, width, height]), side)
+        without[k] = cut(picture, np.array([0, 0, width, height]), side)
         sizes.append([width, height])
         boxes.append(np.empty((0, 4)))
         names.append(str(file))
