@@ -275,3 +275,20 @@ def test_scenes_are_merged_too(tmp_path: Path) -> None:
     assert {name: own.tolist() for name, own in found.items()} == {
         name: own.tolist() for name, own in given.items()
     }
+
+
+def test_a_path_is_a_file_and_never_a_pattern(tmp_path: Path) -> None:
+    for name, x in (("set1", 1), ("set[1]", 2), ("set*", 3), ("set?", 4)):
+        (tmp_path / name).mkdir()
+        text = f"procedure_id,frame,x,y,w,h\na,0,{x},1,5,5\n"
+        (tmp_path / name / "boxes.csv").write_text(text)
+    for name, x in (("set[1]", 2), ("set*", 3), ("set?", 4), ("set1", 1)):
+        out = tmp_path / f"out{x}"
+        asked = ("import", "csv", tmp_path / name / "boxes.csv", out, "--size", "64x48")
+        result = polyplink(*asked)
+        assert result.exit_code == 0, result.output
+        assert read_data(out).detections["x"].to_list() == [x]
+    both = tmp_path / "both.csv"
+    both.write_text("procedure_id,video_id,frame,x,y,w,h\na,a,0,1,1,5,5\n")
+    refused = polyplink("import", "csv", both, tmp_path / "o", "--size", "64x48")
+    assert_refused(refused, "has the columns procedure_id and video_id")

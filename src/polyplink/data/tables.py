@@ -358,7 +358,8 @@ def read_text_table(path: Path) -> pl.DataFrame:
         with path.open(encoding="utf-8-sig") as file:
             header = file.readline()
         separator = max(",;\t", key=header.count)
-        table = pl.read_csv(path, infer_schema=False, separator=separator)
+        # By its contents: polars takes [, * and ? in a path for a pattern.
+        table = pl.read_csv(path.read_bytes(), infer_schema=False, separator=separator)
     except UnicodeDecodeError:
         raise PolyplinkError(f"{path} is not UTF-8 text", "save it as UTF-8") from None
     except pl.exceptions.PolarsError as error:

@@ -238,7 +238,7 @@ def _open(folder: Path, count: int, width: int) -> Segment:
         path = folder / "rows.parquet"
         with path.open("rb") as file:
             check_table(file, path, "build the index again")
-        rows = pl.scan_parquet(path)
+        rows = pl.scan_parquet(path, glob=False)
         height = rows.select(pl.len()).collect().item()
     except (OSError, ValueError, pl.exceptions.PolarsError) as error:
         raise PolyplinkError(

@@ -42,6 +42,11 @@ def read_box_rows(path: Path) -> pl.DataFrame:
         PolyplinkError: If the file is missing or no table, or lacks a column.
     """
     table = read_text_table(path)
+    PolyplinkError.unless(
+        not {"video_id", "procedure_id"} <= set(table.columns),
+        f"{path} has the columns procedure_id and video_id, which name the same",
+        "take one of them out",
+    )
     table = table.rename({"video_id": "procedure_id"} if "video_id" in table.columns else {})
     table = table.select(name for name in table.columns if name in (*DETECTIONS, "track"))
     missing = [name for name in ("procedure_id", *_BOX) if name not in table.columns]
