@@ -142,3 +142,10 @@ def test_what_the_page_sends_is_checked() -> None:
     for broken in wrong:
         with pytest.raises(PolyplinkError, match="reload the page"):
             parse_correction(broken, "v", IDS, "me")
+
+
+def test_what_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
+    append_correction(tmp_path, said("done"))
+    with pytest.raises(PolyplinkError, match="not UTF-8"):
+        append_correction(tmp_path, said("done", reviewer="x\udcff"))
+    assert len(read_corrections(tmp_path)) == 1

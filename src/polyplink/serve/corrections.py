@@ -132,10 +132,24 @@ def read_corrections(folder: Path) -> list[Correction]:
     return found
 
 
+def check_text(text: str, what: str) -> None:
+    """Refuse text that could not be read again from a file: half of a surrogate pair.
+
+    Raises:
+        PolyplinkError: If it is such text.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise PolyplinkError(f"{what} holds text that is not UTF-8", "write it in UTF-8") from None
+
+
 def append_correction(folder: Path, correction: Correction) -> None:
     """Add a line to the log, on the disk when this returns; several processes may do so at once."""
     path = folder / LOG
-    line = json.dumps({k: v for k, v in asdict(correction).items() if v not in ((), None)})
+    kept = {k: v for k, v in asdict(correction).items() if v not in ((), None)}
+    check_text(json.dumps(kept, ensure_ascii=False), "the correction")
+    line = json.dumps(kept)
     with FileLock(path.with_name(f".{LOG}.lock")), path.open("a+b") as file:
         end = file.seek(0, os.SEEK_END)
         file.seek(max(end - (1 << 16), 0))

@@ -37,6 +37,7 @@ from polyplink.serve.corrections import (
     Decided,
     answers,
     append_correction,
+    check_text,
     counted_folder,
     cuts,
     decide,
@@ -106,6 +107,7 @@ class Desk:
         *,
         field: bool = False,
     ) -> None:
+        check_text(reviewer, "--reviewer")
         self.out, self.reviewer = counted_folder(folder), reviewer
         self.count = Count.read(self.out)
         self.names = [one.procedure_id for one in self.count.procedures]
