@@ -32,6 +32,14 @@ def test_weights_carry_recipe_procedures_and_operating_point(made: Made) -> None
     assert {"prepare", "train", "operating point"} == run["seconds"].keys()
 
 
+def test_weights_are_used_on_the_crops_of_their_evaluation(tmp_path: Path) -> None:
+    data = write_procedures(tmp_path, procedures=3)
+    config = override(recipe(), ["prepare.stride=1", "evaluation_stride=4", "optim.epochs=1"])
+    train(TrainRequest(config, data, tmp_path / "run", device="cpu"))
+    record = read_record(tmp_path / "run" / "weights.safetensors")
+    assert (record.prepare.stride, record.recipe["prepare"]["stride"]) == (4, 1)
+
+
 def test_a_finished_run_is_not_overwritten_and_resumes_to_the_same_weights(made: Made) -> None:
     with pytest.raises(PolyplinkError, match="holds a training run already; continue it with"):
         train(TrainRequest(recipe(), made.data, made.run, device="cpu"))

@@ -141,6 +141,16 @@ def test_mve_pairs_parts_and_tpc_adds_its_curriculum() -> None:
     assert tpc().encoder == recipe.encoder
 
 
+def test_every_published_row_is_evaluated_on_one_frame_in_four() -> None:
+    """NTSSL's program, `fragment_stride`: one comparison, one setting, however each is trained."""
+    for name in [*RECIPES, "ta384-sfe", "ta384-mve", "ta384-tpc"]:
+        recipe = find_recipe(name)
+        assert recipe.prepare_evaluation.stride == 4
+        assert replace(recipe.prepare_evaluation, stride=recipe.prepare.stride) == recipe.prepare
+    assert {find_recipe(name).prepare.stride for name in ("sfe", "mve", "tpc")} == {1}
+    assert override(sfe(), ["evaluation_stride=none"]).prepare_evaluation.stride == 1
+
+
 def test_a_batch_is_56_views_however_it_is_shared() -> None:
     for recipe in (
         temporally_aware(),

@@ -241,7 +241,7 @@ class Planner:
         """Training and use of an encoder whose weights, or those that it starts from, are there."""
         recipe = self._recipe(name)
         if recipe is not None:
-            config, prepare = recipe.encoder, recipe.prepare
+            config, prepare = recipe.encoder, recipe.prepare_evaluation
             yield from self._training(recipe)
         elif name in FOUNDATION and what_is_missing(name, self.workspace):
             spec = FOUNDATION[name]
@@ -277,7 +277,8 @@ class Planner:
             return
         if (start := start_of(recipe, self.workspace.sets)) is not None:
             yield from self._training(start)
-        yield self._crops(recipe.prepare, recipe.part)
+        for settings in dict.fromkeys((recipe.prepare, recipe.prepare_evaluation)):
+            yield self._crops(settings, recipe.part)  # those of evaluation choose prices of links
         own = cost(recipe.encoder, recipe.prepare.size)
         optim, bags = recipe.optim, recipe.bags
         clip = 1 if isinstance(bags, FramePairs) else recipe.fragment_length

@@ -159,12 +159,15 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
         if tone or whiten:
             crops = typical_crops(prepared, CROPS)
             encoder = fitted_to_crops(encoder, crops, tone, bool(whiten))
-        point = _operating_point(encoder, prepared, request.data)
+        used = prepared
+        if config.prepare_evaluation != config.prepare:
+            used = _prepared(request, replace(config, prepare=config.prepare_evaluation), progress)
+        point = _operating_point(encoder, used, request.data)
     # Without the seconds: equal trainings must give equal files.
     chosen = {k: v for k, v in fitted.chosen.items() if k != "seconds" and not math.isnan(v)}
     made = WeightsRecord(
         encoder=config.encoder,
-        prepare=config.prepare,
+        prepare=config.prepare_evaluation,
         recipe=to_plain(config),
         seen=seen_by(prepared.data, fitted.train, fitted.held, seen),
         origin={"selected_by": config.validation.select} | chosen,

@@ -1,6 +1,6 @@
 """A recipe's fields: everything that decides what a training run does."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -120,7 +120,9 @@ class TrainConfig(Ranged):
         init_from: Weights of another run to start from (file, run folder or name), in place of
             the encoder's `frame_weights`; None for none. See `encoders.start`.
         finetune: Which parts of its backbone are trained.
-        prepare: Tracklets and crops it is trained on; evaluation uses the same.
+        prepare: Tracklets and crops it is trained on; evaluation uses the same but for its stride.
+        evaluation_stride: Boxes from one crop to the next where the encoder is used; None for that
+            of the training.
         fragment_length: Crops L in a fragment.
         bags: How batches are sampled.
         loss: The loss.
@@ -138,6 +140,7 @@ class TrainConfig(Ranged):
     init_from: Path | None = None
     finetune: FineTune = field(default_factory=FineTune)
     prepare: PrepareSettings = field(default_factory=PrepareSettings)
+    evaluation_stride: Annotated[int | None, AT_LEAST_ONE] = None
     fragment_length: Annotated[int, AT_LEAST_ONE] = 8
     bags: AnyBags = field(default_factory=TemporalBags)
     loss: AnyLoss = field(default_factory=NoiseAwareLoss)
@@ -146,3 +149,8 @@ class TrainConfig(Ranged):
     validation: ValidationConfig = field(default_factory=ValidationConfig)
     part: str = "train"
     seed: Annotated[int, Range(0, 2**63 - 1)] = 42
+
+    @property
+    def prepare_evaluation(self) -> PrepareSettings:
+        """Tracklets and crops of all that uses the trained encoder; kept with its weights."""
+        return replace(self.prepare, stride=self.evaluation_stride or self.prepare.stride)

@@ -60,11 +60,12 @@ def sfe() -> TrainConfig:
     0.0314 (arXiv 2507.02493, table 1). Ours: not run; the images, and the ImageNet weights of
     the backbone, are needed first.
 
-    Two frames of a tracklet are a pair, at a Gaussian distance of 30 frames; crops of every
-    frame. What the papers leave open (rate, batch, strengths of the augmentations) is chosen
-    here. The predecessor crops the exact box: `--set prepare.crop_factor=1`; its vector is what
-    the head projected: `--set encoder.vector=projected`. NTSSL's table counts the head (28.0 M
-    parameters; 23.5 M without). The checkpoint is selected on bags, so that no label is used.
+    Two frames of a tracklet are a pair, at a Gaussian distance of 30 frames; crops of every frame
+    in training, of one in four in evaluation, as of all methods of the comparison. What the
+    papers leave open (rate, batch, strengths of the augmentations) is chosen here. The
+    predecessor crops the exact box: `--set prepare.crop_factor=1`; its vector is what the head
+    projected: `--set encoder.vector=projected`. NTSSL's table counts the head (28.0 M parameters;
+    23.5 M without). The checkpoint is selected on bags, so that no label is used.
 
     Command: polyplink train sfe DATA --out RUN --set encoder.frame_weights=FILE
     """
@@ -72,6 +73,7 @@ def sfe() -> TrainConfig:
         name="sfe",
         encoder=SfeConfig(frame_weights=WEIGHTS),
         prepare=PrepareSettings(stride=1),
+        evaluation_stride=4,
         bags=FramePairs(),
         loss=NtXentLoss(),
         augment=simclr_augmentations(),

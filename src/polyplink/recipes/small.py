@@ -80,6 +80,7 @@ def sfe_small() -> TrainConfig:
         name="sfe-small",
         encoder=SfeConfig(frame_encoder=BACKBONE, projector_hidden=256),
         prepare=demo.prepare,
+        evaluation_stride=None,
         fragment_length=demo.fragment_length,
         optim=_optim(sfe(), 2, 5 * EPOCHS),
         validation=demo.validation,

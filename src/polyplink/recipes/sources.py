@@ -61,6 +61,7 @@ _COMMON: Sources = {
     "prepare.size": ("text", "232 pixels"),
     "prepare.min_seconds": ("ours", "the papers have annotated boxes alone"),
     "prepare.tracks": ("ours", "the papers have annotated boxes alone"),
+    "evaluation_stride": ("text", "as in training"),
     "fragment_length": ("text", "8"),
     "augment": ("program", "none"),
     "optim.epochs": ("program", "50"),
@@ -120,6 +121,7 @@ _CONTRASTIVE_PAIRS: Sources = {
     "encoder.feedforward": ("program", "2048"),
     "encoder.frame_hidden": ("program", "2048"),
     "prepare.stride": ("text", "every frame; parts are drawn at strides of their own"),
+    "evaluation_stride": ("program", "one in four, as of every encoder of the comparison"),
     "prepare.crop_factor": (
         "ours",
         "as in NTSSL's comparison; the predecessors crop the exact box",
