@@ -148,9 +148,10 @@ def test_time_that_goes_backwards_is_said_once_and_nothing_is_lost(
 
 @pytest.mark.slow
 def test_a_source_that_breaks_off_ends_in_a_report(made: Made, tmp_path: Path) -> None:
-    for cut in ("{", '{"frame": 1e400, "boxes": []}', '{"frame": 400, "boxes": [[1, 2]]}'):
+    cuts = ("{", '{"frame": 1e400, "boxes": []}', '{"frame": 400, "boxes": [[1, 2]]}')
+    for number, cut in enumerate(cuts):
         broken = [*lines("ab"), cut]
-        found = events(typed(broken, "--weights", made.run, "--out", tmp_path / "out"))
+        found = events(typed(broken, "--weights", made.run, "--out", tmp_path / str(number)))
         uncovered, said = of_kind("warning", found)
         assert uncovered["kind"] == "cover.boxes"
         assert "The source has ended: stdin, line 50" in said["message"]

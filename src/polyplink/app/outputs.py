@@ -69,7 +69,7 @@ def keep_other_counts(
         return
     PolyplinkError.unless(
         replace,
-        f"{folder} holds the count of {known or 'another recording'}",
+        f"{folder} holds the count of {'another recording' if known in (None, '-') else known}",
         "name another --out, or replace that count with --replace",
     )
     for part in there:
