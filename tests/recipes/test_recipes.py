@@ -266,7 +266,13 @@ def test_the_predecessors_settings_are_their_programs() -> None:
 
 @pytest.mark.parametrize(
     ("recipe", "views"),
-    [(ntssl(), 6), (temporally_aware(), 6), (supervised(), 6), (endofm_supervised(), 16)],
+    [
+        (ntssl(), 6),
+        (temporally_aware(), 16),
+        (find_recipe("ta384-temporally-aware"), 16),
+        (supervised(), 16),
+        (endofm_supervised(), 16),
+    ],
 )
 def test_validation_batches_are_the_programs(recipe: TrainConfig, views: int) -> None:
     watched = recipe.validation

@@ -158,7 +158,7 @@ _SUPERVISED: Sources = _TRANSFORMER | {
     "loss.gamma": ("text", "0.2 (thesis)"),
     "optim.bags_per_batch": ("program", "56 / views; the text says 3 polyps for 14 views"),
     "validation.loss": ("program", "the loss of training"),
-    "validation.bags_per_batch": ("program", "6 views: 2 of each of 3 polyps"),
+    "validation.bags_per_batch": ("program", "16 views: 2 of each of 8 polyps"),
 }
 _ENDOFM: Sources = {
     "encoder": ("text", "EndoFM as published, fine-tuned whole"),

@@ -38,7 +38,7 @@ def temporally_aware_views(views: int) -> TrainConfig:
         bags=PolypViews(views=views),
         loss=TemporallyAwareLoss(),
         optim=OptimConfig(bags_per_batch=polyps),
-        validation=ValidationConfig(bags_per_batch=3),  # 6 views, 2 of each polyp
+        validation=ValidationConfig(bags_per_batch=8),  # 16 views, 2 of each polyp
         part="rc27",
     )
 
