@@ -162,6 +162,21 @@ def test_a_table_of_frames_says_which_sequence_and_polyp_a_mask_is_of(tmp_path: 
     assert_refused(refused, "frames.csv has no column image, procedure_id")
 
 
+def test_a_source_of_which_nothing_is_read_is_refused_with_the_reason(tmp_path: Path) -> None:
+    set_ = tmp_path / "set"
+    write_mask(set_ / "masks" / "0.png", (1, 2, 3, 4))
+    write_mask(set_ / "images" / "0.png")
+    (set_ / "masks" / "0.png").write_bytes(b"half")
+    given = ("import", "masks", set_, tmp_path / "out")
+    assert_refused(polyplink(*given), "no procedure: 1 x mask that cannot be opened, left out")
+    (set_ / "frames.csv").write_text("image,procedure_id\n7.png,s1\n")
+    assert_refused(polyplink(*given), "frames.csv names none of 1 masks (first: 0.png)")
+    (tmp_path / "a.json").write_text('{"images": [], "annotations": []}')
+    refused = polyplink("import", "coco", tmp_path / "a.json", tmp_path / "out")
+    assert_refused(refused, "no procedure: it is empty")
+    assert not (tmp_path / "out").exists()
+
+
 def test_frames_of_several_sizes_are_divided_by_size(tmp_path: Path) -> None:
     set_ = tmp_path / "set"
     (set_ / "images").mkdir(parents=True)

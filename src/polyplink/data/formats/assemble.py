@@ -293,15 +293,15 @@ def assemble(
         videos: From `find_videos`, where it was called already.
 
     Raises:
-        PolyplinkError: If no box can be used, several videos may be a procedure's, or a procedure's
-            frames have no size; if strict, at the first fault.
+        PolyplinkError: If no box can be used, nothing names a procedure, several videos may be a
+            procedure's, or a procedure's frames have no size; if strict, at the first fault.
     """
     side_procedures, side_polyps = read_side_tables(folder, faults)
     boxes = box_table(boxes).with_columns(pl.col("frame") - options.first)
     numbered = boxes.select("procedure_id", "frame").drop_nulls()
     checked = check_boxes(boxes, faults)
+    left_out = next((line for line in faults.lines() if "left out" in line), "it is empty")
     if boxes.height and checked.is_empty():
-        left_out = next(line for line in faults.lines() if "left out" in line)
         raise PolyplinkError(
             f"none of {boxes.height} boxes can be used: {left_out}", "correct them at the source"
         )
@@ -326,6 +326,9 @@ def assemble(
     )
     stated = [table for table in (side_procedures, procedures, numbered) if table is not None]
     rows = _stated(stated, defaults)
+    PolyplinkError.unless(
+        rows.height > 0, f"{folder} holds no procedure: {left_out}", "correct it at the source"
+    )
     boxes = boxes.join(
         rows.select("procedure_id", "source"), on="procedure_id", how="left", maintain_order="left"
     )

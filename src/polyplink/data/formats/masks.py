@@ -61,8 +61,8 @@ def import_masks(
         The data set and its warnings.
 
     Raises:
-        PolyplinkError: If a folder is missing or holds no mask, or `frames.csv` lacks a column; if
-            strict, at the first fault.
+        PolyplinkError: If a folder is missing or holds no mask that can be read, or `frames.csv`
+            lacks a column or names none of the masks; if strict, at the first fault.
     """
     given = Options(**options)
     faults = Faults(given.strict)
@@ -138,7 +138,7 @@ def _place(frames: pl.DataFrame, source: Path, faults: Faults) -> pl.DataFrame:
     """Add procedure_id, frame (null for the only one of its procedure) and polyp_id.
 
     Raises:
-        PolyplinkError: If `frames.csv` lacks a column.
+        PolyplinkError: If `frames.csv` lacks a column, or names none of the masks.
     """
     path = source / "frames.csv"
     if not path.is_file():
@@ -163,7 +163,13 @@ def _place(frames: pl.DataFrame, source: Path, faults: Faults) -> pl.DataFrame:
     ).unique("stem", keep="first", maintain_order=True)
     unplaced = frames.join(table, on="stem", how="anti", maintain_order="left")
     faults.warn_rows("mask that frames.csv does not name, not read", unplaced)
-    return frames.join(table, on="stem", how="inner", maintain_order="left")
+    placed = frames.join(table, on="stem", how="inner", maintain_order="left")
+    PolyplinkError.unless(
+        placed.height > 0,
+        f"{path} names none of {frames.height} masks (first: {frames['at'][0]})",
+        "write the names of their images into its column image",
+    )
+    return placed
 
 
 def _one_size(frames: pl.DataFrame, faults: Faults) -> pl.DataFrame:
