@@ -10,7 +10,6 @@ from polyplink.learn.pairs import (
     FramePairs,
     PolypParts,
     TrackletParts,
-    draw_strides,
     draw_tracklets,
     gaussian_partner,
     one_part,
@@ -92,7 +91,7 @@ def test_parts_share_no_crop_and_keep_one_stride(count: np.ndarray, s: int, long
     for m, (first, second) in zip(count, places, strict=True):
         if m >= 2:
             assert first.max() < second.min()
-        if m >= 2 * s and s > 1:
+        if m // 2 > s > 1:
             steps = {*np.diff(first), *np.diff(second)}
             assert len(steps) == 1
             assert 1 <= steps.pop() <= longest
@@ -100,31 +99,63 @@ def test_parts_share_no_crop_and_keep_one_stride(count: np.ndarray, s: int, long
     assert ((single >= 0) & (single < count[:, None])).all()
 
 
-def test_longer_strides_are_likelier_among_those_that_fit() -> None:
+def strides_of(places: np.ndarray) -> np.ndarray:
+    """How many of many parts (n, s) have each stride, from 1."""
+    return np.bincount(places[..., 1] - places[..., 0], minlength=5)[1:]
+
+
+@pytest.mark.parametrize(
+    ("crops", "two", "one"),
+    [
+        (100, [0.1, 0.2, 0.3, 0.4], [0.25, 0.25, 0.25, 0.25]),
+        (40, [1 / 3, 2 / 3, 0, 0], [0.25, 0.25, 0.25, 0.25]),  # 8 q < 40 // 2, and 8 q < 40
+        (32, [1, 0, 0, 0], [1 / 3, 1 / 3, 1 / 3, 0]),  # 8 x 2 and 8 x 4 are not below 16 and 32
+    ],
+)
+def test_longer_strides_are_likelier_in_one_tracklet_alone(
+    crops: int, two: list[float], one: list[float]
+) -> None:
+    """TPC's program: in proportion to the stride within a tracklet, evenly between two."""
     n = 20_000
-    drawn = draw_strides(np.full(n, 100), 8, 2, 4, rng_of(1))
-    assert chisquare(np.bincount(drawn)[1:], n * np.arange(1, 5) / 10).pvalue > 1e-3
-    short = draw_strides(np.full(n, 31), 8, 2, 4, rng_of(1))  # 2 x 15 crops at stride 2
-    assert chisquare(np.bincount(short)[1:], n * np.arange(1, 3) / 3).pvalue > 1e-3
-    assert set(draw_strides(np.array([15, 2]), 8, 2, 4, rng_of(1))) == {0}
+    count = np.full(n, crops)
+    pairs = two_parts(count, 8, 4, rng_of(1))
+    assert (strides_of(pairs[:, 0]) == strides_of(pairs[:, 1])).all()
+    for observed, shares in (
+        (strides_of(pairs[:, 0]), two),
+        (strides_of(one_part(count, 8, 4, rng_of(2))), one),
+    ):
+        assert not observed[np.array(shares) == 0].any()
+        assert observed / n == pytest.approx(np.array(shares), abs=0.015)
 
 
-def test_all_placements_are_equally_likely() -> None:
-    places = two_parts(np.full(30_000, 8), 3, 1, rng_of(2))  # two parts of 3 in 8: 6 ways
+def test_parts_begin_where_the_program_lets_them() -> None:
+    """Of 17 crops half are 8: a part of 3 begins at 0 to 4, the other 0 to 4 after its end."""
+    places = two_parts(np.full(30_000, 17), 3, 1, rng_of(2))
     ways, observed = np.unique(places[:, :, 0], axis=0, return_counts=True)
-    assert len(ways) == 6
+    assert ways.tolist() == [[i, i + 3 + j] for i in range(5) for j in range(5)]
     assert chisquare(observed).pvalue > 1e-3
+    starts = np.bincount(one_part(np.full(30_000, 10), 3, 1, rng_of(3))[:, 0])
+    assert len(starts) == 7
+    assert chisquare(starts).pvalue > 1e-3
 
 
-def test_tracklets_come_in_proportion_to_the_root_of_their_length() -> None:
-    count = np.array([1, 4, 9, 100, 400])
-    expected = 1000 * np.sqrt(count) / np.sqrt(count).sum()
-    observed = np.bincount(draw_tracklets(count, 1000, rng_of(0)), minlength=5)
-    assert (np.abs(observed - expected) < 1).all()
-    mean = np.mean(
-        [np.bincount(draw_tracklets(count, 7, rng_of(s)), minlength=5) for s in range(3000)], 0
-    )
-    assert mean == pytest.approx(expected * 7 / 1000, rel=0.1)
+def test_a_batch_holds_a_pair_of_each_of_different_polyps() -> None:
+    """`random.sample` of the polyps, whatever they have; then a tracklet by its root of length."""
+    crops = [1, 4, 9, 100, 400, 50, 50, 25]
+    data = bare_set(crops, [0, 0, 0, 1, 2, 2, 3, 3], known=[True] * 6 + [False] * 2, fragment=1)
+    n, size = 30_000, 3
+    rows = draw_tracklets(data.tracklets, n, size, rng_of(0))
+    polyp = np.array([0, 0, 0, 1, 2, 2, 3, 4])  # the unknown ones are polyps of their own
+    batches = np.sort(polyp[rows].reshape(-1, size))
+    assert (np.diff(batches) > 0).all()
+    assert np.bincount(polyp[rows]) / n == pytest.approx(np.full(5, 0.2), abs=0.01)
+    for own in range(5):
+        mine = np.flatnonzero(polyp == own)
+        roots = np.sqrt(np.array(crops)[mine])
+        observed = np.bincount(rows, minlength=8)[mine]
+        assert observed / observed.sum() == pytest.approx(roots / roots.sum(), abs=0.025)
+    many = draw_tracklets(data.tracklets, 12, 12, rng_of(0))  # more than there are polyps
+    assert sorted(np.bincount(polyp[many])) == [2, 2, 2, 3, 3]
 
 
 def test_an_epoch_has_as_many_pairs_as_fragments() -> None:
@@ -165,13 +196,14 @@ def test_so_many_pairs_come_from_one_tracklet(progress: float, share: float) -> 
     assert (lone[:, 0] == lone[:, 1]).all()
 
 
-def test_siblings_are_the_others_evenly() -> None:
-    owner = np.zeros(9000, np.int64)
-    drawn = np.bincount(siblings(DATA.tracklets, owner, rng_of(0)), minlength=6)
-    assert drawn.tolist()[:1] + drawn.tolist()[3:] == [0, 0, 0, 0]
-    assert abs(drawn[1] - 4500) < 200
-    each = np.arange(6)
-    assert siblings(DATA.tracklets, each, rng_of(1))[3:].tolist() == [3, 4, 5]
+def test_siblings_are_the_others_by_the_root_of_their_length() -> None:
+    data = bare_set([40, 90, 10, 40, 9, 9], [0, 0, 0, 1, 2, 2], known=[True] * 4 + [False] * 2)
+    for own, others in ((0, [1, 2]), (1, [0, 2]), (2, [0, 1])):
+        drawn = np.bincount(siblings(data.tracklets, np.full(9000, own), rng_of(0)), minlength=6)
+        assert drawn.sum() == drawn[others].sum()
+        roots = np.sqrt(data.tracklets.count[others])
+        assert chisquare(drawn[others], 9000 * roots / roots.sum()).pvalue > 1e-3
+    assert siblings(data.tracklets, np.arange(6), rng_of(1))[3:].tolist() == [3, 4, 5]
 
 
 def test_validation_is_as_hard_in_every_epoch() -> None:

@@ -99,49 +99,51 @@ class FramePairs(Ranged, BagSampler, prefix="bags"):
 
 
 def draw_strides(
-    count: np.ndarray, length: int, parts: int, longest: int, rng: np.random.Generator
+    most: np.ndarray, length: int, weights: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Sample a stride q per row, with P(q) proportional to q among the strides that fit.
-
-    The papers state that longer strides are more probable, but not by how much.
+    """Sample a stride q per row among those with q x length below `most`.
 
     Args:
-        count: (b,) int, crops to cut `parts` parts from, one after the other.
+        most: (b,) int, crops that a part may be cut from.
         length: Crops in a part.
-        parts: 1 or 2.
-        longest: Largest stride.
+        weights: (longest,) P(q) is proportional to weights[q - 1] among the strides that fit.
         rng: Source of randomness.
 
     Returns:
         (b,) int64 from 1 to `longest`; 0 where not even stride 1 fits.
     """
-    strides = np.arange(1, longest + 1)  # q
-    span = strides * (length - 1) + 1
-    fits = parts * span[None, :] <= count[:, None]  # b q
-    bound = np.cumsum(strides * fits, axis=1)  # b q
-    target = rng.random((len(count), 1)) * bound[:, -1:]
-    drawn = 1 + (bound <= target).sum(axis=1)
-    return np.asarray(np.where(fits[:, 0], drawn, 0))
+    strides = np.arange(1, len(weights) + 1)  # q
+    fits = length * strides < most[:, None]  # b q
+    bound = np.cumsum(weights * fits, axis=1)  # b q
+    target = rng.random((len(most), 1)) * bound[:, -1:]
+    return np.asarray(np.where(fits[:, 0], 1 + (bound <= target).sum(axis=1), 0))
+
+
+def _below(most: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Uniform (b,) int64 from 0 to most - 1; 0 where `most` is below 1."""
+    return np.asarray(np.floor(rng.random(len(most)) * np.maximum(most, 1)).astype(np.int64))
 
 
 def one_part(count: np.ndarray, length: int, longest: int, rng: np.random.Generator) -> np.ndarray:
     """One part of each tracklet: (b, length) int64, places from 0 to count - 1.
 
-    Where a tracklet is shorter than a part, all of it, its last crop repeated.
+    As TPC's program cuts parts of two tracklets: the strides that fit (`draw_strides`) are equally
+    likely, the first place is uniform below count - length x stride. Where none fits, the part
+    begins at the tracklet's start, its last crop repeated if it is shorter.
     """
-    stride = draw_strides(count, length, 1, longest, rng)
-    step = np.maximum(stride, 1)
-    slack = np.maximum(count - (step * (length - 1) + 1), 0)
-    start = np.floor(rng.random(len(count)) * (slack + 1)).astype(np.int64)
-    places = start[:, None] + step[:, None] * np.arange(length)  # b s
+    stride = draw_strides(count, length, np.ones(longest), rng)
+    start = np.where(stride > 0, _below(count - length * stride, rng), 0)
+    places = start[:, None] + np.maximum(stride, 1)[:, None] * np.arange(length)  # b s
     return np.asarray(np.minimum(places, count[:, None] - 1))
 
 
 def two_parts(count: np.ndarray, length: int, longest: int, rng: np.random.Generator) -> np.ndarray:
     """Two parts of each tracklet that share no crop, the earlier first.
 
-    Both have the same stride and are uniform over all placements. Where a tracklet is shorter
-    than two parts at stride 1, they are its halves, the last crop of each repeated.
+    As in TPC's program: with m = count // 2, both have one stride, drawn in proportion to itself
+    among those that fit m (`draw_strides`). The first begins uniformly below m - length x stride,
+    the second uniformly as many places or fewer after the first one's end. Where no stride fits,
+    they are the tracklet's halves, the last crop of each repeated if it is shorter.
 
     Args:
         count: (b,) int, crops of each tracklet; at least 2, or both parts are its one crop.
@@ -152,43 +154,99 @@ def two_parts(count: np.ndarray, length: int, longest: int, rng: np.random.Gener
     Returns:
         (b, 2, length) int64, places from 0 to count - 1.
     """
-    stride = draw_strides(count, length, 2, longest, rng)
-    whole = stride > 0
-    step = np.maximum(stride, 1)[:, None, None]
-    span = step[:, 0, 0] * (length - 1) + 1
-    slack = np.maximum(count - 2 * span, 0)
-    # Two sorted cuts among slack + 1 places, with repetition: two different ones of slack + 2.
-    u = np.floor(rng.random(len(count)) * (slack + 2)).astype(np.int64)
-    v = np.floor(rng.random(len(count)) * (slack + 1)).astype(np.int64)
-    v = v + (v >= u)
-    low, high = np.minimum(u, v), np.maximum(u, v) - 1
     half = count // 2
-    start = np.stack([np.where(whole, low, 0), np.where(whole, high + span, half)], axis=1)  # b 2
-    last = np.stack([np.where(whole, count, half), count], axis=1) - 1  # b 2
-    last = np.maximum(last, start)
+    stride = draw_strides(half, length, np.arange(1.0, longest + 1), rng)
+    fits = stride > 0
+    room = half - length * stride
+    first = _below(room, rng)
+    second = first + length * stride + _below(room, rng)
+    start = np.where(fits, [first, second], [np.zeros_like(half), half]).T  # b 2
+    last = np.stack([np.where(fits, count, half), count], axis=1) - 1  # b 2
+    step = np.maximum(stride, 1)[:, None, None]
     places = start[:, :, None] + step * np.arange(length)  # b 2 s
-    return np.asarray(np.minimum(places, last[:, :, None]))
+    return np.asarray(np.minimum(places, np.maximum(last, start)[:, :, None]))
 
 
-def draw_tracklets(count: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Rows (n,) of tracklets, drawn in proportion to the root of their crops `count` (t,).
+def _polyp_codes(tracklets: Tracklets) -> np.ndarray:
+    """A code (t,) from 0 for each tracklet's polyp; each unknown polyp has one of its own."""
+    alone = -1 - np.arange(len(tracklets.known))
+    polyps = np.where(tracklets.known, tracklets.polyps, alone)
+    return np.unique(polyps, return_inverse=True)[1].astype(np.int64)
 
-    Systematic sampling from one random number: each is drawn its expected number of times, rounded
-    down or up; the order is shuffled.
+
+def draw_polyps(polyps: int, n: int, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Codes (n,) of polyps, those of each batch of `size` different and uniformly drawn.
+
+    A batch of more than there are holds each as often as any other, or once more.
     """
-    bound = np.cumsum(np.sqrt(count))
-    target = (np.arange(n) + rng.random()) / max(n, 1) * bound[-1]
-    drawn = np.minimum(np.searchsorted(bound, target, side="right"), len(count) - 1)
-    return np.asarray(rng.permutation(drawn))
+    rounds = -(-size // polyps)
+    batches = [
+        np.concatenate([rng.permutation(polyps) for _ in range(rounds)])[:size]
+        for _ in range(-(-n // size))
+    ]
+    return np.concatenate(batches)[:n]
+
+
+def draw_of_polyps(
+    tracklets: Tracklets,
+    codes: np.ndarray,
+    rng: np.random.Generator,
+    other: np.ndarray | None = None,
+) -> np.ndarray:
+    """A tracklet of each polyp, drawn in proportion to the root of its number of crops.
+
+    Args:
+        tracklets: All tracklets.
+        codes: (b,) the polyps, as of `_polyp_codes`.
+        rng: Source of randomness.
+        other: (b,) a tracklet of each that is not drawn, unless it is the only one.
+
+    Returns:
+        (b,) int64 rows of tracklets.
+    """
+    owner = _polyp_codes(tracklets)
+    order = np.argsort(owner, kind="stable")  # t
+    mass = np.sqrt(tracklets.count[order])
+    bound = np.cumsum(mass)
+    start = np.searchsorted(owner[order], codes, side="left")  # b
+    stop = np.searchsorted(owner[order], codes, side="right")
+    low, high = bound[start] - mass[start], bound[stop - 1]
+    if other is None:
+        target = low + rng.random(len(codes)) * (high - low)
+    else:
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        skip = place[other]
+        target = low + rng.random(len(codes)) * (high - low - mass[skip])
+        target = np.where(target >= bound[skip] - mass[skip], target + mass[skip], target)
+    drawn = np.clip(np.searchsorted(bound, target, side="right"), start, stop - 1)
+    if other is not None:  # rounding alone can still have met it
+        beside = np.where(skip + 1 < stop, skip + 1, np.maximum(skip - 1, start))
+        drawn = np.where(drawn == skip, beside, drawn)
+    return np.asarray(order[drawn])
+
+
+def draw_tracklets(tracklets: Tracklets, n: int, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Rows (n,) of tracklets: the polyps of a batch of `size` differ (MVE's and TPC's program)."""
+    polyps = int(_polyp_codes(tracklets).max()) + 1
+    return draw_of_polyps(tracklets, draw_polyps(polyps, n, size, rng), rng)
+
+
+def siblings(tracklets: Tracklets, owner: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Rows (b,) of other tracklets of the same known polyps as the rows `owner` (b,).
+
+    Drawn in proportion to the root of their crops; a tracklet itself where its polyp has no other.
+    """
+    return draw_of_polyps(tracklets, _polyp_codes(tracklets)[owner], rng, owner)
 
 
 @dataclass(frozen=True)
 class TrackletParts(Ranged, BagSampler, prefix="bags"):
     """Two parts of one tracklet that share no frame are a pair.
 
-    An epoch: as many pairs as there are fragments, from tracklets drawn in proportion to the
-    square root of their length, each its expected number of times, rounded down or up. A part is
-    `fragment_length` crops.
+    An epoch: as many pairs as there are fragments. The pairs of a batch are of different polyps,
+    drawn uniformly, and of one tracklet of each, drawn in proportion to the square root of its
+    length; a tracklet whose polyp is unknown counts as a polyp. A part is `fragment_length` crops.
 
     Attributes:
         kind: Discriminates the ways of drawing bags in a recipe's JSON.
@@ -203,29 +261,11 @@ class TrackletParts(Ranged, BagSampler, prefix="bags"):
     ) -> EpochBags:
         """The pairs of an epoch (see `BagSampler`)."""
         n, length = data.rows.shape
-        owner = draw_tracklets(data.tracklets.count, n, rng)  # n
+        owner = draw_tracklets(data.tracklets, n, size, rng)  # n
         count = data.tracklets.count[owner]
         places = two_parts(count, length, self.longest, rng)  # n 2 s
         clips = data.tracklets.first[owner][:, None, None] + places
         return EpochBags(clips.reshape(-1, length), pair_bags(count > 1))
-
-
-def siblings(tracklets: Tracklets, owner: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Rows (b,) of other tracklets of the same known polyps as the rows `owner` (b,).
-
-    Drawn uniformly; a tracklet itself where its polyp has no other.
-    """
-    alone = -1 - np.arange(len(tracklets.known))
-    polyp = np.where(tracklets.known, tracklets.polyps, alone)  # t
-    order = np.argsort(polyp, kind="stable")  # t
-    start = np.searchsorted(polyp[order], polyp[owner], side="left")  # b
-    stop = np.searchsorted(polyp[order], polyp[owner], side="right")
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    others = stop - start - 1
-    drawn = start + np.floor(rng.random(len(owner)) * others).astype(np.int64)
-    drawn = drawn + (drawn >= place[owner])  # skips the tracklet itself
-    return np.asarray(np.where(others > 0, order[np.minimum(drawn, stop - 1)], owner))
 
 
 @dataclass(frozen=True)
@@ -254,12 +294,14 @@ class PolypParts(Ranged, prefix="bags"):
     ) -> EpochBags:
         """The pairs of an epoch (see `BagSampler`)."""
         alpha = self.alpha_first + (self.alpha_last - self.alpha_first) * progress
-        return self._at(alpha, data, rng)
+        return self._at(alpha, data, size, rng)
 
-    def _at(self, alpha: float, data: FragmentSet, rng: np.random.Generator) -> EpochBags:
+    def _at(
+        self, alpha: float, data: FragmentSet, size: int, rng: np.random.Generator
+    ) -> EpochBags:
         n, length = data.rows.shape
         tracklets = data.tracklets
-        owner = draw_tracklets(tracklets.count, n, rng)  # n
+        owner = draw_tracklets(tracklets, n, size, rng)  # n
         other = np.where(rng.random(n) < alpha, owner, siblings(tracklets, owner, rng))
         both = two_parts(tracklets.count[owner], length, self.longest, rng)  # n 2 s
         apart = np.stack(
@@ -276,4 +318,4 @@ class PolypParts(Ranged, prefix="bags"):
         self, data: FragmentSet, tau: float, size: int, rng: np.random.Generator
     ) -> EpochBags:
         """Half of the pairs from one tracklet, in every epoch (see `BagSampler`)."""
-        return self._at(0.5, data, rng)
+        return self._at(0.5, data, size, rng)

@@ -130,7 +130,7 @@ _CONTRASTIVE_PAIRS: Sources = {
     "bags.distance": ("text", "Gaussian or uniform in a window"),
     "bags.deviation": ("text", "30 frames"),
     "bags.window": ("ours", ""),
-    "bags.longest": ("text", "strides of 1 to 4, longer ones likelier"),
+    "bags.longest": ("text", "strides of 1 to 4; how they are drawn is the program's"),
     "bags.alpha_first": ("text", "falls linearly"),
     "bags.alpha_last": ("text", "falls linearly"),
     "loss.kind": ("text", "NT-Xent"),
