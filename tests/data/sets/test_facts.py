@@ -111,15 +111,42 @@ PARTS = {
 }
 
 
-def test_a_spreadsheet_is_read_as_texts_or_refused() -> None:
+def spreadsheet(**changed: str) -> bytes:
+    """`PARTS` packed, with what is changed in the sheet (`row`) or the shared texts (`text`)."""
     packed = BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in PARTS.items():
-            archive.writestr(name, text)
-    rows = read_rows(packed.getvalue(), "X.XLSX")
+            sheet = text.replace("</sheetData>", changed.get("row", "") + "</sheetData>")
+            archive.writestr(name, sheet.replace("Video_ID", changed.get("text", "Video_ID")))
+    return packed.getvalue()
+
+
+def test_a_spreadsheet_is_read_as_texts_or_refused() -> None:
+    whole = spreadsheet()
+    rows = read_rows(whole, "X.XLSX")
     assert rows[0] == ["Video_ID", "", "Polyp_Size"]
     read = parse_facts(rows, "x.xlsx", (), {}, Faults())
     assert read == {7: {"size_mm": 5.5}, 8: {"size_mm": 11.74}}
-    for data in (b"", b"PK", packed.getvalue()[:400], b"a,b\n1,2\n"):
+    for data in (b"", b"PK", whole[:400], b"a,b\n1,2\n"):
         with pytest.raises(PolyplinkError, match=r"x\.xlsx is no whole \.xlsx file .*as CSV"):
             read_rows(data, "x.xlsx")
+
+
+@pytest.mark.parametrize(
+    ("row", "text", "says"),
+    [
+        ('<row r="9"><c r="XFD1048576"><v>1</v></c></row>', "", "1048576 rows x 16384 columns"),
+        ('<row r="1000000"><c><v>1</v></c><c><v>1</v></c></row>', "", "1000000 rows x 3 columns"),
+        ("<row>" + "<c t='s'><v>0</v></c>" * 4000 + "</row>", "x" * 80_000, "texts that cells"),
+        ('<row><c s=">" r="XFD1048576"><v>1</v></c></row>', "", "a broken tag"),
+    ],
+)
+def test_a_small_spreadsheet_that_would_fill_the_memory_is_refused(
+    row: str, text: str, says: str
+) -> None:
+    data = spreadsheet(row=row, text=text)
+    assert len(data) < 4000
+    with pytest.raises(PolyplinkError, match=says):
+        read_rows(data, "x.xlsx")
+    formatted = spreadsheet(row='<row r="1048576"><c r="XFD1048576" s="1"/></row>')
+    assert read_rows(formatted, "x.xlsx") == read_rows(spreadsheet(), "x.xlsx")

@@ -14,6 +14,7 @@ MEMBER_RATIO = 50  # times its packed size, for a larger member
 LARGEST_TOTAL = 256 << 20  # bytes of all members of an archive, however tightly packed
 TOTAL_RATIO = 200  # times the size of the archive, for more
 MOST_BOXES = 20_000_000
+MOST_CELLS = 1_000_000  # of a sheet, rows times columns up to its last cell, empty ones included
 LIFTED = "POLYPLINK_NO_LIMITS"  # environment variable: set to lift the limits
 
 
@@ -47,6 +48,25 @@ def check_boxes_number(number: int) -> None:
     """
     if number > MOST_BOXES:
         _refuse(f"{number} boxes are more than {MOST_BOXES}")
+
+
+def check_cells(name: str, rows: int, columns: int, text: int) -> None:
+    """Refuse a sheet whose cells would take too much memory.
+
+    Args:
+        name: The spreadsheet and the sheet.
+        rows: Row of its last cell, from 1.
+        columns: Column of its last cell, from 1.
+        text: Bytes that the texts of all cells may have, those that cells share repeated.
+
+    Raises:
+        PolyplinkError: If there are more than `MOST_CELLS`, or their texts could be more than
+            `LARGEST_TOTAL`.
+    """
+    if rows * columns > MOST_CELLS:
+        _refuse(f"{name}: {rows} rows x {columns} columns are more than {MOST_CELLS} cells")
+    if text > LARGEST_TOTAL:
+        _refuse(f"{name}: texts that cells share may take {text >> 20} MiB")
 
 
 def _refuse(what: str) -> None:

@@ -6,7 +6,10 @@ spreadsheet, and its columns are known by their headers.
 
 import csv
 import re
+import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,7 @@ from python_calamine import CalamineError, CalamineWorkbook
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.text import ESCAPED_FORMULA
 from polyplink.data.faults import Faults
+from polyplink.data.files.limits import check_cells, check_member, check_total
 from polyplink.data.files.trees import decode_text
 from polyplink.data.sets.layout import Recording
 from polyplink.data.tables import POLYPS, PROCEDURES
@@ -53,6 +57,10 @@ NUMBER = r"(?:video|case)?[ _-]*0*(\d{1,6})(?:\.0)?(?:\.\w*[a-z]\w*)?"
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:mm)?\s*(-?)", re.I)
 _AGE = re.compile(r"(\d{1,3})(?:\.0+)?")
 
+# Tags of rows, cells and shared texts; one that ends in a slash is empty.
+_TAG = re.compile(rb"<(?:\w+:)?(row|c|si)\b([^<>]*)(.?)", re.S)
+_PLACE = re.compile(rb"""\br\s*=\s*["']\s*([A-Za-z]*)(\d*)""")
+
 
 def read_facts(
     path: Path, wanted: Sequence[str], classes: Mapping[str, str], faults: Faults
@@ -71,13 +79,14 @@ def read_rows(data: bytes, name: str) -> list[list[str]]:
     """The rows of a table, .xlsx (its first sheet) or CSV, as stripped texts without empty rows.
 
     Raises:
-        PolyplinkError: If it is neither a whole .xlsx file nor text.
+        PolyplinkError: If it is neither a whole .xlsx file nor text, or a sheet has too many cells.
     """
     if name.lower().endswith(".xlsx"):
         try:
+            _check_cells(data, name)
             sheet = CalamineWorkbook.from_filelike(BytesIO(data)).get_sheet_by_index(0)
             rows = [[str(cell) for cell in row] for row in sheet.to_python()]
-        except (CalamineError, OSError, ValueError, IndexError) as error:
+        except (CalamineError, OSError, ValueError, IndexError, *_DAMAGED) as error:
             raise PolyplinkError(
                 f"{name} is no whole .xlsx file ({first_line(error)})",
                 "download it again, or save it as CSV",
@@ -91,6 +100,55 @@ def read_rows(data: bytes, name: str) -> list[list[str]]:
             raise PolyplinkError(f"{name} is not a table ({error})", "save it as CSV") from None
     stripped = [[re.sub(ESCAPED_FORMULA, r"\1", cell.strip()) for cell in row] for row in rows]
     return [row for row in stripped if any(row)]
+
+
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+
+
+def _add_letter(column: int, letter: int) -> int:
+    """Column of a cell by one more letter of its reference: A is 1, AA 27."""
+    return 26 * column + letter - ord("A") + 1
+
+
+def _check_cells(data: bytes, name: str) -> None:
+    """Refuse a spreadsheet that would take much memory: its reader makes all cells up to the last.
+
+    Raises:
+        ValueError: If it is a spreadsheet of another format.
+        PolyplinkError: If it has too many cells.
+    """
+    with zipfile.ZipFile(BytesIO(data)) as archive:
+        members = archive.infolist()
+        names = {member.filename.lower() for member in members}
+        if "xl/workbook.xml" not in names or names & {"content.xml", "xl/workbook.bin"}:
+            raise ValueError("no xl/workbook.xml in it")
+        check_total(Path(name), sum(member.file_size for member in members), len(data))
+        ends, longest = {}, 0
+        for member in members:
+            inside = f"{name}, {member.filename}"
+            check_member(inside, member.file_size, member.compress_size)
+            text, start = archive.read(member), 0
+            row = column = rows = columns = cells = 0
+            for tag in _TAG.finditer(text):
+                kind, attributes, end = tag.groups()
+                if end != b">" or attributes.count(b'"') % 2 or attributes.count(b"'") % 2:
+                    raise ValueError(f"{member.filename}: a broken tag")
+                place = _PLACE.search(attributes)
+                letters, digits = place.groups() if place is not None else (b"", b"")
+                if kind == b"si":
+                    longest, start = max(longest, tag.start() - start), tag.start()
+                elif kind == b"row":
+                    row, column = int(digits[:10] or row + 1), 0
+                else:
+                    row, column = int(digits[:10] or row), column + 1
+                    if letters:
+                        column = reduce(_add_letter, letters.upper()[:5], 0)
+                    if not attributes.endswith(b"/"):
+                        rows, columns, cells = max(rows, row), max(columns, column), cells + 1
+            longest = max(longest, len(text) - start if start else 0)
+            ends[inside] = rows, columns, cells
+    for inside, (rows, columns, cells) in ends.items():
+        check_cells(inside, rows, columns, cells * longest)
 
 
 def find_columns(header: Sequence[str]) -> dict[str, int]:
