@@ -65,7 +65,7 @@ def test_without_labels_it_says_so_and_trains_all_the_same(tmp_path: Path) -> No
 
 def test_links_on_polyps_that_the_encoder_was_taught_come_with_a_warning(tmp_path: Path) -> None:
     data = write_procedures(tmp_path, procedures=4)
-    taught = ["bags.kind=polyp_views", "loss.kind=supervised"]
+    taught = ["bags.kind=polyp_views", "bags.refill=true", "loss.kind=supervised"]
     for changes, said in ((taught, "`polyplink calibrate`"), ([], "")):
         config = override(recipe(), [*changes, "optim.epochs=1"])
         done = train(TrainRequest(config, data, tmp_path / f"run{said[:1]}", device="cpu")).value
@@ -76,7 +76,7 @@ def test_links_on_polyps_that_the_encoder_was_taught_come_with_a_warning(tmp_pat
 def test_polyps_that_another_encoder_finds_are_trained_on_and_no_label_is_read(
     made: Made, tmp_path: Path
 ) -> None:
-    taught = ["bags.kind=polyp_views", "loss.kind=supervised", "optim.epochs=1"]
+    taught = ["bags.kind=polyp_views", "bags.refill=true", "loss.kind=supervised", "optim.epochs=1"]
     config = override(recipe(), taught)
     histories = []
     for wrong in (False, True):

@@ -19,6 +19,7 @@ from polyplink.learn.bags import (
 )
 from polyplink.learn.config import AnyBags
 from polyplink.learn.noise_aware import symmetric_noise_aware
+from polyplink.learn.polyp_views import PolypViews
 from polyplink.learn.temporal_bags import TemporalBags, nearest_bags, sampled_bags
 from tests.learn.sets import bare_set
 
@@ -95,7 +96,9 @@ def test_validation_stays_at_its_temperature_and_nearest_has_none() -> None:
     assert (np.sort(one, axis=1) == [1, 2, 3, 4]).all()
 
 
-SAMPLERS = [kind() for kind in get_args(get_args(AnyBags)[0])]
+SAMPLERS = [
+    PolypViews(views=2) if kind is PolypViews else kind() for kind in get_args(get_args(AnyBags)[0])
+]
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda s: s.kind)

@@ -146,9 +146,23 @@ def test_every_setting_trains(prepared: Prepared, tmp_path: Path, changes: tuple
 @pytest.mark.parametrize(
     "changes",
     [
-        ("bags.kind=polyp_views", "bags.views=3", "loss.kind=supervised"),
-        slow(("bags.kind=polyp_views", "loss.kind=temporally_aware", "optim.accumulate=3")),
-        slow(("bags.kind=polyp_views", "loss.kind=intra_inter", "optim.method=adam")),
+        ("bags.kind=polyp_views", "bags.views=3", "bags.refill=true", "loss.kind=supervised"),
+        slow(
+            (
+                "bags.kind=polyp_views",
+                "bags.refill=true",
+                "loss.kind=temporally_aware",
+                "optim.accumulate=3",
+            )
+        ),
+        slow(
+            (
+                "bags.kind=polyp_views",
+                "bags.refill=true",
+                "loss.kind=intra_inter",
+                "optim.method=adam",
+            )
+        ),
         ("bags.kind=frame_pairs", "loss.kind=nt_xent", "encoder.kind=sfe", "augment.flip=0.5"),
         ("bags.kind=tracklet_parts", "loss.kind=nt_xent", "encoder.kind=mve"),
         slow(("bags.kind=polyp_parts", "loss.kind=nt_xent", "optim.schedule=one_cycle")),

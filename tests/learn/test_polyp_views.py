@@ -66,8 +66,36 @@ def test_unknown_polyps_are_left_out() -> None:
     data = bare_set([8, 8, 8, 8], [0, 1, 1, 2], known=[True, True, True, False])
     found = [rows.tolist() for rows in fragments_of_polyps(data)]
     assert found == [[0, 1], [2, 3, 4, 5]]
-    drawn = PolypViews(views=2).draw(data, 0.0, 2, rng_of(0))
+    for refill in (False, True):
+        drawn = PolypViews(views=2, refill=refill).draw(data, 0.0, 2, rng_of(0))
+        assert set(drawn.bags.members[drawn.bags.valid]) <= set(range(6))
     assert set(drawn.bags.members[drawn.bags.valid]) == set(range(6))
+
+
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=8), st.integers(2, 4), st.integers(2, 4))
+def test_an_epoch_ends_when_too_few_polyps_have_enough_left(
+    counts: list[int], views: int, size: int
+) -> None:
+    """TA's program: no fragment twice, whole batches, polyps with few fragments never."""
+    data = bare_set(counts, list(range(len(counts))), fragment=1)
+    sampler = PolypViews(views=views)
+    if len(counts) < 2 or sum(count >= views for count in counts) < size:
+        with pytest.raises(PolyplinkError, match="known polyps have"):
+            sampler.draw(data, 0.0, size, rng_of(0))
+        return
+    bags = sampler.draw(data, 0.0, size, rng_of(0)).bags
+    assert bags.valid.all()
+    assert len(set(bags.members.ravel())) == bags.members.size
+    polyps = data.polyps[bags.members]
+    assert (polyps == polyps[:, :1]).all()
+    batches = polyps[:, 0].reshape(-1, size)  # all are whole
+    left = np.array(counts)
+    for batch in batches:
+        assert len(set(batch)) == size
+        assert (left[batch] >= views).all()
+        assert (left >= views).sum() >= size  # or it would have ended
+        left[batch] -= views
+    assert (left >= views).sum() < size
 
 
 def test_too_few_known_polyps_are_refused_in_training_only() -> None:

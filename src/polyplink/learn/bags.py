@@ -172,7 +172,7 @@ def batches(bags: Bags, size: int, device: torch.device) -> Iterator[Batch]:
 def view_bags(
     polyps: np.ndarray, known: np.ndarray, views: int, size: int, rng: np.random.Generator
 ) -> Bags:
-    """Bags by true identity, for validation, drawn as the programs of NTSSL and TA draw them.
+    """Bags by true identity, drawn as the programs of NTSSL and TA draw them.
 
     A batch holds `size` polyps, sampled in proportion to their unused fragments, and `views` of
     these of each; it ends when fewer polyps have as many left. Of fewer than `size` polyps at the

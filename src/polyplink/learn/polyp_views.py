@@ -7,7 +7,7 @@ import numpy as np
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.ranges import Range, Ranged
-from polyplink.learn.bags import Bags, EpochBags, ragged_bags
+from polyplink.learn.bags import Bags, EpochBags, ragged_bags, view_bags
 from polyplink.learn.fragment_set import FragmentSet
 
 
@@ -69,17 +69,21 @@ def fragments_of_polyps(data: FragmentSet) -> list[np.ndarray]:
 class PolypViews(Ranged, prefix="bags"):
     """Batches of several polyps with several views each, for the supervised losses.
 
-    An epoch: every fragment of a known polyp is used at least once. A batch holds
-        `optim.bags_per_batch` polyps, sampled in proportion to their unused fragments.
+    An epoch, as in the program of temporally-aware counting: a batch holds `optim.bags_per_batch`
+    polyps, sampled in proportion to their unused fragments, and `views` of these of each; the
+    epoch ends when fewer polyps have as many left. Polyps with fewer fragments are never seen,
+    unless `refill` is set: then every fragment of a known polyp is used at least once, some again.
     Fragments of unknown polyps are left out.
 
     Attributes:
         kind: Discriminates the ways of drawing bags in a recipe's JSON.
         views: Fragments of each polyp in a batch.
+        refill: Whether used fragments fill up bags and batches (ours, for few or short polyps).
     """
 
     kind: Literal["polyp_views"] = "polyp_views"
     views: Annotated[int, Range(2)] = 14
+    refill: bool = False
 
     def draw(
         self, data: FragmentSet, progress: float, size: int, rng: np.random.Generator
@@ -87,7 +91,7 @@ class PolypViews(Ranged, prefix="bags"):
         """The bags of an epoch (see `BagSampler`).
 
         Raises:
-            PolyplinkError: If fewer than two polyps are known.
+            PolyplinkError: If fewer than two polyps are known, or too few have enough fragments.
         """
         fragments = fragments_of_polyps(data)
         PolyplinkError.unless(
@@ -95,10 +99,24 @@ class PolypViews(Ranged, prefix="bags"):
             f"{len(fragments)} known polyps have fragments to train on",
             "name a labelled --part, or a recipe that needs no labels, such as ntssl",
         )
-        return EpochBags(data.rows, dealt_bags(fragments, self.views, size, rng))
+        enough = sum(len(rows) >= self.views for rows in fragments)
+        PolyplinkError.unless(
+            self.refill or enough >= size,
+            f"{enough} known polyps have {self.views} fragments, and a batch holds {size} polyps",
+            "give --set bags.refill=true, which uses fragments again, or a smaller "
+            "--set optim.bags_per_batch=N or bags.views=N",
+        )
+        return self._drawn(data, size, rng)
 
     def draw_validation(
         self, data: FragmentSet, tau: float, size: int, rng: np.random.Generator
     ) -> EpochBags:
         """Bags sampled as in training, none if no polyp is known (see `BagSampler`)."""
-        return EpochBags(data.rows, dealt_bags(fragments_of_polyps(data), self.views, size, rng))
+        return self._drawn(data, size, rng)
+
+    def _drawn(self, data: FragmentSet, size: int, rng: np.random.Generator) -> EpochBags:
+        if self.refill:
+            bags = dealt_bags(fragments_of_polyps(data), self.views, size, rng)
+        else:
+            bags = view_bags(data.polyps, data.known, self.views, size, rng)
+        return EpochBags(data.rows, bags)

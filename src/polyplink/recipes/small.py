@@ -123,7 +123,7 @@ def supervised_small() -> TrainConfig:
     return replace(
         config,
         name="supervised-small",
-        bags=PolypViews(views=VIEWS),
+        bags=PolypViews(views=VIEWS, refill=True),
         loss=SupervisedLoss(),
         optim=_optim(config, 2 * VIEWS, SUPERVISED_EPOCHS),
     )
@@ -179,4 +179,5 @@ def small_sibling(recipe: TrainConfig) -> TrainConfig | None:
     varied = replace(base, name=name, bags=recipe.bags, loss=recipe.loss)
     if not isinstance(recipe.bags, PolypViews):
         return varied
-    return replace(varied, optim=_optim(base, 2 * recipe.bags.views, base.optim.epochs))
+    optim = _optim(base, 2 * recipe.bags.views, base.optim.epochs)
+    return replace(varied, bags=replace(recipe.bags, refill=True), optim=optim)
