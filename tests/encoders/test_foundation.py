@@ -144,7 +144,9 @@ def test_poolings_of_clips_follow_their_definitions() -> None:
     assert isinstance(encoder, ClipFoundation)
     patches, cls = encoder.spec.tokens(encoder.backbone, clip)
     every = torch.cat([cls[:, None], patches.flatten(1, 2)], dim=1)  # 1 1+t*p d
-    naive = {"cls": every[:, 0], "mean": every.mean(dim=1), "patchmean": every[:, 1:].mean(dim=1)}
+    # The program averages patches over time before it pools: of 5 tokens one is CLS.
+    in_time = torch.cat([cls[:, None], patches.mean(dim=1)], dim=1)  # 1 1+p d
+    naive = {"cls": every[:, 0], "mean": in_time.mean(dim=1), "patchmean": every[:, 1:].mean(dim=1)}
     naive["cat"] = torch.cat([naive["cls"], naive["patchmean"]], dim=1)
     for pooling, wanted in naive.items():
         other = made(FoundationConfig("endofm", depth=1, size=32, pooling=pooling))  # type: ignore[arg-type]

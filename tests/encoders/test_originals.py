@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -149,11 +150,27 @@ def test_vjepa2_equals_transformers_from_either_layout(tmp_path: Path) -> None:
         encoder = loaded(file, VJEPA2)
         patches, cls = tokens_of(encoder, clips)
         assert cls is None
-        assert torch.equal(patches[:, ::2].flatten(1, 2), wanted)
-        assert torch.equal(patches[:, 1], patches[:, 0])  # a pair is one token
-        assert torch.allclose(encoder.pooled(clips).tracklet, wanted.mean(dim=1), atol=1e-6)
-        odd = tokens_of(encoder, clips[:, :3])[0]
-        assert torch.equal(odd, tokens_of(encoder, clips[:, :2])[0][:, [0, 1, 1]])
+        assert torch.equal(patches.flatten(1, 2), wanted)
+        pooled = encoder.pooled(clips)
+        assert torch.allclose(pooled.tracklet, wanted.mean(dim=1), atol=1e-6)
+        pairs = pooled.frames.view(2, 2, 2, -1)
+        assert torch.equal(pairs[:, :, 0], pairs[:, :, 1])  # both frames of a pair have its tokens
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("frames", [2, 3, 7, 15])
+def test_vjepa2_is_the_mean_of_all_tokens_of_an_odd_tracklet_too(frames: int) -> None:
+    """`MeanPooler` of the program on the original's last hidden state, whatever the length."""
+    encoder: Any = made(replace(VJEPA2, preset="reference"))
+    network: Any = jiggled(encoder.spec.network(encoder.spec, encoder.config))
+    encoder.backbone.load_state_dict(network.encoder.state_dict())
+    clips = torch.rand(1, frames, 3, 32, 32)
+    wanted = network(clips, skip_predictor=True).last_hidden_state.mean(dim=1)
+    pooled = encoder.pooled(clips)
+    assert torch.allclose(pooled.tracklet, wanted, atol=1e-5)
+    assert len(pooled.frames) == frames
+    if frames % 2:
+        assert torch.equal(pooled.frames[-1], pooled.frames[-2])
 
 
 @torch.no_grad()

@@ -154,16 +154,10 @@ def _vjepa2_network(spec: Spec, config: FoundationConfig) -> torch.nn.Module:
 
 
 def _vjepa2_tokens(model: Any, pixels: torch.Tensor) -> tuple[torch.Tensor, None]:
-    """Both frames of a pair get its tokens.
-
-    The last frame of an odd number is ignored, as in the published code; it gets the tokens of the
-    pair before it.
-    """
-    t, pairs = pixels.shape[1], pixels.shape[1] // _TUBELET
+    """Tokens of pairs of frames; the last frame of an odd number is ignored, as in the original."""
+    pairs = pixels.shape[1] // _TUBELET
     found = model(pixels).last_hidden_state  # b p*pairs d, time first
-    patches = found.view(len(found), pairs, -1, found.shape[2])
-    frames = torch.arange(t, device=pixels.device) // _TUBELET
-    return patches[:, frames.clamp(max=pairs - 1)], None
+    return found.view(len(found), pairs, -1, found.shape[2]), None
 
 
 VJEPA2 = Spec(

@@ -105,18 +105,23 @@ class ClipFoundation(Foundation, ClipWise):
         """Normalised pixels (b, t, 3, h, w) to clip vectors (b, d) and frame vectors (b*t, d).
 
         A frame has no CLS token of its own: its vector is the mean of its patches, under "cat"
-        preceded by the CLS token of the clip.
+        preceded by the CLS token of the clip. Frames that share tokens (V-JEPA 2 reads pairs) have
+        one vector; each token counts once in the clip's. Under "mean" the patches are averaged over
+        time first, as in NTSSL's program: CLS is one of 1 + p tokens, however long the clip.
         """
-        patches, cls = self.spec.tokens(self.backbone, pixels)  # b t p d; b d
-        b, t, p, d = patches.shape
-        frames = patches.mean(dim=2)  # b t d
-        patchmean = frames.mean(dim=1)  # b d
+        patches, cls = self.spec.tokens(self.backbone, pixels)  # b g p d; b d
+        b, g, p, d = patches.shape
+        t = pixels.shape[1]
+        groups = patches.mean(dim=2)  # b g d
+        patchmean = groups.mean(dim=1)  # b d
+        group = torch.arange(t, device=pixels.device) // (t // g)
+        frames = groups[:, group.clamp(max=g - 1)]  # b t d
         if cls is None or self.pooling == "patchmean":
             return Tokens(patchmean, frames.reshape(b * t, d))
         if self.pooling == "cls":
             return Tokens(cls, frames.reshape(b * t, d))
-        if self.pooling == "mean":  # over all tokens, CLS included
-            mean = (cls + t * p * patchmean) / (1 + t * p)
+        if self.pooling == "mean":
+            mean = (cls + p * patchmean) / (1 + p)
             return Tokens(mean, frames.reshape(b * t, d))
         both = torch.cat([cls[:, None].expand(b, t, d), frames], dim=2)  # b t 2d
         return Tokens(torch.cat([cls, patchmean], dim=1), both.reshape(b * t, 2 * d))

@@ -101,8 +101,8 @@ class Spec(Published):
         hub: Whether `renamed` gives the Hub's names, which transformers translates by itself.
         tokens: Applies the encoder to normalised pixels. Of an image model: (n, 3, h, w) to tokens
             (n, p, d) after the last norm. Of a video model: (b, t, 3, h, w) to patches
-            (b, t, p, d), repeated where the model merges neighbouring frames, and the CLS tokens
-            (b, d) or None.
+            (b, g, p, d) of g frames, or groups of neighbouring frames that the model merges, and
+            the CLS tokens (b, d) or None.
         width: Width of its tokens.
         patch: Width of a patch in pixels: image sizes are its multiples.
         prefix: Number of tokens before the first patch.
