@@ -101,13 +101,17 @@ def test_boxes_of_a_format_are_counted_without_a_detector(made: Made, tmp_path: 
     size.write_text("procedure_id,width,height,n_frames,fps\n001-005,48,40,252,25\n")
     result = polyplink(*asked, "--out", tmp_path / "o", "--device", "cpu")
     assert result.exit_code == 0, result.output
-    tracks = np.loadtxt(tmp_path / "o" / "tracks" / "001-005.txt", delimiter=",")
-    of_gap = ~np.isin(tracks[:, 0] - 1, missed["frame"])
-    assert (tracks[:, 6] == np.where(of_gap, 0.0, 1.0)).all()  # interpolated boxes have no score
-    assert missed.height == (~of_gap).sum()
-    filled = np.isin(table["frame"], tracks[:, 0] - 1).sum() - missed.height
+    tracks, made_up = (
+        np.loadtxt(tmp_path / "o" / "tracks" / place / "001-005.txt", delimiter=",")
+        for place in (".", "interpolated")
+    )
+    assert (tracks[:, 6] == 1).all()  # boxes without a score
+    assert tracks[:, 0].tolist() == (missed["frame"] + 1).to_list()
+    assert (made_up[:, 6] == 0).all()
+    assert not np.isin(made_up[:, 0] - 1, missed["frame"]).any()
+    filled = np.isin(table["frame"], made_up[:, 0] - 1).sum()
     assert filled > 0.8 * (table.height - missed.height)  # but where a view begins or ends
-    assert len(np.unique(tracks[:, :2], axis=0)) == len(tracks)
+    assert len(np.unique(made_up[:, :2], axis=0)) == len(made_up)
 
 
 def test_a_detector_is_trained_stopped_continued_measured_and_used(

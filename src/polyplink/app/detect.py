@@ -335,7 +335,8 @@ def count_found(
 def _write_tracks(counted: "Counted", folder: Path) -> Path:
     """One file in MOT format a procedure: frame (from 1), polyp, x, y, w, h, score, -1, -1, -1.
 
-    The score of an interpolated box is 0.
+    Boxes that were interpolated in the gaps of tracks are no boxes of a detector: they are in a
+    file of the same name in the folder `interpolated`, with a score of 0.
     """
     import polars as pl
 
@@ -343,12 +344,14 @@ def _write_tracks(counted: "Counted", folder: Path) -> Path:
 
     boxes = one_box_a_frame(counted.boxes, "procedure_id", "frame", "polyp")
     for (name,), rows in boxes.group_by("procedure_id", maintain_order=True):
-        lines = rows.select(
-            pl.col("frame") + 1,
-            "polyp",
-            *(pl.col(side).round(2) for side in "xywh"),
-            pl.when("interpolated").then(0.0).otherwise(pl.col("score").fill_null(1.0)).round(4),
-            *(pl.lit(-1).alias(f"world{k}") for k in range(3)),
-        )
-        write_text(folder / f"{file_name(str(name))}.txt", lines.write_csv(include_header=False))
+        for home, made in ((folder, False), (folder / "interpolated", True)):
+            lines = rows.filter(interpolated=made).select(
+                pl.col("frame") + 1,
+                "polyp",
+                *(pl.col(side).round(2) for side in "xywh"),
+                pl.col("score").fill_null(0.0 if made else 1.0).round(4),
+                *(pl.lit(-1).alias(f"world{k}") for k in range(3)),
+            )
+            text = lines.write_csv(include_header=False)
+            write_text(home / f"{file_name(str(name))}.txt", text)
     return folder
