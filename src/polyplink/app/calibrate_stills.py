@@ -5,13 +5,12 @@ its tracks. Stills of other groups become procedures that the count is tested on
 """
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyplink.app.options import TrackletOptions
 from polyplink.app.request import Progress, Result, check_given, counter
 from polyplink.core.artefacts import to_plain, write_json
 from polyplink.core.errors import PolyplinkError
@@ -78,7 +77,6 @@ def calibrate_on_stills(
     count_of = {"test": max(1, round(request.procedures * TEST))}
     count_of["fit"] = max(1, request.procedures - count_of["test"])
     name = data.procedures["dataset"][0]
-    tracks = _track_options(request, detector)
     folder = request.out / "stills"
     config = StillsConfig(least=least, most=most, seed=request.seed)
     for part, chosen in (("fit", fit), ("test", test)):
@@ -98,7 +96,6 @@ def calibrate_on_stills(
             truth=folder / "fit",
             stills=None,
             part=None,
-            **tracks,
         ),
         progress,
     )
@@ -110,7 +107,7 @@ def calibrate_on_stills(
             truth=folder / "test",
             device=request.device,
             workers=request.workers,
-            **tracks,
+            **request.tracklet_options,
         ),
         progress,
     )
@@ -144,15 +141,6 @@ def _parts(stills: "Sequence[Still]") -> "tuple[list[Still], list[Still]]":
     test = {groups[k] for k in order[: round(TEST * len(groups))]}
     fit = [still for still in stills if still.group not in test]
     return fit, [still for still in stills if still.group in test]
-
-
-def _track_options(request: "CalibrateRequest", detector: Any) -> dict[str, Any]:
-    """Options of tracks: as given, else as the detector's record says."""
-    named = {field.name: getattr(request, field.name) for field in fields(TrackletOptions)}
-    for name in ("high", "low", "min_seconds"):
-        if named[name] is None:
-            named[name] = getattr(detector.record, name)
-    return named
 
 
 def _detect_frames(

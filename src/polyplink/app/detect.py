@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -312,7 +312,6 @@ def count_found(
     """
     from polyplink.app.count import CountRequest, count
 
-    tracklets = {field.name: getattr(request, field.name) for field in fields(TrackletOptions)}
     counting = CountRequest(
         request.weights,
         data,
@@ -323,7 +322,7 @@ def count_found(
         device=request.device,
         workers=request.workers,
         said=tuple(warnings),
-        **tracklets,
+        **request.tracklet_options,
     )
     counted = count(counting, progress)
     tracks = _write_tracks(counted.value, out / "tracks")

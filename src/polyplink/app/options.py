@@ -118,6 +118,11 @@ class TrackletOptions(Request):
     tracker: str | None = option("What links such boxes: damped, or a plugin's [damped].")
     stride: int | None = option("Boxes from one crop of a tracklet to the next [4].", min=1)
 
+    @property
+    def tracklet_options(self) -> dict[str, Any]:
+        """The options by name; None for what was not given."""
+        return {each.name: getattr(self, each.name) for each in fields(TrackletOptions)}
+
     def on(
         self, settings: "PrepareSettings", origin: "BoxesOrigin | None" = None
     ) -> "PrepareSettings":
@@ -136,8 +141,7 @@ class TrackletOptions(Request):
 
             find_tracker(self.tracker)
         stated = {name: getattr(origin, name, None) for name in ("high", "low", "min_seconds")}
-        asked = {each.name: getattr(self, each.name) for each in fields(TrackletOptions)}
-        pairs = [*stated.items(), *asked.items()]
+        pairs = [*stated.items(), *self.tracklet_options.items()]
         given = {name: value for name, value in pairs if value is not None}
         tracks = {
             name: given.pop(name) for name in ("bridge", "high", "low", "tracker") if name in given
