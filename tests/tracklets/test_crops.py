@@ -99,19 +99,35 @@ BOXES = st.lists(st.tuples(PLACE, PLACE, SIDE, SIDE), min_size=1, max_size=8).ma
 
 
 def naive_crop(box: np.ndarray, factor: float, width: int, height: int) -> list[int]:
-    x, y, w, h = (float(v) for v in box)
-    left, right = x + w / 2 - w * factor / 2, x + w / 2 + w * factor / 2
-    top, bottom = y + h / 2 - h * factor / 2, y + h / 2 + h * factor / 2
-    left, right = int(min(max(left, 0), width)), int(min(max(right, 0), width))
-    top, bottom = int(min(max(top, 0), height)), int(min(max(bottom, 0), height))
-    left, top = min(left, width - 1), min(top, height - 1)
-    return [left, top, max(right, left + 1), max(bottom, top + 1)]
+    edges = []
+    for start, span, most in zip(box[:2].tolist(), box[2:].tolist(), (width, height), strict=True):
+        low, wide = int(start - span * (factor - 1) / 2), int(span * factor)
+        low, high = (min(max(edge, 0), most) for edge in (low, low + wide))
+        low = min(low, most - 1)
+        edges.append((low, max(high, low + 1)))
+    (left, right), (top, bottom) = edges
+    return [left, top, right, bottom]
 
 
 @given(BOXES, st.floats(0.01, 20), st.integers(1, 700), st.integers(1, 700))
 def test_enlarge_equals_a_naive_loop(boxes: np.ndarray, factor: float, w: int, h: int) -> None:
     expected = [naive_crop(box, factor, w, h) for box in boxes]
     np.testing.assert_array_equal(enlarge(boxes, factor, w, h), expected)
+
+
+@pytest.mark.parametrize(
+    ("box", "factor", "crop"),
+    [
+        ([0, 101, 51, 51], 2, [0, 75, 77, 177]),
+        ([7, 3, 21, 15], 10, [0, 0, 123, 86]),
+        ([1300, 1000, 33, 47], 2, [1283, 976, 1349, 1070]),
+        ([500, 400, 33, 47], 5, [434, 306, 599, 541]),
+    ],
+)
+def test_crops_are_those_of_the_program(box: list[int], factor: int, crop: list[int]) -> None:
+    """Recorded from torchvision, its conversions in the program's order, on 1350 x 1080 pixels."""
+    found = enlarge(np.array([box], float), factor, 1350, 1080)
+    np.testing.assert_array_equal(found, [crop])
 
 
 def test_factors_of_one_and_none_and_those_refused() -> None:

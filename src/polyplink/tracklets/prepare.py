@@ -43,7 +43,7 @@ from polyplink.tracklets.kept import take_kept
 from polyplink.tracklets.scenes import read_scenes
 from polyplink.tracklets.settings import PrepareSettings
 
-FORMAT = 3  # of the folder; a new one makes new keys
+FORMAT = 4  # of the folder; a new one makes new keys
 Progress = Callable[[int, int], None]  # crops written so far, crops in all
 
 
@@ -434,9 +434,10 @@ def frame_crops(part: Prepared, procedure: dict[str, Any]) -> list[FrameCrops]:
 def enlarge(boxes: Floats, factor: float | None, width: int, height: int) -> npt.NDArray[np.int64]:
     """The part of the image to cut out around each box.
 
-    Width and height grow `factor` times about the box's centre; the corners are clamped to the
-    frame, then truncated to integers (methods of the NTSSL paper; the order is its authors'
-    program's). A crop is at least 1 pixel wide and high, even for a box outside the frame.
+    Width and height grow `factor` times about the box's centre; left, top, width and height are
+    truncated to integers, then the corners are clamped to the frame (methods of the NTSSL paper;
+    the order is its authors' program's, whose boxes are of integers). A crop is at least 1 pixel
+    wide and high, even for a box outside the frame.
 
     Args:
         boxes: (n, 4), x, y, w, h in pixels.
@@ -462,11 +463,10 @@ def enlarge(boxes: Floats, factor: float | None, width: int, height: int) -> npt
             f"crop_factor is {factor}", "give one above 0, or --set prepare.crop_factor=none"
         )
     size = np.array([width, height])  # 2
-    centre = boxes[:, :2].astype(np.float64) + boxes[:, 2:] / 2.0  # n 2
-    half = boxes[:, 2:].astype(np.float64) * factor / 2.0  # n 2
-    low = np.clip(centre - half, 0, size).astype(np.int64)  # n 2
-    high = np.clip(centre + half, 0, size).astype(np.int64)  # n 2
-    low = np.minimum(low, size - 1)
+    corner, span = np.split(boxes.astype(np.float64), 2, axis=1)  # n 2
+    low = np.trunc(corner - span * (factor - 1) / 2.0)  # n 2
+    high = np.clip(low + np.trunc(span * factor), 0, size).astype(np.int64)  # n 2
+    low = np.clip(low, 0, size - 1).astype(np.int64)
     return np.concatenate([low, np.maximum(high, low + 1)], axis=1)  # n 4
 
 
