@@ -145,17 +145,26 @@ def test_long_numbers_in_names_of_members(name: str, number: str, tmp_path: Path
     told(name, tmp_path / "zip")
 
 
-@pytest.mark.parametrize(
-    "name", ["ldpolyp", "sun", "polypsset", "polyp-size", "yolo", "csv", "coco", "mot"]
-)
-def test_names_that_are_not_utf_8_are_left_out(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", [*READ, "tar"])
+def test_names_that_are_not_utf_8_are_left_out_or_refused(name: str, tmp_path: Path) -> None:
+    """Of the first file and of the first folder of each depth; in a tar, of a member."""
+    if name == "tar":
+        archive = f"{small_set().procedures['procedure_id'][0]}_annotations.tar"
+        files = whole("real-colon", tmp_path / "in")
+        member = next(data for path, data in files.items() if path.endswith(".xml"))
+        pack(tmp_path / "odd" / archive, {os.fsdecode(b"a\xff_0.xml"): member})
+        for table in ("video_info.csv", "lesion_info.csv"):
+            (tmp_path / "odd" / table).write_bytes(files[table])
+        assert "is not UTF-8; rename it" in told("real-colon", tmp_path / "odd")
+        return
     whole(name, tmp_path)
-    for path in [*tmp_path.rglob("*")]:
-        if path.is_file():
-            odd = os.fsencode(path.parent) + b"/\xff" + os.fsencode(path.name)
-            path.rename(os.fsdecode(odd))
-            break
-    assert "\udcff" not in told(name, tmp_path)
+    paths = sorted(tmp_path.rglob("*"))
+    first = {(path.is_file(), len(path.parts) * path.is_dir()): path for path in paths[::-1]}
+    for path in first.values():
+        odd = os.fsdecode(os.fsencode(path.parent / path.stem) + b"\xff") + path.suffix
+        path.rename(odd)
+        assert "\udcff" not in told(name, tmp_path)
+        Path(odd).rename(path)
 
 
 def test_a_zip_member_without_a_name_is_left_out(tmp_path: Path) -> None:

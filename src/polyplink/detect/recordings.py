@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.files.folders import IMAGE_ENDINGS
+from polyplink.data.files.folders import IMAGE_ENDINGS, files_in
 from polyplink.data.files.video import Shown, frame_name, natural_order, open_video, videos_in
 from polyplink.tracklets.build import USUAL_FPS
 from polyplink.tracklets.crops import VIDEO_AHEAD, Pixels, prefetch, read_image
@@ -66,7 +66,8 @@ def _read(item: tuple[int, Path]) -> tuple[int, Pixels | None]:
 
 def _to_rgb(item: tuple[int, Shown | None]) -> tuple[int, Pixels | None]:
     frame, shown = item
-    return frame, None if shown is None else shown.rgb()
+    pixels = None if shown is None else shown.rgb()
+    return frame, None if isinstance(pixels, str) else pixels
 
 
 def find_recordings(source: Path, fps: float | None = None) -> list[Recording]:
@@ -84,8 +85,7 @@ def find_recordings(source: Path, fps: float | None = None) -> list[Recording]:
         return [_video(source, fps)]
     found = [_video(path, fps) for path in videos_in(source)]
     if not found:
-        folders = [path for path in sorted(source.iterdir()) if path.is_dir()]
-        groups = [source, *(path for path in folders if path.name[0] != ".")]
+        groups = [source, *(path for path in files_in(source) if path.is_dir())]
         found = [one for one in (_images(folder, fps) for folder in groups) if one is not None]
     PolyplinkError.unless(
         bool(found), f"{source} holds no video and no image", "give a video or a folder of them"
@@ -103,11 +103,7 @@ def find_recordings(source: Path, fps: float | None = None) -> list[Recording]:
 
 def _images(folder: Path, fps: float | None) -> Recording | None:
     """A folder of images as a recording; None if it holds no image."""
-    names = (
-        path.name
-        for path in folder.iterdir()
-        if path.suffix.lower() in IMAGE_ENDINGS and path.name[0] != "."
-    )
+    names = (p.name for p in files_in(folder) if p.suffix.lower() in IMAGE_ENDINGS)
     images = tuple(sorted(names, key=natural_order))
     if not images:
         return None

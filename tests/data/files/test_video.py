@@ -1,3 +1,5 @@
+import random
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -5,6 +7,7 @@ import pytest
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.video import Video, frame_name, is_video, open_video, split_frame_name
 from tests.data.films import HEIGHT, WIDTH, number_of, spoil, write_film
+from tests.mutations import flip_many
 
 N = 60
 FILMS = [
@@ -72,6 +75,22 @@ def test_a_recording_that_was_cut_short(tmp_path: Path) -> None:
         open_video(whole),
     ):
         pass
+
+
+@pytest.mark.parametrize(("suffix", "codec"), [("mp4", "libx264"), ("avi", "mpeg4")])
+def test_a_damaged_video_is_read_or_refused_and_its_frames_are_of_its_size(
+    tmp_path: Path, suffix: str, codec: str
+) -> None:
+    whole = write_film(tmp_path / f"a.{suffix}", 24, codec=codec).read_bytes()
+    path, read = tmp_path / f"b.{suffix}", 0
+    for seed in range(40):
+        path.write_bytes(flip_many(whole, random.Random(seed)))
+        with suppress(PolyplinkError), open_video(path) as video:
+            for _, shown in video.frames(range(24)):
+                pixels = "lost" if shown is None else shown.rgb()
+                assert isinstance(pixels, str) or pixels.shape == (video.height, video.width, 3)
+            read += 1
+    assert read > 10
 
 
 def test_files_that_are_no_video(tmp_path: Path) -> None:

@@ -77,11 +77,11 @@ def read_small(path: str, limit: int | None = None) -> bytes:
     return data
 
 
-def files_in(folder: Path, ending: str) -> list[Path]:
-    """Files of a folder with an ending, sorted by name, without hidden ones.
+def files_in(folder: Path, ending: str = "") -> list[Path]:
+    """What a folder holds with an ending, sorted by name, without what is hidden.
 
     Raises:
-        PolyplinkError: If the folder may not be read.
+        PolyplinkError: If the folder may not be read, or a name is not UTF-8.
     """
     try:
         names = sorted(os.listdir(folder))  # noqa: PTH208 - names alone

@@ -202,7 +202,7 @@ def walk_files(source: Path) -> Iterator[str]:
     """Files under a folder, relative to it, without hidden ones; linked folders too, each once.
 
     Raises:
-        PolyplinkError: If a folder may not be read, or its name ends in `!`.
+        PolyplinkError: If a folder may not be read, its name ends in `!`, or a name is not UTF-8.
     """
     seen = set()
     for folder, folders, names in os.walk(source, followlinks=True, onerror=refuse):
@@ -211,7 +211,7 @@ def walk_files(source: Path) -> Iterator[str]:
             folders.clear()  # a link that leads back
             continue
         seen.add((place.st_dev, place.st_ino))
-        folders[:] = [name for name in folders if not _hidden(name)]
+        folders[:] = [check_utf8(name, folder) for name in folders if not _hidden(name)]
         prefix = Path(folder).relative_to(source).as_posix()
         if "!" in prefix and INSIDE in f"{prefix}/":
             raise PolyplinkError(

@@ -14,12 +14,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.data.files.values import check_utf8
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -66,10 +67,14 @@ def videos_in(folder: Path) -> list[Path]:
     """The videos of a folder, without hidden files, in natural order of their names.
 
     A folder that is missing or may not be read holds none.
+
+    Raises:
+        PolyplinkError: If a name is not UTF-8.
     """
     if not (folder.is_dir() and os.access(folder, os.R_OK | os.X_OK)):
         return []
     found = (path for path in folder.iterdir() if is_video(path.name) and path.name[0] != ".")
+    found = (folder / check_utf8(path.name, folder) for path in found)
     return sorted((path for path in found if path.is_file()), key=lambda p: natural_order(p.name))
 
 
@@ -79,10 +84,19 @@ class Shown:
     def __init__(self, frame: "VideoFrame") -> None:
         self._frame = frame
 
-    def rgb(self) -> npt.NDArray[np.uint8]:
-        """(height, width, 3) RGB; rotation tags are ignored."""
-        pixels = self._frame.to_ndarray(format="rgb24")
-        return np.asarray(pixels, dtype=np.uint8)
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height, pixels."""
+        return self._frame.width, self._frame.height
+
+    def rgb(self) -> npt.NDArray[np.uint8] | str:
+        """(height, width, 3) RGB, or why there is none; rotation tags are ignored."""
+        import av  # noqa: PLC0415 - heavy, and only videos need it
+
+        try:
+            return np.asarray(self._frame.to_ndarray(format="rgb24"), dtype=np.uint8)
+        except (av.error.FFmpegError, ValueError) as error:  # of a format that is not converted
+            return first_line(error)
 
 
 @dataclass(frozen=True)
@@ -112,14 +126,15 @@ class Video:
             wanted: Frame numbers, ascending, each once.
 
         Yields:
-            Number and frame; None for a frame that does not decode, or lies beyond the end.
+            Number and frame; None for a frame that does not decode, is of another size than the
+            video, or lies beyond the end.
         """
         numbers = list(wanted)
         inside = deque(n for n in numbers if 0 <= n < self.n_frames)
-        if self._times is None:
-            yield from self._counted(inside)
-        else:
-            yield from self._timed(inside, self._times)
+        times = self._times
+        for number, shown in self._counted(inside) if times is None else self._timed(inside, times):
+            sized = shown is not None and shown.size == (self.width, self.height)
+            yield number, shown if sized else None
         yield from ((n, None) for n in numbers if not 0 <= n < self.n_frames)
 
     def frame(self, number: int) -> Shown | None:
@@ -153,7 +168,9 @@ class Video:
         Where a packet does not decode, it is not known which of the frames around it is lost: those
         that come next are given up, until the count is certain again.
         """
-        self._container.seek(0)
+        if not _can_seek(self._container, 0):
+            yield from ((n, None) for n in todo)
+            return
         number, packets, sure = 0, 0, 0
         for packet, frames in _decoded(_demuxed(self._container)):
             packets += 1 if packet.size else 0
@@ -206,7 +223,8 @@ class Video:
             order = self._key_order
             early = int(order[key - back]) if back <= key else int(order.min()) - _EARLY
             stream = self._container.streams.video[0]
-            self._container.seek(early, stream=stream, backward=True)
+            if not _can_seek(self._container, early, stream=stream, backward=True):
+                continue
             found = False
             for packet in _demuxed(self._container):
                 if not found and packet.size:
@@ -278,6 +296,17 @@ def open_video(path: Path) -> Iterator[Video]:
         stream.thread_type = "AUTO" if timed else "SLICE"
         stream.codec_context.options = {"err_detect": "explode"}
         yield Video(len(shown), *size, fps, container, times, pairs[:, 0], pairs[:, 1])
+
+
+def _can_seek(container: "InputContainer", time: int, **how: Any) -> bool:
+    """Seek as `container.seek`; False where damage leaves no way there."""
+    import av  # noqa: PLC0415 - heavy, and only videos need it
+
+    try:
+        container.seek(time, **how)
+    except av.error.FFmpegError:
+        return False
+    return True
 
 
 def _demuxed(container: "InputContainer") -> "Packets":

@@ -104,9 +104,9 @@ def _find_sequences(source: Path, kind: str | None, faults: Faults) -> list[_Seq
     if not source.is_dir():
         raise PolyplinkError(f"no file or folder {source}", "check the path")
     folders = [source]
-    for folder in sorted(p for p in source.iterdir() if p.is_dir() and p.name[0] != "."):
+    for folder in (p for p in files_in(source) if p.is_dir()):
         if folder.name in PARTS:
-            folders += sorted(p for p in folder.iterdir() if p.is_dir())
+            folders += (p for p in files_in(folder) if p.is_dir())
         folders.append(folder)
     paths = []
     for folder in folders:

@@ -25,7 +25,7 @@ from polyplink.core.text import csv_cell, file_name, xml_text
 from polyplink.data.boxes import box_table, check_boxes, fit_boxes
 from polyplink.data.faults import Faults
 from polyplink.data.files.archives import INSIDE, read_members
-from polyplink.data.files.folders import check_is_folder, read_each, read_small
+from polyplink.data.files.folders import check_is_folder, files_in, read_each, read_small
 from polyplink.data.files.trees import decode_text
 from polyplink.data.files.values import LARGEST, check_utf8, whole_number
 from polyplink.data.protocols import split_by_rule
@@ -166,7 +166,7 @@ def _places(release: Release) -> tuple[dict[str, Path], dict[str, Path]]:
     """By procedure, the folder or archive of its annotations, and that of its frames."""
     annotations: dict[str, Path] = {}
     frames: dict[str, Path] = {}
-    for path in sorted(release.source.iterdir()):  # a folder comes before its archive
+    for path in files_in(release.source):  # a folder comes before its archive
         ending = next((end for end in _ARCHIVES if path.name.endswith(end)), "")
         name, _, kind = path.name.removesuffix(ending).rpartition("_")
         before = annotations.get(name)
@@ -349,7 +349,7 @@ def annotation_texts(place: Path) -> Iterator[tuple[int, str, str]]:
 
     names: dict[int, str] = {}
     for path, data in read_members(place, wanted):
-        name = path.rpartition("/")[2]
+        name = check_utf8(path.rpartition("/")[2], place)
         frame = _add_frame(names, name, f"{place}{INSIDE}{name}", place)
         yield frame, name, data.decode("utf-8", "replace")
 
