@@ -1,6 +1,6 @@
 """Embedding tracklets and fragments; devices and precision; the table of vectors."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,10 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import (
     AnyEncoderConfig,
     Embeddings,
+    Encoder,
+    FrameWise,
     NetworkEmbedder,
+    SfeConfig,
     colour_histogram,
     embed,
     fragment_table,
@@ -26,6 +29,7 @@ from polyplink.encoders import (
     write_embeddings,
 )
 from polyplink.encoders.embed import length_groups
+from polyplink.encoders.folding import folded
 from polyplink.tracklets import Prepared, PrepareSettings, prepare
 from tests.encoders.small import CLIPS, TRANSFORMER, crops, made
 from tests.samples import write_procedures
@@ -70,6 +74,71 @@ def test_blocks_and_groups_change_nothing(
     for vector, part in zip(vectors, torch.split(frames, lengths), strict=True):
         alone = encoder(part, [len(part)]).tracklet
         assert np.allclose(vector, alone[0].numpy(), atol=1e-5)
+
+
+class Net(FrameWise):
+    """Two layers, called as the test likes."""
+
+    def __init__(self, call: Callable[[nn.Module, nn.Module, torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.norm, self.convolution, self.call = nn.BatchNorm2d(3), nn.Conv2d(3, 3, 3), call
+        self.keep_pixel_scale((0.5,) * 3, (0.5,) * 3)
+
+    def encode_frames(self, frames: torch.Tensor) -> torch.Tensor:
+        found = self.call(self.convolution, self.norm, self.normalised(frames))
+        return found.mean(dim=(2, 3))
+
+
+def trained(encoder: Encoder) -> Encoder:
+    """With statistics of BatchNorm layers as training leaves them."""
+    for layer in encoder.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            for value in (layer.weight, layer.bias, layer.running_mean, layer.running_var):
+                assert value is not None
+                value.data.uniform_(0.5, 1.5)
+    return encoder.eval()
+
+
+@pytest.mark.parametrize("name", ["timm:test_resnet", "timm:test_efficientnet"])
+@pytest.mark.parametrize("stages", [(), (0, 1)])
+def test_a_frozen_encoder_gives_the_same_vectors_without_batch_norm(
+    name: str, stages: tuple[int, ...]
+) -> None:
+    encoder = trained(made(SfeConfig(frame_encoder=name, stages=stages)))
+    assert isinstance(encoder, FrameWise)
+    before = {name: value.clone() for name, value in encoder.state_dict().items()}
+    frames, lengths = crops(9).numpy(), [4, 5]
+    wanted = NetworkEmbedder(encoder)(frames, lengths)
+    found = NetworkEmbedder(encoder, frozen=True)(frames, lengths)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
+    left = [type(layer).__name__ for layer in folded(encoder, 32).modules()]
+    assert "Conv2d" in left
+    assert not any(kind.startswith("BatchNorm") for kind in left)
+    assert all(torch.equal(value, before[name]) for name, value in encoder.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("call", "folds"),
+    [
+        (lambda convolution, norm, x: norm(convolution(x)), True),
+        (lambda convolution, norm, x: convolution(norm(x)), False),
+        (lambda convolution, norm, x: norm(convolution(x).relu()), False),
+        (lambda convolution, norm, x: norm(y := convolution(x)) + y, False),
+        (lambda convolution, norm, x: norm(convolution(norm(x))), False),
+    ],
+    ids=["norm after", "norm before", "norm later", "used twice", "norm twice"],
+)
+def test_only_the_order_of_execution_is_folded(
+    call: Callable[[nn.Module, nn.Module, torch.Tensor], torch.Tensor], folds: bool
+) -> None:
+    encoder = trained(Net(call))
+    assert isinstance(encoder, FrameWise)
+    found = folded(encoder, 16)
+    assert (found is not encoder) == folds
+    frames = crops(3, 16)
+    with torch.no_grad():
+        wanted = encoder.encode_frames(frames)
+        torch.testing.assert_close(found.encode_frames(frames), wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_histogram_equals_a_loop() -> None:

@@ -120,7 +120,7 @@ def load_named(
             "write some with `polyplink export --int8 DATA`",
         )
         loaded = load_encoder(weights, where)
-        network = NetworkEmbedder(loaded.encoder, compute=used)
+        network = NetworkEmbedder(loaded.encoder, compute=used, frozen=True)
         record, key = loaded.record, loaded.weights_id
     name = name or record.name or weights.stem
     key = key if used == usual else f"{key}-{used}"

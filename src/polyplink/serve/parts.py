@@ -97,7 +97,7 @@ class PartVectors:
             own = exported.weights_id
         else:
             loaded = load_encoder(self.weights, torch.device("cpu"))
-            network, own = NetworkEmbedder(loaded.encoder), loaded.weights_id
+            network, own = NetworkEmbedder(loaded.encoder, frozen=True), loaded.weights_id
         PolyplinkError.unless(
             self.count.weights.startswith(own),
             f"{self.weights} are not the weights that counted",

@@ -1,0 +1,89 @@
+"""BatchNorm folded into the convolutions before it, for encoders whose weights no longer change.
+
+In evaluation mode BatchNorm multiplies each channel by a constant and adds another, and the weights
+and the bias of the convolution before it can contain both. On a CPU, where the time goes into
+memory traffic, this saves a pass over every feature map: two stages of MobileNetV2 take 0.6 of the
+time.
+"""
+
+from collections import Counter
+from copy import deepcopy
+
+import torch
+from torch import nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from polyplink.encoders.encoder import FrameWise
+
+CLOSE = 1e-5  # largest difference of features, as a share of the largest feature
+
+
+def folded(encoder: FrameWise, side: int) -> FrameWise:
+    """A copy of an encoder, for evaluation alone, whose BatchNorm layers are in its convolutions.
+
+    Which layer reads what which convolution gives is seen while crops pass through the encoder, so
+    that the order of execution counts, and not that of definition.
+
+    Args:
+        encoder: The encoder, in evaluation mode; it stays as it is.
+        side: Width and height of crops that it takes, pixels.
+
+    Returns:
+        The copy; the encoder itself where nothing can be folded, or where the copy's features of
+        random crops differ from the encoder's by more than `CLOSE`.
+
+    Example:
+        >>> from polyplink.encoders import SfeConfig, build_encoder
+        >>> encoder = build_encoder(SfeConfig(frame_encoder="timm:test_resnet")).eval()
+        >>> def norms(encoder):
+        ...     return sum(isinstance(one, nn.BatchNorm2d) for one in encoder.modules())
+        >>> norms(encoder), norms(folded(encoder, 32))
+        (15, 0)
+    """
+    generator = torch.Generator().manual_seed(0)
+    crops = torch.randint(0, 256, (1, side, side, 3), generator=generator, dtype=torch.uint8)
+    with torch.no_grad():
+        pairs, wanted = _pairs(encoder, crops)
+        if not pairs:
+            return encoder
+        other = deepcopy(encoder)
+        for convolution, norm in pairs.items():
+            layer = other.get_submodule(norm)
+            assert isinstance(layer, nn.BatchNorm2d)
+            fused = fuse_conv_bn_eval(other.get_submodule(convolution), layer)  # type: ignore[type-var]
+            other.set_submodule(convolution, fused)
+            other.set_submodule(norm, getattr(layer, "act", nn.Identity()))  # timm's has one inside
+        difference = (other.encode_frames(crops) - wanted).abs().max()
+    return other if float(difference) <= CLOSE * float(wanted.abs().max()) else encoder
+
+
+def _pairs(encoder: FrameWise, crops: torch.Tensor) -> tuple[dict[str, str], torch.Tensor]:
+    """Convolutions and the BatchNorm layers that read what they give, by name; and the features.
+
+    Both are used once, and their weights are plain parameters.
+    """
+    names = {module: name for name, module in encoder.named_modules()}
+    made = dict[int, tuple[nn.Module, torch.Tensor]]()  # by id; tensors are kept, so that it stays
+    read = list[tuple[nn.Module, nn.Module]]()
+    uses = Counter[nn.Module]()
+
+    def after(module: nn.Module, given: tuple[torch.Tensor, ...], found: torch.Tensor) -> None:
+        uses[module] += 1
+        if isinstance(module, nn.Conv2d):
+            made[id(found)] = module, found
+        elif id(given[0]) in made:
+            read.append((made[id(given[0])][0], module))
+
+    layers = [one for one in names if isinstance(one, nn.Conv2d | nn.BatchNorm2d)]
+    hooks = [one.register_forward_hook(after) for one in layers]
+    try:
+        features = encoder.encode_frames(crops)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    once = (pair for pair in read if all(uses[one] == 1 for one in pair))
+    return {
+        names[convolution]: names[norm]
+        for convolution, norm in once
+        if "weight" in convolution._parameters and getattr(norm, "running_mean", None) is not None
+    }, features
