@@ -495,19 +495,38 @@ def _measured(
 
 
 @cache
+def _cost(name: str) -> dict[str, Any]:
+    from polyplink.app.weights import cost_of
+
+    return cost_of(name)
+
+
 def _costs(name: str) -> "dict[str, Figure]":
     """Parameters and multiply-accumulates of an encoder, counted as in the paper."""
-    from polyplink.app.weights import cost_of
     from polyplink.evaluate import Figure
 
     try:
-        cost = cost_of(name)
+        cost = _cost(name)
     except PolyplinkError as error:
         return dict.fromkeys((PARAMETERS, MACS), Figure(None, why=str(error)))
     return {
         PARAMETERS: Figure(cost["published_params_m"] * 1e6, n=1),
         MACS: Figure(cost["published_macs_g"] * 1e9, n=1),
     }
+
+
+def _remark(cell: "Cell") -> str:
+    """The remark on a published number; on parameters also how many the vectors need."""
+    if cell.measure != PARAMETERS:
+        return cell.remark
+    try:
+        cost = _cost(cell.subject)
+    except PolyplinkError:
+        return cell.remark
+    needed = ""
+    if cost["published_params_m"] - cost["params_m"] > 0.005:
+        needed = f"{cost['params_m']:.2f} M without projectors and unused heads"
+    return "; ".join(filter(None, (needed, cell.remark)))
 
 
 def _beside(cell: "Cell", ours: "Figure", comparable: bool, best: bool) -> "ReproducedCell":
@@ -535,6 +554,6 @@ def _beside(cell: "Cell", ours: "Figure", comparable: bool, best: bool) -> "Repr
         difference=scaled.value - cell.value
         if comparable and cell.text and scaled.value is not None
         else None,
-        remark=cell.remark,
+        remark=_remark(cell),
         best=best,
     )

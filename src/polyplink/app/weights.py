@@ -370,7 +370,7 @@ def cost_weights(request: CostRequest, progress: Progress = inform) -> Result[di
     found = cost_of(request.name, request.size, request.frames)
     text = (
         "{name} at {frames} x {size} x {size}: {params_m:.2f} M parameters "
-        "({published_params_m:.2f} M with unused heads; projector {projector_m:.2f} M), "
+        "({published_params_m:.2f} M as the paper counts; projector {projector_m:.2f} M), "
         "{published_macs_g:.2f} G multiply-accumulates as the paper counts, "
         "{all_macs_g:.2f} G with attention and without norms"
     )
@@ -387,14 +387,15 @@ def cost_of(name: str, size: int | None = None, frames: int = 8) -> dict[str, An
 
     Returns:
         Millions of parameters of the encoder (`params_m`) and of all that the paper counts with
-        it (`published_params_m`: SFE's head, unused heads, V-JEPA's predictor); billions of
-        multiply-accumulates counted as the paper does (`macs_g`; `published_macs_g` with the
-        predictor), and with attention but without norms (`all_macs_g`); `projector_m`.
+        it (`published_params_m`: projectors of trained encoders, unused heads, V-JEPA's
+        predictor); billions of multiply-accumulates counted as the paper does (`macs_g`;
+        `published_macs_g` with the predictor), and with attention but without norms
+        (`all_macs_g`); `projector_m`.
 
     Raises:
         PolyplinkError: If there is no such encoder, or it refuses the size.
     """
-    from polyplink.encoders import FoundationConfig, SfeConfig
+    from polyplink.encoders import EncoderConfig, FoundationConfig, SfeConfig
     from polyplink.encoders.catalogue import find_spec
 
     config = find_named("encoder or recipe", name, known_encoders())
@@ -423,7 +424,8 @@ def cost_of(name: str, size: int | None = None, frames: int = 8) -> dict[str, An
         places = [torch.arange(few)[None]]
         one = (torch.zeros(1, few, 1024), places, places)
         published += count_macs(predictor, lambda: predictor(*one))[0] * tokens // few
-    heads = (encoder, projector if isinstance(config, SfeConfig) else None, unused)
+    trained = isinstance(config, SfeConfig | EncoderConfig)
+    heads = (encoder, projector if trained else None, unused)
 
     def millions(*modules: nn.Module | None) -> float:
         return sum(p.numel() for m in modules if m is not None for p in m.parameters()) / 1e6
