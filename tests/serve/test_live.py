@@ -100,6 +100,7 @@ def test_nobody_without_the_token_and_no_other_page_sees_anything(tmp_path: Path
         for path in (
             "/api/pictures/4.jpg",
             "/api/pictures/-1.jpg",
+            f"/api/pictures/{'9' * 5000}.jpg",
             "/api/pictures/..%2fevents.jsonl",
             "/api/pictures/%2fetc%2fpasswd.jpg",
             "/page/live.html",

@@ -116,15 +116,17 @@ def test_bodies_are_small_json(client: TestClient) -> None:
     assert client.post(CORRECT, content=slices(), headers=as_json).status_code == 413
     form = {"Content-Type": "text/plain"}  # what a foreign form can send without being asked
     assert client.post(CORRECT, content=b'{"kind": "done"}', headers=form).status_code == 415
-    for body in (b"", b"{", b"[1]", b'"same"', b"\xff"):
+    deep = [b"[" * 60_000, b'{"a":' * 10_000, b"[" * 900 + b"]" * 900]
+    for body in (b"", b"{", b"[1]", b'"same"', b"\xff", b"9" * 5000, *deep):
         assert client.post(CORRECT, content=body, headers=as_json).status_code == 400
     wrong = client.post(CORRECT, json={"kind": "<script>"})
     assert (wrong.status_code, set(wrong.json())) == (400, {"error"})
     assert client.get("/api/version").json() == {"version": 0}
 
 
+@pytest.mark.parametrize("gone", [False, True])
 def test_a_body_that_does_not_arrive_is_not_waited_for(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, gone: bool
 ) -> None:
     monkeypatch.setattr(guard, "BODY_SECONDS", 0.01)
     headers = {
@@ -142,6 +144,8 @@ def test_a_body_that_does_not_arrive_is_not_waited_for(
     sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
+        if gone:
+            return {"type": "http.disconnect"}
         await asyncio.sleep(60)
         return {}
 
@@ -149,7 +153,7 @@ def test_a_body_that_does_not_arrive_is_not_waited_for(
         sent.append(message)
 
     asyncio.run(build_app(desk, TOKEN, port=PORT)(scope, receive, send))
-    assert sent[0]["status"] == 408
+    assert sent[0]["status"] == (400 if gone else 408)
 
 
 NOWHERE = (
@@ -168,6 +172,17 @@ NOWHERE = (
     "/api/procedures/0/tracklets/0/pictures/0.jpg?size=100000",
     "/api/procedures/0/tracklets/0/pictures/../../0.jpg",
     "/api/procedures/0/frames/x.jpg",
+    *(
+        path.replace("N", "9" * digits)
+        for digits in (9, 20, 5000)
+        for path in (
+            "/api/procedures/N",
+            "/api/procedures/N/tracklets/0/boxes",
+            "/api/procedures/0/tracklets/N/similar",
+            "/api/procedures/0/tracklets/0/pictures/N.jpg",
+            "/api/procedures/0/frames/N.jpg",
+        )
+    ),
     "/docs",
     "/redoc",
     "/openapi.json",

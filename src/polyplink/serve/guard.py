@@ -24,9 +24,10 @@ with extras_installed("a page in the browser"):
     import uvicorn
     from anyio.to_thread import current_default_thread_limiter
     from starlette.applications import Starlette
+    from starlette.convertors import Convertor, register_url_convertor
     from starlette.exceptions import HTTPException
     from starlette.middleware import Middleware
-    from starlette.requests import Request
+    from starlette.requests import ClientDisconnect, Request
     from starlette.responses import JSONResponse, PlainTextResponse, Response
     from starlette.routing import Route
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -59,6 +60,23 @@ HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
+
+
+class Number(Convertor[int]):
+    """A whole number in an address, `{name:number}`: of at most nine digits, as any in a table."""
+
+    regex = "[0-9]{1,9}"
+
+    def convert(self, value: str) -> int:
+        """The number that digits are."""
+        return int(value)
+
+    def to_string(self, value: int) -> str:
+        """The digits of a number."""
+        return str(value)
+
+
+register_url_convertor("number", Number())
 
 
 class RefusedError(Exception):
@@ -165,7 +183,7 @@ async def read_body(request: Request) -> bytes:
     """The body of a POST.
 
     Raises:
-        RefusedError: If it is not JSON (415), too large (413) or too slow (408).
+        RefusedError: If it is not JSON (415), too large (413), too slow (408) or cut short (400).
     """
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
         raise RefusedError(415, "the body must be JSON")
@@ -178,6 +196,8 @@ async def read_body(request: Request) -> bytes:
                     raise RefusedError(413, f"the body is larger than {BODY_LIMIT // 1024} KiB")
     except TimeoutError:
         raise RefusedError(408, "the body arrives too slowly") from None
+    except ClientDisconnect:
+        raise RefusedError(400, "the client went before the end of the body") from None
     return bytes(body)
 
 

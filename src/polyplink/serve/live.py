@@ -123,7 +123,7 @@ def build_app(page: LivePage, token: str, port: int) -> Starlette:
     routes = [
         Route("/api/states", states),
         Route("/api/report", report),
-        Route("/api/pictures/{number:int}.jpg", picture),
+        Route("/api/pictures/{number:number}.jpg", picture),
     ]
     return page_app("live.html", STATIC, routes, token, port=port, verb="live")
 

@@ -45,7 +45,7 @@ def build_app(desk: Desk, token: str, port: int) -> Starlette:
     async def correct(request: Request) -> Response:
         try:
             correction = await request.json()
-        except ValueError:
+        except (ValueError, RecursionError):  # no JSON, or nested too deeply
             correction = None
         if not isinstance(correction, dict):
             raise HTTPException(400, "a correction is a JSON object")
@@ -84,8 +84,8 @@ def build_app(desk: Desk, token: str, port: int) -> Starlette:
     def recorded(request: Request) -> Response:
         return Response(desk.frame(**request.path_params), media_type="image/jpeg")
 
-    one = "/api/procedures/{index:int}"
-    row = f"{one}/tracklets/{{row:int}}"
+    one = "/api/procedures/{index:number}"
+    row = f"{one}/tracklets/{{row:number}}"
     routes = [
         _asked("/api/version", lambda: {"version": desk.version()}),
         _asked("/api/overview", desk.overview),
@@ -93,8 +93,8 @@ def build_app(desk: Desk, token: str, port: int) -> Starlette:
         Route(f"{one}/corrections", correct, methods=["POST"]),
         _asked(f"{row}/boxes", desk.boxes),
         _asked(f"{row}/similar", desk.similar),
-        Route(f"{row}/pictures/{{k:int}}.jpg", picture),
-        Route(f"{one}/frames/{{frame:int}}.jpg", recorded),
+        Route(f"{row}/pictures/{{k:number}}.jpg", picture),
+        Route(f"{one}/frames/{{frame:number}}.jpg", recorded),
         Route("/api/hand-off", write_files, methods=["POST"]),
         Route("/api/hand-off/{name:path}", handed),
     ]
