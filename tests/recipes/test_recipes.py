@@ -255,6 +255,7 @@ def test_published_rows_name_the_papers_procedures_and_others_do_not() -> None:
 
 def test_the_predecessors_settings_are_their_programs() -> None:
     assert sfe().optim.rate == pytest.approx(2.19e-4, abs=1e-6)  # 1e-3 x 56 pairs / 256
+    assert mve().optim.rate == tpc().optim.rate == 1e-4  # the program's default, not scaled
     assert (sfe().optim.schedule, sfe().optim.warm_up) == ("one_cycle", 0.1)
     assert (mve().optim.schedule, tpc().optim.schedule) == ("constant", "constant")
     assert (sfe().optim.weight_decay, mve().optim.weight_decay) == (1e-4, 0.0)

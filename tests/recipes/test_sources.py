@@ -46,6 +46,8 @@ def test_what_only_the_program_shows_is_said() -> None:
     assert (own["part"].value, own["part"].source) == ("ta384", "text")
     assert (own["encoder.kind"].value, own["encoder.kind"].source) == ("mve", "program")
     assert own["optim.warm_up"].source == "unused"  # of a constant rate
+    assert (own["optim.rate"].value, own["optim.rate"].source) == (1e-4, "program")
+    assert {f.name: f.source for f in field_sources(find_recipe("sfe"))}["optim.rate"] == "ours"
     thesis = {f.name: f.source for f in field_sources(find_recipe("endofm-supervised"))}
     assert (thesis["encoder.tone"], thesis["encoder.projector_out"]) == ("ours", "ours")
 

@@ -40,9 +40,9 @@ def simclr_augmentations() -> AugmentConfig:
 
 
 def adam_one_cycle() -> OptimConfig:
-    """Adam with a one-cycle schedule, maximum rate 1e-3 x pairs / 256, as in the program.
+    """Adam with a one-cycle schedule and a maximum rate scaled by pairs / 256, as in SFE's program.
 
-    The rate rises during a tenth of the training. 1e-3 itself is ours.
+    The rate rises during a tenth of the training. 1e-3, which is scaled, is ours.
     """
     return OptimConfig(
         bags_per_batch=PAIRS,
@@ -102,7 +102,8 @@ def mve() -> TrainConfig:
     Two parts of a tracklet without a frame in common are a pair: 8 frames each at a stride of 1
     to 4, longer strides more probable. The encoder is NTSSL's re-implementation (25.6 M, as
     printed), whose transformer reads features of the backbone; in the predecessor's own
-    (`--set encoder.kind=mve`, 29.8 M) it reads what the head of the SFE projected. The papers
+    (`--set encoder.kind=mve`, 29.8 M) it reads what the head of the SFE projected. Adam at a
+    constant 1e-4, the program's default: the rate that was used is not recorded. The papers
     start from a trained SFE, with `encoder.kind=mve` from its head too (train it with
     `--set encoder.vector=projected`).
 
@@ -113,7 +114,7 @@ def mve() -> TrainConfig:
         name="mve",
         encoder=counting_encoder(),
         bags=TrackletParts(),
-        optim=replace(adam_one_cycle(), schedule="constant", weight_decay=0.0),
+        optim=replace(adam_one_cycle(), rate=1e-4, schedule="constant", weight_decay=0.0),
     )
 
 
