@@ -15,10 +15,11 @@ from polyplink.app.request import Progress, Result, check_given, counter
 from polyplink.core.artefacts import to_plain, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import many
+from polyplink.counting import Coverage
 
 if TYPE_CHECKING:
     from polyplink.app.calibrate import Calibrated, CalibrateRequest
-    from polyplink.counting import Message
+    from polyplink.counting import Count, Message
     from polyplink.stills import Still, StillsConfig
 
 TEST = 1 / 3  # share of the groups of stills, and of the procedures, that the count is tested on
@@ -111,7 +112,7 @@ def calibrate_on_stills(
         ),
         progress,
     )
-    figures = _figures(counted.json)
+    figures = _figures(counted.value.count)
     write_json(request.out / FIGURES, to_plain(figures))
     shown = [
         *done.shown,
@@ -165,29 +166,19 @@ def _detect_frames(
     )
 
 
-def _figures(summary: Any) -> dict[str, Any]:
+def _figures(count: "Count") -> dict[str, Any]:
     """Figures of a count on procedures that nothing was fitted to."""
-    truth = {row["procedure_id"]: row for row in summary["against_truth"]["procedures"]}
-    errors, held, given, single, wrong = [], 0, 0, 0, 0
-    for row in summary["procedures"]:
-        known = truth[row["procedure_id"]]["polyps"]
-        errors.append(abs(row["polyps"] - known))
-        if row["low"] is None:
-            continue
-        holds = row["low"] <= known <= row["high"]
-        given += 1
-        held += holds
-        single += row["low"] == row["high"]
-        wrong += row["low"] == row["high"] and not holds
-    rows = list(truth.values())
+    assert count.against_truth is not None
+    figures, rows = count.against_truth["figures"], count.against_truth["procedures"]
+    coverage = count.coverage or Coverage.of([])
     return {
-        "procedures": len(errors),
-        "count_error": float(np.mean(errors)),
-        "false_polyps": float(np.mean([row["false_polyps"] for row in rows])),
-        "polyps": int(sum(row["polyps"] for row in rows)),
-        "polyps_found": int(sum(row["found"] for row in rows)),
-        "intervals": given,
-        "intervals_that_hold": f"{held} of {given}",
-        "single_numbers": single,
-        "single_numbers_wrong": wrong,
+        "procedures": len(rows),
+        "count_error": figures["count error"].value,
+        "false_polyps": figures["false polyps"].value,
+        "polyps": sum(row["polyps"] for row in rows),
+        "polyps_found": sum(row["found"] for row in rows),
+        "intervals": coverage.procedures,
+        "intervals_that_hold": f"{coverage.held} of {coverage.procedures}",
+        "single_numbers": coverage.single,
+        "single_numbers_wrong": coverage.single_wrong,
     }
