@@ -1,4 +1,4 @@
-"""The detector: what it learns, its loss, its figures, and its files."""
+"""The detector: what it learns, its loss, and its files."""
 
 import struct
 from pathlib import Path
@@ -10,23 +10,20 @@ from torch import nn
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.detect import DetectorRecord, OnnxDetector
+from polyplink.evaluate import measure_detector
 from polyplink.learn.detector import (
     Augmentation,
     FitConfig,
     TrainingFrames,
     YoloxNano,
     assign,
-    average_precision,
     detect_in_frames,
     detection_loss,
     draw_batch,
     export_detector,
     fit_detector,
     grid,
-    match,
-    measure_detector,
     read_network,
-    score_for_false_boxes,
     true_boxes,
 )
 
@@ -186,30 +183,3 @@ def test_boxes_follow_the_frames_that_they_are_drawn_in() -> None:
     assert torch.equal(images, again[0])  # continuing a training draws the same
     empty = draw_batch(frames, np.arange(28), 96, rng, Augmentation(empty=1.0, mosaic=0))[1]
     assert empty.isfinite().all(2).sum() < 0.6 * boxes.isfinite().all(2).sum()
-
-
-def test_average_precision_is_that_of_the_definition() -> None:
-    rng = np.random.default_rng(4)
-    truth = [rng.uniform([0, 0, 20, 20], [50, 50, 70, 70], (k % 3, 4)) for k in range(30)]
-    predicted = []
-    for known in truth:
-        near = known[rng.random(len(known)) < 0.8] + rng.normal(0, 3, 4)
-        other = rng.uniform([0, 0, 10, 10], [50, 50, 60, 60], (2, 4))
-        boxes = np.concatenate([near, other])
-        predicted.append(np.concatenate([boxes, rng.random((len(boxes), 1))], 1))
-    matches = match(predicted, truth)
-    # By the definition: for each recall the best precision of any score that reaches it.
-    precisions = []
-    for recall in np.linspace(0, 1, 101):
-        reached = [0.0]
-        for score in matches.scores:
-            sure = matches.scores >= score
-            if matches.hits[sure].sum() / len(matches.best) >= recall - 1e-12:
-                reached.append(matches.hits[sure].mean())
-        precisions.append(max(reached))
-    assert average_precision(matches) == pytest.approx(np.mean(precisions))
-    twice = average_precision(match(predicted * 2, truth * 2))
-    assert twice == pytest.approx(average_precision(matches, np.full(30, 2.0)), abs=0.02)
-    empty = [boxes for boxes, known in zip(predicted, truth, strict=True) if not len(known)]
-    score = score_for_false_boxes(empty, 0.5)
-    assert sum((boxes[:, 4] >= score).sum() for boxes in empty) == int(0.5 * len(empty))

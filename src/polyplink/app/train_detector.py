@@ -19,8 +19,9 @@ from polyplink.models import is_shipped
 if TYPE_CHECKING:
     from polyplink.counting import Message
     from polyplink.detect import DetectorRecord
-    from polyplink.learn.detector import DetectorFigures, FitState
-    from polyplink.learn.detector.evaluation import Floats
+    from polyplink.evaluate import DetectorFigures
+    from polyplink.evaluate.detections import Floats
+    from polyplink.learn.detector import FitState
 
 Name = TypeVar("Name")
 LEAST = 0.02  # score from which a box is measured
@@ -78,19 +79,22 @@ def train_detector(
         f"--side {request.side} is no multiple of 32",
         f"give --side {max(64, round(request.side / 32) * 32)}",
     )
-    init = request.init
-    PolyplinkError.unless(init is None or init.is_file(), f"no file {init}", "check the path")
+    PolyplinkError.unless(
+        request.init is None or request.init.is_file(),
+        f"no file {request.init}",
+        "check the path",
+    )
     check_given(data=request.data, parts=[request.part])
     from polyplink.data import read_data
     from polyplink.detect import DetectorRecord, OnnxDetector
     from polyplink.detect.onnx import record_path
+    from polyplink.evaluate import measure_detector
     from polyplink.learn.detector import (
         FitConfig,
         YoloxNano,
         detect_in_frames,
         export_detector,
         fit_detector,
-        measure_detector,
         read_frames,
         read_network,
         training_figure,
@@ -180,7 +184,7 @@ def _with_track_scores(record: "DetectorRecord", empty: "Sequence[Floats]") -> "
         record: The record.
         empty: Boxes (k, 5) of frames without a polyp: how often these are mistaken decides.
     """
-    from polyplink.learn.detector import score_for_false_boxes
+    from polyplink.evaluate import score_for_false_boxes
 
     high = round(max(score_for_false_boxes(empty, FALSE_HIGH), 2 * LEAST), 3)
     low = min(high, round(max(score_for_false_boxes(empty, FALSE_LOW), 2 * LEAST), 3))
@@ -250,12 +254,8 @@ def evaluate_detector(
     from polyplink.app.detect import find_detector
     from polyplink.data import read_data
     from polyplink.detect import OnnxDetector
-    from polyplink.learn.detector import (
-        detect_in_frames,
-        measure_detector,
-        read_frames,
-        true_boxes,
-    )
+    from polyplink.evaluate import measure_detector
+    from polyplink.learn.detector import detect_in_frames, read_frames, true_boxes
 
     data = read_data(request.data)
     warnings: list[Message] = []

@@ -1,4 +1,4 @@
-"""Evaluation of vectors: retrieval, re-identification, counting and tracking, with intervals."""
+"""Evaluation of vectors (retrieval, re-identification, counting, tracking) and of detectors."""
 
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     )
     from polyplink.evaluate.choosing import Purpose as Purpose, choose as choose
     from polyplink.evaluate.counting import count_procedure as count_procedure
+    from polyplink.evaluate.detections import (
+        DetectorFigures as DetectorFigures,
+        average_precision as average_precision,
+        match_detections as match_detections,
+        measure_detector as measure_detector,
+        score_for_false_boxes as score_for_false_boxes,
+    )
     from polyplink.evaluate.evaluation import (
         TASKS as TASKS,
         EncoderFigures as EncoderFigures,

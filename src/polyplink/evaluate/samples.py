@@ -232,19 +232,24 @@ def _in_one_frame(a: Ints, b: Ints) -> tuple[Ints, Ints]:
     return i, np.arange(i.size) - np.repeat(np.cumsum(many) - end, many)
 
 
-def _iou(a: Reals, b: Reals) -> Reals:
-    """IoU (p,) of pairs of boxes x, y, w, h (p, 4), (p, 4), rounded as TrackEval does."""
-    ends = a[:, :2] + a[:, 2:], b[:, :2] + b[:, 2:]  # (p, 2)
-    sides = np.minimum(*ends) - np.maximum(a[:, :2], b[:, :2])
-    shared = np.maximum(sides, 0.0).prod(axis=1)
-    areas = (ends[0] - a[:, :2]).prod(axis=1) + (ends[1] - b[:, :2]).prod(axis=1)
+def box_iou(a: Reals, b: Reals) -> Reals:
+    """IoU (...) of boxes x, y, w, h (..., 4) and (..., 4), rounded as TrackEval does.
+
+    Example:
+        >>> box_iou(np.array([[0.0, 0, 2, 2]]), np.array([[1.0, 0, 2, 2]])).round(3).tolist()
+        [0.333]
+    """
+    ends = a[..., :2] + a[..., 2:], b[..., :2] + b[..., 2:]  # (..., 2)
+    sides = np.minimum(*ends) - np.maximum(a[..., :2], b[..., :2])
+    shared = np.maximum(sides, 0.0).prod(axis=-1)
+    areas = (ends[0] - a[..., :2]).prod(axis=-1) + (ends[1] - b[..., :2]).prod(axis=-1)
     return np.asarray(shared / (areas - shared))
 
 
 def overlaps(true: BoxTracks, found: BoxTracks) -> Overlaps:
     """Find the overlapping pairs of all frames that have boxes on both sides."""
     i, j = _in_one_frame(true.frame, found.frame)
-    iou = _iou(true.box[i], found.box[j])
+    iou = box_iou(true.box[i], found.box[j])
     i, j, iou = i[iou > 0], j[iou > 0], iou[iou > 0]
     common = np.intersect1d(true.frame, found.frame)  # (f,)
     starts = np.append(np.searchsorted(true.frame[i], common), i.size)
@@ -339,7 +344,7 @@ def find_concurrent(tracklets: TrackletBoxes) -> tuple[Ints, Flags, Flags]:
     i, j = i[earlier], j[earlier]
     together, touching = np.zeros((2, n, n), dtype=np.bool_)  # by later and earlier tracklet
     together[place[j], place[i]] = True
-    touch = _iou(box[i], box[j]) > 0
+    touch = box_iou(box[i], box[j]) > 0
     touching[place[j[touch]], place[i[touch]]] = True
     spans = tracklets.last[by_first] >= tracklets.first[by_first][:, None]
     late, early = np.nonzero(np.tril(spans, -1))

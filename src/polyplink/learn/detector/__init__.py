@@ -1,4 +1,4 @@
-"""A detector of polyps: its network, training on annotated frames, figures and ONNX file."""
+"""A detector of polyps: its network, training on annotated frames, and ONNX file."""
 
 from typing import TYPE_CHECKING
 
@@ -9,13 +9,6 @@ if TYPE_CHECKING:
         Augmentation as Augmentation,
         TrainingFrames as TrainingFrames,
         draw_batch as draw_batch,
-    )
-    from polyplink.learn.detector.evaluation import (
-        DetectorFigures as DetectorFigures,
-        average_precision as average_precision,
-        match as match,
-        measure_detector as measure_detector,
-        score_for_false_boxes as score_for_false_boxes,
     )
     from polyplink.learn.detector.export import (
         export_detector as export_detector,

@@ -10,8 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from polyplink.evaluate.intervals import PERCENTILES, draw_weights
+from polyplink.evaluate.samples import box_iou
+
 Floats = npt.NDArray[np.float64]
 IOUS = tuple(round(0.5 + 0.05 * k, 2) for k in range(10))
+RESAMPLES = 500  # fewer than of other figures: each sorts all boxes again
 
 
 @dataclass(frozen=True)
@@ -33,22 +37,9 @@ class Matches:
     true_frames: npt.NDArray[np.int64]
 
 
-def overlaps(a: Floats, b: Floats) -> Floats:
-    """IoU (n, m) of boxes (n, 4) and (m, 4): x, y, w, h.
-
-    Example:
-        >>> overlaps(np.array([[0.0, 0, 2, 2]]), np.array([[1.0, 0, 2, 2]])).round(3).tolist()
-        [[0.333]]
-    """
-    low = np.maximum(a[:, None, :2], b[None, :, :2])
-    high = np.minimum(a[:, None, :2] + a[:, None, 2:4], b[None, :, :2] + b[None, :, 2:4])
-    shared = (high - low).clip(0).prod(2)
-    union: Floats = a[:, None, 2:4].prod(2) + b[None, :, 2:4].prod(2) - shared
-    iou: Floats = shared / union.clip(1e-9)
-    return iou
-
-
-def match(predicted: Sequence[Floats], truth: Sequence[Floats], iou: float = 0.5) -> Matches:
+def match_detections(
+    predicted: Sequence[Floats], truth: Sequence[Floats], iou: float = 0.5
+) -> Matches:
     """Match predicted boxes to true ones, those of large scores first.
 
     Args:
@@ -59,7 +50,7 @@ def match(predicted: Sequence[Floats], truth: Sequence[Floats], iou: float = 0.5
     scores, hits, best, frames = [], [], [], []
     for frame, (boxes, known) in enumerate(zip(predicted, truth, strict=True)):
         order = np.argsort(-boxes[:, 4], kind="stable")
-        free = overlaps(boxes[order, :4], known)
+        free = box_iou(boxes[order, None, :4], known)
         reached = np.full(len(known), -np.inf)
         for place, row in enumerate(order):
             candidate = int(free[place].argmax()) if len(known) else -1
@@ -85,12 +76,12 @@ def average_precision(matches: Matches, weights: Floats | None = None) -> float:
     """Area under precision over recall, at 101 recalls; NaN without a true box.
 
     Args:
-        matches: From `match`.
+        matches: From `match_detections`.
         weights: How often each frame counts, for resamples; None for once.
 
     Example:
         >>> boxes, truth = np.array([[0.0, 0, 2, 2, 0.9]]), np.array([[0.0, 0, 2, 2]])
-        >>> round(average_precision(match([boxes, boxes], [truth, truth + 5])), 3)
+        >>> round(average_precision(match_detections([boxes, boxes], [truth, truth + 5])), 3)
         0.505
     """
     if weights is None:
@@ -175,7 +166,7 @@ def measure_detector(
         score: Score that recall and precision are measured at.
         seed: Of the resampled procedures.
     """
-    matches = match(predicted, truth)
+    matches = match_detections(predicted, truth)
     empty = [boxes for boxes, known in zip(predicted, truth, strict=True) if not len(known)]
     sure = matches.scores >= score
     recall_at = {}
@@ -189,7 +180,9 @@ def measure_detector(
         polyps=len(matches.best),
         ap50=average_precision(matches),
         ap50_interval=_interval(matches, procedures, seed),
-        ap=float(np.mean([average_precision(match(predicted, truth, iou)) for iou in IOUS])),
+        ap=float(
+            np.mean([average_precision(match_detections(predicted, truth, iou)) for iou in IOUS])
+        ),
         score=score,
         recall=float((matches.best >= score).mean()),
         precision=float(matches.hits[sure].mean()) if sure.any() else float("nan"),
@@ -200,14 +193,13 @@ def measure_detector(
 
 
 def _interval(matches: Matches, procedures: Sequence[str], seed: int) -> tuple[float, float] | None:
-    """95 % interval of AP50 over 500 resamples of procedures."""
+    """95 % interval of AP50 over resamples of procedures."""
     names, which = np.unique(np.asarray(procedures, str), return_inverse=True)
     if len(names) < 2:
         return None
-    rng = np.random.default_rng(seed)
-    draws = rng.multinomial(len(names), np.full(len(names), 1 / len(names)), 500)  # 500 p
+    draws = draw_weights(len(names), resamples=RESAMPLES, seed=seed)
     values = [average_precision(matches, draw[which].astype(float)) for draw in draws]
-    low, high = np.nanquantile(values, [0.025, 0.975])
+    low, high = np.nanpercentile(values, PERCENTILES)
     return float(low), float(high)
 
 
