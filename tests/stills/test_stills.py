@@ -10,7 +10,7 @@ from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import read_data
-from polyplink.stills import Still, StillsConfig, image_files, write_procedures
+from polyplink.stills import Still, StillsConfig, write_procedures
 from polyplink.stills.camera import draw_path, render, seen_boxes
 from polyplink.stills.procedures import draw_course
 from polyplink.tracklets.crops import read_image
@@ -107,5 +107,6 @@ def test_every_polyp_is_visited_and_some_again() -> None:
 def test_what_cannot_be_made_is_refused(stills: list[Still], tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match="1 groups of stills are too few"):
         write_procedures(tmp_path, stills[:1], (), CONFIG, name="n")
-    with pytest.raises(PolyplinkError, match="has no image files"):
-        image_files(tmp_path)
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    with pytest.raises(PolyplinkError, match=r"image .*broken.png in no format of images"):
+        write_procedures(tmp_path / "o", stills, [tmp_path / "broken.png"], CONFIG, name="n")

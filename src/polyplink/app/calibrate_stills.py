@@ -51,8 +51,9 @@ def calibrate_on_stills(
     from polyplink.app.count import CountRequest, count
     from polyplink.app.detect import find_detector
     from polyplink.data import read_data
+    from polyplink.data.files.trees import image_files
     from polyplink.detect import OnnxDetector
-    from polyplink.stills import StillsConfig, image_files, read_stills, write_procedures
+    from polyplink.stills import StillsConfig, read_stills, write_procedures
 
     data = read_data(stills)
     of_detector: list[Message] = []

@@ -86,6 +86,7 @@ def train_detector(
     )
     check_given(data=request.data, parts=[request.part])
     from polyplink.data import read_data
+    from polyplink.data.files.trees import image_files
     from polyplink.detect import DetectorRecord, OnnxDetector
     from polyplink.detect.onnx import record_path
     from polyplink.evaluate import measure_detector
@@ -100,7 +101,6 @@ def train_detector(
         training_figure,
         true_boxes,
     )
-    from polyplink.stills import image_files
     from polyplink.tracklets import TrackSettings
 
     data = read_data(request.data)

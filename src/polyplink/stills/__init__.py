@@ -6,11 +6,7 @@ from polyplink.core.on_demand import hand_on
 
 if TYPE_CHECKING:
     from polyplink.stills.camera import CameraPath as CameraPath, draw_path as draw_path
-    from polyplink.stills.pictures import (
-        Still as Still,
-        image_files as image_files,
-        read_stills as read_stills,
-    )
+    from polyplink.stills.pictures import Still as Still, read_stills as read_stills
     from polyplink.stills.procedures import (
         StillsConfig as StillsConfig,
         write_procedures as write_procedures,

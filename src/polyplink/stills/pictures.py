@@ -1,4 +1,4 @@
-"""Annotated still images, and images without a polyp."""
+"""Annotated still images."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,6 @@ import polars as pl
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
 from polyplink.data.files.folders import IMAGE_ENDINGS
-from polyplink.tracklets.crops import Pixels, read_image
 
 
 @dataclass(frozen=True)
@@ -27,17 +26,6 @@ class Still:
     path: Path
     group: str
     boxes: npt.NDArray[np.float64]
-
-    def read(self) -> Pixels:
-        """Its pixels (height, width, 3).
-
-        Raises:
-            PolyplinkError: If the file is missing or cannot be decoded.
-        """
-        pixels = read_image(self.path)
-        if isinstance(pixels, str):
-            raise PolyplinkError(f"image {self.path} {pixels}", "take it out, or export it again")
-        return pixels
 
 
 def read_stills(folder: Path, data: DataSet, procedures: Sequence[str]) -> list[Still]:
@@ -68,15 +56,3 @@ def read_stills(folder: Path, data: DataSet, procedures: Sequence[str]) -> list[
         "import still images with their boxes or masks: `polyplink import coco|yolo|masks|csv`",
     )
     return stills
-
-
-def image_files(folder: Path) -> list[Path]:
-    """The image files of a folder and of those in it, sorted.
-
-    Raises:
-        PolyplinkError: If there is none.
-    """
-    PolyplinkError.unless(folder.is_dir(), f"no folder {folder}", "check the path")
-    files = sorted(p for p in folder.rglob("*") if p.suffix.lower() in IMAGE_ENDINGS)
-    PolyplinkError.unless(bool(files), f"{folder} has no image files", "check the path")
-    return files

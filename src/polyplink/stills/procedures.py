@@ -20,7 +20,7 @@ from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
 from polyplink.data import STILLS, DataSet, write_data
 from polyplink.stills.camera import draw_path, render, seen_boxes
 from polyplink.stills.pictures import Still
-from polyplink.tracklets.crops import Pixels, read_image
+from polyplink.tracklets.crops import Pixels, decoded_image
 
 LEAST_VISIBLE = 0.35  # share of a polyp that must be in view to be annotated
 LEAST_SIDE = 10.0  # pixels
@@ -180,7 +180,7 @@ def _write_procedure(
     folder = out / "frames" / name
     folder.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, object]] = []
-    pictures = [still.read() for still in stills]
+    pictures = [decoded_image(still.path) for still in stills]
     number = 0
 
     def film(
@@ -222,9 +222,8 @@ def _write_procedure(
 
     for polyp in draw_course(rng, len(stills)):
         if empty:
-            picture = read_image(empty[int(rng.integers(len(empty)))])
-            if not isinstance(picture, str):
-                film(picture, np.empty((0, 4)), (), None)
+            picture = decoded_image(empty[int(rng.integers(len(empty)))])
+            film(picture, np.empty((0, 4)), (), None)
         still = stills[polyp]
         largest = int(still.boxes[:, 2:].prod(1).argmax())
         names = [

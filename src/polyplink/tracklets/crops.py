@@ -217,6 +217,18 @@ def read_image(path: Path) -> Pixels | Unreadable:
     return decode_image(data)
 
 
+def decoded_image(path: Path) -> Pixels:
+    """The pixels (height, width, 3) RGB of an image file.
+
+    Raises:
+        PolyplinkError: If the file is missing or cannot be decoded.
+    """
+    image = read_image(path)
+    if isinstance(image, str):
+        raise PolyplinkError(f"image {path} {image}", "take it out, or export it again")
+    return image
+
+
 @contextmanager
 def crops_file(path: Path, count: int, size: int) -> Iterator[IO[bytes]]:
     """A procedure's crops as a .npy file (count, size, size, 3) uint8, whole or not at all.

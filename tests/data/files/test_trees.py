@@ -9,7 +9,7 @@ from PIL import Image
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.archives import INSIDE
-from polyplink.data.files.trees import Tree, decode_text, open_tree
+from polyplink.data.files.trees import Tree, decode_text, image_files, open_tree
 from tests.data.packed import files_of, pack
 
 FILES = {"a/1.txt": b"one", "a/2.TXT": b"two", "b/10.jpg": b"\xff\xd8\xff picture"}
@@ -73,6 +73,16 @@ def test_hidden_files_are_not_there(folder: Path) -> None:
     packed = pack(folder.parent / "packed.zip", files_of(folder))
     for source in (folder, packed):
         assert [m.path for m in open_tree(source, Faults()).members] == list(FILES)
+
+
+def test_image_files_are_those_of_all_folders_but_hidden_ones(folder: Path) -> None:
+    pack(folder / "c", {"2.PNG": b"", ".2.png": b"", ".thumbs/3.png": b"", "1.tif": b""})
+    names = [path.relative_to(folder).as_posix() for path in image_files(folder)]
+    assert names == ["b/10.jpg", "c/1.tif", "c/2.PNG"]
+    with pytest.raises(PolyplinkError, match="has no image files"):
+        image_files(folder / "a")
+    with pytest.raises(PolyplinkError, match=r"10.jpg is a file, and a folder is expected"):
+        image_files(folder / "b" / "10.jpg")
 
 
 def test_odd_members_are_counted(tmp_path: Path) -> None:

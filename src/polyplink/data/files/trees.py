@@ -13,7 +13,7 @@ from typing import TypeVar
 from polyplink.core.errors import PolyplinkError, visible
 from polyplink.data.faults import Faults
 from polyplink.data.files.archives import ENDINGS, INSIDE, Archive, is_archive
-from polyplink.data.files.folders import check_is_folder, read_small, refuse
+from polyplink.data.files.folders import IMAGE_ENDINGS, check_is_folder, read_small, refuse
 from polyplink.data.files.images import image_size
 from polyplink.data.files.values import check_utf8
 
@@ -220,6 +220,27 @@ def walk_files(source: Path) -> Iterator[str]:
         for name in names:
             if not _hidden(check_utf8(name, folder)):
                 yield name if prefix == "." else f"{prefix}/{name}"
+
+
+def image_names(folder: Path) -> list[str]:
+    """Image files under a folder, relative to it, sorted; without hidden ones.
+
+    Raises:
+        PolyplinkError: As `walk_files`.
+    """
+    return [name for name in sorted(walk_files(folder)) if name.lower().endswith(IMAGE_ENDINGS)]
+
+
+def image_files(folder: Path) -> list[Path]:
+    """Image files under a folder, sorted; without hidden ones.
+
+    Raises:
+        PolyplinkError: If there is none, or no folder, and as `walk_files`.
+    """
+    check_is_folder(folder)
+    names = image_names(folder)
+    PolyplinkError.unless(bool(names), f"{folder} has no image files", "check the path")
+    return [folder / name for name in names]
 
 
 def _hidden(part: str) -> bool:

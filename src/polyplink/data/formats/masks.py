@@ -13,7 +13,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.folders import IMAGE_ENDINGS
 from polyplink.data.files.images import decode_image
-from polyplink.data.files.trees import walk_files
+from polyplink.data.files.trees import image_names
 from polyplink.data.formats.assemble import (
     Options,
     ReadOptions,
@@ -113,9 +113,10 @@ def _pair(images: Path, masks: Path, faults: Faults) -> pl.DataFrame:
     """Names of masks that have an image (`at`), of their images, and those without their ending."""
 
     def stems(folder: Path) -> pl.DataFrame:
-        names = [n for n in sorted(walk_files(folder)) if n.lower().endswith(IMAGE_ENDINGS)]
         stem = pl.col("file").str.replace(_ENDING, "")
-        return pl.DataFrame({"file": names}, {"file": pl.String}).select("file", stem=stem)
+        return pl.DataFrame({"file": image_names(folder)}, {"file": pl.String}).select(
+            "file", stem=stem
+        )
 
     # The mark is at the end of a file's own name, not of its folders.
     folder = pl.col("stem").str.extract(r"^(.*/)").fill_null("")

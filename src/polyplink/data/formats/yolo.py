@@ -17,9 +17,9 @@ from polyplink.core.artefacts import whole_folder, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import file_name, relative_path
 from polyplink.data.faults import Faults, leave_out
-from polyplink.data.files.folders import IMAGE_ENDINGS, check_is_folder
+from polyplink.data.files.folders import check_is_folder
 from polyplink.data.files.images import image_size
-from polyplink.data.files.trees import decode_text, walk_files
+from polyplink.data.files.trees import decode_text, image_names, walk_files
 from polyplink.data.files.values import track_name, whole_number
 from polyplink.data.formats.assemble import (
     PARTS,
@@ -136,8 +136,8 @@ def _label_files(source: Path) -> list[_LabelFile]:
         homes = [(source, beside, "")]
     files = []
     for labels, images, part in homes:
-        there = sorted(walk_files(images)) if images.is_dir() else []
-        image_of = {n.rpartition(".")[0]: n for n in there if n.lower().endswith(IMAGE_ENDINGS)}
+        shown = image_names(images) if images.is_dir() else []
+        image_of = {name.rpartition(".")[0]: name for name in shown}
         home, prefix = relative_path(images, source), f"{part}/" if part else ""
         # The files of a folder before those of the folders in it.
         for name in sorted(walk_files(labels), key=lambda name: (name.split("/")[:-1], name)):

@@ -16,7 +16,7 @@ from polyplink.data.files.archives import INSIDE
 from polyplink.data.files.video import split_frame_name
 from polyplink.learn.detector.augment import TrainingFrames
 from polyplink.simulate import is_simulation
-from polyplink.tracklets.crops import FrameCrops, cut, read_image, render_crops, write_crops
+from polyplink.tracklets.crops import FrameCrops, cut, decoded_image, render_crops, write_crops
 
 Floats = npt.NDArray[np.float64]
 Pixels = npt.NDArray[np.uint8]
@@ -82,9 +82,7 @@ def read_frames(
         progress(done, rows.height)
     without = np.empty((len(empty), side, side, 3), np.uint8)
     for k, file in enumerate(empty):
-        picture = read_image(file)
-        if isinstance(picture, str):
-            raise PolyplinkError(f"image {file} {picture}", "take it out, or export it again")
+        picture = decoded_image(file)
         height, width = picture.shape[:2]
         without[k] = cut(picture, np.array([0, 0, width, height]), side)
         sizes.append([width, height])
