@@ -14,7 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-FILL = 114 / 255  # grey around a frame, as in `polyplink.detect`
+from polyplink.detect.onnx import FILL
+
+GREY = FILL / 255  # around a frame
 LEAST_VISIBLE = 0.35  # share of a box that must be in view
 LEAST_SIDE = 5.0  # pixels of the input
 
@@ -159,12 +161,12 @@ def _view(
     x = 2 * (axis - float(origin[0])) / float(extent[0]) - 1
     y = 2 * (axis - float(origin[1])) / float(extent[1]) - 1
     where = torch.stack([x[None].expand(side, -1), y[:, None].expand(-1, side)], 2)[None]
-    pixels = torch.from_numpy(np.array(frames.pixels[row])).permute(2, 0, 1)[None] / 255 - FILL
+    pixels = torch.from_numpy(np.array(frames.pixels[row])).permute(2, 0, 1)[None] / 255 - GREY
     image = functional.grid_sample(pixels, where, "bilinear", "zeros", align_corners=False)
     # A box that is in view in part only is not learned; grey hides what is left of it.
-    image = image[0] + FILL
+    image = image[0] + GREY
     for lo, hi in clipped[~keep & (visible > 0.05)].round().astype(int):
-        image[:, lo[1] : hi[1], lo[0] : hi[0]] = FILL
+        image[:, lo[1] : hi[1], lo[0] : hi[0]] = GREY
     middle = clipped[keep].mean(1)
     return image, np.concatenate([middle, sides[keep]], 1).astype(np.float32)
 

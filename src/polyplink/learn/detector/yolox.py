@@ -16,10 +16,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.detect.onnx import IMAGENET
 
 STRIDES = (8, 16, 32)
-IMAGENET_MEAN = (0.485, 0.456, 0.406)
-IMAGENET_STD = (0.229, 0.224, 0.225)
 UNLIKELY = -4.0  # logit of a new score: few cells hold a polyp
 _HALF = 0x01306B47  # ncnn's flag of a float16 tensor
 
@@ -143,8 +142,9 @@ class YoloxNano(nn.Module):
         self.down4 = _separable(128, 128, stride=2)
         self.bottom_up5 = CrossStage(256, 256, 1, residual=False)
         self.heads = nn.ModuleList(Head(width, 64, classes) for width in (64, 128, 256))
-        self.register_buffer("mean", torch.tensor(IMAGENET_MEAN).view(1, 3, 1, 1), False)
-        self.register_buffer("std", torch.tensor(IMAGENET_STD).view(1, 3, 1, 1), False)
+        mean, std = (torch.tensor(one).view(1, 3, 1, 1) for one in IMAGENET)
+        self.register_buffer("mean", mean, False)
+        self.register_buffer("std", std, False)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
