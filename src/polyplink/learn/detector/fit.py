@@ -6,7 +6,7 @@ trained on small inputs, the rest at full size (progressive resizing), which cos
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -129,7 +129,8 @@ def fit_detector(
         {"params": [p for p in learned if id(p) not in in_body], "lr": config.rate},
     ]
     optimiser = torch.optim.AdamW(groups, weight_decay=WEIGHT_DECAY)
-    steps = config.epochs * len(_Batches(frames, config, 0))
+    in_an_epoch = len(_Batches(frames, config, 0))
+    steps = config.epochs * in_an_epoch
 
     def rate(step: int) -> float:
         warm = min(1.0, (step + 1) / min(WARM_UP, max(1, steps // 10)))
@@ -143,12 +144,13 @@ def fit_detector(
         optimiser.load_state_dict(saved["optimiser"])
         schedule.load_state_dict(saved["schedule"])
         state.epoch, state.losses = saved["epoch"], saved["losses"]
-    step = state.epoch * len(_Batches(frames, config, 0))
+    step = state.epoch * in_an_epoch
     while state.epoch < config.epochs:
         batches = _Batches(frames, config, state.epoch)
+        loaded = DataLoader(batches, batch_size=None, num_workers=1, prefetch_factor=4)
         cells = grid(batches.side, batches.side)
         total = 0.0
-        for done, (images, truth) in enumerate(_loaded(batches), 1):
+        for done, (images, truth) in enumerate(loaded, 1):
             logits, boxes = network.cells(images)  # b n, b 4 n
             loss = detection_loss(logits, boxes, truth, cells)
             PolyplinkError.unless(
@@ -165,9 +167,9 @@ def fit_detector(
                 for mean, new in zip(state.mean.parameters(), network.parameters(), strict=True):
                     mean.lerp_(new, 1 - decay)
             total += loss.item()
-            progress(done, len(batches))
+            progress(done, in_an_epoch)
         state.epoch += 1
-        state.losses.append(total / len(batches))
+        state.losses.append(total / in_an_epoch)
         with whole_file(checkpoint) as temporary:
             torch.save(
                 {
@@ -182,8 +184,3 @@ def fit_detector(
             )
         after_epoch(state)
     return state
-
-
-def _loaded(batches: _Batches) -> Iterator[tuple[Tensor, Tensor]]:
-    """Batches in order, drawn by another process."""
-    yield from DataLoader(batches, batch_size=None, num_workers=1, prefetch_factor=4)
