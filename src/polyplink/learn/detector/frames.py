@@ -41,8 +41,8 @@ def read_frames(
         data: Its tables.
         procedures: The procedures.
         side: Width and height of the stretched frames, pixels.
-        most: Most frames with a polyp of each procedure, evenly spread. All frames that are
-            annotated to be without one are taken; of a video half as many of the other frames.
+        most: Most frames with a polyp of each procedure, evenly spread; of its other frames half
+            as many, where their images are there.
         workers: Threads.
         empty: Image files without a polyp, each a procedure of its own.
         progress: Callback (procedures done, procedures in all).
