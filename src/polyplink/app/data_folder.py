@@ -98,7 +98,13 @@ def import_data(request: ImportRequest, progress: Progress = inform) -> "Result[
         PolyplinkError: If the format or map is unknown, the format does not take an option, or the
             data set has a fault.
     """
-    from polyplink.data import BoxesOrigin, find_importer, find_maps, write_origin
+    from polyplink.data import (
+        BoxesOrigin,
+        find_importer,
+        find_maps,
+        is_data_folder,
+        write_origin,
+    )
     from polyplink.data.files.limits import LIFTED
 
     importer = find_importer(request.data_format)
@@ -119,9 +125,8 @@ def import_data(request: ImportRequest, progress: Progress = inform) -> "Result[
             f"{request.out} is inside the data set {request.source}, in which nothing is changed",
             "name another folder for the tables",
         )
-    # isfile and not Path.is_file, which fails in a folder that may not be read.
     PolyplinkError.unless(
-        not os.path.isfile(request.source / "detections.parquet"),  # noqa: PTH113
+        not is_data_folder(request.source),
         f"{request.source} is a data folder already: its tables need no import",
         f"go on with it: `polyplink doctor {request.source}`, then `polyplink prepare "
         f"{request.source}`",

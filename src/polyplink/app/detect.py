@@ -263,6 +263,7 @@ def run(request: RunRequest, progress: Progress = inform) -> "Result[Counted]":
     """
     check_given(request.weights, device=request.device)
     from polyplink.app.data_folder import ImportRequest, import_data
+    from polyplink.data import is_data_folder
     from polyplink.encoders import read_record, weights_path
 
     source, out = request.source, output_folder(request.out, "run", request.source)
@@ -282,7 +283,7 @@ def run(request: RunRequest, progress: Progress = inform) -> "Result[Counted]":
             workers=request.workers,
         )
         warnings += import_data(asked, progress).warnings
-    elif given is None and (source / "detections.parquet").is_file():
+    elif given is None and is_data_folder(source):
         data = source  # it has boxes
     else:
         detecting = DetectRequest(

@@ -81,6 +81,7 @@ if TYPE_CHECKING:
         check as check,
         check_folder as check_folder,
         csv_text as csv_text,
+        is_data_folder as is_data_folder,
         read_data as read_data,
         write_data as write_data,
         write_table as write_table,

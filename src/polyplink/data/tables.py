@@ -474,6 +474,12 @@ def read_marked(path: Path, mend: str) -> tuple[pl.DataFrame, dict[str, str]]:
         raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", mend) from None
 
 
+def is_data_folder(folder: Path) -> bool:
+    """Whether a path is a folder of tables; False where it may not be read."""
+    # isfile and not Path.is_file, which fails in a folder that may not be read.
+    return os.path.isfile(folder / f"{TABLES[0]}.parquet")  # noqa: PTH113
+
+
 def check_folder(folder: Path) -> None:
     """Refuse a folder without the three tables.
 
