@@ -166,7 +166,7 @@ def test_nothing_at_all_is_said() -> None:
         curves={"loss": ()},
     )
     words = Page(render(bare)).words
-    for part in ("No tracklet", "No method was measured", "No curve was recorded"):
+    for part in ("No view", "No method was measured", "No curve was recorded"):
         assert part in words
     without = replace(procedure(), similarity=None)
     text = render(replace(EMPTY, procedures=(without,), curves={"loss": (1.0, None)}))
@@ -202,7 +202,7 @@ def test_a_long_strip_keeps_the_wrong_and_the_least_sure() -> None:
     made = Procedure("p", 3000, tuple(members))
     shown = most_doubtful(members, match(made))
     assert [t.tracklet_id for t in shown] == [f"t{i}" for i in (0, 1, 2, *range(11, 20))]
-    assert "12 least sure shown" in render(replace(EMPTY, procedures=(made,)))
+    assert "the 12 least certain shown" in render(replace(EMPTY, procedures=(made,)))
 
 
 def test_least_sure_links_come_first_over_all_procedures() -> None:
@@ -212,6 +212,6 @@ def test_least_sure_links_come_first_over_all_procedures() -> None:
         made.append(replace(procedure(name), uncertain=links))
     text = render(replace(EMPTY, procedures=tuple(made)))
     listed = text[text.index('<ol class="pairs">') : text.index("</ol>")]
-    assert re.findall(r"</b> sureness (0\.\d+)", listed) == ["0.10", "0.20", "0.30", "0.45"]
+    assert re.findall(r"</b> confidence (\d+ %)", listed) == ["10 %", "20 %", "30 %", "45 %"]
     assert listed.count("and 1 more") == 4  # two views of each side
     assert listed.count("<figure") == 4 * 3

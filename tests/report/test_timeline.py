@@ -41,17 +41,17 @@ def test_far_apart_bars_of_a_polyp_get_a_label_each_where_there_is_room() -> Non
 def test_hover_text_tells_all() -> None:
     made = procedure()
     assert describe(made.tracklets[2], match(made), 25.0).split("\n") == [
-        "tracklet t2",
+        "view t2",
         "frames 700 to 720 (from 0:28)",
-        "counted as 2 (z)",
+        "counted as polyp 2",
         "true polyp A (a)",
-        "sureness 0.75",
-        "disagrees with the truth",
+        "confidence 75 %",
+        "counted with another polyp than its own",
     ]
     bridged = replace(made.tracklets[2], bridged=0.25)
-    assert "\n25 % of them bridged, without a box\n" in describe(bridged, match(made), 25.0)
+    assert "\nno box in 25 % of them\n" in describe(bridged, match(made), 25.0)
     assert drawn(made).summary == (
-        "Time line of 5 tracklets in 3 polyps; truth: 2 polyps, 1 tracklets disagree"
+        "Time line of 5 views of 3 polyps; truth: 2 polyps, 1 views are counted with another"
     )
     # 3,000 frames at 25 a second: two minutes
     assert [text for _, text in drawn(made).ticks][:3] == ["0:00", "0:10", "0:20"]

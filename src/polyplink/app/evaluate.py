@@ -28,7 +28,7 @@ SOMETIMES = (
     *("procedures.csv", "curve.csv"),
     *("queries.parquet", "curve.parquet", "assignment.parquet"),
 )
-COMPARED = ("FR", "FPR", "precision", "recall", "count error", "exact", "HOTA")  # when printed
+COMPARED = ("count error", "exact", "tracking/HOTA")  # of clusterers, when printed
 CHOICES = (
     "The table chooses each procedure's setting on the others; the time lines below are at the "
     "operating point stored in the weights."
@@ -200,7 +200,7 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
         )
     missing = missing if "counting" in settings.tasks else ()
     said = (*notes(evaluation, settings), *missing, *probe_notes(probed))
-    table = with_probes(comparison(evaluation), probed)
+    table = with_probes(comparison(evaluation, settings), probed)
 
     with record.stage("report"):
         page = _page(request, encoded, table, (*said, CHOICES), record.seconds)
@@ -211,12 +211,14 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
         _write(request, new, found, tables)
         write_report(new / found.report.name, page)
     lines = (
-        *(f"note: {note}" for note in page.notes if note != CHOICES),
+        f"all {len(table.metrics)} figures, differences and notes: {out / 'figures.csv'}, "
+        f"{out / 'clusterers.csv'}",
         f"report: {found.report}",
     )
     clusterers = {one.name: evaluation.minus_clusterer[one.name] for one in given}
     apart = difference_tables(table, clusterers)
-    shown = [comparison_table(table), *apart, *lines]
+    first = replace(table, metrics=tuple(table.first_metrics))
+    shown = [comparison_table(first), *apart, *lines]
     code = int(not table.measured)
     warnings = (*page.warnings, *(code * (UNMEASURED,)))
     return Result(found, found.as_dict(), shown, warnings, code=code)
@@ -277,14 +279,13 @@ def difference_tables(
         return {n: {k: gap for k, gap in own.items() if k in keys} for n, own in gaps.items()}
 
     first, *others = by_method
-    honest = {metric.key for metric in comparison.metrics if metric.style == "honest"}
+    first_keys = {metric.key for metric in comparison.first_metrics}
     gaps = {one.name: one.differences for one in comparison.methods if one.name in others}
-    shown = [f"minus {first}:", difference_table(kept(gaps, honest))] if gaps else []
-    figures = {*COMPARED, *(f"tracking/{figure}" for figure in COMPARED)}
+    shown = [f"minus {first}:", difference_table(kept(gaps, first_keys))] if gaps else []
     for name, own in by_method.items():
         if own:
             shown.append(f"clusterers on the vectors of {name}, minus the first:")
-            shown.append(difference_table(kept(own, figures)))
+            shown.append(difference_table(kept(own, COMPARED)))
     return shown
 
 

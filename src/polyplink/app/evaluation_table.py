@@ -1,6 +1,7 @@
 """From an evaluation to a table of methods by figures, its notes, and a table of procedures."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -16,13 +17,36 @@ from polyplink.report.tables import PROBE_MEANINGS
 
 ProbedByTask = Mapping[str, Mapping[str, Probed]]  # by task, by method, the reference first
 
+# Names of figures, spelled out.
+TITLES = {
+    "mAP": "mean average precision",
+    "HR@1": "hit rate at 1",
+    "HR@5": "hit rate at 5",
+    "AUROC": "area under the ROC curve",
+    "AUPR": "area under the precision-recall curve",
+    "FR": "fragmentation rate",
+    "FPR": "false positive rate",
+    "PPC": "polyps per colonoscopy",
+    "ADR": "adenoma detection rate",
+    "HOTA": "higher order tracking accuracy",
+    "DetA": "detection accuracy",
+    "AssA": "how well boxes of one polyp are kept together and apart from others",
+    "AssPr": "association precision",
+    "AssRe": "association recall",
+    "LocA": "localisation accuracy",
+    "IDF1": "identity F1",
+    "IDP": "identity precision",
+    "IDR": "identity recall",
+    "IDSW": "identity switches",
+    "MOTA": "multiple object tracking accuracy",
+}
 _LOO = "setting chosen on other procedures"
 _FOLD_COLUMNS = ("clusters", "fr", "fpr", "precision", "recall")
 
 _RETRIEVAL = {
-    "mAP": "mean average precision over all queries",
-    "HR@1": "share of queries whose nearest is a match",
-    "HR@5": "share with a match among the five nearest",
+    "mAP": "mean over all queries of how early the views of the same polyp are ranked",
+    "HR@1": "share of queries whose most similar view shows the same polyp",
+    "HR@5": "share of queries with the same polyp among the five most similar views",
 }
 # By group: its style, and what every figure means.
 _EXACT: tuple[tuple[str, Style, Mapping[str, str]], ...] = (
@@ -30,7 +54,10 @@ _EXACT: tuple[tuple[str, Style, Mapping[str, str]], ...] = (
     (
         "Re-identification",
         "honest",
-        {"AUROC": "over all pairs of tracklets", "AUPR": "average precision over all pairs"},
+        {
+            "AUROC": "pairs of views of one polyp against pairs of two; 0.5 is chance",
+            "AUPR": "average precision over the same pairs",
+        },
     ),
     (
         "Retrieval, own procedure left out",
@@ -55,8 +82,11 @@ _COUNTING: Mapping[str, tuple[float, str]] = {  # its ideal, and what it means
     "FPR": (0.0, f"pairs of two polyps in one cluster; {_LOO}"),
     "precision": (1.0, "of linked pairs"),
     "recall": (1.0, "of pairs of one polyp"),
-    "count error": (0.0, f"mean |clusters - polyps|; {_LOO}"),
-    "exact": (1.0, "share of procedures counted exactly"),
+    "count error": (
+        0.0,
+        f"mean difference between the counted and the true number of polyps; {_LOO}",
+    ),
+    "exact": (1.0, "share of procedures whose number of polyps is right"),
     "PPC": (0.0, "polyps per colonoscopy as counted; the ideal is the true value"),
     "ADR": (
         1.0,
@@ -77,10 +107,10 @@ _COUNTING_PUBLISHED: Mapping[str, tuple[str, Style, float, str]] = {
 }
 _TRACKING = {
     "HOTA": "detection and association in one",
-    "DetA": "boxes found",
-    "AssA": "association accuracy",
-    "AssPr": "association precision: of the boxes of a track, those of its polyp",
-    "AssRe": "association recall: of the boxes of a polyp, those of its track",
+    "DetA": "true boxes that were found, and boxes that are true",
+    "AssA": "how well boxes of one polyp are kept together and apart from others",
+    "AssPr": "of the boxes of a track, those of its polyp",
+    "AssRe": "of the boxes of a polyp, those of its track",
     "LocA": "IoU of matched boxes",
     "IDF1": "boxes under the best one-to-one matching of tracks and polyps",
     "IDP": "of the boxes found",
@@ -93,7 +123,7 @@ _TRACKING = {
 def columns(first: EncoderFigures) -> list[Metric]:
     """A column for every figure of an encoder, group by group."""
     found = [
-        Metric(name, name, group, 1.0, says, style=style)
+        Metric(name, name, group, 1.0, says, style=style, title=_title(name))
         for group, style, names in _EXACT
         for name, says in names.items()
         if name in first.figures
@@ -104,10 +134,10 @@ def columns(first: EncoderFigures) -> list[Metric]:
         for key, (ideal, says) in _COUNTING.items():
             known = true.get(key)
             best = ideal if known is None else known
-            found.append(Metric(f"{name}/{key}", key, group, best, says))
+            found.append(Metric(f"{name}/{key}", key, group, best, says, title=_title(key)))
         group += ", as published"
         found += [
-            Metric(f"{name}/{key}", shown, group, ideal, says, style=style)
+            Metric(f"{name}/{key}", shown, group, ideal, says, style=style, title=_title(key))
             for key, (shown, style, ideal, says) in _COUNTING_PUBLISHED.items()
         ]
     for name in (name for name in {**CLUSTERERS, **first.tracking} if name in first.tracking):
@@ -115,22 +145,45 @@ def columns(first: EncoderFigures) -> list[Metric]:
         for key, says in _TRACKING.items():
             ideal = 0.0 if key == "IDSW" else 1.0
             meaning = f"{says}; boxes of all procedures together; {_LOO}"
-            found.append(Metric(f"tracking/{name}/{key}", key, group, ideal, meaning))
+            title = _title(key)
+            found.append(Metric(f"tracking/{name}/{key}", key, group, ideal, meaning, title=title))
         group += ", mean over procedures"
         for key in MEANS:
             sd = spreads[key].sd
             spread = "undefined" if sd is None else f"{sd:.3f}"
             meaning = f"{_TRACKING[key]}; standard deviation {spread}"
-            found.append(Metric(f"tracking/{name}/{key} mean", key, group, 1.0, meaning))
+            title = _title(key)
+            found.append(
+                Metric(f"tracking/{name}/{key} mean", key, group, 1.0, meaning, title=title)
+            )
     return found
 
 
-def comparison(evaluation: Evaluation) -> Comparison:
+def _title(name: str) -> str:
+    """The name of a figure spelled out; "" for one that is a word itself."""
+    return TITLES.get(name.split(" ", maxsplit=1)[0], "")
+
+
+def headline(first: EncoderFigures) -> tuple[str, ...]:
+    """Keys of the five figures that a reader looks at first, with learned links where there are."""
+    counted = "links" if "links" in first.counting else next(iter(first.counting), "")
+    tracked = "links" if "links" in first.tracking else next(iter(first.tracking), "")
+    keys = ("mAP", "AUROC", f"{counted}/count error", f"{counted}/exact")
+    return (*keys, f"tracking/{tracked}/HOTA")
+
+
+def comparison(evaluation: Evaluation, settings: EvaluationSettings) -> Comparison:
     """Methods in rows, the reference first, and every figure in a column."""
+    first = evaluation.encoders[evaluation.reference]
     names = [evaluation.reference]
     names += [name for name in evaluation.encoders if name != evaluation.reference]
+    note = (
+        "Counting and tracking here use settings chosen on the other procedures for "
+        f"{PURPOSES[settings.purpose]}; the counts of each procedure use the setting stored in the "
+        "weights, which is made to count: their numbers of polyps differ."
+    )
     return Comparison(
-        tuple(columns(evaluation.encoders[evaluation.reference])),
+        tuple(columns(first)),
         tuple(
             Method(
                 name, evaluation.encoders[name].figures, evaluation.minus_reference.get(name, {})
@@ -138,6 +191,8 @@ def comparison(evaluation: Evaluation) -> Comparison:
             for name in names
         ),
         evaluation.no_different if len(names) > 1 else {},
+        headline(first),
+        note if first.counting or first.tracking else "",
     )
 
 
@@ -283,7 +338,7 @@ def with_probes(table: Comparison, probed: ProbedByTask) -> Comparison:
             if len(methods) > 1:
                 bold[key] = no_different(name, measures)
     rows = tuple(Method(name, *both) for name, both in methods.items())
-    return Comparison(tuple(metrics), rows, bold)
+    return replace(table, metrics=tuple(metrics), methods=rows, bold=bold)
 
 
 def probe_notes(probed: ProbedByTask) -> tuple[str, ...]:

@@ -232,7 +232,7 @@ def compare_runs(
     Returns:
         Recipes by figures, and for each recipe the clusterers minus the first.
     """
-    from polyplink.app.evaluation_table import columns
+    from polyplink.app.evaluation_table import columns, headline
     from polyplink.evaluate import no_different
     from polyplink.evaluate.evaluation import minus_first_clusterer
     from polyplink.evaluate.intervals import Resampled
@@ -258,13 +258,13 @@ def compare_runs(
     for metric in metrics if len(means) > 1 else ():
         known = {name: own[metric.key] for name, own in means.items() if metric.key in own}
         bold[metric.key] = no_different(metric.key, known, {metric.key: metric.ideal})
-    table = Comparison(tuple(metrics), tuple(methods), bold)
+    table = Comparison(tuple(metrics), tuple(methods), bold, headline(first))
     return table, {name: minus_first_clusterer(own) for name, own in means.items()}
 
 
 def _write(out: Path, result: Studied) -> None:
     from polyplink.report import write_csv
-    from polyplink.report.plots import plot_runs, write_figure
+    from polyplink.report.plots import plot_methods, write_figure
     from polyplink.report.tables import write_rows
 
     write_json(out / "study.json", to_plain(result))
@@ -281,6 +281,6 @@ def _write(out: Path, result: Studied) -> None:
         method.name: [run.figures for run in result.runs if run.recipe == method.name]
         for method in result.comparison.methods
     }
-    figure = plot_runs(result.comparison, values)[0].get_figure(root=True)
+    figure = plot_methods(result.comparison, values)[0].get_figure(root=True)
     assert figure is not None
     write_figure(out, "study", figure)

@@ -55,6 +55,17 @@ def number(value: float | None, digits: int = 3) -> str:
     return f"{round(value, digits) + 0.0:.{digits}f}".replace("-", MINUS)
 
 
+def percent(share: float | None) -> str:
+    """A share in [0, 1] as whole percent, or a dash for None and NaN.
+
+    Example:
+        >>> percent(0.314), percent(None)
+        ('31 %', '–')
+    """
+    text = number(None if share is None else 100 * share, 0)
+    return text if text == DASH else f"{text} %"
+
+
 def signed(value: float | None, digits: int = 3) -> str:
     """A number with its sign, none for zero, or a dash."""
     text = number(value, digits)
@@ -158,6 +169,6 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (number, signed, interval, reason, clock, duration)
+    filters = (number, percent, signed, interval, reason, clock, duration)
     templates.filters |= {function.__name__: function for function in filters}
     return templates

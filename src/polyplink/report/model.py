@@ -110,6 +110,7 @@ class Metric:
         group: Columns of one group are shown together ("Counting, threshold").
         ideal: The best possible value; the best method is the one nearest to it.
         meaning: One sentence for the hover title.
+        title: The name spelled out ("fragmentation rate").
         unit: What the independent units are ("procedures", "polyps").
         style: "reference" where self-pairs count as true positives, as in the published
             programs; "published" where the papers' tools compute something else than the
@@ -123,6 +124,7 @@ class Metric:
     meaning: str = ""
     unit: str = "procedures"
     style: Style = "honest"
+    title: str = ""
 
 
 NOT_MEASURED = Figure(None, why="not measured for this method")
@@ -163,6 +165,8 @@ class Comparison:
         methods: The rows; differences are to the first.
         bold: By metric key, the methods to print bold: the best and those that do not differ
             significantly from it in paired differences; none for an absent key.
+        headline: Keys of the few metrics that a reader looks at first; none for all.
+        note: What the reader must know to compare these figures with others on the page.
     """
 
     __repr__ = brief
@@ -170,6 +174,14 @@ class Comparison:
     metrics: tuple[Metric, ...]
     methods: tuple[Method, ...]
     bold: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    headline: tuple[str, ...] = ()
+    note: str = ""
+
+    @property
+    def first_metrics(self) -> list[Metric]:
+        """The metrics of the headline, in its order; all of them where none are chosen."""
+        by_key = {metric.key: metric for metric in self.metrics}
+        return [by_key[key] for key in self.headline or by_key if key in by_key]
 
     def groups(self) -> list[tuple[str, list[Metric]]]:
         """Metrics by group, both in the order given."""

@@ -16,8 +16,8 @@ from PIL import Image
 from polyplink.core.artefacts import write_text
 from polyplink.counting import Message
 from polyplink.report.formats import environment, moment, number
-from polyplink.report.model import Procedure, Report, Tracklet, Values
-from polyplink.report.plots import inline_svg, plot_epochs, plot_similarity
+from polyplink.report.model import Comparison, Procedure, Report, Tracklet, Values
+from polyplink.report.plots import inline_svg, plot_epochs, plot_methods, plot_similarity
 from polyplink.report.polyps import HUES, Matching, Polyp, match
 from polyplink.report.timeline import Timeline, describe, layout
 
@@ -138,9 +138,19 @@ def _context(report: Report) -> dict[str, Any]:
         "alarms": sum(len(p.alarms) for p in report.procedures),
         "failed": failed,
         "warnings": warnings,
+        "intervals": any(p.interval is not None for p in report.procedures),
+        "comparison_plot": _methods_drawn(report.comparison),
         "hues": HUES,
         "most_of_side": MOST_OF_SIDE,
     }
+
+
+def _methods_drawn(comparison: Comparison | None) -> str:
+    """The plot of the headline as SVG; "" where there is nothing to draw."""
+    if comparison is None or not (comparison.measured and comparison.first_metrics):
+        return ""
+    figure = plot_methods(comparison)[0].figure
+    return inline_svg(figure, "Methods in the figures to look at first, with 95 % intervals")
 
 
 def _section(index: int, procedure: Procedure) -> Section:
@@ -163,7 +173,7 @@ def _section(index: int, procedure: Procedure) -> Section:
             [polyp.label for polyp in polyps],
             [polyp.look for polyp in polyps],
         )
-        label = f"{procedure.procedure_id}: similarities of {len(members)} tracklets, by polyp"
+        label = f"{procedure.procedure_id}: similarities of {len(members)} views, by polyp"
         matrix = inline_svg(axes.figure, label)
     return Section(
         f"procedure-{index + 1}",

@@ -52,6 +52,7 @@ STYLE: Any = {
 }
 
 COLOUR_MAP = "cividis"  # of even lightness, and safe for colour-blind readers
+MOST_PLOTTED = 10  # figures in one plot of methods
 DIGIT_WIDTH = 6.0  # width of a character next to a matrix, in points
 
 
@@ -207,36 +208,36 @@ def plot_epochs(
     return axis
 
 
-COMPARED = ("mAP", "AUROC", "FR", "count error", "HOTA")  # figures that `plot_runs` shows
-
-
 @plot_style()
-def plot_runs(
-    comparison: Comparison, runs: Mapping[str, Sequence[Mapping[str, Measured]]]
+def plot_methods(
+    comparison: Comparison, runs: Mapping[str, Sequence[Mapping[str, Measured]]] | None = None
 ) -> list[Axes]:
-    """Recipes beside each other: a dot for each seed, a line for the interval of their mean.
+    """Methods beside each other in the figures of the headline: dots, and lines for intervals.
 
     Args:
-        comparison: Recipes by figures, means over seeds.
-        runs: By recipe, the figures of each of its runs.
+        comparison: Methods by figures.
+        runs: By method, the figures of each of its runs, with a dot each; None for one dot at the
+            figure itself.
     """
-    shown = [m for m in comparison.metrics if m.name in COMPARED and m.style == "honest"]
-    wide = max(min(len(shown), 4), 1)
+    shown = comparison.first_metrics[:MOST_PLOTTED]
+    wide = max(min(len(shown), 5), 1)
     rows = max(math.ceil(len(shown) / wide), 1)
-    height = rows * (0.7 + 0.3 * len(comparison.methods))
-    _, axes = new_figure(1.4 + 2.2 * wide, height, rows=rows, columns=wide)
+    height = rows * (1.0 + 0.25 * len(comparison.methods))
+    _, axes = new_figure(1.4 + 1.9 * wide, height, rows=rows, columns=wide)
     names = [method.name for method in comparison.methods]
     for axis in axes[len(shown) :]:
         axis.set_axis_off()
     for place, (axis, metric) in enumerate(zip(axes, shown, strict=False)):
         for row, method in enumerate(comparison.methods):
-            mean = method.figure(metric)
-            if mean.low is not None and mean.high is not None:
-                axis.plot([mean.low, mean.high], [row, row], color=GREY, lw=1)
-            values = [run[metric.key].value for run in runs[method.name] if metric.key in run]
+            figure = method.figure(metric)
+            if figure.low is not None and figure.high is not None:
+                axis.plot([figure.low, figure.high], [row, row], color=GREY, lw=1)
+            values = [figure.value]
+            if runs is not None:
+                values = [run[metric.key].value for run in runs[method.name] if metric.key in run]
             dots = [value for value in values if value is not None]
             axis.plot(dots, [row] * len(dots), ls="", marker="o", ms=4, color=colour(5 * row))
-        axis.set_title(f"{metric.name}\n{metric.group}", fontsize=8)
+        axis.set_title(f"{metric.name} (ideal {metric.ideal:g})\n{metric.group}", fontsize=8)
         axis.set(yticks=range(len(names)), ylim=(len(names) - 0.5, -0.5))
         axis.set_yticklabels(names if place % wide == 0 else [])
     return axes

@@ -81,11 +81,12 @@ def difference_table(columns: Mapping[str, Mapping[str, Figure]]) -> Table:
 
 
 def count_table(report: Report) -> Table:
-    """One row per procedure: tracklets, polyps counted and, where known, their true number."""
+    """One row per procedure: views (tracklets), polyps counted and, where known, their true number."""
     table = Table(title="Polyps per procedure", title_justify="left")
     table.add_column("procedure")
     with_truth = any(procedure.n_polyps is not None for procedure in report.procedures)
-    for name in ("tracklets", "counted", *(["true"] if with_truth else []), "to review"):
+    true_column = ["true"] if with_truth else []
+    for name in ("views", "polyps", *true_column, "open questions"):
         table.add_column(name, justify="right")
     for procedure in report.procedures:
         true = [number(procedure.n_polyps, 0)] if with_truth else []

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from matplotlib.ticker import MaxNLocator
 
-from polyplink.report.formats import moment, number
+from polyplink.report.formats import moment, percent
 from polyplink.report.model import Procedure, Tracklet
 from polyplink.report.polyps import Look, Matching, Polyp, in_time
 
@@ -109,9 +109,11 @@ def layout(procedure: Procedure, matching: Matching) -> Timeline:
         rows.append(row("true", depth + MARKS, matching.true_of))
     axis = len(rows) * depth + (len(rows) - 1) * MARKS + 2
     wrong = [bar for bar in rows[0].bars if bar.wrong]
-    summary = f"Time line of {len(tracklets)} tracklets in {procedure.n_counted} polyps"
+    summary = f"Time line of {len(tracklets)} views of {procedure.n_counted} polyps"
     if matching.true:
-        summary += f"; truth: {len(matching.true)} polyps, {len(wrong)} tracklets disagree"
+        summary += (
+            f"; truth: {len(matching.true)} polyps, {len(wrong)} views are counted with another"
+        )
     return Timeline(
         LEFT + WIDTH + RIGHT,
         axis + AXIS,
@@ -129,18 +131,18 @@ def describe(tracklet: Tracklet, matching: Matching, fps: float | None) -> str:
     """Hover text of a tracklet: frames, share bridged, counted and true polyp, sureness."""
     counted, true = matching.counted_of(tracklet), matching.true_of(tracklet)
     lines = [
-        f"tracklet {tracklet.tracklet_id}",
+        f"view {tracklet.tracklet_id}",
         f"frames {tracklet.first} to {tracklet.last}"
         + (f" (from {moment(tracklet.first, fps)})" if fps else ""),
-        f"counted as {counted.label} ({counted.name})",
+        f"counted as polyp {counted.label}",
     ]
     if tracklet.bridged:
-        lines.insert(2, f"{100 * tracklet.bridged:.0f} % of them bridged, without a box")
+        lines.insert(2, f"no box in {percent(tracklet.bridged)} of them")
     if true is not None:
         lines.append(f"true polyp {true.label} ({true.name})")
-    lines.append(f"sureness {number(tracklet.sureness, 2)}")
+    lines.append(f"confidence {percent(tracklet.sureness)}")
     if matching.is_wrong(tracklet):
-        lines.append("disagrees with the truth")
+        lines.append("counted with another polyp than its own")
     return "\n".join(lines)
 
 

@@ -17,6 +17,6 @@ function openTarget() {
 }
 addEventListener("hashchange", openTarget);
 addEventListener("beforeprint", () => {
-  for (const folded of document.querySelectorAll("details")) folded.open = true;
+  for (const procedure of procedures) procedure.open = true;
 });
 openTarget();
