@@ -311,6 +311,32 @@ def test_the_catalogue_is_whole(client: TestClient) -> None:
     assert idle == []
 
 
+# Messages that are the same word, or no word, in another language.
+SAME = {
+    "de": "polyp researcher.id researcher.polyp researcher.frames handoff.polyp live.polyp",
+    "it": "polyp.adenoma researcher.id",
+}
+
+
+def test_no_text_of_the_pages_is_left_in_english(client: TestClient) -> None:
+    messages = client.get("/api/messages").json()
+    for language, same in SAME.items():
+        left = [
+            key
+            for key, text in messages[language].items()
+            if text == messages["en"][key] and re.search(r"[a-z]{3}", re.sub(r"{\w+}", "", text))
+        ]
+        assert left == same.split(), language
+    page = files("polyplink.serve").joinpath("page")
+    for name in SCRIPTS:  # what is shown comes from the messages
+        code = re.sub(r"//.*|/\*.*?\*/", "", page.joinpath(name).read_text())
+        texts = re.findall(r"[\"`]([A-Z]?[a-z]+ [a-z][^\"`{<=:;,/-]*[a-z.])[\"`]", code)
+        assert not [text for text in texts if text[0].isupper()], name
+    handoff = page.joinpath("handoff.html.j2").read_text().partition("<body>")[2]
+    visible = re.sub(r"{[{%#].*?[}%#]}|<[^>]*>", "", handoff)
+    assert set(re.findall(r"[A-Za-z]{3,}", visible)) == {"UTC"}
+
+
 def test_the_page_has_the_colours_of_the_report_and_writes_no_markup() -> None:
     page = files("polyplink.serve").joinpath("page")
     style = page.joinpath("review.css").read_text()

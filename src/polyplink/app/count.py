@@ -337,7 +337,7 @@ def lost_messages(lost: Mapping[str, int], settings: "PrepareSettings") -> "list
         >>> from polyplink.tracklets import PrepareSettings
         >>> lost = {"boxes": 90, "min_length": 9, "min_seconds": 0, "low": 0}
         >>> list(map(str, lost_messages(lost, PrepareSettings())))
-        ['9 of 90 boxes in tracklets of fewer than 30 boxes (--min-length)']
+        ['9 of 90 boxes in views of fewer than 30 boxes (--min-length)']
     """
     from polyplink.counting import Message
 

@@ -211,6 +211,7 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
         _write(request, new, found, tables)
         write_report(new / found.report.name, page)
     lines = (
+        *([f"note: {table.note}"] if table.note else []),
         f"all {len(table.metrics)} figures, differences and notes: {out / 'figures.csv'}, "
         f"{out / 'clusterers.csv'}",
         f"report: {found.report}",

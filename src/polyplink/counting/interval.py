@@ -71,11 +71,11 @@ class Coverage:
         return cls(len(rows), held, len(single), sum(true != low for true, low in single))
 
     def __str__(self) -> str:
-        wrong = f"{self.single_wrong} {'is' if self.single_wrong == 1 else 'are'} wrong"
-        return (
-            f"90 % intervals hold the true number in {self.held} of {self.procedures} procedures; "
-            f"of {self.single} single numbers {wrong}"
-        )
+        held = f"90 % intervals hold the true number in {self.held} of {self.procedures} procedures"
+        if not self.single:
+            return held
+        verb = "is" if self.single_wrong == 1 else "are"
+        return f"{held}; of {self.single} single numbers {self.single_wrong} {verb} wrong"
 
 
 def fit_interval(

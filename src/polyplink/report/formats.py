@@ -23,7 +23,7 @@ CLUSTERERS = {
 """Name of a clusterer in settings -> its name in titles."""
 
 PURPOSES = {
-    "published": "an FPR nearest to 0.05, the papers' rule",
+    "published": "a false positive rate nearest to 0.05, the papers' rule",
     "count": "the right number of polyps",
     "link": "few wrong links",
 }

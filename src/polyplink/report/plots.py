@@ -223,8 +223,9 @@ def plot_methods(
     wide = max(min(len(shown), 5), 1)
     rows = max(math.ceil(len(shown) / wide), 1)
     height = rows * (1.0 + 0.25 * len(comparison.methods))
-    _, axes = new_figure(1.4 + 1.9 * wide, height, rows=rows, columns=wide)
     names = [method.name for method in comparison.methods]
+    beside = 0.4 + 0.07 * max(map(len, names), default=0)  # inches for the names
+    _, axes = new_figure(beside + 1.9 * wide, height, rows=rows, columns=wide)
     for axis in axes[len(shown) :]:
         axis.set_axis_off()
     for place, (axis, metric) in enumerate(zip(axes, shown, strict=False)):

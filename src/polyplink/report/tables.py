@@ -81,7 +81,7 @@ def difference_table(columns: Mapping[str, Mapping[str, Figure]]) -> Table:
 
 
 def count_table(report: Report) -> Table:
-    """One row per procedure: views (tracklets), polyps counted and, where known, their true number."""
+    """One row per procedure: views, polyps counted and, where known, their true number."""
     table = Table(title="Polyps per procedure", title_justify="left")
     table.add_column("procedure")
     with_truth = any(procedure.n_polyps is not None for procedure in report.procedures)
