@@ -96,6 +96,8 @@ def test_boxes_of_a_format_are_counted_without_a_detector(made: Made, tmp_path: 
     table = boxes.select("procedure_id", "frame", "x", "y", "w", "h", "image")
     missed = table.filter(pl.col("frame") % 4 != 1)  # a detector misses a quarter of the frames
     missed.write_csv(made.root / "frames" / "boxes.csv")
+    with (made.root / "frames" / "boxes.csv").open("a") as file:
+        file.write("001-005,90,40,30,5,5,\n")  # in one frame: no track
     asked = ("run", made.root / "frames" / "boxes.csv", "--boxes", "csv", "--weights", made.run)
     size = made.root / "frames" / "procedures.csv"
     size.write_text("procedure_id,width,height,n_frames,fps\n001-005,48,40,252,25\n")
@@ -112,6 +114,22 @@ def test_boxes_of_a_format_are_counted_without_a_detector(made: Made, tmp_path: 
     filled = np.isin(table["frame"], made_up[:, 0] - 1).sum()
     assert filled > 0.8 * (table.height - missed.height)  # but where a view begins or ends
     assert len(np.unique(made_up[:, :2], axis=0)) == len(made_up)
+    # The boxes come back as they were written, with the polyp that the tracks give them.
+    back = pl.read_csv(tmp_path / "o" / "boxes-with-tracks" / "boxes.csv")
+    assert f"your boxes with tracks (csv): {tmp_path / 'o' / 'boxes-with-tracks'}" in result.stdout
+    written = pl.read_csv(made.root / "frames" / "boxes.csv")
+    assert back.drop("track_id", "polyp").equals(written)
+    assert back.row(-1)[-2:] == (None, None)
+    assert back["track_id"].null_count() == back["polyp"].null_count() == 1
+    assert back["polyp"].to_list()[:-1] == tracks[:, 1].astype(int).tolist()
+    views = pl.read_csv(tmp_path / "o" / "count" / "views.csv")
+    seen = (
+        back.drop_nulls()
+        .group_by("track_id")
+        .agg(pl.col("frame").min(), pl.col("frame").max().alias("last"))
+    )
+    shown = views.select("track_id", "start_frame", "end_frame")
+    assert sorted(seen.rows()) == sorted(shown.rows())
 
 
 def test_a_detector_is_trained_stopped_continued_measured_and_used(

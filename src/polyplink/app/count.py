@@ -1,5 +1,6 @@
 """The verb `count`: number of polyps, groups of tracklets, probabilities, and a report."""
 
+import itertools
 import math
 import os
 import shlex
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from polyplink.app.linked import Linked, Screened
     from polyplink.associate import OperatingPoint
     from polyplink.counting import Count, CountedProcedure, CountedTracklet, Message
+    from polyplink.data import DataSet
     from polyplink.report import Report
     from polyplink.tracklets import Prepared, PrepareSettings
 
@@ -48,13 +50,14 @@ ASSIGNMENT = {
 
 
 # What a folder holds of a count; the rest is written whole in its place.
-COUNT_FILES = ("count.json", "corrections.jsonl")
+BOXES = "boxes-with-tracks"
+COUNT_FILES = ("count.json", "corrections.jsonl", BOXES)
 # Columns of counts.csv.
 COUNTS = ("procedure_id", "polyps", "low", "high", "tracklets", "false_alarms", "converged")
 # Columns of views.csv.
 VIEWS = (
     *("procedure", "polyp", "tracklet", "start_s", "end_s", "start_frame", "end_frame"),
-    *("probability", "shows_polyp", "bridged", "size_mm", "adenoma"),
+    *("probability", "shows_polyp", "bridged", "size_mm", "adenoma", "track_id"),
 )
 
 
@@ -91,6 +94,8 @@ class Counted:
         count: The record of the count, as written to count.json.
         boxes: The linked boxes: procedure_id, frame, x, y, w, h, score, polyp and
             tracklet (both from 1 in a procedure), and interpolated (in a gap of the tracklet).
+        data: The data set that was counted.
+        tracks: track_id and polyp of each of its detections, null for none.
         views: What views.csv holds: a row for each tracklet.
     """
 
@@ -99,6 +104,8 @@ class Counted:
     page: "Report" = field(repr=False)
     count: "Count" = field(repr=False)
     boxes: "pl.DataFrame" = field(repr=False)
+    data: "DataSet" = field(repr=False)
+    tracks: "pl.DataFrame" = field(repr=False)
     views: "pl.DataFrame" = field(repr=False)
 
     @cached_property
@@ -129,13 +136,35 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
     Args:
         request: Weights, data folder and output folder, which gets count.json, counts.csv,
             views.csv, assignment.parquet, vectors.parquet (for
-            `review`), report.html and run.json.
+            `review`), report.html and run.json, and boxes-with-tracks: the boxes as they were
+            imported, each with its track and polyp.
         progress: Called for crops and tracklets.
 
     Raises:
         PolyplinkError: If weights, data folder or an image is at fault.
     """
-    weights, out = request.weights, output_folder(request.out, "count", request.data)
+    out = output_folder(request.out, "count", request.data)
+    counted = count_into(out, request, progress)
+    return give_back(counted, request.data, out)
+
+
+def give_back(counted: Result[Counted], data: Path, out: Path) -> Result[Counted]:
+    """Write the boxes that were imported into a data folder with their tracks, into `out`."""
+    from polyplink.data import return_boxes
+
+    found = counted.value
+    back = return_boxes(data, found.data, found.tracks, out / BOXES)
+    if back is None:
+        return counted
+    facts = counted.json | {"boxes": str(back.folder)}
+    shown = [*counted.shown, f"your boxes with tracks ({back.format}): {back.folder}"]
+    warnings = [*counted.warnings, *([] if back.warning is None else [back.warning])]
+    return replace(counted, json=facts, shown=shown, warnings=warnings)
+
+
+def count_into(out: Path, request: CountRequest, progress: Progress) -> Result[Counted]:
+    """As `count`, into `out`; boxes are not given back."""
+    weights = request.weights
     check_given(weights, request.data, [request.part], request.device, request.truth)
     asked: dict[str, Any] = {
         SOURCE: str(request.data.resolve()),
@@ -145,7 +174,14 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
     record.claim(out)
     keep_other_counts(out, request.data, COUNT_FILES, replace=request.replace)
     from polyplink.app.encoded import encode, load_for
-    from polyplink.app.linked import build_report, coverage_of, link_all, linked_boxes, screen
+    from polyplink.app.linked import (
+        build_report,
+        coverage_of,
+        link_all,
+        linked_boxes,
+        screen,
+        tracks_of_boxes,
+    )
     from polyplink.associate import from_record
     from polyplink.counting import Count, Message, cover_of
     from polyplink.data import box_source
@@ -221,8 +257,17 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
     )
     report = out / "report.html"
     with record.results(out) as new, record.stage("report"):
-        views = _views(prepared.data.procedures, linked, screened.alarms, point)
-        counted = Counted(report, found.polyps, page, found, boxes, views.select(VIEWS))
+        views = _views(prepared, linked, screened.alarms, point)
+        counted = Counted(
+            report,
+            found.polyps,
+            page,
+            found,
+            boxes,
+            prepared.data,
+            tracks_of_boxes(prepared, linked),
+            views.select(VIEWS),
+        )
         write_embeddings(new / "vectors.parquet", embeddings)
         _write_tables(new, counted, views)
         write_report(new / report.name, page)
@@ -357,7 +402,7 @@ def lost_messages(lost: Mapping[str, int], settings: "PrepareSettings") -> "list
 
 
 def _views(
-    procedures: "pl.DataFrame",
+    prepared: "Prepared",
     linked: "Sequence[Linked]",
     alarms: "pl.DataFrame",
     point: "OperatingPoint",
@@ -370,13 +415,15 @@ def _views(
         procedure, polyp, tracklet, start_s, end_s (seconds; null where the rate is not known),
         start_frame, end_frame (the last one), probability (of the link), shows_polyp (the
         probability, where it is known), bridged (share of its frames without a box), size_mm and
-        adenoma (a probability; from this view alone, null without probes), and whether
-        the procedure's clustering converged, in the order of time.
+        adenoma (a probability; from this view alone, null without probes), track_id (see
+        `linked.tracks_of_boxes`) and whether the procedure's clustering converged, in the order of
+        time.
     """
     import numpy as np
     import polars as pl
 
-    rates = dict(procedures.select("procedure_id", "fps").rows())
+    rates = dict(prepared.data.procedures.select("procedure_id", "fps").rows())
+    number = dict(zip(prepared.tracklets["tracklet_id"], itertools.count(1), strict=False))
     fps = pl.col("procedure_id").replace_strict(rates)
     schema = {"polyp": pl.String, "probability": pl.Float64, "converged": pl.Boolean}
     schema |= {"size_mm": pl.Float64, "adenoma": pl.Float64}
@@ -404,6 +451,7 @@ def _views(
         probability=pl.col("probability").fill_nan(None).round(4),
         shows_polyp=pl.col("shows_polyp").round(4),
         bridged=pl.col("bridged").round(4),
+        track_id=pl.col("tracklet_id").replace_strict(number, return_dtype=pl.Int64),
     )
 
 

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -104,6 +105,7 @@ def import_data(request: ImportRequest, progress: Progress = inform) -> "Result[
         find_maps,
         is_data_folder,
         write_origin,
+        write_places,
     )
     from polyplink.data.files.limits import LIFTED
 
@@ -155,7 +157,14 @@ def import_data(request: ImportRequest, progress: Progress = inform) -> "Result[
         if collects:
             gc.enable()
     data = replace(imported.data, adenoma=maps)
-    done = _write(request.out, data, imported.warnings, record)
+    imported = replace(imported, data=data)
+    keep = partial(
+        write_places,
+        format_name=request.data_format,
+        imported=imported,
+        source=request.source,
+    )
+    done = _write(request.out, data, imported.warnings, record, keep=keep)
     name = request.detector
     write_origin(request.out, None if name is None else BoxesOrigin(name, name))
     return done
@@ -248,6 +257,7 @@ def _write(
     warnings: Sequence[str],
     record: RunRecord,
     scenes: "Mapping[str, Ints] | None" = None,
+    keep: Callable[[Path], None] = lambda folder: None,
 ) -> "Result[DataSet]":
     """Write a data folder, its warnings (warnings.json) and record (run.json) as one change."""
     from polyplink.data import change_data, write_data
@@ -258,6 +268,7 @@ def _write(
             write_data(new, data)
             write_json(new / "warnings.json", warnings)
             write_scenes(new, scenes or {})
+            keep(new)
         record.write(new)
     counts = {
         "out": str(out),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from polyplink.detect import Detector
     from polyplink.tracklets import PrepareSettings
 
-RUN_PARTS = ("data", "count", "tracks")  # folders that `run` writes
+RUN_PARTS = ("data", "count", "tracks", "boxes-with-tracks")  # folders that `run` writes
 MOST_AT_ONCE = 4  # frames: decoding is not faster
 PREFIX = "sim:"  # of the names of simulated detectors
 
@@ -254,8 +254,9 @@ def run(request: RunRequest, progress: Progress = inform) -> "Result[Counted]":
     Args:
         request: Recordings, or boxes; detector and weights, where they are not to be the shipped
             ones; and the output folder, which gets
-            data (a data folder of the boxes), count (see `count`) and tracks (a file in MOT format
-            for each procedure, whose identities are the counted polyps).
+            data (a data folder of the boxes), count (see `count`), tracks (a file in MOT format
+            for each procedure, whose identities are the counted polyps) and, of boxes that were
+            given, boxes-with-tracks (these again, each with its track and polyp).
         progress: Called for frames, crops and tracklets.
 
     Raises:
@@ -311,7 +312,7 @@ def count_found(
         warnings: Of earlier stages, for the report.
         progress: Called for crops and tracklets.
     """
-    from polyplink.app.count import CountRequest, count
+    from polyplink.app.count import CountRequest, count_into, give_back
 
     counting = CountRequest(
         request.weights,
@@ -325,7 +326,7 @@ def count_found(
         said=tuple(warnings),
         **request.tracklet_options,
     )
-    counted = count(counting, progress)
+    counted = give_back(count_into(out / "count", counting, progress), data, out)
     tracks = _write_tracks(counted.value, out / "tracks")
     facts = counted.json | {"out": str(out), "tracks": str(tracks)}
     shown = [*counted.shown, f"tracks: {tracks}"]

@@ -370,6 +370,41 @@ def linked_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFrame:
     return pl.concat(found)
 
 
+def tracks_of_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFrame:
+    """Which track took each box of the data set, and which polyp was counted for it.
+
+    Args:
+        prepared: All tracklets, false alarms included.
+        linked: Those that were counted.
+
+    Returns:
+        A row for each of `prepared.data.detections`: track_id (a number of its own for each
+        tracklet of all procedures, from 1, in their order) and polyp (from 1 in a procedure); null
+        for a box in no tracklet, and polyp for one in a false alarm.
+    """
+    polyps = {
+        name: label + 1
+        for one in linked
+        for name, label in zip(
+            one.tracklets.table["tracklet_id"], one.identities.labels.tolist(), strict=True
+        )
+    }
+    rows, tracklet = box_rows(prepared.tracklets)
+    numbers = np.zeros((2, prepared.detections.height), dtype=np.int64)  # 0: none
+    of_tracklet = [polyps.get(name, 0) for name in prepared.tracklets["tracklet_id"]]
+    numbers[:, rows] = tracklet + 1, np.array(of_tracklet, dtype=np.int64)[tracklet]
+    # The same rows in another order, so that they are paired in any order of all their values.
+    every = prepared.data.detections
+    orders = [
+        table.select(pl.arg_sort_by(*every.columns, nulls_last=True)).to_series().to_numpy()
+        for table in (every, prepared.detections)
+    ]
+    paired = np.empty_like(numbers)
+    paired[:, orders[0]] = numbers[:, orders[1]]
+    table = pl.DataFrame({"track_id": paired[0], "polyp": paired[1]})
+    return table.with_columns(pl.when(pl.all() > 0).then(pl.all()))
+
+
 def coverage_of(linked: Sequence[Linked], polyps: Mapping[str, int]) -> Coverage | None:
     """How often intervals hold the true number of polyps; None where none can be judged."""
     rows = [

@@ -45,6 +45,11 @@ if TYPE_CHECKING:
         split_by_shares as split_by_shares,
         video_info as video_info,
     )
+    from polyplink.data.returned import (
+        Returned as Returned,
+        return_boxes as return_boxes,
+        write_places as write_places,
+    )
     from polyplink.data.sets.layout import ReleaseOptions as ReleaseOptions
     from polyplink.data.sets.ldpolyp import (
         import_ldpolyp as import_ldpolyp,
@@ -77,6 +82,7 @@ if TYPE_CHECKING:
         Column as Column,
         DataSet as DataSet,
         Imported as Imported,
+        Places as Places,
         change_data as change_data,
         check as check,
         check_folder as check_folder,

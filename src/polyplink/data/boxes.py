@@ -34,6 +34,8 @@ BOXES: Mapping[str, pl.DataType] = {
     "image": pl.String(),
     "width": pl.Float64(),  # size of the box's own frame where the procedure's does not count
     "height": pl.Float64(),
+    "file": pl.Int32(),  # number of the source's file, and of the box in it, both from 0; null
+    "item": pl.Int64(),  # where the boxes of the format do not come back (see `marks`)
 }
 _SIDES = ("x", "y", "w", "h")
 _X, _Y, _W, _H, _RIGHT, _BOTTOM = (pl.col(name) for name in (*_SIDES, "right", "bottom"))

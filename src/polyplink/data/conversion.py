@@ -14,12 +14,12 @@ from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.plugins import find_part
 from polyplink.data.files.video import is_video
 from polyplink.data.formats.assemble import PARTS
-from polyplink.data.formats.coco import import_coco, write_coco
-from polyplink.data.formats.csv import import_csv, write_csv
+from polyplink.data.formats.coco import import_coco, mark_coco, write_coco
+from polyplink.data.formats.csv import import_csv, mark_csv, write_csv
 from polyplink.data.formats.cvat import import_cvat, write_cvat
 from polyplink.data.formats.masks import import_masks
-from polyplink.data.formats.mot import import_mot, write_mot
-from polyplink.data.formats.yolo import import_yolo, write_yolo
+from polyplink.data.formats.mot import import_mot, mark_mot, write_mot
+from polyplink.data.formats.yolo import import_yolo, mark_yolo, write_yolo
 from polyplink.data.sets.ldpolyp import import_ldpolyp, write_ldpolyp
 from polyplink.data.sets.polyp_size import import_polyp_size, write_polyp_size
 from polyplink.data.sets.polypsset import import_polypsset, write_polypsset
@@ -40,11 +40,14 @@ class Format:
         read: Its importer: (source, images, strict, workers, progress, and options of its own).
         write: Called with the data set and the folder; None if data sets are not written in it.
         loses: Keys of `LOSSES`: what is lost in writing.
+        mark: Gives one file again with the track and polyp of its boxes (see `formats.marks`); None
+            where boxes come back as a table.
     """
 
     read: Callable[..., Imported]
     write: Callable[[DataSet, Path], None] | None = None
     loses: Sequence[str] = ()
+    mark: Callable[..., dict[str, bytes]] | None = None
 
 
 FORMATS: Mapping[str, Format] = {
@@ -55,11 +58,11 @@ FORMATS: Mapping[str, Format] = {
     "sun": Format(import_sun, write_sun, _ONE_A_VIDEO),
     "polypsset": Format(import_polypsset, write_polypsset, (*_ONE_A_VIDEO, "sizes", "morphology")),
     "polyp-size": Format(import_polyp_size, write_polyp_size, (*_ONE_A_VIDEO, "locations")),
-    "coco": Format(import_coco, write_coco, ("images", "empty polyps")),
-    "mot": Format(import_mot, write_mot, ("images", "splits")),
-    "yolo": Format(import_yolo, write_yolo, ("images", "other splits")),
+    "coco": Format(import_coco, write_coco, ("images", "empty polyps"), mark_coco),
+    "mot": Format(import_mot, write_mot, ("images", "splits"), mark_mot),
+    "yolo": Format(import_yolo, write_yolo, ("images", "other splits"), mark_yolo),
     "cvat": Format(import_cvat, write_cvat, ("images", "splits")),
-    "csv": Format(import_csv, write_csv, ("splits",)),
+    "csv": Format(import_csv, write_csv, ("splits",), mark_csv),
     "masks": Format(import_masks),
 }
 

@@ -9,7 +9,7 @@ import hashlib
 import mmap
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -332,16 +332,34 @@ class DataSet:
 
 
 @dataclass(frozen=True)
+class Places:
+    """Where in the files of a source each box is, so that the files can be written with tracks.
+
+    Attributes:
+        files: The files in which boxes are, those of none included.
+        boxes: A row for each of the detections: file (its number) and item (the number of the box
+            among all that the file holds, those left out included), both from 0; null: not known.
+        options: Of the format, for who reads the files again.
+    """
+
+    files: Sequence[Path]
+    boxes: pl.DataFrame
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Imported:
     """What every importer returns.
 
     Attributes:
         data: The data set.
         warnings: From `Faults.lines`: what was left out or is odd, how often, and the first name.
+        places: Where in the source the boxes are; None where the importer does not say.
     """
 
     data: DataSet
     warnings: list[str]
+    places: Places | None = None
 
 
 def read_text_table(path: Path) -> pl.DataFrame:
@@ -352,20 +370,7 @@ def read_text_table(path: Path) -> pl.DataFrame:
     Raises:
         PolyplinkError: If the file is missing, empty, not UTF-8 or not a table.
     """
-    if not path.is_file():
-        raise PolyplinkError(f"{path} is missing", "check the path")
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            header = file.readline()
-        separator = max(",;\t", key=header.count)
-        # By its contents: polars takes [, * and ? in a path for a pattern.
-        table = pl.read_csv(path.read_bytes(), infer_schema=False, separator=separator)
-    except UnicodeDecodeError:
-        raise PolyplinkError(f"{path} is not UTF-8 text", "save it as UTF-8") from None
-    except pl.exceptions.PolarsError as error:
-        raise PolyplinkError(
-            f"{path} is not a table ({first_line(error)})", "write one header and a row for each"
-        ) from None
+    table = read_raw_table(path)[0]
     PolyplinkError.unless(
         len({name.strip() for name in table.columns}) == table.width,
         f"{path} has two columns of one name",
@@ -373,6 +378,30 @@ def read_text_table(path: Path) -> pl.DataFrame:
     )
     table = table.rename({name: name.strip() for name in table.columns})
     return table.with_columns(pl.col(pl.String).str.replace(ESCAPED_FORMULA, "${1}"))
+
+
+def read_raw_table(path: Path) -> tuple[pl.DataFrame, str]:
+    """A CSV file with a header as `read_text_table` reads it, and what separates its columns.
+
+    Names and values are as they are written.
+
+    Raises:
+        PolyplinkError: As `read_text_table`, except of columns of one name.
+    """
+    if not path.is_file():
+        raise PolyplinkError(f"{path} is missing", "check the path")
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            header = file.readline()
+        separator = max(",;\t", key=header.count)
+        # By its contents: polars takes [, * and ? in a path for a pattern.
+        return pl.read_csv(path.read_bytes(), infer_schema=False, separator=separator), separator
+    except UnicodeDecodeError:
+        raise PolyplinkError(f"{path} is not UTF-8 text", "save it as UTF-8") from None
+    except pl.exceptions.PolarsError as error:
+        raise PolyplinkError(
+            f"{path} is not a table ({first_line(error)})", "write one header and a row for each"
+        ) from None
 
 
 def csv_text(table: pl.DataFrame) -> str:
@@ -384,6 +413,7 @@ def csv_text(table: pl.DataFrame) -> str:
 
 TABLES = ("detections", "procedures", "polyps")
 _MAP = "histology-map.json"
+SOURCE_FILES = ("source-files.parquet", "source-boxes.parquet")  # see `polyplink.data.returned`
 _IMPORT = "polyplink"  # entry in the tables' metadata: a key that the three have in common
 
 
@@ -438,7 +468,7 @@ def check_table(file: BinaryIO, path: Path, mend: str) -> None:
 
 def change_data(folder: Path) -> AbstractContextManager[Path]:
     """Yield an empty folder for all files of a data folder, which change as one."""
-    return change_folder(folder, (_MAP, "scenes.parquet", "warnings.json"))
+    return change_folder(folder, (_MAP, "scenes.parquet", "warnings.json", *SOURCE_FILES))
 
 
 def write_data(folder: Path, data: DataSet) -> None:

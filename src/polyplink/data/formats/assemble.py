@@ -28,6 +28,7 @@ from polyplink.data.tables import (
     Column,
     DataSet,
     Imported,
+    Places,
     check,
     csv_text,
     read_text_table,
@@ -271,6 +272,8 @@ def assemble(
     polyps: pl.DataFrame | None = None,
     splits: Mapping[str, list[str]] | None = None,
     videos: pl.DataFrame | None = None,
+    files: Sequence[Path] = (),
+    format_options: Mapping[str, str] | None = None,
 ) -> Imported:
     """Check boxes, complete procedures and polyps, and join the tables.
 
@@ -291,6 +294,8 @@ def assemble(
         polyps: procedure_id, polyp_id and any columns of `POLYPS`.
         splits: Part to procedure ids.
         videos: From `find_videos`, where it was called already.
+        files: Those that the column `file` numbers.
+        format_options: See `Places`.
 
     Raises:
         PolyplinkError: If no box can be used, nothing names a procedure, several videos may be a
@@ -345,7 +350,11 @@ def assemble(
     ids = [i for part in (splits or {}).values() for i in part]
     for twice in sorted({i for i in ids if ids.count(i) > 1}):
         faults.warn("procedure in more than one part", twice)
-    return Imported(DataSet.of(boxes, procedures, polyps, splits), faults.lines())
+    data = DataSet.of(boxes, procedures, polyps, splits)
+    # As the detections of a data set are sorted.
+    places = boxes.select("procedure_id", "frame", "file", "item")
+    places = places.sort("procedure_id", "frame", maintain_order=True).select("file", "item")
+    return Imported(data, faults.lines(), Places(files, places, format_options or {}))
 
 
 def _stated(sources: list[pl.DataFrame], defaults: Mapping[str, str]) -> pl.DataFrame:

@@ -35,6 +35,7 @@ from polyplink.data.formats.assemble import (
     sizes_of_procedures,
     splits_of,
 )
+from polyplink.data.formats.marks import by_item
 from polyplink.data.tables import PROCEDURES, DataSet, Imported
 
 _File = tuple[Path, str | None]  # an annotation file, and the part that its name gives ("train")
@@ -212,6 +213,7 @@ def import_coco(
         ),
         polyps=polyps.unique(maintain_order=True),
         splits=splits_of(frames),
+        files=[path for path, _ in files] if boxes is None else [boxes],
     )
 
 
@@ -254,8 +256,8 @@ def _read(
 
     Returns:
         Faults; images with file, at, id, procedure_id, frame, image, width, height, dataset, part;
-        boxes with file, at, image_id, category, x, y, w, h, score, polyp_id, track, and facts of
-        the polyp; videos with columns of `PROCEDURES`.
+        boxes with file, item, at, image_id, category, x, y, w, h, score, polyp_id, track, and facts
+        of the polyp; videos with columns of `PROCEDURES`.
     """
     i, (path, part) = numbered
     content = load_json(path)
@@ -368,6 +370,7 @@ def _boxes(rows: Any, name: str) -> pl.DataFrame:
     is_number = track.str.contains(r"^-?\d+$")
     entry = pl.format("{}, entry {}", pl.lit(name), pl.int_range(1, pl.len() + 1))
     return table.with_columns(
+        item=pl.int_range(pl.len(), dtype=pl.Int64),
         at=pl.coalesce(pl.format("{}, annotation {}", pl.lit(name), "id"), entry),
         polyp_id=pl.coalesce("polyp_id", pl.when(~is_number).then(track)),
         track=pl.when(is_number & ~track.str.starts_with("-")).then(track),
@@ -402,6 +405,26 @@ def _procedures(
     videos = videos.join(known, on="procedure_id", how="semi", maintain_order="left")
     procedures = pl.concat([videos, by_images], how="diagonal")
     return procedures.with_columns(pl.col("dataset").replace(dict(datasets)))
+
+
+def mark_coco(path: Path, marks: pl.DataFrame) -> dict[str, bytes]:
+    """The same JSON, `track_id` and `polyp` added to each annotation; null where a box has none.
+
+    Args:
+        path: A file of annotations, or of a detector's results; another one gives nothing.
+        marks: See `polyplink.data.formats.marks`.
+
+    Raises:
+        PolyplinkError: If it is no JSON.
+    """
+    content = load_json(path)
+    rows = content.get("annotations") if isinstance(content, dict) else content
+    if not isinstance(rows, list) or (isinstance(content, dict) and "images" not in content):
+        return {}
+    numbers = by_item(marks, len(rows))
+    for row, track, polyp in zip(rows, numbers["track_id"], numbers["polyp"], strict=True):
+        row |= {"track_id": track, "polyp": polyp}
+    return {"": json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()}
 
 
 def write_coco(data: DataSet, root: Path) -> None:

@@ -22,7 +22,15 @@ from polyplink.data.formats.assemble import (
     source_folder,
     write_side_tables,
 )
-from polyplink.data.tables import DETECTIONS, DataSet, Imported, csv_text, read_text_table
+from polyplink.data.formats.marks import by_item
+from polyplink.data.tables import (
+    DETECTIONS,
+    DataSet,
+    Imported,
+    csv_text,
+    read_raw_table,
+    read_text_table,
+)
 
 _NAMES = ("detections.csv", "boxes.csv")
 _BOX = ("frame", "x", "y", "w", "h")
@@ -84,7 +92,9 @@ def import_csv(source: Path, **options: Unpack[ReadOptions]) -> Imported:
         path = there[0]
     faults = Faults(given.strict)
     boxes = read_box_rows(path).with_columns(
-        pl.when(pl.col("procedure_id") != "").then("procedure_id")
+        pl.when(pl.col("procedure_id") != "").then("procedure_id"),
+        file=pl.lit(0),
+        item=pl.int_range(pl.len()),
     )
     if "score" in boxes.columns:
         kind, mend = "box with a score that is no number", "write a number, or nothing"
@@ -92,7 +102,22 @@ def import_csv(source: Path, **options: Unpack[ReadOptions]) -> Imported:
         boxes = boxes.with_columns(number("score"))
     if given.progress is not None:
         given.progress(1, 1)
-    return assemble(boxes, source_folder(source), source.stem, given, faults)
+    return assemble(boxes, source_folder(source), source.stem, given, faults, files=[path])
+
+
+def mark_csv(path: Path, marks: pl.DataFrame) -> dict[str, bytes]:
+    """The table with the columns `track_id` and `polyp`, empty where a box has none.
+
+    Args:
+        path: A file that `import_csv` reads.
+        marks: See `polyplink.data.formats.marks`.
+
+    Raises:
+        PolyplinkError: If it is no table.
+    """
+    table, separator = read_raw_table(path)
+    marked = table.with_columns(by_item(marks, table.height))
+    return {"": marked.write_csv(separator=separator).encode()}
 
 
 def write_csv(data: DataSet, root: Path) -> None:

@@ -32,6 +32,7 @@ from polyplink.data.formats.assemble import (
     splits_of,
     write_side_tables,
 )
+from polyplink.data.formats.marks import SEPARATE, by_item
 from polyplink.data.tables import PROCEDURES, DataSet, Imported
 
 FIRST = 1  # frames count from 1
@@ -83,10 +84,22 @@ def import_mot(
     folder = source_folder(source)
     read = partial(_read, root=folder, strict=given.strict)
     boxes, procedures = read_tables(read, sequences, given, faults)
+    numbers = {sequence.name: number for number, sequence in enumerate(sequences)}
+    boxes = boxes.with_columns(file=pl.col("procedure_id").replace_strict(numbers))
     classes = boxes["class"].filter(boxes["class"] >= 0)
     faults.warn_values("class of boxes, all taken as polyps", classes)
     splits = splits_of(procedures)
-    return assemble(boxes, folder, source.stem, given, faults, procedures=procedures, splits=splits)
+    files = [sequence.path for sequence in sequences]
+    return assemble(
+        boxes,
+        folder,
+        source.stem,
+        given,
+        faults,
+        procedures=procedures,
+        splits=splits,
+        files=files,
+    )
 
 
 def _find_sequences(source: Path, kind: str | None, faults: Faults) -> list[_Sequence]:
@@ -193,13 +206,13 @@ def _boxes(sequence: _Sequence, faults: Faults) -> pl.DataFrame:
                 schema=dict.fromkeys(_COLUMNS, pl.String),
                 missing_columns="insert",
                 truncate_ragged_lines=True,
-            )
+                quote_char=None,  # a line is a box
+            ).select(pl.all().str.strip_chars('" '))
         except pl.exceptions.PolarsError as error:
             what = f"{path} is no table of numbers ({first_line(error)})"
             raise PolyplinkError(what, _MEND) from None
         if table["x"].is_null().all():
             raise PolyplinkError(f"{path} has no lines of {_NEEDED} values with commas", _MEND)
-    # Counted after blank lines are removed: near enough to find the line.
     at = pl.format("{}, line {}", pl.lit(f"{sequence.name}/{path.name}"), "line")
     table = table.with_row_index("line", 1).with_columns(at=at)
     for column in ("id", "confidence"):
@@ -214,8 +227,31 @@ def _boxes(sequence: _Sequence, faults: Faults) -> pl.DataFrame:
         table = table.filter(~ignored)
         score = pl.lit(None, dtype=pl.Float64)
     return table.select(
-        "at", "frame", "x", "y", "w", "h", "class", score=score, track=track_name("id")
+        *("at", "frame", "x", "y", "w", "h", "class"),
+        score=score,
+        track=track_name("id"),
+        item=pl.col("line").cast(pl.Int64) - 1,
     )
+
+
+def mark_mot(path: Path, marks: pl.DataFrame) -> dict[str, bytes]:
+    """The lines with the track as their id, and with the polyp; -1 for none.
+
+    Args:
+        path: A file that `import_mot` reads.
+        marks: See `polyplink.data.formats.marks`.
+    """
+    text = path.read_bytes().removeprefix(b"\xef\xbb\xbf").decode()
+    lines = text.removesuffix("\n").split("\n")
+    parts = [line.split(",", 2) for line in lines]
+    numbers = by_item(marks, len(lines)).fill_null(-1)
+    return {
+        folder: "".join(
+            ",".join([frame, str(number), *rest[1:]] if rest else [frame]) + "\n"
+            for (frame, *rest), number in zip(parts, numbers[column], strict=True)
+        ).encode()
+        for folder, column in SEPARATE.items()
+    }
 
 
 def write_mot(data: DataSet, root: Path, *, kind: str = "det") -> None:

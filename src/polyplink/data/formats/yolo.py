@@ -37,6 +37,7 @@ from polyplink.data.formats.assemble import (
     splits_of,
     write_side_tables,
 )
+from polyplink.data.formats.marks import SEPARATE, by_item
 from polyplink.data.formats.videos import find_videos
 from polyplink.data.tables import DataSet, Imported
 
@@ -114,6 +115,7 @@ def import_yolo(
     else:
         procedures = procedures.with_columns(width=pl.lit(known[0]), height=pl.lit(known[1]))
     stated = pl.concat([side, procedures, videos], how="diagonal_relaxed")
+    sixth = _meaning(boxes, sixth)
     return assemble(
         _score_and_track(_in_pixels(boxes, sizes, stated, known), sixth),
         source,
@@ -123,6 +125,8 @@ def import_yolo(
         procedures=procedures,
         splits=splits_of(frames),
         videos=videos,
+        files=[Path(file.path) for file in files],
+        format_options={"sixth": sixth},
     )
 
 
@@ -175,9 +179,9 @@ def _read_labels(
         strict: Raise at the first fault.
 
     Returns:
-        Faults; boxes with at, file (its number), class, cx, cy, w, h (fractions of the image's
-        size), sixth, seventh, null where a line has fewer values; and file, width, height of the
-        images that were opened.
+        Faults; boxes with at, file (its number), item (the line, from 0), class, cx, cy, w, h
+        (fractions of the image's size), sixth, seventh, null where a line has fewer values; and
+        file, width, height of the images that were opened.
     """
     first, files = chunk
     faults = Faults(strict)
@@ -218,7 +222,7 @@ def _read_labels(
         pl.col("values").list.get(i, null_on_oob=True).cast(pl.Float64, strict=False).alias(name)
         for i, name in enumerate(_VALUES)
     ]
-    table = lines.select("at", "file", *values, given=count)
+    table = lines.select("at", "file", *values, given=count, item=pl.col("line") - 1)
     # A side that is no number is left to the check of all formats.
     others = ((0, "class"), (5, "sixth"), (6, "seventh"))
     odd = pl.any_horizontal(pl.col(name).is_null() & (pl.col("given") > i) for i, name in others)
@@ -270,8 +274,8 @@ def _in_pixels(
     )
 
 
-def _score_and_track(boxes: pl.DataFrame, sixth: str | None) -> pl.DataFrame:
-    """Decide what the sixth value of six is, and add score and track; -1 means none."""
+def _meaning(boxes: pl.DataFrame, sixth: str | None) -> str:
+    """What the sixth value of six is; see `import_yolo`."""
     value = boxes["sixth"].drop_nulls()
     if sixth is None and value.len() and boxes["seventh"].null_count() == boxes.height:
         whole = value == value.floor()
@@ -284,11 +288,47 @@ def _score_and_track(boxes: pl.DataFrame, sixth: str | None) -> pl.DataFrame:
                 f"{boxes['at'][0]}: the sixth value may be a score or a track, all are 0 or 1",
                 "say which with --sixth score or --sixth track",
             )
+    return sixth or "score"
+
+
+def _score_and_track(boxes: pl.DataFrame, sixth: str) -> pl.DataFrame:
+    """Add score and track; -1 means none."""
     alone = pl.col("seventh").is_null() & pl.lit(sixth == "track")
     track = pl.when(alone).then("sixth").otherwise("seventh")
     score = pl.when(~alone & (pl.col("sixth") != -1)).then("sixth")
     boxes = boxes.with_columns(score=score, track=track)
     return boxes.with_columns(track=track_name("track"))
+
+
+def mark_yolo(path: Path, marks: pl.DataFrame, *, sixth: str) -> dict[str, bytes]:
+    """The lines with the track at their end, as a tracker of Ultralytics writes them.
+
+    A line of a box without a track ends behind its score, or behind its sides. An earlier track is
+    not kept. The same with the polyp is a file of its own.
+
+    Args:
+        path: A file that `import_yolo` reads; one that is not UTF-8 text stays as it is.
+        marks: See `polyplink.data.formats.marks`.
+        sixth: What the sixth of six values is.
+    """
+    data = path.read_bytes()
+    try:
+        lines = data.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        return dict.fromkeys(SEPARATE, data)
+    numbers = by_item(marks, len(lines))
+    most = 5 if sixth == "track" else 6
+    plain = [
+        " ".join(values[: 6 if len(values) == 7 else most]) if 5 <= len(values) <= 7 else line
+        for line, values in ((line, line.split()) for line in lines)
+    ]
+    return {
+        folder: "".join(
+            line + ("\n" if number is None else f" {number}\n")
+            for line, number in zip(plain, numbers[column], strict=True)
+        ).encode()
+        for folder, column in SEPARATE.items()
+    }
 
 
 def write_yolo(data: DataSet, root: Path) -> None:

@@ -1,0 +1,129 @@
+"""Boxes that come back: the files that a data folder was imported from, with track and polyp.
+
+`source-files.parquet` of a data folder lists the files (path, name in the source, bytes, changed),
+and its metadata the format; `source-boxes.parquet` has the place of each of the detections in them.
+Formats of which no file is written again, and files that have changed, come back as a table.
+"""
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from polyplink.core.artefacts import whole_folder
+from polyplink.data.conversion import FORMATS
+from polyplink.data.tables import (
+    SOURCE_FILES,
+    DataSet,
+    Imported,
+    csv_text,
+    read_marked,
+    write_table,
+)
+
+TABLE = "boxes.csv"
+_FORMAT, _KEY, _OPTION = "format", "detections", "option:"  # entries of the metadata
+_FILES = {"path": pl.String, "name": pl.String, "bytes": pl.Int64, "changed": pl.Int64}
+_COLUMNS = ("procedure_id", "frame", "image", "x", "y", "w", "h", "score")
+_NOWHERE = pl.Series(dtype=pl.Int64)
+
+
+@dataclass(frozen=True)
+class Returned:
+    """Boxes that were written with their tracks.
+
+    Attributes:
+        folder: Where the files are.
+        format: Their format: that of the source, or "csv" for the table.
+        warning: Why the files of the source do not come back; None if they do.
+    """
+
+    folder: Path
+    format: str
+    warning: str | None = None
+
+
+def write_places(folder: Path, format_name: str, imported: Imported, source: Path) -> None:
+    """Write where the boxes of a data folder are in its source.
+
+    Args:
+        folder: The data folder.
+        format_name: The format.
+        imported: What was imported.
+        source: From where: a file, or a folder.
+    """
+    places = imported.places
+    rows, options = [], {}
+    boxes = pl.DataFrame({"file": _NOWHERE, "item": _NOWHERE})
+    if places is not None:
+        boxes, options = places.boxes, dict(places.options)
+        root = os.path.join(os.path.abspath(source if source.is_dir() else source.parent), "")  # noqa: PTH100, PTH118 - no path object for each of many files
+        for path in map(os.path.abspath, places.files):
+            inside = path.startswith(root)
+            name = path.removeprefix(root).replace(os.sep, "/") if inside else Path(path).name
+            rows.append((path, name, *_state(path)))
+    marks = {_FORMAT: format_name, _KEY: imported.data.key}
+    marks |= {_OPTION + name: value for name, value in options.items()}
+    files, items = (folder / name for name in SOURCE_FILES)
+    write_table(files, pl.DataFrame(rows, schema=_FILES, orient="row"), marks)
+    write_table(items, boxes)
+
+
+def return_boxes(folder: Path, data: DataSet, tracks: pl.DataFrame, out: Path) -> Returned | None:
+    """Write the boxes of a data folder as they were imported, with their tracks and polyps.
+
+    Args:
+        folder: The data folder.
+        data: What it holds.
+        tracks: track_id and polyp of each of its detections, null for none.
+        out: Folder to write; one that is there is replaced.
+
+    Returns:
+        What was written; None where the boxes were not imported.
+    """
+    files, items = (folder / name for name in SOURCE_FILES)
+    if not (files.is_file() and items.is_file()):
+        return None
+    mend = "import again"
+    table, about = read_marked(files, mend)
+    if about.get(_KEY) != data.key:  # other tables were put in the place of the imported ones
+        return None
+    boxes = read_marked(items, mend)[0]
+    changed = [name for path, name, *state in table.iter_rows() if _state(path) != state]
+    why = f"{changed[0]} is not as it was imported: boxes come back in {TABLE}" if changed else None
+    mark = FORMATS[about[_FORMAT]].mark if about[_FORMAT] in FORMATS else None
+    if out.exists():
+        shutil.rmtree(out)
+    with whole_folder(out) as new:
+        if mark is None or why is not None or table.is_empty():
+            _write_table(new / TABLE, data, boxes, tracks)
+            return Returned(out, "csv", why)
+        options = {k.removeprefix(_OPTION): v for k, v in about.items() if k.startswith(_OPTION)}
+        marked = pl.concat([boxes, tracks], how="horizontal").drop_nulls(["file", "item"])
+        of_file = marked.partition_by("file", as_dict=True)
+        for number, (path, name) in enumerate(table.select("path", "name").iter_rows()):
+            marks = of_file.get((number,), marked.clear())
+            for place, content in mark(Path(path), marks, **options).items():
+                target = new / place / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content)
+    return Returned(out, about[_FORMAT])
+
+
+def _state(path: str) -> list[int]:
+    try:
+        state = os.stat(path)  # noqa: PTH116 - as above
+    except OSError:
+        return []
+    return [state.st_size, state.st_mtime_ns]
+
+
+def _write_table(path: Path, data: DataSet, places: pl.DataFrame, tracks: pl.DataFrame) -> None:
+    """Write the detections with their tracks, in the order of the source where it is known."""
+    table = pl.concat([data.detections.select(_COLUMNS), tracks], how="horizontal")
+    if places.height == table.height:
+        table = pl.concat([table, places], how="horizontal")
+        table = table.sort("file", "item", maintain_order=True, nulls_last=True)
+    path.write_text(csv_text(table.select(*_COLUMNS, "track_id", "polyp")), encoding="utf-8")

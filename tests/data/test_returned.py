@@ -1,0 +1,197 @@
+"""The files that boxes were imported from come back with every box, in order, and its track."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from polyplink.data import FORMATS, Imported, return_boxes, write_places
+from polyplink.data.returned import TABLE
+
+SIZE = (64, 48)
+Box = tuple[int, float, float, float | None]  # frame, x, w (wide ones are outside), score
+
+BOXES = st.lists(
+    st.tuples(
+        st.integers(0, 5),
+        st.integers(-40, 90).map(lambda x: x / 2),
+        st.integers(0, 40).map(lambda w: w / 4),  # of no area: left out by every importer
+        st.none() | st.integers(0, 100).map(lambda score: score / 100),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def write_coco_boxes(folder: Path, boxes: list[Box]) -> Path:
+    frames = sorted({frame for frame, *_ in boxes}, reverse=True)
+    rows = [
+        {
+            "id": 900 - k,
+            "image_id": f"i{f}",
+            "bbox": [x, 5, w, 9.0],
+            "note": {"\u00e4": [1.0, None]},
+        }
+        | ({} if score is None else {"score": score})
+        for k, (f, x, w, score) in enumerate(boxes)
+    ]
+    images = [{"id": f"i{f}", "file_name": f"case7_{f}.jpg", "extra": True} for f in frames]
+    content = {"info": {"year": 2026}, "images": images, "annotations": rows, "licenses": []}
+    path = folder / "mine.json"
+    path.write_text(json.dumps(content, indent=2))
+    return path
+
+
+def write_csv_boxes(folder: Path, boxes: list[Box]) -> Path:
+    path = folder / "mine.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, delimiter=";")
+        writer.writerow(["note", "procedure_id", "frame", "x", "y", "w", "h", "score"])
+        for k, (frame, x, w, score) in enumerate(boxes):
+            note = f'a; "quoted"\n{k}'
+            writer.writerow([note, "case7", frame, x, 5, w, 9.0, "" if score is None else score])
+    return path
+
+
+def write_mot_boxes(folder: Path, boxes: list[Box]) -> Path:
+    path = folder / "case7.txt"
+    lines = [f"{f + 1},{9 - k},{x},5.0,{w}, 9,{-1 if s is None else s},-1\r\n"
+             for k, (f, x, w, s) in enumerate(boxes)]  # fmt: skip
+    path.write_bytes(("\r\n" + "".join(lines)).encode())
+    return path
+
+
+def write_yolo_boxes(folder: Path, boxes: list[Box]) -> Path:
+    width, height = SIZE
+    for frame in range(6):
+        path = folder / "labels" / f"case7_{frame}.txt"
+        path.parent.mkdir(exist_ok=True)
+        lines = [
+            f"0  {(x + w / 2) / width} {9.5 / height} {w / width} {9 / height}"
+            + ("" if score is None else f" {score} 77")
+            for f, x, w, score in boxes
+            if f == frame
+        ]
+        path.write_text("\n\n".join(lines))
+    return folder
+
+
+WRITERS: dict[str, Callable[[Path, list[Box]], Path]] = {
+    "coco": write_coco_boxes,
+    "csv": write_csv_boxes,
+    "mot": write_mot_boxes,
+    "yolo": write_yolo_boxes,
+}
+
+
+def read(name: str, source: Path, **more: str) -> Imported:
+    options: dict[str, Any] = {"size": SIZE, "identity": "none", "dataset": "mine", **more}
+    return FORMATS[name].read(source, **options)
+
+
+def plain(path: Path, name: str) -> list[Any]:
+    """What a file says of its boxes, in order, without what comes back."""
+    if name == "coco":
+        content = json.loads(path.read_text())
+        kept = [{k: v for k, v in row.items() if k not in ("track_id", "polyp")}
+                for row in content["annotations"]]  # fmt: skip
+        return [{**content, "annotations": kept}, *content, *(list(row) for row in kept)]
+    if name == "csv":
+        with path.open(newline="") as file:
+            rows = list(csv.reader(file, delimiter=";"))
+        return [row[:8] for row in rows]
+    lines = path.read_text().splitlines()
+    if name == "mot":
+        return [[frame, *rest[1:]] for frame, *rest in (line.split(",") for line in lines)]
+    every = [line.split() for line in lines]
+    return [values[:5] + [score for score in values[5:6] if "." in score] for values in every]
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@settings(max_examples=8, deadline=None)
+@given(boxes=BOXES)
+def test_every_box_comes_back_in_its_place(
+    name: str, boxes: list[Box], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    home = tmp_path_factory.mktemp("boxes")
+    usable = [(f, x, w, s) for f, x, w, s in boxes if w > 0 and x + w > 0 and x < SIZE[0]]
+    source = WRITERS[name](home, boxes)
+    if not usable:
+        return
+    imported = read(name, source)
+    data = home / "data"
+    data.mkdir()
+    write_places(data, name, imported, source)
+    n = imported.data.detections.height
+    assert n == len(usable)
+    # A track of its own for every second box, so that a box in the wrong place is seen.
+    track = [k + 1 if k % 2 else None for k in range(n)]
+    tracks = pl.DataFrame({"track_id": track, "polyp": [k and k + 100 for k in track]},
+                          schema={"track_id": pl.Int64, "polyp": pl.Int64})  # fmt: skip
+    back = return_boxes(data, imported.data, tracks, home / "back")
+    assert back is not None
+    assert (back.format, back.warning) == (name, None)
+    for folder in ("tracks", "polyps") if name in ("mot", "yolo") else ("",):
+        copy = home / "back" / folder
+        if source.is_file():
+            assert plain(copy / source.name, name) == plain(source, name)
+            copy = copy / source.name
+        else:
+            for path in source.glob("labels/*.txt"):
+                own = copy / "labels" / path.name
+                assert plain(own, name) == plain(path, name)
+        scored = imported.data.detections["score"].count() > 0
+        options = {"sixth": "score" if scored else "track"} if name == "yolo" else {}
+        again = read(name, copy, **options)
+        assert again.data.detections.equals(imported.data.detections)
+        numbers = numbers_of(name, copy, imported)
+        assert numbers == [tracks["polyp" if folder == "polyps" else "track_id"].to_list()]
+
+
+def numbers_of(name: str, copy: Path, imported: Imported) -> list[list[int | None]]:
+    """The numbers of the boxes that were imported, in the order of the table."""
+    assert imported.places is not None
+    every: dict[tuple[int, int], int | None] = {}
+    for file, original in enumerate(imported.places.files):
+        path = copy if copy.is_file() else copy / "labels" / original.name
+        if name == "coco":
+            found = [row["track_id"] for row in json.loads(path.read_text())["annotations"]]
+        elif name == "csv":
+            with path.open(newline="") as stream:
+                rows = list(csv.DictReader(stream, delimiter=";"))
+            found = [int(row["track_id"]) if row["track_id"] else None for row in rows]
+        elif name == "mot":
+            ids = [[*line.split(","), "-1"][1] for line in path.read_text().splitlines()]
+            found = [None if k == "-1" else int(k) for k in ids]
+        else:
+            values = [line.split() for line in path.read_text().splitlines()]
+            found = [int(v[-1]) if len(v) > 5 and "." not in v[-1] else None for v in values]
+        every |= {(file, item): number for item, number in enumerate(found)}
+    taken = [every.pop(place) for place in imported.places.boxes.rows()]
+    assert set(every.values()) <= {None}  # boxes that were left out have none
+    return [taken]
+
+
+def test_files_that_have_changed_come_back_as_a_table(tmp_path: Path) -> None:
+    boxes: list[Box] = [(3, 4.0, 5.0, 0.5), (0, 2.0, 5.0, None), (3, 1.0, 5.0, 0.25)]
+    source = write_csv_boxes(tmp_path, boxes)
+    imported = read("csv", source)
+    write_places(tmp_path, "csv", imported, source)
+    tracks = pl.DataFrame({"track_id": [None, 2, 1], "polyp": [None, 1, None]})
+    source.write_text(source.read_text() + " ")
+    back = return_boxes(tmp_path, imported.data, tracks, tmp_path / "back")
+    assert back is not None
+    assert back.warning == "mine.csv is not as it was imported: boxes come back in boxes.csv"
+    table = pl.read_csv(tmp_path / "back" / TABLE)
+    assert table.select("frame", "x", "track_id", "polyp").rows() == [
+        (3, 4.0, 2, 1),
+        (0, 2.0, None, None),
+        (3, 1.0, 1, None),
+    ]
+    other = read("csv", write_csv_boxes(tmp_path, boxes[:2])).data
+    assert return_boxes(tmp_path, other, tracks, tmp_path / "other") is None
