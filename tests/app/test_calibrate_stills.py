@@ -136,6 +136,10 @@ def test_what_calibrate_cannot_do_with_stills_is_refused(
     named = (*asked, "--detector", detector)
     assert_refused(polyplink(*asked), "no detector to calibrate for")
     assert_refused(polyplink(*named, "--polyps", "6-3"), "--polyps '6-3' is no range")
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(b"no model")
+    assert_refused(polyplink(*asked, "--detector", broken), "broken.onnx")
+    assert not (tmp_path / "o" / "stills").exists()
     assert_refused(polyplink(*named), "groups of stills are too few for 6 polyps a procedure")
     both = ("calibrate", made.run, made.data, "--stills", stills)
     assert_refused(polyplink(*both), "both DATA and --stills are given")

@@ -56,6 +56,7 @@ def calibrate_on_stills(
     from polyplink.stills import StillsConfig, read_stills, write_procedures
 
     data = read_data(stills)
+    # Opened before frames are made, which takes minutes, so that a broken one is refused at once.
     of_detector: list[Message] = []
     detector, _ = find_detector(request.detector, None, (), of_detector)
     assert isinstance(detector, OnnxDetector)

@@ -263,13 +263,13 @@ def evaluate_detector(
     detector, _ = find_detector(request.detector, None, names, warnings)
     assert isinstance(detector, OnnxDetector)
     score = request.score or detector.record.high or detector.record.threshold
-    unsure = OnnxDetector(detector.path, replace(detector.record, threshold=LEAST))
+    detector.record = replace(detector.record, threshold=LEAST)
     frames = read_frames(
         *(request.data, data, names, SIDE, request.frames),
         workers=request.workers,
         progress=counter(progress, "procedures"),
     )
-    predicted, sizes = detect_in_frames(unsure, frames), frames.sizes.astype(float)
+    predicted, sizes = detect_in_frames(detector, frames), frames.sizes.astype(float)
     figures = measure_detector(predicted, true_boxes(frames), sizes, frames.procedures, score=score)
     return Result(figures, to_plain(figures), figure_lines(figures), [str(one) for one in warnings])
 
