@@ -5,7 +5,7 @@ its tracks. Stills of other groups become procedures that the count is tested on
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from polyplink.counting import Coverage
 if TYPE_CHECKING:
     from polyplink.app.calibrate import Calibrated, CalibrateRequest
     from polyplink.counting import Count, Message
+    from polyplink.detect import DetectorRecord
     from polyplink.stills import Still, StillsConfig
 
 TEST = 1 / 3  # share of the groups of stills, and of the procedures, that the count is tested on
@@ -50,61 +51,27 @@ def calibrate_on_stills(
     from polyplink.app.calibrate import calibrate
     from polyplink.app.count import CountRequest, count
     from polyplink.app.detect import find_detector
-    from polyplink.data import read_data
-    from polyplink.data.files.trees import image_files
     from polyplink.detect import OnnxDetector
-    from polyplink.stills import StillsConfig, read_stills, write_procedures
+    from polyplink.stills import StillsConfig
 
-    data = read_data(stills)
     # Opened before frames are made, which takes minutes, so that a broken one is refused at once.
-    of_detector: list[Message] = []
-    detector, _ = find_detector(request.detector, None, (), of_detector)
+    messages: list[Message] = []
+    detector, _ = find_detector(request.detector, None, (), messages)
     assert isinstance(detector, OnnxDetector)
-    warnings = [str(one) for one in of_detector]
-    # Stills that the detector learned from are too easy for it.
-    given = read_stills(stills, data, data.part(request.part))
-    unseen = [still for still in given if still.group not in set(detector.record.trained_on)]
-    if len(unseen) < len(given):
-        warnings.append(
-            f"the detector was trained on {len(given) - len(unseen)} of {many(len(given), 'still')}"
-            ", which are left out"
-        )
-    # Where a still has several boxes, a visit to one polyp would show the others too.
-    alone = [still for still in unseen if len(still.boxes) == 1]
-    if len(alone) < len(unseen):
-        warnings.append(
-            f"{many(len(unseen) - len(alone), 'still')} with more than one box are left out"
-        )
-    empty = [] if request.empty is None else image_files(request.empty)
-    fit, test = _parts(alone)
-    count_of = {"test": max(1, round(request.procedures * TEST))}
-    count_of["fit"] = max(1, request.procedures - count_of["test"])
-    name = data.procedures["dataset"][0]
+    parts, warnings = _stills_of_parts(request, stills, detector.record)
     folder = request.out / "stills"
-    config = StillsConfig(least=least, most=most, seed=request.seed)
-    for part, chosen in (("fit", fit), ("test", test)):
-        settings = replace(
-            config, procedures=count_of[part], seed=2 * config.seed + (part == "test")
+    for part in parts:
+        config = StillsConfig(
+            part.procedures, least, most, seed=2 * request.seed + (part.name == "test")
         )
-        write_procedures(
-            *(folder / part, chosen, empty[part == "test" :: 2], settings),
-            name=str(name),
-            progress=counter(progress, f"stills in motion, to {part}"),
-        )
-        _detect_frames(folder, part, request, settings, progress)
-    done = calibrate(
-        replace(
-            request,
-            data=folder / "fit-boxes",
-            truth=folder / "fit",
-            stills=None,
-            part=None,
-        ),
+        _write_part(folder, part, request, config, progress)
+    calibrated = calibrate(
+        replace(request, data=folder / "fit-boxes", truth=folder / "fit", stills=None, part=None),
         progress,
     )
     counted = count(
         CountRequest(
-            done.value.weights,
+            calibrated.value.weights,
             folder / "test-boxes",
             request.out / "test-count",
             truth=folder / "test",
@@ -117,13 +84,75 @@ def calibrate_on_stills(
     figures = _figures(counted.value.count)
     write_json(request.out / FIGURES, to_plain(figures))
     shown = [
-        *done.shown,
-        f"tested on {many(count_of['test'], 'procedure')} of other stills: count error "
+        *calibrated.shown,
+        f"tested on {many(figures['procedures'], 'procedure')} of other stills: count error "
         f"{figures['count_error']:.2f}, false polyps {figures['false_polyps']:.2f} a procedure, "
         f"90 % intervals that hold the number {figures['intervals_that_hold']}",
     ]
-    everything = [*warnings, *done.warnings]
-    return Result(done.value, to_plain(done.value) | {"test": figures}, shown, everything)
+    return Result(
+        calibrated.value,
+        to_plain(calibrated.value) | {"test": figures},
+        shown,
+        [*map(str, messages), *warnings, *calibrated.warnings],
+    )
+
+
+@dataclass(frozen=True)
+class _StillsOfPart:
+    """What the procedures of a part are made of.
+
+    Attributes:
+        name: "fit" or "test".
+        procedures: How many to make.
+        stills: Images of one polyp each.
+        empty: Images without a polyp.
+        dataset: Name of the data set of the stills.
+    """
+
+    name: str
+    procedures: int
+    stills: "Sequence[Still]"
+    empty: Sequence[Path]
+    dataset: str
+
+
+def _stills_of_parts(
+    request: "CalibrateRequest", folder: Path, record: "DetectorRecord"
+) -> tuple[list[_StillsOfPart], list[str]]:
+    """The stills to fit and to test on, and what was left out.
+
+    Args:
+        request: How many procedures of which part, and images without a polyp.
+        folder: The data folder of stills.
+        record: Of the detector: stills that it learned from are too easy for it.
+    """
+    from polyplink.data import read_data
+    from polyplink.data.files.trees import image_files
+    from polyplink.stills import read_stills
+
+    data, warnings = read_data(folder), []
+    annotated = read_stills(folder, data, data.part(request.part))
+    unseen = [still for still in annotated if still.group not in set(record.trained_on)]
+    if len(unseen) < len(annotated):
+        warnings.append(
+            f"the detector was trained on {len(annotated) - len(unseen)} of "
+            f"{many(len(annotated), 'still')}, which are left out"
+        )
+    # Where a still has several boxes, a visit to one polyp would show the others too.
+    single = [still for still in unseen if len(still.boxes) == 1]
+    if len(single) < len(unseen):
+        warnings.append(
+            f"{many(len(unseen) - len(single), 'still')} with more than one box are left out"
+        )
+    empty = [] if request.empty is None else image_files(request.empty)
+    fit, test = _parts(single)
+    tested = max(1, round(request.procedures * TEST))
+    dataset = str(data.procedures["dataset"][0])
+    parts = [
+        _StillsOfPart("fit", max(1, request.procedures - tested), fit, empty[::2], dataset),
+        _StillsOfPart("test", tested, test, empty[1::2], dataset),
+    ]
+    return parts, warnings
 
 
 def _range(text: str) -> tuple[int, int]:
@@ -146,26 +175,38 @@ def _parts(stills: "Sequence[Still]") -> "tuple[list[Still], list[Still]]":
     return fit, [still for still in stills if still.group in test]
 
 
-def _detect_frames(
+def _write_part(
     folder: Path,
-    part: str,
+    part: _StillsOfPart,
     request: "CalibrateRequest",
     config: "StillsConfig",
     progress: Progress,
 ) -> None:
-    """Detect in the frames of a part; `folder` gets PART-boxes, of the same data set."""
+    """Write the procedures of a part and a detector's boxes in them.
+
+    Args:
+        folder: Gets PART and PART-boxes, data folders of one data set.
+        part: What the procedures are made of.
+        request: Names the detector.
+        config: What the procedures are like.
+        progress: Called for procedures and frames.
+    """
     import polars as pl
 
     from polyplink.app.detect import DetectRequest, detect_polyps
-    from polyplink.data import read_data, write_data
+    from polyplink.data import write_data
+    from polyplink.stills import write_procedures
 
-    out = folder / f"{part}-boxes"
-    asked = DetectRequest(folder / part / "frames", out, request.detector, config.fps)
-    data = detect_polyps(asked, progress).value
-    name = read_data(folder / part).procedures["dataset"][0]
-    write_data(
-        out, replace(data, procedures=data.procedures.with_columns(dataset=pl.lit(str(name))))
+    made, out = folder / part.name, folder / f"{part.name}-boxes"
+    truth = write_procedures(
+        *(made, part.stills, part.empty, config),
+        name=part.dataset,
+        progress=counter(progress, f"stills in motion, to {part.name}"),
     )
+    detecting = DetectRequest(made / "frames", out, request.detector, config.fps)
+    data = detect_polyps(detecting, progress).value
+    dataset = pl.lit(truth.procedures["dataset"][0])
+    write_data(out, replace(data, procedures=data.procedures.with_columns(dataset=dataset)))
 
 
 def _figures(count: "Count") -> dict[str, Any]:

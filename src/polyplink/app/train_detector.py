@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from polyplink.detect import DetectorRecord
     from polyplink.evaluate import DetectorFigures
     from polyplink.evaluate.detections import Floats
-    from polyplink.learn.detector import FitState
+    from polyplink.learn.detector import FitState, TrainingFrames
 
 Name = TypeVar("Name")
 LEAST = 0.02  # score from which a box is measured
@@ -70,51 +71,30 @@ def train_detector(
         PolyplinkError: If there is no annotated polyp, an image is missing, the folder holds
             another training, or a package of the extras `detect` and `export` is not installed.
     """
-    out = request.out
-    PolyplinkError.unless(
-        out.suffix == ".onnx", f"{out} is not named as an ONNX file", "give --out NAME.onnx"
-    )
-    PolyplinkError.unless(
-        request.side % 32 == 0,
-        f"--side {request.side} is no multiple of 32",
-        f"give --side {max(64, round(request.side / 32) * 32)}",
-    )
-    PolyplinkError.unless(
-        request.init is None or request.init.is_file(),
-        f"no file {request.init}",
-        "check the path",
-    )
-    check_given(data=request.data, parts=[request.part])
+    _check(request)
     from polyplink.data import read_data
     from polyplink.data.files.trees import image_files
-    from polyplink.detect import DetectorRecord, OnnxDetector
-    from polyplink.detect.onnx import record_path
-    from polyplink.evaluate import measure_detector
+    from polyplink.detect import DetectorRecord
     from polyplink.learn.detector import (
         FitConfig,
         YoloxNano,
-        detect_in_frames,
         export_detector,
         fit_detector,
         read_frames,
         read_network,
         training_figure,
-        true_boxes,
     )
-    from polyplink.tracklets import TrackSettings
 
+    out, side = request.out, request.side
     data = read_data(request.data)
     trained, held = _split(data.part(request.part), request.held)
     folder = out.with_name(f"{out.stem}-training")
     _claim(folder, request)
-    side, workers = request.side, request.workers
     empty, empty_held = _split(image_files(request.empty) if request.empty else [], request.held)
-    frames = read_frames(
-        *(request.data, data, trained, side, request.frames),
-        workers=workers,
-        empty=empty,
-        progress=counter(progress, "procedures"),
+    read = partial(
+        read_frames, request.data, data, side=side, most=request.frames, workers=request.workers
     )
+    frames = read(trained, empty=empty, progress=counter(progress, "procedures"))
     start = YoloxNano.random(request.seed) if request.init is None else read_network(request.init)
     config = FitConfig(
         side=side,
@@ -149,32 +129,75 @@ def train_detector(
         f"{out}: trained on {many(len(frames.pixels), 'frame')} of "
         f"{many(len(trained), 'procedure')} for {many(config.epochs, 'epoch')}"
     ]
-    warnings = []
+    warnings: list[str] = []
+    drawing = folder / "training.png"
     if held:
-        there = read_frames(
-            *(request.data, data, held, side, request.frames), workers=workers, empty=empty_held
-        )
-        predicted, truth = detect_in_frames(OnnxDetector(out), there), true_boxes(there)
-        mistaken = [boxes for boxes, known in zip(predicted, truth, strict=True) if not len(known)]
-        if mistaken:
-            record = _with_track_scores(record, mistaken)
-            write_json(record_path(out), to_plain(record))
-        else:
-            warnings.append(
-                "no frame without a polyp is held out, so the record does not say from which "
-                f"score a track begins: write `high` and `low` into {record_path(out)}"
-            )
-        score, sizes = record.high or TrackSettings().high, there.sizes.astype(float)
-        figures = measure_detector(predicted, truth, sizes, there.procedures, score=score)
+        frames = read(held, empty=empty_held)
+        record, figures, predicted = _measured(out, record, frames, warnings)
         facts["figures"] = to_plain(figures)
         shown += figure_lines(figures)
         write_json(folder / "figures.json", facts["figures"])
-        training_figure(folder / "training.png", state.losses, there, predicted, score=score)
+        training_figure(drawing, state.losses, frames, predicted, score=figures.score)
     else:
-        training_figure(folder / "training.png", state.losses, None, [], score=0.0)
+        training_figure(drawing, state.losses, None, [], score=0.0)
     facts |= {"high": record.high, "low": record.low, "losses": state.losses}
-    shown += [f"losses and examples: {folder / 'training.png'}"]
-    return Result(facts, facts, shown, warnings)
+    return Result(facts, facts, [*shown, f"losses and examples: {drawing}"], warnings)
+
+
+def _check(request: TrainDetectorRequest) -> None:
+    """Refuse what is at fault before anything is loaded."""
+    PolyplinkError.unless(
+        request.out.suffix == ".onnx",
+        f"{request.out} is not named as an ONNX file",
+        "give --out NAME.onnx",
+    )
+    PolyplinkError.unless(
+        request.side % 32 == 0,
+        f"--side {request.side} is no multiple of 32",
+        f"give --side {max(64, round(request.side / 32) * 32)}",
+    )
+    PolyplinkError.unless(
+        request.init is None or request.init.is_file(),
+        f"no file {request.init}",
+        "check the path",
+    )
+    check_given(data=request.data, parts=[request.part])
+
+
+def _measured(
+    path: Path, record: "DetectorRecord", frames: "TrainingFrames", warnings: list[str]
+) -> "tuple[DetectorRecord, DetectorFigures, list[Floats]]":
+    """Measure a new detector on frames held out, and write what they say of scores beside it.
+
+    Args:
+        path: The detector.
+        record: Its record.
+        frames: The frames held out.
+        warnings: Gets why the scores of tracks are not known.
+
+    Returns:
+        The record, with the scores of tracks if a frame has no polyp; the figures; and boxes
+        (k, 5) of each frame.
+    """
+    from polyplink.detect import OnnxDetector
+    from polyplink.detect.onnx import record_path
+    from polyplink.evaluate import measure_detector
+    from polyplink.learn.detector import detect_in_frames, true_boxes
+    from polyplink.tracklets import TrackSettings
+
+    predicted, truth = detect_in_frames(OnnxDetector(path), frames), true_boxes(frames)
+    in_empty = [boxes for boxes, known in zip(predicted, truth, strict=True) if not len(known)]
+    if in_empty:
+        record = _with_track_scores(record, in_empty)
+        write_json(record_path(path), to_plain(record))
+    else:
+        warnings.append(
+            "no frame without a polyp is held out, so the record does not say from which score a "
+            f"track begins: write `high` and `low` into {record_path(path)}"
+        )
+    score, sizes = record.high or TrackSettings().high, frames.sizes.astype(float)
+    figures = measure_detector(predicted, truth, sizes, frames.procedures, score=score)
+    return record, figures, predicted
 
 
 def _with_track_scores(record: "DetectorRecord", empty: "Sequence[Floats]") -> "DetectorRecord":
