@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,12 @@ import polars as pl
 import pytest
 
 from polyplink.app.crop_variants import PUBLISHED_MAP, named_figures
-from polyplink.app.encoders_under_test import has_recipe, list_tables
+from polyplink.app.encoders_under_test import (
+    Workspace,
+    has_recipe,
+    list_tables,
+    untrained_stand_in,
+)
 from polyplink.app.reproduce import (
     ReproduceRequest,
     best_cells,
@@ -23,6 +29,7 @@ from polyplink.app.reproduce import (
     task_part,
     with_learned_links,
 )
+from polyplink.app.reproduction_plan import Step
 from polyplink.app.request import Progress
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
@@ -141,14 +148,63 @@ def test_simulated_data_are_named(labelled: Path) -> None:
     assert find_part(data, None) == "eval"
 
 
-def test_stand_ins_fill_a_table_of_crops(run: Run, labelled: Path) -> None:
+def test_stand_ins_fill_a_table_of_crops_and_are_marked(
+    run: Run, labelled: Path, tmp_path: Path
+) -> None:
     result = run("thesis/5.3", stand_in=True, train=True)
+    assert {cell.stand_in for cell in result.cells} == {"an untrained network"}
+    assert all(row.endswith(" (stand-in)") for _, row, _ in result.rows)
+    for file in ("table.html", "table.tex", "table.csv"):
+        assert "an untrained network" in (tmp_path / "out" / file).read_text()
+    cost = next(c for c in published()["ntssl/1"].cells if c.measure == "cost/parameters")
+    place = Workspace(tmp_path, labelled, stand_in=True, device="cpu")
+    ours = reproduce_module._beside(
+        cost, Figure(1e6), True, False, untrained_stand_in(cost.subject, place)
+    )
+    assert ours.stand_in == ""  # a cost is of the network that the row names
     assert result.computed == len(result.cells) == 12
     assert any(cell.best for cell in result.cells)
     cut = [
         read_json(path)["settings"]["crop_factor"] for path in labelled.glob("prepared/*/run.json")
     ]
     assert {1.0, 2.0, 3.0, 5.0, 10.0, None} <= set(cut)  # every crop factor was looked at
+
+
+def test_a_checkpoint_chosen_on_the_evaluation_is_refused_or_marked(
+    run: Run, labelled: Path, tmp_path: Path
+) -> None:
+    data = read_data(labelled)
+    names = data.part(None)
+    splits = {"train": names[:3], "eval": names[3:], "half": names[3:4]}
+    shutil.copytree(labelled, tmp_path / "data")
+    write_data(tmp_path / "data", replace(data, splits=splits))
+    own = ["part=train", "validation.part=half", "optim.epochs=1"]
+    asked: dict[str, Any] = {
+        "data": tmp_path / "data", "only": ["ntssl-frame"], "stand_in": True, "train": True,
+        "sets": own,
+    }  # fmt: skip
+    refused = run("ntssl/2", **asked)
+    assert refused.computed == 0
+    assert not (tmp_path / "runs").exists()  # before anything is trained
+    (why,) = {cell.ours.why for cell in refused.cells if "only" not in cell.ours.why}
+    assert "would be trained or validated on 1 of the procedures of the part eval" in why
+    assert "give --as-published" in why
+    request = ReproduceRequest(
+        "ntssl/2", part="eval", workspace=tmp_path, grid="demo", dry_run=True, device="cpu", **asked
+    )
+    (step,) = (step for step in reproduce(request).value if isinstance(step, Step))
+    assert (step.what, step.state) == ("encoder ntssl-frame", "refused")
+    assert step.why == why
+    assert not [s for s in reproduce(replace(request, as_published=True)).value if s == step]
+    ours = run("ntssl/2", as_published=True, **asked)
+    assert ours.computed > 0
+    for cell in ours.cells:
+        chosen = "as published: its checkpoint was chosen on 1 of the evaluated procedures"
+        assert (cell.ours.why == "left out by --only") != cell.remark.startswith(chosen)
+        if cell.remark:
+            assert "ntssl-frame-small" in cell.stand_in
+    on_trained = run("ntssl/2", as_published=True, **asked | {"sets": ["part=eval", *own[2:]]})
+    assert on_trained.computed == 0  # a training on them is never allowed
 
 
 def test_accuracy_in_batches_has_our_cells_and_says_which_part(run: Run, labelled: Path) -> None:

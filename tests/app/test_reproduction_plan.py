@@ -1,6 +1,7 @@
 """What `reproduce --dry-run` lists, against a count by hand."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from polyplink.app import reproduction_plan
 from polyplink.app.encoders_under_test import Workspace, run_folder, stand_in_recipe
 from polyplink.app.reproduce import ReproduceRequest, plan, reproduce
 from polyplink.app.reproduction_plan import Step, cost
+from polyplink.data import read_data, write_data
 from polyplink.recipes import override
 from polyplink.recipes.published import published
 from tests.app.calls import polyplink
@@ -25,13 +27,18 @@ def _known_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_labelled(tmp_path_factory.mktemp("planned"), procedures=6)
+    """Six procedures to train on, six to measure on."""
+    folder = write_labelled(tmp_path_factory.mktemp("planned"), procedures=12)
+    data = read_data(folder)
+    names = data.part(None)
+    write_data(folder, replace(data, splits={"train": names[:6], "eval": names[6:]}))
+    return folder
 
 
 def request(data: Path, tmp_path: Path, table: str = "ntssl/2") -> ReproduceRequest:
     return ReproduceRequest(
         table, data, workspace=tmp_path / "w", part="eval", stand_in=True, grid="demo",
-        sets=["part=eval"], device="cpu", workers=1,
+        sets=["part=train"], device="cpu", workers=1,
     )  # fmt: skip
 
 

@@ -74,7 +74,7 @@ def test_csv_has_full_precision_and_says_what_is_not_comparable(folder: Path) ->
         rows = list(csv.DictReader(file))
     assert " ".join(rows[0]) == (
         "table group row column unit published published_spread ours low high spread best units "
-        "units_of difference not_comparable missing remark"
+        "units_of difference not_comparable missing remark stand_in"
     )
     assert (rows[0]["published"], rows[0]["ours"], rows[0]["low"]) == ("63.13", "61.5", "58.25")
     assert rows[0]["not_comparable"] == "SIMULATED data"

@@ -62,6 +62,8 @@ class NamedEncoder:
         prepare: Crop rule and sampling of its input.
         record: The record of its weights; None if there is none.
         precision: float32, bf16 or int8.
+        remark: What a table has to say beside its figures; "" for nothing.
+        stand_in: Which network stands in for the one that the name means; "" for none.
     """
 
     __repr__ = brief
@@ -73,6 +75,8 @@ class NamedEncoder:
     prepare: PrepareSettings
     record: WeightsRecord | None = None
     precision: str = "float32"
+    remark: str = ""
+    stand_in: str = ""
 
 
 def load_named(

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from zlib import crc32
 
 from polyplink.app.encoded import NamedEncoder, histogram, load_named, untrained
-from polyplink.app.leakage import guard
+from polyplink.app.leakage import guard, seen_by, seen_procedures
 from polyplink.app.request import Progress, inform
 from polyplink.app.train import TrainRequest, train
 from polyplink.core.artefacts import content_key
@@ -22,6 +22,7 @@ from polyplink.encoders import (
     WEIGHTS_FILE,
     FoundationConfig,
     NetworkEmbedder,
+    Seen,
     build_encoder,
     pick_device,
     place,
@@ -30,12 +31,21 @@ from polyplink.encoders import (
 from polyplink.encoders.catalogue import find_spec
 from polyplink.learn import TrainConfig
 from polyplink.learn.config import LAST
+from polyplink.learn.loop import split_procedures
 from polyplink.recipes import RECIPES, find_recipe, override, small_sibling
 from polyplink.recipes.catalogue import OTHER_PART
 from polyplink.recipes.published import published
 
 NO_ENCODER = "none"  # the row of a table without any encoder
 STARTS = {"mve": "sfe", "tpc": "sfe"}  # by recipe, that whose weights it starts from
+CHOSEN = (
+    "as published: its checkpoint was chosen on {} of the evaluated procedures (the part {}), so "
+    "that the figure is too good"
+)
+OTHER_VALIDATION = (
+    "set validation.part or part to others, or give --as-published if the checkpoint alone is "
+    "chosen on them, as in the papers; its cells are marked"
+)
 STAND_IN = "ntssl-demo"  # its network, untrained, replaces those that are not trained here
 
 
@@ -55,6 +65,8 @@ class Workspace:
         preset: How published encoders are fed: "reference", as NTSSL's program feeds them all, or
             "own", as in their pre-training.
         devices: Processes to train in.
+        as_published: Whether a checkpoint may have been chosen on procedures that it is measured
+            on, as in the papers.
     """
 
     folder: Path
@@ -67,6 +79,7 @@ class Workspace:
     workers: int = 2
     preset: Literal["reference", "own"] = "reference"
     devices: int = 1
+    as_published: bool = False
 
     @cached_property
     def tables(self) -> DataSet:
@@ -86,15 +99,19 @@ def find_encoder(
         progress: Callback of the training.
 
     Raises:
-        PolyplinkError: If it is missing, or has seen the part.
+        PolyplinkError: If it is missing, or has seen the part; before it is trained, if it would.
     """
     if name == NO_ENCODER:  # its figures depend only on tracklets, so that any vectors will do
         return histogram(name, pick_device("cpu"), find_recipe(STAND_IN).prepare)
+    if why := would_see(name, workspace, part):
+        raise PolyplinkError(why, OTHER_VALIDATION)
+    stand_in = ""
     if workspace.stand_in and name not in workspace.given:
         small = stand_in_recipe(name)
         if small is None:
             return untrained_stand_in(name, workspace)
         path = trained(override(small, workspace.sets), workspace, progress)
+        stand_in = f"{small.name}, a small network that its recipe trains"
     elif missing := what_is_missing(name, workspace):
         raise PolyplinkError(missing, f"or give --weights {name}=FILE")
     elif name in workspace.given:
@@ -106,8 +123,48 @@ def find_encoder(
             path = trained(override(find_recipe(name), workspace.sets), workspace, progress)
     encoder = load_named(path, workspace.device, name)
     assert encoder.record is not None
-    guard(encoder.record.seen, workspace.tables, part)
-    return fed_as(encoder, workspace.preset)
+    seen, data = encoder.record.seen, workspace.tables
+    guard(replace(seen, validated=[]) if workspace.as_published else seen, data, part)
+    met = seen_procedures(seen, data, data.part(part))
+    remark = CHOSEN.format(len(met), part) if met else ""
+    return replace(fed_as(encoder, workspace.preset), remark=remark, stand_in=stand_in)
+
+
+def would_see(name: str, workspace: Workspace, part: str) -> str:
+    """Why the recipe of an encoder may not be measured on a part; "" if it may, or has none."""
+    recipe, data = recipe_of(name, workspace), workspace.tables
+    if recipe is None or recipe.name == STAND_IN:
+        return ""
+    try:
+        trained_on, held = split_procedures(data, recipe)
+        measured = data.part(part)
+    except PolyplinkError:  # said where it is trained or measured
+        return ""
+    held = [] if workspace.as_published else held
+    met = seen_procedures(seen_by(data, trained_on, held, Seen()), data, measured)
+    if not met:
+        return ""
+    return (
+        f"{recipe.name} would be trained or validated on {len(met)} of the procedures of the part "
+        f"{part}, or see their patients ({met[0][0]}: {met[0][1]})"
+    )
+
+
+def recipe_of(name: str, workspace: Workspace) -> TrainConfig | None:
+    """The recipe that makes an encoder; None for weights that are there or published.
+
+    A stand-in that is not trained has the recipe whose network it is.
+    """
+    if name in workspace.given or name == NO_ENCODER:
+        return None
+    if workspace.stand_in:
+        small = stand_in_recipe(name)
+        return find_recipe(STAND_IN) if small is None else override(small, workspace.sets)
+    try:
+        weights_path(Path(name))
+    except PolyplinkError:
+        return override(find_recipe(name), workspace.sets) if has_recipe(name) else None
+    return None
 
 
 def fed_as(encoder: NamedEncoder, preset: Literal["reference", "own"]) -> NamedEncoder:
@@ -200,7 +257,8 @@ def untrained_stand_in(name: str, workspace: Workspace) -> NamedEncoder:
     where = pick_device(workspace.device)
     network = untrained(recipe.encoder, where, crc32(name.encode()))
     key = f"standin-{content_key(recipe.encoder, name)}"
-    return NamedEncoder(name, key, network, where, recipe.prepare)
+    stand_in = "an untrained network"
+    return NamedEncoder(name, key, network, where, recipe.prepare, stand_in=stand_in)
 
 
 def trained(recipe: TrainConfig, workspace: Workspace, progress: Progress) -> Path:

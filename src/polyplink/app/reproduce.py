@@ -22,6 +22,7 @@ from polyplink.core.text import many
 
 if TYPE_CHECKING:
     from polyplink.app.crop_variants import Measured, Variant
+    from polyplink.app.encoded import NamedEncoder
     from polyplink.app.encoders_under_test import Workspace
     from polyplink.app.reproduction_plan import Step
     from polyplink.associate import VisualForm
@@ -57,6 +58,10 @@ class ReproduceRequest(Request):
     only: Sequence[str] = option("Only this encoder or method.", ())
     weights: Sequence[str] = option("NAME=FILE: weights of an encoder or method.", ())
     stand_in: bool = option("Replace every encoder by a small one.", False)
+    as_published: bool = option(
+        "Let checkpoints be chosen on evaluated procedures, as in the papers; marks their cells.",
+        False,
+    )
     sets: options.Sets = ()
     train: bool = option("Train encoders that have a recipe.", True)
     anyway: bool = option("Print differences even if not comparable.", False)
@@ -92,6 +97,7 @@ class ReproduceRequest(Request):
             self.device,
             self.workers,
             self.preset,
+            as_published=self.as_published,
         )
 
 
@@ -177,6 +183,8 @@ def plan(request: ReproduceRequest, tables: "Sequence[PublishedTable]") -> "Resu
         f"{count['to do']} steps to do, {count['done']} done, {count['missing']} missing; "
         f"{cost_of('to do')} ({free} free)"
     ]
+    if count["refused"]:
+        total.append(f"{many(count['refused'], 'encoder')} will be refused")
     if count["waits"]:
         total.append(f"{count['waits']} wait for what is missing: {cost_of('waits')}")
     return Result(steps, shown=[steps_table(steps), *total, BASIS])
@@ -241,10 +249,13 @@ def reproduce_table(
     if not table.ranked_by:
         table = replace(table, cells=tuple(with_learned_links(table.cells)))
     found: dict[tuple[str, Variant, str], Measured] = {}
+    said: dict[str, NamedEncoder] = {}
     for encoder in table.subjects:
         if not request.only or encoder in request.only:
             with record.stage(encoder):
-                ours = _measured(encoder, request, workspace, table, data, part, progress)
+                ours, used = _measured(encoder, request, workspace, table, data, part, progress)
+                if used is not None:
+                    said[encoder] = used
                 found |= {(encoder, *key): figure for key, figure in ours.items()}
     why_not = incomparable(data, part, table, stand_in=request.stand_in)
     nothing: Measured = Figure(None, why=UNASKED), None
@@ -260,6 +271,7 @@ def reproduce_table(
             # The cost of an encoder does not depend on data.
             request.anyway or not why_not or cell.measure.startswith(COSTS),
             i in best,
+            said.get(cell.subject),
         )
         for i, (cell, (figure, _)) in enumerate(zip(table.cells, ours_of, strict=True))
     )
@@ -295,7 +307,8 @@ def reproduce_table(
     remarks = [f"* {places(odd)}: {remark}" for remark, odd in result.remarks.items()]
     banner = [result.banner] if result.banner else []
     files = f"files: {out}/table.html, .csv, .tex"
-    told = [*result.rankings, result.settings, counted, *why, *remarks, files]
+    stand_ins = [f"(stand-in) {places(own)}: {what}" for what, own in result.stand_ins.items()]
+    told = [*result.rankings, result.settings, counted, *why, *remarks, *stand_ins, files]
     only_costs = all(cell.units_of == "encoder" for cell in cells)
     code = int(not (known if only_costs else on_data))
     shown = [*banner, reproduced_table(result), *told]
@@ -421,8 +434,11 @@ def _measured(
     data: "DataSet",
     part: str,
     progress: Progress,
-) -> "dict[tuple[Variant, str], Measured]":
-    """All figures of a table for one encoder, by variant and measure; a failed one says why."""
+) -> "tuple[dict[tuple[Variant, str], Measured], NamedEncoder | None]":
+    """All figures of a table for one encoder, by variant and measure; a failed one says why.
+
+    The encoder, if there is one, comes second.
+    """
     from polyplink.app.crop_variants import Variant, compare_variants
     from polyplink.app.encoders_under_test import find_encoder
     from polyplink.app.probing import PROBES, probe_encoders
@@ -446,7 +462,7 @@ def _measured(
     except PolyplinkError as error:
         every = {(Variant(c.crop, c.clip), c.measure) for c in table.cells if c.subject == name}
         missing = {key for key in every if not key[1].startswith(COSTS)}
-        return found | dict.fromkeys(missing, (Figure(None, why=str(error)), None))
+        return found | dict.fromkeys(missing, (Figure(None, why=str(error)), None)), None
 
     # Stand-ins keep their crop factor unless the table is about crop factors.
     crops = {cell.crop for cell in table.cells if not cell.measure.startswith(COSTS)}
@@ -491,7 +507,7 @@ def _measured(
             found[variant, measure] = of.figures[figure], of.measures.get(figure)
         except PolyplinkError as error:
             found[variant, measure] = Figure(None, why=str(error)), None
-    return found
+    return found, encoder
 
 
 @cache
@@ -529,8 +545,10 @@ def _remark(cell: "Cell") -> str:
     return "; ".join(filter(None, (needed, cell.remark)))
 
 
-def _beside(cell: "Cell", ours: "Figure", comparable: bool, best: bool) -> "ReproducedCell":
-    """A published number and ours in its unit."""
+def _beside(
+    cell: "Cell", ours: "Figure", comparable: bool, best: bool, encoder: "NamedEncoder | None"
+) -> "ReproducedCell":
+    """A published number and ours in its unit; `encoder` is that of the row, if it was there."""
     from polyplink.report.reproduced import ReproducedCell
 
     scale = SCALE[cell.unit]
@@ -540,6 +558,7 @@ def _beside(cell: "Cell", ours: "Figure", comparable: bool, best: bool) -> "Repr
     if scaled.value is None and not scaled.why:
         scaled = replace(scaled, why="undefined on these data")
     kind = cell.measure.partition("/")[0]
+    used = encoder if kind != "cost" else None  # costs are those of the network that is named
     return ReproducedCell(
         group=cell.group,
         row=cell.row,
@@ -554,6 +573,7 @@ def _beside(cell: "Cell", ours: "Figure", comparable: bool, best: bool) -> "Repr
         difference=scaled.value - cell.value
         if comparable and cell.text and scaled.value is not None
         else None,
-        remark=_remark(cell),
+        remark="; ".join(filter(None, (used.remark if used else "", _remark(cell)))),
         best=best,
+        stand_in=used.stand_in if used else "",
     )

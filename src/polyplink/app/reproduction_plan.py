@@ -21,13 +21,15 @@ from torch import nn
 from polyplink.app.crop_variants import Variant
 from polyplink.app.encoders_under_test import (
     NO_ENCODER,
+    OTHER_VALIDATION,
     STAND_IN,
     Workspace,
     has_recipe,
+    recipe_of,
     run_folder,
-    stand_in_recipe,
     start_of,
     what_is_missing,
+    would_see,
 )
 from polyplink.app.probing import PAIRS, PROBES, check_labels
 from polyplink.core.errors import PolyplinkError
@@ -44,7 +46,6 @@ from polyplink.encoders.cost import count_macs
 from polyplink.encoders.weights import read_record
 from polyplink.learn import FramePairs, TemporalBags, TrainConfig
 from polyplink.learn.polyp_views import PolypViews
-from polyplink.recipes import find_recipe, override
 from polyplink.tracklets import PrepareSettings, build_tracklets
 from polyplink.tracklets.prepare import crops_keys, crops_path, prepared_folder, sampled
 
@@ -74,8 +75,8 @@ class Step:
         part: Part of the data set.
         settings: How.
         state: "done" if its result is there, "missing" if it cannot be done, "waits" if it can
-            be done when what is missing is there.
-        why: What is missing.
+            be done when what is missing is there, "refused" if it may not be done.
+        why: What is missing, or why it is refused.
         seconds: Estimated time.
         memory: Estimated peak, bytes of the device.
         disk: Bytes that it writes.
@@ -84,7 +85,7 @@ class Step:
     what: str
     part: str
     settings: str
-    state: Literal["to do", "done", "missing", "waits"] = "to do"
+    state: Literal["to do", "done", "missing", "waits", "refused"] = "to do"
     why: str = ""
     seconds: float = 0.0
     memory: int = 0
@@ -97,7 +98,7 @@ def steps_table(steps: Sequence[Step]) -> Table:
     for step in steps:
         known = step.state in {"to do", "waits"}
         numbers = (hours(step.seconds), gigabytes(step.memory), gigabytes(step.disk))
-        told = step.state if step.state != "missing" else f"missing: {step.why}"
+        told = f"{step.state}: {step.why}" if step.why else step.state
         row = (step.what, step.part, step.settings, told, *(numbers if known else ("", "", "")))
         table.add_row(*map(Text, row))
     return table
@@ -226,6 +227,11 @@ class Planner:
         self, name: str, crop: Crop, clip: int | None, measures: Sequence[str]
     ) -> Iterator[Step]:
         """Everything that measures of one encoder on one kind of crops need."""
+        if refusal := would_see(name, self.workspace, self.part):
+            yield Step(
+                f"encoder {name}", self.part, "", "refused", f"{refusal}; {OTHER_VALIDATION}"
+            )
+            return
         why = what_is_missing(name, self.workspace)
         if not why:
             yield from self._work(name, crop, clip, measures)
@@ -239,7 +245,7 @@ class Planner:
         self, name: str, crop: Crop, clip: int | None, measures: Sequence[str]
     ) -> Iterator[Step]:
         """Training and use of an encoder whose weights, or those that it starts from, are there."""
-        recipe = self._recipe(name)
+        recipe = recipe_of(name, self.workspace)
         if recipe is not None:
             config, prepare = recipe.encoder, recipe.prepare_evaluation
             yield from self._training(recipe)
@@ -256,20 +262,6 @@ class Planner:
             on.setdefault(self.probe_parts.get(_task(measure), self.part), []).append(measure)
         for part in sorted(on):
             yield from self._measuring(name, config, settings, clip, part, on[part])
-
-    def _recipe(self, name: str) -> TrainConfig | None:
-        """The recipe that makes an encoder; None for weights that are there or published."""
-        space = self.workspace
-        if name in space.given:
-            return None
-        if space.stand_in:
-            small = stand_in_recipe(name)
-            return find_recipe(STAND_IN) if small is None else override(small, space.sets)
-        try:
-            weights_path(Path(name))
-        except PolyplinkError:
-            return override(find_recipe(name), space.sets) if has_recipe(name) else None
-        return None
 
     def _training(self, recipe: TrainConfig) -> Iterator[Step]:
         """Crops and training of a recipe, after those that it starts from."""

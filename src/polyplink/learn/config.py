@@ -77,7 +77,7 @@ class ValidationConfig(Ranged, prefix="validation"):
 
     Attributes:
         every: Each `every`-th training procedure (in order of name) is held out; 0 for none.
-            The paper validates on ten procedures that it does not name.
+            The paper chose on ten of the evaluated procedures (`reproduce --as-published`).
         part: A part of the data set to validate on instead; all of the training part is then
             trained on. None to hold procedures out.
         loss: What is computed on the validation bags: the recipe's own loss ("training"), or

@@ -30,8 +30,10 @@ class ReproducedCell:
         ours: Our figure; its value is missing if it was not computed.
         units_of: The independent units that ours rests on ("procedures").
         difference: Ours minus the paper's; None where the two are not comparable.
-        remark: Irregularities of the published number.
+        remark: Irregularities of the published number, and of how ours was measured.
         best: Whether ours is the best of its column or no different from it (p > 0.05).
+        stand_in: The network that ours is of, where it is not the one that the row names; "" if
+            it is.
     """
 
     group: str
@@ -45,6 +47,7 @@ class ReproducedCell:
     difference: float | None
     remark: str
     best: bool = False
+    stand_in: str = ""
 
     @property
     def published_words(self) -> str:
@@ -109,9 +112,18 @@ class ReproducedTable:
 
     @property
     def rows(self) -> list[tuple[str, str, list[ReproducedCell]]]:
-        """Consecutive cells of one row: group, row and the cells."""
+        """Consecutive cells of one row: group, row ("(stand-in)" if it is one) and the cells."""
         by_row = groupby(self.cells, key=lambda cell: (cell.group, cell.row))
-        return [(group, row, list(cells)) for (group, row), cells in by_row]
+        rows = [(group, row, list(cells)) for (group, row), cells in by_row]
+        return [
+            (group, f"{row} (stand-in)" if any(c.stand_in for c in cells) else row, cells)
+            for group, row, cells in rows
+        ]
+
+    @property
+    def stand_ins(self) -> dict[str, list[ReproducedCell]]:
+        """Networks that stand in for others, and where."""
+        return _by_text((cell.stand_in, cell) for cell in self.cells if cell.stand_in)
 
     @property
     def reasons(self) -> dict[str, list[ReproducedCell]]:
@@ -246,6 +258,7 @@ def write_reproduced(folder: Path, result: ReproducedTable) -> None:
             "not_comparable": result.incomparable,
             "missing": cell.ours.why,
             "remark": cell.remark,
+            "stand_in": cell.stand_in,
         }
         for cell in result.cells
     ]
@@ -286,8 +299,8 @@ def latex(result: ReproducedTable) -> str:
         r"\midrule",
         r"\endhead",
     ]
-    for cell in result.cells:
-        names = (cell.group, cell.row, cell.column)
+    for cell, row in ((cell, row) for _, row, cells in result.rows for cell in cells):
+        names = (cell.group, row, cell.column)
         ours = rf"\textbf{{{tex(cell.our_words)}}}" if cell.best else tex(cell.our_words)
         rest = map(tex, (cell.difference_words, cell.units_words))
         lines.append(
@@ -296,6 +309,8 @@ def latex(result: ReproducedTable) -> str:
     lines += [r"\bottomrule", r"\end{longtable}"]
     for line in result.rankings:
         lines += ["", tex(f"{line}.")]
+    for what, cells in result.stand_ins.items():
+        lines += ["", tex(f"(stand-in) {places(cells)}: {what}.")]
     for why, cells in result.reasons.items():
         lines += ["", tex(f"Not computed: {places(cells)}: {why}.")]
     return "\n".join([*lines, ""])
