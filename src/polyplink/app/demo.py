@@ -95,7 +95,7 @@ def _run_shipped(out: Path, seed: int, workers: int, progress: Progress) -> None
     from polyplink.simulate import simulate, smoke
 
     if find_spec("onnxruntime") is None:
-        echo('no run of the shipped models: pip install "polyplink[detect]"', err=True)
+        echo('no run of the shipped models: pip install "polyplink[run]"', err=True)
         return
     report, film = out / "count" / "report.html", out / "film"
     if report.is_file():

@@ -16,7 +16,7 @@ from polyplink.core.errors import PolyplinkError, find_named, first_line
 DETECTOR, ENCODER = "detector-v1", "encoder-v1"  # what is used where a request names no other
 FOLDER = Path(__file__).parent
 LIST = "models.json"
-MEND = 'install polyplink again (pip install --force-reinstall "polyplink[detect]")'
+MEND = 'install polyplink again (pip install --force-reinstall "polyplink[run]")'
 
 Kind = Literal["detector", "encoder"]
 

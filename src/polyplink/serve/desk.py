@@ -150,7 +150,7 @@ class Desk:
         found = prepare(self.data, settings, procedures=self.names, with_crops=False)
         PolyplinkError.unless(
             found.key == self.count.crops,
-            f"{self.data} has changed since it was counted",
+            f"{self.data} has changed since it was counted, or an older polyplink counted it",
             "count again, or give the folder that was counted with --data",
         )
         return found
