@@ -334,11 +334,15 @@ def _detector(
     request: LiveRequest, source: "LiveSource", warnings: "list[Message]"
 ) -> "tuple[Detector | None, BoxesOrigin | None]":
     """The detector and what is recorded of it; None where boxes are given."""
+    import numpy as np
+
     from polyplink.app.detect import find_detector, origin_of
 
     if _has_boxes(request):
         return None, None
     detector, key = find_detector(request.detector, request.function, [source.name], warnings)
+    if request.function is None:  # the first call is slow, and frames would come too late
+        detector(np.zeros((source.height, source.width, 3), np.uint8))
     return detector, origin_of(detector, key)
 
 

@@ -9,8 +9,8 @@ const numberOf = (tracklet) => Number(tracklet.slice(tracklet.lastIndexOf(":") +
 let said = null; // the tracklet that was announced last
 
 /** The newest view, and beside it the earlier one that it looks like. */
-function card({ card: view }) {
-  if (!view) return h("p", { class: "news" }, t("live.waiting"));
+function card({ card: view, finished: ended }) {
+  if (!view) return h("p", { class: "news" }, t(ended ? "polyp.none" : "live.waiting"));
   const earlier = view.seen_before;
   const title = !view.certain
     ? t("live.unlike", { polyp: view.number })
