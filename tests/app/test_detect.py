@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import av
 import numpy as np
 import polars as pl
 import pytest
@@ -29,9 +30,13 @@ def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_recording_becomes_a_counted_report(made: Made, tmp_path: Path, detector: Path) -> None:
     frames, out = made.root / "frames" / "001-005", tmp_path / "out"
     asked = ("run", frames, "--detector", detector, "--weights", made.run, "--out", out)
-    result = polyplink(*asked, "--device", "cpu", "--json")
+    result = polyplink(*asked, "--video", "--device", "cpu", "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
+    assert found["videos"] == [str(out / "video-with-boxes" / "001-005.mp4")]
+    with av.open(found["videos"][0]) as container:
+        assert sum(1 for _ in container.decode(video=0)) == len(list(frames.iterdir()))
+    assert "boxes" not in found  # a detector's boxes were not given
     assert found["polyps"] == found["procedures"][0]["polyps"]
     assert found["polyps"] in (1, 2)  # both polyps are at one place, their colours differ
     assert found["lost_boxes"] == {"boxes": 192, "min_length": 0, "min_seconds": 0, "low": 0}

@@ -50,8 +50,8 @@ ASSIGNMENT = {
 
 
 # What a folder holds of a count; the rest is written whole in its place.
-BOXES = "boxes-with-tracks"
-COUNT_FILES = ("count.json", "corrections.jsonl", BOXES)
+BOXES, VIDEOS = "boxes-with-tracks", "video-with-boxes"
+COUNT_FILES = ("count.json", "corrections.jsonl", BOXES, VIDEOS)
 # Columns of counts.csv.
 COUNTS = ("procedure_id", "polyps", "low", "high", "tracklets", "false_alarms", "converged")
 # Columns of views.csv.
@@ -80,6 +80,7 @@ class CountRequest(TrackletOptions):
     purpose: options.Purpose = "count"
     device: options.Device = "auto"
     workers: options.Workers = 2
+    video: options.Video = False
     said: "Sequence[str | Message]" = ()
 
 
@@ -145,20 +146,37 @@ def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]
     """
     out = output_folder(request.out, "count", request.data)
     counted = count_into(out, request, progress)
-    return give_back(counted, request.data, out)
+    return give_back(counted, request.data, out, progress, video=request.video)
 
 
-def give_back(counted: Result[Counted], data: Path, out: Path) -> Result[Counted]:
-    """Write the boxes that were imported into a data folder with their tracks, into `out`."""
+def give_back(
+    counted: Result[Counted], data: Path, out: Path, progress: Progress, *, video: bool
+) -> Result[Counted]:
+    """Write what was imported or recorded with what was counted.
+
+    Args:
+        counted: The count.
+        data: The data folder.
+        out: Gets the boxes that were imported into it, with their tracks.
+        progress: Called for frames of videos.
+        video: Whether `out` also gets videos with the boxes.
+    """
     from polyplink.data import return_boxes
 
     found = counted.value
+    facts, shown, warnings = counted.json, [*counted.shown], [*counted.warnings]
     back = return_boxes(data, found.data, found.tracks, out / BOXES)
-    if back is None:
-        return counted
-    facts = counted.json | {"boxes": str(back.folder)}
-    shown = [*counted.shown, f"your boxes with tracks ({back.format}): {back.folder}"]
-    warnings = [*counted.warnings, *([] if back.warning is None else [back.warning])]
+    if back is not None:
+        facts |= {"boxes": str(back.folder)}
+        shown.append(f"your boxes with tracks ({back.format}): {back.folder}")
+        warnings += [] if back.warning is None else [back.warning]
+    if video:
+        from polyplink.app.drawn_video import draw_videos
+
+        files, lines = draw_videos(found, data, out / VIDEOS, progress)
+        facts |= {"videos": list(map(str, files))}
+        shown += [f"video: {file}" for file in files]
+        warnings += lines
     return replace(counted, json=facts, shown=shown, warnings=warnings)
 
 

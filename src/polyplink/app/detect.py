@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from polyplink.detect import Detector
     from polyplink.tracklets import PrepareSettings
 
-RUN_PARTS = ("data", "count", "tracks", "boxes-with-tracks")  # folders that `run` writes
+# Folders that `run` writes.
+RUN_PARTS = ("data", "count", "tracks", "boxes-with-tracks", "video-with-boxes")
 MOST_AT_ONCE = 4  # frames: decoding is not faster
 PREFIX = "sim:"  # of the names of simulated detectors
 
@@ -245,6 +246,7 @@ class RunRequest(TrackletOptions):
     purpose: options.Purpose = "count"
     device: options.Device = "auto"
     workers: options.Workers = 2
+    video: options.Video = False
     function: Function = None
 
 
@@ -326,7 +328,8 @@ def count_found(
         said=tuple(warnings),
         **request.tracklet_options,
     )
-    counted = give_back(count_into(out / "count", counting, progress), data, out)
+    counted = count_into(out / "count", counting, progress)
+    counted = give_back(counted, data, out, progress, video=getattr(request, "video", False))
     tracks = _write_tracks(counted.value, out / "tracks")
     facts = counted.json | {"out": str(out), "tracks": str(tracks)}
     shown = [*counted.shown, f"tracks: {tracks}"]

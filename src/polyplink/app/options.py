@@ -39,6 +39,10 @@ Purpose = Annotated[
         "papers' rule)."
     ),
 ]
+Video = Annotated[
+    bool,
+    Option("--video", help="Also write a video of each procedure with boxes and polyps drawn."),
+]
 Sets = Annotated[Sequence[str], Option("--set", help="Change a field of the recipe: NAME=VALUE.")]
 
 

@@ -89,12 +89,23 @@ class Shown:
         """Width and height, pixels."""
         return self._frame.width, self._frame.height
 
+    def yuv(self) -> npt.NDArray[np.uint8] | str:
+        """Luma, then both planes of chroma, of half as many rows and columns; or why not.
+
+        Returns:
+            (3 / 2 height, width), both sides of the frame being even; a copy.
+        """
+        return self._pixels("yuv420p")
+
     def rgb(self) -> npt.NDArray[np.uint8] | str:
         """(height, width, 3) RGB, or why there is none; rotation tags are ignored."""
+        return self._pixels("rgb24")
+
+    def _pixels(self, layout: str) -> npt.NDArray[np.uint8] | str:
         import av  # noqa: PLC0415 - heavy, and only videos need it
 
         try:
-            return np.asarray(self._frame.to_ndarray(format="rgb24"), dtype=np.uint8)
+            return np.asarray(self._frame.to_ndarray(format=layout), dtype=np.uint8)
         except (av.error.FFmpegError, ValueError) as error:  # of a format that is not converted
             return first_line(error)
 
