@@ -207,6 +207,30 @@ def test_a_checkpoint_chosen_on_the_evaluation_is_refused_or_marked(
     assert on_trained.computed == 0  # a training on them is never allowed
 
 
+def test_size_and_histology_take_the_authors_lists_of_polyps(
+    run: Run, made: Made, labelled: Path, tmp_path: Path
+) -> None:
+    names = read_data(labelled).polyps["polyp_id"].to_list()
+    lists, other = tmp_path / "lists.json", tmp_path / "other.json"
+    lists.write_text(json.dumps({"train": names[:4], "test": names[4:]}))
+    other.write_text(json.dumps({"train": names[4:], "test": names[:4]}))
+    asked: dict[str, Any] = {"only": ["ntssl"], "weights": [f"ntssl={made.run}"]}
+    result = run("ntssl/2", split=[str(lists), f"histology={other}"], **asked)
+    assert f"Polyps of size: {lists}. Polyps of histology: {other}." in result.settings
+    tested = {cell.column: cell.ours.n for cell in result.cells if cell.units_of == "polyps"}
+    assert tested == {"F1-Score": len(names) - 4, "Acc": 4}
+    for split, says in (
+        (str(tmp_path / "no.json"), "no file .*no.json that divides polyps"),
+        (f"size={made.run / 'run.json'}", "does not divide polyps"),
+    ):
+        with pytest.raises(PolyplinkError, match=says):
+            run("ntssl/2", split=[split], **asked)
+    given = ("reproduce", "ntssl/2", labelled, "--part", "eval", "--only", "ntssl", "--dry-run",
+             "--weights", f"ntssl={made.run}", "--split", lists, "--device", "cpu")  # fmt: skip
+    steps = json.loads(polyplink(*given, "--json").stdout)
+    assert {"split of size", "split of histology", "eval"} == {step["part"] for step in steps}
+
+
 def test_accuracy_in_batches_has_our_cells_and_says_which_part(run: Run, labelled: Path) -> None:
     result = run("thesis/5.11", stand_in=True, train=True)
     assert result.computed == len(result.cells) == 12

@@ -130,6 +130,17 @@ def find_encoder(
     return replace(fed_as(encoder, workspace.preset), remark=remark, stand_in=stand_in)
 
 
+def guard_training(encoder: NamedEncoder, data: DataSet, procedures: Sequence[str]) -> None:
+    """Refuse procedures that an encoder was trained on; what its pre-training saw is published.
+
+    Raises:
+        PolyplinkError: Naming them.
+    """
+    if encoder.record is not None:
+        seen = replace(encoder.record.seen, validated=[], datasets=[])
+        guard(seen, data, list(dict.fromkeys(procedures)))
+
+
 def would_see(name: str, workspace: Workspace, part: str) -> str:
     """Why the recipe of an encoder may not be measured on a part; "" if it may, or has none."""
     recipe, data = recipe_of(name, workspace), workspace.tables

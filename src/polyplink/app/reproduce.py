@@ -16,7 +16,7 @@ from polyplink.app import options
 from polyplink.app.evaluate import find_grid
 from polyplink.app.options import Request, names_of, option
 from polyplink.app.request import Progress, Result, check_given, inform, named_files
-from polyplink.core.artefacts import RunRecord, read_json, to_plain, write_json
+from polyplink.core.artefacts import RunRecord, file_key, read_json, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import many
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from polyplink.report.reproduced import ReproducedCell, ReproducedTable
 
 UNASKED = "left out by --only"
+PROBED = ("size", "histology")
 COSTS, PARAMETERS, MACS = "cost/", "cost/parameters", "cost/macs"
 SCALE = {"%": 100.0, "1": 1.0, "M": 1e-6, "G": 1e-9}  # from ours to the unit of the table
 # Parts by the first word of a measure, where rc19 is measured on. The thesis does not publish its
@@ -73,9 +74,21 @@ class ReproduceRequest(Request):
         "Unit of distances in time: the annotated span, or frames (thesis, 2.3).", "normalised"
     )
     seeds: int = option("Training runs of each probe.", 3, min=1)
+    split: Sequence[str] = option(
+        "File that divides the polyps of size and histology, see probe; TASK=FILE for one.", ()
+    )
     dry_run: bool = option("Only list the work, what is missing, and its cost.", False)
     device: options.Device = "auto"
     workers: options.Workers = 2
+
+    def splits(self) -> dict[str, Path]:
+        """Files that divide polyps, by probe: of `split`, each FILE or TASK=FILE."""
+        found: dict[str, Path] = {}
+        for value in self.split:
+            task, equals, file = value.partition("=")
+            one = equals and task in PROBED
+            found |= {task: Path(file)} if one else dict.fromkeys(PROBED, Path(value))
+        return found
 
     def encoders(self) -> "Workspace":
         """Where the encoders of the table come from.
@@ -140,6 +153,12 @@ def reproduce(
     check_given(data=request.data, parts=[request.part], device=request.device)
     from polyplink.app.encoders_under_test import has_recipe
 
+    if request.split:
+        from polyplink.app.probing import PROBES, divide
+        from polyplink.data import read_data
+
+        for task, path in request.splits().items():
+            divide(PROBES[task], read_data(request.data), "", split=path)
     if request.only:
         tables = [table for table in tables if set(request.only) & set(table.subjects)]
     tables.sort(key=lambda table: sum(map(has_recipe, table.subjects)))
@@ -165,8 +184,8 @@ def plan(request: ReproduceRequest, tables: "Sequence[PublishedTable]") -> "Resu
     data = workspace.tables
     part = find_part(data, request.part)
     check_polyps(data, part, request.table)
-    probe_parts = {task: task_part(task, data, part) for task in ("size", "histology")}
-    planner = Planner(workspace, part, probe_parts, request.grid)
+    probe_parts = {task: task_part(task, data, part) for task in PROBED}
+    planner = Planner(workspace, part, probe_parts, request.grid, request.splits())
     steps = planner.plan(tables, request.only)
 
     def cost_of(state: str) -> str:
@@ -204,7 +223,9 @@ def _asked(request: ReproduceRequest, table: str) -> dict[str, Any]:
     """What decides the figures of a table, for its run.json."""
     names = ("part", "grid", "time", "anyway", "seeds", "only")
     choices = {name: getattr(request, name) for name in names}
-    return {"table": table, "workspace": request.encoders(), "choices": choices}
+    splits = {task: [path, file_key(path)] for task, path in request.splits().items()}
+    own = {"splits": splits} if splits else {}
+    return {"table": table, "workspace": request.encoders(), "choices": choices, **own}
 
 
 def _written(request: ReproduceRequest) -> dict[str, int] | None:
@@ -284,7 +305,8 @@ def reproduce_table(
         request.anyway,
         cells,
         f"Published encoders are fed with --preset {request.preset}; visual similarity: "
-        f"{similarity_form(name)}; times: {request.time}.",
+        f"{similarity_form(name)}; times: {request.time}."
+        + "".join(f" Polyps of {task}: {path}." for task, path in request.splits().items()),
         table.ranked_by,
     )
     record.inputs["data"] = data.key
@@ -440,8 +462,8 @@ def _measured(
     The encoder, if there is one, comes second.
     """
     from polyplink.app.crop_variants import Variant, compare_variants
-    from polyplink.app.encoders_under_test import find_encoder
-    from polyplink.app.probing import PROBES, probe_encoders
+    from polyplink.app.encoders_under_test import find_encoder, guard_training
+    from polyplink.app.probing import PROBES, divide, probe_encoders
     from polyplink.evaluate import EvaluationSettings, Figure
 
     found: dict[tuple[Variant, str], Measured] = {}
@@ -492,7 +514,11 @@ def _measured(
     for variant, measure in of_probes:
         task, _, figure = measure.partition("/")
         cut = replace(encoder.prepare, crop_factor=seen(variant).crop)
+        split = request.splits().get(task)
         try:
+            if split is not None:
+                sides = divide(PROBES[task], data, part, split=split)
+                guard_training(encoder, data, [name for s in sides for name in s["procedure_id"]])
             (probed,) = probe_encoders(
                 PROBES[task],
                 [replace(encoder, prepare=cut)],
@@ -500,6 +526,7 @@ def _measured(
                 task_part(task, data, part),
                 length=variant.clip or 8,
                 seeds=request.seeds,
+                split=split,
                 workers=workspace.workers,
                 progress=progress,
             ).values()

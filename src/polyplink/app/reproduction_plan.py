@@ -5,9 +5,9 @@ matrix products of this device (`BASIS`); they are estimates, within a factor of
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -31,7 +31,7 @@ from polyplink.app.encoders_under_test import (
     what_is_missing,
     would_see,
 )
-from polyplink.app.probing import PAIRS, PROBES, check_labels
+from polyplink.app.probing import PAIRS, PROBES, check_labels, divide
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import (
     WEIGHTS_FILE,
@@ -62,6 +62,7 @@ BASIS = (
     "on an AMD EPYC; 0.3 is assumed of a GPU), and from 115 crops and 0.12 procedures searched a "
     "second and thread (measured there)"
 )
+SPLIT = "split of "  # a probe: stands for a part in the plan
 PASS = 256  # frames that are embedded together
 Crop = float | Literal["own"] | None  # crop factor, that of the encoder, or the full frame
 
@@ -190,12 +191,14 @@ class Planner:
         part: Part that ours is measured on.
         probe_parts: By probe, the part that it is trained and tested on.
         grid: Name of the grid of settings.
+        splits: By probe, a file that divides its polyps in place of the part.
     """
 
     workspace: Workspace
     part: str
     probe_parts: dict[str, str]
     grid: str
+    splits: Mapping[str, Path] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.data = self.workspace.tables
@@ -259,7 +262,9 @@ class Planner:
         settings = prepare if crop == "own" else replace(prepare, crop_factor=crop)
         on: dict[str, list[str]] = {}
         for measure in measures:
-            on.setdefault(self.probe_parts.get(_task(measure), self.part), []).append(measure)
+            task = _task(measure)
+            of = f"{SPLIT}{task}" if task in self.splits else self.probe_parts.get(task, self.part)
+            on.setdefault(of, []).append(measure)
         for part in sorted(on):
             yield from self._measuring(name, config, settings, clip, part, on[part])
 
@@ -305,7 +310,8 @@ class Planner:
         for task in sorted({_task(measure) for measure in measures} & set(PROBES)):
             try:
                 self._names(part)
-                check_labels(() if part in PAIRS else (task,), self.data, part)
+                own_part = part not in PAIRS and not part.startswith(SPLIT)
+                check_labels((task,) if own_part else (), self.data, part)
             except PolyplinkError as error:
                 yield Step(f"probe {task} of {name}", part, "", "missing", str(error))
                 measures = [measure for measure in measures if _task(measure) != task]
@@ -348,8 +354,11 @@ class Planner:
 
     def _names(self, part: str) -> list[str]:
         """Procedures of a part, of both sides of one that is divided for probes."""
-        sides = (f"{part}-train", f"{part}-test") if part in PAIRS else (part,)
-        return [name for side in sides for name in self.data.part(side)]
+        if (task := part.removeprefix(SPLIT)) != part:
+            sides = divide(PROBES[task], self.data, part, split=self.splits[task])
+            return list(dict.fromkeys(name for side in sides for name in side["procedure_id"]))
+        parts = (f"{part}-train", f"{part}-test") if part in PAIRS else (part,)
+        return [name for one in parts for name in self.data.part(one)]
 
     def _count(
         self,
