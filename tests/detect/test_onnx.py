@@ -7,12 +7,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
+import polars as pl
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.data.files.images import Picture
+from polyplink.detect import detect, find_recordings
 from polyplink.detect.onnx import IMAGENET, DetectorRecord, OnnxDetector, decode
+from polyplink.models import DETECTOR
+from polyplink.tracklets import PrepareSettings
+from tests.data.films import HEIGHT, WIDTH, write_film
 
 SIZE = 64  # of the input; images are 128 wide and 96 high, so a letterbox scales them by a half
 BOXES = np.array([[10.0, 14.0, 30.0, 34.0], [40.0, 20.0, 60.0, 50.0]])  # corners, of the input
@@ -124,6 +131,46 @@ def test_the_record_beside_the_file_decides(tmp_path: Path) -> None:
     (tmp_path / "d.json").write_text(json.dumps({"treshold": 0.7}))
     with pytest.raises(PolyplinkError, match=r"treshold.*the fields are layout, size"):
         OnnxDetector(path)
+
+
+def mucosa(width: int, height: int) -> np.ndarray:
+    """A frame (height, width, 3) with a brighter bump at (0.4, 0.55) of its sides."""
+    y, x = np.mgrid[:height, :width]
+    away = np.hypot(2 * x / width - 1, 2 * y / height - 1)[:, :, None]
+    bump = np.hypot(x / width - 0.4, y / height - 0.55)[:, :, None] / 0.12
+    pixels = [190, 90, 70] - away * [60, 40, 35] + np.clip(1.2 - bump, 0, 1) * [40, 50, 45]
+    return np.asarray(pixels.clip(0, 255), np.uint8)
+
+
+def test_frames_of_a_video_and_their_pixels_give_the_same_boxes() -> None:
+    detector, pixels = OnnxDetector(Path(DETECTOR), threads=1), mucosa(810, 648)
+    frame = av.VideoFrame.from_ndarray(pixels, format="rgb24").reformat(format="yuv420p")
+    of_frame, of_pixels = detector(Picture(frame)), detector(Picture(frame).rgb())
+    assert of_frame.shape == of_pixels.shape == (1, 5)
+    np.testing.assert_allclose(of_frame[:, :4], of_pixels[:, :4], atol=3)  # of 810 pixels
+    np.testing.assert_allclose(of_frame[:, 4], of_pixels[:, 4], atol=0.02)
+    assert of_pixels[0, 4] > 0.5
+    np.testing.assert_array_equal(detector(Picture(pixels)), detector(pixels))
+
+
+def test_whole_frames_are_converted_for_crops_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    film = write_film(tmp_path / "film.mp4", 30)
+    sizes = list[tuple[int, int]]()
+    convert = Picture._converted
+
+    def counted(self: Picture, width: int, height: int, *how: str) -> np.ndarray:
+        sizes.append((width, height))
+        return convert(self, width, height, *how)
+
+    monkeypatch.setattr(Picture, "_converted", counted)
+    path = write_model(tmp_path / "d.onnx", outputs_of("nms"), [1, 3, "height", "width"])
+    settings = PrepareSettings(stride=4, size=16, min_seconds=0.0)
+    (tmp_path / "d.json").write_text(json.dumps({"size": [SIZE // 2, SIZE // 2]}))
+    detect(find_recordings(film), OnnxDetector(path), tmp_path / "data", settings)
+    crops = pl.read_parquet(tmp_path / "data" / "kept" / "film.parquet")["frame"]
+    assert 0 < sizes.count((WIDTH, HEIGHT)) == crops.n_unique() < 30
 
 
 def test_suppression_is_that_of_a_naive_loop() -> None:

@@ -23,6 +23,7 @@ from polyplink.app.live_count import LiveCount, percentiles
 from polyplink.associate import LearnedLinks, LinkModel, OnlineLinker, OperatingPoint, from_record
 from polyplink.associate.identities import identify
 from polyplink.associate.links import term_names
+from polyplink.data.files.images import Picture
 from polyplink.detect.live import LiveFrame, LiveSource
 from polyplink.encoders import WEIGHTS_FILE, EncoderConfig, Seen, WeightsRecord, save_weights
 from polyplink.learn.config import LAST
@@ -147,7 +148,7 @@ def test_times_of_a_frame_and_of_a_tracklet(study: Path, tmp_path: Path) -> None
         count = counting(load_named(path, "cpu"), tmp_path / f"out {name}")
         threads, begun = count.warm_up(os.cpu_count() or 1), time.process_time()
         for frame, boxes in views(60, 10, 5):
-            count.frame(LiveFrame(frame, picture), boxes)
+            count.frame(LiveFrame(frame, Picture(picture)), boxes)
         spent = time.process_time() - begun
         with_crop = sorted(count.latencies)[-round(30 * FPS / 4) :]
         print(

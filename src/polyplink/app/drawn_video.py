@@ -22,7 +22,8 @@ from polyplink.core.artefacts import whole_file
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import file_name, many
 from polyplink.data.files.folders import IMAGE_ENDINGS, numbered
-from polyplink.data.files.video import Shown, natural_order, open_video, split_frame_name
+from polyplink.data.files.images import Picture
+from polyplink.data.files.video import natural_order, open_video, split_frame_name
 from polyplink.report.formats import clock
 from polyplink.report.polyps import HUES
 from polyplink.tracklets.build import USUAL_FPS
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 
 Plane = npt.NDArray[np.uint8]
 Planes = tuple[Plane, Plane, Plane]  # luma (height, width); chroma, half as high and wide
-Picture = Shown | Path
-Numbered = tuple[int, Picture | None]
+Source = Picture | Path
+Numbered = tuple[int, Source | None]
 
 THREADS = 2  # that draw while frames are decoded and encoded
 QUALITY = {"preset": "ultrafast", "crf": "23"}  # of x264
@@ -162,20 +163,16 @@ def _put(planes: Planes, label: Planes, x: float, y: float) -> None:
         place[:] = part[: place.shape[0], : place.shape[1]]
 
 
-def _planar(picture: Picture | None) -> Plane | None:
-    """Luma and chroma of a picture, see `Shown.yuv`, both sides even; None where there is none."""
-    if isinstance(picture, Shown) and not any(side % 2 for side in picture.size):
-        pixels = picture.yuv()
-        return None if isinstance(pixels, str) else pixels
-    if picture is None:
+def _planar(source: Source | None) -> Plane | None:
+    """Luma and chroma of a picture, see `Picture.yuv`, cut to even sides; None if there is none."""
+    if isinstance(source, Path):
+        pixels = read_image(source)
+        source = None if isinstance(pixels, str) else Picture(pixels)
+    if source is None:
         return None
-    rgb = picture.rgb() if isinstance(picture, Shown) else read_image(picture)
-    if isinstance(rgb, str):
-        return None
-    height, width = (side // 2 * 2 for side in rgb.shape[:2])
-    even = np.ascontiguousarray(rgb[:height, :width])
-    made = av.VideoFrame.from_ndarray(even, format="rgb24").to_ndarray(format="yuv420p")
-    return np.asarray(made, dtype=np.uint8)
+    width, height = (side // 2 * 2 for side in source.size)
+    even = source if (width, height) == source.size else Picture(source.rgb()[:height, :width])
+    return even.yuv()
 
 
 def _drawn(item: Numbered, drawing: Drawing) -> tuple[int, av.VideoFrame | None]:

@@ -395,11 +395,9 @@ def _run(
     request: LiveRequest, source: "LiveSource", detector: "Detector | None", counting: "LiveCount"
 ) -> bool:
     """Take frames until the source ends, stalls or breaks off, or a signal comes: that is True."""
-    import numpy as np
-
     from polyplink.counting import Message
     from polyplink.detect.live import Feed
-    from polyplink.detect.run import checked
+    from polyplink.detect.run import look
 
     size = (source.width, source.height)
     feed = Feed(source, request.speed)
@@ -414,7 +412,7 @@ def _run(
                 if frame is None:
                     break
                 before = counting.frames
-                seen = size if frame.pixels is None else frame.pixels.shape[1::-1]
+                seen = size if frame.picture is None else frame.picture.size
                 PolyplinkError.unless(
                     seen == size,
                     f"the pictures were {size[0]} x {size[1]} pixels and are now {seen[0]} x "
@@ -424,8 +422,8 @@ def _run(
                 boxes = frame.boxes
                 if boxes is None:
                     assert detector is not None
-                    assert frame.pixels is not None
-                    boxes = checked(np.asarray(detector(frame.pixels)), size)
+                    assert frame.picture is not None
+                    boxes = look(detector, frame.picture)
                 counting.late = feed.dropped
                 counting.frame(frame, boxes)
                 if counting.frames > before:

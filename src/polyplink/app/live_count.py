@@ -19,6 +19,7 @@ from polyplink.associate.alarms import box_features
 from polyplink.core.artefacts import read_json, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.counting import Count, Message, in_every_language
+from polyplink.data.files.images import Picture
 from polyplink.detect.live import LiveFrame, LiveSource
 from polyplink.detect.recordings import find_recordings
 from polyplink.detect.run import PIECE, Followed, Follower, join_pieces, procedure_row, write_found
@@ -172,7 +173,7 @@ class LiveCount:
         size = (self._source.fps, self._source.width, self._source.height)
         other = Follower(*size, self._encoder.prepare)
         pixels = np.zeros((size[2], size[1], 3), np.uint8)
-        other.follow(0, pixels, np.array([[0.0, 0.0, 8.0, 8.0, 1.0]]))
+        other.follow(0, Picture(pixels), np.array([[0.0, 0.0, 8.0, 8.0, 1.0]]))
         return threads
 
     def _facts(self) -> dict[str, Any]:
@@ -225,7 +226,7 @@ class LiveCount:
             self._follower.write(self._out / PIECES / f"{self._piece:09d}")
             self._piece = frame.number // PIECE
         self.frames = frame.number + 1
-        found = self._follower.follow(frame.number, frame.pixels, boxes, frame.crops)
+        found = self._follower.follow(frame.number, frame.picture, boxes, frame.crops)
         self._extend(frame, found)
         going = set(self._follower.tracker.open(frame.number + 1).tolist())
         for track in [track for track in self._open if track not in going]:
@@ -261,8 +262,8 @@ class LiveCount:
                 self._thinned |= one.step > 1
                 if found.boxes[row, 4] > one.score:
                     picture = found.crops[row]
-                    if frame.pixels is not None:
-                        picture = cut(frame.pixels, found.areas[row], THUMBNAIL)
+                    if frame.picture is not None:
+                        picture = cut(frame.picture.rgb(), found.areas[row], THUMBNAIL)
                     one.score, one.picture = found.boxes[row, 4], picture
             if not one.said and one.last - one.first + 1 >= shortest:
                 one.said = True

@@ -22,7 +22,7 @@ import numpy as np
 
 from polyplink.core.artefacts import parse_json
 from polyplink.core.errors import PolyplinkError, first_line, one_line
-from polyplink.data.files.images import decode_image
+from polyplink.data.files.images import Picture, decode_image
 from polyplink.detect.recordings import Recording
 from polyplink.detect.run import Floats, checked
 from polyplink.tracklets.build import USUAL_FPS
@@ -45,13 +45,13 @@ class LiveFrame:
 
     Attributes:
         number: Its number from 0, at the source's rate: frames that are lost leave gaps.
-        pixels: (height, width, 3) RGB; None where there is no picture.
+        picture: Its pixels; None where there are none.
         boxes: (k, 5) x, y, w, h and score, where they are given.
         crops: The crop of each box (h, w, 3), where they are given.
     """
 
     number: int
-    pixels: Pixels | None = None
+    picture: Picture | None = None
     boxes: Floats | None = None
     crops: Sequence[Pixels] = ()
 
@@ -84,7 +84,7 @@ class LiveSource:
 
 def played(recording: Recording) -> LiveSource:
     """A recording as a source; frames that do not decode are left out."""
-    frames = (LiveFrame(n, pixels) for n, pixels in recording.frames() if pixels is not None)
+    frames = (LiveFrame(n, picture) for n, picture in recording.frames() if picture is not None)
     one = recording
     return LiveSource(one.name, one.fps, one.width, one.height, frames, one)
 
@@ -184,7 +184,7 @@ def captured(source: str, fps: float | None = None, stall: float = 0.0) -> LiveS
             # Jitter may round two frames to one number; going back in time stays visible.
             number = max(place, number + 1) if last is None or now > last else place
             last = now
-            yield LiveFrame(number, picture.to_ndarray(format="rgb24"))
+            yield LiveFrame(number, Picture(picture))
 
     return LiveSource("live", rate, width, height, frames(), kind="device", warnings=said)
 
@@ -295,18 +295,18 @@ def _crop(text: object, at: str) -> Pixels:
 def _with_pictures(frames: Iterator[LiveFrame], recording: Recording) -> Iterator[LiveFrame]:
     """Frames with the pictures of a recording, which is decoded forward once."""
     pictures = recording.frames()
-    here, pixels = -1, None
+    here, picture = -1, None
     for frame in frames:
         while here < frame.number:
             try:
-                here, pixels = next(pictures)
+                here, picture = next(pictures)
             except StopIteration:
                 raise PolyplinkError(
                     f"frame {frame.number} is not in {recording.path}",
                     "give the recording that the boxes are of",
                 ) from None
-        if here > frame.number or pixels is not None:  # what does not decode is left out
-            yield replace(frame, pixels=pixels if here == frame.number else None)
+        if here > frame.number or picture is not None:  # what does not decode is left out
+            yield replace(frame, picture=picture if here == frame.number else None)
 
 
 class Feed:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.folders import IMAGE_ENDINGS, files_in
-from polyplink.data.files.video import Shown, frame_name, natural_order, open_video, videos_in
+from polyplink.data.files.images import Picture
+from polyplink.data.files.video import frame_name, natural_order, open_video, videos_in
 from polyplink.tracklets.build import USUAL_FPS
-from polyplink.tracklets.crops import VIDEO_AHEAD, Pixels, prefetch, read_image
+from polyplink.tracklets.crops import VIDEO_AHEAD, prefetch, read_image
 
-THREADS = 2  # that convert frames to RGB, or read images, while the detector looks at earlier ones
+THREADS = 2  # that read images, or convert frames, while the detector looks at earlier ones
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,17 @@ class Recording:
         """Value of the column `image` for a frame."""
         return self.images[frame] if self.images else frame_name(self.path.name, frame)
 
-    def frames(self, start: int = 0) -> Iterator[tuple[int, Pixels | None]]:
+    def frames(
+        self, start: int = 0, *, whole: bool = False
+    ) -> Iterator[tuple[int, Picture | None]]:
         """Decode the frames from `start` on, each once.
 
+        Args:
+            start: Number of the first frame.
+            whole: All pixels of every frame will be asked for: threads convert them ahead.
+
         Yields:
-            Number and pixels (height, width, 3) RGB; None for a frame that does not decode.
+            Number and picture; None for a frame that does not decode.
         """
         numbers = range(start, self.n_frames)
         if self.images:
@@ -56,18 +63,19 @@ class Recording:
             yield from prefetch(_read, paths, THREADS, VIDEO_AHEAD)
             return
         with open_video(self.path) as video:
-            yield from prefetch(_to_rgb, video.frames(numbers), THREADS, VIDEO_AHEAD)
+            frames = video.frames(numbers)
+            yield from prefetch(_converted, frames, THREADS, VIDEO_AHEAD) if whole else frames
 
 
-def _read(item: tuple[int, Path]) -> tuple[int, Pixels | None]:
+def _read(item: tuple[int, Path]) -> tuple[int, Picture | None]:
     pixels = read_image(item[1])
-    return item[0], None if isinstance(pixels, str) else pixels
+    return item[0], None if isinstance(pixels, str) else Picture(pixels)
 
 
-def _to_rgb(item: tuple[int, Shown | None]) -> tuple[int, Pixels | None]:
-    frame, shown = item
-    pixels = None if shown is None else shown.rgb()
-    return frame, None if isinstance(pixels, str) else pixels
+def _converted(item: tuple[int, Picture | None]) -> tuple[int, Picture | None]:
+    if item[1] is not None:
+        item[1].rgb()
+    return item
 
 
 def find_recordings(source: Path, fps: float | None = None) -> list[Recording]:

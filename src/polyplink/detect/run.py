@@ -20,7 +20,9 @@ from polyplink.core.artefacts import content_key, whole_folder
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import file_name
 from polyplink.data import DETECTIONS, DataSet, change_data, write_data, write_table
+from polyplink.data.files.images import Picture
 from polyplink.data.tables import read_table
+from polyplink.detect.onnx import OnnxDetector
 from polyplink.detect.recordings import Recording
 from polyplink.tracklets import PrepareSettings
 from polyplink.tracklets.crops import Pixels, cut, prefetch
@@ -182,19 +184,23 @@ class Follower:
         self._begun: list[tuple[int, int]] = []  # first frames and numbers of scenes
 
     def follow(
-        self, frame: int, pixels: Pixels | None, boxes: Floats, given: Sequence[Pixels | None] = ()
+        self,
+        frame: int,
+        picture: Picture | None,
+        boxes: Floats,
+        given: Sequence[Pixels | None] = (),
     ) -> Followed:
         """Link the boxes of the next frame, and crop those that are to be embedded.
 
         Args:
             frame: Its number.
-            pixels: (height, width, 3) RGB; None if there is no picture.
+            picture: Its pixels; None if there are none.
             boxes: (k, 5) x, y, w, h in pixels, and score.
             given: The crops of the boxes (h, w, 3), where there is no picture.
         """
         settings, before, self._last = self._settings, self._scene, frame
-        if pixels is not None:
-            self._scene = self._finder.scene(pixels)
+        if picture is not None:
+            self._scene = self._finder.scene(picture.points)
         new = np.array([(frame, self._scene)] if self._scene != before else ONE_SCENE, np.int64)
         self._begun += map(tuple, new.tolist())
         # Rounded as they are stored: a run that goes on from the tables finds the same tracks.
@@ -207,7 +213,7 @@ class Follower:
         crops: dict[int, Pixels] = {}
         for row, track in enumerate(tracks.tolist()):
             if track >= 0 and self._length.get(track, 0) % settings.stride == 0:
-                whole, area = pixels, areas[row]
+                whole, area = None if picture is None else picture.rgb(), areas[row]
                 if whole is None and row < len(given) and given[row] is not None:
                     whole = given[row]
                     assert whole is not None
@@ -250,16 +256,14 @@ class Follower:
 
 def _looked_at(
     recording: Recording, detector: Detector, start: int, workers: int
-) -> Iterator[tuple[int, Pixels | None, Floats]]:
-    """Number, pixels and boxes of the frames from `start` on; of one that does not decode, none."""
+) -> Iterator[tuple[int, Picture | None, Floats]]:
+    """Number, picture and boxes of the frames from `start` on; no picture if it does not decode."""
 
-    def find(item: tuple[int, Pixels | None]) -> tuple[int, Pixels | None, Floats]:
-        frame, pixels = item
-        nothing = np.zeros((0, 5))
-        found = nothing if pixels is None else checked(detector(pixels), pixels.shape[1::-1])
-        return frame, pixels, found
+    def find(item: tuple[int, Picture | None]) -> tuple[int, Picture | None, Floats]:
+        frame, picture = item
+        return frame, picture, np.zeros((0, 5)) if picture is None else look(detector, picture)
 
-    frames = recording.frames(start)
+    frames = recording.frames(start, whole=not isinstance(detector, OnnxDetector))
     return map(find, frames) if workers == 1 else prefetch(find, frames, workers, AHEAD)
 
 
@@ -272,7 +276,7 @@ def _pieces(
 ) -> Iterator[int]:
     """Work through a recording piece by piece; yields the number of frames done."""
     follower = Follower(recording.fps, recording.width, recording.height, settings)
-    frames: Iterator[tuple[int, Pixels | None, Floats]] | None = None
+    frames: Iterator[tuple[int, Picture | None, Floats]] | None = None
     decoded = 0
     for start in range(0, recording.n_frames, PIECE):
         piece = folder / f"{start:09d}"
@@ -282,17 +286,29 @@ def _pieces(
             yield min(start + PIECE, recording.n_frames)
             continue
         frames = frames or _looked_at(recording, detector, start, workers)
-        for frame, pixels, boxes in islice(frames, PIECE):
-            if pixels is None:
+        for frame, picture, boxes in islice(frames, PIECE):
+            if picture is None:
                 follower.lost += 1
             else:
                 decoded += 1
-                follower.follow(frame, pixels, boxes)
+                follower.follow(frame, picture, boxes)
         follower.write(piece)
         yield min(start + PIECE, recording.n_frames)
     PolyplinkError.unless(
         decoded > 0, f"{recording.path}: no frame can be decoded", "copy the recording again"
     )
+
+
+def look(detector: Detector, picture: Picture) -> Floats:
+    """A detector's boxes (k, 5) in a frame, within it.
+
+    Raises:
+        PolyplinkError: If the detector answers with something else than boxes.
+    """
+    # An ONNX file's input is smaller than a frame: the rest of the pixels need not be converted.
+    if isinstance(detector, OnnxDetector):
+        return checked(detector(picture), picture.size)
+    return checked(detector(picture.rgb()), picture.size)
 
 
 def checked(found: Floats, size: tuple[int, ...]) -> Floats:

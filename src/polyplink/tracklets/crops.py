@@ -30,7 +30,7 @@ import numpy.typing as npt
 from polyplink.core.artefacts import read_json, whole_file, write_json
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.data.files.archives import INSIDE, is_archive, read_archived
-from polyplink.data.files.images import decode_image
+from polyplink.data.files.images import decode_image, resize
 from polyplink.data.files.video import open_video, split_frame_name
 
 Pixels = npt.NDArray[np.uint8]
@@ -68,8 +68,6 @@ class FrameCrops:
 def cut(image: Pixels, crop: npt.NDArray[np.int64], size: int) -> Pixels:
     """Cut out a crop and resize it, ignoring its aspect ratio.
 
-    The filter is antialiased bilinear on uint8, the kernel that torchvision's resize calls.
-
     Args:
         image: (height, width, 3).
         crop: (4,) left, top, right, bottom.
@@ -78,15 +76,8 @@ def cut(image: Pixels, crop: npt.NDArray[np.int64], size: int) -> Pixels:
     Returns:
         (size, size, 3).
     """
-    # Imported when used, as below: who only reads tables and crops does not wait for torch.
-    import torch  # noqa: PLC0415
-
     left, top, right, bottom = crop
-    part = np.ascontiguousarray(image[top:bottom, left:right])
-    pixels = torch.from_numpy(part).permute(2, 0, 1)[None]  # 1 3 height width
-    small = torch.nn.functional.interpolate(pixels, (size, size), mode="bilinear", antialias=True)
-    resized: Pixels = small[0].permute(1, 2, 0).contiguous().numpy()
-    return resized
+    return resize(image[top:bottom, left:right], size, size)
 
 
 def cut_frame(

@@ -53,8 +53,8 @@ class SceneFinder:
         """The scene, from 0, of a frame (height, width, 3) RGB; frames are given in order."""
         count = SIDE * SAMPLES
         down, across = (((np.arange(count) + 0.5) * n / count).astype(int) for n in image.shape[:2])
-        some = image[down[:, None], across].mean(2)
-        small = some.reshape(SIDE, SAMPLES, SIDE, SAMPLES).mean((1, 3)).ravel()
+        some = image[down[:, None], across].reshape(SIDE, SAMPLES, SIDE, -1)  # SAMPLES x 3 each
+        small = some.mean((1, 3)).ravel()
         if not self.state.size:
             self.state = np.concatenate([small, np.full(AREA, np.inf), np.zeros(BEFORE + 4)])
         last, left, changes, numbers = np.split(self.state, [AREA, 2 * AREA, 2 * AREA + BEFORE])

@@ -2,9 +2,12 @@ import random
 from contextlib import suppress
 from pathlib import Path
 
+import av
+import numpy as np
 import pytest
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.data.files.images import Picture
 from polyplink.data.files.video import Video, frame_name, is_video, open_video, split_frame_name
 from tests.data.films import HEIGHT, WIDTH, number_of, spoil, write_film
 from tests.mutations import flip_many
@@ -91,6 +94,20 @@ def test_a_damaged_video_is_read_or_refused_and_its_frames_are_of_its_size(
                 assert isinstance(pixels, str) or pixels.shape == (video.height, video.width, 3)
             read += 1
     assert read > 10
+
+
+def test_what_is_converted_of_a_frame_is_near_what_its_pixels_give(tmp_path: Path) -> None:
+    with av.open(str(write_film(tmp_path / "a.mp4", 24))) as container:
+        frames = [*container.decode(video=0)]
+    for frame in frames:
+        pixels = np.asarray(frame.to_ndarray(format="rgb24"), np.uint8)
+        shown, known = Picture(frame), Picture(pixels)
+        small = shown.resized(24, 30)
+        np.testing.assert_allclose(small, known.resized(24, 30), atol=4)
+        np.testing.assert_allclose(shown.points, known.points, atol=4)
+        np.testing.assert_array_equal(shown.rgb(), pixels)
+        np.testing.assert_array_equal(shown.resized(24, 30), small)  # the order changes nothing
+        assert shown.size == known.size == (WIDTH, HEIGHT)
 
 
 def test_files_that_are_no_video(tmp_path: Path) -> None:

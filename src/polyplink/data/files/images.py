@@ -1,8 +1,12 @@
-"""Images decoded, or why they cannot be: decoders raise errors of any kind over damaged files."""
+"""Images decoded, or why they cannot be: decoders raise errors of any kind over damaged files.
+
+A `Picture` is a frame of which only what is asked for is converted.
+"""
 
 import threading
 from contextlib import AbstractContextManager, nullcontext
 from io import BytesIO
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -10,9 +14,14 @@ import simplejpeg
 from PIL import Image, UnidentifiedImageError
 
 from polyplink.core.errors import first_line
+from polyplink.core.on_demand import torch
+
+if TYPE_CHECKING:
+    from av.video.frame import VideoFrame
 
 Pixels = npt.NDArray[np.uint8]
 
+POINTS = 64  # a side, of `Picture.points`
 LARGEST = 36_000_000  # pixels of an image, above 8K: a damaged header may promise any number
 _ALONE = 9_000_000  # pixels, above 4K: larger images, of up to 14 bytes a pixel, one at a time
 _one_large = threading.Lock()
@@ -58,3 +67,97 @@ def _decoding_slot(height: int, width: int) -> AbstractContextManager[object]:
     if height * width > LARGEST:
         raise ValueError(f"{height} x {width} pixels are more than {LARGEST}")
     return _one_large if height * width > _ALONE else nullcontext()
+
+
+def resize(image: Pixels, width: int, height: int) -> Pixels:
+    """Resize an image (h, w, 3) to (height, width, 3), ignoring its aspect ratio.
+
+    The filter is antialiased bilinear on uint8, the kernel that torchvision's resize calls.
+
+    Example:
+        >>> row = np.array([0, 90, 30, 0], np.uint8)
+        >>> resize(np.tile(row[:, None], (1, 1, 3)), 2, 1)[0, :, 0].tolist()
+        [43, 26]
+    """
+    pixels = torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1)[None]  # 1 3 h w
+    small = torch.nn.functional.interpolate(
+        pixels, (height, width), mode="bilinear", antialias=True
+    )
+    # Copied by numpy: torch would share the copy among threads, which wait for one another.
+    return np.ascontiguousarray(small[0].permute(1, 2, 0).numpy())
+
+
+class Picture:
+    """A frame, of a video or of an image file; what nobody asks for is not converted to RGB.
+
+    Attributes:
+        size: Width and height, pixels.
+        points: (POINTS, POINTS, 3) RGB of pixels that lie evenly over the frame.
+
+    Example:
+        >>> picture = Picture(np.zeros((48, 64, 3), np.uint8))
+        >>> picture.size, picture.resized(32, 24).shape
+        ((64, 48), (24, 32, 3))
+    """
+
+    def __init__(self, source: "VideoFrame | Pixels") -> None:
+        """Take a frame.
+
+        Args:
+            source: What a video's decoder gives, or pixels (height, width, 3) RGB.
+
+        Raises:
+            av.error.FFmpegError, ValueError: If a decoder's frame cannot be converted.
+        """
+        self._frame: VideoFrame | None = None
+        self._rgb: Pixels | None = None
+        if isinstance(source, np.ndarray):
+            height, width = source.shape[:2]
+            self._rgb = source
+            down, across = (
+                ((np.arange(POINTS) + 0.5) * n / POINTS).astype(int) for n in (height, width)
+            )
+            self.points: Pixels = source[down[:, None], across]
+        else:
+            width, height = source.width, source.height
+            self._frame = source
+            self.points = self._converted(POINTS, POINTS, "POINT")
+        self.size = (width, height)
+
+    def rgb(self) -> Pixels:
+        """(height, width, 3) RGB; rotation tags are ignored."""
+        if self._rgb is None:
+            self._rgb = self._converted(*self.size, "BILINEAR")
+        return self._rgb
+
+    def resized(self, width: int, height: int) -> Pixels:
+        """(height, width, 3) RGB, antialiased bilinear.
+
+        A video's frame is resized before its colours are converted, which is quicker: pixels then
+        differ from those of `resize(self.rgb(), width, height)` by a grey level or so.
+        """
+        if self._frame is None:
+            return resize(self.rgb(), width, height)
+        # To planes: swscale converts them in two thirds of the time, and rounds better.
+        return self._converted(width, height, "BILINEAR", "gbrp")
+
+    def yuv(self) -> Pixels:
+        """Luma, then both planes of chroma, of half as many rows and columns.
+
+        Returns:
+            (3 / 2 height, width), both sides of the frame being even; a copy.
+        """
+        frame = self._frame
+        if frame is None:
+            import av  # noqa: PLC0415 - heavy
+
+            frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(self.rgb()), format="rgb24")
+        return np.asarray(frame.to_ndarray(format="yuv420p", threads=1), np.uint8)
+
+    def _converted(self, width: int, height: int, how: str, to: str = "rgb24") -> Pixels:
+        """The decoder's frame as RGB, by one thread: the cores are busy with other frames."""
+        assert self._frame is not None
+        found = self._frame.to_ndarray(
+            format=to, width=width, height=height, interpolation=how, threads=1
+        )
+        return np.asarray(found, np.uint8)

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.data.files.images import Picture
 from polyplink.data.files.values import check_utf8
 
 if TYPE_CHECKING:
@@ -78,38 +79,6 @@ def videos_in(folder: Path) -> list[Path]:
     return sorted((path for path in found if path.is_file()), key=lambda p: natural_order(p.name))
 
 
-class Shown:
-    """A decoded frame, converted to RGB on demand."""
-
-    def __init__(self, frame: "VideoFrame") -> None:
-        self._frame = frame
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Width and height, pixels."""
-        return self._frame.width, self._frame.height
-
-    def yuv(self) -> npt.NDArray[np.uint8] | str:
-        """Luma, then both planes of chroma, of half as many rows and columns; or why not.
-
-        Returns:
-            (3 / 2 height, width), both sides of the frame being even; a copy.
-        """
-        return self._pixels("yuv420p")
-
-    def rgb(self) -> npt.NDArray[np.uint8] | str:
-        """(height, width, 3) RGB, or why there is none; rotation tags are ignored."""
-        return self._pixels("rgb24")
-
-    def _pixels(self, layout: str) -> npt.NDArray[np.uint8] | str:
-        import av  # noqa: PLC0415 - heavy, and only videos need it
-
-        try:
-            return np.asarray(self._frame.to_ndarray(format=layout), dtype=np.uint8)
-        except (av.error.FFmpegError, ValueError) as error:  # of a format that is not converted
-            return first_line(error)
-
-
 @dataclass(frozen=True)
 class Video:
     """An open video.
@@ -130,7 +99,7 @@ class Video:
     _keys: Times  # (k,) pts of every key frame, ascending; decoding can begin there
     _key_order: Times  # (k,) when each key frame is decoded (dts), in the same unit
 
-    def frames(self, wanted: Iterable[int]) -> Iterator[tuple[int, Shown | None]]:
+    def frames(self, wanted: Iterable[int]) -> Iterator[tuple[int, Picture | None]]:
         """Decode some frames, forward; seeks where a long way lies between two.
 
         Args:
@@ -138,21 +107,30 @@ class Video:
 
         Yields:
             Number and frame; None for a frame that does not decode, is of another size than the
-            video, or lies beyond the end.
+            video or in a format that is not converted, or lies beyond the end.
         """
         numbers = list(wanted)
         inside = deque(n for n in numbers if 0 <= n < self.n_frames)
         times = self._times
-        for number, shown in self._counted(inside) if times is None else self._timed(inside, times):
-            sized = shown is not None and shown.size == (self.width, self.height)
-            yield number, shown if sized else None
+        for number, frame in self._counted(inside) if times is None else self._timed(inside, times):
+            yield number, None if frame is None else self._picture(frame)
         yield from ((n, None) for n in numbers if not 0 <= n < self.n_frames)
 
-    def frame(self, number: int) -> Shown | None:
+    def frame(self, number: int) -> Picture | None:
         """One frame; None if it does not decode or does not exist."""
-        return next(shown for _, shown in self.frames([number]))
+        return next(picture for _, picture in self.frames([number]))
 
-    def _timed(self, todo: deque[int], times: Times) -> Iterator[tuple[int, Shown | None]]:
+    def _picture(self, frame: "VideoFrame") -> Picture | None:
+        import av  # noqa: PLC0415 - heavy, and only videos need it
+
+        if (frame.width, frame.height) != (self.width, self.height):
+            return None
+        try:
+            return Picture(frame)
+        except (av.error.FFmpegError, ValueError):
+            return None
+
+    def _timed(self, todo: deque[int], times: Times) -> "Iterator[tuple[int, VideoFrame | None]]":
         """Frames by their times; a frame that the decoder skips is None."""
         stream: Iterator[tuple[VideoFrame, bool]] | None = None
         here = -1  # number of the last frame that came
@@ -171,9 +149,9 @@ class Video:
             while todo and todo[0] < here:
                 yield todo.popleft(), None
             if todo and todo[0] == here and times[here] == frame.pts:
-                yield todo.popleft(), Shown(frame) if sound else None
+                yield todo.popleft(), frame if sound else None
 
-    def _counted(self, todo: deque[int]) -> Iterator[tuple[int, Shown | None]]:
+    def _counted(self, todo: deque[int]) -> "Iterator[tuple[int, VideoFrame | None]]":
         """Count frames from the beginning, for files without pts.
 
         Where a packet does not decode, it is not known which of the frames around it is lost: those
@@ -193,7 +171,7 @@ class Video:
                     yield todo.popleft(), None
                 if todo and todo[0] == number:
                     bad = number < sure or frame.is_corrupt
-                    yield todo.popleft(), None if bad else Shown(frame)
+                    yield todo.popleft(), None if bad else frame
                 number += 1
         yield from ((n, None) for n in todo)
 
