@@ -85,8 +85,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name in VERBS:
         target = f"reference/verbs/{_slug(name)}.md"
         files.append(File.generated(config, target, content=verb_page(name, guides)))
-    house = (ROOT / "docs/explanation/house.md").read_text(encoding="utf-8")
-    for room in re.findall(r"^\| `(\w+)` \|", house, re.M):
+    architecture = (ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
+    for room in re.findall(r"^\| `(\w+)` \|", architecture, re.M):
         if room == "app" or not (SOURCE / room).is_dir():  # verbs have pages of their own
             continue
         target = f"reference/python/{room}.md"

@@ -1,6 +1,6 @@
 """The rules of the house, kept by a test: who may import whom, and how long a file gets.
 
-What docs/explanation/house.md says in words.
+docs/explanation/architecture.md explains them.
 """
 
 import ast
