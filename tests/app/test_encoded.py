@@ -14,7 +14,7 @@ from polyplink.app.encoded import NamedEncoder, baselines, encode, load_named
 from polyplink.app.export import EmbedRequest, embed_data
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, read_data, write_data
-from polyplink.encoders import read_embeddings
+from polyplink.encoders import read_embeddings, write_embeddings
 from tests.conftest import Made, recipe
 
 
@@ -31,7 +31,9 @@ def never(crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
 COLOUR = NamedEncoder("colour", "colour-once", mean_colour, torch.device("cpu"), recipe().prepare)
 
 
-def test_vectors_are_kept_and_found_again(made: Made, tmp_path: Path) -> None:
+def test_vectors_are_kept_and_found_again(
+    made: Made, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     request = EmbedRequest(made.run, made.data, tmp_path / "v.parquet", "eval", device="cpu")
     first = embed_data(request).value
     told: list[str] = []
@@ -45,8 +47,19 @@ def test_vectors_are_kept_and_found_again(made: Made, tmp_path: Path) -> None:
     assert first.embeddings["ntssl-demo"].crops_id == first.prepared.key
     stem = again.prepared.stem(again.prepared.procedures[0])
     file = again.folders["ntssl-demo"] / f"{stem}.parquet"
-    file.write_bytes(b"junk")  # a broken file is written again
-    assert np.array_equal(embed_data(request).value.vectors["ntssl-demo"], vectors)
+    stored, whole = read_embeddings(file), file.read_bytes()
+    narrow = replace(stored, vectors=stored.vectors[:, :3])
+    for spoil in (
+        lambda: file.write_bytes(b"junk"),
+        lambda: write_embeddings(file, narrow),
+        lambda: write_embeddings(file, replace(stored, vectors=stored.vectors * np.nan)),
+        lambda: write_embeddings(file, replace(stored, weights_id="others")),
+    ):
+        spoil()
+        caplog.clear()
+        assert np.array_equal(embed_data(request).value.vectors["ntssl-demo"], vectors)
+        assert f"{file} is damaged or of other tracklets; it is made again" in caplog.text
+        assert file.read_bytes() == whole
 
 
 @pytest.mark.parametrize("clip", [None, 4])

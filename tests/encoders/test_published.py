@@ -1,6 +1,7 @@
 """Published files: read without running their code, recognised, and renamed."""
 
 import os
+import pickle
 from pathlib import Path
 
 import pytest
@@ -56,15 +57,24 @@ def test_code_runs_only_if_the_user_trusts_it(tmp_path: Path) -> None:
 
 
 def test_files_of_another_type_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "f.pth"
     with pytest.raises(PolyplinkError, match="no file"):
-        read_published(path)
-    path.write_bytes(b"hello, world")
+        read_published(tmp_path / "f.pth")
+    (tmp_path / "f.pth").write_bytes(b"hello, world")
     with pytest.raises(PolyplinkError, match="neither safetensors nor a file of torch"):
-        read_published(path)
-    torch.save([torch.ones(1)], path)
-    with pytest.raises(PolyplinkError, match="holds a list, not tensors by name"):
-        read_published(path)
+        read_published(tmp_path / "f.pth")
+    for path in (
+        tmp_path / "f.pth",
+        tmp_path / "f.safetensors",
+    ):  # what a name says is not believed
+        torch.save([torch.ones(1)], path)
+        with pytest.raises(PolyplinkError, match="holds a list, not tensors by name"):
+            read_published(path)
+        torch.save({"a": torch.ones(1)}, path)
+        assert set(read_published(path)) == {"a"}
+        for data in (pickle.dumps({"a": 1}, protocol=2), b"PK" + bytes(40)):
+            path.write_bytes(data)
+            with pytest.raises(PolyplinkError, match="is truncated or broken"):
+                read_published(path)
 
 
 def test_wrappings_and_prefixes_are_removed() -> None:

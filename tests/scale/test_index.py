@@ -77,6 +77,12 @@ def test_what_cannot_be_searched_says_why(made: Index, tmp_path: Path) -> None:
     assert not (tmp_path / "empty").exists()
     with pytest.raises(PolyplinkError, match="exists already"):
         build_index(made.folder, blocks(0, 4), "abc")
+    path = made.folder / "00002" / "rows.parquet"
+    table = pl.read_parquet(path)
+    for odd in (table.drop("date"), table.with_columns(pl.col("crop").cast(pl.String)), table[1:]):
+        odd.write_parquet(path)
+        with pytest.raises(PolyplinkError, match=r"00002 lacks rows or columns; build the index"):
+            Index(made.folder).procedures()
     (made.folder / "00001" / "codes.i8").write_bytes(b"")
     with pytest.raises(PolyplinkError, match=r"00001 cannot be read .*; build the index again"):
         Index(made.folder).find("t1")

@@ -252,11 +252,40 @@ def test_missing_and_broken_files_say_how_to_mend_them(tmp_path: Path) -> None:
         prepare(tmp_path, SETTINGS, with_crops=False).crops("p1")
     path = prepared.crops_path("p0")
     path.write_bytes(path.read_bytes()[:500])
-    with pytest.raises(PolyplinkError, match=r"p0-\w+\.npy cannot be read .*; remove it and run"):
+    with pytest.raises(PolyplinkError, match=r"p0-\w+\.npy cannot be read .*; run `polyplink prep"):
         prepared.crops("p0")
+
+
+def test_what_is_kept_and_does_not_fit_is_made_again_and_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_sample(tmp_path)
+    prepared = prepare(tmp_path, SETTINGS)
+    path, whole = prepared.crops_path("p0"), np.array(prepared.crops("p0"))
+
+    def zipped() -> None:
+        with path.open("wb") as file:
+            np.savez(file, whole)
+
+    spoils = [
+        lambda: np.save(path, whole[:-1]),
+        lambda: np.save(path, whole[:, :4, :4]),
+        lambda: np.save(path, whole.astype(np.float32)),
+        lambda: path.write_bytes(b""),
+        zipped,
+    ]
+    for spoil in spoils:
+        spoil()
+        with pytest.raises(PolyplinkError, match="run `polyplink prepare`"):
+            prepared.crops("p0")
+        caplog.clear()
+        assert np.array_equal(prepare(tmp_path, SETTINGS).crops("p0"), whole)
+        (said,) = caplog.messages
+        assert said == f"warning: {path} is damaged or of other tracklets; it is made again"
     (prepared.folder / "detections.parquet").write_bytes(b"no table")
-    with pytest.raises(PolyplinkError, match=r"detections\.parquet cannot be read .*; remove"):
-        prepare(tmp_path, SETTINGS, with_crops=False)
+    again = prepare(tmp_path, SETTINGS, with_crops=False)
+    assert_frame_equal(again.detections, prepared.detections)
+    assert "detections.parquet is damaged" in caplog.messages[-1]
 
 
 def test_each_setting_and_each_data_set_has_its_key(tmp_path: Path) -> None:

@@ -423,7 +423,7 @@ def crops_of(
         passing: Folder for crops that are removed in the end; None to keep them.
     """
     kept = part.crops_path(part.procedures[0])
-    if passing is None or kept.is_file():
+    if passing is None or part.has_crops(part.procedures[0]):
         yield add_crops(part, data, workers=workers)
         return
     cut = add_crops(replace(part, folder=passing), data, workers=workers)

@@ -1,5 +1,6 @@
 """The exception for mistakes that a user can fix, and messages of one line."""
 
+import logging
 import os
 import re
 import tempfile
@@ -112,6 +113,12 @@ class PolyplinkError(Exception):
     def __reduce__(self) -> tuple[type["PolyplinkError"], tuple[str, str]]:
         """Pickle both parts of the message, for errors in worker processes."""
         return PolyplinkError, (self.what, self.mend)
+
+
+def say_remade(path: Path) -> None:
+    """Say on stderr that a file kept from an earlier run does not fit and is made again."""
+    text = one_line(f"{path} is damaged or of other tracklets; it is made again", 2 * LONGEST_PART)
+    logging.getLogger("polyplink").warning("warning: %s", text)
 
 
 def find_named(kind: str, name: str, known: Mapping[str, Named]) -> Named:

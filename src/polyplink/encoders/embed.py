@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import torch
 
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError, say_remade
 from polyplink.core.sharing import claimed, rounds
 from polyplink.encoders.device import default_precision, memory_suffices, precision
 from polyplink.encoders.encoder import Encoder, FrameWise
@@ -84,6 +84,11 @@ class NetworkEmbedder:
         self._quick: FrameWise | None = None  # made of the first crops
         precise = (compute or default_precision(encoder.device)) == "float32"
         self._folds = frozen and encoder.device.type == "cpu" and precise
+
+    @property
+    def width(self) -> int:
+        """Numbers of a vector."""
+        return self.encoder.width
 
     @torch.inference_mode()
     def __call__(self, crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
@@ -259,14 +264,16 @@ def embed_stored(
     parts = table.partition_by("procedure_id", maintain_order=True)
     ids = {str(own["procedure_id"][0]): own[name].to_list() for own in parts}
     found: dict[str, Embeddings] = {}
-    done = 0
+    done, width = 0, getattr(embedder, "width", None)
 
     def there(procedure_id: str) -> bool:
         path = folder / f"{prepared.stem(procedure_id)}.parquet"
         if procedure_id not in found and path.is_file():
             with suppress(PolyplinkError):  # a broken file, or one of other rows, is written again
                 stored = read_embeddings(path)
-                if stored.tracklet_ids == ids[procedure_id]:
+                mine = stored.tracklet_ids == ids[procedure_id] and stored.weights_id == weights_id
+                mine &= width in (None, stored.vectors.shape[1])
+                if mine and np.isfinite(stored.vectors).all():
                     found[procedure_id] = stored
         return procedure_id in found
 
@@ -281,6 +288,8 @@ def embed_stored(
             with claimed(path) as mine:
                 if not mine or there(procedure_id):
                     continue
+                if path.is_file():
+                    say_remade(path)
                 with with_crops(prepared.select([procedure_id])) as part:
                     own = embed(part, embedder, weights_id, length=length, progress=count)
                 found[procedure_id] = own
@@ -290,6 +299,19 @@ def embed_stored(
     each = [found[procedure_id] for procedure_id in ids if found[procedure_id].tracklet_ids]
     if not each:
         return Embeddings([], np.zeros((0, 1), np.float32), weights_id, prepared.key)
+    if len({own.vectors.shape[1] for own in each}) > 1:  # which are right is not known
+        for path in (folder / f"{prepared.stem(procedure_id)}.parquet" for procedure_id in ids):
+            say_remade(path)
+            path.unlink(missing_ok=True)
+        return embed_stored(
+            prepared,
+            embedder,
+            weights_id,
+            folder,
+            length=length,
+            with_crops=with_crops,
+            progress=progress,
+        )
     names = [name for own in each for name in own.tracklet_ids]
     vectors = np.concatenate([own.vectors for own in each])
     return Embeddings(names, vectors, weights_id, prepared.key)

@@ -29,7 +29,7 @@ from polyplink.encoders.build import (
 from polyplink.encoders.catalogue import BACKBONE, FOUNDATION, REFERENCES, Reference, recognise
 from polyplink.encoders.config import AnyEncoderConfig, FoundationConfig, SfeConfig
 from polyplink.encoders.spec import REFERENCE_SIZE, Published, Spec, State
-from polyplink.encoders.weights import check_state, read_tensors
+from polyplink.encoders.weights import SUFFIX, check_state, read_tensors
 from polyplink.tracklets import PrepareSettings
 
 _WRAPPINGS = ("teacher", "encoder", "model", "state_dict")  # DINO, V-JEPA, MAE, Lightning
@@ -74,9 +74,12 @@ def read_published(path: Path, *, trust_pickle: bool = False) -> dict[str, torch
             f"{path} is neither safetensors nor a file of torch", "give a .safetensors or .pth file"
         )
     try:
-        with torch.serialization.safe_globals(_HARMLESS):
-            zipped = zipfile.is_zipfile(path)
-            loaded = torch.load(path, "cpu", weights_only=not trust_pickle, mmap=zipped)
+        with torch.serialization.safe_globals(_HARMLESS), path.open("rb") as file:
+            # By its bytes: torch takes any path that ends in .safetensors for what it says.
+            named = path.suffix == SUFFIX
+            zipped = not named and zipfile.is_zipfile(path)
+            source = file if named else path
+            loaded = torch.load(source, "cpu", weights_only=not trust_pickle, mmap=zipped)
     except _BROKEN as error:
         found = re.search(r"GLOBAL (\S+)|(?:class|function) (\S+)", str(error))
         if found and isinstance(error, pickle.UnpicklingError):

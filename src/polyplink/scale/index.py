@@ -240,11 +240,14 @@ def _open(folder: Path, count: int, width: int) -> Segment:
             check_table(file, path, "build the index again")
         rows = pl.scan_parquet(path, glob=False)
         height = rows.select(pl.len()).collect().item()
+        fits = rows.collect_schema() == pl.Schema(ROWS)
     except (OSError, ValueError, pl.exceptions.PolarsError) as error:
         raise PolyplinkError(
             f"{folder} cannot be read ({first_line(error)})", "build the index again"
         ) from None
-    PolyplinkError.unless(height == count, f"{folder} lacks rows", "build the index again")
+    PolyplinkError.unless(
+        height == count and fits, f"{folder} lacks rows or columns", "build the index again"
+    )
     vectors, codes, scale, error_ = (np.asarray(array) for array in arrays)
     return Segment(rows, vectors, Codes(codes, scale, error_))
 

@@ -252,7 +252,8 @@ def read_crops(path: Path, mend: str) -> Pixels:
         PolyplinkError: If it is broken or holds no crops.
     """
     try:
-        found: Pixels = np.load(path, mmap_mode="r", allow_pickle=False)
+        # The format alone: `np.load` would open a zip archive of arrays too.
+        found: Pixels = np.lib.format.open_memmap(path, mode="r")
     except (ValueError, EOFError, SyntaxError, tokenize.TokenError) as error:  # of its header
         raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", mend) from None
     shape: tuple[int, ...] = found.shape

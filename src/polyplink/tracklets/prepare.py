@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ import numpy.typing as npt
 import polars as pl
 
 from polyplink.core.artefacts import RunRecord, content_key
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError, say_remade
 from polyplink.core.sharing import claimed, rounds
 from polyplink.core.text import brief, file_name
 from polyplink.core.workers import as_done
@@ -92,16 +92,40 @@ class Prepared:
         """The procedure's crops, memory-mapped, read-only: (crops, size, size, 3) uint8, RGB.
 
         Raises:
-            PolyplinkError: If they were not made, or the file was cut short.
+            PolyplinkError: If they were not made, or the file is broken or of other tracklets.
         """
-        path = self.crops_path(procedure_id)
+        path, mend = self.crops_path(procedure_id), "run `polyplink prepare`"
         try:
-            return read_crops(path, "remove it and run `polyplink prepare`")
+            found = read_crops(path, mend)
         except FileNotFoundError:
             raise PolyplinkError(
-                f"no crops of procedure {procedure_id!r} in {self.folder}",
-                "run `polyplink prepare`",
+                f"no crops of procedure {procedure_id!r} in {self.folder}", mend
             ) from None
+        wanted = (self._n_crops.get(procedure_id, 0), self.settings.size)
+        PolyplinkError.unless(
+            found.shape[:2] == wanted,
+            f"{path} holds {len(found)} crops of {found.shape[1]} pixels, not {wanted[0]} of "
+            f"{wanted[1]}",
+            mend,
+        )
+        return found
+
+    def has_crops(self, procedure_id: str) -> bool:
+        """Whether the procedure's crops were made, and are as many and as large as its tracklets'.
+
+        Raises:
+            OSError: If the file may not be read.
+        """
+        try:
+            self.crops(procedure_id)
+        except PolyplinkError:
+            return False
+        return True
+
+    @cached_property
+    def _n_crops(self) -> dict[str, int]:
+        """Crops of each procedure that has any, those of broken frames included."""
+        return dict(self.uncut.group_by("procedure_id").agg(pl.col("n_crops").sum()).iter_rows())
 
     def broken(self) -> dict[str, list[Broken]]:
         """Procedure -> its broken frames, for procedures that have any."""
@@ -237,7 +261,7 @@ def prepare(
     record = RunRecord("prepare", settings=settings, inputs={"data": data.key})
     with disk_suffices(target):
         prepared = cut_at_broken(_tables(folder, data, settings, record).select(wanted))
-        if with_crops and not all(prepared.crops_path(name).is_file() for name in wanted):
+        if with_crops and not all(map(prepared.has_crops, wanted)):
             with record.stage("crops"):
                 prepared = add_crops(
                     prepared,
@@ -286,7 +310,7 @@ def add_crops(
     Returns:
         The part, with tracklets cut at the frames that turned out to be broken.
     """
-    for missing in rounds(prepared.procedures, lambda name: prepared.crops_path(name).is_file()):
+    for missing in rounds(prepared.procedures, prepared.has_crops):
         _write_crops(
             prepared,
             missing,
@@ -373,12 +397,15 @@ def _write_crops(
             render = partial(
                 render_crops, path, frames, source, size, procedure_id=procedure_id, device=device
             )
-            renderings.append((sum(part.uncut["n_crops"]), partial(_unless_made, path, render)))
+            job = partial(_unless_made, part, procedure_id, render)
+            renderings.append((sum(part.uncut["n_crops"]), job))
             continue
         lost = next((frame for frame in frames if frame.image is None), None)
         with claimed(path) as mine:
-            if not mine or path.is_file():
+            if not mine or prepared.has_crops(procedure_id):
                 continue
+            if path.is_file():
+                say_remade(path)
             kept = take_kept(folder, procedure_id, frames, size)
             if kept is not None:
                 with crops_file(path, *kept.shape[:2]) as file:
@@ -399,10 +426,15 @@ def _write_crops(
             tick(crops)
 
 
-def _unless_made(path: Path, render: Callable[[], int]) -> int:
+def _unless_made(part: Prepared, procedure_id: str, render: Callable[[], int]) -> int:
     """Render crops, in a worker, unless another process has or does; how many were rendered."""
+    path = part.crops_path(procedure_id)
     with claimed(path) as mine:
-        return render() if mine and not path.is_file() else 0
+        if not mine or part.has_crops(procedure_id):
+            return 0
+        if path.is_file():
+            say_remade(path)
+        return render()
 
 
 def frame_crops(part: Prepared, procedure: dict[str, Any]) -> list[FrameCrops]:
@@ -474,24 +506,20 @@ _DATA = "data"  # entry in the tables' metadata: the key of the data set they we
 
 
 def _tables(folder: Path, data: DataSet, settings: PrepareSettings, record: RunRecord) -> Prepared:
-    """Read the tables of a data set, or make them; all its procedures, with no tracklet cut.
-
-    Raises:
-        PolyplinkError: If they cannot be read.
-    """
+    """Read the tables of a data set, or make them; all its procedures, with no tracklet cut."""
     target, scenes = prepared_folder(folder, settings), read_scenes(folder)
     own = [{name: each.tolist()} for name, each in scenes.items()]
     key = content_key("prepare", FORMAT, data.key, settings, *own)
+    paths = [target / f"{name}.parquet" for name in ("detections", "tracklets")]
     tables: list[pl.DataFrame] = []
 
-    def there(target: Path) -> bool:
-        both = [_table(target / f"{name}.parquet", key) for name in ("detections", "tracklets")]
-        tables[:] = [table for table in both if table is not None]
-        return len(tables) == len(both)
+    def there(paths: Sequence[Path], say: bool = False) -> bool:
+        tables[:] = [table for path in paths if (table := _table(path, key, say)) is not None]
+        return len(tables) == len(paths)
 
-    for _ in rounds([target], there):
+    for _ in rounds([paths], there):
         with claimed(target / "tracklets.parquet") as mine, record.stage("tracklets"):
-            if not mine:
+            if not mine or there(paths, say=True):
                 continue
             fps = dict(data.procedures.select("procedure_id", "fps").iter_rows())
             detections, tracklets = build_tracklets(
@@ -505,8 +533,8 @@ def _tables(folder: Path, data: DataSet, settings: PrepareSettings, record: RunR
             tracklets = sampled(tracklets, settings, fps)
             place = positions(tracklets, spans_of(detections).procedures)
             tracklets = tracklets.with_columns(place, bridged=BRIDGED)
-            write_table(target / "detections.parquet", detections, {_DATA: key})
-            write_table(target / "tracklets.parquet", tracklets, {_DATA: key})
+            for path, table in zip(paths, (detections, tracklets), strict=True):
+                write_table(path, table, {_DATA: key})
     detections, tracklets = tables
     return Prepared(
         data=data,
@@ -522,15 +550,15 @@ def _tables(folder: Path, data: DataSet, settings: PrepareSettings, record: RunR
     )
 
 
-def _table(path: Path, key: str) -> pl.DataFrame | None:
-    """Read a table; None if it is not there, or was made of another data set.
-
-    Raises:
-        PolyplinkError: If it cannot be read.
-    """
+def _table(path: Path, key: str, say: bool) -> pl.DataFrame | None:
+    """Read a table; None if it is not there, is damaged, or was made of another data set."""
     try:
-        table, marks = read_marked(path, f"remove {path} and run `polyplink prepare`")
+        table, marks = read_marked(path, "prepare again")
     except FileNotFoundError:
+        return None
+    except PolyplinkError:
+        if say:
+            say_remade(path)
         return None
     return table if marks.get(_DATA) == key else None
 
