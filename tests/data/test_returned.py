@@ -177,6 +177,28 @@ def numbers_of(name: str, copy: Path, imported: Imported) -> list[list[int | Non
     return [taken]
 
 
+def test_boxes_of_other_formats_come_back_as_a_table_in_their_order(tmp_path: Path) -> None:
+    box = '<box frame="{}" xtl="{}" ytl="2" xbr="40" ybr="9"/>'
+    track = '<track id="{}" label="polyp">{}</track>'
+    places = [[(2, 1.0), (5, 2.0)], [(0, 3.0), (2, 4.0)]]
+    tracks = [track.format(k, "".join(box.format(*b) for b in own)) for k, own in enumerate(places)]
+    source = tmp_path / "case7.xml"
+    source.write_text(f"<annotations>{''.join(tracks)}</annotations>")
+    imported = read("cvat", source)
+    write_places(tmp_path, "cvat", imported, source)
+    marks = pl.DataFrame({"track_id": [4, 1, 2, None], "polyp": [1, None, 3, None]})
+    back = return_boxes(tmp_path, imported.data, marks, tmp_path / "back")
+    assert back is not None
+    assert (back.format, back.warning) == ("csv", None)
+    table = pl.read_csv(tmp_path / "back" / TABLE)
+    assert table.select("frame", "x", "track_id", "polyp").rows() == [
+        (2, 1.0, 1, None),
+        (5, 2.0, None, None),
+        (0, 3.0, 4, 1),
+        (2, 4.0, 2, 3),
+    ]
+
+
 def test_files_that_have_changed_come_back_as_a_table(tmp_path: Path) -> None:
     boxes: list[Box] = [(3, 4.0, 5.0, 0.5), (0, 2.0, 5.0, None), (3, 1.0, 5.0, 0.25)]
     source = write_csv_boxes(tmp_path, boxes)

@@ -302,6 +302,8 @@ def assemble(
             procedure's, or a procedure's frames have no size; if strict, at the first fault.
     """
     side_procedures, side_polyps = read_side_tables(folder, faults)
+    if "item" not in boxes.columns:  # all that is known is their order
+        boxes = boxes.with_columns(file=pl.lit(0), item=pl.int_range(pl.len()))
     boxes = box_table(boxes).with_columns(pl.col("frame") - options.first)
     numbered = boxes.select("procedure_id", "frame").drop_nulls()
     checked = check_boxes(boxes, faults)
@@ -350,11 +352,10 @@ def assemble(
     ids = [i for part in (splits or {}).values() for i in part]
     for twice in sorted({i for i in ids if ids.count(i) > 1}):
         faults.warn("procedure in more than one part", twice)
+    boxes = boxes.sort("procedure_id", "frame", maintain_order=True)  # as a data set has them
     data = DataSet.of(boxes, procedures, polyps, splits)
-    # As the detections of a data set are sorted.
-    places = boxes.select("procedure_id", "frame", "file", "item")
-    places = places.sort("procedure_id", "frame", maintain_order=True).select("file", "item")
-    return Imported(data, faults.lines(), Places(files, places, format_options or {}))
+    places = Places(files, boxes.select("file", "item"), format_options or {})
+    return Imported(data, faults.lines(), places)
 
 
 def _stated(sources: list[pl.DataFrame], defaults: Mapping[str, str]) -> pl.DataFrame:
