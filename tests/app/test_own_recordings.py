@@ -91,6 +91,8 @@ def test_a_video_that_is_not_there_or_of_nobody_is_refused(tmp_path: Path) -> No
     source, out = write_boxes("csv", tmp_path / "boxes"), tmp_path / "out"
     given = ("import", "csv", source, out)
     assert_refused(polyplink(*given), "give its recording with --video FILE")
+    counted = polyplink("run", source, "--boxes", "csv", "-o", out)
+    assert_refused(counted, f"options of `polyplink import csv {source} DATA`, and then")
     assert_refused(polyplink(*given, "--video", tmp_path / "no.mp4"), "no file or folder")
     assert_refused(polyplink(*given, "--video", tmp_path), "has no video of procedure case7")
     (source / "case7.mp4").write_bytes(b"no video")

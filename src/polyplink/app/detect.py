@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 # Folders that `run` writes.
 RUN_PARTS = ("data", "count", "tracks", "boxes-with-tracks", "video-with-boxes")
+# What errors of an import name and `run` has not, or has as something else.
+OF_IMPORT = ("--video", "--size", "--sixth", "--kind", "--no-images")
 MOST_AT_ONCE = 4  # frames: decoding is not faster
 PREFIX = "sim:"  # of the names of simulated detectors
 
@@ -285,7 +287,16 @@ def run(request: RunRequest, progress: Progress = inform) -> "Result[Counted]":
             detector=request.detector,
             workers=request.workers,
         )
-        warnings += import_data(asked, progress).warnings
+        try:
+            warnings += import_data(asked, progress).warnings
+        except PolyplinkError as error:
+            PolyplinkError.unless(
+                not any(option in error.mend for option in OF_IMPORT),
+                error.what,
+                f"{error.mend}: options of `polyplink import {request.boxes} {source} DATA`, and "
+                "then `polyplink run DATA`",
+            )
+            raise
     elif given is None and is_data_folder(source):
         data = source  # it has boxes
     else:
