@@ -254,7 +254,14 @@ def test_the_precision_asked_for_is_the_precision_computed() -> None:
     if torch.cuda.is_available():
         with precision(torch.device("cuda")):
             assert (a.cuda() @ b.cuda()).dtype == torch.bfloat16
-    with pytest.raises(PolyplinkError, match="no precision 'int8' here; give one of: float32, bf"):
+        with precision(torch.device("cuda"), "tf32"):
+            far = (a.cuda() @ b.cuda()).cpu() - exact
+            assert 1e-4 < far.abs().max() < 0.2
+    with precision(CPU, "tf32"):  # a CPU has none: float32, bit by bit
+        assert torch.get_float32_matmul_precision() == "highest"
+        assert torch.equal(a @ b, (a @ b).float())
+        torch.testing.assert_close(a @ b, exact, atol=1e-3, rtol=0)
+    with pytest.raises(PolyplinkError, match="no precision 'int8' here; give one of: float32, tf"):
         NetworkEmbedder(made(TRANSFORMER), compute="int8")(crops(2).numpy(), [2])
 
 

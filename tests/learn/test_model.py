@@ -68,6 +68,29 @@ def test_accumulated_gradients_are_the_mean_of_the_batches(data: FragmentSet) ->
         torch.testing.assert_close(together, torch.stack(each).mean(0), atol=1e-5, rtol=1e-4)
 
 
+def test_a_step_computes_in_the_recipes_precision_backwards_too(data: FragmentSet) -> None:
+    """On a CPU tf32 is float32 to the bit, whatever torch is set to; bf16 is not."""
+    found: dict[str, list[torch.Tensor]] = {}
+    torch.set_float32_matmul_precision("medium")
+    try:
+        for name in ("none", "float32", "tf32", "bf16"):
+            model = without_statistics(Model(config(f"optim.precision={name}"), CPU))
+            drawn, parts = epoch_of(model, data)
+            seen: list[str] = []
+            first = next(iter(model.encoder.parameters()))
+            first.register_hook(
+                lambda slope, s=seen: s.append(torch.get_float32_matmul_precision())
+            )
+            model.learn(data, drawn, parts[:1], generator())
+            assert seen == ["medium" if name == "bf16" else "highest"]
+            found[name] = gradients(model)
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    for name in ("float32", "tf32"):
+        assert all(map(torch.equal, found["none"], found[name]))
+    assert not all(map(torch.equal, found["none"], found["bf16"]))
+
+
 class _Breaks(nn.Module):
     """An encoder whose third tracklet is NaN."""
 

@@ -246,6 +246,12 @@ def test_views_of_a_variant_fill_the_same_step() -> None:
     assert small.optim.bags_per_batch * (small.bags.views + 1) * 2 > FRAMES * 0.8
 
 
+def test_published_rows_compute_as_their_programs() -> None:
+    for name in RECIPES:
+        own = name == "ntssl-demo" or name.endswith("-small")
+        assert find_recipe(name).optim.precision == (None if own else "tf32")
+
+
 def test_published_rows_name_the_papers_procedures_and_others_do_not() -> None:
     """Trained on a merged folder they take the paper's 27 procedures and no others."""
     for name in RECIPES:

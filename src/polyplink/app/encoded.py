@@ -93,8 +93,8 @@ def load_named(
         weights: File, folder or name.
         device: "auto", "cpu", "cuda" or "cuda:N"; exported encoders compute on the CPU.
         name: Its name; by default that of the recipe that trained it.
-        precision: "float32", "bf16" or "int8"; by default bf16 on a GPU, float32 on the CPU, and
-            of an exported encoder what it was exported for.
+        precision: "float32", "tf32", "bf16" or "int8"; by default bf16 on a GPU, float32 on the
+            CPU, and of an exported encoder what it was exported for.
         tracklets: What to change in the settings that the weights carry.
         origin: The detector of the boxes, which states thresholds of its own.
 
@@ -118,6 +118,8 @@ def load_named(
         where = pick_device(device)
         usual = default_precision(where)
         used = precision or usual
+        if used == "tf32" and where.type == "cpu":  # which computes float32 then
+            used = "float32"
         PolyplinkError.unless(
             used != "int8",
             f"{weights} holds no 8-bit numbers",

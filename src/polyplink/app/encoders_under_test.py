@@ -67,6 +67,7 @@ class Workspace:
         devices: Processes to train in.
         as_published: Whether a checkpoint may have been chosen on procedures that it is measured
             on, as in the papers.
+        precision: What a GPU embeds in; the papers' programs in tf32.
     """
 
     folder: Path
@@ -80,6 +81,7 @@ class Workspace:
     preset: Literal["reference", "own"] = "reference"
     devices: int = 1
     as_published: bool = False
+    precision: Literal["tf32", "float32", "bf16"] = "tf32"
 
     @cached_property
     def tables(self) -> DataSet:
@@ -121,7 +123,10 @@ def find_encoder(
             path = weights_path(Path(name))
         except PolyplinkError:
             path = trained(override(find_recipe(name), workspace.sets), workspace, progress)
-    encoder = load_named(path, workspace.device, name)
+    exported = weights_path(path).suffix == ".onnx"
+    encoder = load_named(
+        path, workspace.device, name, precision=None if exported else workspace.precision
+    )
     assert encoder.record is not None
     seen, data = encoder.record.seen, workspace.tables
     guard(replace(seen, validated=[]) if workspace.as_published else seen, data, part)

@@ -49,7 +49,10 @@ class EmbedRequest(TrackletOptions):
     out: Path | None = option("Parquet file to write.", None, "--out", "-o")
     part: options.Part = None
     device: options.Device = "auto"
-    precision: Precision = None
+    precision: Annotated[
+        Literal["float32", "tf32", "bf16", "int8"] | None,
+        Option(help="float32, tf32 (on a GPU), bf16 or int8; bf16 by default on a GPU."),
+    ] = None
     workers: options.Workers = 2
     shard: str | None = option("Embed one of N parts of the procedures.", metavar="I/N")
     engine: Literal["local", "ray"] = option(

@@ -73,6 +73,9 @@ class ReproduceRequest(Request):
     time: Literal["normalised", "frames"] = option(
         "Unit of distances in time: the annotated span, or frames (thesis, 2.3).", "normalised"
     )
+    precision: Literal["tf32", "float32", "bf16"] = option(
+        "What a GPU embeds in; trainings: --set optim.precision=NAME.", "tf32"
+    )
     seeds: int = option("Training runs of each probe.", 3, min=1)
     split: Sequence[str] = option(
         "File that divides the polyps of size and histology, see probe; TASK=FILE for one.", ()
@@ -111,6 +114,7 @@ class ReproduceRequest(Request):
             self.workers,
             self.preset,
             as_published=self.as_published,
+            precision=self.precision,
         )
 
 

@@ -131,7 +131,8 @@ SAME_LOSS = {"cuda": 0.05, "cpu": 1e-4}  # bf16 against float32, and float32 aga
 def recipe(device: torch.device) -> TrainConfig:
     """The paper's recipe from random weights on a GPU; on a CPU its small sibling at 32 pixels."""
     if device.type == "cuda":
-        return replace(ntssl(), encoder=EncoderConfig())
+        paper = ntssl()
+        return replace(paper, encoder=EncoderConfig(), optim=replace(paper.optim, precision=None))
     demo = ntssl_demo()
     return replace(demo, prepare=replace(demo.prepare, size=32), fragment_length=8)
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         pick_device as pick_device,
         place as place,
         precision as precision,
+        products as products,
     )
     from polyplink.encoders.embed import (
         Embedder as Embedder,

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal, TypeVar, get_args
+from typing import Literal, TypeVar
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.on_demand import torch
 
 Module = TypeVar("Module", bound="torch.nn.Module")
-Precision = Literal["float32", "bf16", "int8"]
+Precision = Literal["float32", "tf32", "bf16", "int8"]
+EXPORTED: tuple[Precision, ...] = ("float32", "bf16", "int8")
+COMPUTED: tuple[Precision, ...] = ("float32", "tf32", "bf16")
 _SMALLER = "take a smaller one, images of fewer pixels or shorter clips, or another --device"
 
 
@@ -64,7 +66,7 @@ def default_precision(device: torch.device) -> Precision:
     return "bf16" if device.type == "cuda" else "float32"
 
 
-def check_precision(name: str, allowed: tuple[Precision, ...] = get_args(Precision)) -> None:
+def check_precision(name: str, allowed: tuple[Precision, ...] = EXPORTED) -> None:
     """Refuse a precision that is unknown or that its user does not support.
 
     Raises:
@@ -76,31 +78,44 @@ def check_precision(name: str, allowed: tuple[Precision, ...] = get_args(Precisi
 
 
 @contextmanager
+def products(device: torch.device, name: str | None = None) -> Iterator[None]:
+    """Set how torch multiplies float32 in a precision, for steps backwards too; see `precision`."""
+    name = name or default_precision(device)
+    check_precision(name, COMPUTED)
+    matmul, tf32 = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    if name != "bf16":
+        fast = name == "tf32" and device.type == "cuda"
+        torch.set_float32_matmul_precision("high" if fast else "highest")
+        torch.backends.cudnn.allow_tf32 = fast
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(matmul)
+        torch.backends.cudnn.allow_tf32 = tf32
+
+
+@contextmanager
 def precision(device: torch.device, name: str | None = None) -> Iterator[None]:
     """Make torch compute in a precision, independent of its global settings.
 
     float32 is float32: without autocast, TF32, or matrix products that a relaxed
-    `torch.set_float32_matmul_precision` lets oneDNN compute in bf16. bf16 is autocast.
+    `torch.set_float32_matmul_precision` lets oneDNN compute in bf16. tf32 is float32 whose
+    products a GPU rounds to 10 bits, as under `set_float32_matmul_precision("high")`; on a CPU,
+    which has none, it is float32. bf16 is autocast.
 
     Args:
         device: Where it computes.
-        name: "float32" or "bf16"; None for `default_precision`.
+        name: "float32", "tf32" or "bf16"; None for `default_precision`.
 
     Raises:
         PolyplinkError: If torch does not compute in that precision.
     """
     name = name or default_precision(device)
-    check_precision(name, ("float32", "bf16"))
-    matmul, tf32 = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
-    if name == "float32":
-        torch.set_float32_matmul_precision("highest")
-        torch.backends.cudnn.allow_tf32 = False
-    try:
-        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=name == "bf16"):
-            yield
-    finally:
-        torch.set_float32_matmul_precision(matmul)
-        torch.backends.cudnn.allow_tf32 = tf32
+    with (
+        products(device, name),
+        torch.autocast(device.type, dtype=torch.bfloat16, enabled=name == "bf16"),
+    ):
+        yield
 
 
 @contextmanager

@@ -56,6 +56,9 @@ class OptimConfig(Ranged, prefix="optim"):
         warm_up: Share of the training in which a one-cycle rate rises.
         accumulate: Batches whose gradients are averaged in a step. Each batch is compared only
             within itself: this saves memory but adds no negatives.
+        precision: What a GPU computes in: "bf16", "tf32" (float32 with its products in TF32, as the
+            papers' programs) or "float32"; None for bf16 on a GPU and float32 on a CPU. On a CPU
+            tf32 is float32.
         checkpointing: Recompute the backbone's activations in the backward pass instead of storing
             them: less memory, a third more time.
     """
@@ -68,6 +71,7 @@ class OptimConfig(Ranged, prefix="optim"):
     schedule: Literal["constant", "one_cycle"] = "constant"
     warm_up: Annotated[float, Range(0, 1, above=True, below=True)] = 0.3
     accumulate: Annotated[int, AT_LEAST_ONE] = 1
+    precision: Literal["bf16", "tf32", "float32"] | None = None
     checkpointing: bool = False
 
 

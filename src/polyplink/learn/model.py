@@ -14,6 +14,7 @@ from polyplink.encoders import (
     memory_suffices,
     place,
     precision,
+    products,
     trainable,
 )
 from polyplink.learn.augment import augment
@@ -77,8 +78,7 @@ class Model:
     Attributes:
         config: The recipe.
         fabric: The devices it is trained on.
-        exact: Compute in float32 on a GPU too, where the encoder else runs in bf16. False at
-            first; for comparisons.
+        exact: Compute in float32, whatever the recipe says. False at first; for comparisons.
     """
 
     def __init__(
@@ -110,6 +110,11 @@ class Model:
             fused=device.type == "cuda",
         )
 
+    @property
+    def precision(self) -> str | None:
+        """What it computes in; None for the default of the device."""
+        return "float32" if self.exact else self.config.optim.precision
+
     def mode(self, training: bool) -> None:
         """Switch dropout and normalisation of both parts."""
         for module in self.modules.values():
@@ -133,8 +138,7 @@ class Model:
         clips = drawn.clips[batch.fragments]  # n s
         length, world = clips.shape[1], self.fabric.world_size
         own = clips[share(len(clips), self.fabric.global_rank, world)]  # m s
-        compute = precision(data.device, "float32" if self.exact else None)
-        with compute, memory_suffices(data.device, _SMALLER_STEP):
+        with precision(data.device, self.precision), memory_suffices(data.device, _SMALLER_STEP):
             crops = data.pixels(own)  # m*s h w 3
             if generator is not None:
                 crops = augment(self.config.augment, crops, length, generator)
@@ -163,7 +167,8 @@ class Model:
         """
         self.optimizer.zero_grad(set_to_none=True)
         losses = []
-        with memory_suffices(data.device, _SMALLER_STEP):
+        multiplied = products(data.device, self.precision)  # gradients too
+        with multiplied, memory_suffices(data.device, _SMALLER_STEP):
             for i, batch in enumerate(group, start=1):
                 with self.fabric.no_backward_sync(self.network, enabled=i < len(group)):
                     views = self.views(data, drawn, batch, generator)

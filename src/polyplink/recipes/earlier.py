@@ -50,6 +50,7 @@ def adam_one_cycle() -> OptimConfig:
         method="adam",
         schedule="one_cycle",
         warm_up=0.1,
+        precision="tf32",
     )
 
 

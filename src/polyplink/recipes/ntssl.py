@@ -31,6 +31,7 @@ def ntssl() -> TrainConfig:
     return TrainConfig(
         name="ntssl",
         encoder=EncoderConfig(frame_weights=Path("resnet50.tv2_in1k.safetensors")),
+        optim=OptimConfig(precision="tf32"),
         validation=ValidationConfig(loss="tracklet", bags_per_batch=3),  # 6 views
         part="rc27",
     )

@@ -29,7 +29,8 @@ VIEWS = 8  # per polyp of the supervised methods
 
 
 def _optim(config: TrainConfig, frames_per_bag: int, epochs: int) -> OptimConfig:
-    return replace(config.optim, bags_per_batch=FRAMES // frames_per_bag, epochs=epochs, rate=1e-3)
+    size = FRAMES // frames_per_bag
+    return replace(config.optim, bags_per_batch=size, epochs=epochs, rate=1e-3, precision=None)
 
 
 def ntssl_small() -> TrainConfig:

@@ -71,6 +71,7 @@ _COMMON: Sources = {
     "optim.schedule": ("program", "constant"),
     "optim.accumulate": ("ours", "1: a step is one batch"),
     "optim.checkpointing": ("ours", "changes memory, not results"),
+    "optim.precision": ("program", "float32 with TF32 products (high)"),
     "validation.every": ("ours", _HELD),
     "validation.part": (
         "ours",
@@ -146,6 +147,7 @@ _CONTRASTIVE_PAIRS: Sources = {
     "optim.method": ("program", "Adam"),
     "optim.schedule": ("program", "one-cycle for SFE, constant for MVE and TPC"),
     "optim.warm_up": ("program", "0.1 of the training"),
+    "optim.precision": ("program", "TF32, as torch has it in convolutions; here in all products"),
     "validation.loss": ("ours", "the loss of training"),
     "validation.bags_per_batch": ("ours", "as in training"),
     "validation.select": ("program", "lowest loss on pairs; of SFE it is highest top-1"),
@@ -188,6 +190,7 @@ _ENDOFM: Sources = {
     "optim.schedule": ("program", "constant in TA's; the thesis names none"),
     "optim.accumulate": ("ours", "1: a step is one batch"),
     "optim.checkpointing": ("ours", "changes memory, not results"),
+    "optim.precision": ("program", "TF32 in TA's; the thesis names none"),
     "validation.loss": ("ours", "the loss of training"),
     "validation.bags_per_batch": ("text", "16 views, 2 of each polyp"),
     "validation.views": ("text", "2"),

@@ -37,7 +37,7 @@ def temporally_aware_views(views: int) -> TrainConfig:
         encoder=counting_encoder(),
         bags=PolypViews(views=views),
         loss=TemporallyAwareLoss(),
-        optim=OptimConfig(bags_per_batch=polyps),
+        optim=OptimConfig(bags_per_batch=polyps, precision="tf32"),
         validation=ValidationConfig(bags_per_batch=8),  # 16 views, 2 of each polyp
         part="rc27",
     )
@@ -128,7 +128,7 @@ def endofm_with(name: str, loss: AnyLoss) -> TrainConfig:
         prepare=PrepareSettings(crop_factor=None, size=224),
         bags=PolypViews(views=4),
         loss=loss,
-        optim=OptimConfig(bags_per_batch=ENDOFM_BATCH // 4),
+        optim=OptimConfig(bags_per_batch=ENDOFM_BATCH // 4, precision="tf32"),
         validation=ValidationConfig(bags_per_batch=8),  # 16 views, 2 of each polyp
         part="rc27",
     )
