@@ -148,6 +148,20 @@ def test_damage_of_a_table_is_refused_wherever_it_is(tmp_path: Path) -> None:
     assert read_table(path, "import again").equals(table)  # as a file of other programs
 
 
+def test_a_small_file_of_very_many_rows_is_refused_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t.parquet"
+    write_table(path, pl.DataFrame({"a": pl.repeat(1, 3_000_000, eager=True)}))
+    assert path.stat().st_size < 1 << 20
+    with monkeypatch.context() as patched:
+        patched.setattr(pl, "read_parquet", pytest.fail)
+        with pytest.raises(PolyplinkError, match=r"t\.parquet holds 3000000 rows in \d+ KiB"):
+            read_table(path, "")
+    monkeypatch.setenv("POLYPLINK_NO_LIMITS", "1")
+    assert read_table(path, "").height == 3_000_000
+
+
 def test_key_follows_the_content_and_not_the_place() -> None:
     data = small_set()
 

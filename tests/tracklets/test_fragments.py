@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given, strategies as st
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.tracklets import PrepareSettings
 from polyplink.tracklets.build import build_tracklets
 from polyplink.tracklets.fragments import crop_rows, fragments, positions, spans_of
@@ -67,6 +69,13 @@ def test_fragments_equal_a_naive_loop(
     ]
     assert got.rows() == expected
     assert crop_rows(got, length).tolist() == indices
+
+
+@pytest.mark.parametrize("length", [0, 1001, 1_000_000_000])
+def test_fragments_that_would_fill_the_memory_are_refused(length: int) -> None:
+    table, tracklets = build_tracklets(detections([]))
+    with pytest.raises(PolyplinkError, match="give a length of 1 to 1000"):
+        fragments(tracklets, spans_of(table), table["frame"].to_numpy(), length=length)
 
 
 def naive_position(frame: int, frames: list[int]) -> float:

@@ -29,6 +29,7 @@ from polyplink.core.artefacts import (
 from polyplink.core.errors import CONTROL, PolyplinkError, first_line, visible
 from polyplink.core.text import ESCAPED_FORMULA, FORMULA, many
 from polyplink.data.files.folders import check_is_folder
+from polyplink.data.files.limits import check_rows
 from polyplink.data.protocols import NAMES, protocol_part
 from polyplink.data.vocabulary import ADENOMA, Maps, label_polyps, read_adenoma_maps
 
@@ -487,7 +488,7 @@ def read_table(path: Path, mend: str) -> pl.DataFrame:
 
     Raises:
         FileNotFoundError: If there is none.
-        PolyplinkError: If it is broken, with what to do about it.
+        PolyplinkError: If it is broken, with what to do about it, or grows too much (`limits.py`).
     """
     return read_marked(path, mend)[0]
 
@@ -498,6 +499,7 @@ def read_marked(path: Path, mend: str) -> tuple[pl.DataFrame, dict[str, str]]:
         with path.open("rb") as file:  # opened once: another process may replace it
             check_table(file, path, mend)
             metadata = pl.read_parquet_metadata(file)
+            check_rows(path, pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
             file.seek(0)
             return pl.read_parquet(file), metadata
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:

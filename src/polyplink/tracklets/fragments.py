@@ -8,6 +8,8 @@ import polars as pl
 
 from polyplink.core.errors import PolyplinkError
 
+LONGEST = 1000  # crops of a fragment; the papers' have 2 to 64
+
 
 @dataclass(frozen=True)
 class Spans:
@@ -79,7 +81,7 @@ def fragments(
         spans: From all detections.
         frames: (d,) frame of every sorted detection, which `offset` points into.
         stride: Detections from one crop to the next.
-        length: Crops in a fragment (L in the papers), at least 1.
+        length: Crops in a fragment (L in the papers), 1 to `LONGEST`.
         pad: Keep a tail shorter than `length`; `crop_rows` then repeats its last crop. The
             papers drop it.
 
@@ -90,10 +92,10 @@ def fragments(
         the polyp's own span, null where the polyp is unknown).
 
     Raises:
-        PolyplinkError: If `length` is below 1.
+        PolyplinkError: If `length` is below 1, or above `LONGEST`.
     """
-    if length < 1:
-        raise PolyplinkError(f"fragments of {length} crops", "give a length of 1 or more")
+    if not 1 <= length <= LONGEST:
+        raise PolyplinkError(f"fragments of {length} crops", f"give a length of 1 to {LONGEST}")
     crops = tracklets["n_crops"].to_numpy().astype(np.int64)  # n
     counts = -(-crops // length) if pad else crops // length  # n
     tracklet = np.repeat(np.arange(len(crops)), counts)  # fragments

@@ -1,7 +1,8 @@
 """How much a source may hold, so that no small file fills the memory.
 
 Real data sets meet none of these limits: annotations shrink to a twentieth when they are packed,
-frames not at all. `polyplink import --no-limits` lifts them, in worker processes too.
+with their headers in a tar to a fiftieth, frames not at all. `polyplink import --no-limits` lifts
+them, in worker processes too.
 """
 
 import os
@@ -12,8 +13,9 @@ from polyplink.core.errors import PolyplinkError
 LARGEST_MEMBER = 64 << 20  # bytes of a member of an archive that may be packed as tightly as it is
 MEMBER_RATIO = 50  # times its packed size, for a larger member
 LARGEST_TOTAL = 256 << 20  # bytes of all members of an archive, however tightly packed
-TOTAL_RATIO = 200  # times the size of the archive, for more
+TOTAL_RATIO = 100  # times the size of the archive, for more
 MOST_BOXES = 20_000_000
+MOST_ROWS = 1_000_000  # of a table whose file has less than a byte for each row
 MOST_CELLS = 1_000_000  # of a sheet, rows times columns up to its last cell, empty ones included
 LIFTED = "POLYPLINK_NO_LIMITS"  # environment variable: set to lift the limits
 
@@ -48,6 +50,16 @@ def check_boxes_number(number: int) -> None:
     """
     if number > MOST_BOXES:
         _refuse(f"{number} boxes are more than {MOST_BOXES}")
+
+
+def check_rows(path: Path, rows: int) -> None:
+    """Refuse a table of more rows than `MOST_ROWS` and than its file has bytes.
+
+    Raises:
+        PolyplinkError: If it has more.
+    """
+    if rows > max(MOST_ROWS, path.stat().st_size):
+        _refuse(f"{path} holds {rows} rows in {path.stat().st_size >> 10} KiB")
 
 
 def check_cells(name: str, rows: int, columns: int, text: int) -> None:
