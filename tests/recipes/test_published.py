@@ -137,6 +137,20 @@ def test_counting_cells_ask_for_the_rates_of_the_programs() -> None:
     assert asked == set(zip(("FR", "FPR", "Precision", "Recall"), rates, strict=True))
 
 
+def test_bold_is_that_of_temporally_aware_counting() -> None:
+    """A row of each table, two of the third: its caption's best, FR and FPR."""
+    for name, times in (("ta/1", 1), ("ta/2", 1), ("ta/3", 2)):
+        cells = [cell for cell in published_table(name).cells if cell.bold]
+        assert [cell.column for cell in cells] == ["FR", "FPR"] * times
+        assert {(cell.text, cell.spread) for cell in cells} == {
+            ("2.32", "1.80"),
+            ("0.0225", "0.0420"),
+        }
+        worse = [c for c in published_table(name).cells if c.column == "FR" and not c.bold]
+        assert min(cell.value for cell in worse) > 2.32
+    assert sum(cell.bold for table in published().values() for cell in table.cells) == 8
+
+
 def test_an_unknown_table_names_the_nearest() -> None:
     with pytest.raises(PolyplinkError, match=r"did you mean thesis/5\.4"):
         published_table("thesis/5.04")

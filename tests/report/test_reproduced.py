@@ -37,7 +37,7 @@ def sample(incomparable: str = "SIMULATED data") -> ReproducedTable:
     missing = Figure(None, why="weights of endofm are missing; add them")
     cells = (
         cell("Ours", "mAP", Figure(61.5, 58.25, 64.0, 19), difference=-1.63, best=True),
-        cell("Ours", "FR", Figure(2.4, n=19, sd=1.75), "2.32", spread="1.80"),
+        cell("Ours", "FR", Figure(2.4, n=19, sd=1.75), "2.32", spread="1.80", published_bold=True),
         cell("Endo<FM>", "mAP", missing, remark="odd"),
     )
     return ReproducedTable(
@@ -73,14 +73,22 @@ def test_csv_has_full_precision_and_says_what_is_not_comparable(folder: Path) ->
     with (folder / "table.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert " ".join(rows[0]) == (
-        "table group row column unit published published_spread ours low high spread best units "
-        "units_of difference not_comparable missing remark stand_in"
+        "table group row column unit published published_spread published_bold ours low high "
+        "spread best units units_of difference not_comparable missing remark stand_in"
     )
     assert (rows[0]["published"], rows[0]["ours"], rows[0]["low"]) == ("63.13", "61.5", "58.25")
     assert rows[0]["not_comparable"] == "SIMULATED data"
     assert (rows[2]["ours"], rows[2]["units"]) == ("", "")
     assert rows[2]["missing"].startswith("weights of endofm")
     assert sorted(path.suffix for path in folder.iterdir()) == [".csv", ".html", ".tex"]
+
+
+def test_what_the_paper_prints_in_bold_is_bold(folder: Path) -> None:
+    assert "<b>2.32 ± 1.80</b>" in (folder / "table.html").read_text(encoding="utf-8")
+    assert "<b>63.13" not in (folder / "table.html").read_text(encoding="utf-8")
+    assert r"\textbf{2.32 $\pm$ 1.80}" in (folder / "table.tex").read_text(encoding="utf-8")
+    with (folder / "table.csv").open(newline="", encoding="utf-8") as file:
+        assert [row["published_bold"] for row in csv.DictReader(file)] == ["False", "True", "False"]
 
 
 def test_the_page_is_escaped_and_warns(folder: Path) -> None:

@@ -388,7 +388,9 @@ def with_learned_links(cells: "Sequence[Cell]") -> "Iterator[Cell]":
             for cell in clustered[i]:
                 measure = cell.measure.replace("temporal_ap/", "links/")
                 name = f"{cell.row}, learned links of polyplink"
-                yield replace(cell, row=name, text="", spread="", remark="", measure=measure)
+                yield replace(
+                    cell, row=name, text="", spread="", remark="", bold=False, measure=measure
+                )
 
 
 def best_cells(cells: "Sequence[Cell]", resampled: "Sequence[Resampled | None]") -> set[int]:
@@ -607,4 +609,5 @@ def _beside(
         remark="; ".join(filter(None, (used.remark if used else "", _remark(cell)))),
         best=best,
         stand_in=used.stand_in if used else "",
+        published_bold=cell.bold,
     )

@@ -32,6 +32,7 @@ class Cell:
         clip: Frames of a sample; None for a whole tracklet or where it does not matter.
         measure: What is measured: "mAP", "temporal_ap/FR", "size/F1", "cost/macs", ...
         remark: Irregularities of the number; "" if none.
+        bold: Whether it is printed in bold; known of the tables of temporally-aware counting.
     """
 
     group: str
@@ -45,6 +46,7 @@ class Cell:
     clip: int | None
     measure: str
     remark: str
+    bold: bool = False
 
     @property
     def value(self) -> float:
@@ -90,6 +92,7 @@ def _cell(row: Mapping[str, str]) -> Cell:
         text=row["value"],
         crop=float(row["crop"]) if row["crop"] not in ("", "full") else None,
         clip=int(row["clip"]) if row["clip"] not in ("", "whole") else None,
+        bold=bool(row["bold"]),
     )
 
 

@@ -34,6 +34,7 @@ class ReproducedCell:
         best: Whether ours is the best of its column or no different from it (p > 0.05).
         stand_in: The network that ours is of, where it is not the one that the row names; "" if
             it is.
+        published_bold: Whether the paper prints its number in bold.
     """
 
     group: str
@@ -48,6 +49,7 @@ class ReproducedCell:
     remark: str
     best: bool = False
     stand_in: str = ""
+    published_bold: bool = False
 
     @property
     def published_words(self) -> str:
@@ -195,7 +197,10 @@ def reproduced_table(result: ReproducedTable) -> Table:
             table.add_row(
                 *(Text(name if i == 0 else "") for name in (group, row)),
                 Text(cell.column),
-                Text(cell.published_words + ("*" if cell.remark else "")),
+                Text(
+                    cell.published_words + ("*" if cell.remark else ""),
+                    style="bold" if cell.published_bold else "",
+                ),
                 Text(cell.our_words, style="bold" if cell.best else ""),
                 cell.difference_words,
                 str(cell.ours.n) if cell.ours.value is not None else "",
@@ -247,6 +252,7 @@ def write_reproduced(folder: Path, result: ReproducedTable) -> None:
             "unit": cell.unit,
             "published": cell.published,
             "published_spread": cell.spread,
+            "published_bold": cell.published_bold,
             "ours": cell.ours.value,
             "low": cell.ours.low,
             "high": cell.ours.high,
@@ -301,11 +307,10 @@ def latex(result: ReproducedTable) -> str:
     ]
     for cell, row in ((cell, row) for _, row, cells in result.rows for cell in cells):
         names = (cell.group, row, cell.column)
-        ours = rf"\textbf{{{tex(cell.our_words)}}}" if cell.best else tex(cell.our_words)
+        printed = [(cell.published_words, cell.published_bold), (cell.our_words, cell.best)]
+        values = [rf"\textbf{{{tex(text)}}}" if bold else tex(text) for text, bold in printed]
         rest = map(tex, (cell.difference_words, cell.units_words))
-        lines.append(
-            " & ".join([*map(tex, names), tex(cell.published_words), ours, *rest]) + r" \\"
-        )
+        lines.append(" & ".join([*map(tex, names), *values, *rest]) + r" \\")
     lines += [r"\bottomrule", r"\end{longtable}"]
     for line in result.rankings:
         lines += ["", tex(f"{line}.")]
