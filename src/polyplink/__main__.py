@@ -12,6 +12,8 @@ def main() -> None:
     """Run the command line and end the process with its exit code."""
     _open_streams()
     gc.set_threshold(10_000)  # imports make many objects and hardly any garbage
+    # Feature maps are new memory every time, which Linux clears in pages of 4 kB unless asked.
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # of torch: large tensors in large pages
     if len(sys.argv) == 1:
         sys.argv.append("--help")
     try:
