@@ -67,6 +67,13 @@ def test_a_folder_is_whole_or_absent(tmp_path: Path) -> None:
     assert (target / "a").read_text() == "whole"
     with pytest.raises(PolyplinkError, match="exists already"), whole_folder(target):
         pass
+    other = tmp_path / "other"
+    with pytest.raises(PolyplinkError, match="exists already"), whole_folder(other) as late:
+        (late / "a").write_text("late")
+        with whole_folder(other) as first:  # another process was quicker
+            (first / "a").write_text("first")
+    assert (other / "a").read_text() == "first"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "run"]
 
 
 def test_a_broken_json_file_is_a_user_error(tmp_path: Path) -> None:

@@ -122,13 +122,20 @@ def whole_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder next to `path`, with the guarantees of `whole_file`.
 
     Raises:
-        PolyplinkError: If `path` exists already: an artefact is never changed.
+        PolyplinkError: If `path` exists already, or another process makes it meanwhile: an artefact
+            is never changed.
     """
+    taken = PolyplinkError(f"{path} exists already", "choose another folder, or remove it")
     if path.exists():
-        raise PolyplinkError(f"{path} exists already", "choose another folder, or remove it")
-    with whole_file(path) as temporary:
-        temporary.mkdir()
-        yield temporary
+        raise taken
+    try:
+        with whole_file(path) as temporary:
+            temporary.mkdir()
+            yield temporary
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST) and path.exists():
+            raise taken from None
+        raise
 
 
 _CHANGE = ".change"  # complete new files of a folder, on their way to their places
