@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 from io import TextIOWrapper
 
@@ -22,6 +23,8 @@ def main() -> None:
 
         code = app(standalone_mode=False, prog_name="polyplink")
         sys.stdout.flush()  # here, where the errors of a full or closed output are caught
+        # Everything is written: Ctrl-C ends what libraries do at exit, without a traceback.
+        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
         sys.exit(code)
     except BrokenPipeError:  # the reader closed the pipe, as in `polyplink ... | head`
         _forget_output()

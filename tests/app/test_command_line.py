@@ -4,11 +4,13 @@ import errno
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import PIPE
 from typing import Annotated
 
 import pytest
@@ -199,6 +201,22 @@ def test_a_mistake_of_any_verb_is_answered_before_torch_is_imported(
     )
     said = dict(zip(lines, json.loads(done.stdout), strict=True))
     assert {line: text for line, text in said.items() if MISTAKES[line] not in text} == {}
+
+
+def test_ctrl_c_after_the_work_is_done_ends_without_a_traceback() -> None:
+    script = (
+        "import atexit, sys, time; from polyplink.__main__ import main; "
+        "atexit.register(lambda: (print('at exit', flush=True), time.sleep(60))); "
+        "sys.argv[1:] = ['--version']; main()"
+    )
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline().startswith("polyplink ")
+        assert running.stdout.readline() == "at exit\n"
+        running.send_signal(signal.SIGINT)
+        assert running.communicate(timeout=30)[1] == ""
+    assert running.returncode == 130
 
 
 @pytest.mark.parametrize(
