@@ -360,7 +360,8 @@ def test_every_table_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.Monk
     states = {state["name"]: state for state in list_tables()}
     assert list(states) == list(published())
     one = states["ntssl/1"]
-    assert one["cells"] == 162
+    assert one["cells"] == 162 == len(one["standing"]) == sum(one["standings"].values())
+    assert {c["standing"] for c in one["standing"] if c["column"] == "Params"} == {"exact"}
     assert one["runs"] == "not"  # neither weights nor the backbone's
     assert "backbone" in one["missing"]["ntssl"]
     assert "ntssl" in one["recipes"]

@@ -4,6 +4,7 @@ import pytest
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.recipes.published import Cell, published, published_table
+from polyplink.recipes.standing import STANDINGS, standing
 
 # Cells in each table, counted by hand: rows times columns of the printed table.
 COUNTS = {
@@ -149,6 +150,23 @@ def test_bold_is_that_of_temporally_aware_counting() -> None:
         worse = [c for c in published_table(name).cells if c.column == "FR" and not c.bold]
         assert min(cell.value for cell in worse) > 2.32
     assert sum(cell.bold for table in published().values() for cell in table.cells) == 8
+
+
+def test_every_cell_is_exact_inferred_or_not_to_be_had() -> None:
+    cells = [(name, cell, *standing(cell)) for name, t in published().items() for cell in t.cells]
+    assert len(cells) == 1128
+    count = Counter(kind for _, _, kind, _ in cells)
+    assert set(count) == set(STANDINGS)
+    for name, cell, kind, why in cells:
+        assert bool(why) == (kind != "exact")
+        counted = cell.measure.startswith("cost/") or cell.subject == "none"
+        assert (kind == "exact") == counted
+        if cell.measure.startswith(("size/", "histology/")):
+            assert "--split" in why
+        if name == "thesis/5.11":
+            assert (kind, why.split()[-1]) == ("not to be had", "procedures")
+    assert count["exact"] == 36 + 2
+    assert count["not to be had"] == 12 + 12 + 12  # thesis/5.11, and two copied columns
 
 
 def test_an_unknown_table_names_the_nearest() -> None:

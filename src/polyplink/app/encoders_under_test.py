@@ -35,6 +35,7 @@ from polyplink.learn.loop import split_procedures
 from polyplink.recipes import RECIPES, find_recipe, override, small_sibling
 from polyplink.recipes.catalogue import OTHER_PART
 from polyplink.recipes.published import published
+from polyplink.recipes.standing import STANDINGS, standing
 
 NO_ENCODER = "none"  # the row of a table without any encoder
 STARTS = {"mve": "sfe", "tpc": "sfe"}  # by recipe, that whose weights it starts from
@@ -316,11 +317,12 @@ def list_tables() -> list[dict[str, Any]]:
     Returns:
         name, caption, source, data (the part it was measured on), cells (how many numbers it has),
         recipes and weights (encoders that a recipe trains, and those from elsewhere), missing (why,
-        by encoder) and runs: "whole", "in part" or "not", what can be run now.
+        by encoder), runs ("whole", "in part" or "not", what can be run now), standings (how many
+        cells are exact, inferred and not to be had) and standing (of each cell, and why).
     """
     found = []
     for table in published().values():
-        names = table.subjects
+        names, held = table.subjects, [standing(cell) for cell in table.cells]
         missing = {name: why for name in names if (why := what_is_missing(name))}
         found.append(
             {
@@ -332,6 +334,17 @@ def list_tables() -> list[dict[str, Any]]:
                 "recipes": [name for name in names if has_recipe(name)],
                 "weights": [n for n in names if not has_recipe(n) and n != NO_ENCODER],
                 "missing": missing,
+                "standings": {kind: sum(one == kind for one, _ in held) for kind in STANDINGS},
+                "standing": [
+                    {
+                        "group": cell.group,
+                        "row": cell.row,
+                        "column": cell.column,
+                        "standing": kind,
+                        "why": why,
+                    }
+                    for cell, (kind, why) in zip(table.cells, held, strict=True)
+                ],
                 "runs": "not" if len(missing) == len(names) else "in part" if missing else "whole",
             }
         )

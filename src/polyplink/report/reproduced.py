@@ -213,15 +213,17 @@ def states_table(states: Iterable[Mapping[str, Any]]) -> Table:
 
     Args:
         states: Mappings with name, cells, data, recipes, weights, runs ("whole", "in part",
-            "not") and missing, as `polyplink reproduce list --json` prints them.
+            "not"), standings and missing, as `polyplink reproduce list --json` prints them.
     """
     table = Table(
         caption="runs now, given the data: whole; in part; not. The last column names what is "
-        "missing; `--json` says how to get it",
+        "missing; `--json` says how to get it. e, i, n: cells that are exact, inferred and not to "
+        "be had; `--json` says which, and why",
         caption_justify="left",
     )
     table.add_column("table", no_wrap=True)
     table.add_column("cells", justify="right")
+    table.add_column("e, i, n", justify="right", no_wrap=True)
     table.add_column("runs", no_wrap=True)
     for name in ("data", "needs", "missing"):
         table.add_column(name)
@@ -230,6 +232,7 @@ def states_table(states: Iterable[Mapping[str, Any]]) -> Table:
         table.add_row(
             state["name"],
             str(state["cells"]),
+            " ".join(map(str, state["standings"].values())),
             state["runs"],
             Text(state["data"]),
             Text(", ".join(needs)),

@@ -1,0 +1,62 @@
+"""What a published number can be held against: whether all that made it is known."""
+
+from typing import Literal
+
+from polyplink.recipes.published import Cell
+
+Standing = Literal["exact", "inferred", "not to be had"]
+STANDINGS: tuple[Standing, ...] = ("exact", "inferred", "not to be had")
+_LISTS = "the authors' lists of polyps (--split) replace a division by patient"
+# By the beginning of a subject's name, after "ta384-"; the first that fits.
+_INFERRED = (
+    (
+        ("dino", "vjepa", "endovit", "surgenet"),
+        "pooling, image size and normalisation are not recorded",
+    ),
+    (
+        ("endofm-supervised", "endofm-temporally", "endofm-intra"),
+        "the thesis's program is not released: its normalisation, sampler and choice of the "
+        "checkpoint are taken from temporally-aware counting's",
+    ),
+    (("endofm",), "pooling, image size and normalisation are not recorded"),
+    (("sfe", "mve", "tpc"), "learning rate, epochs and batch are not recorded"),
+    (("ntssl-fixed",), "the fixed temperature is not named; which procedures chose the checkpoint"),
+    (
+        ("ntssl", "supervised", "temporally-aware"),
+        "which ten procedures chose the checkpoint, and whether training normalised its inputs, "
+        "follow from the released commands alone",
+    ),
+)
+
+
+def standing(cell: Cell) -> tuple[Standing, str]:
+    """Whether everything that made a published number is known, and what is not.
+
+    "exact": counted without any choice. "inferred": a setting or list that neither text nor
+    program records was inferred, so that ours may differ by it. "not to be had": the number has no
+    target, because it is a copying mistake or rests on procedures that are not published.
+
+    Args:
+        cell: A cell of a published table.
+
+    Returns:
+        The standing, and why; "" for exact.
+
+    Example:
+        >>> from polyplink.recipes.published import published_table
+        >>> standing(published_table("ta/1").cells[0])
+        ('exact', '')
+    """
+    if "is a copying mistake" in cell.remark and "digit for digit" in cell.remark:
+        return "not to be had", cell.remark
+    if cell.measure.startswith(("val/", "test/")):
+        return "not to be had", "the thesis does not publish its validation and test procedures"
+    if cell.subject == "none" or cell.measure.startswith("cost/"):
+        return "exact", ""
+    name = cell.subject.removeprefix("ta384-")
+    why = next(why for starts, why in _INFERRED if name.startswith(starts))
+    if "clusterer is not said" in cell.remark:
+        why += "; which clusterer is not said"
+    if cell.measure.startswith(("size/", "histology/")):
+        why += f"; {_LISTS}"
+    return "inferred", why
