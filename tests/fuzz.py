@@ -48,7 +48,9 @@ from polyplink.data import (
     read_data,
     write_data,
 )
+from polyplink.data.files.video import open_video
 from polyplink.data.image_files import decode_size
+from polyplink.data.sets.facts import read_rows
 from polyplink.data.vocabulary import find_maps
 from polyplink.detect.live import boxes_from
 from polyplink.detect.onnx import OnnxDetector, read_record
@@ -70,8 +72,10 @@ from polyplink.scale.index import ROWS
 from polyplink.serve import Desk
 from polyplink.tracklets import PrepareSettings, prepare
 from tests.app.test_live import lines
+from tests.data.films import write_film
 from tests.data.made_sets import seen_set, small_set
 from tests.data.packed import files_of, pack
+from tests.data.sets.test_facts import spreadsheet
 from tests.data.test_corrupted import readers, write_every_format
 from tests.detect.test_onnx import outputs_of, write_model
 from tests.encoders.small import SFE, TRANSFORMER, crops, made
@@ -170,6 +174,17 @@ def _images(folder: Path, _: Done) -> None:
         decode_size(path.read_bytes())
 
 
+def _video(folder: Path, _: Done) -> None:
+    with open_video(_only(folder)) as video:
+        for _number, shown in video.frames(range(min(video.n_frames, 48))):
+            pixels = "lost" if shown is None else shown.rgb()
+            assert isinstance(pixels, str) or pixels.shape == (video.height, video.width, 3)
+
+
+def _spreadsheet(folder: Path, _: Done) -> None:
+    read_rows(_only(folder).read_bytes(), "a.xlsx")
+
+
 def _recipe(folder: Path, _: Done) -> None:
     recipe, *assignments = _only(folder).read_bytes().decode("utf-8", "replace").split("\n")
     override(find_recipe(recipe), assignments)
@@ -216,6 +231,9 @@ def _divided(path: Path) -> None:
     read_split(path, data, labels)
 
 
+FILMS = {"mp4": "libx264", "mkv": "libx264", "ts": "mpeg2video", "avi": "mpeg4"}
+
+
 def write_all(root: Path) -> None:
     """Write whole files of every kind below `root`, each target's in a folder of its name."""
     write_every_format(root)
@@ -238,6 +256,11 @@ def write_all(root: Path) -> None:
     for ending in ("jpg", "png", "bmp", "tif", "gif", "webp"):
         (root / f"image {ending}").mkdir()
         Image.fromarray(noise).save(root / f"image {ending}" / f"a.{ending}")
+    for ending, codec in FILMS.items():
+        (root / f"video {ending}").mkdir()
+        write_film(root / f"video {ending}" / f"a.{ending}", 24, codec=codec)
+    (root / "spreadsheet").mkdir()
+    (root / "spreadsheet" / "a.xlsx").write_bytes(spreadsheet())
     for kind, config in (("sfe", SFE), ("transformer", TRANSFORMER)):
         (root / f"weights {kind}").mkdir()
         name: dict[str, Any] = {"name": "x"}
@@ -307,6 +330,8 @@ def targets(root: Path) -> list[Target]:
         "frames": _prepared,
         "prepared": _prepared,
         **{f"image {kind}": _images for kind in ("jpg", "png", "bmp", "tif", "gif", "webp")},
+        **{f"video {ending}": _video for ending in FILMS},
+        "spreadsheet": _spreadsheet,
         "weights sfe": _weights,
         "weights transformer": _weights,
         "torch zip": _published,
