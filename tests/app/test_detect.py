@@ -135,6 +135,14 @@ def test_boxes_of_a_format_are_counted_without_a_detector(made: Made, tmp_path: 
     )
     shown = views.select("track_id", "start_frame", "end_frame")
     assert sorted(seen.rows()) == sorted(shown.rows())
+    # `count` gives them back too, in a table of its own where the file is no longer that one.
+    with (made.root / "frames" / "boxes.csv").open("a") as file:
+        file.write("\n")
+    again = polyplink("count", made.run, tmp_path / "o" / "data", "-o", tmp_path / "c")
+    assert again.exit_code == 0, again.output
+    assert "boxes.csv is not as it was imported: boxes come back in boxes.csv" in again.stderr
+    table = pl.read_csv(tmp_path / "c" / "boxes-with-tracks" / "boxes.csv")
+    assert table.select(back.columns).equals(back)
 
 
 def test_a_detector_is_trained_stopped_continued_measured_and_used(
