@@ -1,10 +1,14 @@
 import csv
+import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate import Figure
+from polyplink.report.latex import comparison_latex
 from polyplink.report.reproduced import (
     ReproducedCell,
     ReproducedTable,
@@ -14,7 +18,7 @@ from polyplink.report.reproduced import (
     states_table,
     write_reproduced,
 )
-from tests.report.sample import shown
+from tests.report.sample import comparison, shown
 
 
 def cell(
@@ -103,16 +107,40 @@ def test_the_page_is_escaped_and_warns(folder: Path) -> None:
     assert "http" not in page  # nothing is loaded
 
 
-def test_latex_is_escaped_and_has_a_row_for_each_cell() -> None:
+def compiled(text: str, folder: Path) -> bool:
+    """Whether a table compiles where a document reads it."""
+    (folder / "table.tex").write_text(text, encoding="utf-8")
+    rules = "".join(rf"\let\{rule}rule\hline" for rule in ("top", "mid", "bottom"))
+    booktabs = rf"\IfFileExists{{booktabs.sty}}{{\usepackage{{booktabs}}}}{{{rules}}}"
+    lines = (r"\documentclass{article}", booktabs, r"\begin{document}")
+    (folder / "paper.tex").write_text("\n".join([*lines, r"\input{table}", r"\end{document}"]))
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
+    return subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode == 0
+
+
+def test_latex_is_escaped_and_shaped_as_the_paper_prints_it(tmp_path: Path) -> None:
     text = latex(sample())
-    best = r"\textbf{61.50 (58.25 to 64.00)}"
-    row = rf"Self \& others & Ours & mAP & 63.13 & {best} & $-$1.63 & 19 procedures"
-    assert row + r" \\" in text
-    assert r"Endo$<$FM$>$ & mAP & 63.13 & -- & -- &  \\" in text  # no units of a missing figure
+    assert r"Ours (published) & 63.13" in text
+    assert r"ours & \textbf{61.50 (58.25 to 64.00)}" in text
     assert r"(mAP): weights of endofm are missing; add them." in text
     assert r"2.32 $\pm$ 1.80" in text
-    assert text.count(r" \\") == 3 + 1  # cells and the head
     assert "SIMULATED data" in text
+    table = text[: text.index(r"\end{tabular}")]
+    widths = {line.count(" & ") for line in table.splitlines() if " & " in line}
+    assert len(widths) == 1
+    if shutil.which("pdflatex"):
+        assert compiled(text, tmp_path)
+        assert compiled(comparison_latex(comparison()), tmp_path)
+        assert not compiled(text.replace(r"\end{tabular}", ""), tmp_path)
+
+
+def test_columns_of_a_comparison_are_chosen_by_name() -> None:
+    text = comparison_latex(comparison(), ["FPR"])
+    assert r" & FPR \\" in text
+    assert r"second & 0.050 \\" in text
+    assert r"\textbf{0.700 (0.600 to 0.800)}" in comparison_latex(comparison())
+    with pytest.raises(PolyplinkError, match="no figure 'mpa'; --columns takes mAP, FPR"):
+        comparison_latex(comparison(), ["mpa"])
 
 
 def test_the_list_of_tables_says_what_each_needs() -> None:

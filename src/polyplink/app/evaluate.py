@@ -75,6 +75,10 @@ class EvaluateRequest(TrackletOptions):
         "Also retrieval without other polyps of the query's procedure.", False
     )
     curve_csv: bool = option("Also curve.csv: all figures of every setting.", False)
+    columns: Sequence[str] = option(
+        "Figures of table.tex, by name (mAP) or key; may be repeated; by default the first ones.",
+        (),
+    )
     baselines: bool = option("Also an untrained encoder and a colour histogram.", True)
     device: options.Device = "auto"
     workers: options.Workers = 2
@@ -147,8 +151,8 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
 
     Args:
         request: Weights, data folder, tasks, and the output folder, which gets evaluation.json,
-            figures.csv, clusterers.csv (paired differences to the first), procedures.csv,
-            queries.parquet (one row per query), curve.parquet (one per setting),
+            figures.csv, table.tex, clusterers.csv (paired differences to the first),
+            procedures.csv, queries.parquet (one row per query), curve.parquet (one per setting),
             assignment.parquet, trackeval (MOTChallenge files), report.html and run.json; files of
             tasks that were not requested are left out.
         progress: Called for crops, tracklets and methods.
@@ -416,8 +420,10 @@ def _write(
     """Write every file except the report."""
     from polyplink.data import csv_text, write_table
     from polyplink.report import write_csv
+    from polyplink.report.latex import comparison_latex
 
     write_json(out / "evaluation.json", found.as_dict())
+    write_text(out / "table.tex", comparison_latex(found.comparison, request.columns))
     write_csv(out / "figures.csv", found.comparison)
     write_clusterers(out / "clusterers.csv", found.evaluation.minus_clusterer)
     if found.procedures.width:

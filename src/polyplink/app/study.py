@@ -18,7 +18,7 @@ from polyplink.app.evaluate import (
 )
 from polyplink.app.options import Request, option
 from polyplink.app.request import UNMEASURED, Progress, Result, check_given, inform, silent
-from polyplink.core.artefacts import RunRecord, to_plain, write_json
+from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import many
 from polyplink.report.notebook import Facts
@@ -45,6 +45,10 @@ class StudyRequest(Request):
     clusterers: Sequence[str] = option("As of evaluate.", (), "--clusterer")
     grid: str = option("Settings searched for counting: paper or demo.", "paper")
     purpose: options.Purpose = "published"
+    columns: Sequence[str] = option(
+        "Figures of table.tex, by name (mAP) or key; may be repeated; by default the first ones.",
+        (),
+    )
     device: options.Device = "auto"
     devices: int = option("Processes to train in, as of train.", 1, min=1)
     workers: options.Workers = 2
@@ -101,8 +105,8 @@ def study(request: StudyRequest, progress: Progress = inform) -> Result[Studied]
 
     Args:
         request: Recipes, data folder, and the output folder, which gets study.json, figures.csv,
-            runs.csv (one row per training and figure), clusterers.csv, study.svg and .png, and
-            run.json.
+            table.tex, runs.csv (one row per training and figure), clusterers.csv, study.svg and
+            .png, and run.json.
         progress: Called for crops, epochs and tracklets.
 
     The exit code is 1 if no figure could be measured.
@@ -155,7 +159,7 @@ def study(request: StudyRequest, progress: Progress = inform) -> Result[Studied]
     record.inputs |= {"data": encoded.prepared.data.key}
     comparison, gaps = compare_runs(measured, first)
     result = Studied(comparison, gaps, tuple(runs), tuple(failed))
-    _write(request.out, result)
+    _write(request.out, result, request.columns)
     record.write(request.out)
     shown: list[Any] = [comparison_table(comparison)]
     shown += difference_tables(comparison, gaps)
@@ -262,13 +266,15 @@ def compare_runs(
     return table, {name: minus_first_clusterer(own) for name, own in means.items()}
 
 
-def _write(out: Path, result: Studied) -> None:
+def _write(out: Path, result: Studied, columns: Sequence[str]) -> None:
     from polyplink.report import write_csv
+    from polyplink.report.latex import comparison_latex
     from polyplink.report.plots import plot_methods, write_figure
     from polyplink.report.tables import write_rows
 
     write_json(out / "study.json", to_plain(result))
     write_csv(out / "figures.csv", result.comparison)
+    write_text(out / "table.tex", comparison_latex(result.comparison, columns))
     write_clusterers(out / "clusterers.csv", result.minus_clusterer)
     rows = [
         {"recipe": run.recipe, "seed": run.seed, "weights": str(run.weights), "figure": key}

@@ -12,7 +12,8 @@ from rich.text import Text
 from polyplink.core.artefacts import write_text
 from polyplink.evaluate import Figure
 from polyplink.evaluate.intervals import IDEALS
-from polyplink.report.formats import DASH, MINUS, environment, figure_text, signed
+from polyplink.report.formats import DASH, environment, figure_text, signed
+from polyplink.report.latex import TexCell, tabular, tex
 from polyplink.report.tables import write_rows
 
 
@@ -274,47 +275,25 @@ def write_reproduced(folder: Path, result: ReproducedTable) -> None:
     write_rows(folder / "table.csv", rows)
 
 
-_TEX = {
-    "\\": r"\textbackslash{}",
-    "±": r"$\pm$",
-    DASH: "--",
-    MINUS: "$-$",
-    **{c: f"\\{c}" for c in "&%$#_{}"},
-    "<": "$<$",  # printed as another character in some font encodings
-    ">": "$>$",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-}
-
-
 def latex(result: ReproducedTable) -> str:
-    """The table as a LaTeX longtable with booktabs rules.
+    """The table as the paper prints it: its columns, and under each of its rows one of ours.
 
     The caption says if figures are not comparable; cells that were not computed are listed below.
     """
-
-    def tex(text: str) -> str:
-        return "".join(_TEX.get(letter, letter) for letter in text)
-
     caption = f"{result.caption} ({result.source})."
     if result.banner:
         caption += f" {result.banner}."
-    lines = [
-        "% needs \\usepackage{booktabs,longtable}",
-        r"\begin{longtable}{lllrrrr}",
-        rf"\caption{{{tex(caption)}}}\\",
-        r"\toprule",
-        r"group & row & column & published & ours & difference & n \\",
-        r"\midrule",
-        r"\endhead",
-    ]
-    for cell, row in ((cell, row) for _, row, cells in result.rows for cell in cells):
-        names = (cell.group, row, cell.column)
-        printed = [(cell.published_words, cell.published_bold), (cell.our_words, cell.best)]
-        values = [rf"\textbf{{{tex(text)}}}" if bold else tex(text) for text, bold in printed]
-        rest = map(tex, (cell.difference_words, cell.units_words))
-        lines.append(" & ".join([*map(tex, names), *values, *rest]) + r" \\")
-    lines += [r"\bottomrule", r"\end{longtable}"]
+    columns = list(dict.fromkeys(cell.column for cell in result.cells))
+    groups: dict[str, list[list[TexCell]]] = {}
+    for group, row, cells in result.rows:
+        at = {cell.column: cell for cell in cells}
+        rows = groups.setdefault(group, [])
+        known, none = [at.get(column) for column in columns], TexCell("")
+        published = [TexCell(c.published_words, c.published_bold) if c else none for c in known]
+        rows.append([TexCell(f"{row} (published)"), *published])
+        ours = [TexCell(c.our_words, c.best) if c else none for c in known]
+        rows.append([TexCell("ours"), *ours])
+    lines = [tabular(["", *columns], groups), "", tex(caption)]
     for line in result.rankings:
         lines += ["", tex(f"{line}.")]
     for what, cells in result.stand_ins.items():
