@@ -9,7 +9,8 @@ from pydantic import TypeAdapter
 from python_calamine import CalamineWorkbook
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import import_coco, import_mot
+from polyplink.data import Imported, Places, import_coco, import_mot, write_places
+from polyplink.data.tables import SOURCE_FILES
 from polyplink.serve import Desk
 from polyplink.serve.corrections import Correction, append_correction
 from polyplink.serve.handoff import FOLDER, Review, hand_off, review_schema, reviewed
@@ -46,6 +47,31 @@ def test_the_files_hold_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None
     page = (out / "report.html").read_text()
     assert page.count('class="polyp"') == table.height
     assert "http" not in page.replace("http-equiv", "")
+
+
+def test_imported_boxes_come_back_with_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None:
+    data, folder, source = desk.prepared.data, desk.pictures.folder, tmp_path / "mine.csv"
+    data.detections.reverse().write_csv(source)
+    n = data.detections.height
+    boxes = pl.DataFrame({"file": [0] * n, "item": range(n - 1, -1, -1)})
+    write_places(folder, "csv", Imported(data, [], Places([source], boxes)), source)
+    try:
+        desk.correct(0, {"kind": "not_polyp", "rows": [5]})
+        desk.correct(0, {"kind": "merge", "rows": [0, 1, 2, 3, 4]})
+        hand_off(desk)
+    finally:
+        for name in SOURCE_FILES:
+            (folder / name).unlink()
+    back = pl.read_csv(desk.out / FOLDER / "boxes-with-tracks" / "mine.csv")
+    assert back.drop("track_id", "polyp").equals(pl.read_csv(source))
+    table, polyps = desk.solve(0).table, desk.solve(0).polyps
+    own = back.filter(procedure_id=desk.names[0])
+    for row, polyp in zip(table.iter_rows(named=True), polyps, strict=True):
+        frames = pl.col("frame").is_between(row["first_frame"], row["last_frame"])
+        (numbers,) = own.filter(frames).select("track_id", "polyp").unique().rows()
+        assert numbers[1] == (None if polyp is None else polyp + 1)
+    assert own["track_id"].n_unique() == table.height
+    assert own["polyp"].drop_nulls().unique().to_list() == [1]
 
 
 def test_text_from_people_and_data_is_only_text(desk: Desk) -> None:

@@ -46,7 +46,7 @@ from polyplink.encoders import Embeddings, weights_path
 from polyplink.evaluate import Purpose, choose, count_procedure, match_tracklets
 from polyplink.report import Comparison, Procedure, Report, Tracklet
 from polyplink.report.formats import PURPOSES, VISUAL, reading_text
-from polyplink.tracklets import Prepared, box_rows, fill_gaps
+from polyplink.tracklets import Prepared, box_rows, fill_gaps, numbers_of_boxes
 
 
 @dataclass(frozen=True)
@@ -393,16 +393,7 @@ def tracks_of_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFram
     numbers = np.zeros((2, prepared.detections.height), dtype=np.int64)  # 0: none
     of_tracklet = [polyps.get(name, 0) for name in prepared.tracklets["tracklet_id"]]
     numbers[:, rows] = tracklet + 1, np.array(of_tracklet, dtype=np.int64)[tracklet]
-    # The same rows in another order, so that they are paired in any order of all their values.
-    every = prepared.data.detections
-    orders = [
-        table.select(pl.arg_sort_by(*every.columns, nulls_last=True)).to_series().to_numpy()
-        for table in (every, prepared.detections)
-    ]
-    paired = np.empty_like(numbers)
-    paired[:, orders[0]] = numbers[:, orders[1]]
-    table = pl.DataFrame({"track_id": paired[0], "polyp": paired[1]})
-    return table.with_columns(pl.when(pl.all() > 0).then(pl.all()))
+    return numbers_of_boxes(prepared.data.detections, prepared.detections, *numbers)
 
 
 def coverage_of(linked: Sequence[Linked], polyps: Mapping[str, int]) -> Coverage | None:

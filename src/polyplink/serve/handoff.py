@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import TypeAdapter
@@ -22,10 +23,10 @@ from polyplink.core.errors import PolyplinkError, visible
 from polyplink.core.extras import extras_installed
 from polyplink.core.text import brief, csv_cell
 from polyplink.counting import Cover
-from polyplink.data import DataSet, write_coco, write_mot
+from polyplink.data import DataSet, return_boxes, write_coco, write_mot
 from polyplink.report.formats import clock, reading_text
 from polyplink.serve.desk import Desk
-from polyplink.tracklets import box_rows
+from polyplink.tracklets import box_rows, numbers_of_boxes
 
 FOLDER = "reviewed"
 FORMAT = "polyplink review 3"
@@ -224,7 +225,8 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
 
     Returns:
         The files: polyps.xlsx, polyps.csv and views.csv; report.html; review.json and
-        review.schema.json; coco and mot (the corrected identities).
+        review.schema.json; coco and mot (the corrected identities); boxes-with-tracks (boxes as
+        they were imported, with their tracks and corrected polyps).
 
     Raises:
         PolyplinkError: If the language is not known, or xlsxwriter is not installed.
@@ -265,6 +267,8 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
     data = identified(desk)
     write_coco(data, out / "coco")
     write_mot(data, out / "mot")
+    prepared = desk.prepared
+    return_boxes(desk.pictures.folder, prepared.data, _tracks(desk), out / "boxes-with-tracks")
     return sorted(path for path in out.rglob("*") if path.is_file() and path.name[0] != ".")
 
 
@@ -296,6 +300,19 @@ def identified(desk: Desk, *, finished: bool = False) -> DataSet:
     procedures = desk.prepared.data.procedures.filter(pl.col("procedure_id").is_in(kept))
     schema = {"polyp_id": pl.String, "procedure_id": pl.String}
     return DataSet.of(pl.concat(boxes), procedures, pl.DataFrame(polyps, schema, orient="row"))
+
+
+def _tracks(desk: Desk) -> pl.DataFrame:
+    """track_id and corrected polyp of each box of the data set, as `app.linked.tracks_of_boxes`."""
+    prepared, first = desk.prepared, 1
+    numbers = np.zeros((2, prepared.detections.height), dtype=np.int64)
+    for index in range(len(desk.names)):
+        now = desk.solve(index)
+        rows, tracklet = box_rows(now.table)
+        polyps = [0 if place is None else place + 1 for place in now.polyps]
+        numbers[:, rows] = first + tracklet, np.array(polyps, dtype=np.int64)[tracklet]
+        first += now.table.height
+    return numbers_of_boxes(prepared.data.detections, prepared.detections, *numbers)
 
 
 def _words(language: str) -> dict[str, str]:

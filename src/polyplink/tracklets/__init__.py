@@ -9,6 +9,7 @@ if TYPE_CHECKING:
         box_rows as box_rows,
         build_tracklets as build_tracklets,
         fill_gaps as fill_gaps,
+        numbers_of_boxes as numbers_of_boxes,
     )
     from polyplink.tracklets.fragments import crop_rows as crop_rows
     from polyplink.tracklets.prepare import (

@@ -138,6 +138,37 @@ def box_rows(tracklets: pl.DataFrame) -> tuple[Ints, Ints]:
     return np.arange(n.sum()) + (offset - np.cumsum(n) + n)[tracklet], tracklet
 
 
+def numbers_of_boxes(
+    boxes: pl.DataFrame, gathered: pl.DataFrame, track: Ints, polyp: Ints
+) -> pl.DataFrame:
+    """Bring numbers of boxes that were gathered by tracklet into the order of the data set.
+
+    Args:
+        boxes: The detections of a data set.
+        gathered: The same rows, as of `build_tracklets`.
+        track: A number of each of these, 0 for none: (d,).
+        polyp: Another one: (d,).
+
+    Returns:
+        track_id and polyp of each of `boxes`, null for none. Of boxes that are equal in all columns
+        it does not matter which is which.
+
+    Example:
+        >>> boxes, track, polyp = pl.DataFrame({"frame": [4, 9, 7]}), [1, 2, 0], [3, 0, 0]
+        >>> gathered = boxes[[2, 0, 1]]
+        >>> numbers_of_boxes(boxes, gathered, np.array(track), np.array(polyp)).rows()
+        [(2, None), (None, None), (1, 3)]
+    """
+    order, gathered_order = (
+        table.select(pl.arg_sort_by(*boxes.columns, nulls_last=True)).to_series().to_numpy()
+        for table in (boxes, gathered)
+    )
+    paired = np.empty((2, len(order)), dtype=np.int64)
+    paired[:, order] = np.stack([track, polyp])[:, gathered_order]
+    table = pl.DataFrame({"track_id": paired[0], "polyp": paired[1]})
+    return table.with_columns(pl.when(pl.all() > 0).then(pl.all()))
+
+
 def fill_gaps(boxes: pl.DataFrame) -> pl.DataFrame:
     """Interpolate boxes in the frames in which a tracklet has none, from the boxes on either side.
 
