@@ -20,7 +20,7 @@ def test_all_tasks_have_columns_and_what_is_no_different_is_bold() -> None:
     evaluation, _ = evaluate_embeddings(
         encoders, samples, settings, reference="ours", boxes=boxes, adenoma=adenoma
     )
-    table = comparison(evaluation)
+    table = comparison(evaluation, settings)
     ours, other = table.methods
     assert (ours.name, other.name) == ("ours", "noise")  # the reference comes first
     assert not ours.differences
@@ -30,6 +30,12 @@ def test_all_tasks_have_columns_and_what_is_no_different_is_bold() -> None:
     assert right is not None
     assert difference == pytest.approx(right - left)
     keys = {metric.key: metric for metric in table.metrics}
+    first_keys = [metric.key for metric in table.first_metrics]
+    counted = "links" if "links/exact" in keys else first_keys[2].partition("/")[0]
+    assert first_keys == [
+        *("mAP", "AUROC", f"{counted}/count error", f"{counted}/exact"),
+        f"tracking/{counted}/HOTA",
+    ]
     assert list(keys)[:2] == ["mAP", "HR@1"]
     assert set(keys) == set(evaluation.encoders["ours"].figures)
     lowest = {m.key for m in table.metrics if m.ideal == 0 and not m.key.endswith("PPC")}

@@ -78,7 +78,7 @@ def test_a_step_computes_in_the_recipes_precision_backwards_too(data: FragmentSe
             drawn, parts = epoch_of(model, data)
             seen: list[str] = []
             first = next(iter(model.encoder.parameters()))
-            first.register_hook(
+            first.register_hook(  # type: ignore[no-untyped-call]
                 lambda slope, s=seen: s.append(torch.get_float32_matmul_precision())
             )
             model.learn(data, drawn, parts[:1], generator())
