@@ -48,7 +48,7 @@ def test_alarms_are_left_out_and_shown_apart(
     after = json.loads((tmp_path / "c" / "count.json").read_text())
     n = after["false_alarms"]
     assert n > 5
-    assert f"{n} tracklets left out as false alarms (--alarms keep)" in result.stdout
+    assert f"{n} views left out as false alarms (--alarms keep counts them)" in result.stdout
     both = zip(before["procedures"], after["procedures"], strict=True)
     assert all(b["tracklets"] == a["tracklets"] + len(a["alarms"]) for b, a in both)
     threshold = after["operating_point"]["alarms"]["threshold"]

@@ -73,7 +73,7 @@ def test_tables_without_images_and_some_procedures_alone(tmp_path: Path) -> None
     for call, says in (
         (lambda: prepare(tmp_path, SETTINGS, procedures=["p7"]), "no procedure 'p7'; choose among"),
         (lambda: prepare(tmp_path, workers=0), "give --workers 1 or more"),
-        (lambda: prepared.fragments(0), "fragments of 0 crops; give a length of 1 or more"),
+        (lambda: prepared.fragments(0), "fragments of 0 crops; give a length of 1 to 1000"),
     ):
         with pytest.raises(PolyplinkError, match=says):
             call()
