@@ -91,6 +91,25 @@ def test_a_step_computes_in_the_recipes_precision_backwards_too(data: FragmentSe
     assert not all(map(torch.equal, found["none"], found["bf16"]))
 
 
+def test_trained_raw_and_used_normalised(data: FragmentSet) -> None:
+    """As with no normalisation at all while it learns; its normalisation returns afterwards."""
+    plain = ["encoder.mean=[0,0,0]", "encoder.std=[1,1,1]"]
+    mixed, raw, usual = (
+        without_statistics(Model(config(*changes), CPU))
+        for changes in (["raw_training=true"], plain, [])
+    )
+    drawn, parts = epoch_of(usual, data)
+    losses = [m.learn(data, drawn, parts[:1], generator()) for m in (mixed, raw, usual)]
+    assert losses[0] == losses[1] != losses[2]
+    crops = data.pixels(drawn.clips[:1])
+    with torch.no_grad():
+        assert torch.equal(mixed.encoder(crops, [4]).tracklet, raw.encoder(crops, [4]).tracklet)
+        used = mixed.as_used()
+        raw.encoder.load_state_dict(used.state_dict())
+        raw.encoder.keep_pixel_scale((0.45,) * 3, (0.225,) * 3)
+        assert torch.equal(used(crops, [4]).tracklet, raw.encoder(crops, [4]).tracklet)
+
+
 class _Breaks(nn.Module):
     """An encoder whose third tracklet is NaN."""
 

@@ -131,6 +131,8 @@ class TrainConfig(Ranged):
         bags: How batches are sampled.
         loss: The loss.
         augment: Augmentation of views in training.
+        raw_training: Feed pixels in [0, 1] as they are in training and its validation, and
+            normalised ones whenever the encoder is used, as the commands of NTSSL's program do.
         optim: Optimiser and length.
         validation: Held-out procedures and the choice of the checkpoint.
         part: Part of the data set's splits to train on.
@@ -149,6 +151,7 @@ class TrainConfig(Ranged):
     bags: AnyBags = field(default_factory=TemporalBags)
     loss: AnyLoss = field(default_factory=NoiseAwareLoss)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
+    raw_training: bool = False
     optim: OptimConfig = field(default_factory=OptimConfig)
     validation: ValidationConfig = field(default_factory=ValidationConfig)
     part: str = "train"

@@ -309,7 +309,7 @@ def fit(
         model, history = _learn(fabric, *settings, progress=progress)
     load_checkpoint(folder / BEST, model.modules)
     chosen = read_state(folder / BEST)["history"][-1]
-    return Fitted(merge_adapters(model.encoder).eval(), history, chosen, train, held)
+    return Fitted(merge_adapters(model.as_used()).eval(), history, chosen, train, held)
 
 
 def _follow(fabric: Devices, *settings: Any) -> None:

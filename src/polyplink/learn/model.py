@@ -9,6 +9,7 @@ from torch import nn
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import (
+    Encoder,
     build_projector,
     build_started,
     memory_suffices,
@@ -92,6 +93,13 @@ class Model:
                 build_started(config.encoder, config.init_from), config.finetune
             )
             self.encoder.checkpointing(config.optim.checkpointing)
+            self._scales = [
+                (part, part.mean.clone(), part.std.clone())
+                for part in self.encoder.modules()
+                if isinstance(part, Encoder) and config.raw_training
+            ]
+            for part, _, _ in self._scales:
+                part.keep_pixel_scale((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
             self.projector = build_projector(self.encoder)
             self.modules: dict[str, nn.Module] = {
                 "encoder": self.encoder,
@@ -109,6 +117,12 @@ class Model:
             weight_decay=config.optim.weight_decay,
             fused=device.type == "cuda",
         )
+
+    def as_used(self) -> Encoder:
+        """The encoder as it is used after a training: fed normalised pixels, whatever it saw."""
+        for part, mean, std in self._scales:
+            part.mean, part.std = mean.to(part.device), std.to(part.device)
+        return self.encoder
 
     @property
     def precision(self) -> str | None:

@@ -64,6 +64,7 @@ _COMMON: Sources = {
     "evaluation_stride": ("text", "as in training"),
     "fragment_length": ("text", "8"),
     "augment": ("program", "none"),
+    "raw_training": ("ours", "off; the programs' commands train on raw pixels: true is theirs"),
     "optim.epochs": ("program", "50"),
     "optim.rate": ("program", "1e-5, constant"),
     "optim.weight_decay": ("program", "1e-4"),
