@@ -99,7 +99,9 @@ def test_a_run_goes_on_with_another_number_of_processes(prepared: Prepared, tmp_
     for name in ("loss", "loss_labels", "frames", "purity"):
         assert two.history[1][name] == pytest.approx(one.history[1][name], rel=1e-3)
     for name, value in one.encoder.state_dict().items():
-        torch.testing.assert_close(two.encoder.state_dict()[name], value, rtol=1e-2, atol=1e-4)
+        # Adam's step may have either sign where the gradient is rounding alone: few elements.
+        same = torch.isclose(two.encoder.state_dict()[name], value, rtol=1e-2, atol=1e-4)
+        assert same.double().mean() > 0.9999, name
 
 
 @pytest.mark.slow
