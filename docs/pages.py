@@ -24,7 +24,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 import griffe
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
-from mkdocs.structure.files import File, Files
+from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 from nbclient import NotebookClient
 from typer.models import ArgumentInfo
@@ -91,9 +91,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             continue
         target = f"reference/python/{room}.md"
         files.append(File.generated(config, target, content=room_page(room, guides)))
-    config.nav = navigation(
-        config.nav or [], [file.src_uri for file in files.documentation_pages()]
-    )
+    shown = files.documentation_pages(inclusion=InclusionLevel.is_in_nav)
+    config.nav = navigation(config.nav or [], [file.src_uri for file in shown])
     return files
 
 

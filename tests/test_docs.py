@@ -198,7 +198,10 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(
         command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment
     )
     assert done.returncode == 0, done.stderr
-    assert "results" in (tmp_path / "search/search_index.js").read_text(encoding="utf-8")
+    searched = (tmp_path / "search/search_index.js").read_text(encoding="utf-8")
+    assert "results.html" in searched
+    assert "logbook.html" not in re.findall(r'"location":"([^"#]*)', searched)
+    assert "logbook.html" not in (tmp_path / "gallery.html").read_text(encoding="utf-8")
     for page in (*PAGES[1:], *NOTEBOOKS):
         assert (tmp_path / page.relative_to(ROOT / "docs")).with_suffix(".html").is_file()
 

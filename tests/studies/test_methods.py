@@ -1,7 +1,7 @@
 """Every method of NTSSL's table 1 at one budget over three seeds. Run by `make study`: an hour.
 
 It can be killed and run again: POLYPLINK_STUDY names a folder that keeps the trainings, and the
-tables that `polyplink study` writes; docs/results.md says where the published order holds.
+tables that `polyplink study` writes; docs/logbook.md says where the published order holds.
 """
 
 import os

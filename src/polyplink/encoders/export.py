@@ -196,7 +196,7 @@ Run = Callable[[dict[str, np.ndarray]], np.ndarray]  # inputs by name to the out
 def _session(path: Path) -> Run:
     """A graph computed by onnxruntime in the thread that calls.
 
-    One thread, because several wait for each other: see docs/performance.md.
+    One thread, because several wait for each other: see docs/logbook.md.
     """
     session = open_session(path, "an exported encoder", _AGAIN)
     return lambda given: np.asarray(session.run(None, given)[0], np.float32)
