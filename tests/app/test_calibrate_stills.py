@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 from PIL import Image
 
+from polyplink.core.artefacts import file_key
 from polyplink.data import read_data
 from polyplink.encoders.weights import read_record
 from tests.app.calls import assert_refused, polyplink
@@ -47,7 +48,7 @@ def stills(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Finds the box of what is blue, with a score of 0 where nothing is; trained on group g0."""
+    """Finds the box of what is blue, else a score of 0; trained on g0 and an empty image."""
     constants: dict[str, tuple[int, Any]] = {
         "red": (TensorProto.INT64, [0]),
         "blue": (TensorProto.INT64, [2]),
@@ -97,7 +98,12 @@ def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     path = tmp_path_factory.mktemp("detector") / "blue.onnx"
     onnx.save(model, str(path))
-    record = {"layout": "nms", "trained_on": ["g0"], "name": "blue", "high": 0.5, "low": 0.3}
+    (path.parent / "empty").mkdir()
+    files = [path.parent / "empty" / f"{k}.png" for k in range(3)]
+    for k, file in enumerate(files):
+        Image.fromarray(np.full((240, 300, 3), 90 + k, np.uint8)).save(file)
+    learned = ["g0", file_key(files[0])]
+    record = {"layout": "nms", "trained_on": learned, "name": "blue", "high": 0.5, "low": 0.3}
     path.with_suffix(".json").write_text(json.dumps(record))
     return path
 
@@ -107,7 +113,7 @@ def test_stills_and_a_detector_give_a_count_that_was_tested(
     made: Made, stills: Path, detector: Path, tmp_path: Path
 ) -> None:
     asked: tuple[str | Path, ...] = ("calibrate", made.run, "--stills", stills)
-    asked += ("--detector", detector, "--device", "cpu")
+    asked += ("--detector", detector, "--device", "cpu", "--empty", detector.parent / "empty")
     asked += ("--procedures", "6", "--polyps", "2", "--out", tmp_path / "out", "--json")
     result = polyplink(*asked)
     assert result.exit_code == 0, result.output
@@ -117,6 +123,7 @@ def test_stills_and_a_detector_give_a_count_that_was_tested(
     assert figures["polyps_found"] == figures["polyps"] == 4
     assert figures["false_polyps"] == 0
     assert "the detector was trained on 2 of 12 stills, which are left out" in result.stderr
+    assert "trained on 1 of 3 images without a polyp, which are left out" in result.stderr
     # What was fitted on is other stills than what was tested on, and none that trained.
     parts = [read_data(tmp_path / "out" / "stills" / part) for part in ("fit", "test")]
     assert all(

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from polyplink.app.detect import RunRequest, run
-from polyplink.core.artefacts import to_plain, write_json
+from polyplink.core.artefacts import file_key, to_plain, write_json
 from polyplink.data import BoxesOrigin, read_data, read_origin
 from polyplink.detect import DetectorRecord
 from tests.app.calls import assert_refused, polyplink
@@ -170,7 +170,10 @@ def test_a_detector_is_trained_stopped_continued_measured_and_used(
     assert (facts["procedures"], len(facts["held"]), len(facts["losses"])) == (4, 1, 2)
     assert facts["figures"]["polyps"] >= 1
     record = json.loads(out.with_suffix(".json").read_text())
-    assert set(record["trained_on"]) | set(facts["held"]) == {f"001-00{k}" for k in range(1, 6)}
+    learned = {file_key(empty / f"{k}.png") for k in range(4)} & set(record["trained_on"])
+    assert len(learned) == 3
+    learned |= {f"001-00{k}" for k in range(1, 6)}
+    assert set(record["trained_on"]) | set(facts["held"]) == learned
     folder = tmp_path / "ours-training"
     assert (folder / "epochs.csv").read_text().splitlines()[0] == "epoch,loss"
     assert (folder / "training.png").stat().st_size > 10_000
@@ -182,6 +185,19 @@ def test_a_detector_is_trained_stopped_continued_measured_and_used(
     assert measured.exit_code == 0, measured.output
     assert 0 <= json.loads(measured.stdout)["ap50"] <= 1
     assert "trained on 4 of these procedures" in measured.stderr
+    masks = tmp_path / "masks"
+    for k in (3, 4, 5):  # the detector learned from image 3 that it shows none; the last has one
+        pixels = np.full((60, 90, 3), 40 * k, np.uint8)
+        mask = np.zeros((60, 90), np.uint8)
+        mask[:20] = 255 * (k == 5)
+        for place, image in (("images", pixels), ("masks", mask)):
+            (masks / place).mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image).save(masks / place / f"s{k}.png")
+    assert polyplink("import", "masks", masks, tmp_path / "stills").exit_code == 0
+    measured = polyplink("evaluate-detector", out, tmp_path / "stills", "--json")
+    figures = json.loads(measured.stdout)
+    assert (figures["frames"], figures["empty"], figures["polyps"]) == (3, 2, 1)
+    assert "the detector was trained on 1 of 2 images without a polyp" in measured.stderr
     changed = record | {"datasets": ["simulated tiny 0"]}
     out.with_suffix(".json").write_text(json.dumps(changed))
     frames = made.root / "frames" / record["trained_on"][0]

@@ -9,6 +9,9 @@ import pytest
 from PIL import Image
 
 from polyplink.data import DataSet, read_data
+from polyplink.data.empty import empty_files, read_empty
+from polyplink.learn.detector import read_frames
+from polyplink.stills import read_stills
 from tests.app.calls import assert_refused, polyplink
 from tests.data.films import HEIGHT, WIDTH, write_film
 
@@ -189,3 +192,57 @@ def test_frames_of_several_sizes_are_divided_by_size(tmp_path: Path) -> None:
     data = imported("masks", set_, tmp_path / "out")
     sizes = data.procedures.select("procedure_id", "width", "height").rows()
     assert sorted(sizes) == [("set-50x50", 50, 50), ("set-70x50", 70, 50)]
+
+
+def write_stills(name: str, folder: Path) -> Path:
+    """One image with a box, two without, and one that nobody looked at; grey of 60 a step."""
+    names = {"case_0": ((10, 12, 20, 16),), "case_1": (), "other_0": ()}
+    (folder / "images").mkdir(parents=True)
+    for k, stem in enumerate((*names, "unseen_0")):
+        Image.new("RGB", (70, 50), (60 * k + 30,) * 3).save(folder / "images" / f"{stem}.png")
+    if name == "coco":
+        images = [
+            {"id": k, "file_name": f"{stem}.png", "width": 70, "height": 50}
+            for k, stem in enumerate(names)
+        ]
+        content = {"images": images, "annotations": [{"image_id": 0, "bbox": names["case_0"][0]}]}
+        (folder / "annotations").mkdir()
+        (folder / "annotations" / "instances.json").write_text(json.dumps(content))
+    for stem, boxes in names.items():
+        if name == "masks":
+            write_mask(folder / "masks" / f"{stem}.png", *boxes)
+        elif name == "yolo":
+            (folder / "labels").mkdir(exist_ok=True)
+            lines = [f"0 {(x + w / 2) / 70} {(y + h / 2) / 50} {w / 70} {h / 50}\n"
+                     for x, y, w, h in boxes]  # fmt: skip
+            (folder / "labels" / f"{stem}.txt").write_text("".join(lines))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["coco", "yolo", "masks"])
+def test_images_annotated_to_be_without_a_polyp_are_kept_and_learned_from(
+    name: str, tmp_path: Path
+) -> None:
+    source, out = write_stills(name, tmp_path / "stills"), tmp_path / "out"
+    data = imported(name, source, out)
+    procedures = data.part(None)
+    without = [("case", 1, "images/case_1.png"), ("other", 0, "images/other_0.png")]
+    assert read_empty(out, procedures).rows() == without
+    files = [source / image for *_, image in without]
+    assert empty_files(out, data, procedures) == files
+    frames = read_frames(out, data, procedures, 64, 4, workers=1)
+    assert frames.procedures == ("case", "case", "other")
+    assert [int(grey) for grey in frames.pixels[:, 32, 32, 0]] == [30, 90, 150]
+    boxes = frames.boxes[:, 0] * [70, 50, 70, 50]
+    np.testing.assert_allclose(boxes[0], [10, 12, 30, 28], atol=1e-3)
+    assert np.isnan(boxes[1:]).all()
+    assert [still.path.name for still in read_stills(out, data, procedures)] == ["case_0.png"]
+    merged = polyplink("merge", tmp_path / "all", out)
+    assert merged.exit_code == 0, merged.output
+    assert empty_files(tmp_path / "all", read_data(tmp_path / "all"), procedures) == files
+    # What a detector did not mark is not annotated, and an image that is gone is not named.
+    imported(name, source, out, "--detector", "mine")
+    assert read_empty(out, procedures).is_empty()
+    files[0].unlink()
+    imported(name, source, out)
+    assert read_empty(out, procedures).rows() == without[1:]

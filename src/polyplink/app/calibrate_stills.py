@@ -126,7 +126,9 @@ def _stills_of_parts(
         folder: The data folder of stills.
         record: Of the detector: stills that it learned from are too easy for it.
     """
+    from polyplink.app.train_detector import unlearned
     from polyplink.data import read_data
+    from polyplink.data.empty import empty_files
     from polyplink.data.files.trees import image_files
     from polyplink.stills import read_stills
 
@@ -144,7 +146,15 @@ def _stills_of_parts(
         warnings.append(
             f"{many(len(unseen) - len(single), 'still')} with more than one box are left out"
         )
-    empty = [] if request.empty is None else image_files(request.empty)
+    names = [name for name in data.part(request.part) if name not in set(record.trained_on)]
+    files = [] if request.empty is None else image_files(request.empty)
+    files += empty_files(folder, data, names)
+    empty = unlearned(files, record)
+    if len(empty) < len(files):
+        warnings.append(
+            f"the detector was trained on {len(files) - len(empty)} of "
+            f"{many(len(files), 'image')} without a polyp, which are left out"
+        )
     fit, test = _parts(single)
     tested = max(1, round(request.procedures * TEST))
     dataset = str(data.procedures["dataset"][0])

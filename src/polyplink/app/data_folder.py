@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -107,6 +106,7 @@ def import_data(request: ImportRequest, progress: Progress = inform) -> "Result[
         write_origin,
         write_places,
     )
+    from polyplink.data.empty import write_empty
     from polyplink.data.files.limits import LIFTED
 
     importer = find_importer(request.data_format)
@@ -158,12 +158,12 @@ def import_data(request: ImportRequest, progress: Progress = inform) -> "Result[
             gc.enable()
     data = replace(imported.data, adenoma=maps)
     imported = replace(imported, data=data)
-    keep = partial(
-        write_places,
-        format_name=request.data_format,
-        imported=imported,
-        source=request.source,
-    )
+
+    def keep(folder: Path) -> None:
+        write_places(folder, request.data_format, imported, request.source)
+        if imported.empty is not None and request.detector is None:
+            write_empty(folder, imported.empty)
+
     done = _write(request.out, data, imported.warnings, record, keep=keep)
     name = request.detector
     write_origin(request.out, None if name is None else BoxesOrigin(name, name))
@@ -224,7 +224,10 @@ def merge_data(request: MergeRequest, progress: Progress = inform) -> "Result[Da
     Raises:
         PolyplinkError: If a folder is no data folder, is named twice or is `out`, or ids clash.
     """
+    import polars as pl
+
     from polyplink.data import find_maps, merge, overlaps, read_data
+    from polyplink.data.empty import read_empty, write_empty
     from polyplink.tracklets.scenes import read_scenes
 
     out, folders = request.out, request.data
@@ -248,7 +251,12 @@ def merge_data(request: MergeRequest, progress: Progress = inform) -> "Result[Da
         data = merge(sets, maps)
     record.inputs = {str(folder): each.key for folder, each in sets}
     scenes = {name: own for folder in folders for name, own in read_scenes(folder).items()}
-    return _write(out, data, overlaps(data), record, scenes)
+
+    def keep(folder: Path) -> None:
+        empty = [read_empty(each, own.part(None)) for each, own in sets]
+        write_empty(folder, pl.concat(empty))
+
+    return _write(out, data, overlaps(data), record, scenes, keep)
 
 
 def _write(

@@ -12,7 +12,7 @@ from typer import Argument
 from polyplink.app import options
 from polyplink.app.options import Request, option
 from polyplink.app.request import Progress, Result, check_given, counter, inform
-from polyplink.core.artefacts import read_json, to_plain, whole_file, write_json
+from polyplink.core.artefacts import file_key, read_json, to_plain, whole_file, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import many
 from polyplink.models import is_shipped
@@ -119,7 +119,7 @@ def train_detector(
         (side, side),
         letterbox=True,
         threshold=LEAST,
-        trained_on=tuple(trained),
+        trained_on=(*trained, *map(file_key, empty)),
         datasets=tuple(sorted(set(data.procedures["dataset"]))),
         name=out.stem,
     )
@@ -276,16 +276,25 @@ def evaluate_detector(
     )
     from polyplink.app.detect import find_detector
     from polyplink.data import read_data
+    from polyplink.data.empty import empty_files
     from polyplink.detect import OnnxDetector
     from polyplink.evaluate import measure_detector
     from polyplink.learn.detector import detect_in_frames, read_frames, true_boxes
 
     data = read_data(request.data)
-    warnings: list[Message] = []
+    messages: list[Message] = []
     names = data.part(request.part)
-    detector, _ = find_detector(request.detector, None, names, warnings)
+    detector, _ = find_detector(request.detector, None, names, messages)
     assert isinstance(detector, OnnxDetector)
     score = request.score or detector.record.high or detector.record.threshold
+    warnings = [str(one) for one in messages]
+    empty = empty_files(request.data, data, names)
+    learned = len(empty) - len(unlearned(empty, detector.record))
+    if learned:
+        warnings.append(
+            f"the detector was trained on {learned} of {many(len(empty), 'image')} without a "
+            "polyp: its false boxes in them are too few"
+        )
     detector.record = replace(detector.record, threshold=LEAST)
     frames = read_frames(
         *(request.data, data, names, SIDE, request.frames),
@@ -294,7 +303,13 @@ def evaluate_detector(
     )
     predicted, sizes = detect_in_frames(detector, frames), frames.sizes.astype(float)
     figures = measure_detector(predicted, true_boxes(frames), sizes, frames.procedures, score=score)
-    return Result(figures, to_plain(figures), figure_lines(figures), [str(one) for one in warnings])
+    return Result(figures, to_plain(figures), figure_lines(figures), warnings)
+
+
+def unlearned(files: Sequence[Path], record: "DetectorRecord") -> list[Path]:
+    """The image files that a detector was not trained on as images without a polyp."""
+    known = set(record.trained_on)
+    return [file for file in files if not (file.is_file() and file_key(file) in known)]
 
 
 def figure_lines(figures: "DetectorFigures") -> list[str]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from polyplink.data.origin import (
         BoxesOrigin as BoxesOrigin,
         BoxSource as BoxSource,
+        annotated_boxes as annotated_boxes,
         box_source as box_source,
         material_of as material_of,
         read_origin as read_origin,

@@ -102,6 +102,18 @@ def box_source(folder: Path, data: DataSet, procedures: Sequence[str]) -> BoxSou
     return BoxSource(UNKNOWN, "a detector that is not named", material)
 
 
+def annotated_boxes(folder: Path, data: DataSet) -> pl.DataFrame:
+    """The boxes that people drew: of a polyp, or without a score where no detector is recorded.
+
+    Raises:
+        PolyplinkError: If the record of the detector is broken.
+    """
+    drawn = pl.col("polyp_id").is_not_null()
+    if read_origin(folder) is None:
+        drawn |= pl.col("score").is_null()
+    return data.detections.filter(drawn)
+
+
 def write_origin(folder: Path, origin: BoxesOrigin | None) -> None:
     """Write which detector the boxes of a data folder are from; None where it is none."""
     if origin is None:

@@ -356,11 +356,13 @@ class Imported:
         data: The data set.
         warnings: From `Faults.lines`: what was left out or is odd, how often, and the first name.
         places: Where in the source the boxes are; None where the importer does not say.
+        empty: Frames annotated to be without a polyp, see `polyplink.data.empty`; None likewise.
     """
 
     data: DataSet
     warnings: list[str]
     places: Places | None = None
+    empty: pl.DataFrame | None = None
 
 
 def read_text_table(path: Path) -> pl.DataFrame:
@@ -415,6 +417,7 @@ def csv_text(table: pl.DataFrame) -> str:
 TABLES = ("detections", "procedures", "polyps")
 _MAP = "histology-map.json"
 SOURCE_FILES = ("source-files.parquet", "source-boxes.parquet")  # see `polyplink.data.returned`
+EMPTY_FILE = "empty.parquet"  # see `polyplink.data.empty`
 _IMPORT = "polyplink"  # entry in the tables' metadata: a key that the three have in common
 
 
@@ -469,7 +472,9 @@ def check_table(file: BinaryIO, path: Path, mend: str) -> None:
 
 def change_data(folder: Path) -> AbstractContextManager[Path]:
     """Yield an empty folder for all files of a data folder, which change as one."""
-    return change_folder(folder, (_MAP, "scenes.parquet", "warnings.json", *SOURCE_FILES))
+    return change_folder(
+        folder, (_MAP, "scenes.parquet", "warnings.json", EMPTY_FILE, *SOURCE_FILES)
+    )
 
 
 def write_data(folder: Path, data: DataSet) -> None:

@@ -72,7 +72,8 @@ class DetectorRecord:
         classes: Numbers of the classes that are polyps; None for all.
         threshold: Smallest score of a box.
         iou: Overlap above which the lesser of two boxes is dropped.
-        trained_on: Procedures that the detector was trained on; a count of these says so.
+        trained_on: Procedures that the detector was trained on, a count of these says so; and the
+            SHA-256 of images without a polyp that are of no procedure.
         datasets: Their data sets; if all are simulated, a count says so.
         name: Name for people; None for that of the file.
         high: Score from which one of its boxes begins a track; None for the default of tracks.

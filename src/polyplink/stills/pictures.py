@@ -9,7 +9,7 @@ import numpy.typing as npt
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import DataSet
+from polyplink.data import DataSet, annotated_boxes
 from polyplink.data.files.folders import IMAGE_ENDINGS
 
 
@@ -40,7 +40,7 @@ def read_stills(folder: Path, data: DataSet, procedures: Sequence[str]) -> list[
         PolyplinkError: If there is no annotated box with an image file.
     """
     sources = data.procedures.select("procedure_id", "source")
-    known = data.detections.drop_nulls(["polyp_id", "image"])
+    known = annotated_boxes(folder, data).drop_nulls("image")
     known = known.filter(pl.col("procedure_id").is_in(procedures)).join(sources, on="procedure_id")
     stills = []
     for (source, image, group), rows in known.group_by(

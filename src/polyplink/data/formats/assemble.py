@@ -47,6 +47,7 @@ _ENDING = r"\.[A-Za-z][A-Za-z0-9]{1,4}$"
 _ALONE = rf"(?i)^{_WORD}{_NUMBER}"
 _NAMED = rf"(?i)^(.+?)_{_WORD}{_NUMBER}"
 _KEYS = ["procedure_id", "polyp_id"]
+_FRAME = pl.col("frame").cast(pl.Int64, strict=False)
 _FACTS = [name for name in POLYPS if name not in _KEYS]
 
 
@@ -272,6 +273,7 @@ def assemble(
     polyps: pl.DataFrame | None = None,
     splits: Mapping[str, list[str]] | None = None,
     videos: pl.DataFrame | None = None,
+    empty: pl.DataFrame | None = None,
     files: Sequence[Path] = (),
     format_options: Mapping[str, str] | None = None,
 ) -> Imported:
@@ -294,6 +296,7 @@ def assemble(
         polyps: procedure_id, polyp_id and any columns of `POLYPS`.
         splits: Part to procedure ids.
         videos: From `find_videos`, where it was called already.
+        empty: procedure_id, frame and image of frames that the source lists without a box.
         files: Those that the column `file` numbers.
         format_options: See `Places`.
 
@@ -305,7 +308,7 @@ def assemble(
     if "item" not in boxes.columns:  # all that is known is their order
         boxes = boxes.with_columns(file=pl.lit(0), item=pl.int_range(pl.len()))
     boxes = box_table(boxes).with_columns(pl.col("frame") - options.first)
-    numbered = boxes.select("procedure_id", "frame").drop_nulls()
+    every, numbered = boxes, boxes.select("procedure_id", "frame").drop_nulls()
     checked = check_boxes(boxes, faults)
     left_out = next((line for line in faults.lines() if "left out" in line), "it is empty")
     if boxes.height and checked.is_empty():
@@ -355,7 +358,31 @@ def assemble(
     boxes = boxes.sort("procedure_id", "frame", maintain_order=True)  # as a data set has them
     data = DataSet.of(boxes, procedures, polyps, splits)
     places = Places(files, boxes.select("file", "item"), format_options or {})
-    return Imported(data, faults.lines(), places)
+    without = None if empty is None else _without_polyp(empty, every, rows, options)
+    return Imported(data, faults.lines(), places, without)
+
+
+def _without_polyp(
+    empty: pl.DataFrame, boxes: pl.DataFrame, rows: pl.DataFrame, options: Options
+) -> pl.DataFrame | None:
+    """Frames that nobody drew a box in, and whose image exists; None for a detector's boxes.
+
+    Args:
+        empty: As `assemble` got it.
+        boxes: All boxes, faulty ones too: procedure_id, frame (from 0), score.
+        rows: procedure_id and source.
+        options: The caller's.
+    """
+    if not options.images or boxes["score"].count():
+        return None
+    keys = ["procedure_id", "frame"]
+    frames = empty.select("procedure_id", _FRAME - options.first, "image")
+    boxed = boxes.select("procedure_id", _FRAME)
+    frames = frames.drop_nulls().join(boxed, on=keys, how="anti", maintain_order="left")
+    frames = frames.filter(pl.col("frame") >= 0).join(
+        rows.select("procedure_id", "source"), on="procedure_id", maintain_order="left"
+    )
+    return frames.filter(present(frames["image"], frames["source"])).drop("source")
 
 
 def _stated(sources: list[pl.DataFrame], defaults: Mapping[str, str]) -> pl.DataFrame:

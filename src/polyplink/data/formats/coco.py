@@ -213,6 +213,7 @@ def import_coco(
         ),
         polyps=polyps.unique(maintain_order=True),
         splits=splits_of(frames),
+        empty=frames.filter("empty"),
         files=[path for path, _ in files] if boxes is None else [boxes],
     )
 
@@ -255,7 +256,8 @@ def _read(
         certain: Whether the file is of this format; another one of a folder is left out.
 
     Returns:
-        Faults; images with file, at, id, procedure_id, frame, image, width, height, dataset, part;
+        Faults; images with file, at, id, procedure_id, frame, image, width, height, dataset, part,
+        and empty, whether no annotation is of it;
         boxes with file, item, at, image_id, category, x, y, w, h, score, polyp_id, track, and facts
         of the polyp; videos with columns of `PROCEDURES`.
     """
@@ -283,6 +285,8 @@ def _read(
     boxes = _boxes(annotations, name if results is None else results.name)
     del annotations
     images = _images(content.pop("images"), videos, name, faults)
+    boxed = pl.col("id").is_in(boxes["image_id"].implode())
+    images = images.with_columns(empty=~boxed if results is None else pl.lit(False))
     categories = read_records(content.get("categories"), f"{name}: categories", ("id", "name"))
     names = dict(categories.drop_nulls("id").rows())
     boxes = apply_rules(

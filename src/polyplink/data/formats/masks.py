@@ -106,7 +106,10 @@ def import_masks(
         )
     )
     boxes = pl.concat([boxes.filter(~known_polyp), whole.select(boxes.columns)])
-    return assemble(boxes, source, source.resolve().stem, given, faults, procedures=procedures)
+    empty = frames.join(boxes, on="at", how="anti", maintain_order="left")
+    return assemble(
+        *(boxes, source, source.resolve().stem, given, faults), procedures=procedures, empty=empty
+    )
 
 
 def _pair(images: Path, masks: Path, faults: Faults) -> pl.DataFrame:

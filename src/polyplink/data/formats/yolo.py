@@ -92,7 +92,7 @@ def import_yolo(
     unknown = known is None and side.is_empty()
     read = partial(_read_labels, root=source, open_images=unknown, strict=given.strict)
     chunks = [(i, files[i : i + _CHUNK]) for i in range(0, len(files), _CHUNK)]
-    boxes, sizes = read_tables(read, chunks, given, faults)
+    boxes, sizes, blank = read_tables(read, chunks, given, faults)
     frames = _frames(files, source, faults)
     boxes = boxes.join(frames, on="file", how="inner", maintain_order="left")
     faults.warn_values("class of boxes, all taken as polyps", boxes["class"])
@@ -125,6 +125,7 @@ def import_yolo(
         procedures=procedures,
         splits=splits_of(frames),
         videos=videos,
+        empty=frames.join(blank, on="file", how="semi", maintain_order="left"),
         files=[Path(file.path) for file in files],
         format_options={"sixth": sixth},
     )
@@ -169,7 +170,7 @@ def _yaml_size(source: Path) -> Size | None:
 
 def _read_labels(
     chunk: tuple[int, Sequence[_LabelFile]], root: Path, open_images: bool, strict: bool
-) -> tuple[Faults, pl.DataFrame, pl.DataFrame]:
+) -> tuple[Faults, pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """Read label files.
 
     Args:
@@ -180,13 +181,14 @@ def _read_labels(
 
     Returns:
         Faults; boxes with at, file (its number), item (the line, from 0), class, cx, cy, w, h
-        (fractions of the image's size), sixth, seventh, null where a line has fewer values; and
-        file, width, height of the images that were opened.
+        (fractions of the image's size), sixth, seventh, null where a line has fewer values; file,
+        width, height of the images that were opened; and file of those without a line.
     """
     first, files = chunk
     faults = Faults(strict)
     rows: list[tuple[int, int, str]] = []
     sizes: list[tuple[int, int, int]] = []
+    blank: list[int] = []
     for i, file in enumerate(files, first):
         try:
             with open(file.path, "rb", buffering=0) as stream:  # noqa: PTH123 - a Path takes as long
@@ -194,11 +196,13 @@ def _read_labels(
         except UnicodeDecodeError:
             faults.fault("label file that is not UTF-8 text", file.name, "write it again")
             continue
-        rows += [
+        lines_of_file = [
             (i, number, line)
             for number, line in enumerate(text.splitlines(), 1)
             if line and not line.isspace()
         ]
+        rows += lines_of_file
+        blank += [] if lines_of_file else [i]
     for i, file in enumerate(files if open_images else (), first):
         if file.image is not None:
             size = image_size((root / file.image).read_bytes())
@@ -228,7 +232,12 @@ def _read_labels(
     odd = pl.any_horizontal(pl.col(name).is_null() & (pl.col("given") > i) for i, name in others)
     boxes = leave_out(table, odd, "line with text instead of a number", "write numbers", faults)
     opened = dict.fromkeys(("file", "width", "height"), pl.Int64)
-    return faults, boxes.drop("given"), pl.DataFrame(sizes, schema=opened, orient="row")
+    return (
+        faults,
+        boxes.drop("given"),
+        pl.DataFrame(sizes, schema=opened, orient="row"),
+        pl.DataFrame({"file": blank}, schema={"file": pl.Int64}),
+    )
 
 
 def _frames(files: Sequence[_LabelFile], source: Path, faults: Faults) -> pl.DataFrame:

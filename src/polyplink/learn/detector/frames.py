@@ -2,8 +2,9 @@
 
 import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,8 @@ import polars as pl
 import torch
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import DataSet
+from polyplink.data import DataSet, annotated_boxes
+from polyplink.data.empty import read_empty
 from polyplink.data.files.archives import INSIDE
 from polyplink.data.files.video import split_frame_name
 from polyplink.learn.detector.augment import TrainingFrames
@@ -20,6 +22,7 @@ from polyplink.tracklets.crops import FrameCrops, cut, decoded_image, render_cro
 
 Floats = npt.NDArray[np.float64]
 Pixels = npt.NDArray[np.uint8]
+Images = dict[int, str | None]  # frame -> image; None where it is rendered
 _NUMBER = re.compile(r"\d+(?=\D*$)")
 
 
@@ -41,10 +44,10 @@ def read_frames(
         data: Its tables.
         procedures: The procedures.
         side: Width and height of the stretched frames, pixels.
-        most: Most frames with a polyp of each procedure, evenly spread; of its other frames half
-            as many, where their images are there.
+        most: Most frames with a polyp of each procedure, evenly spread. Of frames without one half
+            as many: those annotated to be without one, else any without a box.
         workers: Threads.
-        empty: Image files without a polyp, each a procedure of its own.
+        empty: Further image files without a polyp, each a procedure of its own.
         progress: Callback (procedures done, procedures in all).
 
     Raises:
@@ -52,47 +55,43 @@ def read_frames(
     """
     pixels, sizes, boxes, names = [], [], [], []
     rows = data.procedures.filter(pl.col("procedure_id").is_in(procedures))
-    polyps = data.detections.drop_nulls("polyp_id").partition_by("procedure_id", as_dict=True)
+    polyps = annotated_boxes(folder, data).partition_by("procedure_id", as_dict=True)
+    boxed = data.detections.partition_by("procedure_id", as_dict=True)
+    without = read_empty(folder, procedures).partition_by("procedure_id", as_dict=True)
+    nothing = data.detections.clear()
     for done, row in enumerate(rows.iter_rows(named=True), 1):
         name, width, height = row["procedure_id"], row["width"], row["height"]
         source = folder / row["source"]
-        known = polyps.get((name,), data.detections.clear())
+        known = polyps.get((name,), nothing)
         frame = known["frame"].to_numpy()
         corners = known.select("x", "y", x2=pl.col("x") + pl.col("w"), y2=pl.col("y") + pl.col("h"))
         shares = corners.to_numpy() / [width, height, width, height]  # k 4
-        image = dict(known.select("frame", "image").iter_rows())
-        chosen = _spread_frames(row["n_frames"], image, source, most)
+        images, empty_images = (
+            dict(table.select("frame", "image").iter_rows())
+            for table in (known, without.get((name,), nothing))
+        )
+        free = set(range(row["n_frames"])) - set(boxed.get((name,), nothing)["frame"])
+        chosen = _choose(images, empty_images, free, source, most)
         if not chosen:
             continue
-        whole = np.array([[0, 0, width, height]])
-        wanted = [
-            FrameCrops(file, number, width, height, np.array([k]), whole)
-            for k, (number, file) in enumerate(chosen.items())
-        ]
-        with tempfile.TemporaryDirectory() as place:
-            path = Path(place) / "frames.npy"
-            if is_simulation(source) and None in chosen.values():
-                render_crops(path, wanted, source, side, procedure_id=name, device="cpu")
-            else:
-                write_crops(path, wanted, source, side, workers=workers, tick=lambda n: None)
-            pixels.append(np.load(path))
+        pixels.append(_read_whole(row, chosen, source, side, workers))
         sizes += [[width, height]] * len(chosen)
         boxes += [shares[frame == number].clip(0, 1) for number in chosen]
         names += [name] * len(chosen)
         progress(done, rows.height)
-    without = np.empty((len(empty), side, side, 3), np.uint8)
+    further = np.empty((len(empty), side, side, 3), np.uint8)
     for k, file in enumerate(empty):
         picture = decoded_image(file)
         height, width = picture.shape[:2]
-        without[k] = cut(picture, np.array([0, 0, width, height]), side)
+        further[k] = cut(picture, np.array([0, 0, width, height]), side)
         sizes.append([width, height])
         boxes.append(np.empty((0, 4)))
         names.append(str(file))
-    pixels.append(without)
+    pixels.append(further)
     most_boxes = max((len(one) for one in boxes), default=0)
     PolyplinkError.unless(
         most_boxes > 0,
-        f"{folder} has no annotated polyp in these procedures",
+        f"{folder} has no annotated polyp with an image in these procedures",
         "give another --part",
     )
     padded = np.full((len(boxes), most_boxes, 4), np.nan, np.float32)
@@ -101,34 +100,73 @@ def read_frames(
     return TrainingFrames(np.concatenate(pixels), np.array(sizes, np.float32), padded, tuple(names))
 
 
-def _spread_frames(
-    n_frames: int, images: dict[int, str | None], source: Path, count: int
-) -> dict[int, str | None]:
-    """Frame -> image of some frames with boxes, and half as many without, evenly spread.
+def _read_whole(
+    row: dict[str, Any], images: Images, source: Path, side: int, workers: int
+) -> Pixels:
+    """Whole frames of a procedure, stretched: (n, side, side, 3)."""
+    name, width, height = row["procedure_id"], row["width"], row["height"]
+    whole = np.array([[0, 0, width, height]])
+    wanted = [
+        FrameCrops(file, number, width, height, np.array([k]), whole)
+        for k, (number, file) in enumerate(images.items())
+    ]
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "frames.npy"
+        if None in images.values():
+            render_crops(path, wanted, source, side, procedure_id=name, device="cpu")
+        else:
+            write_crops(path, wanted, source, side, workers=workers, tick=lambda n: None)
+        pixels: Pixels = np.load(path)
+    return pixels
+
+
+def _choose(
+    images: Images, empty: Images, free: Collection[int], source: Path, most: int
+) -> Images:
+    """Some frames of a procedure with a polyp, and half as many without.
 
     Args:
-        n_frames: Frames of the procedure.
-        images: Frame -> image of all frames with boxes.
-        source: Folder of the images.
-        count: Most frames with boxes.
+        images: Frame -> image of all frames with a polyp.
+        empty: Likewise of those annotated to be without one.
+        free: Frames without a box, which are taken where none is annotated to be without one.
+        source: Folder of the images, or of a simulation.
+        most: Most frames with a polyp.
     """
+    half = max(most // 2, 1)
+    if not is_simulation(source):
+        images = {number: name for number, name in images.items() if name is not None}
+    without = _spread(empty, half) or _unnamed(_spread(dict.fromkeys(free), half), images, source)
+    return _spread(images, most) | without
 
-    def spread(numbers: Sequence[int], most: int) -> list[int]:
-        return [numbers[k * len(numbers) // most] for k in range(most)]
 
-    chosen = {number: images[number] for number in spread(sorted(images), min(count, len(images)))}
-    without = [k for k in range(n_frames) if k not in images]
-    empty = spread(without, min(max(count // 2, 1), len(without)))
+def _spread(images: Images, most: int) -> Images:
+    """At most so many of the frames, evenly spread."""
+    numbers = sorted(images)
+    count = min(most, len(numbers))
+    return {k: images[k] for k in (numbers[j * len(numbers) // count] for j in range(count))}
+
+
+def _unnamed(numbers: Iterable[int], images: Images, source: Path) -> Images:
+    """Frame -> image of frames whose image no table names: rendered, or named as others are.
+
+    Args:
+        numbers: The frames.
+        images: Frame -> image of frames with boxes.
+        source: Folder of the images, or of a simulation.
+    """
     first, name = next(iter(images.items()), (0, None))
-    for number in empty:
-        if name is None:  # rendered
-            chosen[number] = None
-        elif INSIDE not in name and (digits := _NUMBER.search(name)):
-            other = str(int(digits[0]) + number - first).zfill(len(digits[0]))
-            other = name[: digits.start()] + other + name[digits.end() :]
-            if split_frame_name(other) or (source / other).is_file():
-                chosen[number] = other
-    return chosen
+    if name is None:
+        return dict.fromkeys(numbers) if is_simulation(source) else {}
+    digits = _NUMBER.search(name)
+    if INSIDE in name or digits is None:
+        return {}
+    others: Images = {}
+    for number in numbers:
+        other = str(int(digits[0]) + number - first).zfill(len(digits[0]))
+        other = name[: digits.start()] + other + name[digits.end() :]
+        if split_frame_name(other) or (source / other).is_file():
+            others[number] = other
+    return others
 
 
 def true_boxes(frames: TrainingFrames) -> list[Floats]:
