@@ -30,7 +30,7 @@ TITLES = {
     "ADR": "adenoma detection rate",
     "HOTA": "higher order tracking accuracy",
     "DetA": "detection accuracy",
-    "AssA": "how well boxes of one polyp are kept together and apart from others",
+    "AssA": "association accuracy",
     "AssPr": "association precision",
     "AssRe": "association recall",
     "LocA": "localisation accuracy",
