@@ -126,15 +126,16 @@ def _stills_of_parts(
         folder: The data folder of stills.
         record: Of the detector: stills that it learned from are too easy for it.
     """
-    from polyplink.app.train_detector import unlearned
     from polyplink.data import read_data
     from polyplink.data.empty import empty_files
     from polyplink.data.files.trees import image_files
+    from polyplink.detect.onnx import images_not_learned
     from polyplink.stills import read_stills
 
-    data, warnings = read_data(folder), []
-    annotated = read_stills(folder, data, data.part(request.part))
-    unseen = [still for still in annotated if still.group not in set(record.trained_on)]
+    data, warnings, learned = read_data(folder), [], set(record.trained_on)
+    procedures = data.part(request.part)
+    annotated = read_stills(folder, data, procedures)
+    unseen = [still for still in annotated if still.group not in learned]
     if len(unseen) < len(annotated):
         warnings.append(
             f"the detector was trained on {len(annotated) - len(unseen)} of "
@@ -146,10 +147,9 @@ def _stills_of_parts(
         warnings.append(
             f"{many(len(unseen) - len(single), 'still')} with more than one box are left out"
         )
-    names = [name for name in data.part(request.part) if name not in set(record.trained_on)]
     files = [] if request.empty is None else image_files(request.empty)
-    files += empty_files(folder, data, names)
-    empty = unlearned(files, record)
+    files += empty_files(folder, data, [name for name in procedures if name not in learned])
+    empty = images_not_learned(files, record)
     if len(empty) < len(files):
         warnings.append(
             f"the detector was trained on {len(files) - len(empty)} of "

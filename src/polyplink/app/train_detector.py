@@ -278,6 +278,7 @@ def evaluate_detector(
     from polyplink.data import read_data
     from polyplink.data.empty import empty_files
     from polyplink.detect import OnnxDetector
+    from polyplink.detect.onnx import images_not_learned
     from polyplink.evaluate import measure_detector
     from polyplink.learn.detector import detect_in_frames, read_frames, true_boxes
 
@@ -289,7 +290,7 @@ def evaluate_detector(
     score = request.score or detector.record.high or detector.record.threshold
     warnings = [str(one) for one in messages]
     empty = empty_files(request.data, data, names)
-    learned = len(empty) - len(unlearned(empty, detector.record))
+    learned = len(empty) - len(images_not_learned(empty, detector.record))
     if learned:
         warnings.append(
             f"the detector was trained on {learned} of {many(len(empty), 'image')} without a "
@@ -304,12 +305,6 @@ def evaluate_detector(
     predicted, sizes = detect_in_frames(detector, frames), frames.sizes.astype(float)
     figures = measure_detector(predicted, true_boxes(frames), sizes, frames.procedures, score=score)
     return Result(figures, to_plain(figures), figure_lines(figures), warnings)
-
-
-def unlearned(files: Sequence[Path], record: "DetectorRecord") -> list[Path]:
-    """The image files that a detector was not trained on as images without a polyp."""
-    known = set(record.trained_on)
-    return [file for file in files if not (file.is_file() and file_key(file) in known)]
 
 
 def figure_lines(figures: "DetectorFigures") -> list[str]:

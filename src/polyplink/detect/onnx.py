@@ -99,6 +99,12 @@ class DetectorRecord:
     min_seconds: float | None = None
 
 
+def images_not_learned(files: Sequence[Path], record: DetectorRecord) -> list[Path]:
+    """The image files that a detector was not trained on as images without a polyp."""
+    learned = set(record.trained_on)
+    return [file for file in files if not (file.is_file() and file_key(file) in learned)]
+
+
 class OnnxDetector:
     """A detector in an ONNX file, computed by onnxruntime on the CPU.
 
