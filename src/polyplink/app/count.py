@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 from polyplink.app import options
 from polyplink.app.options import TrackletOptions, option
 from polyplink.app.outputs import (
+    BOXES,
     SOURCE,
+    VIDEOS,
     OutOfSource,
     Replace,
     keep_other_counts,
@@ -50,7 +52,6 @@ ASSIGNMENT = {
 
 
 # What a folder holds of a count; the rest is written whole in its place.
-BOXES, VIDEOS = "boxes-with-tracks", "video-with-boxes"
 COUNT_FILES = ("count.json", "corrections.jsonl", BOXES, VIDEOS)
 # Columns of counts.csv.
 COUNTS = ("procedure_id", "polyps", "low", "high", "tracklets", "false_alarms", "converged")

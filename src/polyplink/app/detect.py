@@ -12,7 +12,9 @@ from typer import Argument, Option
 from polyplink.app import options
 from polyplink.app.options import TrackletOptions, option
 from polyplink.app.outputs import (
+    BOXES,
     SOURCE,
+    VIDEOS,
     OutOfSource,
     Replace,
     keep_other_counts,
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from polyplink.tracklets import PrepareSettings
 
 # Folders that `run` writes.
-RUN_PARTS = ("data", "count", "tracks", "boxes-with-tracks", "video-with-boxes")
+RUN_PARTS = ("data", "count", "tracks", BOXES, VIDEOS)
 # What errors of an import name and `run` has not, or has as something else.
 OF_IMPORT = ("--video", "--size", "--sixth", "--kind", "--no-images")
 MOST_AT_ONCE = 4  # frames: decoding is not faster
@@ -306,7 +308,7 @@ def run(request: RunRequest, progress: Progress = inform) -> "Result[Counted]":
         begin = partial(record.write, out)
         warnings += _detect(detecting, settings, request, progress, begin)[1]
     record.write(out)
-    return count_found(request, data, out, warnings, progress)
+    return count_found(request, data, out, warnings, progress, video=request.video)
 
 
 def count_found(
@@ -315,6 +317,8 @@ def count_found(
     out: Path,
     warnings: "Sequence[str | Message]",
     progress: Progress,
+    *,
+    video: bool = False,
 ) -> "Result[Counted]":
     """Count the boxes of a data folder and write their tracks; `out` gets count and tracks.
 
@@ -324,6 +328,7 @@ def count_found(
         out: The output folder.
         warnings: Of earlier stages, for the report.
         progress: Called for crops and tracklets.
+        video: Whether `out` also gets videos with the boxes.
     """
     from polyplink.app.count import CountRequest, count_into, give_back
 
@@ -340,7 +345,7 @@ def count_found(
         **request.tracklet_options,
     )
     counted = count_into(out / "count", counting, progress)
-    counted = give_back(counted, data, out, progress, video=getattr(request, "video", False))
+    counted = give_back(counted, data, out, progress, video=video)
     tracks = _write_tracks(counted.value, out / "tracks")
     facts = counted.json | {"out": str(out), "tracks": str(tracks)}
     shown = [*counted.shown, f"tracks: {tracks}"]

@@ -14,6 +14,7 @@ from polyplink.core.text import file_name
 
 SOURCE = "source"  # in the settings of run.json: what a folder's count is of
 RUN_FILE = "run.json"
+BOXES, VIDEOS = "boxes-with-tracks", "video-with-boxes"  # folders that counts may write
 
 OutOfSource = Annotated[
     Path | None,
