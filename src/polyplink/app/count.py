@@ -1,6 +1,5 @@
 """The verb `count`: number of polyps, groups of tracklets, probabilities, and a report."""
 
-import itertools
 import math
 import os
 import shlex
@@ -442,7 +441,8 @@ def _views(
     import polars as pl
 
     rates = dict(prepared.data.procedures.select("procedure_id", "fps").rows())
-    number = dict(zip(prepared.tracklets["tracklet_id"], itertools.count(1), strict=False))
+    tracks = prepared.tracklets.select("tracklet_id").with_row_index("track_id", offset=1)
+    number = dict(tracks.select("tracklet_id", "track_id").iter_rows())
     fps = pl.col("procedure_id").replace_strict(rates)
     schema = {"polyp": pl.String, "probability": pl.Float64, "converged": pl.Boolean}
     schema |= {"size_mm": pl.Float64, "adenoma": pl.Float64}

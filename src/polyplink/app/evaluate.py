@@ -29,10 +29,6 @@ SOMETIMES = (
     *("queries.parquet", "curve.parquet", "assignment.parquet"),
 )
 COMPARED = ("count error", "exact", "tracking/HOTA")  # of clusterers, when printed
-CHOICES = (
-    "The table chooses each procedure's setting on the others; the time lines below are at the "
-    "operating point stored in the weights."
-)
 
 
 @dataclass(frozen=True)
@@ -207,7 +203,7 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
     table = with_probes(comparison(evaluation, settings), probed)
 
     with record.stage("report"):
-        page = _page(request, encoded, table, (*said, CHOICES), record.seconds)
+        page = _page(request, encoded, table, said, record.seconds)
         found = Evaluated(out / "report.html", evaluation, page, said, probed)
         if "assignment" in tables and "tracking" in evaluation.tasks:
             write_trackeval(out / "trackeval", encoded.prepared, tables["assignment"], request.part)
