@@ -177,10 +177,11 @@ def comparison(evaluation: Evaluation, settings: EvaluationSettings) -> Comparis
     first = evaluation.encoders[evaluation.reference]
     names = [evaluation.reference]
     names += [name for name in evaluation.encoders if name != evaluation.reference]
+    others = "another part" if settings.chosen_on else "the other procedures"
     note = (
-        "Counting and tracking here use settings chosen on the other procedures for "
+        f"Counting and tracking here use settings chosen on {others} for "
         f"{PURPOSES[settings.purpose]}; the counts of each procedure use the setting stored in the "
-        "weights, which is made to count: their numbers of polyps differ."
+        "weights, which is made to count: the numbers of polyps may differ."
     )
     return Comparison(
         tuple(columns(first)),
