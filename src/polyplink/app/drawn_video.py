@@ -21,9 +21,9 @@ from polyplink.app.request import Progress, counter
 from polyplink.core.artefacts import whole_file
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import file_name, many
-from polyplink.data.files.folders import IMAGE_ENDINGS, numbered
+from polyplink.data.files.folders import IMAGE_ENDINGS, images_in, numbered
 from polyplink.data.files.images import Picture
-from polyplink.data.files.video import natural_order, open_video, split_frame_name
+from polyplink.data.files.video import open_video, split_frame_name
 from polyplink.report.formats import clock
 from polyplink.report.polyps import HUES
 from polyplink.tracklets.build import USUAL_FPS
@@ -305,8 +305,7 @@ def _image_files(source: Path, images: Mapping[int, str], n_frames: int) -> dict
     if len(homes) != 1:
         return known
     home = homes.pop()
-    names = (path.name for path in home.iterdir() if path.suffix.lower() in IMAGE_ENDINGS)
-    ordered = dict(enumerate(sorted((n for n in names if n[0] != "."), key=natural_order)))
+    ordered = dict(enumerate(images_in(home)))
     number = {name: k for k, name in numbered(home, IMAGE_ENDINGS).items()}
     offsets = {frame - number.get(path.name, 0) for frame, path in known.items()}
     by_number = {k + min(offsets): name for name, k in number.items()}

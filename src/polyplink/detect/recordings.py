@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.files.folders import IMAGE_ENDINGS, files_in
+from polyplink.data.files.folders import files_in, images_in
 from polyplink.data.files.images import Picture
-from polyplink.data.files.video import frame_name, natural_order, open_video, videos_in
+from polyplink.data.files.video import frame_name, open_video, videos_in
 from polyplink.tracklets.build import USUAL_FPS
 from polyplink.tracklets.crops import VIDEO_AHEAD, prefetch, read_image
 
@@ -111,8 +111,7 @@ def find_recordings(source: Path, fps: float | None = None) -> list[Recording]:
 
 def _images(folder: Path, fps: float | None) -> Recording | None:
     """A folder of images as a recording; None if it holds no image."""
-    names = (p.name for p in files_in(folder) if p.suffix.lower() in IMAGE_ENDINGS)
-    images = tuple(sorted(names, key=natural_order))
+    images = images_in(folder)
     if not images:
         return None
     first = read_image(folder / images[0])

@@ -12,7 +12,7 @@ import polars as pl
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.workers import worker_pool
 from polyplink.data.files.values import check_utf8
-from polyplink.data.files.video import SUFFIXES
+from polyplink.data.files.video import SUFFIXES, natural_order
 
 Source = TypeVar("Source")
 Read = TypeVar("Read")
@@ -92,6 +92,16 @@ def files_in(folder: Path, ending: str = "") -> list[Path]:
         for name in names
         if name.endswith(ending) and name[0] != "."
     ]
+
+
+def images_in(folder: Path) -> tuple[str, ...]:
+    """The names of a folder's images, without hidden files, in natural order.
+
+    Raises:
+        PolyplinkError: If the folder may not be read, or a name is not UTF-8.
+    """
+    names = (p.name for p in files_in(folder) if p.suffix.lower() in IMAGE_ENDINGS)
+    return tuple(sorted(names, key=natural_order))
 
 
 def _names(folder: str) -> list[str]:
