@@ -504,7 +504,8 @@ def read_marked(path: Path, mend: str) -> tuple[pl.DataFrame, dict[str, str]]:
         with path.open("rb") as file:  # opened once: another process may replace it
             check_table(file, path, mend)
             metadata = pl.read_parquet_metadata(file)
-            check_rows(path, pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
+            file.seek(0)
+            check_rows(path, pl.scan_parquet(file).select(pl.len()).collect().item())
             file.seek(0)
             return pl.read_parquet(file), metadata
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
