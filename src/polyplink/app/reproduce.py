@@ -274,13 +274,13 @@ def reproduce_table(
     if not table.ranked_by:
         table = replace(table, cells=tuple(with_learned_links(table.cells)))
     found: dict[tuple[str, Variant, str], Measured] = {}
-    said: dict[str, NamedEncoder] = {}
+    encoders: dict[str, NamedEncoder] = {}
     for encoder in table.subjects:
         if not request.only or encoder in request.only:
             with record.stage(encoder):
                 ours, used = _measured(encoder, request, workspace, table, data, part, progress)
                 if used is not None:
-                    said[encoder] = used
+                    encoders[encoder] = used
                 found |= {(encoder, *key): figure for key, figure in ours.items()}
     why_not = incomparable(data, part, table, stand_in=request.stand_in)
     nothing: Measured = Figure(None, why=UNASKED), None
@@ -296,7 +296,7 @@ def reproduce_table(
             # The cost of an encoder does not depend on data.
             request.anyway or not why_not or cell.measure.startswith(COSTS),
             i in best,
-            said.get(cell.subject),
+            encoders.get(cell.subject),
         )
         for i, (cell, (figure, _)) in enumerate(zip(table.cells, ours_of, strict=True))
     )
