@@ -6,7 +6,7 @@ import signal
 import sys
 from io import TextIOWrapper
 
-from polyplink.core.errors import INTERRUPTED, MISTAKE, UNEXPECTED, unexpected
+from polyplink.core.errors import INTERRUPTED, MISTAKE, UNEXPECTED
 
 
 def main() -> None:
@@ -39,6 +39,8 @@ def main() -> None:
         # A mistake on the command line itself; its class is private to the library below.
         message = getattr(error, "format_message", None)
         if message is None:
+            from polyplink.core.unexpected import unexpected  # noqa: PLC0415 - for this alone
+
             print(f"polyplink: {unexpected(error, 'polyplink')}", file=sys.stderr)
             sys.exit(UNEXPECTED)
         if type(error).__name__ == "NoArgsIsHelpError":  # a group without its verb

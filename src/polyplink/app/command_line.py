@@ -6,16 +6,14 @@ Other fields can be set only from Python. Verb modules import the heavy rooms in
 functions, so that `polyplink VERB --help` does not import torch.
 """
 
-import errno
 import inspect
 import os
 import sys
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, ForwardRef, NoReturn, get_args, get_origin
+from typing import Annotated, Any, ForwardRef, get_args, get_origin
 
 import typer
 from typer.core import TyperGroup
@@ -41,6 +39,7 @@ from polyplink.app.figures import draw
 from polyplink.app.index import add_to_index, build_index, search
 from polyplink.app.listings import list_plugins, list_recipes, show_recipe
 from polyplink.app.live import live
+from polyplink.app.one_line import LONGEST_MESSAGE, one_line_errors
 from polyplink.app.probe import probe
 from polyplink.app.reproduce import reproduce
 from polyplink.app.request import Progress
@@ -58,15 +57,7 @@ from polyplink.app.weights import (
     save_weights_folder,
     show_weights,
 )
-from polyplink.core.errors import (
-    INTERRUPTED,
-    MISTAKE,
-    UNEXPECTED,
-    PolyplinkError,
-    one_line,
-    unexpected,
-)
-from polyplink.core.extras import extras_installed
+from polyplink.core.errors import PolyplinkError, one_line
 
 Verb = Callable[..., Any]  # (request, progress) -> a Result, or what has its methods and fields
 
@@ -119,7 +110,6 @@ GROUPS = {
     "recipes": "Recipes: list them, show the fields of one and where their values come from.",
     "weights": "Encoders by name: add, save, adapt, list, show, cost.",
 }
-LONGEST_MESSAGE = 1200  # characters
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
@@ -197,46 +187,6 @@ def _check_paths(values: Iterable[Any]) -> None:
                 whole = os.path.abspath(path)  # noqa: PTH100 - Path.absolute fails without a folder
                 plain = whole.encode("utf-8", "replace").decode() == whole
                 PolyplinkError.unless(plain, f"the path {whole} is not UTF-8", "rename it")
-
-
-@contextmanager
-def one_line_errors(doing: str = "polyplink", *, debug: bool = False) -> Iterator[None]:
-    """Turn every exception into one line and an exit code.
-
-    2 for a user's mistake, 130 for Ctrl-C, 3 for everything that is not foreseen.
-
-    Args:
-        doing: The command, for the message.
-        debug: Print the trace too.
-    """
-    try:
-        try:
-            with extras_installed(doing):
-                yield
-        except BaseException:
-            if debug:
-                traceback.print_exc()
-            raise
-    except PolyplinkError as error:
-        _stop(str(error), MISTAKE)
-    except KeyboardInterrupt:
-        _stop("interrupted; finished results are kept", INTERRUPTED)
-    except BrokenPipeError:
-        raise typer.Exit(0) from None
-    except OSError as error:
-        where = f" at {error.filename}" if error.filename else ""
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            _stop(f"the disk is full{where}; free space and run the command again", MISTAKE)
-        _stop(f"{error.strerror or error}{where}; check the path and its permissions", MISTAKE)
-    except MemoryError:
-        _stop("there is not enough memory; close other programs, or give fewer --workers", MISTAKE)
-    except Exception as error:
-        _stop(unexpected(error, doing), UNEXPECTED)
-
-
-def _stop(message: str, code: int) -> NoReturn:
-    typer.echo(f"polyplink: {one_line(message, LONGEST_MESSAGE)}", err=True)
-    raise typer.Exit(code) from None
 
 
 @contextmanager

@@ -19,7 +19,7 @@ def list_recipes(request: Request, progress: Progress = inform) -> Result[list[d
     """List the recipes: name, the part it trains on, whether it needs polyp ids, and what it is."""
     from rich.table import Table
 
-    from polyplink.app.train import NEED_POLYPS
+    from polyplink.learn.config import NEED_POLYPS
     from polyplink.recipes import RECIPES
 
     columns = ("recipe", "part", "needs polyp ids", "what it is")
@@ -48,20 +48,13 @@ def show_recipe(request: RecipeRequest, progress: Progress = inform) -> "Result[
     Raises:
         PolyplinkError: If there is no such recipe or field.
     """
-    from rich.table import Table
-    from rich.text import Text
-
     from polyplink.recipes import find_recipe, override
     from polyplink.recipes.sources import field_sources
+    from polyplink.report.tables import fields_table
 
     recipe = find_recipe(request.name)
     fields = field_sources(override(recipe, request.sets), recipe)
-    columns = ("field", "type", "value", "source", "note")
-    table = Table(*columns, title=request.name, title_justify="left")
-    for field in fields:
-        cells = (field.type, str(field.value), field.source, field.note)
-        table.add_row(field.name, *map(Text, cells))
-    return Result(fields, shown=[table])
+    return Result(fields, shown=[fields_table(request.name, fields)])
 
 
 def list_plugins(request: Request, progress: Progress = inform) -> "Result[list[Plugin]]":

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from polyplink.learn import TrainConfig
     from polyplink.tracklets import Prepared
 
-NEED_POLYPS = ("polyp_views", "polyp_parts")  # ways of drawing bags
 TOO_SURE = (
     "the links are fitted on procedures whose polyps the encoder was taught, and trust its vectors "
     "too much on others: fit them on procedures that it has not seen, with `polyplink calibrate`"
@@ -32,12 +31,15 @@ TOO_SURE = (
 def _list_fields(recipe: str | None) -> None:
     """Print what `--set` takes of a recipe, and exit: called while options are read."""
     if recipe is not None:
-        from polyplink.app.command_line import one_line_errors
-        from polyplink.app.listings import RecipeRequest, show_recipe
+        from polyplink.app.one_line import one_line_errors
+        from polyplink.recipes import find_recipe
+        from polyplink.recipes.sources import field_sources
+        from polyplink.report.tables import fields_table
 
         with one_line_errors("polyplink train"):
-            show_recipe(RecipeRequest(recipe)).print_text()
-            print(f"with fields changed: polyplink recipes show {recipe} --set NAME=VALUE")
+            fields = field_sources(find_recipe(recipe), find_recipe(recipe))
+            more = f"with fields changed: polyplink recipes show {recipe} --set NAME=VALUE"
+            Result(fields, shown=[fields_table(recipe, fields), more]).print_text()
         raise Exit
 
 
@@ -104,7 +106,7 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
             at fault.
     """
     config, out = _configured(request), request.out
-    from polyplink.learn.config import LAST
+    from polyplink.learn.config import LAST, NEED_POLYPS
 
     record = RunRecord("train", settings=config, seed=config.seed)
     record.claim(out)
@@ -215,6 +217,7 @@ def _ticker(
 
 def _configured(request: TrainRequest) -> "TrainConfig":
     """The recipe with what the request changes; refused before torch is imported, if at fault."""
+    from polyplink.learn.config import NEED_POLYPS
     from polyplink.recipes import find_recipe, override
 
     recipe = request.recipe
@@ -271,6 +274,7 @@ def _prepared(request: TrainRequest, config: "TrainConfig", progress: Progress) 
 
     from polyplink.app.encoded import prepare_part
     from polyplink.data import read_data
+    from polyplink.learn.config import NEED_POLYPS
 
     data = read_data(request.data)
     parts = filter(None, (config.part, config.validation.part))

@@ -1,10 +1,7 @@
 """The exception for mistakes that a user can fix, and messages of one line."""
 
 import logging
-import os
 import re
-import tempfile
-import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -41,38 +38,6 @@ def first_line(error: BaseException) -> str:
     """The first line of another library's error message; of the system's, without its number."""
     said = str(getattr(error, "strerror", None) or error).strip()
     return (said or type(error).__name__).splitlines()[0]
-
-
-def unexpected(error: BaseException, doing: str) -> str:
-    """Write the trace of an error that is a fault of the program to a file; describe it in a line.
-
-    A plugin whose code raised it is named.
-
-    Args:
-        error: The exception, with its traceback.
-        doing: The command that was running.
-
-    Returns:
-        What happened while doing what, on which file, and where the trace was written.
-    """
-    at = ""  # the path that the innermost function had at hand
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        if frame.f_globals.get("__name__", "").startswith("polyplink."):
-            paths = [value for value in frame.f_locals.values() if isinstance(value, Path)]
-            at = f" on {paths[-1]}" if paths else at
-    trace = "".join(traceback.format_exception(error))
-    try:
-        handle, name = tempfile.mkstemp(prefix="polyplink-", suffix=".txt")
-        with os.fdopen(handle, "wb") as file:
-            file.write(trace.encode("utf-8", "backslashreplace"))
-        where = f"the trace is in {name}"
-    except OSError:
-        where = "--debug shows the trace"
-    from polyplink.core.plugins import plugin_at_fault  # noqa: PLC0415 - it imports this module
-
-    whose = plugin_at_fault(error) or "polyplink"
-    what = f"`{doing}` failed{at}: {type(error).__name__}: {first_line(error)}"
-    return f"{one_line(what, 2 * LONGEST_PART)}; this is a fault of {whose}: report it, {where}"
 
 
 class PolyplinkError(Exception):

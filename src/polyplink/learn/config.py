@@ -26,6 +26,8 @@ from polyplink.tracklets import PrepareSettings
 
 LAST = "last.safetensors"  # of a training: its newest epoch, with what --resume needs
 
+NEED_POLYPS = ("polyp_views", "polyp_parts")  # kinds of bags that are drawn of known polyps
+
 AnyLoss = Annotated[
     NoiseAwareLoss | SupervisedLoss | TemporallyAwareLoss | IntraInterLoss | NtXentLoss,
     Field(discriminator="kind"),

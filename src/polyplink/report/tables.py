@@ -11,6 +11,7 @@ from rich.text import Text
 from polyplink.core.artefacts import whole_file
 from polyplink.core.text import csv_cell
 from polyplink.evaluate import Figure
+from polyplink.recipes.sources import FieldSource
 from polyplink.report.formats import DASH, clock, interval, number, reason, signed
 from polyplink.report.model import NOT_MEASURED, Comparison, Report
 
@@ -178,3 +179,13 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
         writer = csv.DictWriter(file, rows[0] if rows else ())
         writer.writeheader()
         writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in rows)
+
+
+def fields_table(recipe: str, fields: Sequence[FieldSource]) -> Table:
+    """The fields of a recipe and where their values come from."""
+    columns = ("field", "type", "value", "source", "note")
+    table = Table(*columns, title=recipe, title_justify="left")
+    for field in fields:
+        cells = (field.type, str(field.value), field.source, field.note)
+        table.add_row(field.name, *map(Text, cells))
+    return table

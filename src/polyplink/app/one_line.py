@@ -1,0 +1,55 @@
+"""Every exception as one line on stderr and an exit code."""
+
+import errno
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+import typer
+
+from polyplink.core.errors import INTERRUPTED, MISTAKE, UNEXPECTED, PolyplinkError, one_line
+from polyplink.core.extras import extras_installed
+from polyplink.core.unexpected import unexpected
+
+LONGEST_MESSAGE = 1200  # characters
+
+
+@contextmanager
+def one_line_errors(doing: str = "polyplink", *, debug: bool = False) -> Iterator[None]:
+    """Turn every exception into one line and an exit code.
+
+    2 for a user's mistake, 130 for Ctrl-C, 3 for everything that is not foreseen.
+
+    Args:
+        doing: The command, for the message.
+        debug: Print the trace too.
+    """
+    try:
+        try:
+            with extras_installed(doing):
+                yield
+        except BaseException:
+            if debug:
+                traceback.print_exc()
+            raise
+    except PolyplinkError as error:
+        _stop(str(error), MISTAKE)
+    except KeyboardInterrupt:
+        _stop("interrupted; finished results are kept", INTERRUPTED)
+    except BrokenPipeError:
+        raise typer.Exit(0) from None
+    except OSError as error:
+        where = f" at {error.filename}" if error.filename else ""
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            _stop(f"the disk is full{where}; free space and run the command again", MISTAKE)
+        _stop(f"{error.strerror or error}{where}; check the path and its permissions", MISTAKE)
+    except MemoryError:
+        _stop("there is not enough memory; close other programs, or give fewer --workers", MISTAKE)
+    except Exception as error:
+        _stop(unexpected(error, doing), UNEXPECTED)
+
+
+def _stop(message: str, code: int) -> NoReturn:
+    typer.echo(f"polyplink: {one_line(message, LONGEST_MESSAGE)}", err=True)
+    raise typer.Exit(code) from None

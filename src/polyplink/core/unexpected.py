@@ -1,0 +1,40 @@
+"""Faults of the program: their trace goes into a file, and one line says whose fault it is."""
+
+import os
+import tempfile
+import traceback
+from pathlib import Path
+
+from polyplink.core.errors import LONGEST_PART, first_line, one_line
+
+
+def unexpected(error: BaseException, doing: str) -> str:
+    """Write the trace of an error that is a fault of the program to a file; describe it in a line.
+
+    A plugin whose code raised it is named.
+
+    Args:
+        error: The exception, with its traceback.
+        doing: The command that was running.
+
+    Returns:
+        What happened while doing what, on which file, and where the trace was written.
+    """
+    at = ""  # the path that the innermost function had at hand
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if frame.f_globals.get("__name__", "").startswith("polyplink."):
+            paths = [value for value in frame.f_locals.values() if isinstance(value, Path)]
+            at = f" on {paths[-1]}" if paths else at
+    trace = "".join(traceback.format_exception(error))
+    try:
+        handle, name = tempfile.mkstemp(prefix="polyplink-", suffix=".txt")
+        with os.fdopen(handle, "wb") as file:
+            file.write(trace.encode("utf-8", "backslashreplace"))
+        where = f"the trace is in {name}"
+    except OSError:
+        where = "--debug shows the trace"
+    from polyplink.core.plugins import plugin_at_fault  # noqa: PLC0415 - it imports this module
+
+    whose = plugin_at_fault(error) or "polyplink"
+    what = f"`{doing}` failed{at}: {type(error).__name__}: {first_line(error)}"
+    return f"{one_line(what, 2 * LONGEST_PART)}; this is a fault of {whose}: report it, {where}"
