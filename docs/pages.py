@@ -29,7 +29,7 @@ from mkdocs.structure.pages import Page
 from nbclient import NotebookClient
 from typer.models import ArgumentInfo
 
-from polyplink.app.command_line import VERBS, command
+from polyplink.app.command_line import SECTIONS, VERBS, command
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "polyplink"
@@ -39,7 +39,7 @@ FRONT = {
     "CONTRIBUTING.md": "contributing.md",
 }
 COPIED = ("CITATION.cff",)
-SECTIONS = {"tutorials": "Tutorials", "how-to": "How to", "reference": "Reference"} | {
+FOLDERS = {"tutorials": "Tutorials", "how-to": "How to", "reference": "Reference"} | {
     "explanation": "Explanation",
     "verbs": "Verbs",
     "python": "Python",
@@ -128,7 +128,7 @@ def navigation(listed: list[Any], pages: list[str]) -> list[Any]:
         *folders, _ = page.split("/")
         place = listed
         for folder in folders:
-            title = SECTIONS[folder]
+            title = FOLDERS[folder]
             section = next((one for one in place if isinstance(one, dict) and title in one), None)
             if section is None:
                 section = {title: []}
@@ -189,12 +189,13 @@ def _outputs(cell: Any) -> str:
 
 
 def verb_table() -> str:
-    """All verbs with the first line of their docstrings."""
+    """All verbs with the first line of their docstrings, in the sections of `--help`."""
     rows = [
-        f"| [`polyplink {name}`](verbs/{_slug(name)}.md) | {_summary(verb)} |"
-        for name, verb in VERBS.items()
+        f"| {title} | [`polyplink {name}`](verbs/{_slug(name)}.md) | {_summary(verb)} |"
+        for title, verbs in SECTIONS.items()
+        for name, verb in verbs.items()
     ]
-    return "\n".join(("| verb | does |", "|---|---|", *rows))
+    return "\n".join(("| to | verb | does |", "|---|---|---|", *rows))
 
 
 def verb_page(name: str, guides: dict[str, str]) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from polyplink.app.command_line import VERBS, app
+from polyplink.app.command_line import SECTIONS, VERBS, app
 from polyplink.data import DETECTIONS, POLYPS, PROCEDURES
 from polyplink.evaluate.choosing import RATES
 from polyplink.evaluate.retrieval import RETRIEVAL
@@ -167,6 +167,13 @@ def test_a_verb_s_page_has_what_its_help_has(verb: str) -> None:
     told = CliRunner().invoke(app, [*verb.split(), "--help"]).stdout
     options = set(re.findall(r"--[a-z][\w-]+", told)) - {"--help"}
     assert options == set(re.findall(r"`(--[\w-]+)`", page.split("## In Python")[0]))
+
+
+def test_the_table_of_verbs_has_the_sections_of_help() -> None:
+    rows = [re.split(r" *[|] *", row)[1:4] for row in pages().verb_table().splitlines()[2:]]
+    titles = [title for title, verbs in SECTIONS.items() for _ in verbs]
+    assert [title for title, *_ in rows] == titles
+    assert [link.split("`")[1] for _, link, _ in rows] == [f"polyplink {verb}" for verb in VERBS]
 
 
 def test_new_pages_join_the_navigation() -> None:

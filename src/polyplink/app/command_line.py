@@ -61,65 +61,87 @@ from polyplink.core.errors import PolyplinkError, one_line
 
 Verb = Callable[..., Any]  # (request, progress) -> a Result, or what has its methods and fields
 
-VERBS: Mapping[str, Verb] = {
-    "demo": demo,
-    "run": run,
-    "simulate": simulate,
-    "import": import_data,
-    "merge": merge_data,
-    "detect": detect_polyps,
-    "doctor": doctor,
-    "split": split_data,
-    "convert": convert_data,
-    "prepare": prepare_data,
-    "train": train,
-    "calibrate": calibrate,
-    "train-detector": train_detector,
-    "evaluate-detector": evaluate_detector,
-    "export": export,
-    "embed": embed_data,
-    "count": count,
-    "live": live,
-    "review": review,
-    "hand-off": hand_off_review,
-    "learn-from": learn_from,
-    "index build": build_index,
-    "index add": add_to_index,
-    "search": search,
-    "evaluate": evaluate,
-    "study": study,
-    "probe": probe,
-    "figures": draw,
-    "reproduce": reproduce,
-    "recipes list": list_recipes,
-    "recipes show": show_recipe,
-    "models": show_models,
-    "weights add": add_weights,
-    "weights save": save_weights_folder,
-    "weights adapt": adapt_weights,
-    "weights list": list_weights,
-    "weights show": show_weights,
-    "weights cost": cost_weights,
-    "plugins": list_plugins,
-    "bench": bench,
+SECTIONS: Mapping[str, Mapping[str, Verb]] = {
+    "Count a recording": {
+        "run": run,
+        "detect": detect_polyps,
+        "count": count,
+        "review": review,
+        "hand-off": hand_off_review,
+    },
+    "Your data": {
+        "import": import_data,
+        "merge": merge_data,
+        "doctor": doctor,
+        "split": split_data,
+        "convert": convert_data,
+        "prepare": prepare_data,
+    },
+    "Train": {
+        "train": train,
+        "calibrate": calibrate,
+        "learn-from": learn_from,
+        "train-detector": train_detector,
+        "recipes list": list_recipes,
+        "recipes show": show_recipe,
+        "weights add": add_weights,
+        "weights save": save_weights_folder,
+        "weights adapt": adapt_weights,
+        "weights list": list_weights,
+        "weights show": show_weights,
+        "weights cost": cost_weights,
+        "models": show_models,
+    },
+    "Evaluate": {
+        "evaluate": evaluate,
+        "evaluate-detector": evaluate_detector,
+        "probe": probe,
+        "figures": draw,
+    },
+    "Serve": {
+        "live": live,
+        "embed": embed_data,
+        "index build": build_index,
+        "index add": add_to_index,
+        "search": search,
+        "export": export,
+    },
+    "Research": {
+        "demo": demo,
+        "simulate": simulate,
+        "study": study,
+        "reproduce": reproduce,
+        "bench": bench,
+        "plugins": list_plugins,
+    },
 }
-"""Verbs by name, in the order of `--help`; "weights add" is the verb `add` of the group weights."""
+"""Verbs by name, as `--help` lists them; "weights add" is the verb `add` of the group weights."""
+VERBS = {name: verb for verbs in SECTIONS.values() for name, verb in verbs.items()}
 
 GROUPS = {
-    "index": "An index of views, to search for similar ones: build, add.",
-    "recipes": "Recipes: list them, show the fields of one and where their values come from.",
-    "weights": "Encoders by name: add, save, adapt, list, show, cost.",
+    "index": "An index of views, to search for similar ones",
+    "recipes": "Recipes, and where the values of their fields come from",
+    "weights": "Encoders by name",
 }
+LONGEST_SUMMARY = 200  # characters of a verb's sentence in the list of verbs
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
-class InOrder(TyperGroup):
-    """Lists verbs in the order of `VERBS`, groups included."""
+class InSections(TyperGroup):
+    """Lists verbs as `SECTIONS` does, a group's as one section, each with its whole sentence."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Names of the verbs."""
-        order = list(dict.fromkeys(name.partition(" ")[0] for name in VERBS))
-        return sorted(self.commands, key=order.index)
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the sections."""
+        sections = SECTIONS if ctx.parent is None else {"Commands": self.commands}
+        width = max(map(len, self.commands))
+        for title, verbs in sections.items():
+            names = dict.fromkeys(name.partition(" ")[0] for name in verbs)
+            summaries = {
+                name.ljust(width): self.commands[name].get_short_help_str(LONGEST_SUMMARY)
+                for name in names
+            }
+            with formatter.section(title):
+                formatter.write_dl([*summaries.items()])
 
 
 def command(verb: Verb) -> Callable[..., None]:
@@ -247,7 +269,7 @@ def _root(
 def build(verbs: Mapping[str, Verb]) -> typer.Typer:
     """The application with a command for every verb."""
     application = typer.Typer(
-        cls=InOrder,
+        cls=InSections,
         help="One identity for every polyp of a colonoscopy. Not a medical device.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
@@ -258,7 +280,9 @@ def build(verbs: Mapping[str, Verb]) -> typer.Typer:
     for name, verb in verbs.items():
         group, _, last = name.rpartition(" ")
         if group and group not in groups:
-            groups[group] = typer.Typer(help=GROUPS[group], no_args_is_help=True)
+            members = (other.split()[-1] for other in verbs if other.startswith(f"{group} "))
+            about = f"{GROUPS[group]}: {', '.join(members)}."
+            groups[group] = typer.Typer(cls=InSections, help=about, no_args_is_help=True)
             application.add_typer(groups[group], name=group)
         first_line = (inspect.getdoc(verb) or "").partition("\n")[0]
         (groups[group] if group else application).command(last, help=first_line)(command(verb))
