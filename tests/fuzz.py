@@ -28,13 +28,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import polars as pl
 import torch
 from PIL import Image
 
+from polyplink.__main__ import silence_libraries
 from polyplink.app.probing import read_split
 from polyplink.associate import from_record
 from polyplink.core.artefacts import read_json, write_json
@@ -493,7 +494,9 @@ def _run_many(
 ) -> None:
     """Run cases until the time is over; failures are reported as lines of JSON."""
     faulthandler.enable(os.dup(2))
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # panics of libraries print long traces
+    silence_libraries()
+    terminal = tempfile.TemporaryFile()  # noqa: SIM115 - the process ends with it
+    os.dup2(terminal.fileno(), 2)
     signal.signal(signal.SIGALRM, _give_up)
     scratch, read, refused, slowest, which = Scratch(target, root), 0, 0, 0.0, numbers.start
     check_whole(scratch)
@@ -505,6 +508,9 @@ def _run_many(
         signal.alarm(int(HANGS / 2))
         result = run_case(scratch, number)
         signal.alarm(0)
+        if text := _said(terminal):
+            line = text.decode("utf-8", "replace").splitlines()[0][:200]
+            result = Failure(f"{target.name}:{number}", "", f"on the terminal: {line}", "")
         now = time.process_time()
         if now - last > slowest:
             slowest, which = now - last, number
@@ -514,6 +520,14 @@ def _run_many(
         if isinstance(result, Failure):
             os.write(report, json.dumps(asdict(result)).encode() + b"\n")
         _STATE.pack_into(state, 0, number + 1, read, refused, slowest, which)
+
+
+def _said(terminal: IO[bytes]) -> bytes:
+    """What was printed since the last time, by libraries in C too."""
+    text = os.pread(terminal.fileno(), 1 << 16, 0)
+    os.ftruncate(terminal.fileno(), 0)
+    os.lseek(terminal.fileno(), 0, os.SEEK_SET)
+    return text
 
 
 def run_kind(

@@ -1,9 +1,11 @@
 """The `polyplink` command: from its first moment on, Ctrl-C and mistakes are one line."""
 
 import gc
+import logging
 import os
 import signal
 import sys
+import warnings
 from io import TextIOWrapper
 
 from polyplink.core.errors import INTERRUPTED, MISTAKE, UNEXPECTED
@@ -12,6 +14,7 @@ from polyplink.core.errors import INTERRUPTED, MISTAKE, UNEXPECTED
 def main() -> None:
     """Run the command line and end the process with its exit code."""
     _open_streams()
+    silence_libraries()
     gc.set_threshold(10_000)  # imports make many objects and hardly any garbage
     # Feature maps are new memory every time, which Linux clears in pages of 4 kB unless asked.
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # of torch: large tensors in large pages
@@ -53,6 +56,21 @@ def main() -> None:
             text += f" of `{' '.join([page, *context.command.collect_usage_pieces(context)])}`"
         print(f"polyplink: {text}; see `{page} --help`", file=sys.stderr)
         sys.exit(MISTAKE)
+
+
+def silence_libraries() -> None:
+    """Keep warnings and logs of libraries, this process's and its workers', from the user.
+
+    What matters of them becomes a line of this program. `python -W` and PYTHONWARNINGS still show
+    the warnings.
+    """
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")
+        os.environ["PYTHONWARNINGS"] = "ignore"  # of processes that this one starts
+    # Python prints records that no handler takes; from here on it does so for our own alone.
+    if logging.lastResort:
+        logging.getLogger("polyplink").addHandler(logging.lastResort)
+    logging.getLogger().addHandler(logging.NullHandler())
 
 
 def _open_streams() -> None:

@@ -406,6 +406,27 @@ def test_what_an_encoding_lacks_is_escaped(tmp_path: Path) -> None:
     assert rb"procedure \u03b1" in done.stdout
 
 
+def test_only_our_own_lines_reach_the_terminal() -> None:
+    worker = [sys.executable, "-c", "import warnings; warnings.warn('of a worker')"]
+    script = f"""
+import logging, subprocess, warnings
+from polyplink.__main__ import silence_libraries
+silence_libraries()
+warnings.warn("odd pixels")
+logging.getLogger("PIL").error("odd tag")
+logging.getLogger("polyplink").warning("warning: ours")
+subprocess.run({worker!r})
+"""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONWARNINGS"}
+
+    def said(*options: str) -> str:
+        command = [sys.executable, *options, "-c", script]
+        return subprocess.run(command, env=environment, stderr=PIPE, text=True, check=True).stderr
+
+    assert said() == "warning: ours\n"
+    assert "odd pixels" in said("-Wdefault")
+
+
 @pytest.mark.parametrize("streams", [">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_are_no_mistake(streams: str) -> None:
     command = f"{sys.executable} -m polyplink weights list --json {streams}"

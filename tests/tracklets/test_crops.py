@@ -76,6 +76,15 @@ def test_what_is_no_whole_image_is_unreadable() -> None:
         assert got
 
 
+def test_libtiff_prints_nothing_about_damaged_files(capfd: pytest.CaptureFixture[str]) -> None:
+    buffer = io.BytesIO()
+    Image.fromarray(noise()).save(buffer, "tiff", compression="tiff_deflate")
+    data = bytearray(buffer.getvalue())
+    data[100:120] = bytes(20)  # of the pixels
+    assert isinstance(decode_image(bytes(data)), str)
+    assert capfd.readouterr().err == ""
+
+
 def frame(crops: list[list[int]], size: tuple[int, int] = (WIDTH, HEIGHT)) -> FrameCrops:
     return FrameCrops("a.png", 0, *size, np.arange(len(crops)), np.array(crops))
 

@@ -3,8 +3,10 @@
 A `Picture` is a frame of which only what is asked for is converted.
 """
 
+import ctypes
 import threading
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from io import BytesIO
 from typing import TYPE_CHECKING
 
@@ -42,6 +44,7 @@ def decode_image(data: bytes, mode: str = "RGB") -> Pixels | str:
             with _decoding_slot(*simplejpeg.decode_jpeg_header(data)[:2]):
                 pixels: Pixels = simplejpeg.decode_jpeg(data)
                 return pixels
+        _silence_libtiff()
         with Image.open(BytesIO(data)) as image, _decoding_slot(image.height, image.width):
             return np.array(image.convert(mode))
     except Exception as error:
@@ -55,6 +58,19 @@ def image_size(data: bytes) -> tuple[int, int] | str:
             return image.size
     except Exception as error:
         return _reason(error)
+
+
+@cache
+def _silence_libtiff() -> None:
+    """Let libtiff print nothing about damaged files: Pillow raises what decides about them.
+
+    Its handlers are reached through Pillow's own module, whichever libtiff that was linked with;
+    where it was linked statically (Windows), they cannot be found and stay.
+    """
+    library = ctypes.CDLL(Image.core.__file__)
+    for name in ("TIFFSetErrorHandler", "TIFFSetWarningHandler"):
+        if set_handler := getattr(library, name, None):
+            set_handler(None)
 
 
 def _reason(error: Exception) -> str:
