@@ -1,5 +1,6 @@
 """Recordings to boxes: every frame decoded once, runs continued, crops equal to those cut later."""
 
+import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -46,7 +47,7 @@ class Finder:
 
 
 def test_crops_kept_while_detecting_are_those_that_prepare_cuts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     write_frames(tmp_path / "p1_frames")
     recordings = find_recordings(tmp_path / "p1_frames")
@@ -57,11 +58,18 @@ def test_crops_kept_while_detecting_are_those_that_prepare_cuts(
     kept = prepare(tmp_path / "data", SETTINGS)
     assert kept.tracklets.select("first_frame", "last_frame", "n").rows() == [(1, 29, 25)]
     crops = np.array(kept.crops("p1"))
-    for path in (tmp_path / "data" / "kept").iterdir():
-        path.unlink()
-    for path in (kept.folder / "crops").iterdir():
-        path.unlink()
-    np.testing.assert_array_equal(prepare(tmp_path / "data", SETTINGS).crops("p1"), crops)
+    shutil.copytree(tmp_path / "data" / "kept", tmp_path / "kept")
+    # Without them, or if they are damaged, crops are cut from the recording, and a line says so.
+    for name, size in (("", 0), ("p1.npy", 90), ("p1.npy", 999), ("p1.parquet", 99)):
+        caplog.clear()
+        shutil.rmtree(kept.folder / "crops")
+        shutil.rmtree(tmp_path / "data" / "kept")
+        shutil.copytree(tmp_path / "kept", tmp_path / "data" / "kept")
+        for path in (tmp_path / "data" / "kept").glob(name or "*"):
+            path.write_bytes(path.read_bytes()[:size]) if name else path.unlink()
+        np.testing.assert_array_equal(prepare(tmp_path / "data", SETTINGS).crops("p1"), crops)
+        assert ("p1.npy is damaged" in caplog.text) == bool(name)
+        assert not [*(tmp_path / "data" / "kept").iterdir()]
 
 
 def test_every_frame_of_a_video_is_decoded_once(
@@ -85,7 +93,7 @@ def test_every_frame_of_a_video_is_decoded_once(
 
 
 def test_a_stopped_run_goes_on_where_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("polyplink.detect.run.PIECE", 8)
     write_frames(tmp_path / "p1", cut=18)
@@ -93,10 +101,25 @@ def test_a_stopped_run_goes_on_where_it_was(
     whole = detect(recordings, Finder(), tmp_path / "whole", SETTINGS)
     with pytest.raises(KeyboardInterrupt):
         detect(recordings, Finder(stop_after=20), tmp_path / "data", SETTINGS)
+    two = tmp_path / "two"
+    shutil.copytree(tmp_path / "data", two)
     rest = Finder(start=16)
     data = detect(recordings, rest, tmp_path / "data", SETTINGS)
     assert rest.calls == N - 16  # two pieces of eight were done
     assert data.detections.equals(whole.detections)
+    # A damaged piece, and all after it, are made again, and a line says which.
+    for k, name in enumerate(("boxes.parquet", "kept.parquet", "crops.npy", "scenes.npy")):
+        shutil.rmtree(tmp_path / "data")
+        shutil.copytree(two, tmp_path / "data")
+        (piece,) = (tmp_path / "data").glob(f"pieces/*/{8 * (k % 2):09d}")
+        (piece / name).write_bytes((piece / name).read_bytes()[: -k or None][k == 0 :])
+        rest = Finder(start=8 * (k % 2))
+        assert detect(recordings, rest, tmp_path / "data", SETTINGS).detections.equals(
+            whole.detections
+        )
+        assert rest.calls == N - rest.start
+        said = f"warning: {piece} is damaged or of other tracklets; it is made again"
+        assert caplog.messages[k:] == [said]
     for name in ("kept/p1.parquet", "scenes.parquet"):
         assert pl.read_parquet(tmp_path / "whole" / name).equals(
             pl.read_parquet(tmp_path / "data" / name)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from polyplink.core.artefacts import content_key, whole_folder
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError, say_remade
 from polyplink.core.text import file_name
 from polyplink.data import DETECTIONS, DataSet, change_data, write_data, write_table
 from polyplink.data.files.images import Picture
@@ -25,10 +25,10 @@ from polyplink.data.tables import read_table
 from polyplink.detect.onnx import OnnxDetector
 from polyplink.detect.recordings import Recording
 from polyplink.tracklets import PrepareSettings
-from polyplink.tracklets.crops import Pixels, cut, prefetch
-from polyplink.tracklets.kept import AREA, write_kept
+from polyplink.tracklets.crops import Pixels, cut, prefetch, read_array
+from polyplink.tracklets.kept import PLACES, read_kept, write_kept
 from polyplink.tracklets.prepare import enlarge
-from polyplink.tracklets.scenes import SceneFinder, write_scenes
+from polyplink.tracklets.scenes import STATE, SceneFinder, write_scenes
 from polyplink.tracklets.tracks import ONE_SCENE, make_tracker, tracker_input
 
 Floats = npt.NDArray[np.float64]
@@ -39,8 +39,7 @@ Detector = Callable[[Pixels], Floats]
 PIECE = 250  # frames
 AHEAD = 2  # frames of a thread that are looked at, or wait: each takes megabytes
 AGAIN = "remove the output folder, and run the detector again"
-_BOXES = {"frame": pl.Int32, **dict.fromkeys(("x", "y", "w", "h", "score"), pl.Float32)}
-_KEPT = dict.fromkeys(("frame", *AREA), pl.Int64)
+_BOXES = pl.Schema({"frame": pl.Int32, **dict.fromkeys(("x", "y", "w", "h", "score"), pl.Float32)})
 
 
 def detect(
@@ -81,7 +80,7 @@ def detect(
         folder = pieces / f"{file_name(recording.name)}-{rule}"
         for done in _pieces(recording, detector, settings, folder, workers):
             progress(recording.name, done, recording.n_frames)
-        broken = sum(int(np.load(path)) for path in folder.glob("[0-9]*/lost.npy"))
+        broken = sum(read_piece(piece).lost for piece in folder.glob("[0-9]*"))
         if broken and lost is not None:
             lost[recording.name] = broken
         boxes, scenes[recording.name] = join_pieces(folder, out, recording.name, recording)
@@ -129,15 +128,56 @@ def join_pieces(
     Returns:
         procedure_id, frame, x, y, w, h, score and image of its boxes; first frames and numbers
         (s, 2) of its scenes.
+
+    Raises:
+        FileNotFoundError: If a file of a piece is missing.
+        PolyplinkError: If one is broken.
     """
     parts = sorted(folder.glob("[0-9]*"))  # and not what a killed process has half written
-    boxes = pl.concat([read_table(part / "boxes.parquet", AGAIN) for part in parts])
-    kept = pl.concat([read_table(part / "kept.parquet", AGAIN) for part in parts])
-    scenes = np.concatenate([np.load(part / "scenes.npy") for part in parts])
+    read = [read_piece(part) for part in parts]
+    boxes, kept = pl.concat([one.boxes for one in read]), pl.concat([one.places for one in read])
+    scenes = np.concatenate([one.scenes for one in read])
     write_kept(out, name, kept, [part / "crops.npy" for part in parts])
     images = [recording and recording.image(frame) for frame in boxes["frame"]]
     column = pl.Series("image", images, pl.String)
     return boxes.with_columns(column, procedure_id=pl.lit(name)), scenes
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What was written of some frames of a recording, but for the crops.
+
+    Attributes:
+        boxes: frame, x, y, w, h and score.
+        places: frame, left, top, right, bottom of the crops.
+        scenes: (s, 2) first frames and numbers of the scenes that begin.
+        finder: State of the `SceneFinder`.
+        lost: Frames that did not decode.
+    """
+
+    boxes: pl.DataFrame
+    places: pl.DataFrame
+    scenes: Ints
+    finder: Floats
+    lost: int
+
+
+def read_piece(folder: Path) -> Piece:
+    """Read a piece that a `Follower` wrote.
+
+    Raises:
+        FileNotFoundError: If a file is missing.
+        PolyplinkError: If one is broken, or they are not of each other.
+    """
+    boxes = read_table(folder / "boxes.parquet", AGAIN)
+    places = read_kept(folder / "crops.npy", folder / "kept.parquet")[1].drop("row")
+    scenes, finder, lost = (
+        np.array(read_array(folder / f"{name}.npy", AGAIN)) for name in ("scenes", "finder", "lost")
+    )
+    sound = (scenes.ndim, scenes.dtype.kind, lost.ndim, lost.dtype.kind) == (2, "i", 0, "i")
+    sound &= scenes.shape[-1:] == (2,) and finder.shape in ((0,), (STATE,))
+    PolyplinkError.unless(boxes.schema == _BOXES and sound, f"{folder} is damaged", AGAIN)
+    return Piece(boxes, places, scenes, finder, int(lost))
 
 
 @dataclass(frozen=True)
@@ -232,7 +272,7 @@ class Follower:
             rows = np.concatenate([np.zeros((0, 6)), *self._found])
             boxes = pl.DataFrame(rows, schema=list(_BOXES)).cast(_BOXES)  # type: ignore[arg-type]
             write_table(target / "boxes.parquet", boxes)
-            places = pl.DataFrame(self._places, schema=_KEPT, orient="row")
+            places = pl.DataFrame(self._places, schema=PLACES, orient="row")
             write_table(target / "kept.parquet", places)
             none = np.zeros((0, size, size, 3), np.uint8)
             stacked = np.stack(self._crops) if self._crops else none
@@ -246,12 +286,17 @@ class Follower:
         self._clear()
 
     def resume(self, piece: Path) -> None:
-        """Go on after a piece that an earlier run wrote."""
-        boxes, scenes = read_table(piece / "boxes.parquet", AGAIN), np.load(piece / "scenes.npy")
-        for track in self.tracker.update(*tracker_input(boxes), scenes).tolist():
+        """Go on after a piece that an earlier run wrote.
+
+        Raises:
+            FileNotFoundError: If a file of it is missing.
+            PolyplinkError: If one is broken.
+        """
+        read = read_piece(piece)
+        for track in self.tracker.update(*tracker_input(read.boxes), read.scenes).tolist():
             self._length[track] = self._length.get(track, 0) + 1
-        self._finder = SceneFinder(np.load(piece / "finder.npy"))
-        self._scene = int(scenes[-1, 1]) if len(scenes) else self._scene
+        self._finder = SceneFinder(read.finder)
+        self._scene = int(read.scenes[-1, 1]) if len(read.scenes) else self._scene
 
 
 def _looked_at(
@@ -267,6 +312,21 @@ def _looked_at(
     return map(find, frames) if workers == 1 else prefetch(find, frames, workers, AHEAD)
 
 
+def _goes_on(follower: Follower, piece: Path) -> bool:
+    """Go on after a piece if it is there, whole."""
+    try:
+        follower.resume(piece)
+    except FileNotFoundError:
+        if not piece.exists():
+            return False
+    except PolyplinkError:
+        pass
+    else:
+        return True
+    say_remade(piece)
+    return False
+
+
 def _pieces(
     recording: Recording,
     detector: Detector,
@@ -280,11 +340,12 @@ def _pieces(
     decoded = 0
     for start in range(0, recording.n_frames, PIECE):
         piece = folder / f"{start:09d}"
-        if piece.is_dir():
-            follower.resume(piece)
+        if frames is None and _goes_on(follower, piece):
             decoded += 1
             yield min(start + PIECE, recording.n_frames)
             continue
+        if piece.exists():  # damaged, or after one that was
+            shutil.rmtree(piece)
         frames = frames or _looked_at(recording, detector, start, workers)
         for frame, picture, boxes in islice(frames, PIECE):
             if picture is None:

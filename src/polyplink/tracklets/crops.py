@@ -244,6 +244,20 @@ class Broken:
     why: str
 
 
+def read_array(path: Path, mend: str) -> npt.NDArray[Any]:
+    """Memory-map a .npy file, read-only.
+
+    Raises:
+        FileNotFoundError: If there is none.
+        PolyplinkError: If it is broken.
+    """
+    try:
+        # The format alone: `np.load` would open a zip archive of arrays too.
+        return np.lib.format.open_memmap(path, mode="r")
+    except (ValueError, EOFError, SyntaxError, tokenize.TokenError) as error:  # of its header
+        raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", mend) from None
+
+
 def read_crops(path: Path, mend: str) -> Pixels:
     """Memory-map a file of crops, read-only: (crops, size, size, 3) uint8, RGB.
 
@@ -251,11 +265,7 @@ def read_crops(path: Path, mend: str) -> Pixels:
         FileNotFoundError: If there is none.
         PolyplinkError: If it is broken or holds no crops.
     """
-    try:
-        # The format alone: `np.load` would open a zip archive of arrays too.
-        found: Pixels = np.lib.format.open_memmap(path, mode="r")
-    except (ValueError, EOFError, SyntaxError, tokenize.TokenError) as error:  # of its header
-        raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", mend) from None
+    found: Pixels = read_array(path, mend)
     shape: tuple[int, ...] = found.shape
     PolyplinkError.unless(
         len(shape) == 4 and shape[1:] == (shape[2], shape[2], 3) and found.dtype == np.uint8,

@@ -2,7 +2,7 @@
 
 `kept/NAME.npy` holds the crops of a procedure and `kept/NAME.parquet` the boxes they belong to. A
 `prepare` with the same crop factor and size takes them from there; if its tracklets need a crop
-that was not kept, all of the procedure's crops are cut from the recording instead.
+that was not kept, or the files are damaged, the crops of the whole procedure are cut again.
 """
 
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.errors import PolyplinkError, first_line, say_remade
 from polyplink.core.text import file_name
 from polyplink.data.tables import read_table, write_table
 from polyplink.tracklets.crops import FrameCrops, Pixels, crops_file, read_crops
 
 AREA = ("left", "top", "right", "bottom")
-SCHEMA = pl.Schema(dict.fromkeys(("frame", *AREA), pl.Int64))
+PLACES = pl.Schema(dict.fromkeys(("frame", *AREA), pl.Int64))
 
 
 def kept_paths(folder: Path, procedure_id: str) -> tuple[Path, Path]:
@@ -47,10 +47,29 @@ def write_kept(
     write_table(table, places)
 
 
+def read_kept(crops: Path, table: Path) -> tuple[Pixels, pl.DataFrame]:
+    """Read crops (n, size, size, 3) and their places: row, frame, left, top, right, bottom.
+
+    Raises:
+        FileNotFoundError: If a file is missing.
+        PolyplinkError: If one is broken, or they are not of each other.
+    """
+    mend = "run the detector again"
+    pixels = read_crops(crops, mend)
+    try:
+        places = read_table(table, mend).select(*PLACES).cast(PLACES).with_row_index("row")
+    except pl.exceptions.PolarsError as error:
+        raise PolyplinkError(f"{table} cannot be read ({first_line(error)})", mend) from None
+    PolyplinkError.unless(len(places) == len(pixels), f"{table} is not of {crops}", mend)
+    return pixels, places
+
+
 def take_kept(
     folder: Path, procedure_id: str, frames: Sequence[FrameCrops], size: int
 ) -> Pixels | None:
     """The kept crops that frames ask for, in their rows; None unless all were kept.
+
+    Damaged files are removed, with a line that says so.
 
     Args:
         folder: The data folder.
@@ -62,20 +81,20 @@ def take_kept(
         (crops, size, size, 3), a copy.
 
     Raises:
-        PolyplinkError: If the files are broken.
+        OSError: If the files may not be read, or damaged ones not be removed.
     """
     crops, table = kept_paths(folder, procedure_id)
     if not (crops.is_file() and table.is_file()) or not frames:
         return None
-    mend = f"remove {crops} and {table}"
-    kept = read_crops(crops, mend)
+    try:
+        kept, places = read_kept(crops, table)
+    except PolyplinkError:
+        say_remade(crops)
+        for path in (table, crops):
+            path.unlink(missing_ok=True)
+        return None
     if kept.shape[1] != size:
         return None
-    try:
-        places = read_table(table, mend).select(*SCHEMA).cast(SCHEMA).with_row_index("row")
-    except pl.exceptions.PolarsError as error:
-        raise PolyplinkError(f"{table} cannot be read ({first_line(error)})", mend) from None
-    PolyplinkError.unless(len(places) == len(kept), f"{table} is not of {crops}", mend)
     areas = np.concatenate([one.crops for one in frames])  # n 4
     wanted = pl.DataFrame(areas, schema=dict.fromkeys(AREA, pl.Int64)).with_columns(
         frame=pl.Series([one.frame for one in frames for _ in one.rows], dtype=pl.Int64)

@@ -26,6 +26,7 @@ LEAST, TIMES = 12.0, 3.0  # difference of a cut: grey levels, and times the larg
 BEFORE = 4  # so many differences before it; frames may be doubled
 LASTING = 12  # frames: a shorter scene does not replace the one that may come back
 AREA = SIDE * SIDE
+STATE = 2 * AREA + BEFORE + 4  # numbers of a finder's state
 SCHEMA = {"procedure_id": pl.String(), "frame": pl.Int32(), "scene": pl.Int32()}
 
 
@@ -33,7 +34,7 @@ class SceneFinder:
     """Numbers the scenes of a recording, frame by frame.
 
     Attributes:
-        state: (2 * AREA + BEFORE + 4,) small images of the last frame and of the last frame of the
+        state: (STATE,) small images of the last frame and of the last frame of the
             scene before, the last differences, the numbers of this scene, of the
             newest and of the scene before, and how many frames this one has lasted. Empty before
             the first frame.
