@@ -9,7 +9,9 @@ from polyplink.core.artefacts import to_plain, whole_file, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.extras import extras_installed
 from polyplink.detect.onnx import DetectorRecord, record_path
-from polyplink.learn.detector.yolox import STRIDES, YoloxNano, coco_start
+from polyplink.learn.detector.yolox import STRIDES, YoloxNano, coco_start, stem_weight
+
+FOCUS = (16, 12, 3, 3)  # the stem of files that slice the image into twelve channels first
 
 
 def export_detector(network: YoloxNano, path: Path, record: DetectorRecord) -> None:
@@ -67,17 +69,18 @@ def read_network(path: Path) -> YoloxNano:
         model = onnx.load(str(path), load_external_data=False)
     except Exception:  # what protobuf raises is of no public class
         raise PolyplinkError(wrong, remedy) from None
-    tensors = {one.name: one for one in model.graph.initializer}
     state = network.state_dict()
-    PolyplinkError.unless(
-        all(
-            name in tensors and list(tensors[name].dims) == list(state[name].shape)
-            for name in state
-        ),
-        wrong,
-        remedy,
-    )
-    network.load_state_dict(
-        {name: torch.from_numpy(numpy_helper.to_array(tensors[name]).copy()) for name in state}
-    )
+    weights = {
+        tensor.name: torch.from_numpy(numpy_helper.to_array(tensor).copy())
+        for tensor in model.graph.initializer
+        if tensor.name in state
+    }
+    stem = weights.get("stem.conv.weight")
+    if stem is not None and stem.shape == FOCUS:  # written before the stem took the image itself
+        weights["stem.conv.weight"] = stem_weight(stem)
+    same = {name: tensor.shape for name, tensor in weights.items()} == {
+        name: tensor.shape for name, tensor in state.items()
+    }
+    PolyplinkError.unless(same, wrong, remedy)
+    network.load_state_dict(weights)
     return network

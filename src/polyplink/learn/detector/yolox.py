@@ -24,13 +24,13 @@ _HALF = 0x01306B47  # ncnn's flag of a float16 tensor
 
 
 class Conv(nn.Module):
-    """A convolution with padding that keeps the size, and SiLU."""
+    """A convolution with padding that keeps the size times the stride, and SiLU."""
 
     def __init__(
         self, before: int, after: int, kernel: int = 1, stride: int = 1, groups: int = 1
     ) -> None:
         super().__init__()
-        self.conv = nn.Conv2d(before, after, kernel, stride, kernel // 2, groups=groups)
+        self.conv = nn.Conv2d(before, after, kernel, stride, (kernel - 1) // 2, groups=groups)
 
     def forward(self, x: Tensor) -> Tensor:
         """From (b, before, h, w) to (b, after, h / stride, w / stride)."""
@@ -118,7 +118,7 @@ class YoloxNano(nn.Module):
 
     def __init__(self, classes: int = 1) -> None:
         super().__init__()
-        self.stem = Conv(12, 16, 3)
+        self.stem = Conv(3, 16, 6, stride=2)
         self.dark2 = nn.Sequential(
             _separable(16, 32, stride=2), CrossStage(32, 32, 1, residual=True)
         )
@@ -174,9 +174,8 @@ class YoloxNano(nn.Module):
         Returns:
             Logits (b, n), and (b, 4, n) x, y of the centre, w, h in pixels of the input.
         """
-        x = (images - self.mean) / self.std
-        x = torch.cat([x[..., i::2, j::2] for j in (0, 1) for i in (0, 1)], 1)  # b 12 h/2 w/2
-        c3 = self.dark3(self.dark2(self.stem(x)))
+        stem = self.stem((images - self.mean) / self.std)  # b 16 h/2 w/2
+        c3 = self.dark3(self.dark2(stem))
         c4 = self.dark4(c3)
         l5 = self.lateral5(self.dark5(c4))
         l4 = self.lateral4(self.top_down4(torch.cat([_twice(l5), c4], 1)))
@@ -200,6 +199,23 @@ class YoloxNano(nn.Module):
         """
         logits, boxes = self.cells(images)
         return torch.cat([boxes, logits.sigmoid()[:, None]], 1)
+
+
+def stem_weight(focus: Tensor) -> Tensor:
+    """The stem's weight (16, 3, 6, 6), stride 2, that equals one over pixels moved to channels.
+
+    YOLOX slices an image into its four pixels of each 2 x 2 block (twelve channels, "Focus") and
+    convolves these 3 x 3; the same sums are a 6 x 6 convolution of the image, without the slices.
+
+    Args:
+        focus: (16, 12, 3, 3); the blocks of three channels are columns by rows of a 2 x 2 block.
+
+    Example:
+        >>> stem_weight(torch.zeros(16, 12, 3, 3)).shape
+        torch.Size([16, 3, 6, 6])
+    """
+    by_pixel = focus.reshape(16, 2, 2, 3, 3, 3)  # out, column, row, colour, y, x
+    return by_pixel.permute(0, 3, 4, 2, 5, 1).reshape(16, 3, 6, 6)
 
 
 def _twice(x: Tensor) -> Tensor:
@@ -247,7 +263,10 @@ def coco_start(param: Path) -> YoloxNano:
                 "give yolox-nano.param",
             )
             assert conv.bias is not None
-            conv.weight.copy_(torch.from_numpy(weight).view_as(conv.weight))
+            tensor = torch.from_numpy(weight)
+            in_stem = conv is network.stem.conv
+            tensor = stem_weight(tensor) if in_stem else tensor.view_as(conv.weight)
+            conv.weight.copy_(tensor)
             conv.bias.copy_(torch.from_numpy(bias))
     return network
 
