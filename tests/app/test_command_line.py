@@ -21,8 +21,9 @@ from typer.testing import CliRunner
 
 from polyplink import __version__
 from polyplink.app.command_line import GROUPS, SECTIONS, VERBS, build
-from polyplink.app.request import Progress, Result, silent
+from polyplink.app.request import Result
 from polyplink.bench.cases import imported
+from polyplink.core.progress import Progress, silent
 from tests.app.calls import assert_refused, polyplink
 from tests.conftest import Made
 

@@ -10,11 +10,13 @@ import polars as pl
 import pytest
 import torch
 
-from polyplink.app.encoded import NamedEncoder, baselines, encode, load_named
 from polyplink.app.export import EmbedRequest, embed_data
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, read_data, write_data
 from polyplink.encoders import read_embeddings, write_embeddings
+from polyplink.encoders.encode import encode
+from polyplink.encoders.named import NamedEncoder, baselines, load_named
+from polyplink.evaluate.labelled import samples_of, tracklet_boxes
 from tests.conftest import Made, recipe
 
 
@@ -82,10 +84,11 @@ def test_rows_are_embedded_once_by_key_and_length(made: Made, clip: int | None) 
 
 def test_fragments_are_of_their_tracklets_polyps_and_boxes_are_the_tracklets(made: Made) -> None:
     whole, parts = encode([COLOUR], made.data, "eval"), encode([COLOUR], made.data, "eval", clip=4)
-    assert len(parts.samples.tracklet_ids) == 2 * len(whole.samples.tracklet_ids)
-    assert np.bincount(whole.samples.polyp).tolist() == [3, 3]
-    assert np.bincount(parts.samples.polyp).tolist() == [6, 6]
-    boxes = whole.boxes()
+    of_whole, of_parts = (samples_of(one.prepared, one.clip) for one in (whole, parts))
+    assert len(of_parts.tracklet_ids) == 2 * len(of_whole.tracklet_ids)
+    assert np.bincount(of_whole.polyp).tolist() == [3, 3]
+    assert np.bincount(of_parts.polyp).tolist() == [6, 6]
+    boxes = tracklet_boxes(whole.prepared, of_whole)
     assert boxes.sizes.tolist() == whole.table["n"].to_list()
     assert boxes.box[0].tolist() == [10.0, 8.0, 16.0, 12.0]
 

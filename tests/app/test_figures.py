@@ -24,10 +24,11 @@ from polyplink.app.drawings import (
     recall_at,
     target_matrices,
 )
-from polyplink.app.encoded import encode, load_named
-from polyplink.app.request import silent
 from polyplink.associate import Grid, unit_rows
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.progress import silent
+from polyplink.encoders.encode import encode
+from polyplink.encoders.named import load_named
 from polyplink.evaluate import EvaluationSettings, Samples, evaluate_embeddings
 from tests.app.calls import assert_refused, polyplink
 from tests.conftest import Made
@@ -140,7 +141,7 @@ def test_figures_show_what_was_computed(made: Made, monkeypatch: pytest.MonkeyPa
     assert "FPR 0.05" in [text.get_text() for text in axis.texts]
 
     roc, pr = draw_reid(shown).axes
-    samples, unit = encoded.samples, unit_rows(encoded.vectors["ntssl-demo"])
+    samples, unit = shown.samples, unit_rows(encoded.vectors["ntssl-demo"])
     first, second = np.triu_indices(30, 1)
     same, scores = samples.polyp[first] == samples.polyp[second], (unit @ unit.T)[first, second]
     assert legend(roc)[0].endswith(f"{roc_auc_score(same, scores):.3f}")

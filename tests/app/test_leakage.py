@@ -4,9 +4,9 @@ from pathlib import Path
 
 import polars as pl
 
-from polyplink.app.leakage import seen_by, seen_procedures
 from polyplink.data import DataSet, read_data
 from polyplink.encoders import Seen
+from polyplink.encoders.leakage import seen_by, seen_procedures
 from tests.samples import write_procedures
 
 

@@ -30,9 +30,9 @@ from polyplink.app.reproduce import (
     with_learned_links,
 )
 from polyplink.app.reproduction_plan import Step
-from polyplink.app.request import Progress
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.progress import Progress
 from polyplink.data import read_data, write_data
 from polyplink.encoders.catalogue import FOUNDATION
 from polyplink.evaluate import Figure, Samples

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from polyplink.core.artefacts import to_plain
-from polyplink.counting import Message, catalogue
-from polyplink.counting.messages import LANGUAGES
+from polyplink.core.messages import LANGUAGES, Message, catalogue
 from polyplink.report import Report, render
 from polyplink.report.page import render_fragment
 from polyplink.serve import Desk

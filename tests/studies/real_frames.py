@@ -21,9 +21,7 @@ from pathlib import Path
 
 import polars as pl
 
-from polyplink.app.encoded import Encoded, baselines, encode, load_named, prepare_part
 from polyplink.app.export import typical_crops
-from polyplink.app.leakage import guard
 from polyplink.app.options import TrackletOptions
 from polyplink.app.train import TrainRequest, train
 from polyplink.app.weights import CROPS, fitted_to_crops
@@ -31,6 +29,9 @@ from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, merge, read_data, write_data
 from polyplink.encoders import WEIGHTS_FILE, load_encoder, pick_device, save_weights, weights_path
+from polyplink.encoders.encode import Encoded, encode, prepare_part
+from polyplink.encoders.leakage import guard
+from polyplink.encoders.named import baselines, load_named
 from polyplink.evaluate import EvaluationSettings, Samples, evaluate_embeddings
 from polyplink.learn.config import LAST
 from polyplink.recipes import find_recipe, override

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from polyplink.app.encoded import seconds
 from polyplink.app.linked import ProcedureTracklets, find_operating_point, link
 from polyplink.associate import Grid, Views, cosine, search, visual
 from polyplink.counting import COVERED
@@ -22,7 +21,7 @@ from polyplink.data import read_data
 from polyplink.evaluate import choose, count_procedure
 from polyplink.simulate import preset, simulate
 from polyplink.tracklets import PrepareSettings
-from polyplink.tracklets.build import build_tracklets
+from polyplink.tracklets.build import build_tracklets, seconds
 from polyplink.tracklets.prepare import kept_tracklets
 
 SEEDS, WIDTH, NOISE = range(100, 122), 16, 1.9

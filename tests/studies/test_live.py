@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from polyplink import app
-from polyplink.app.encoded import NamedEncoder, encode, load_named
 from polyplink.app.export import ExportRequest, export
 from polyplink.app.linked import by_procedure, screen
 from polyplink.app.live_count import LiveCount, percentiles
@@ -26,6 +25,8 @@ from polyplink.associate.links import term_names
 from polyplink.data.files.images import Picture
 from polyplink.detect.live import LiveFrame, LiveSource
 from polyplink.encoders import WEIGHTS_FILE, EncoderConfig, Seen, WeightsRecord, save_weights
+from polyplink.encoders.encode import encode
+from polyplink.encoders.named import NamedEncoder, load_named
 from polyplink.learn.config import LAST
 from polyplink.recipes import RECIPES
 from polyplink.simulate import preset, simulate

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from polyplink.app.live import LiveRequest as LiveRequest, live as live
     from polyplink.app.probe import ProbeRequest as ProbeRequest, probe as probe
     from polyplink.app.reproduce import ReproduceRequest as ReproduceRequest, reproduce as reproduce
-    from polyplink.app.request import Progress as Progress, Result as Result
+    from polyplink.app.request import Result as Result
     from polyplink.app.review import (
         HandOffRequest as HandOffRequest,
         Learned as Learned,
@@ -98,5 +98,6 @@ if TYPE_CHECKING:
         save_weights_folder as save_weights_folder,
         show_weights as show_weights,
     )
+    from polyplink.core.progress import Progress as Progress
 
 hand_on(__name__)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from typer import Argument, echo
 
 from polyplink.app.options import Request, names_of, option
-from polyplink.app.request import Progress, inform
+from polyplink.app.request import inform
 from polyplink.core.artefacts import to_plain, write_text
 from polyplink.core.errors import PolyplinkError, find_named
+from polyplink.core.progress import Progress
 
 if TYPE_CHECKING:
     from polyplink.bench import BenchResult

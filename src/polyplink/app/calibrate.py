@@ -10,9 +10,10 @@ from typer import Argument
 
 from polyplink.app import options
 from polyplink.app.options import TrackletOptions, option
-from polyplink.app.request import Progress, Result, check_given, inform
+from polyplink.app.request import Result, check_given, inform
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.progress import Progress
 from polyplink.report.notebook import Facts
 
 if TYPE_CHECKING:
@@ -114,15 +115,20 @@ def calibrate(request: CalibrateRequest, progress: Progress = inform) -> Result[
     asked: dict[str, Any] = {name: getattr(request, name) for name in named}
     record = RunRecord("calibrate", settings=asked)
     record.claim(out)
-    from polyplink.app.encoded import encode, load_named
-    from polyplink.app.leakage import seen_procedures
     from polyplink.app.linked import find_operating_point, true_counts, with_truth
     from polyplink.associate import from_record
     from polyplink.data import box_source, read_data, read_origin
+    from polyplink.encoders.encode import encode
+    from polyplink.encoders.leakage import seen_procedures
+    from polyplink.encoders.named import load_named
 
     with record.stage("embed"):
-        origin = read_origin(request.data)
-        encoder = load_named(path, request.device, tracklets=request, origin=origin)
+        encoder = load_named(
+            path,
+            request.device,
+            tracklets=request.tracklet_options,
+            origin=read_origin(request.data),
+        )
         asked["tracklets"] = encoder.prepare
         encoded = encode(
             [encoder], request.data, request.part, workers=request.workers, progress=progress
@@ -180,9 +186,9 @@ def store_operating_point(
         data: What it was chosen on.
         names: Procedures of it; they count as validated on, so that `evaluate` does not use them.
     """
-    from polyplink.app.leakage import seen_by
     from polyplink.encoders import WEIGHTS_FILE, read_record
     from polyplink.encoders.export import with_record
+    from polyplink.encoders.leakage import seen_by
     from polyplink.encoders.weights import RECORD, read_tensors, record_text, write_tensors
 
     own = read_record(path)

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyplink.app.request import Progress, Result, check_given, counter
+from polyplink.app.request import Result, check_given
 from polyplink.core.artefacts import to_plain, write_json
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.progress import Progress, counter
 from polyplink.core.text import many
 from polyplink.counting import Coverage
 
 if TYPE_CHECKING:
     from polyplink.app.calibrate import Calibrated, CalibrateRequest
-    from polyplink.counting import Count, Message
+    from polyplink.core.messages import Message
+    from polyplink.counting import Count
     from polyplink.detect import DetectorRecord
     from polyplink.stills import Still, StillsConfig
 

@@ -42,7 +42,6 @@ from polyplink.app.live import live
 from polyplink.app.one_line import LONGEST_MESSAGE, one_line_errors
 from polyplink.app.probe import probe
 from polyplink.app.reproduce import reproduce
-from polyplink.app.request import Progress
 from polyplink.app.review import hand_off_review, learn_from, review
 from polyplink.app.shipped import show_models
 from polyplink.app.simulate import simulate
@@ -58,6 +57,7 @@ from polyplink.app.weights import (
     show_weights,
 )
 from polyplink.core.errors import PolyplinkError, one_line
+from polyplink.core.progress import Progress
 
 Verb = Callable[..., Any]  # (request, progress) -> a Result, or what has its methods and fields
 

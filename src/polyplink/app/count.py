@@ -21,19 +21,21 @@ from polyplink.app.outputs import (
     keep_other_counts,
     output_folder,
 )
-from polyplink.app.request import Progress, Result, check_given, inform
+from polyplink.app.request import Result, check_given, inform
 from polyplink.app.shipped import models_note, shipped_messages, used_models
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
+from polyplink.core.progress import Progress
 from polyplink.core.text import relative_path
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from polyplink.app.encoded import Encoded
     from polyplink.app.linked import Linked, Screened
     from polyplink.associate import OperatingPoint
-    from polyplink.counting import Count, CountedProcedure, CountedTracklet, Message
+    from polyplink.core.messages import Message
+    from polyplink.counting import Count, CountedProcedure, CountedTracklet
     from polyplink.data import DataSet
+    from polyplink.encoders.encode import Encoded
     from polyplink.report import Report
     from polyplink.tracklets import Prepared, PrepareSettings
 
@@ -191,7 +193,6 @@ def count_into(out: Path, request: CountRequest, progress: Progress) -> Result[C
     record = RunRecord("count", settings=asked)
     record.claim(out)
     keep_other_counts(out, request.data, COUNT_FILES, replace=request.replace)
-    from polyplink.app.encoded import encode, load_for
     from polyplink.app.linked import (
         build_report,
         coverage_of,
@@ -201,15 +202,22 @@ def count_into(out: Path, request: CountRequest, progress: Progress) -> Result[C
         tracks_of_boxes,
     )
     from polyplink.associate import from_record
-    from polyplink.counting import Count, Message, cover_of
-    from polyplink.data import box_source
+    from polyplink.core.messages import Message
+    from polyplink.counting import Count, cover_of
+    from polyplink.data import box_source, read_origin
     from polyplink.encoders import weights_path, write_embeddings
+    from polyplink.encoders.encode import encode
+    from polyplink.encoders.named import load_named
     from polyplink.report import count_table, write_report
-    from polyplink.report.formats import figure_text
     from polyplink.tracklets import lost_boxes
 
     with record.stage("embed"):
-        encoder = load_for(weights, request.data, request)
+        encoder = load_named(
+            weights,
+            request.device,
+            tracklets=request.tracklet_options,
+            origin=read_origin(request.data),
+        )
         asked["tracklets"] = encoder.prepare
         encoded = encode(
             [encoder], request.data, request.part, workers=request.workers, progress=progress
@@ -253,7 +261,6 @@ def count_into(out: Path, request: CountRequest, progress: Progress) -> Result[C
     procedures = _counted(prepared.procedures, linked, screened.alarms, point)
     boxes = linked_boxes(prepared, linked)
     compared = None if request.truth is None else _compare(request.truth, boxes, prepared)
-    figures = {} if compared is None else compared["figures"]
     found = Count(
         encoder.key,
         prepared.key,
@@ -289,10 +296,21 @@ def count_into(out: Path, request: CountRequest, progress: Progress) -> Result[C
         write_embeddings(new / "vectors.parquet", embeddings)
         _write_tables(new, counted, views)
         write_report(new / report.name, page)
-    shown = [count_table(page), *([] if found.basis is None else [str(found.basis)]), *page.notes]
-    shown += [f"{name}: {figure_text(figure)}" for name, figure in figures.items()]
-    shown += [] if found.coverage is None else [str(found.coverage)]
-    return Result(counted, counted.summary, [*shown, *_written(report, out)], found.warnings)
+    shown = [count_table(page), *_said_of(found, page.notes), *_written(report, out)]
+    return Result(counted, counted.summary, shown, found.warnings)
+
+
+def _said_of(count: "Count", notes: Sequence[str]) -> list[str]:
+    """What is printed below the table of a count."""
+    from polyplink.report.formats import figure_text
+
+    figures = {} if count.against_truth is None else count.against_truth["figures"]
+    return [
+        *([] if count.basis is None else [str(count.basis)]),
+        *notes,
+        *(f"{name}: {figure_text(figure)}" for name, figure in figures.items()),
+        *([] if count.coverage is None else [str(count.coverage)]),
+    ]
 
 
 def _written(report: Path, out: Path) -> list[str]:
@@ -357,10 +375,10 @@ def _said(
     point: "OperatingPoint",
 ) -> "tuple[list[Message], list[str]]":
     """Warnings about the count, and notes: what was left out, and why a count is 0."""
-    from polyplink.app.leakage import seen_procedures
     from polyplink.app.linked import link_messages
-    from polyplink.counting import Message
+    from polyplink.core.messages import Message
     from polyplink.data import SIMULATED
+    from polyplink.encoders.leakage import seen_procedures
 
     prepared, own = encoded.prepared, encoded.first.record
     assert own is not None
@@ -402,7 +420,7 @@ def lost_messages(lost: Mapping[str, int], settings: "PrepareSettings") -> "list
         >>> list(map(str, lost_messages(lost, PrepareSettings())))
         ['9 of 90 boxes in views of fewer than 30 boxes (--min-length)']
     """
-    from polyplink.counting import Message
+    from polyplink.core.messages import Message
 
     least = {
         "min_length": f"{settings.min_length}",

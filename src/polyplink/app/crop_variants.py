@@ -12,14 +12,17 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from polyplink.app.encoded import NamedEncoder, encode
-from polyplink.app.request import Progress, inform
+from polyplink.app.request import inform
 from polyplink.associate import CLUSTERERS
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.progress import Progress
+from polyplink.encoders.encode import encode
+from polyplink.encoders.named import NamedEncoder
 from polyplink.evaluate import EncoderFigures, EvaluationSettings, Figure, Samples, TrackletBoxes
 from polyplink.evaluate.choosing import RATES
 from polyplink.evaluate.evaluation import evaluate_encoder
 from polyplink.evaluate.intervals import Resampled
+from polyplink.evaluate.labelled import samples_of, tracklet_boxes
 from polyplink.evaluate.retrieval import RETRIEVAL
 from polyplink.evaluate.tracking import MEANS
 from polyplink.learn.bags import batches, rng_of, view_bags
@@ -86,9 +89,10 @@ def compare_variants(
             encoded = encode(
                 [own], folder, part, clip=variant.clip, workers=workers, progress=progress
             )
-            boxes = encoded.boxes() if variant.clip is None else None
+            samples = samples_of(encoded.prepared, variant.clip)
+            boxes = tracklet_boxes(encoded.prepared, samples) if variant.clip is None else None
             vectors = encoded.vectors[encoder.name]
-            figures = named_figures(names, vectors, encoded.samples, boxes, settings)
+            figures = named_figures(names, vectors, samples, boxes, settings)
         except PolyplinkError as error:
             why = str(error)
         missing = Figure(None, why=why), None

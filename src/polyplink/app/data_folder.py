@@ -13,9 +13,10 @@ from typer import Argument, Option
 
 from polyplink.app import options
 from polyplink.app.options import Request, TrackletOptions, names_of, option
-from polyplink.app.request import Progress, Result, check_given, counter, inform
+from polyplink.app.request import Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, read_json, whole_folder, write_json
 from polyplink.core.errors import PolyplinkError, find_named
+from polyplink.core.progress import Progress, counter
 from polyplink.core.text import many
 
 if TYPE_CHECKING:

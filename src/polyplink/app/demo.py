@@ -12,10 +12,11 @@ from polyplink.app.count import CountRequest, count
 from polyplink.app.data_folder import ImportRequest, import_data
 from polyplink.app.evaluate import Evaluated, EvaluateRequest, evaluate
 from polyplink.app.options import Request, option
-from polyplink.app.request import Progress, Result, counter, inform, silent
+from polyplink.app.request import Result, inform
 from polyplink.app.train import TrainRequest, train
 from polyplink.core.artefacts import content_key, read_json, write_json
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.progress import Progress, counter, silent
 
 if TYPE_CHECKING:
     from polyplink.learn import TrainConfig

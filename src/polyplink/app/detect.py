@@ -20,16 +20,17 @@ from polyplink.app.outputs import (
     keep_other_counts,
     output_folder,
 )
-from polyplink.app.request import Progress, Result, check_given, inform
+from polyplink.app.request import Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, write_text
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.progress import Progress
 from polyplink.core.text import file_name
 from polyplink.models import DETECTOR, ENCODER
 
 if TYPE_CHECKING:
     from polyplink.app.count import Counted
     from polyplink.app.live import LiveRequest
-    from polyplink.counting import Message
+    from polyplink.core.messages import Message
     from polyplink.data import BoxesOrigin, DataSet
     from polyplink.detect import Detector
     from polyplink.tracklets import PrepareSettings
@@ -114,7 +115,7 @@ def _detect(
         progress: Called for frames.
         begin: Called before the folder is begun.
     """
-    from polyplink.counting import Message
+    from polyplink.core.messages import Message
     from polyplink.data import BoxesOrigin, DataSet, read_data, write_data, write_origin
     from polyplink.detect import detect, find_recordings
 
@@ -215,7 +216,7 @@ def find_detector(
     Raises:
         PolyplinkError: If the file is no detector, or the shipped one has changed.
     """
-    from polyplink.counting import Message
+    from polyplink.core.messages import Message
     from polyplink.data import SIMULATED
     from polyplink.detect import OnnxDetector
 

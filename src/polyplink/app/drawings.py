@@ -16,13 +16,13 @@ from matplotlib.ticker import MaxNLocator
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
-from polyplink.app.encoded import Encoded
 from polyplink.app.evaluate import find_grid
-from polyplink.app.request import Progress, counter
 from polyplink.associate import cosine, search, visual
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.progress import Progress, counter
 from polyplink.encoders import weights_path
+from polyplink.encoders.encode import Encoded
 from polyplink.evaluate import (
     Evaluation,
     EvaluationSettings,
@@ -36,6 +36,7 @@ from polyplink.evaluate import (
 )
 from polyplink.evaluate.choosing import TARGET_FPR
 from polyplink.evaluate.counting import ProcedureCounts
+from polyplink.evaluate.labelled import samples_of, tracklet_boxes
 from polyplink.learn.bags import purity
 from polyplink.learn.supervised import IntraInterLoss, TemporallyAwareLoss, fading, same_polyp
 from polyplink.learn.temporal_bags import cosine_tau, sampled_bags
@@ -73,6 +74,11 @@ class Shown(NamedTuple):
     progress: Progress  # called for procedures searched
     weights: Sequence[Path] = ()  # of the encoders: files, runs or names
     clusterers: tuple[str, ...] = ()  # shown; none: all of the grid
+
+    @property
+    def samples(self) -> Samples:
+        """The tracklets with their polyps."""
+        return samples_of(self.encoded.prepared)
 
 
 @plot_style()
@@ -128,7 +134,7 @@ def draw_similarities(shown: Shown) -> Figure:
 
     Rows are sorted by polyp, in order of first sight, and by time within a polyp.
     """
-    part, rows, order, polyps = _by_polyp(shown.encoded.samples)
+    part, rows, order, polyps = _by_polyp(shown.samples)
     every = shown.encoded.vectors.items()
     matrices = {name: cosine(vectors[rows][order]) for name, vectors in every}  # n n
     limits = min(float(S.min()) for S in matrices.values()), 1.0
@@ -179,7 +185,7 @@ def draw_targets(shown: Shown) -> Figure:
 
     Temporally-aware counting, arXiv 2507.02493, figure 2: three polyps of four tracklets.
     """
-    part, _, order, _ = _by_polyp(shown.encoded.samples)
+    part, _, order, _ = _by_polyp(shown.samples)
     order = order[part.known[order]]
     polyps = list(dict.fromkeys(part.polyp[order].tolist()))[:TARGET_POLYPS]
     rows = [order[part.polyp[order] == polyp][:TARGET_TRACKLETS] for polyp in polyps]
@@ -248,7 +254,7 @@ def plot_losses(losses: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
 @plot_style()
 def draw_counting(shown: Shown) -> Figure:
     """FR against FPR of all clusterers: every setting, Pareto fronts, what would be chosen."""
-    samples, name = shown.encoded.samples, shown.encoded.first.name
+    samples, name = shown.samples, shown.encoded.first.name
     grid, unit = find_grid(shown.grid), unit_rows(shown.encoded.vectors[name])
     grid = grid.only(shown.clusterers) if shown.clusterers else grid
     counts: dict[str, list[ProcedureCounts]] = {}
@@ -315,7 +321,7 @@ def draw_recall(shown: Shown) -> Figure:
     figure, (axis,) = new_figure(6.0, 3.6, subtitle=shown.subtitle)
     most = 0
     for i, (name, vectors) in enumerate(shown.encoded.vectors.items()):
-        share = recall_at(vectors, shown.encoded.samples)  # k
+        share = recall_at(vectors, shown.samples)  # k
         most = max(most, len(share))
         k = np.arange(1, len(share) + 1)
         axis.plot(k, share, color=colour(i), lw=1.8, marker=MARKERS[i % 5], ms=4, label=name)
@@ -358,7 +364,7 @@ def draw_reid(shown: Shown) -> Figure:
     """ROC and precision-recall curves of re-identification, for each encoder."""
     figure, (roc, pr) = new_figure(7.2, 3.6, columns=2, subtitle=shown.subtitle)
     for i, (name, vectors) in enumerate(shown.encoded.vectors.items()):
-        found = reidentify(vectors, shown.encoded.samples)
+        found = reidentify(vectors, shown.samples)
         if found.counts is None:
             raise PolyplinkError(
                 "no two tracklets of one polyp, or none of two, so that re-identification is "
@@ -400,9 +406,9 @@ def draw_clusterers(shown: Shown) -> Figure:
         tasks=("counting", "tracking"),
         clusterers=shown.clusterers,
     )
-    encoded = shown.encoded
+    encoded, samples = shown.encoded, shown.samples
     found, _ = evaluate_embeddings(
-        encoded.vectors, encoded.samples, settings, boxes=encoded.boxes()
+        encoded.vectors, samples, settings, boxes=tracklet_boxes(encoded.prepared, samples)
     )
     return draw_bars(found, f"{shown.subtitle}; grid: {shown.grid}; means and 95 % intervals")
 

@@ -17,9 +17,9 @@ import numpy.typing as npt
 import polars as pl
 from PIL import Image, ImageDraw, ImageFont
 
-from polyplink.app.request import Progress, counter
 from polyplink.core.artefacts import whole_file
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.progress import Progress, counter
 from polyplink.core.text import file_name, many
 from polyplink.data.files.folders import IMAGE_ENDINGS, images_in, numbered
 from polyplink.data.files.images import Picture

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any, Literal
 from zlib import crc32
 
-from polyplink.app.encoded import NamedEncoder, histogram, load_named, untrained
-from polyplink.app.leakage import guard, seen_by, seen_procedures
-from polyplink.app.request import Progress, inform
+from polyplink.app.request import inform
 from polyplink.app.train import TrainRequest, train
 from polyplink.core.artefacts import content_key
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.progress import Progress
 from polyplink.data import DataSet, read_data
 from polyplink.encoders import (
     WEIGHTS_FILE,
@@ -29,6 +28,8 @@ from polyplink.encoders import (
     weights_path,
 )
 from polyplink.encoders.catalogue import find_spec
+from polyplink.encoders.leakage import guard, seen_by, seen_procedures
+from polyplink.encoders.named import NamedEncoder, histogram, load_named, untrained
 from polyplink.learn import TrainConfig
 from polyplink.learn.config import LAST
 from polyplink.learn.loop import split_procedures

@@ -9,16 +9,17 @@ from typer import Argument
 
 from polyplink.app import options
 from polyplink.app.options import TrackletOptions, option
-from polyplink.app.request import UNMEASURED, Progress, Result, check_given, inform
+from polyplink.app.request import UNMEASURED, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError, find_named
+from polyplink.core.progress import Progress
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from polyplink.app.encoded import Encoded
     from polyplink.app.probing import Probed
     from polyplink.associate import Grid
+    from polyplink.encoders.encode import Encoded
     from polyplink.evaluate import Evaluation, EvaluationSettings, Figure
     from polyplink.report import Comparison, Report
 
@@ -156,24 +157,28 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
     Raises:
         PolyplinkError: If procedures were seen in training, or what is asked for is not there.
     """
+    from polyplink.evaluate.labelled import samples_of, tracklet_boxes
+
     settings, probes = _checked(request)
     folder, out, workers = request.data, request.out, request.workers
     record = RunRecord("evaluate", settings=_asked(request, settings, probes))
     record.claim(out)
     names, chosen_on = _procedures(request, probes)
 
-    from polyplink.app.encoded import baselines, encode, load_several
     from polyplink.app.evaluation_table import comparison, notes, probe_notes, with_probes
     from polyplink.app.probing import PROBES, probe_encoders
     from polyplink.app.track_files import write_trackeval
+    from polyplink.encoders.encode import encode
+    from polyplink.encoders.named import baselines, load_several
     from polyplink.evaluate import evaluate_embeddings
     from polyplink.report import comparison_table, write_report
 
     with record.stage("embed"):
-        given = load_several(request.encoders, request.device, request, folder)
+        given = load_several(request.encoders, request.device, request.tracklet_options, folder)
         ours = given[0]
         encoded = encode([ours], folder, [*chosen_on, *names], workers=workers, progress=progress)
-        samples = encoded.samples  # unknown polyps are refused before other encoders embed
+        # Unknown polyps are refused before other encoders embed.
+        samples = samples_of(encoded.prepared)
         encoders = [*given, *(baselines(ours) if request.baselines else [])]
         encoded = encoded.add(encoders[1:], workers, progress)
     keys = {"weights" if one is ours else one.name: one.key for one in given}
@@ -196,7 +201,11 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
         settings = replace(settings, chosen_on=there if settings.tasks else ())
         adenoma, missing = _adenoma(encoded)
         evaluation, tables = evaluate_embeddings(
-            encoded.vectors, samples, settings, boxes=encoded.boxes(), adenoma=adenoma
+            encoded.vectors,
+            samples,
+            settings,
+            boxes=tracklet_boxes(encoded.prepared, samples),
+            adenoma=adenoma,
         )
     missing = missing if "counting" in settings.tasks else ()
     said = (*notes(evaluation, settings), *missing, *probe_notes(probed))
@@ -322,10 +331,10 @@ def _procedures(request: EvaluateRequest, probes: Sequence[str]) -> tuple[list[s
 
     Training data and missing labels are refused here, before crops are cut, which may take hours.
     """
-    from polyplink.app.leakage import guard
     from polyplink.app.probing import check_labels
     from polyplink.data import read_data
     from polyplink.encoders import read_record, weights_path
+    from polyplink.encoders.leakage import guard
 
     data = read_data(request.data)
     for weights in request.encoders:

@@ -11,14 +11,16 @@ from typer import Argument, Option
 
 from polyplink.app import options
 from polyplink.app.options import Request, TrackletOptions, option
-from polyplink.app.request import Progress, Result, check_given, counter, inform, silent
+from polyplink.app.request import Result, check_given, inform
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.progress import Progress, counter, silent
 from polyplink.report.notebook import Facts
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from polyplink.app.encoded import Encoded, NamedEncoder
+    from polyplink.encoders.encode import Encoded
+    from polyplink.encoders.named import NamedEncoder
     from polyplink.scale.on_ray import Work
     from polyplink.tracklets import Prepared
 
@@ -82,16 +84,18 @@ def embed_data(request: EmbedRequest, progress: Progress = inform) -> "Result[En
         "--address is of a Ray cluster, and the engine is local",
         "give --engine ray too",
     )
-    from polyplink.app.encoded import encode, load_named, precision_effect
     from polyplink.data import read_data, read_origin
     from polyplink.encoders import write_embeddings
+    from polyplink.encoders.encode import encode
+    from polyplink.encoders.named import load_named
+    from polyplink.evaluate.labelled import precision_effect
     from polyplink.scale import shard
 
     encoder = load_named(
         request.weights,
         request.device,
         precision=request.precision,
-        tracklets=request,
+        tracklets=request.tracklet_options,
         origin=read_origin(request.data),
     )
     part = read_data(request.data).part(request.part)
@@ -162,20 +166,15 @@ def start_embedding(request: EmbedRequest) -> "Work":
     Raises:
         PolyplinkError: As `embed_data`.
     """
-    from polyplink.app.encoded import (
-        crops_of,
-        load_named,
-        prepare_part,
-        stored_vectors,
-        vectors_folder,
-    )
     from polyplink.data import read_origin
+    from polyplink.encoders.encode import crops_of, prepare_part, stored_vectors, vectors_folder
+    from polyplink.encoders.named import load_named
 
     encoder = load_named(
         request.weights,
         request.device,
         precision=request.precision,
-        tracklets=request,
+        tracklets=request.tracklet_options,
         origin=read_origin(request.data),
     )
     prepared = prepare_part(request.data, encoder.prepare, None, 1, silent, with_crops=False)
@@ -261,9 +260,11 @@ def export(request: ExportRequest, progress: Progress = inform) -> Result[Export
     check_given(weights, data, [request.part])
     import torch
 
-    from polyplink.app.encoded import load_named, precision_effect, prepare_part
     from polyplink.encoders import FrameWise, load_encoder
+    from polyplink.encoders.encode import prepare_part
     from polyplink.encoders.export import export_encoder
+    from polyplink.encoders.named import load_named
+    from polyplink.evaluate.labelled import precision_effect
 
     loaded = load_encoder(weights, torch.device("cpu"))
     encoder, record = loaded.encoder, loaded.record

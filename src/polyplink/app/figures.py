@@ -7,9 +7,10 @@ from pathlib import Path
 from polyplink.app import options
 from polyplink.app.evaluate import find_grid
 from polyplink.app.options import Request, names_of, option
-from polyplink.app.request import Progress, Result, check_given, inform, named_files
+from polyplink.app.request import Result, check_given, inform, named_files
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError, find_named
+from polyplink.core.progress import Progress
 
 # Names of `drawings.FIGURES`, known here before their libraries are imported.
 NAMES = dict.fromkeys(
@@ -56,6 +57,8 @@ def draw(request: FiguresRequest, progress: Progress = inform) -> Result[list[Pa
             drawn, polyps are unknown, the encoders have crops of different kinds, or weights, data
             folder or an image is at fault.
     """
+    from polyplink.evaluate.labelled import samples_of
+
     for name in request.only:
         find_named("figure", name, NAMES)
     others = named_files("--beside", request.beside)
@@ -65,7 +68,8 @@ def draw(request: FiguresRequest, progress: Progress = inform) -> Result[list[Pa
     for weights in (request.weights, *others.values()):
         check_given(weights, request.data, [request.part], request.device)
     from polyplink.app.drawings import FIGURES, Shown
-    from polyplink.app.encoded import encode, load_named
+    from polyplink.encoders.encode import encode
+    from polyplink.encoders.named import load_named
     from polyplink.report.notebook import Pictures
     from polyplink.report.plots import write_figure
 
@@ -78,7 +82,8 @@ def draw(request: FiguresRequest, progress: Progress = inform) -> Result[list[Pa
         encoded = encode(
             [first], request.data, request.part, workers=request.workers, progress=progress
         )
-        samples = encoded.samples  # unknown polyps are refused before other encoders embed
+        # Unknown polyps are refused before other encoders embed.
+        samples = samples_of(encoded.prepared)
         named = [load_named(path, request.device, name) for name, path in others.items()]
         encoded = encoded.add(named, request.workers, progress)
     prepared = encoded.prepared

@@ -9,14 +9,15 @@ from typer import Argument, Option
 
 from polyplink.app import options
 from polyplink.app.options import Request, TrackletOptions, option
-from polyplink.app.request import Progress, Result, check_given, inform
+from polyplink.app.request import Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, write_json
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.progress import Progress
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from polyplink.app.encoded import NamedEncoder
+    from polyplink.encoders.named import NamedEncoder
     from polyplink.scale import Index
     from polyplink.tracklets.crops import Pixels
 
@@ -49,7 +50,7 @@ def build_index(request: IndexBuildRequest, progress: Progress = inform) -> "Res
     """
     for folder in request.data:
         check_given(request.weights, folder, device=request.device)
-    from polyplink.app.encoded import load_named
+    from polyplink.encoders.named import load_named
     from polyplink.scale import approximated, build_index as build
 
     PolyplinkError.unless(
@@ -57,7 +58,7 @@ def build_index(request: IndexBuildRequest, progress: Progress = inform) -> "Res
         f"{request.index} exists already",
         "add to it with `polyplink index add`, or name another with --index",
     )
-    encoder = load_named(request.weights, request.device, tracklets=request)
+    encoder = load_named(request.weights, request.device, tracklets=request.tracklet_options)
     blocks = _blocks(request, encoder, {}, progress)
     index = build(request.index, blocks, encoder.key)
     if request.approximate:
@@ -74,11 +75,11 @@ def add_to_index(request: IndexAddRequest, progress: Progress = inform) -> "Resu
     """
     for folder in request.data:
         check_given(request.weights, folder, device=request.device)
-    from polyplink.app.encoded import load_named
+    from polyplink.encoders.named import load_named
     from polyplink.scale import Index, add_rows
 
     index = Index(request.index)
-    encoder = load_named(request.weights, request.device, tracklets=request)
+    encoder = load_named(request.weights, request.device, tracklets=request.tracklet_options)
     index.check(encoder.key)
     now = add_rows(index, _blocks(request, encoder, dict(index.procedures()), progress))
     return _described(now, len(now) - len(index))
@@ -100,8 +101,8 @@ def _blocks(
     """
     import polars as pl
 
-    from polyplink.app.encoded import encode
     from polyplink.data import read_origin
+    from polyplink.encoders.encode import encode
     from polyplink.scale import view_rows
 
     assert encoder.record is not None
@@ -186,7 +187,7 @@ def search(request: SearchRequest, progress: Progress = inform) -> "Result[pl.Da
         f"{' and '.join(name for name in unread if unread[name])}: {request.query} is a {kind}",
         "leave it out",
     )
-    from polyplink.app.encoded import load_named
+    from polyplink.encoders.named import load_named
     from polyplink.report.page import write_matches
     from polyplink.report.tables import matches_table, write_rows
 

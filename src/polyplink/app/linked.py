@@ -16,7 +16,6 @@ from typing import Any, get_args
 import numpy as np
 import polars as pl
 
-from polyplink.app.encoded import Encoded, seconds
 from polyplink.associate import (
     PRICES,
     AlarmModel,
@@ -39,14 +38,17 @@ from polyplink.associate import (
 )
 from polyplink.core.artefacts import content_key, machine, to_plain
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import Message
 from polyplink.core.text import many
-from polyplink.counting import Cover, Coverage, Message, fit_interval
+from polyplink.counting import Cover, Coverage, fit_interval
 from polyplink.data import SIMULATED, BoxSource, DataSet, read_data
 from polyplink.encoders import Embeddings, weights_path
+from polyplink.encoders.encode import Encoded
 from polyplink.evaluate import Purpose, choose, count_procedure, match_tracklets
 from polyplink.report import Comparison, Procedure, Report, Tracklet
 from polyplink.report.formats import PURPOSES, VISUAL, reading_text
 from polyplink.tracklets import Prepared, box_rows, fill_gaps, numbers_of_boxes
+from polyplink.tracklets.build import seconds
 
 
 @dataclass(frozen=True)

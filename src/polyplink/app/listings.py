@@ -8,7 +8,8 @@ from typer import Argument
 
 from polyplink.app import options
 from polyplink.app.options import Request
-from polyplink.app.request import Progress, Result, inform
+from polyplink.app.request import Result, inform
+from polyplink.core.progress import Progress
 
 if TYPE_CHECKING:
     from polyplink.core.plugins import Plugin

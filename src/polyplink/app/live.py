@@ -25,16 +25,18 @@ from polyplink.app.outputs import (
     keep_other_counts,
     output_folder,
 )
-from polyplink.app.request import Progress, Result, check_given, inform
+from polyplink.app.request import Result, check_given, inform
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.progress import Progress
 from polyplink.models import ENCODER
 
 if TYPE_CHECKING:
     from polyplink.app.count import Counted
     from polyplink.app.live_count import LiveCount
     from polyplink.associate import OperatingPoint
-    from polyplink.counting import Cover, Message
+    from polyplink.core.messages import Message
+    from polyplink.counting import Cover
     from polyplink.data import BoxesOrigin
     from polyplink.detect.live import LiveSource
     from polyplink.detect.run import Detector
@@ -109,9 +111,9 @@ def live(request: LiveRequest, progress: Progress = inform) -> "Result[Counted]"
 
     if not (request.source == STDIN or is_device(request.source) or Path(request.source).is_dir()):
         find_recordings(Path(request.source), request.fps)  # before torch is imported
-    from polyplink.app.encoded import load_named
     from polyplink.app.live_count import LIVE, LiveCount, percentiles, written_pieces
     from polyplink.associate import OnlineSettings, from_record
+    from polyplink.encoders.named import load_named
 
     if written_pieces(Path(request.source)):
         return _after_kill(request, Path(request.source), progress)
@@ -129,7 +131,9 @@ def live(request: LiveRequest, progress: Progress = inform) -> "Result[Counted]"
     keep_other_counts(out, one, RUN_PARTS, replace=request.replace)
     source = _source(request)
     detector, origin = _detector(request, source, warnings)
-    encoder = load_named(request.weights, request.device, tracklets=request, origin=origin)
+    encoder = load_named(
+        request.weights, request.device, tracklets=request.tracklet_options, origin=origin
+    )
     assert encoder.record is not None
     point = from_record(encoder.record.operating).at(request.purpose)
     shutil.rmtree(out / LIVE, ignore_errors=True)
@@ -273,13 +277,13 @@ def _reported(
 
 def _after_kill(request: LiveRequest, out: Path, progress: Progress) -> "Result[Counted]":
     """Report what a count that was killed has written."""
-    from polyplink.app.encoded import load_named
     from polyplink.app.live_count import killed_source, write_pieces
-    from polyplink.counting import Message
+    from polyplink.core.messages import Message
+    from polyplink.encoders.named import load_named
     from polyplink.report.formats import clock
 
     record = _record(request, out)
-    encoder = load_named(request.weights, request.device, tracklets=request)
+    encoder = load_named(request.weights, request.device, tracklets=request.tracklet_options)
     source, frames = killed_source(out)
     write_pieces(out, source, frames, encoder)
     killed = Message("live.killed", {"clock": clock(frames / source.fps)})
@@ -395,7 +399,7 @@ def _run(
     request: LiveRequest, source: "LiveSource", detector: "Detector | None", counting: "LiveCount"
 ) -> bool:
     """Take frames until the source ends, stalls or breaks off, or a signal comes: that is True."""
-    from polyplink.counting import Message
+    from polyplink.core.messages import Message
     from polyplink.detect.live import Feed
     from polyplink.detect.run import look
 

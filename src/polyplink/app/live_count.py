@@ -13,18 +13,20 @@ import polars as pl
 import torch
 from PIL import Image
 
-from polyplink.app.encoded import NamedEncoder, vectors_folder
 from polyplink.associate import Decision, OnlineLinker, OnlineSettings, OperatingPoint, unit_rows
 from polyplink.associate.alarms import box_features
 from polyplink.core.artefacts import read_json, write_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.counting import Count, Message, in_every_language
+from polyplink.core.messages import Message, in_every_language
+from polyplink.counting import Count
 from polyplink.data.files.images import Picture
 from polyplink.detect.live import LiveFrame, LiveSource
 from polyplink.detect.recordings import find_recordings
 from polyplink.detect.run import PIECE, Followed, Follower, join_pieces, procedure_row, write_found
 from polyplink.encoders import ClipWise, Embeddings, NetworkEmbedder, write_embeddings
+from polyplink.encoders.encode import vectors_folder
 from polyplink.encoders.export import ExportedEncoder
+from polyplink.encoders.named import NamedEncoder
 from polyplink.report.formats import clock
 from polyplink.tracklets import Prepared, prepare
 from polyplink.tracklets.crops import cut

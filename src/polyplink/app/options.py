@@ -6,7 +6,7 @@ command line: type, default, help text and range are in the field and nowhere el
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
@@ -130,24 +130,7 @@ class TrackletOptions(Request):
     def on(
         self, settings: "PrepareSettings", origin: "BoxesOrigin | None" = None
     ) -> "PrepareSettings":
-        """The settings with what was given in place of their own.
+        """The settings with what was given in place of their own, see `with_options`."""
+        from polyplink.tracklets.options import with_options
 
-        Args:
-            settings: Of the weights or the recipe.
-            origin: The detector of the boxes; the thresholds of tracks that its record states go
-                before those of the settings.
-
-        Raises:
-            PolyplinkError: If there is no such tracker.
-        """
-        if self.tracker is not None:  # even if no box needs it
-            from polyplink.tracklets.tracks import find_tracker
-
-            find_tracker(self.tracker)
-        stated = {name: getattr(origin, name, None) for name in ("high", "low", "min_seconds")}
-        pairs = [*stated.items(), *self.tracklet_options.items()]
-        given = {name: value for name, value in pairs if value is not None}
-        tracks = {
-            name: given.pop(name) for name in ("bridge", "high", "low", "tracker") if name in given
-        }
-        return replace(settings, **given, tracks=replace(settings.tracks, **tracks))
+        return with_options(settings, self.tracklet_options, origin)

@@ -8,9 +8,10 @@ from typer import Argument
 
 from polyplink.app import options
 from polyplink.app.options import Request, names_of, option
-from polyplink.app.request import UNMEASURED, Progress, Result, check_given, inform
+from polyplink.app.request import UNMEASURED, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, write_json, write_text
 from polyplink.core.errors import find_named
+from polyplink.core.progress import Progress
 
 if TYPE_CHECKING:
     from polyplink.app.probing import Probed
@@ -59,9 +60,9 @@ def probe(request: ProbeRequest, progress: Progress = inform) -> "Result[Probed]
     check_given(request.weights, request.data, [request.part], request.device)
     import polars as pl
 
-    from polyplink.app.leakage import guard
     from polyplink.data import read_data
     from polyplink.encoders import read_record, weights_path
+    from polyplink.encoders.leakage import guard
 
     settings = replace(
         task.settings,
@@ -82,7 +83,7 @@ def probe(request: ProbeRequest, progress: Progress = inform) -> "Result[Probed]
     train, test = divide(task, data, request.part, request.split_seed, request.split)
     sides = [side["procedure_id"].to_list() for side in (train, test)]
     guard(read_record(weights_path(request.weights)).seen, data, [*sides[0], *sides[1]])
-    from polyplink.app.encoded import load_named
+    from polyplink.encoders.named import load_named
     from polyplink.report.tables import probe_table
 
     shared = sorted(patients(data, sides[0]) & patients(data, sides[1]))

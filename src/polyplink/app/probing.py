@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from polyplink.app.request import Progress, counter, inform
+from polyplink.app.request import inform
 from polyplink.core.artefacts import read_json, to_plain
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.progress import Progress, counter
 from polyplink.data import DataSet, read_data
 from polyplink.data.protocols import SHARE, split_by_patient
 from polyplink.evaluate.intervals import RESAMPLES, draw_weights
@@ -34,7 +35,7 @@ from polyplink.evaluate.probe import (
 from polyplink.report.notebook import Facts
 
 if TYPE_CHECKING:
-    from polyplink.app.encoded import NamedEncoder
+    from polyplink.encoders.named import NamedEncoder
 
 
 @dataclass(frozen=True)
@@ -243,7 +244,7 @@ def probe_encoders(
     train, test = divide(task, data, part, split_seed, split)
     used = {*train["procedure_id"], *test["procedure_id"]}
     both = [name for name in data.part(None) if name in used]
-    from polyplink.app.encoded import encode
+    from polyplink.encoders.encode import encode
 
     encoded = encode(encoders, folder, both, clip=length, workers=workers, progress=progress)
     found = {}

@@ -15,18 +15,19 @@ from typer import Argument
 from polyplink.app import options
 from polyplink.app.evaluate import find_grid
 from polyplink.app.options import Request, names_of, option
-from polyplink.app.request import Progress, Result, check_given, inform, named_files
+from polyplink.app.request import Result, check_given, inform, named_files
 from polyplink.core.artefacts import RunRecord, file_key, read_json, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.progress import Progress
 from polyplink.core.text import many
 
 if TYPE_CHECKING:
     from polyplink.app.crop_variants import Measured, Variant
-    from polyplink.app.encoded import NamedEncoder
     from polyplink.app.encoders_under_test import Workspace
     from polyplink.app.reproduction_plan import Step
     from polyplink.associate import VisualForm
     from polyplink.data import DataSet
+    from polyplink.encoders.named import NamedEncoder
     from polyplink.evaluate import Figure
     from polyplink.evaluate.intervals import Resampled
     from polyplink.recipes.published import Cell, PublishedTable

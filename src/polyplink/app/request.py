@@ -6,10 +6,9 @@ A verb is a function `verb(request, progress)`; `app.options` says what its requ
 import json
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -75,12 +74,6 @@ UNMEASURED = (
 LONGEST_REPR = 400  # characters of a value in the repr of its result
 
 Value = TypeVar("Value")
-Progress = Callable[[str, int, int], None]
-"""Callback of a verb, called with (stage, done, total)."""
-
-
-def silent(stage: str, done: int, total: int) -> None:
-    """A progress callback that does nothing."""
 
 
 def inform(stage: str, done: int, total: int) -> None:
@@ -89,11 +82,6 @@ def inform(stage: str, done: int, total: int) -> None:
         from polyplink.report.notebook import CELL_BARS
 
         CELL_BARS(stage, done, total)
-
-
-def counter(progress: Progress, stage: str) -> Callable[[int, int], None]:
-    """The callback (done, total) of one stage, as the other rooms take it."""
-    return partial(progress, stage)
 
 
 @dataclass(frozen=True)

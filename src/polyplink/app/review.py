@@ -9,9 +9,10 @@ from typer import Argument, Option, echo
 
 from polyplink.app import options
 from polyplink.app.options import Request, option
-from polyplink.app.request import Progress, Result, inform
+from polyplink.app.request import Result, inform
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.progress import Progress
 from polyplink.core.text import many
 from polyplink.report.notebook import Facts
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument
 
 from polyplink.app.options import Request, names_of
-from polyplink.app.request import Progress, Result, inform
+from polyplink.app.request import Result, inform
 from polyplink.core.artefacts import file_key
-from polyplink.counting import Message
+from polyplink.core.messages import Message
+from polyplink.core.progress import Progress
 from polyplink.models import ShippedModel, models, shipped_model
 
 if TYPE_CHECKING:

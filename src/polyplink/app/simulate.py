@@ -8,8 +8,9 @@ from typer import Argument
 
 from polyplink.app import options
 from polyplink.app.options import Request, names_of, option
-from polyplink.app.request import Progress, Result, counter, inform
+from polyplink.app.request import Result, inform
 from polyplink.core.errors import PolyplinkError, find_named
+from polyplink.core.progress import Progress, counter
 from polyplink.core.text import many
 
 if TYPE_CHECKING:

@@ -17,14 +17,15 @@ from polyplink.app.evaluate import (
     write_clusterers,
 )
 from polyplink.app.options import Request, option
-from polyplink.app.request import UNMEASURED, Progress, Result, check_given, inform, silent
+from polyplink.app.request import UNMEASURED, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.progress import Progress, silent
 from polyplink.core.text import many
 from polyplink.report.notebook import Facts
 
 if TYPE_CHECKING:
-    from polyplink.app.encoded import Encoded
+    from polyplink.encoders.encode import Encoded
     from polyplink.evaluate import EncoderFigures, EvaluationSettings, Figure
     from polyplink.evaluate.intervals import Resampled
     from polyplink.learn import TrainConfig
@@ -115,9 +116,12 @@ def study(request: StudyRequest, progress: Progress = inform) -> Result[Studied]
         PolyplinkError: If a recipe, part or field is unknown, the part has no known polyp, or no
             training could be evaluated.
     """
+    from polyplink.evaluate.labelled import tracklet_boxes
+
     settings, recipes = _checked(request)
-    from polyplink.app.encoded import prepare_part, samples_of
+    from polyplink.encoders.encode import prepare_part
     from polyplink.evaluate.evaluation import evaluate_encoder
+    from polyplink.evaluate.labelled import samples_of
     from polyplink.report import comparison_table
 
     record = RunRecord("study", settings=request)
@@ -144,8 +148,9 @@ def study(request: StudyRequest, progress: Progress = inform) -> Result[Studied]
         try:
             with record.stage(label):
                 folder, encoded = _trained(request, config, encoded, progress)
-                vectors, samples = encoded.vectors[label], encoded.samples
-                figures, found = evaluate_encoder(vectors, samples, settings, encoded.boxes())
+                vectors, samples = encoded.vectors[label], samples_of(encoded.prepared)
+                boxes = tracklet_boxes(encoded.prepared, samples)
+                figures, found = evaluate_encoder(vectors, samples, settings, boxes)
         except PolyplinkError as error:
             failed.append(f"{label}: {error}")
             continue
@@ -161,11 +166,12 @@ def study(request: StudyRequest, progress: Progress = inform) -> Result[Studied]
     result = Studied(comparison, gaps, tuple(runs), tuple(failed))
     _write(request.out, result, request.columns)
     record.write(request.out)
+    procedures = len(samples_of(encoded.prepared).procedures)
     shown: list[Any] = [comparison_table(comparison)]
     shown += difference_tables(comparison, gaps)
     shown.append(
         f"mean of {many(request.seeds, 'seed')} ± standard deviation over seeds; "
-        f"{many(len(encoded.samples.procedures), 'procedure')} of the part {request.part!r}"
+        f"{many(procedures, 'procedure')} of the part {request.part!r}"
     )
     code = int(not comparison.measured)
     warnings = [*failed, *code * [UNMEASURED]]
@@ -199,8 +205,9 @@ def _trained(
     request: StudyRequest, config: "TrainConfig", encoded: "Encoded | None", progress: Progress
 ) -> "tuple[Path, Encoded]":
     """The folder of a training, made now if it is not there; its vectors beside those before."""
-    from polyplink.app.encoded import encode, load_named
     from polyplink.app.encoders_under_test import Workspace, trained
+    from polyplink.encoders.encode import encode
+    from polyplink.encoders.named import load_named
 
     label = f"{config.name}, seed {config.seed}"
 

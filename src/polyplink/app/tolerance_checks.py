@@ -17,7 +17,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from polyplink.app.request import Progress, counter, inform
+from polyplink.app.request import inform
+from polyplink.core.progress import Progress, counter
 from polyplink.data import DataSet
 from polyplink.simulate import DETECTORS, Preset, detect_simulated, simulate
 from polyplink.simulate.detector import DetectorPreset

@@ -11,9 +11,10 @@ from typer import Argument, Exit
 
 from polyplink.app import options
 from polyplink.app.options import TrackletOptions, option
-from polyplink.app.request import Progress, Result, check_given, inform, silent
+from polyplink.app.request import Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.progress import Progress, silent
 from polyplink.report.notebook import Facts
 
 if TYPE_CHECKING:
@@ -122,7 +123,6 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
         "start without --resume, in a new folder",
     )
     from polyplink.app.export import typical_crops
-    from polyplink.app.leakage import seen_by
     from polyplink.app.weights import CROPS, fitted_to_crops
     from polyplink.encoders import (
         WEIGHTS_FILE,
@@ -132,6 +132,7 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
         pick_device,
         save_weights,
     )
+    from polyplink.encoders.leakage import seen_by
     from polyplink.learn import fit
     from polyplink.learn.devices import check_devices
     from polyplink.learn.loggers import open_loggers
@@ -272,8 +273,8 @@ def _prepared(request: TrainRequest, config: "TrainConfig", progress: Progress) 
     """
     import polars as pl
 
-    from polyplink.app.encoded import prepare_part
     from polyplink.data import read_data
+    from polyplink.encoders.encode import prepare_part
     from polyplink.learn.config import NEED_POLYPS
 
     data = read_data(request.data)
@@ -300,8 +301,9 @@ def _training_labels(
     Raises:
         PolyplinkError: If the polyps are to be found, and cannot be.
     """
-    from polyplink.app.encoded import encode, load_named
     from polyplink.app.linked import with_pseudo_labels
+    from polyplink.encoders.encode import encode
+    from polyplink.encoders.named import load_named
 
     if request.polyps_from is None:
         return prepared, seen, {}

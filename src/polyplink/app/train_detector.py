@@ -11,14 +11,15 @@ from typer import Argument
 
 from polyplink.app import options
 from polyplink.app.options import Request, option
-from polyplink.app.request import Progress, Result, check_given, counter, inform
+from polyplink.app.request import Result, check_given, inform
 from polyplink.core.artefacts import file_key, read_json, to_plain, whole_file, write_json
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.progress import Progress, counter
 from polyplink.core.text import many
 from polyplink.models import is_shipped
 
 if TYPE_CHECKING:
-    from polyplink.counting import Message
+    from polyplink.core.messages import Message
     from polyplink.detect import DetectorRecord
     from polyplink.evaluate import DetectorFigures
     from polyplink.evaluate.detections import Floats

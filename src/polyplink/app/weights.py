@@ -12,9 +12,10 @@ from typer import Argument, Option
 
 from polyplink.app import options
 from polyplink.app.options import Request, TrackletOptions, option
-from polyplink.app.request import Progress, Result, check_given, inform
+from polyplink.app.request import Result, check_given, inform
 from polyplink.core.artefacts import file_key, to_plain, whole_file
 from polyplink.core.errors import PolyplinkError, find_named
+from polyplink.core.progress import Progress
 
 if TYPE_CHECKING:
     import numpy as np
@@ -223,12 +224,12 @@ def adapt_weights(request: AdaptRequest, progress: Progress = inform) -> Result[
     """
     check_given(request.weights, request.data, [request.part], request.device)
 
-    from polyplink.app.encoded import prepare_part
     from polyplink.app.export import typical_crops
-    from polyplink.app.leakage import seen_by
     from polyplink.data import read_origin
     from polyplink.encoders import FrameWise, load_encoder, pick_device, save_weights
+    from polyplink.encoders.encode import prepare_part
     from polyplink.encoders.finetune import adapt_statistics
+    from polyplink.encoders.leakage import seen_by
     from polyplink.encoders.weights import seal, stored_path
 
     path, device = stored_path(request.name), pick_device(request.device)

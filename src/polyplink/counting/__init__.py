@@ -5,6 +5,11 @@ from typing import TYPE_CHECKING
 from polyplink.core.on_demand import hand_on
 
 if TYPE_CHECKING:
+    from polyplink.core.messages import (
+        Message as Message,
+        catalogue as catalogue,
+        in_every_language as in_every_language,
+    )
     from polyplink.counting.cover import (
         ASK_BELOW as ASK_BELOW,
         Cover as Cover,
@@ -15,11 +20,6 @@ if TYPE_CHECKING:
         Coverage as Coverage,
         FittedInterval as FittedInterval,
         fit_interval as fit_interval,
-    )
-    from polyplink.counting.messages import (
-        Message as Message,
-        catalogue as catalogue,
-        in_every_language as in_every_language,
     )
     from polyplink.counting.result import (
         Count as Count,

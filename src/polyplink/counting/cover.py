@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from polyplink.associate import Calibration, OperatingPoint
-from polyplink.counting.messages import Message
+from polyplink.core.messages import Message
 from polyplink.data import BoxSource
 from polyplink.data.origin import ANNOTATED, UNKNOWN
 

@@ -15,10 +15,10 @@ from polyplink import __version__
 from polyplink.associate import OperatingPoint, from_record
 from polyplink.core.artefacts import read_json, to_plain
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import Message, in_every_language
 from polyplink.core.text import brief
 from polyplink.counting.cover import ASK_BELOW, Cover
 from polyplink.counting.interval import Coverage
-from polyplink.counting.messages import Message, in_every_language
 from polyplink.tracklets import PrepareSettings
 
 FILE = "count.json"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from polyplink.core.artefacts import write_text
-from polyplink.counting import Message
+from polyplink.core.messages import Message
 from polyplink.report.formats import environment, moment, number
 from polyplink.report.model import Comparison, Procedure, Report, Tracklet, Values
 from polyplink.report.plots import inline_svg, plot_epochs, plot_methods, plot_similarity

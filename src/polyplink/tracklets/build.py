@@ -326,3 +326,16 @@ def _tables(
         pl.Series("offset", offset, dtype=pl.Int64),
     )
     return given[rows], tracklets
+
+
+def seconds(tracklets: pl.DataFrame, procedures: pl.DataFrame) -> np.ndarray:
+    """First and last moment of tracklets (n, 2), seconds; at 25 frames a second if not known.
+
+    Args:
+        tracklets: procedure_id, first_frame and last_frame (n rows).
+        procedures: procedure_id and fps of all procedures.
+    """
+    fps = {name: fps or USUAL_FPS for name, fps in procedures["procedure_id", "fps"].rows()}
+    rate = np.array([fps[name] for name in tracklets["procedure_id"]])[:, None]
+    moments: np.ndarray = tracklets.select("first_frame", "last_frame").to_numpy() / rate
+    return moments

@@ -69,7 +69,7 @@ def _said(value: object, language: str) -> str:
 @cache
 def catalogue() -> Mapping[str, Mapping[str, str]]:
     """Sentences of messages by language and kind."""
-    path = files("polyplink.counting").joinpath("messages.json")
+    path = files("polyplink.core").joinpath("messages.json")
     found: dict[str, dict[str, str]] = json.loads(path.read_text("utf-8"))
     return found
 

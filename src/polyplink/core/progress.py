@@ -1,0 +1,16 @@
+"""Callbacks that are told how far a piece of work is."""
+
+from collections.abc import Callable
+from functools import partial
+
+Progress = Callable[[str, int, int], None]
+"""Callback of a verb, called with (stage, done, total)."""
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """A progress callback that does nothing."""
+
+
+def counter(progress: Progress, stage: str) -> Callable[[int, int], None]:
+    """The callback (done, total) of one stage, as the other rooms take it."""
+    return partial(progress, stage)

@@ -1,0 +1,231 @@
+"""Encoders on a part of a data folder: prepared, embedded, cached, checked.
+
+Every verb that needs vectors gets them here: `encode` cuts crops, embeds them and keeps the
+vectors of each procedure in the prepared folder for the next call.
+"""
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from polyplink import __version__
+from polyplink.core.artefacts import whole_file, write_json
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.progress import Progress, counter, silent
+from polyplink.core.text import brief
+from polyplink.data import read_data
+from polyplink.encoders import (
+    Embeddings,
+    WithCrops,
+    embed_stored,
+    fragment_table,
+)
+from polyplink.encoders.named import NamedEncoder
+from polyplink.tracklets import Prepared, PrepareSettings, prepare
+from polyplink.tracklets.crops import broken_path
+from polyplink.tracklets.prepare import add_crops, cut_at_broken
+
+
+def prepare_part(
+    folder: Path,
+    settings: PrepareSettings,
+    part: str | Sequence[str] | None,
+    workers: int,
+    progress: Progress = silent,
+    *,
+    with_crops: bool = True,
+) -> Prepared:
+    """Prepare a part of a data folder, or use the cached result.
+
+    Args:
+        folder: The data folder.
+        settings: Crop rule and sampling.
+        part: Name of a part, ids of procedures, or None for the whole data set.
+        workers: Threads that cut crops.
+        progress: Called for crops.
+        with_crops: False for the tables alone.
+    """
+    procedures = read_data(folder).part(part) if isinstance(part, str) else part
+    stage = counter(progress, "crops")
+    return prepare(
+        folder,
+        settings,
+        procedures=procedures,
+        with_crops=with_crops,
+        workers=workers,
+        progress=stage,
+    )
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Encoders on the same tracklets, or on fragments of them.
+
+    Attributes:
+        folder: The data folder.
+        part: The part of it, as requested.
+        prepared: Tracklets and their crops, with the settings of the first encoder.
+        clip: Crops of a fragment; None where whole tracklets were embedded.
+        encoders: The encoders, by name; the first is the reference for comparisons.
+        embeddings: Vectors by the encoder's name, rows as in `table`.
+        folders: The folder of each encoder's vectors, a file a procedure.
+    """
+
+    __repr__ = brief
+
+    folder: Path
+    part: str | Sequence[str] | None
+    prepared: Prepared
+    clip: int | None
+    encoders: Mapping[str, NamedEncoder]
+    embeddings: Mapping[str, Embeddings]
+    folders: Mapping[str, Path]
+
+    @property
+    def first(self) -> NamedEncoder:
+        """The encoder that was given first."""
+        return next(iter(self.encoders.values()))
+
+    @property
+    def vectors(self) -> dict[str, np.ndarray]:
+        """Vectors (n, d) by the encoder's name."""
+        return {name: found.vectors for name, found in self.embeddings.items()}
+
+    @cached_property
+    def table(self) -> pl.DataFrame:
+        """The n rows: tracklets, or fragments under `fragment_id`."""
+        if self.clip is None:
+            return self.prepared.tracklets
+        return fragment_table(self.prepared, self.clip)
+
+    def add(
+        self, encoders: Sequence[NamedEncoder], workers: int = 2, progress: Progress = silent
+    ) -> "Encoded":
+        """The same with further encoders, embedded now.
+
+        Raises:
+            PolyplinkError: If an encoder is made for other tracklets, or a vector is not finite.
+        """
+        ids = self.prepared.tracklets["tracklet_id"].to_list()
+        found, folders = dict(self.embeddings), dict(self.folders)
+        for encoder in encoders:
+            own = self.prepared
+            if encoder.prepare != own.settings:
+                own = prepare_part(self.folder, encoder.prepare, self.part, workers, progress)
+                PolyplinkError.unless(
+                    own.tracklets["tracklet_id"].to_list() == ids,
+                    f"{encoder.name} is made for tracklets of other settings than the first",
+                    "give --min-length, --max-gap and --min-iou for all, or evaluate it alone",
+                )
+            found[encoder.name] = stored_vectors(encoder, own, self.clip, progress)
+            folders[encoder.name] = vectors_folder(encoder, own, self.clip)
+        named = {**self.encoders, **{encoder.name: encoder for encoder in encoders}}
+        return replace(self, encoders=named, embeddings=found, folders=folders)
+
+
+def encode(
+    encoders: Sequence[NamedEncoder],
+    folder: Path,
+    part: str | Sequence[str] | None = None,
+    *,
+    clip: int | None = None,
+    keep_crops: bool = True,
+    workers: int = 2,
+    progress: Progress = silent,
+) -> Encoded:
+    """Turn every tracklet, or every fragment, of a part into a vector by each encoder.
+
+    Vectors are kept in the prepared folder (see `vectors_folder`), a file a procedure.
+
+    Args:
+        encoders: At least one.
+        folder: The data folder.
+        part: Name of a part, ids of procedures, or None for the whole data set.
+        clip: Crops of a fragment; None to embed whole tracklets.
+        keep_crops: False to remove each procedure's crops when its tracklets are embedded.
+        workers: Threads that cut crops.
+        progress: Called for crops, and for tracklets or fragments.
+
+    Raises:
+        PolyplinkError: If the data folder, an image or a vector is at fault, no tracklet has
+            `clip` crops, or the encoders are made for different tracklets.
+    """
+    settings = encoders[0].prepare
+    prepared = prepare_part(folder, settings, part, workers, progress, with_crops=keep_crops)
+    if not keep_crops:
+        for encoder in encoders:
+            passing = vectors_folder(encoder, prepared)
+            cut = partial(crops_of, data=folder, workers=workers, passing=passing)
+            stored_vectors(encoder, prepared, None, progress, cut)
+        prepared = cut_at_broken(prepared)
+    return Encoded(folder, part, prepared, clip, {}, {}, {}).add(encoders, workers, progress)
+
+
+def vectors_folder(encoder: NamedEncoder, prepared: Prepared, clip: int | None = None) -> Path:
+    """Where a prepared folder keeps an encoder's vectors, `Prepared.stem`.parquet a procedure.
+
+    A GPU (bf16) and a CPU (float32) give slightly different vectors: each has a folder of its own.
+    """
+    name = f"{encoder.key}-{encoder.device.type}" + (f"-fragments{clip}" if clip else "")
+    return prepared.folder / "vectors" / name
+
+
+def stored_vectors(
+    encoder: NamedEncoder,
+    prepared: Prepared,
+    clip: int | None,
+    progress: Progress,
+    with_crops: WithCrops = nullcontext,
+) -> Embeddings:
+    """Read an encoder's vectors from their files, or embed and write them; see `embed_stored`."""
+    folder = vectors_folder(encoder, prepared, clip)
+    if not (folder / "run.json").is_file():
+        settings = {"fragments": clip, "tracklets": prepared.settings}
+        made = {"polyplink": __version__, "command": "embed", "settings": settings}
+        inputs = {"weights": encoder.key, "device": encoder.device.type}
+        write_json(folder / "run.json", made | {"inputs": inputs})
+    what = f"embed {encoder.key}" if clip is None else f"embed fragments of {clip}"
+    return embed_stored(
+        prepared,
+        encoder.embedder,
+        encoder.key,
+        folder,
+        length=clip,
+        with_crops=with_crops,
+        progress=counter(progress, what),
+    )
+
+
+@contextmanager
+def crops_of(
+    part: Prepared, *, data: Path, workers: int, passing: Path | None = None
+) -> Iterator[Prepared]:
+    """Give the part of one procedure its crops, for `stored_vectors`.
+
+    Args:
+        part: The part.
+        data: The data folder.
+        workers: Threads that cut crops.
+        passing: Folder for crops that are removed in the end; None to keep them.
+    """
+    kept = part.crops_path(part.procedures[0])
+    if passing is None or part.has_crops(part.procedures[0]):
+        yield add_crops(part, data, workers=workers)
+        return
+    cut = add_crops(replace(part, folder=passing), data, workers=workers)
+    crops = cut.crops_path(cut.procedures[0])
+    broken = broken_path(crops)
+    if broken.is_file():  # whoever reads the vectors must know where tracklets were cut
+        with whole_file(broken_path(kept)) as copy:
+            shutil.copyfile(broken, copy)
+    yield cut
+    crops.unlink()
+    broken.unlink(missing_ok=True)
+    with suppress(OSError):  # another process cuts there
+        crops.parent.rmdir()

@@ -1,0 +1,163 @@
+"""Encoders by the name, file or folder that a user gives, with what is needed to use them."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from polyplink.core.artefacts import content_key
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import brief
+from polyplink.data import BoxesOrigin, read_origin
+from polyplink.encoders import (
+    AnyEncoderConfig,
+    Embedder,
+    NetworkEmbedder,
+    WeightsRecord,
+    build_started,
+    colour_histogram,
+    default_precision,
+    load_encoder,
+    pick_device,
+    place,
+    weights_path,
+)
+from polyplink.encoders.export import ExportedEncoder
+from polyplink.tracklets import PrepareSettings
+from polyplink.tracklets.options import with_options
+
+
+@dataclass(frozen=True)
+class NamedEncoder:
+    """An encoder with everything that is needed to use it.
+
+    Attributes:
+        name: For tables and figures.
+        key: Identifies the weights; names the files of cached vectors.
+        embedder: Turns packed crops into vectors.
+        device: Device that it runs on.
+        prepare: Crop rule and sampling of its input.
+        record: The record of its weights; None if there is none.
+        precision: float32, bf16 or int8.
+        remark: What a table has to say beside its figures; "" for nothing.
+        stand_in: Which network stands in for the one that the name means; "" for none.
+    """
+
+    __repr__ = brief
+
+    name: str
+    key: str
+    embedder: Embedder
+    device: torch.device
+    prepare: PrepareSettings
+    record: WeightsRecord | None = None
+    precision: str = "float32"
+    remark: str = ""
+    stand_in: str = ""
+
+
+def load_named(
+    weights: Path,
+    device: str = "auto",
+    name: str | None = None,
+    *,
+    precision: str | None = None,
+    tracklets: Mapping[str, Any] | None = None,
+    origin: BoxesOrigin | None = None,
+) -> NamedEncoder:
+    """Load a weights file, the folder of a training run, added weights, or an exported encoder.
+
+    Args:
+        weights: File, folder or name.
+        device: "auto", "cpu", "cuda" or "cuda:N"; exported encoders compute on the CPU.
+        name: Its name; by default that of the recipe that trained it.
+        precision: "float32", "tf32", "bf16" or "int8"; by default bf16 on a GPU, float32 on the
+            CPU, and of an exported encoder what it was exported for.
+        tracklets: What to change in the settings that the weights carry, see `with_options`.
+        origin: The detector of the boxes, which states thresholds of its own.
+
+    Raises:
+        PolyplinkError: If the weights are missing or broken, there is no such device, or it does
+            not compute in that precision.
+    """
+    path = weights_path(weights)
+    if path.suffix == ".onnx":
+        PolyplinkError.unless(
+            device in ("auto", "cpu"),
+            f"{weights} is an exported encoder, which computes on the CPU",
+            "give the weights it was exported from, or --device cpu",
+        )
+        where = torch.device("cpu")
+        exported = ExportedEncoder(path, precision)
+        usual, used = exported.exported_for, exported.precision
+        network: Embedder = exported
+        record, key = exported.record, exported.weights_id
+    else:
+        where = pick_device(device)
+        usual = default_precision(where)
+        used = precision or usual
+        if used == "tf32" and where.type == "cpu":  # which computes float32 then
+            used = "float32"
+        PolyplinkError.unless(
+            used != "int8",
+            f"{weights} holds no 8-bit numbers",
+            "write some with `polyplink export --int8 DATA`",
+        )
+        loaded = load_encoder(weights, where)
+        network = NetworkEmbedder(loaded.encoder, compute=used, frozen=True)
+        record, key = loaded.record, loaded.weights_id
+    name = name or record.name or weights.stem
+    key = key if used == usual else f"{key}-{used}"
+    settings = with_options(record.prepare, tracklets or {}, origin)
+    return NamedEncoder(name, key, network, where, settings, record, used)
+
+
+def load_several(
+    weights: Sequence[Path],
+    device: str = "auto",
+    tracklets: Mapping[str, Any] | None = None,
+    data: Path | None = None,
+) -> list[NamedEncoder]:
+    """Load encoders under different names: by their files where a recipe trained several.
+
+    Raises:
+        PolyplinkError: If a file is given twice, and as `load_named`.
+    """
+    PolyplinkError.unless(
+        len(set(weights)) == len(weights), "weights are given twice", "give others to compare"
+    )
+    origin = None if data is None else read_origin(data)
+    loaded = [load_named(path, device, tracklets=tracklets, origin=origin) for path in weights]
+    count = Counter(one.name for one in loaded)
+    return [
+        one if count[one.name] == 1 else replace(one, name=f"{one.name} ({path})")
+        for one, path in zip(loaded, weights, strict=True)
+    ]
+
+
+def untrained(config: AnyEncoderConfig, device: torch.device, seed: int = 0) -> NetworkEmbedder:
+    """An encoder with random weights."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        encoder = build_started(config)
+    return NetworkEmbedder(place(encoder, device))
+
+
+def baselines(encoder: NamedEncoder) -> list[NamedEncoder]:
+    """Untrained baselines: the same network with random weights, and a colour histogram."""
+    assert encoder.record is not None
+    config, where = encoder.record.encoder, encoder.device
+    network = untrained(config, where)
+    key = f"untrained-{content_key(config)}"
+    return [
+        NamedEncoder("untrained encoder", key, network, where, encoder.prepare),
+        histogram("colour histogram", where, encoder.prepare),
+    ]
+
+
+def histogram(name: str, device: torch.device, settings: PrepareSettings) -> NamedEncoder:
+    """The colour histogram as an encoder."""
+    return NamedEncoder(name, "histogram-8x8x8", colour_histogram, device, settings)

@@ -1,0 +1,85 @@
+"""Tracklets with known polyps, as the tasks of an evaluation take them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.encoders import embed, fragment_table
+from polyplink.encoders.named import NamedEncoder
+from polyplink.evaluate import Samples, retrieve
+from polyplink.evaluate.samples import TrackletBoxes
+from polyplink.tracklets import Prepared, box_rows
+from polyplink.tracklets.build import seconds
+
+
+def precision_effect(
+    prepared: Prepared, encoders: Sequence[NamedEncoder], most: int = 64
+) -> dict[str, float]:
+    """Retrieval mAP of encoders that differ in precision, on a sample of a part.
+
+    Args:
+        prepared: The part; its first procedures that have `most` tracklets together are embedded.
+        encoders: Each embeds the sample again.
+        most: Tracklets that suffice.
+
+    Returns:
+        mAP by precision; empty if no polyp of the sample is known or has two tracklets.
+    """
+    counts = prepared.tracklets.group_by("procedure_id", maintain_order=True).len()
+    enough = (counts["len"].cum_sum() - counts["len"]) < most
+    sample = prepared.select(counts["procedure_id"].filter(enough).to_list())
+    try:
+        samples = samples_of(sample)
+    except PolyplinkError:
+        return {}
+    vectors = {one.precision: embed(sample, one.embedder, one.key).vectors for one in encoders}
+    found = {name: retrieve(rows, samples).mean_ap for name, rows in vectors.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def samples_of(prepared: Prepared, clip: int | None = None) -> Samples:
+    """Tracklets, or fragments of `clip` crops, as samples for the tasks of `evaluate`.
+
+    Raises:
+        PolyplinkError: If there is none, or no polyp is known.
+    """
+    table = prepared.tracklets if clip is None else fragment_table(prepared, clip)
+    if table.is_empty():
+        raise PolyplinkError(
+            f"no tracklet of {prepared.settings.min_length} boxes or more to evaluate on",
+            "name another --part, or give --min-length, --max-gap or --min-iou: `polyplink doctor` "
+            "says which values keep how many",
+        )
+    if table["polyp_id"].is_null().all():
+        raise PolyplinkError(
+            "table detections: column polyp_id is empty, and evaluation needs true polyps",
+            "give labelled procedures, or use `polyplink count`",
+        )
+    spans = prepared.spans.procedures.rows()
+    seen = seconds(table, prepared.data.procedures) if clip is None else None
+    return Samples.of(
+        table["tracklet_id" if clip is None else "fragment_id"].to_list(),
+        table["procedure_id"].to_list(),
+        table["polyp_id"].to_list(),
+        table["position"].to_numpy(),
+        {procedure: max(last - first, 1) for procedure, first, last in spans},
+        seen,
+    )
+
+
+def tracklet_boxes(prepared: Prepared, samples: Samples) -> TrackletBoxes:
+    """All boxes of all tracklets, in their order.
+
+    Args:
+        prepared: The tracklets.
+        samples: The same tracklets, from `samples_of`.
+    """
+    rows, tracklet = box_rows(prepared.tracklets)
+    found = prepared.detections.select("frame", "x", "y", "w", "h")[rows]
+    return TrackletBoxes(
+        samples.polyp,
+        np.searchsorted(tracklet, np.arange(prepared.tracklets.height + 1)),
+        found["frame"].to_numpy().astype(np.int64),
+        found.select("x", "y", "w", "h").to_numpy().astype(np.float64),
+    )
