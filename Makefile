@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # A second busy process makes spinning OpenMP threads many times slower.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help install demo docs docs-pictures test test-all fuzz kill check bench bench-gpu study study-real clean
+.PHONY: help install demo docs docs-pictures test test-all fuzz kill check bench bench-gpu study study-real study-sequences clean
 .DEFAULT_GOAL := help
 
 help: ## Say what there is to make
@@ -72,6 +72,9 @@ study: $(READY) ## Slow studies: is the simulator as hard as it should be?
 
 study-real: $(READY) ## Encoders on real frames; DATA="FOLDER --imagenet WEIGHTS ...", see docs/results.md
 	$(BIN)/python -m tests.studies.real_frames $(DATA)
+
+study-sequences: $(READY) ## Count real sequences shown in a row; DATA="MIX --empty FOLDER", see docs/results.md
+	$(BIN)/python -m tests.studies.sequences_in_a_row $(DATA)
 
 bench: $(READY) ## The hot paths against their rivals; names what fell behind the recorded ratios
 	$(BIN)/polyplink bench --compare

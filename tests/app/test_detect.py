@@ -181,7 +181,7 @@ def test_a_detector_is_trained_stopped_continued_measured_and_used(
     assert json.loads(again.stdout)["losses"] == facts["losses"]
     other = polyplink(*asked, "--epochs", "3", "--held", "0.2")
     assert_refused(other, "ours-training holds a training with other data or options")
-    measured = polyplink("evaluate-detector", out, made.data, "--json")
+    measured = polyplink("evaluate-detector", out, made.data, "--frames", "9", "--json")
     assert measured.exit_code == 0, measured.output
     assert 0 <= json.loads(measured.stdout)["ap50"] <= 1
     assert "trained on 4 of these procedures" in measured.stderr

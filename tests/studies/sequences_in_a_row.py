@@ -1,0 +1,145 @@
+"""Does `polyplink run` count the polyps of real sequences shown one after the other?
+
+    make study-sequences DATA="MIX --empty FOLDER"
+
+MIX is a data folder of real sequences with polyp ids (`polyplink import`): each of its procedures
+is played as its images in order, with images of FOLDER, which show no polyp, before, after and
+wherever the polyp changes. Run with the shipped models or those of --detector and --weights. A
+view is of the polyp that at least half of its boxes overlap (IoU 0.3), or of none.
+"""
+
+import argparse
+import csv
+import itertools
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from polyplink.data import DataSet, read_data
+from polyplink.evaluate.samples import box_iou
+
+IOU = 0.3
+NONE = "-"
+
+
+@dataclass(frozen=True)
+class Played:
+    """A procedure as a folder of images.
+
+    Attributes:
+        folder: Links to the images, in order.
+        truth: Of each frame with a polyp: the polyp, and its box x, y, w, h.
+    """
+
+    folder: Path
+    truth: dict[int, tuple[str, np.ndarray]]
+
+    @property
+    def polyps(self) -> int:
+        """How many polyps it shows."""
+        return len({polyp for polyp, _ in self.truth.values()})
+
+
+def play(data: DataSet, root: Path, empty: list[Path], between: int, out: Path) -> list[Played]:
+    """Lay the images of every procedure out, with `between` empty ones around each polyp."""
+    others = itertools.cycle(empty)
+    played = []
+    rows = data.detections.join(data.procedures, "procedure_id").sort("procedure_id", "frame")
+    for (name,), boxes in rows.group_by("procedure_id", maintain_order=True):
+        folder = out / str(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        images: list[Path] = []
+        truth, last = {}, None
+        for box in boxes.iter_rows(named=True):
+            if box["polyp_id"] != last:
+                images += [next(others) for _ in range(between)]
+            last = box["polyp_id"]
+            truth[len(images)] = (last, np.array([box[side] for side in "xywh"], float))
+            images.append(root / box["source"] / box["image"])
+        images += [next(others) for _ in range(between)]
+        for k, image in enumerate(images):
+            link = folder / f"{k:05}{image.suffix}"
+            link.unlink(missing_ok=True)
+            os.link(image.resolve(), link)
+        played.append(Played(folder, truth))
+    return played
+
+
+def polyp_of_view(boxes: np.ndarray, truth: dict[int, tuple[str, np.ndarray]]) -> str:
+    """The polyp that at least half of a view's boxes (k, 5), frame x y w h, overlap."""
+    hits = Counter(
+        truth[int(frame)][0]
+        for frame, *box in boxes
+        if int(frame) in truth and box_iou(np.array(box), truth[int(frame)][1]) >= IOU
+    )
+    polyp, times = hits.most_common(1)[0] if hits else (NONE, 0)
+    return polyp if 2 * times >= len(boxes) else NONE
+
+
+def row(played: Played, run: Path) -> dict[str, float | str]:
+    """What was counted of a procedure, against the truth."""
+    name = played.folder.name
+    count = json.loads((run / "count" / "count.json").read_text(encoding="utf-8"))
+    (counted,) = [one for one in count["procedures"] if one["procedure_id"] == name]
+    tracks = np.loadtxt(run / "tracks" / f"{name}.txt", delimiter=",", usecols=range(6), ndmin=2)
+    with (run / "count" / "views.csv").open(encoding="utf-8") as file:
+        views = [view for view in csv.DictReader(file) if view["procedure"] == name]
+    shows: dict[str, list[str]] = {}  # polyp counted -> polyps of its views
+    for view in views:
+        if not view["polyp"]:
+            continue
+        first, last = int(view["start_frame"]), int(view["end_frame"])
+        frames = tracks[:, 0] - 1  # MOT counts from 1
+        of_view = (tracks[:, 1] == int(view["polyp"][1:])) & (first <= frames) & (frames <= last)
+        boxes = np.column_stack([frames, tracks[:, 2:6]])[of_view]
+        shows.setdefault(view["polyp"], []).append(polyp_of_view(boxes, played.truth))
+    pure = sum(len(set(polyps)) == 1 for polyps in shows.values())
+    return {
+        "procedure": name,
+        "polyps": played.polyps,
+        "counted": counted["polyps"],
+        "low": counted["low"],
+        "high": counted["high"],
+        "without a polyp": sum(set(polyps) == {NONE} for polyps in shows.values()),
+        "of one polyp": pure,
+        "never seen": played.polyps - len({p for ps in shows.values() for p in ps} - {NONE}),
+    }
+
+
+def main() -> None:
+    """Play, run, and print a table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("data", type=Path, help="data folder of sequences with polyp ids")
+    parser.add_argument("--empty", type=Path, required=True, help="folder of images, no polyp")
+    parser.add_argument("--between", type=int, default=8, help="images without a polyp in a row")
+    parser.add_argument("--fps", default="5", help="of the images")
+    parser.add_argument("--detector")
+    parser.add_argument("--weights")
+    parser.add_argument("--out", type=Path, default=Path("study-sequences"))
+    given = parser.parse_args()
+    empty = sorted(path for path in given.empty.iterdir() if path.is_file())
+    frames, run = given.out / "frames", given.out / "run"
+    played = play(read_data(given.data), given.data, empty, given.between, frames)
+    command = [sys.executable, "-m", "polyplink", "run", str(frames), "--fps", given.fps]
+    for option in ("detector", "weights"):
+        if value := getattr(given, option):
+            command += [f"--{option}", value]
+    subprocess.run([*command, "--out", str(run)], check=True)
+    rows = [row(one, run) for one in played]
+    print("| " + " | ".join(rows[0]) + " |\n|" + "---|" * len(rows[0]))
+    for one in rows:
+        print("| " + " | ".join(str(value) for value in one.values()) + " |")
+    off = np.mean(
+        [abs(one.polyps - float(r["counted"])) for one, r in zip(played, rows, strict=True)]
+    )
+    print(f"count off by {off:.2f} on average")
+
+
+if __name__ == "__main__":
+    main()
