@@ -85,15 +85,16 @@ class LiveSource:
 def played(recording: Recording) -> LiveSource:
     """A recording as a source; frames that do not decode are left out."""
     frames = (LiveFrame(n, picture) for n, picture in recording.frames() if picture is not None)
-    one = recording
-    return LiveSource(one.name, one.fps, one.width, one.height, frames, one)
+    return LiveSource(
+        recording.name, recording.fps, recording.width, recording.height, frames, recording
+    )
 
 
 def is_device(source: str) -> bool:
     """Whether a source is a camera, a capture device or a stream, and not a file.
 
     Example:
-        >>> [is_device(one) for one in ("rtsp://tower/1", "v4l2:/dev/video0", "film.mp4")]
+        >>> [is_device(source) for source in ("rtsp://tower/1", "v4l2:/dev/video0", "film.mp4")]
         [True, True, False]
     """
     return (
@@ -130,7 +131,7 @@ def captured(source: str, fps: float | None = None, stall: float = 0.0) -> LiveS
     import av  # noqa: PLC0415 - heavy
 
     form, _, device = source.partition(":")
-    named, shown, patience = form in DEVICES, without_password(source), max(PATIENCE, stall)
+    named, address, patience = form in DEVICES, without_password(source), max(PATIENCE, stall)
 
     def reason(error: Exception, seconds: float) -> str:
         late = isinstance(error, av.error.ExitError)
@@ -145,18 +146,18 @@ def captured(source: str, fps: float | None = None, stall: float = 0.0) -> LiveS
         )
     except (av.error.FFmpegError, OSError, ValueError) as error:
         raise PolyplinkError(
-            f"{shown} cannot be opened ({reason(error, PATIENCE)})",
+            f"{address} cannot be opened ({reason(error, PATIENCE)})",
             "check the address and the cable",
         ) from None
     streams = container.streams.video
-    PolyplinkError.unless(bool(streams), f"{shown} has no video", "name a camera or a stream")
+    PolyplinkError.unless(bool(streams), f"{address} has no video", "name a camera or a stream")
     stream = streams[0]
     rate = fps or float(stream.average_rate or 0) or USUAL_FPS
     width, height = stream.codec_context.width, stream.codec_context.height
     PolyplinkError.unless(
-        width > 0 and height > 0, f"{shown} does not state its size", "play it with ffmpeg first"
+        width > 0 and height > 0, f"{address} does not state its size", "play it with ffmpeg first"
     )
-    said: list[str] = []
+    warnings: list[str] = []
 
     def pictures() -> Iterator[Any]:
         with container:
@@ -166,7 +167,7 @@ def captured(source: str, fps: float | None = None, stall: float = 0.0) -> LiveS
                         yield from packet.decode()
             except (av.error.FFmpegError, OSError) as error:
                 raise PolyplinkError(
-                    f"{shown} broke off ({reason(error, patience)})", "check the cable"
+                    f"{address} broke off ({reason(error, patience)})", "check the cable"
                 ) from None
 
     def frames() -> Iterator[LiveFrame]:
@@ -177,7 +178,7 @@ def captured(source: str, fps: float | None = None, stall: float = 0.0) -> LiveS
             first = now if first is None else first
             # Packets that are further apart would have been waited for in vain.
             if last is not None and not -RESTART <= now - last <= patience + RESTART:
-                said.append(f"the clock of {shown} jumped by {now - last:.1f} s")
+                warnings.append(f"the clock of {address} jumped by {now - last:.1f} s")
                 first += now - last - 1 / rate
                 last = now - 1 / rate
             place = round((now - first) * rate)
@@ -186,7 +187,7 @@ def captured(source: str, fps: float | None = None, stall: float = 0.0) -> LiveS
             last = now
             yield LiveFrame(number, Picture(picture))
 
-    return LiveSource("live", rate, width, height, frames(), kind="device", warnings=said)
+    return LiveSource("live", rate, width, height, frames(), kind="device", warnings=warnings)
 
 
 def boxes_from(
@@ -237,10 +238,10 @@ def boxes_from(
 def _object(line: str, at: str) -> dict[str, Any]:
     """The object of one line."""
     PolyplinkError.unless(len(line) < LONGEST_LINE, f"{at} is too long", "write one frame a line")
-    mend = "write one JSON object a line"
-    found = parse_json(line, at, mend)
-    PolyplinkError.unless(isinstance(found, dict), f"{at} is no JSON object", mend)
-    return dict(found)
+    hint = "write one JSON object a line"
+    value = parse_json(line, at, hint)
+    PolyplinkError.unless(isinstance(value, dict), f"{at} is no JSON object", hint)
+    return dict(value)
 
 
 def _frames(
@@ -253,14 +254,14 @@ def _frames(
         if not line.strip():
             continue
         row = _object(line, at)
-        number, given = row.get("frame"), row.get("boxes", [])
+        number, raw_boxes = row.get("frame"), row.get("boxes", [])
         PolyplinkError.unless(
             type(number) is int and 0 <= number <= LARGEST_FRAME,
             f"{at}: frame is {one_line(repr(number), 40)}",
             "number the frames with whole numbers from 0",
         )
         try:
-            rows = [[*map(float, box), *([1.0] if len(box) == 4 else [])] for box in given]
+            rows = [[*map(float, box), *([1.0] if len(box) == 4 else [])] for box in raw_boxes]
             boxes = checked(np.array(rows, np.float64).reshape(len(rows), 5), size)
         except (TypeError, ValueError, OverflowError, PolyplinkError):
             raise PolyplinkError(
@@ -281,15 +282,15 @@ def _frames(
 
 def _crop(text: object, at: str) -> Pixels:
     """A crop from JPEG or PNG in base 64."""
-    found: Pixels | str = "no text"
+    image: Pixels | str = "no text"
     if isinstance(text, str):
         try:
-            found = decode_image(base64.b64decode(text, validate=True))
+            image = decode_image(base64.b64decode(text, validate=True))
         except (binascii.Error, ValueError) as error:
-            found = first_line(error)
-    if isinstance(found, str):
-        raise PolyplinkError(f"{at}: a crop cannot be decoded ({found})", "write JPEG in base 64")
-    return found
+            image = first_line(error)
+    if isinstance(image, str):
+        raise PolyplinkError(f"{at}: a crop cannot be decoded ({image})", "write JPEG in base 64")
+    return image
 
 
 def _with_pictures(frames: Iterator[LiveFrame], recording: Recording) -> Iterator[LiveFrame]:
@@ -364,15 +365,15 @@ class Feed:
 
         Raises:
             TimeoutError: If none comes in time, seconds.
-            PolyplinkError: If the source is at fault.
+            PolyplinkError: If the source broke off, or a line is no frame of boxes.
         """
         try:
-            found = self._waiting.get(timeout=timeout)
+            frame = self._waiting.get(timeout=timeout)
         except Empty:
             raise TimeoutError from None
-        if isinstance(found, BaseException):
-            raise found
-        return found
+        if isinstance(frame, BaseException):
+            raise frame
+        return frame
 
     def stop(self) -> None:
         """Read no more."""

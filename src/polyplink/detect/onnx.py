@@ -140,17 +140,17 @@ class OnnxDetector:
         self._session = open_session(path, "a detector", "export the detector again", threads)
         self.path = path
         record = record or read_record(path)
-        given = self._session.get_inputs()[0]
-        axes = [axis if isinstance(axis, int) and axis > 0 else None for axis in given.shape]
+        entry = self._session.get_inputs()[0]
+        axes = [axis if isinstance(axis, int) and axis > 0 else None for axis in entry.shape]
         self._batched = len(axes) == 4
         self._last = len(axes) > 2 and axes[-1] == 3 and axes[-3] != 3  # channels last
         side = axes[-3:-1] if self._last else axes[-2:]
         size = record.size or (side[0] or USUAL_SIZE, side[1] or USUAL_SIZE)
-        named = given.shape[-3:-1] if self._last else given.shape[-2:]
+        named = entry.shape[-3:-1] if self._last else entry.shape[-2:]
         steps = [_STEP.fullmatch(str(axis)) for axis in named]
         # Sides that may be any multiple of so many pixels; None where the size is fixed or unsaid.
         self._step = None if None in steps else max(int(step[1]) for step in steps if step)
-        self._type = _TYPES.get(given.type, np.float32)
+        self._type = _TYPES.get(entry.type, np.float32)
         self.record = replace(record, size=size)
         height, width = size
         probe = self._run(np.full((height, width, 3), FILL, np.uint8))
@@ -224,9 +224,9 @@ class OnnxDetector:
         corners = (corners - np.tile(shift, 2)) / np.tile(inner / [width, height], 2)
         corners = corners.clip(0, [width, height, width, height])
         sizes = corners[:, 2:] - corners[:, :2]
-        kept = (scores >= record.threshold) & (sizes > 0).all(1)
-        found = np.concatenate([corners[:, :2], sizes, scores[:, None]], 1)[kept]
-        ordered: Floats = found[np.argsort(-found[:, 4], kind="stable")]
+        is_kept = (scores >= record.threshold) & (sizes > 0).all(1)
+        boxes = np.concatenate([corners[:, :2], sizes, scores[:, None]], 1)[is_kept]
+        ordered: Floats = boxes[np.argsort(-boxes[:, 4], kind="stable")]
         return ordered
 
     def _run(self, image: Pixels) -> dict[str, npt.NDArray[Any]]:
@@ -237,8 +237,8 @@ class OnnxDetector:
         if self._type != np.uint8:
             shape = (3,) if self._last else (3, 1, 1)
             mean, std = (
-                255 * np.broadcast_to(np.asarray(given or default, np.float32), 3).reshape(shape)
-                for given, default in ((record.mean, 0.0), (record.std, 1.0))
+                255 * np.broadcast_to(np.asarray(value or default, np.float32), 3).reshape(shape)
+                for value, default in ((record.mean, 0.0), (record.std, 1.0))
             )
             values -= mean
             values /= std
@@ -246,11 +246,13 @@ class OnnxDetector:
         first, *others = self._session.get_inputs()
         # The second input of RT-DETR is the size that its boxes are scaled to.
         feed = {first.name: values} | {
-            one.name: np.array([[image.shape[1], image.shape[0]]], _TYPES.get(one.type, np.int64))
-            for one in others
+            extra.name: np.array(
+                [[image.shape[1], image.shape[0]]], _TYPES.get(extra.type, np.int64)
+            )
+            for extra in others
         }
         try:
-            found = self._session.run(None, feed)
+            outputs = self._session.run(None, feed)
         except Exception as error:  # onnxruntime has no exception class of its own
             raise PolyplinkError(
                 f"{self.path} does not run on an image of {image.shape[1]} x {image.shape[0]} "
@@ -258,7 +260,7 @@ class OnnxDetector:
                 f"write its input's height and width as `size` into {record_path(self.path)}",
             ) from None
         names = [output.name for output in self._session.get_outputs()]
-        return dict(zip(names, found, strict=True))
+        return dict(zip(names, outputs, strict=True))
 
 
 _STEP = re.compile(r"(\d+)\*\w+")  # the name that torch gives an axis of a multiple of pixels
@@ -315,26 +317,26 @@ def recognise(outputs: dict[str, npt.NDArray[Any]], n_inputs: int = 1) -> Layout
         'yolov8'
     """
     shapes = {name: value.shape for name, value in outputs.items()}
-    found: Layout | None = None
+    layout: Layout | None = None
     if {"logits", "pred_boxes"} <= shapes.keys():
-        found = "detr" if shapes["logits"][1] <= 100 else "detr-sigmoid"
+        layout = "detr" if shapes["logits"][1] <= 100 else "detr-sigmoid"
     elif {"boxes", "labels", "scores"} <= shapes.keys():
-        found = "rtdetr" if len(shapes["boxes"]) == 3 and n_inputs == 2 else "torchvision"
+        layout = "rtdetr" if len(shapes["boxes"]) == 3 and n_inputs == 2 else "torchvision"
     elif sorted(map(len, shapes.values())) == [2, 2, 2, 3]:
-        found = "nms4"
+        layout = "nms4"
     elif len(shapes) == 1:
         (shape,) = shapes.values()
         if len(shape) == 2 and shape[1] == 7:
-            found = "nms7"
+            layout = "nms7"
         elif len(shape) == 3 and shape[0] == 1:
             _, rows, columns = shape
             if columns == 6 and rows <= FEW:  # rows may be 0: nothing was found
-                found = "nms"
+                layout = "nms"
             elif 5 <= rows < columns:
-                found = "yolov8"
+                layout = "yolov8"
             elif columns >= 5:
-                found = "yolov5" if rows > FEW else "rtdetr8"
-    return found
+                layout = "yolov5" if rows > FEW else "rtdetr8"
+    return layout
 
 
 def decode(outputs: dict[str, npt.NDArray[Any]], record: DetectorRecord) -> tuple[Floats, Floats]:
@@ -350,32 +352,33 @@ def decode(outputs: dict[str, npt.NDArray[Any]], record: DetectorRecord) -> tupl
     assert record.size is not None
     wanted = None if record.classes is None else list(record.classes)
     scale = np.tile(np.array(record.size[::-1], np.float64), 2)  # width, height, twice
-    found = [np.asarray(value, np.float64) for value in outputs.values()]
+    arrays = [np.asarray(value, np.float64) for value in outputs.values()]
     match record.layout:
         case "detr" | "detr-sigmoid":
             logits = np.asarray(outputs["logits"][0], np.float64)  # n classes
             if record.layout == "detr":
-                each = np.exp(logits - logits.max(1, keepdims=True))
-                each = (each / each.sum(1, keepdims=True))[:, :-1]  # the last one is "nothing"
+                class_scores = np.exp(logits - logits.max(1, keepdims=True))
+                class_scores /= class_scores.sum(1, keepdims=True)
+                class_scores = class_scores[:, :-1]  # the last class is "nothing"
             else:
-                each = 1 / (1 + np.exp(-logits))
+                class_scores = 1 / (1 + np.exp(-logits))
             boxes = _corners(np.asarray(outputs["pred_boxes"][0], np.float64) * scale)
-            return boxes, _best(each, wanted)
+            return boxes, _best(class_scores, wanted)
         case "rtdetr8":
-            return _corners(found[0][0, :, :4] * scale), _best(found[0][0, :, 4:], wanted)
+            return _corners(arrays[0][0, :, :4] * scale), _best(arrays[0][0, :, 4:], wanted)
         case "yolov5":
-            rows = found[0][0]  # n 5+classes
-            each = rows[:, 4:5] * rows[:, 5:] if rows.shape[1] > 5 else rows[:, 4:5]
-            return _suppressed(_corners(rows[:, :4]), _best(each, wanted), record)
+            rows = arrays[0][0]  # n 5+classes
+            class_scores = rows[:, 4:5] * rows[:, 5:] if rows.shape[1] > 5 else rows[:, 4:5]
+            return _suppressed(_corners(rows[:, :4]), _best(class_scores, wanted), record)
         case "yolov8":
-            rows = found[0][0].T  # n 4+classes
+            rows = arrays[0][0].T  # n 4+classes
             return _suppressed(_corners(rows[:, :4]), _best(rows[:, 4:], wanted), record)
         case "nms":
-            boxes, scores, classes = found[0][0, :, :4], found[0][0, :, 4], found[0][0, :, 5]
+            boxes, scores, classes = arrays[0][0, :, :4], arrays[0][0, :, 4], arrays[0][0, :, 5]
         case "nms7":
-            boxes, scores, classes = found[0][:, 1:5], found[0][:, 6], found[0][:, 5]
+            boxes, scores, classes = arrays[0][:, 1:5], arrays[0][:, 6], arrays[0][:, 5]
         case "nms4":
-            number, boxes, scores, classes = found  # in this order, whatever their names
+            number, boxes, scores, classes = arrays  # in this order, whatever their names
             n = int(number[0, 0])
             boxes, scores, classes = boxes[0, :n], scores[0, :n], classes[0, :n]
         case _:
@@ -395,9 +398,9 @@ def _corners(boxes: Floats) -> Floats:
     return np.concatenate([boxes[:, :2] - half, boxes[:, :2] + half], 1)
 
 
-def _best(each: Floats, wanted: Sequence[int] | None) -> Floats:
+def _best(class_scores: Floats, wanted: Sequence[int] | None) -> Floats:
     """The score of the best wanted class, (n,) from (n, classes)."""
-    columns = each if wanted is None else each[:, wanted]
+    columns = class_scores if wanted is None else class_scores[:, wanted]
     best: Floats = columns.max(1, initial=0.0)
     return best
 
@@ -406,8 +409,8 @@ def _suppressed(boxes: Floats, scores: Floats, record: DetectorRecord) -> tuple[
     """Non-maximum suppression of a grid of candidates, whatever their classes."""
     likely = np.flatnonzero(scores >= record.threshold)
     order = likely[np.argsort(-scores[likely], kind="stable")]
-    kept = order[_not_overlapped(np.ascontiguousarray(boxes[order]), record.iou)]
-    return boxes[kept], scores[kept]
+    best = order[_not_overlapped(np.ascontiguousarray(boxes[order]), record.iou)]
+    return boxes[best], scores[best]
 
 
 @njit(error_model="numpy")
@@ -421,18 +424,18 @@ def _not_overlapped(boxes: Floats, iou: float) -> npt.NDArray[np.bool_]:
     Returns:
         (n,) whether each is kept.
     """
-    kept = np.ones(len(boxes), np.bool_)
+    is_kept = np.ones(len(boxes), np.bool_)
     for k in range(len(boxes)):
         left, top, right, bottom = boxes[k]
         area = (right - left) * (bottom - top)
         for j in range(k):
-            if not kept[j]:
+            if not is_kept[j]:
                 continue
             width = min(right, boxes[j, 2]) - max(left, boxes[j, 0])
             height = min(bottom, boxes[j, 3]) - max(top, boxes[j, 1])
             if width > 0 and height > 0:
                 other = (boxes[j, 2] - boxes[j, 0]) * (boxes[j, 3] - boxes[j, 1])
                 if width * height > iou * (area + other - width * height):
-                    kept[k] = False
+                    is_kept[k] = False
                     break
-    return kept
+    return is_kept

@@ -91,22 +91,28 @@ def find_recordings(source: Path, fps: float | None = None) -> list[Recording]:
     PolyplinkError.unless(source.exists(), f"no recording {source}", "give a video or a folder")
     if source.is_file():
         return [_video(source, fps)]
-    found = [_video(path, fps) for path in videos_in(source)]
-    if not found:
+    recordings = [_video(path, fps) for path in videos_in(source)]
+    if not recordings:
         groups = [source, *(path for path in files_in(source) if path.is_dir())]
-        found = [one for one in (_images(folder, fps) for folder in groups) if one is not None]
+        recordings = [
+            recording
+            for recording in (_images(folder, fps) for folder in groups)
+            if recording is not None
+        ]
     PolyplinkError.unless(
-        bool(found), f"{source} holds no video and no image", "give a video or a folder of them"
+        bool(recordings),
+        f"{source} holds no video and no image",
+        "give a video or a folder of them",
     )
     first: dict[str, Path] = {}
-    for one in found:
-        other = first.setdefault(one.name, one.path)
+    for recording in recordings:
+        other = first.setdefault(recording.name, recording.path)
         PolyplinkError.unless(
-            other == one.path,
-            f"{other} and {one.path} are both procedure {one.name!r}",
+            other == recording.path,
+            f"{other} and {recording.path} are both procedure {recording.name!r}",
             "rename one",
         )
-    return found
+    return recordings
 
 
 def _images(folder: Path, fps: float | None) -> Recording | None:

@@ -134,10 +134,11 @@ def join_pieces(
         PolyplinkError: If one is broken.
     """
     parts = sorted(folder.glob("[0-9]*"))  # and not what a killed process has half written
-    read = [read_piece(part) for part in parts]
-    boxes, kept = pl.concat([one.boxes for one in read]), pl.concat([one.places for one in read])
-    scenes = np.concatenate([one.scenes for one in read])
-    write_kept(out, name, kept, [part / "crops.npy" for part in parts])
+    pieces = [read_piece(part) for part in parts]
+    boxes = pl.concat([piece.boxes for piece in pieces])
+    places = pl.concat([piece.places for piece in pieces])
+    scenes = np.concatenate([piece.scenes for piece in pieces])
+    write_kept(out, name, places, [part / "crops.npy" for part in parts])
     images = [recording and recording.image(frame) for frame in boxes["frame"]]
     column = pl.Series("image", images, pl.String)
     return boxes.with_columns(column, procedure_id=pl.lit(name)), scenes
@@ -228,7 +229,7 @@ class Follower:
         frame: int,
         picture: Picture | None,
         boxes: Floats,
-        given: Sequence[Pixels | None] = (),
+        box_crops: Sequence[Pixels | None] = (),
     ) -> Followed:
         """Link the boxes of the next frame, and crop those that are to be embedded.
 
@@ -236,7 +237,7 @@ class Follower:
             frame: Its number.
             picture: Its pixels; None if there are none.
             boxes: (k, 5) x, y, w, h in pixels, and score.
-            given: The crops of the boxes (h, w, 3), where there is no picture.
+            box_crops: The crops of the boxes (h, w, 3), where there is no picture.
         """
         settings, before, self._last = self._settings, self._scene, frame
         if picture is not None:
@@ -254,8 +255,8 @@ class Follower:
         for row, track in enumerate(tracks.tolist()):
             if track >= 0 and self._length.get(track, 0) % settings.stride == 0:
                 whole, area = None if picture is None else picture.rgb(), areas[row]
-                if whole is None and row < len(given) and given[row] is not None:
-                    whole = given[row]
+                if whole is None and row < len(box_crops) and box_crops[row] is not None:
+                    whole = box_crops[row]
                     assert whole is not None
                     area = np.array([0, 0, *whole.shape[1::-1]])
                 if whole is not None:
@@ -372,20 +373,20 @@ def look(detector: Detector, picture: Picture) -> Floats:
     return checked(detector(picture.rgb()), picture.size)
 
 
-def checked(found: Floats, size: tuple[int, ...]) -> Floats:
+def checked(boxes: Floats, size: tuple[int, ...]) -> Floats:
     """A detector's answer, with boxes cut to an image of a width and height.
 
     Raises:
         PolyplinkError: If it is not (k, 5) of finite numbers with scores in [0, 1].
     """
-    found = np.asarray(found, np.float64)
-    sound = found.ndim == 2 and found.shape[1] == 5 and bool(np.isfinite(found).all())
+    boxes = np.asarray(boxes, np.float64)
+    sound = boxes.ndim == 2 and boxes.shape[1] == 5 and bool(np.isfinite(boxes).all())
     PolyplinkError.unless(
-        sound and bool(((found[:, 4] >= 0) & (found[:, 4] <= 1)).all()),
-        f"the detector answered with an array of shape {found.shape}",
+        sound and bool(((boxes[:, 4] >= 0) & (boxes[:, 4] <= 1)).all()),
+        f"the detector answered with an array of shape {boxes.shape}",
         "return (k, 5): x, y, w, h in pixels, and a score from 0 to 1",
     )
-    low = found[:, :2].clip(0, size)
-    high = (found[:, :2] + found[:, 2:4]).clip(0, size)
-    cut_out = np.concatenate([low, high - low, found[:, 4:]], 1)
+    low = boxes[:, :2].clip(0, size)
+    high = (boxes[:, :2] + boxes[:, 2:4]).clip(0, size)
+    cut_out = np.concatenate([low, high - low, boxes[:, 4:]], 1)
     return cut_out[(cut_out[:, 2:4] > 0).all(1)]
