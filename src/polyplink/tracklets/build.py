@@ -32,9 +32,9 @@ OWNER = ("procedure_id", "polyp_id")  # boxes of one procedure without a polyp h
 
 
 @njit(error_model="numpy")
-def overlap(one: Box, other: Box) -> float:
+def overlap(box: Box, other: Box) -> float:
     """Intersection over union, in [0, 1], of two boxes x, y, w, h in pixels; areas above 0."""
-    x, y, w, h = one
+    x, y, w, h = box
     p, q, r, s = other
     across = min(x + w, p + r) - max(x, p)
     down = min(y + h, q + s) - max(y, q)
@@ -106,15 +106,15 @@ def build_tracklets(
         track[rows] = len(owner) + _linked(
             detections, rows, owner[rows], tracks, (fps or {}, scenes or {})
         )
-    found = Cuts(*(np.empty(len(track), dtype=np.uint32) for _ in range(3)))
-    count = _walk(track, frames, boxes, (max_gap, min_iou), found)
+    cuts = Cuts(*(np.empty(len(track), dtype=np.uint32) for _ in range(3)))
+    count = _walk(track, frames, boxes, (max_gap, min_iou), cuts)
     if count < 0:  # a track is not in the order of time
         in_time = detections[np.argsort(frames, kind="stable")]
         return build_tracklets(
             in_time, max_gap=max_gap, min_iou=min_iou, tracks=tracks, fps=fps, scenes=scenes
         )
     return _tables(
-        detections, owner, frames, Cuts(found.tracklet, found.first[:count], found.n[:count])
+        detections, owner, frames, Cuts(cuts.tracklet, cuts.first[:count], cuts.n[:count])
     )
 
 
@@ -216,16 +216,16 @@ def _linked(
     times: Frames per second, and scenes, of procedures.
     """
     fps, scenes = times
-    given = detections[rows]
-    frames, places, scores = tracker_input(given)
+    sorted_boxes = detections[rows]
+    frames, places, scores = tracker_input(sorted_boxes)
     track = np.arange(len(rows), 2 * len(rows))  # boxes that are left out have one of their own
     edges = np.flatnonzero(np.diff(owner.astype(np.int64), prepend=-1, append=-1))
     for start, stop in pairwise(edges):
-        name, part = given["procedure_id"][int(start)], slice(start, stop)
-        found = make_tracker(fps.get(name) or USUAL_FPS, settings).update(
+        name, part = sorted_boxes["procedure_id"][int(start)], slice(start, stop)
+        tracks_of_part = make_tracker(fps.get(name) or USUAL_FPS, settings).update(
             frames[part], places[part], scores[part], scenes.get(name, ONE_SCENE)
         )
-        track[part] = np.where(found < 0, track[part], start + found)
+        track[part] = np.where(tracks_of_part < 0, track[part], start + tracks_of_part)
     return track
 
 
@@ -251,8 +251,8 @@ def _owners(names: pl.DataFrame) -> Rows:
 
 
 @njit(error_model="numpy")
-def _walk(tracks: Rows, frames: Rows, boxes: Columns, limits: Limits, found: Cuts) -> int:
-    """Follow all tracks at once, box by box, and fill `found`.
+def _walk(tracks: Rows, frames: Rows, boxes: Columns, limits: Limits, cuts: Cuts) -> int:
+    """Follow all tracks at once, box by box, and fill `cuts`.
 
     Returns the number of tracklets, or -1 if a track's boxes are not in the order of time.
     """
@@ -263,7 +263,7 @@ def _walk(tracks: Rows, frames: Rows, boxes: Columns, limits: Limits, found: Cut
     # Taken apart once: each look into a tuple of arrays would count references.
     x, y, w, h = boxes
     max_gap, min_iou = limits
-    tracklet, first, n = found
+    tracklet, first, n = cuts
     count = 0
     for k in range(tracks.size):
         track = tracks[k]
@@ -296,12 +296,12 @@ def _gather(tracklet: Rows, begin: Ints, rows: Rows) -> None:
 
 
 def _tables(
-    given: pl.DataFrame, owner: Rows, frames: Rows, cuts: Cuts
+    detections: pl.DataFrame, owner: Rows, frames: Rows, cuts: Cuts
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Bring each tracklet's boxes together, tracklets in order, and describe them."""
     # The owners' places in the order of their names, null last: text is sorted once an owner.
     owners, which = np.unique(owner[cuts.first], return_inverse=True)  # o, t
-    names = given.select(OWNER)[owners]
+    names = detections.select(OWNER)[owners]
     order = names.select(pl.arg_sort_by(*OWNER, nulls_last=True)).to_series().to_numpy()  # o
     place = np.empty(len(names), dtype=np.int64)
     place[order] = np.arange(len(names))
@@ -325,7 +325,7 @@ def _tables(
         pl.Series("n", n, dtype=pl.Int32),
         pl.Series("offset", offset, dtype=pl.Int64),
     )
-    return given[rows], tracklets
+    return detections[rows], tracklets
 
 
 def seconds(tracklets: pl.DataFrame, procedures: pl.DataFrame) -> np.ndarray:

@@ -172,9 +172,9 @@ def cut_crops(
 
     def of_video(name: str) -> Iterator[tuple[FrameCrops, Load]]:
         with open_video(source / name) as video:  # decoded here, made RGB by the threads
-            for index, shown in video.frames(sorted(videos[name])):
+            for index, picture in video.frames(sorted(videos[name])):
                 for frame in videos[name][index]:
-                    yield frame, shown.rgb if shown else lambda: "does not decode"
+                    yield frame, picture.rgb if picture else lambda: "does not decode"
 
     def of_archive(name: str) -> Iterator[tuple[FrameCrops, Load]]:
         for member, data in read_archived(source / name, archives[name]):
@@ -244,7 +244,7 @@ class Broken:
     why: str
 
 
-def read_array(path: Path, mend: str) -> npt.NDArray[Any]:
+def read_array(path: Path, hint: str) -> npt.NDArray[Any]:
     """Memory-map a .npy file, read-only.
 
     Raises:
@@ -255,24 +255,24 @@ def read_array(path: Path, mend: str) -> npt.NDArray[Any]:
         # The format alone: `np.load` would open a zip archive of arrays too.
         return np.lib.format.open_memmap(path, mode="r")
     except (ValueError, EOFError, SyntaxError, tokenize.TokenError) as error:  # of its header
-        raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", mend) from None
+        raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", hint) from None
 
 
-def read_crops(path: Path, mend: str) -> Pixels:
+def read_crops(path: Path, hint: str) -> Pixels:
     """Memory-map a file of crops, read-only: (crops, size, size, 3) uint8, RGB.
 
     Raises:
         FileNotFoundError: If there is none.
         PolyplinkError: If it is broken or holds no crops.
     """
-    found: Pixels = read_array(path, mend)
-    shape: tuple[int, ...] = found.shape
+    crops: Pixels = read_array(path, hint)
+    shape: tuple[int, ...] = crops.shape
     PolyplinkError.unless(
-        len(shape) == 4 and shape[1:] == (shape[2], shape[2], 3) and found.dtype == np.uint8,
+        len(shape) == 4 and shape[1:] == (shape[2], shape[2], 3) and crops.dtype == np.uint8,
         f"{path} holds no crops",
-        mend,
+        hint,
     )
-    return found
+    return crops
 
 
 def broken_path(crops: Path) -> Path:
@@ -332,10 +332,10 @@ def write_crops(
     count = sum(len(frame.rows) for frame in frames)
     broken: list[Broken] = []
     cuts = closing(cut_crops(source, frames, size, workers))
-    with cuts as found, crops_file(path, count, size) as file:
+    with cuts as cut_frames, crops_file(path, count, size) as file:
         start = file.tell()
         file.truncate(start + count * size * size * 3)
-        for frame, pixels in found:
+        for frame, pixels in cut_frames:
             if isinstance(pixels, str):
                 broken.append(Broken(frame.frame, str(frame.image), pixels))
                 if strict:

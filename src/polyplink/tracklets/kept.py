@@ -54,13 +54,13 @@ def read_kept(crops: Path, table: Path) -> tuple[Pixels, pl.DataFrame]:
         FileNotFoundError: If a file is missing.
         PolyplinkError: If one is broken, or they are not of each other.
     """
-    mend = "run the detector again"
-    pixels = read_crops(crops, mend)
+    hint = "run the detector again"
+    pixels = read_crops(crops, hint)
     try:
-        places = read_table(table, mend).select(*PLACES).cast(PLACES).with_row_index("row")
+        places = read_table(table, hint).select(*PLACES).cast(PLACES).with_row_index("row")
     except pl.exceptions.PolarsError as error:
-        raise PolyplinkError(f"{table} cannot be read ({first_line(error)})", mend) from None
-    PolyplinkError.unless(len(places) == len(pixels), f"{table} is not of {crops}", mend)
+        raise PolyplinkError(f"{table} cannot be read ({first_line(error)})", hint) from None
+    PolyplinkError.unless(len(places) == len(pixels), f"{table} is not of {crops}", hint)
     return pixels, places
 
 
@@ -87,21 +87,21 @@ def take_kept(
     if not (crops.is_file() and table.is_file()) or not frames:
         return None
     try:
-        kept, places = read_kept(crops, table)
+        pixels, places = read_kept(crops, table)
     except PolyplinkError:
         say_remade(crops)
         for path in (table, crops):
             path.unlink(missing_ok=True)
         return None
-    if kept.shape[1] != size:
+    if pixels.shape[1] != size:
         return None
-    areas = np.concatenate([one.crops for one in frames])  # n 4
+    areas = np.concatenate([frame.crops for frame in frames])  # n 4
     wanted = pl.DataFrame(areas, schema=dict.fromkeys(AREA, pl.Int64)).with_columns(
-        frame=pl.Series([one.frame for one in frames for _ in one.rows], dtype=pl.Int64)
+        frame=pl.Series([frame.frame for frame in frames for _ in frame.rows], dtype=pl.Int64)
     )
-    found = wanted.join(places, ["frame", *AREA], how="left", maintain_order="left")["row"]
-    if found.null_count() or len(found) != wanted.height:
+    rows = wanted.join(places, ["frame", *AREA], how="left", maintain_order="left")["row"]
+    if rows.null_count() or len(rows) != wanted.height:
         return None
     out = np.empty((wanted.height, size, size, 3), np.uint8)
-    out[np.concatenate([one.rows for one in frames])] = kept[found.to_numpy()]
+    out[np.concatenate([frame.rows for frame in frames])] = pixels[rows.to_numpy()]
     return out

@@ -32,8 +32,8 @@ def with_options(
     if options.get("tracker") is not None:  # even if no box needs it
         find_tracker(options["tracker"])
     stated = {name: getattr(origin, name, None) for name in ("high", "low", "min_seconds")}
-    asked = stated | {name: value for name, value in options.items() if value is not None}
-    changes = {name: value for name, value in asked.items() if value is not None}
-    of_tracks = {each.name for each in fields(TrackSettings)} & set(changes)
+    merged = stated | {name: value for name, value in options.items() if value is not None}
+    changes = {name: value for name, value in merged.items() if value is not None}
+    of_tracks = {setting.name for setting in fields(TrackSettings)} & set(changes)
     tracks = {name: changes.pop(name) for name in of_tracks}
     return replace(settings, **changes, tracks=replace(settings.tracks, **tracks))

@@ -94,21 +94,21 @@ class Prepared:
         Raises:
             PolyplinkError: If they were not made, or the file is broken or of other tracklets.
         """
-        path, mend = self.crops_path(procedure_id), "run `polyplink prepare`"
+        path, hint = self.crops_path(procedure_id), "run `polyplink prepare`"
         try:
-            found = read_crops(path, mend)
+            pixels = read_crops(path, hint)
         except FileNotFoundError:
             raise PolyplinkError(
-                f"no crops of procedure {procedure_id!r} in {self.folder}", mend
+                f"no crops of procedure {procedure_id!r} in {self.folder}", hint
             ) from None
         wanted = (self._n_crops.get(procedure_id, 0), self.settings.size)
         PolyplinkError.unless(
-            found.shape[:2] == wanted,
-            f"{path} holds {len(found)} crops of {found.shape[1]} pixels, not {wanted[0]} of "
+            pixels.shape[:2] == wanted,
+            f"{path} holds {len(pixels)} crops of {pixels.shape[1]} pixels, not {wanted[0]} of "
             f"{wanted[1]}",
-            mend,
+            hint,
         )
-        return found
+        return pixels
 
     def has_crops(self, procedure_id: str) -> bool:
         """Whether the procedure's crops were made, and are as many and as large as its tracklets'.
@@ -129,8 +129,8 @@ class Prepared:
 
     def broken(self) -> dict[str, list[Broken]]:
         """Procedure -> its broken frames, for procedures that have any."""
-        found = {name: read_broken(self.crops_path(name)) for name in self.procedures}
-        return {name: frames for name, frames in found.items() if frames}
+        broken = {name: read_broken(self.crops_path(name)) for name in self.procedures}
+        return {name: frames for name, frames in broken.items() if frames}
 
     def part(self, name: str | None) -> "Prepared":
         """A part of the data set by its name in splits.json ("train", ...); None for all of it.
@@ -147,8 +147,8 @@ class Prepared:
             PolyplinkError: If one is not among this part's procedures.
         """
         check_procedures(procedures, self.procedures)
-        own = pl.col("procedure_id").is_in(list(procedures))
-        rows, uncut = self.tracklets.filter(own), self.uncut.filter(own)
+        is_selected = pl.col("procedure_id").is_in(list(procedures))
+        rows, uncut = self.tracklets.filter(is_selected), self.uncut.filter(is_selected)
         return dataclasses.replace(self, procedures=tuple(procedures), tracklets=rows, uncut=uncut)
 
     def fragments(self, length: int = 8, *, pad: bool = False) -> pl.DataFrame:
@@ -177,26 +177,26 @@ def lost_boxes(prepared: Prepared) -> dict[str, int]:
     table = prepared.detections
     lost = np.ones(table.height, np.bool_)
     lost[box_rows(prepared.tracklets)[0]] = False
-    own = table.select("procedure_id", "polyp_id", "score", lost=pl.Series(lost)).filter(
+    boxes = table.select("procedure_id", "polyp_id", "score", lost=pl.Series(lost)).filter(
         pl.col("procedure_id").is_in(prepared.procedures)
     )
-    left, known = own.filter("lost"), pl.col("polyp_id").is_not_null()
-    weak = ~known & (pl.col("score") < prepared.settings.tracks.low).fill_null(False)
-    counts = left.select(
-        min_length=known.sum(), min_seconds=(~known & ~weak).sum(), low=weak.sum()
+    lost_ones, has_polyp = boxes.filter("lost"), pl.col("polyp_id").is_not_null()
+    weak = ~has_polyp & (pl.col("score") < prepared.settings.tracks.low).fill_null(False)
+    counts = lost_ones.select(
+        min_length=has_polyp.sum(), min_seconds=(~has_polyp & ~weak).sum(), low=weak.sum()
     ).row(0, named=True)
-    return {"boxes": own.height, **counts}
+    return {"boxes": boxes.height, **counts}
 
 
-def check_procedures(wanted: Sequence[str], known: Sequence[str]) -> None:
+def check_procedures(wanted: Sequence[str], available: Sequence[str]) -> None:
     """Refuse a name that is no procedure.
 
     Raises:
         PolyplinkError: Naming it and some of those there are.
     """
-    strange = sorted(set(wanted) - set(known))
+    strange = sorted(set(wanted) - set(available))
     if strange:
-        have = ", ".join(list(known)[:5]) or "none"
+        have = ", ".join(list(available)[:5]) or "none"
         raise PolyplinkError(f"no procedure {strange[0]!r}", f"choose among: {have} ...")
 
 
@@ -208,8 +208,8 @@ def prepared_folder(folder: Path, settings: PrepareSettings) -> Path:
 def crops_keys(folder: Path, data: DataSet, settings: PrepareSettings) -> dict[str, str]:
     """Procedure -> key of its crops: its rows of the tables, its scenes, and the settings."""
     scenes, rule = read_scenes(folder), content_key("crops", FORMAT, settings)
-    own = {name: scenes[name].tolist() if name in scenes else None for name in data.keys}
-    return {name: content_key(rule, key, own[name]) for name, key in data.keys.items()}
+    scene_rows = {name: scenes[name].tolist() if name in scenes else None for name in data.keys}
+    return {name: content_key(rule, key, scene_rows[name]) for name, key in data.keys.items()}
 
 
 def crops_path(prepared: Path, procedure_id: str, key: str) -> Path:
@@ -406,11 +406,11 @@ def _write_crops(
                 continue
             if path.is_file():
                 say_remade(path)
-            kept = take_kept(folder, procedure_id, frames, size)
-            if kept is not None:
-                with crops_file(path, *kept.shape[:2]) as file:
-                    file.write(kept.data)
-                tick(len(kept))
+            pixels = take_kept(folder, procedure_id, frames, size)
+            if pixels is not None:
+                with crops_file(path, *pixels.shape[:2]) as file:
+                    file.write(pixels.data)
+                tick(len(pixels))
             elif lost is None:
                 write_crops(path, frames, source, size, workers=workers, tick=tick, strict=strict)
             else:
@@ -419,7 +419,7 @@ def _write_crops(
                     "import the data with its images; `polyplink prepare --no-crops` gives "
                     "tracklets alone",
                 )
-    longest_first = [render for _, render in sorted(renderings, key=lambda one: -one[0])]
+    longest_first = [render for _, render in sorted(renderings, key=lambda item: -item[0])]
     processes = workers if device == "cpu" else 1  # a GPU is used by this process alone
     with closing(as_done(operator.call, longest_first, processes)) as rendered:
         for crops in rendered:
@@ -458,8 +458,10 @@ def frame_crops(part: Prepared, procedure: dict[str, Any]) -> list[FrameCrops]:
         image = images[row]
         groups.setdefault(frames[row] if image is None else image, []).append(row)
     return [
-        FrameCrops(images[found[0]], frames[found[0]], width, height, np.array(found), cuts[found])
-        for found in groups.values()
+        FrameCrops(
+            images[members[0]], frames[members[0]], width, height, np.array(members), cuts[members]
+        )
+        for members in groups.values()
     ]
 
 
@@ -508,18 +510,18 @@ _DATA = "data"  # entry in the tables' metadata: the key of the data set they we
 def _tables(folder: Path, data: DataSet, settings: PrepareSettings, record: RunRecord) -> Prepared:
     """Read the tables of a data set, or make them; all its procedures, with no tracklet cut."""
     target, scenes = prepared_folder(folder, settings), read_scenes(folder)
-    own = [{name: each.tolist()} for name, each in scenes.items()]
-    key = content_key("prepare", FORMAT, data.key, settings, *own)
+    scene_keys = [{name: rows.tolist()} for name, rows in scenes.items()]
+    key = content_key("prepare", FORMAT, data.key, settings, *scene_keys)
     paths = [target / f"{name}.parquet" for name in ("detections", "tracklets")]
     tables: list[pl.DataFrame] = []
 
-    def there(paths: Sequence[Path], say: bool = False) -> bool:
+    def are_made(paths: Sequence[Path], say: bool = False) -> bool:
         tables[:] = [table for path in paths if (table := _table(path, key, say)) is not None]
         return len(tables) == len(paths)
 
-    for _ in rounds([paths], there):
+    for _ in rounds([paths], are_made):
         with claimed(target / "tracklets.parquet") as mine, record.stage("tracklets"):
-            if not mine or there(paths, say=True):
+            if not mine or are_made(paths, say=True):
                 continue
             fps = dict(data.procedures.select("procedure_id", "fps").iter_rows())
             detections, tracklets = build_tracklets(
@@ -610,8 +612,8 @@ def cut_tracklets(
     for row in tracklets.iter_rows(named=True):
         offset, n = row["offset"], row["n"]
         mine = bad.get(row["procedure_id"], set())
-        shown = frames[offset : offset + n : stride].to_list() if mine else []
-        cuts = [k for k, frame in enumerate(shown) if frame in mine]
+        crop_frames = frames[offset : offset + n : stride].to_list() if mine else []
+        cuts = [k for k, frame in enumerate(crop_frames) if frame in mine]
         if not cuts:
             rows.append(row)
             continue

@@ -58,18 +58,18 @@ class SceneFinder:
         small = some.mean((1, 3)).ravel()
         if not self.state.size:
             self.state = np.concatenate([small, np.full(AREA, np.inf), np.zeros(BEFORE + 4)])
-        last, left, changes, numbers = np.split(self.state, [AREA, 2 * AREA, 2 * AREA + BEFORE])
-        own, newest, before, lasted = numbers
+        last, previous, changes, numbers = np.split(self.state, [AREA, 2 * AREA, 2 * AREA + BEFORE])
+        scene, newest, before, lasted = numbers
         change = np.abs(small - last).mean()
-        back = np.abs(small - left).mean() < max(LEAST, change / 2)
+        back = np.abs(small - previous).mean() < max(LEAST, change / 2)
         if change >= LEAST and (back or change >= TIMES * changes.max()):
-            if lasted >= LASTING or np.isinf(left[0]):
-                left, before, back = last, own, False
-            own, lasted = before if back else newest + 1, 0
-            newest = max(newest, own)
-        numbers = np.array([own, newest, before, lasted + 1])
-        self.state = np.concatenate([small, left, changes[1:], [change], numbers])
-        return int(own)
+            if lasted >= LASTING or np.isinf(previous[0]):
+                previous, before, back = last, scene, False
+            scene, lasted = before if back else newest + 1, 0
+            newest = max(newest, scene)
+        numbers = np.array([scene, newest, before, lasted + 1])
+        self.state = np.concatenate([small, previous, changes[1:], [change], numbers])
+        return int(scene)
 
 
 def write_scenes(folder: Path, scenes: Mapping[str, Ints]) -> None:
@@ -79,7 +79,7 @@ def write_scenes(folder: Path, scenes: Mapping[str, Ints]) -> None:
         folder: The data folder.
         scenes: (s, 2) first frame and number of each procedure's scenes.
     """
-    rows = [(name, *row) for name, own in scenes.items() for row in own.tolist()]
+    rows = [(name, *row) for name, numbers in scenes.items() for row in numbers.tolist()]
     if rows:
         table = pl.DataFrame(rows, schema=SCHEMA, orient="row")
         write_table(folder / "scenes.parquet", table)
@@ -90,13 +90,13 @@ def read_scenes(folder: Path) -> dict[str, Ints]:
     path = folder / "scenes.parquet"
     if not path.is_file():
         return {}
-    mend = f"import again, or remove {path}"
-    table = read_table(path, mend)
+    hint = f"import again, or remove {path}"
+    table = read_table(path, hint)
     PolyplinkError.unless(
-        dict(table.schema).items() >= SCHEMA.items(), f"{path} has other columns", mend
+        dict(table.schema).items() >= SCHEMA.items(), f"{path} has other columns", hint
     )
     groups = table.group_by("procedure_id", maintain_order=True)
     return {
-        str(name): own.select(pl.col("frame", "scene").cast(pl.Int64)).to_numpy()
-        for (name,), own in groups
+        str(name): rows.select(pl.col("frame", "scene").cast(pl.Int64)).to_numpy()
+        for (name,), rows in groups
     }

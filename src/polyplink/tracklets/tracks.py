@@ -22,7 +22,7 @@ from polyplink.tracklets.settings import TrackSettings
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-Given = tuple[Ints, Floats, Floats, Ints]
+Inputs = tuple[Ints, Floats, Floats, Ints]
 
 REACH = 0.45  # farthest from the prediction, in box sides
 SCALE, GROWTH = 0.4, 0.5  # largest change of log(side), and per second of gap
@@ -77,9 +77,9 @@ class Tracker:
         # Read-only arrays, as polars gives them, would be compiled for once more.
         frames = np.require(frames, requirements=("C", "W"))
         boxes, scores = (np.require(array, requirements=("C", "W")) for array in (boxes, scores))
-        found = _follow((frames, boxes, scores, scenes), self._limits, state, counts)
+        tracks = _follow((frames, boxes, scores, scenes), self._limits, state, counts)
         self._state, self._tracks = state[: counts[0]].copy(), int(counts[1])
-        return found
+        return tracks
 
     def open(self, frame: int) -> Ints:
         """Numbers of the tracks that a box of this frame, or of a later one, may still continue."""
@@ -135,12 +135,12 @@ FIELDS = 10
 
 @njit(error_model="numpy")
 def _follow(  # noqa: PLR0912
-    given: Given, limits: tuple[float, float, float, float], state: Floats, counts: Ints
+    inputs: Inputs, limits: tuple[float, float, float, float], state: Floats, counts: Ints
 ) -> Ints:
     """Follow tracks frame by frame.
 
     Args:
-        given: Frames (d,), boxes (d, 4), scores (d,) and scenes (s, 2); frames ascend.
+        inputs: Frames (d,), boxes (d, 4), scores (d,) and scenes (s, 2); frames ascend.
         limits: High and low score, longest gap in seconds, frames per second.
         state: (at least tracks that may go on + d, FIELDS); changed.
         counts: Tracks that may go on, in the first rows of the state, and tracks begun; changed.
@@ -148,7 +148,7 @@ def _follow(  # noqa: PLR0912
     Returns:
         (d,) track of each box, -1 for none.
     """
-    frames, boxes, scores, scenes = given
+    frames, boxes, scores, scenes = inputs
     high, low, bridge, fps = limits
     track = np.full(len(frames), -1, np.int64)
     alive, begun = counts
@@ -160,31 +160,33 @@ def _follow(  # noqa: PLR0912
         begun_scenes = np.searchsorted(scenes[:, 0], frames[begin], side="right")
         scene = scenes[begun_scenes - 1, 1] if begun_scenes else 0
         # Tracks end whose gap is too long.
-        one = 0
-        while one < alive:
-            longest = min(bridge * fps, SHORTEST * fps + EARNED * state[one, LENGTH])
-            gap = frames[begin] - state[one, FRAME] - 1
+        slot = 0
+        while slot < alive:
+            longest = min(bridge * fps, SHORTEST * fps + EARNED * state[slot, LENGTH])
+            gap = frames[begin] - state[slot, FRAME] - 1
             if gap > longest:
                 alive -= 1
                 for k in range(FIELDS):
-                    state[one, k] = state[alive, k]
+                    state[slot, k] = state[alive, k]
             else:
-                one += 1
+                slot += 1
         for least, most in ((high, np.inf), (low, high)):
             cost = np.full((end - begin, alive), np.inf)
             for row in range(begin, end):
-                for one in range(alive):
-                    free = state[one, FRAME] < frames[row] and state[one, SCENE] == scene
+                for slot in range(alive):
+                    free = state[slot, FRAME] < frames[row] and state[slot, SCENE] == scene
                     if least <= scores[row] < most and free:
-                        cost[row - begin, one] = _distance(boxes[row], state[one], frames[row], fps)
+                        cost[row - begin, slot] = _distance(
+                            boxes[row], state[slot], frames[row], fps
+                        )
             # The nearest pair first, until none is left within reach.
             while cost.size and cost.min() < np.inf:
                 best = np.argmin(cost)
-                k, one = best // alive, best % alive
+                k, slot = best // alive, best % alive
                 cost[k, :] = np.inf
-                cost[:, one] = np.inf
-                _continue(state[one], boxes[begin + k], frames[begin], fps)
-                track[begin + k] = np.int64(state[one, NUMBER])
+                cost[:, slot] = np.inf
+                _continue(state[slot], boxes[begin + k], frames[begin], fps)
+                track[begin + k] = np.int64(state[slot, NUMBER])
         for row in range(begin, end):
             if track[row] < 0 and scores[row] >= high:
                 state[alive] = 0.0
