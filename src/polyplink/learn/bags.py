@@ -40,8 +40,8 @@ def purity(bags: Bags, polyps: np.ndarray) -> float:
     """
     if not len(bags.members):
         return float("nan")
-    shown = polyps[bags.members]  # b 1+K
-    same = shown == shown[:, :1]  # b 1+K
+    bag_polyps = polyps[bags.members]  # b 1+K
+    same = bag_polyps == bag_polyps[:, :1]  # b 1+K
     return float((same | ~bags.valid).all(axis=1).mean())
 
 
@@ -70,8 +70,8 @@ def ragged_bags(rows: Sequence[np.ndarray], views: int) -> Bags:
     """Bags of some rows each, `views` at most; their ranks are 0."""
     members = np.zeros((len(rows), views), np.int64)
     valid = np.zeros((len(rows), views), bool)
-    for i, own in enumerate(rows):
-        members[i, : len(own)], valid[i, : len(own)] = own, True
+    for i, members_of_bag in enumerate(rows):
+        members[i, : len(members_of_bag)], valid[i, : len(members_of_bag)] = members_of_bag, True
     return Bags(members, valid, np.zeros((len(rows), views - 1), np.int64))
 
 
@@ -170,7 +170,7 @@ def batches(bags: Bags, size: int, device: torch.device) -> Iterator[Batch]:
 
 
 def view_bags(
-    polyps: np.ndarray, known: np.ndarray, views: int, size: int, rng: np.random.Generator
+    polyps: np.ndarray, is_known: np.ndarray, views: int, size: int, rng: np.random.Generator
 ) -> Bags:
     """Bags by true identity, drawn as the programs of NTSSL and TA draw them.
 
@@ -180,7 +180,7 @@ def view_bags(
 
     Args:
         polyps: (n,) polyp code of each fragment.
-        known: (n,) whether it is known.
+        is_known: (n,) whether it is known.
         views: Fragments in a bag; polyps with fewer give none.
         size: Bags in a batch.
         rng: Source of randomness.
@@ -188,17 +188,17 @@ def view_bags(
     Returns:
         The bags in order of the batches; ranks are 0.
     """
-    every = (rng.permutation(np.flatnonzero(known & (polyps == p))) for p in np.unique(polyps))
-    left = [rows for rows in every if len(rows) >= views]
+    every = (rng.permutation(np.flatnonzero(is_known & (polyps == p))) for p in np.unique(polyps))
+    pools = [rows for rows in every if len(rows) >= views]
     drawn: list[np.ndarray] = []
-    picks = min(size, len(left))
+    picks = min(size, len(pools))
     while picks:
-        unused = np.array([len(rows) if len(rows) >= views else 0 for rows in left], float)
+        unused = np.array([len(rows) if len(rows) >= views else 0 for rows in pools], float)
         if np.count_nonzero(unused) < picks:
             break
-        for i in rng.choice(len(left), picks, replace=False, p=unused / unused.sum()):
-            drawn.append(left[i][:views])
-            left[i] = left[i][views:]
+        for i in rng.choice(len(pools), picks, replace=False, p=unused / unused.sum()):
+            drawn.append(pools[i][:views])
+            pools[i] = pools[i][views:]
         if picks < size:
             break
     return ragged_bags(drawn, views)

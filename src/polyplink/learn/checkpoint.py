@@ -79,9 +79,9 @@ def load_checkpoint(
         tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     for name, module in modules.items():
         prefix = f"{name}."
-        own = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-        check_state(path, own, module.state_dict())
-        module.load_state_dict(own)
+        state = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+        check_state(path, state, module.state_dict())
+        module.load_state_dict(state)
     if optimizer is None:
         return
     moments: dict[int, dict[str, torch.Tensor]] = {}

@@ -31,13 +31,13 @@ class Views:
     position: torch.Tensor
 
 
-def identities(polyp: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
-    """Polyps (n,) int at or above 0, where `known` (n,) is True; elsewhere -1, -2, ... each once.
+def identities(polyp: torch.Tensor, is_known: torch.Tensor) -> torch.Tensor:
+    """Polyps (n,) int at or above 0, where `is_known` (n,) is True; else -1, -2, ... each once.
 
     Two views of unknown polyps count as two polyps, so that no loss treats them as a match.
     """
     alone = -1 - torch.arange(len(polyp), device=polyp.device)
-    return torch.where(known, polyp, alone)
+    return torch.where(is_known, polyp, alone)
 
 
 def masked_logsumexp(logits: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -57,8 +57,8 @@ def masked_logsumexp(logits: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
 def mean_over(rows: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
     """Mean of rows (r,) where `counted` (r,) is True; 0 with a gradient of 0 where none is."""
-    kept = torch.where(counted, rows, torch.zeros_like(rows))
-    return kept.sum() / counted.sum().clamp(min=1)
+    masked = torch.where(counted, rows, torch.zeros_like(rows))
+    return masked.sum() / counted.sum().clamp(min=1)
 
 
 def in_batch_accuracy(embeddings: torch.Tensor, bag: torch.Tensor, k: int) -> float:
@@ -82,9 +82,9 @@ def in_batch_accuracy(embeddings: torch.Tensor, bag: torch.Tensor, k: int) -> fl
     logits = cosine_logits(embeddings, embeddings, 1.0).fill_diagonal_(-torch.inf)  # n n
     same = bag[:, None] == bag[None, :]  # n n
     same.fill_diagonal_(False)
-    asked = same.any(dim=1)  # n
+    has_match = same.any(dim=1)  # n
     nearest = logits.topk(min(k, len(bag) - 1), dim=1).indices  # n k
-    return float(same.gather(1, nearest)[asked].any(dim=1).double().mean())
+    return float(same.gather(1, nearest)[has_match].any(dim=1).double().mean())
 
 
 def cosine_logits(a: torch.Tensor, b: torch.Tensor, temperature: float) -> torch.Tensor:

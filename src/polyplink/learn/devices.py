@@ -59,10 +59,10 @@ def check_devices(count: int, device: torch.device) -> None:
     with extras_installed(f"--devices {count}"):
         importlib.import_module("lightning_fabric")
     if device.type == "cuda":
-        there = torch.cuda.device_count()
+        available = torch.cuda.device_count()
         PolyplinkError.unless(
-            str(device) == "cuda" and count <= there,
-            f"--devices {count} of {device}, and there are {there} GPUs",
+            str(device) == "cuda" and count <= available,
+            f"--devices {count} of {device}, and there are {available} GPUs",
             "give --device cuda and at most as many --devices, or --device cpu",
         )
 
@@ -195,7 +195,7 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, counts: list[int], *values: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        ctx.counts, found = counts, []
+        ctx.counts, gathered = counts, []
         for value in values:
             per = len(value) // counts[distributed.get_rank()]  # rows of a view
             padded = value.new_zeros(max(counts) * per, *value.shape[1:])
@@ -203,8 +203,8 @@ class _Gather(torch.autograd.Function):
             every = [torch.empty_like(padded) for _ in counts]
             distributed.all_gather(every, padded)
             rows = zip(every, counts, strict=True)
-            found.append(torch.cat([part[: count * per] for part, count in rows]))
-        return tuple(found)
+            gathered.append(torch.cat([part[: count * per] for part, count in rows]))
+        return tuple(gathered)
 
     @staticmethod
     def backward(ctx: Any, *slopes: torch.Tensor) -> tuple[Any, ...]:
@@ -213,12 +213,12 @@ class _Gather(torch.autograd.Function):
         # divides by their number, although only one process had the gradient of each row.
         # Outputs that the loss leaves out have gradients of 0: all processes agree on what learns.
         rank, world = distributed.get_rank(), len(ctx.counts)
-        own = []
+        gradients = []
         for slope in slopes:
             per = len(slope) // sum(ctx.counts)
             first = sum(ctx.counts[:rank]) * per
-            own.append(slope[first : first + ctx.counts[rank] * per] * world)
-        return None, *own
+            gradients.append(slope[first : first + ctx.counts[rank] * per] * world)
+        return None, *gradients
 
 
 def gather(
@@ -275,8 +275,8 @@ class _BatchNorm(nn.BatchNorm2d):
         with torch.no_grad():
             self.num_batches_tracked += 1
             unbiased = variance * n / (n - 1)
-            for kept, new in ((self.running_mean, mean), (self.running_var, unbiased)):
-                kept.lerp_(new.to(kept.dtype), self.momentum or 0.1)
+            for running, new in ((self.running_mean, mean), (self.running_var, unbiased)):
+                running.lerp_(new.to(running.dtype), self.momentum or 0.1)
         scale = (self.weight.double() * (variance + self.eps).rsqrt())[:, None, None]
         shift = self.bias.double()[:, None, None] - mean[:, None, None] * scale
         out: torch.Tensor = x * scale + shift

@@ -63,7 +63,7 @@ def validate(model: Model, data: FragmentSet) -> Row:
     model.mode(training=False)
     size = watched.bags_per_batch or config.optim.bags_per_batch
     loss = config.loss if watched.loss == "training" else TRACKLETS
-    known = view_bags(data.polyps, data.known, watched.views, size, rng_of(config.seed, _LABELS))
+    labelled = view_bags(data.polyps, data.known, watched.views, size, rng_of(config.seed, _LABELS))
     drawn = config.bags.draw_validation(data, watched.tau, size, rng_of(config.seed, _TIME))
 
     def of_loss(views: Views) -> float:
@@ -74,7 +74,7 @@ def validate(model: Model, data: FragmentSet) -> Row:
         "top1": lambda views: in_batch_accuracy(views.tracklets, views.bag, 1),
         "top5": lambda views: in_batch_accuracy(views.tracklets, views.bag, 5),
     }
-    row = _means(model, data, EpochBags(data.rows, known), size, by_label)
+    row = _means(model, data, EpochBags(data.rows, labelled), size, by_label)
     return row | _means(model, data, drawn, size, {"loss_bags": of_loss})
 
 
@@ -86,8 +86,8 @@ def split_procedures(data: DataSet, config: TrainConfig) -> tuple[list[str], lis
     """
     if config.validation.part is None:
         return hold_out(data.part(config.part), config.validation.every)
-    mend = "validate on procedures that are not trained on"
-    return data.disjoint_parts(config.part, config.validation.part, mend)
+    hint = "validate on procedures that are not trained on"
+    return data.disjoint_parts(config.part, config.validation.part, hint)
 
 
 def is_best(row: Row, history: Sequence[Row], select: str) -> bool:
@@ -191,11 +191,11 @@ def _write_history(path: Path, history: Sequence[Row]) -> None:
 
 def _fields(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Fields of a recipe by their dotted names."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, value in plain.items():
         whole = f"{prefix}{name}"
-        found |= _fields(value, f"{whole}.") if isinstance(value, Mapping) else {whole: value}
-    return found
+        fields |= _fields(value, f"{whole}.") if isinstance(value, Mapping) else {whole: value}
+    return fields
 
 
 def _start(config: TrainConfig, model: Model, folder: Path, resume: bool, key: str) -> list[Row]:

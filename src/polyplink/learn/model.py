@@ -151,12 +151,12 @@ class Model:
         """
         clips = drawn.clips[batch.fragments]  # n s
         length, world = clips.shape[1], self.fabric.world_size
-        own = clips[share(len(clips), self.fabric.global_rank, world)]  # m s
+        own_clips = clips[share(len(clips), self.fabric.global_rank, world)]  # m s
         with precision(data.device, self.precision), memory_suffices(data.device, _SMALLER_STEP):
-            crops = data.pixels(own)  # m*s h w 3
+            crops = data.pixels(own_clips)  # m*s h w 3
             if generator is not None:
                 crops = augment(self.config.augment, crops, length, generator)
-            tracklets, frames = self.network(crops, [length] * len(own))  # m d, m*s d
+            tracklets, frames = self.network(crops, [length] * len(own_clips))  # m d, m*s d
         tracklets, frames = gather(tracklets, frames, len(clips), world)  # n d, n*s d
         return labelled(data, clips, batch, tracklets, frames)
 
@@ -204,7 +204,7 @@ def labelled(
 ) -> Views:
     """Embeddings of clips (n, s) with what is known of them."""
     owner = data.tracklet_of[clips[:, 0]]  # n
-    known = data.tracklets
+    tracklet_table = data.tracklets
 
     def on_device(values: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(values).to(data.device)
@@ -214,8 +214,10 @@ def labelled(
         frames=frames,
         bag=batch.bag,
         anchor=batch.anchor,
-        polyp=identities(on_device(known.polyps[owner]), on_device(known.known[owner])),
-        procedure=on_device(known.procedures[owner]),
+        polyp=identities(
+            on_device(tracklet_table.polyps[owner]), on_device(tracklet_table.known[owner])
+        ),
+        procedure=on_device(tracklet_table.procedures[owner]),
         position=on_device(data.polyp_positions[clips[:, 0]]).float(),
     )
 
@@ -237,5 +239,5 @@ def _bad_batch(loss: float, views: Views, data: FragmentSet, clips: np.ndarray) 
         f"the loss is {loss}: the embedding of tracklet {broken[0]} is not finite "
         f"({len(broken)} of the {len(names)} views of its batch are not)"
     )
-    mend = "look at its crops and weights; --resume goes on after the last whole epoch, or start "
-    return PolyplinkError(what, mend + "anew in another --out with a lower --set optim.rate")
+    hint = "look at its crops and weights; --resume goes on after the last whole epoch, or start "
+    return PolyplinkError(what, hint + "anew in another --out with a lower --set optim.rate")

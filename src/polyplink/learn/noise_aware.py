@@ -83,15 +83,15 @@ def anchored_noise_aware(
     logits = cosine_logits(embeddings, embeddings, temperature)  # n n, rows y, columns z
     same = bag[:, None] == bag[None, :]  # n n
     members = same & ~anchor[None, :]  # the members of each row's bag
-    own = members & anchor[:, None]  # n n
-    positive = masked_logsumexp(logits, own)  # n
+    positives = members & anchor[:, None]  # n n
+    positive = masked_logsumexp(logits, positives)  # n
     # The denominator's second sum, inside out: every member against the anchors of other bags,
     # then over the members of the bag.
     apart = ~same if procedure is None else procedure[:, None] != procedure[None, :]  # n n
     foreign = masked_logsumexp(logits.T, apart & anchor[None, :])  # n, by member z
     against = masked_logsumexp(foreign.expand_as(logits), members)  # n
     rows = torch.logaddexp(positive, against) - positive
-    return mean_over(rows, own.any(dim=1))
+    return mean_over(rows, positives.any(dim=1))
 
 
 @dataclass(frozen=True)

@@ -49,10 +49,12 @@ def dealt_bags(
     hands: list[np.ndarray] = []
     size = min(size, len(polyps))
     while any(polyp.left for polyp in polyps):
-        left = np.array([polyp.left for polyp in polyps], float)
-        full = np.flatnonzero(left)
-        picked = rng.choice(len(left), min(size, len(full)), replace=False, p=left / left.sum())
-        others = rng.permutation(np.flatnonzero(left == 0))[: size - len(picked)]
+        remaining = np.array([polyp.left for polyp in polyps], float)
+        full = np.flatnonzero(remaining)
+        picked = rng.choice(
+            len(remaining), min(size, len(full)), replace=False, p=remaining / remaining.sum()
+        )
+        others = rng.permutation(np.flatnonzero(remaining == 0))[: size - len(picked)]
         hands += [polyps[i].deal(views, rng) for i in (*picked, *others)]
     return ragged_bags(hands, views)
 

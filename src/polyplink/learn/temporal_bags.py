@@ -116,10 +116,10 @@ def _with_ranks(
     safe = np.where(valid, ranks, 1)[order]
     # A single fragment has no neighbour: its own row is a placeholder, which stays masked.
     alone = (stop - start == 1)[:, None]
-    found = neighbour_at(positions[order], start, stop, np.where(alone, 0, safe))
+    neighbours = neighbour_at(positions[order], start, stop, np.where(alone, 0, safe))
     members = np.empty((n, 1 + ranks.shape[1]), np.int64)
     members[:, 0] = np.arange(n)
-    members[order, 1:] = order[found]
+    members[order, 1:] = order[neighbours]
     return Bags(members, np.column_stack([np.ones(n, bool), valid]), ranks)
 
 

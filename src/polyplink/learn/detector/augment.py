@@ -90,20 +90,20 @@ def draw_batch(
             # Four frames around a corner; each keeps its quadrant.
             x, y = (int(v) for v in rng.uniform(0.3, 0.7, 2) * side)
             areas = ((0, 0, x, y), (x, 0, side, y), (0, y, x, side), (x, y, side, side))
-            whole, kept = torch.empty_like(image), []
+            whole, quadrants = torch.empty_like(image), []
             for left, top, right, bottom in areas:
                 other = int(rng.integers(len(frames.pixels)))
                 area = (left, top, right, bottom)
                 part, inside = _view(frames, other, side, rng, augmentation, area=area)
                 whole[:, top:bottom, left:right] = part[:, top:bottom, left:right]
-                kept.append(inside)
-            image, seen = whole, np.concatenate(kept)
+                quadrants.append(inside)
+            image, seen = whole, np.concatenate(quadrants)
         images.append(_colour(image, rng, augmentation))
         boxes.append(seen)
-    most = max(1, *(len(one) for one in boxes))
+    most = max(1, *(len(boxes_of_image) for boxes_of_image in boxes))
     padded = np.full((len(boxes), most, 4), np.nan, np.float32)
-    for k, one in enumerate(boxes):
-        padded[k, : len(one)] = one
+    for k, boxes_of_image in enumerate(boxes):
+        padded[k, : len(boxes_of_image)] = boxes_of_image
     stack, truth = torch.stack(images), torch.from_numpy(padded)
     for k in range(len(rows)):  # one of the eight orientations
         for axis in (0, 1):

@@ -36,8 +36,8 @@ def training_figure(
     from matplotlib.patches import Rectangle  # noqa: PLC0415
 
     total = 0 if frames is None else len(frames.pixels)
-    shown = sorted({k * total // count for k in range(count)}) if total else []
-    rows = -(-len(shown) // COLUMNS)
+    chosen = sorted({k * total // count for k in range(count)}) if total else []
+    rows = -(-len(chosen) // COLUMNS)
     figure = Figure(figsize=(12, 3 + 2 * rows), layout="constrained")
     grid = figure.add_gridspec(1 + rows, COLUMNS, height_ratios=[1.5, *[1.0] * rows])
     axes = figure.add_subplot(grid[0, :])
@@ -47,7 +47,7 @@ def training_figure(
         figure.savefig(path, dpi=100)
         return
     truth = true_boxes(frames)
-    for place, row in enumerate(shown):
+    for place, row in enumerate(chosen):
         axes = figure.add_subplot(grid[1 + place // COLUMNS, place % COLUMNS])
         axes.imshow(unstretched(frames, row))
         axes.axis("off")

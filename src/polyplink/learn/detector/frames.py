@@ -62,13 +62,15 @@ def read_frames(
     for done, row in enumerate(rows.iter_rows(named=True), 1):
         name, width, height = row["procedure_id"], row["width"], row["height"]
         source = folder / row["source"]
-        known = polyps.get((name,), nothing)
-        frame = known["frame"].to_numpy()
-        corners = known.select("x", "y", x2=pl.col("x") + pl.col("w"), y2=pl.col("y") + pl.col("h"))
+        annotated = polyps.get((name,), nothing)
+        frame = annotated["frame"].to_numpy()
+        corners = annotated.select(
+            "x", "y", x2=pl.col("x") + pl.col("w"), y2=pl.col("y") + pl.col("h")
+        )
         shares = corners.to_numpy() / [width, height, width, height]  # k 4
         images, empty_images = (
             dict(table.select("frame", "image").iter_rows())
-            for table in (known, without.get((name,), nothing))
+            for table in (annotated, without.get((name,), nothing))
         )
         free = set(range(row["n_frames"])) - set(boxed.get((name,), nothing)["frame"])
         chosen = _choose(images, empty_images, free, source, most)
@@ -88,15 +90,15 @@ def read_frames(
         boxes.append(np.empty((0, 4)))
         names.append(str(file))
     pixels.append(further)
-    most_boxes = max((len(one) for one in boxes), default=0)
+    most_boxes = max((len(boxes_of_frame) for boxes_of_frame in boxes), default=0)
     PolyplinkError.unless(
         most_boxes > 0,
         f"{folder} has no annotated polyp with an image in these procedures",
         "give another --part",
     )
     padded = np.full((len(boxes), most_boxes, 4), np.nan, np.float32)
-    for k, one in enumerate(boxes):
-        padded[k, : len(one)] = one
+    for k, boxes_of_frame in enumerate(boxes):
+        padded[k, : len(boxes_of_frame)] = boxes_of_frame
     return TrainingFrames(np.concatenate(pixels), np.array(sizes, np.float32), padded, tuple(names))
 
 
@@ -173,8 +175,8 @@ def true_boxes(frames: TrainingFrames) -> list[Floats]:
     """Annotated boxes (k, 4) of each frame: x, y, w, h in pixels of `unstretched` frames."""
     result = []
     for shares, (height, width) in zip(frames.boxes, _shapes(frames), strict=True):
-        known = shares[np.isfinite(shares).all(1)].astype(float) * [width, height, width, height]
-        result.append(np.concatenate([known[:, :2], known[:, 2:] - known[:, :2]], 1))
+        corners = shares[np.isfinite(shares).all(1)].astype(float) * [width, height, width, height]
+        result.append(np.concatenate([corners[:, :2], corners[:, 2:] - corners[:, :2]], 1))
     return result
 
 

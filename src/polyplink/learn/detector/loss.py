@@ -40,7 +40,7 @@ def assign(logits: Tensor, boxes: Tensor, truth: Tensor, cells: Tensor) -> tuple
         truth: (b, k, 4) true boxes, centre and size in pixels; NaN beyond the last.
         cells: (3, n) from `polyplink.learn.detector.yolox.grid`.
     """
-    known = truth.isfinite().all(2)  # b k
+    is_box = truth.isfinite().all(2)  # b k
     t = truth.nan_to_num()[..., None]  # b k 4 1
     iou, _ = generalised_iou(boxes[:, None], t)  # b k n
     iou = iou.clamp_min(0)
@@ -52,7 +52,7 @@ def assign(logits: Tensor, boxes: Tensor, truth: Tensor, cells: Tensor) -> tuple
     fit = logits.sigmoid()[:, None].sqrt() * iou.pow(4) + 1e-9 * iou  # b k n
     # Before anything is learned no box overlaps: the nearest cells are candidates all the same.
     fit = fit + 1e-12 / (1 + away.sum(2))
-    fit = fit.masked_fill(~(inside & near & known[..., None]), 0.0)
+    fit = fit.masked_fill(~(inside & near & is_box[..., None]), 0.0)
     best = fit.topk(min(CANDIDATES, fit.shape[2]), 2)
     chosen = torch.zeros_like(fit).scatter_(2, best.indices, best.values)  # b k n
     score, which = chosen.max(1)  # b n

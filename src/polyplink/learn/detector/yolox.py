@@ -142,7 +142,7 @@ class YoloxNano(nn.Module):
         self.down4 = _separable(128, 128, stride=2)
         self.bottom_up5 = CrossStage(256, 256, 1, residual=False)
         self.heads = nn.ModuleList(Head(width, 64, classes) for width in (64, 128, 256))
-        mean, std = (torch.tensor(one).view(1, 3, 1, 1) for one in IMAGENET)
+        mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in IMAGENET)
         self.register_buffer("mean", mean, False)
         self.register_buffer("std", std, False)
         for module in self.modules():
@@ -282,9 +282,9 @@ def _ncnn_tensors(param: str, binary: bytes) -> Iterator[tuple[np.ndarray, np.nd
         size, outputs = int(options["6"]), int(options["0"])
         (flag,) = struct.unpack_from("<I", binary, place)
         place += 4
-        kept: np.dtype = np.dtype(np.float16 if flag == _HALF else np.float32)
-        weight = np.frombuffer(binary, kept, size, place).astype(np.float32)
-        place += -(-size * kept.itemsize // 4) * 4
+        dtype: np.dtype = np.dtype(np.float16 if flag == _HALF else np.float32)
+        weight = np.frombuffer(binary, dtype, size, place).astype(np.float32)
+        place += -(-size * dtype.itemsize // 4) * 4
         bias = np.zeros(outputs, np.float32)
         if options.get("5") == "1":
             bias = np.frombuffer(binary, np.float32, outputs, place).copy()
