@@ -118,12 +118,12 @@ def _model(row: Mapping[str, Any]) -> ShippedModel:
 
 def shipped_names(kind: Kind) -> list[str]:
     """Names of the shipped models of a kind."""
-    return [one.name for one in models() if one.kind == kind]
+    return [model.name for model in models() if model.kind == kind]
 
 
-def is_shipped(given: Path | str, kind: Kind) -> bool:
+def is_shipped(name: Path | str, kind: Kind) -> bool:
     """Whether a model is asked for by the name of a shipped one; a file of this name goes first."""
-    return str(given) in shipped_names(kind) and not Path(given).exists()
+    return str(name) in shipped_names(kind) and not Path(name).exists()
 
 
 def shipped_model(name: str) -> ShippedModel:
@@ -139,6 +139,6 @@ def shipped_model(name: str) -> ShippedModel:
         >>> shipped_model(ENCODER).kind
         'encoder'
     """
-    found = find_named("shipped model", name, {one.name: one for one in models()})
-    found.verify()
-    return found
+    model = find_named("shipped model", name, {candidate.name: candidate for candidate in models()})
+    model.verify()
+    return model

@@ -40,10 +40,12 @@ def read_stills(folder: Path, data: DataSet, procedures: Sequence[str]) -> list[
         PolyplinkError: If there is no annotated box with an image file.
     """
     sources = data.procedures.select("procedure_id", "source")
-    known = annotated_boxes(folder, data).drop_nulls("image")
-    known = known.filter(pl.col("procedure_id").is_in(procedures)).join(sources, on="procedure_id")
+    annotated = annotated_boxes(folder, data).drop_nulls("image")
+    annotated = annotated.filter(pl.col("procedure_id").is_in(procedures)).join(
+        sources, on="procedure_id"
+    )
     stills = []
-    for (source, image, group), rows in known.group_by(
+    for (source, image, group), rows in annotated.group_by(
         "source", "image", "procedure_id", maintain_order=True
     ):
         path = folder / str(source) / str(image)

@@ -119,10 +119,12 @@ def write_procedures(
         rng = np.random.default_rng([config.seed, 1, place])
         count = int(rng.integers(config.least, config.most + 1))
         if len(queue) < count:
-            queue += [str(one) for one in order.permutation(names) if str(one) not in queue]
+            queue += [str(group) for group in order.permutation(names) if str(group) not in queue]
         chosen = [groups[queue.pop(0)] for _ in range(count)]
-        shown = [of[int(rng.integers(len(of)))] for of in chosen]
-        boxes, length = _write_procedure(out, f"s{place:04d}", shown, empty, config, rng=rng)
+        stills_of_procedure = [of[int(rng.integers(len(of)))] for of in chosen]
+        boxes, length = _write_procedure(
+            out, f"s{place:04d}", stills_of_procedure, empty, config, rng=rng
+        )
         tables.append(boxes)
         lengths.append(length)
         progress(place + 1, config.procedures)
@@ -157,10 +159,10 @@ def _claim(out: Path, stills: Sequence[Still], empty: Sequence[Path], config: St
         f"{out} has frames of other stills or of other settings",
         "choose another --out, or remove that folder",
     )
-    there = len(list((out / "frames").glob("*")))
+    n_existing = len(list((out / "frames").glob("*")))
     PolyplinkError.unless(
-        there <= config.procedures,
-        f"{out} has {there} procedures already, more than the {config.procedures} to make",
+        n_existing <= config.procedures,
+        f"{out} has {n_existing} procedures already, more than the {config.procedures} to make",
         "ask for more --procedures, or choose another --out",
     )
     write_json(note, {"key": key})
