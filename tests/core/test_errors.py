@@ -14,7 +14,7 @@ from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, SHARE, Range, Ranged
 def test_it_reads_as_one_line_with_a_way_out() -> None:
     error = PolyplinkError("table polyps: no rows", "import again")
     assert str(error) == "table polyps: no rows; import again"
-    assert (error.what, error.mend) == ("table polyps: no rows", "import again")
+    assert (error.what, error.hint) == ("table polyps: no rows", "import again")
     PolyplinkError.unless(True, "a", "b")
     with pytest.raises(PolyplinkError, match="a; b"):
         PolyplinkError.unless(False, "a", "b")

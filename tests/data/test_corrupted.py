@@ -156,7 +156,7 @@ def test_spoilt_files_are_told_or_refused(
         if isinstance(after, PolyplinkError):
             refused += 1
             assert after.what
-            assert after.mend
+            assert after.hint
             assert "\n" not in str(after)
             continue
         new = set(after.warnings) - set(clean.warnings)

@@ -294,9 +294,9 @@ def run(request: RunRequest, progress: Progress = inform) -> "Result[Counted]":
             warnings += import_data(asked, progress).warnings
         except PolyplinkError as error:
             PolyplinkError.unless(
-                not any(option in error.mend for option in OF_IMPORT),
+                not any(option in error.hint for option in OF_IMPORT),
                 error.what,
-                f"{error.mend}: options of `polyplink import {request.boxes} {source} DATA`, and "
+                f"{error.hint}: options of `polyplink import {request.boxes} {source} DATA`, and "
                 "then `polyplink run DATA`",
             )
             raise

@@ -86,10 +86,10 @@ def _lives(pid: int) -> bool:
 def _temporary(path: Path) -> Path:
     """A unique hidden name next to `path`; leftovers of killed runs are removed."""
     here = f"{zlib.crc32(platform.node().encode()):08x}"
-    for left in path.parent.glob(f".{glob.escape(path.name)}.{here}-*.part"):
-        pid = left.name.split("-")[-2]
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.{here}-*.part"):
+        pid = leftover.name.split("-")[-2]
         if pid.isdecimal() and not _lives(int(pid)):
-            _remove(left)
+            _remove(leftover)
     return path.with_name(f".{path.name}.{here}-{os.getpid()}-{uuid4().hex[:8]}.part")
 
 
@@ -224,12 +224,12 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(to_plain(value), indent=1) + "\n")
 
 
-def read_json(path: Path, mend: str = "run the stage that writes it") -> Any:
+def read_json(path: Path, hint: str = "run the stage that writes it") -> Any:
     """Read JSON; a missing or broken file is a user error.
 
     Args:
         path: The file.
-        mend: What to do if it is missing.
+        hint: What to do if it is missing.
 
     Raises:
         PolyplinkError: If the file is missing or is not JSON.
@@ -237,16 +237,16 @@ def read_json(path: Path, mend: str = "run the stage that writes it") -> Any:
     try:
         return parse_json(path.read_bytes(), str(path), "make it again")
     except FileNotFoundError:
-        raise PolyplinkError(f"{path} is missing", mend) from None
+        raise PolyplinkError(f"{path} is missing", hint) from None
 
 
-def parse_json(data: bytes | str, what: str, mend: str) -> Any:
+def parse_json(data: bytes | str, what: str, hint: str) -> Any:
     """Parse JSON, in UTF-8 with a byte order mark or without.
 
     Args:
         data: The bytes or the text.
         what: The name of the file, for the error.
-        mend: How to fix it.
+        hint: How to fix it.
 
     Raises:
         PolyplinkError: If it is not UTF-8 or not JSON, is nested too deeply, or has a number of
@@ -255,7 +255,7 @@ def parse_json(data: bytes | str, what: str, mend: str) -> Any:
     try:
         return from_json(data.removeprefix(b"\xef\xbb\xbf") if isinstance(data, bytes) else data)
     except ValueError as error:
-        raise PolyplinkError(f"{what} is not whole JSON ({first_line(error)})", mend) from None
+        raise PolyplinkError(f"{what} is not whole JSON ({first_line(error)})", hint) from None
 
 
 def machine() -> dict[str, Any]:
@@ -302,9 +302,9 @@ class RunRecord:
         """
         settle(folder)
         path = folder / "run.json"
-        there = read_json(path).get("command") if path.is_file() else self.command
-        if there != self.command:
-            raise PolyplinkError(f"{folder} holds a run of `{there}`", "name another folder")
+        command = read_json(path).get("command") if path.is_file() else self.command
+        if command != self.command:
+            raise PolyplinkError(f"{folder} holds a run of `{command}`", "name another folder")
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

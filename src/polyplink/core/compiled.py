@@ -28,11 +28,11 @@ def _imported(path: Path, root: Path) -> tuple[Path, ...]:
     """Files of the package at `root` that a file imports."""
     text = path.read_text(encoding="utf-8")
     pattern = rf"^\s*(?:from|import) +{re.escape(root.name)}((?:\.\w+)*)"
-    found = []
+    imported = []
     for dotted in re.findall(pattern, text, re.MULTILINE):
         place = root.joinpath(*dotted.split(".")[1:])
-        found += [p for p in (place.with_suffix(".py"), place / "__init__.py") if p.is_file()]
-    return tuple(found)
+        imported += [p for p in (place.with_suffix(".py"), place / "__init__.py") if p.is_file()]
+    return tuple(imported)
 
 
 @functools.cache
@@ -43,15 +43,15 @@ def digest(path: Path, root: Path) -> str:
         path: The file.
         root: The package's outermost folder.
     """
-    seen, left = {path}, [path]
-    while left:
-        for other in _imported(left.pop(), root):
+    seen, pending = {path}, [path]
+    while pending:
+        for other in _imported(pending.pop(), root):
             if other not in seen:
                 seen.add(other)
-                left.append(other)
+                pending.append(other)
     whole = hashlib.blake2b(digest_size=6)
-    for each in sorted(seen):
-        whole.update(each.read_bytes())
+    for file in sorted(seen):
+        whole.update(file.read_bytes())
     return whole.hexdigest()
 
 
@@ -75,8 +75,8 @@ class _Compiled:
             function.__qualname__ += f"_{digest(path, root)}"
         return numba.njit(cache=True, nogil=True, **self._options)(function)
 
-    def __call__(self, *given: Any, **named: Any) -> Any:
-        return self._dispatcher(*given, **named)
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        return self._dispatcher(*arguments, **keywords)
 
     def __getattr__(self, name: str) -> Any:
         # numba asks a function that another calls for `_numba_type_` and the like.

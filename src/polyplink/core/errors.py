@@ -24,7 +24,7 @@ def visible(text: str) -> str:
         >>> print(visible("a\x1b[31m"))
         a\x1b[31m
     """
-    return _HIDDEN.sub(lambda found: ascii(found[0])[1:-1], text)
+    return _HIDDEN.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def one_line(text: str, longest: int) -> str:
@@ -36,8 +36,8 @@ def one_line(text: str, longest: int) -> str:
 
 def first_line(error: BaseException) -> str:
     """The first line of another library's error message; of the system's, without its number."""
-    said = str(getattr(error, "strerror", None) or error).strip()
-    return (said or type(error).__name__).splitlines()[0]
+    text = str(getattr(error, "strerror", None) or error).strip()
+    return (text or type(error).__name__).splitlines()[0]
 
 
 class PolyplinkError(Exception):
@@ -49,35 +49,35 @@ class PolyplinkError(Exception):
 
     Args:
         what: The thing that is wrong, by name (a path, a column and row, a procedure).
-        mend: How to fix it.
+        hint: How to fix it.
 
     Example:
         >>> print(PolyplinkError("data/procedures.parquet is missing", "run `polyplink import`"))
         data/procedures.parquet is missing; run `polyplink import`
     """
 
-    def __init__(self, what: str, mend: str) -> None:
+    def __init__(self, what: str, hint: str) -> None:
         self.what = one_line(what, LONGEST_PART)
-        self.mend = one_line(mend, LONGEST_PART)
-        super().__init__(f"{self.what}; {self.mend}")
+        self.hint = one_line(hint, LONGEST_PART)
+        super().__init__(f"{self.what}; {self.hint}")
 
     def _render_traceback_(self) -> list[str]:
         """In a notebook the message alone; `%debug` still enters the stack."""
         return [f"{type(self).__name__}: {self}"]
 
     @classmethod
-    def unless(cls, holds: bool, what: str, mend: str) -> None:
+    def unless(cls, holds: bool, what: str, hint: str) -> None:
         """Raise the error unless something holds.
 
         Raises:
             PolyplinkError: If it does not.
         """
         if not holds:
-            raise cls(what, mend)
+            raise cls(what, hint)
 
     def __reduce__(self) -> tuple[type["PolyplinkError"], tuple[str, str]]:
         """Pickle both parts of the message, for errors in worker processes."""
-        return PolyplinkError, (self.what, self.mend)
+        return PolyplinkError, (self.what, self.hint)
 
 
 def say_remade(path: Path) -> None:
@@ -86,21 +86,21 @@ def say_remade(path: Path) -> None:
     logging.getLogger("polyplink").warning("warning: %s", text)
 
 
-def find_named(kind: str, name: str, known: Mapping[str, Named]) -> Named:
+def find_named(kind: str, name: str, choices: Mapping[str, Named]) -> Named:
     """Look up a name that a user gave.
 
     Args:
         kind: Kind of name ("recipe"), for the message.
         name: The name.
-        known: All valid names and their values.
+        choices: All valid names and their values.
 
     Raises:
         PolyplinkError: If the name is unknown; the message suggests the closest name, or lists all.
     """
-    if name in known:
-        return known[name]
+    if name in choices:
+        return choices[name]
     from difflib import get_close_matches  # noqa: PLC0415  # 4 ms that only a mistake needs
 
-    near = get_close_matches(name, known, n=1)
-    mend = f"did you mean {near[0]}?" if near else f"choose one of: {', '.join(known)}"
-    raise PolyplinkError(f"no {kind} {name!r}", mend)
+    near = get_close_matches(name, choices, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"choose one of: {', '.join(choices)}"
+    raise PolyplinkError(f"no {kind} {name!r}", hint)

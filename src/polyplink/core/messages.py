@@ -49,8 +49,8 @@ class Message:
         if form not in sentences:
             form += ".one" if self.values.get("n") == 1 else ".other"
 
-        def filled(found: re.Match[str]) -> str:
-            return _said(self.values[found[1]], language)
+        def filled(match: re.Match[str]) -> str:
+            return _said(self.values[match[1]], language)
 
         return re.sub(r"\{(\w+)\}", filled, sentences[form])
 
@@ -62,7 +62,7 @@ def _said(value: object, language: str) -> str:
     if isinstance(value, Message):
         return value.text(language)
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return "; ".join(_said(one, language) for one in value)
+        return "; ".join(_said(item, language) for item in value)
     return str(value)
 
 
@@ -70,8 +70,8 @@ def _said(value: object, language: str) -> str:
 def catalogue() -> Mapping[str, Mapping[str, str]]:
     """Sentences of messages by language and kind."""
     path = files("polyplink.core").joinpath("messages.json")
-    found: dict[str, dict[str, str]] = json.loads(path.read_text("utf-8"))
-    return found
+    sentences: dict[str, dict[str, str]] = json.loads(path.read_text("utf-8"))
+    return sentences
 
 
 def _catalogue(language: str) -> Mapping[str, str]:
@@ -81,4 +81,4 @@ def _catalogue(language: str) -> Mapping[str, str]:
 
 def in_every_language(messages: Sequence[Message]) -> dict[str, list[str]]:
     """The sentences of messages, by language."""
-    return {name: [one.text(name) for one in messages] for name in LANGUAGES}
+    return {name: [message.text(name) for message in messages] for name in LANGUAGES}

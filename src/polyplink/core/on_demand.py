@@ -23,10 +23,10 @@ class _Face(ModuleType):
         if module is None:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         try:
-            found = importlib.import_module(module)
+            imported = importlib.import_module(module)
         except AttributeError as error:  # Python would say that the face lacks the name
             raise ImportError(f"{module} cannot be imported ({error})", name=module) from error
-        value = getattr(found, name)
+        value = getattr(imported, name)
         self.__dict__[name] = value
         return value
 
@@ -49,8 +49,8 @@ def hand_on(package: str) -> None:
     Args:
         package: Its `__name__`.
     """
-    face = sys.modules[package]
-    tree = ast.parse(Path(str(face.__file__)).read_text(encoding="utf-8"))
+    package_module = sys.modules[package]
+    tree = ast.parse(Path(str(package_module.__file__)).read_text(encoding="utf-8"))
     checked = [part for node in tree.body if isinstance(node, ast.If) for part in node.body]
     modules = {
         alias.name: node.module
@@ -58,8 +58,8 @@ def hand_on(package: str) -> None:
         if isinstance(node, ast.ImportFrom) and node.module
         for alias in node.names
     }
-    face.__dict__.update(_modules=modules, __all__=sorted(modules))
-    face.__class__ = _Face
+    package_module.__dict__.update(_modules=modules, __all__=sorted(modules))
+    package_module.__class__ = _Face
 
 
 class _OnDemand(ModuleType):

@@ -24,13 +24,13 @@ def import_onnxruntime(purpose: str) -> Any:
     return onnxruntime
 
 
-def open_session(path: Path, purpose: str, mend: str, threads: int = 1) -> Any:
+def open_session(path: Path, purpose: str, hint: str, threads: int = 1) -> Any:
     """A session of onnxruntime.
 
     Args:
         path: The ONNX file.
         purpose: What needs it, for the message where onnxruntime is not installed.
-        mend: What to do if the file is broken.
+        hint: What to do if the file is broken.
         threads: Threads of a run; 0 for one per core.
 
     Raises:
@@ -46,7 +46,7 @@ def open_session(path: Path, purpose: str, mend: str, threads: int = 1) -> Any:
             str(path), options, providers=["CPUExecutionProvider"], enable_fallback=0
         )
         ports = (*session.get_inputs(), *session.get_outputs())
-        str([(one.name, one.shape, one.type) for one in ports])  # a name may be no UTF-8
+        str([(port.name, port.shape, port.type) for port in ports])  # a name may be no UTF-8
     except Exception as error:  # onnxruntime has no exception class of its own
-        raise PolyplinkError(f"{path} cannot be read as ONNX ({first_line(error)})", mend) from None
+        raise PolyplinkError(f"{path} cannot be read as ONNX ({first_line(error)})", hint) from None
     return session

@@ -51,17 +51,17 @@ class Plugin:
 
 def plugins() -> list[Plugin]:
     """All plugins, by kind and name; each is imported to see whether it can be."""
-    found = []
+    listed = []
     for kind in GROUPS:
-        for entry in sorted(_entries(kind), key=lambda one: one.name):
+        for entry in sorted(_entries(kind), key=lambda entry: entry.name):
             try:
                 _load(kind, entry)
                 error = ""
             except PolyplinkError as refusal:
                 error = refusal.what
             version = entry.dist.version if entry.dist else ""
-            found.append(Plugin(entry.name, kind, _package(entry), version, error))
-    return found
+            listed.append(Plugin(entry.name, kind, _package(entry), version, error))
+    return listed
 
 
 def plugin_names(kind: str) -> list[str]:
@@ -88,19 +88,19 @@ def find_part(kind: str, name: str, built_in: Mapping[str, Part]) -> Part:
         return built_in[name]
     entries: dict[str, Any] = {entry.name: entry for entry in _entries(kind)}
     entry = find_named(kind, name, {**built_in, **entries})
-    found: Part = _load(kind, entry)
-    return found
+    part: Part = _load(kind, entry)
+    return part
 
 
 def plugin_at_fault(error: BaseException) -> str:
     """The package of the plugin whose code raised an error; empty if polyplink's did."""
     every = [entry for kind in GROUPS for entry in _entries(kind)]
     owners = {entry.module.partition(".")[0]: _package(entry) for entry in every}
-    found = ""
+    package = ""
     for frame, _ in traceback.walk_tb(error.__traceback__):
         module = str(frame.f_globals.get("__name__")).partition(".")[0]
-        found = owners.get(module, "" if module == "polyplink" else found)
-    return found
+        package = owners.get(module, "" if module == "polyplink" else package)
+    return package
 
 
 def or_plugin(kind: str) -> Any:
@@ -123,9 +123,9 @@ def or_plugin(kind: str) -> Any:
                 raise
             if not isinstance(value, Mapping):  # an object of a class of one's own
                 return value
-            known = first["ctx"]["expected_tags"].replace("'", "").split(", ")
-        found: Any = find_part(kind, str(value["kind"]), dict.fromkeys(known))
-        return TypeAdapter(found).validate_python(value)
+            built_in_kinds = first["ctx"]["expected_tags"].replace("'", "").split(", ")
+        part: Any = find_part(kind, str(value["kind"]), dict.fromkeys(built_in_kinds))
+        return TypeAdapter(part).validate_python(value)
 
     return WrapValidator(validate)
 

@@ -75,8 +75,8 @@ def check_ranges(prefix: str, settings: Any) -> None:
         if value is not None and not allowed.holds(value):
             where = f"{prefix}.{name}" if prefix else name
             over = allowed.high == math.inf and MOST < value < math.inf
-            mend = f"{MOST} or less" if over else str(allowed)
-            raise PolyplinkError(f"{where} is {one_line(str(value), 40)}", f"give {mend}")
+            expected = f"{MOST} or less" if over else str(allowed)
+            raise PolyplinkError(f"{where} is {one_line(str(value), 40)}", f"give {expected}")
 
 
 @cache

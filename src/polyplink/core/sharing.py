@@ -61,8 +61,8 @@ def rounds(items: Sequence[Item], done: Callable[[Item], bool]) -> Iterator[list
         done: Whether an item is done, by this process or another one.
     """
     before: list[Item] = []
-    while left := [item for item in items if not done(item)]:
-        if left == before:
+    while pending := [item for item in items if not done(item)]:
+        if pending == before:
             time.sleep(PAUSE)
-        before = left
-        yield left
+        before = pending
+        yield pending

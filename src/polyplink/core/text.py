@@ -86,10 +86,10 @@ def relative_path(path: Path, folder: Path) -> str:
         '../a.mp4'
     """
     try:
-        found = os.path.relpath(path, folder)
+        relative = os.path.relpath(path, folder)
     except ValueError:
-        found = os.path.abspath(path)  # noqa: PTH100 - links stay as they are named
-    return Path(found).as_posix()
+        relative = os.path.abspath(path)  # noqa: PTH100 - links stay as they are named
+    return Path(relative).as_posix()
 
 
 def csv_cell(value: object) -> object:

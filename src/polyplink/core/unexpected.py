@@ -35,6 +35,6 @@ def unexpected(error: BaseException, doing: str) -> str:
         where = "--debug shows the trace"
     from polyplink.core.plugins import plugin_at_fault  # noqa: PLC0415 - it imports this module
 
-    whose = plugin_at_fault(error) or "polyplink"
+    package = plugin_at_fault(error) or "polyplink"
     what = f"`{doing}` failed{at}: {type(error).__name__}: {first_line(error)}"
-    return f"{one_line(what, 2 * LONGEST_PART)}; this is a fault of {whose}: report it, {where}"
+    return f"{one_line(what, 2 * LONGEST_PART)}; this is a fault of {package}: report it, {where}"

@@ -207,7 +207,7 @@ def evaluate_embeddings(
         try:
             unit[name] = samples.unit_rows(rows)
         except PolyplinkError as error:
-            raise PolyplinkError(f"encoder {name!r}: {error.what}", error.mend) from None
+            raise PolyplinkError(f"encoder {name!r}: {error.what}", error.hint) from None
     PolyplinkError.unless(
         bool(unit), "no encoder to evaluate", "give the embeddings of at least one"
     )

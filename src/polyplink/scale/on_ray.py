@@ -37,8 +37,8 @@ class _Actor:
             self.work = self.work or self.start()
             answers = [json.dumps(self.work(str(name))) for name in batch["item"]]
         except PolyplinkError as error:  # an answer, so that the other procedures are worked on
-            return {"error": [error.what], "mend": [error.mend], "answer": [""]}
-        return {"error": [""], "mend": [""], "answer": answers}
+            return {"error": [error.what], "hint": [error.hint], "answer": [""]}
+        return {"error": [""], "hint": [""], "answer": answers}
 
 
 def on_ray(
@@ -82,14 +82,14 @@ def on_ray(
         )
         for count, row in enumerate(done.iter_rows(), start=1):
             if row["error"]:
-                errors.append(PolyplinkError(row["error"], row["mend"]))
+                errors.append(PolyplinkError(row["error"], row["hint"]))
             else:
                 answers.append(json.loads(row["answer"]))
             if progress is not None:
                 progress(count, len(procedures))
     if errors:
         more = f" (and {len(errors) - 1} more procedures failed)" if len(errors) > 1 else ""
-        raise PolyplinkError(errors[0].what + more, errors[0].mend)
+        raise PolyplinkError(errors[0].what + more, errors[0].hint)
     return answers
 
 

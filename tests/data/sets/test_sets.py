@@ -192,7 +192,7 @@ def test_a_set_is_recognised_by_its_files(name: str, path: str, tmp_path: Path) 
         (tmp_path / path.removesuffix(".tar.gz")).mkdir()
         (tmp_path / path.removesuffix(".tar.gz") / "a.xml").touch()
     error = Release("csv", tmp_path).nothing_found("file")
-    assert error.mend == f"this looks like {name}: import it as that"
+    assert error.hint == f"this looks like {name}: import it as that"
 
 
 def test_several_sets_and_edges_between_pixels_are_refused(tmp_path: Path) -> None:
