@@ -61,11 +61,11 @@ lock: $(READY) ## Write requirements.lock: exact versions with hashes of what Py
 licences: $(READY) ## Write docs/reference/licences.md
 	$(BIN)/python docs/licences.py
 
-check: $(READY) ## Lint, types and house rules
+check: $(READY) ## Lint, types, house rules and words
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -n 2  # worker processes
-	$(BIN)/python -m pytest tests/test_house.py
+	$(BIN)/python -m pytest tests/test_house.py tests/test_prose.py
 
 study: $(READY) ## Slow studies: is the simulator as hard as it should be?
 	$(BIN)/python -m pytest -m study -s tests/studies

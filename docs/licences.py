@@ -25,8 +25,9 @@ DETECTORS = (  # no detector comes with polyplink: what the programs that write 
 HEAD = """# Licences
 
 Made by `make licences` from the metadata of the installed packages and the catalogues of polyplink;
-it is no legal advice. polyplink is under Apache-2.0. It contains no weights, and of data sets only
-the tables of REAL-Colon (`src/polyplink/data/released/real_colon/README.md`).
+it is not legal advice. polyplink is under Apache-2.0. It contains two models, with the terms of
+their data on their cards (`polyplink models`), and of data sets only the tables of REAL-Colon
+(`src/polyplink/data/released/real_colon/README.md`).
 """
 
 
@@ -85,7 +86,7 @@ def main() -> None:
         ),
         "\n## Detectors\n",
         "polyplink reads ONNX files and runs no code of these programs; their licences may bind\n"
-        "whoever trains or passes on a detector.\n",
+        "anyone who trains or passes on a detector.\n",
         table(("written by", "licence of the program"), DETECTORS),
     )
     PAGE.write_text("\n".join(parts) + "\n", encoding="utf-8")

@@ -240,7 +240,7 @@ def check_layout(
     corners, scores = decode(dict(outputs), record)
     _require(corners.ndim == 2 and corners.shape[1] == 4, "corners are not (n, 4)")
     _require(scores.shape == (len(corners),), "there is not one score a box")
-    _require(len(corners), "no box is found in these outputs")
+    _require(len(corners), "these outputs hold no box")
     _require(np.isfinite(corners).all() and np.isfinite(scores).all(), "a value is not finite")
     _require(((scores >= 0) & (scores <= 1)).all(), "a score is outside 0 to 1")
     _require((corners[:, 2:] >= corners[:, :2]).all(), "corners are not left, top, right, bottom")

@@ -193,7 +193,7 @@ def test_a_procedure_that_vanished_costs_itself_alone(made: Made, tmp_path: Path
     process = start(made, folder, "--engine", "ray")
     _, errors = process.communicate()
     assert process.returncode == 2, errors
-    assert "001-002/0.jpg is missing; mend `source` in procedures" in errors
+    assert "001-002/0.jpg is missing; correct `source` in procedures" in errors
     assert {path.name[:7] for path in folder.glob("prepared/*/vectors/*/*.parquet")} == {
         "001-001",
         "001-003",

@@ -280,7 +280,7 @@ def _probed(
         adenomas, missing = data.adenoma_labels(), list[str]()
     except PolyplinkError as error:  # its words have no map
         adenomas = pl.repeat(None, data.polyps.height, dtype=pl.Int8, eager=True)
-        missing = [f"histology is not told: {error}"]
+        missing = [f"histology is not reported: {error}"]
     patient = pl.concat_str("dataset", "patient", separator="/")
     table = (
         data.polyps.select("procedure_id", "polyp_id", "size_mm", adenoma=adenomas)

@@ -131,7 +131,7 @@ def import_data(request: ImportRequest, progress: Progress = inform) -> "Result[
     PolyplinkError.unless(
         not is_data_folder(request.source),
         f"{request.source} is a data folder already: its tables need no import",
-        f"go on with it: `polyplink doctor {request.source}`, then `polyplink prepare "
+        f"continue with `polyplink doctor {request.source}`, then `polyplink prepare "
         f"{request.source}`",
     )
     record.claim(request.out)
@@ -321,7 +321,7 @@ def doctor(request: DoctorRequest, progress: Progress = inform) -> "Result[list[
     findings = sorted([*findings, *_of_tracklets(data)], key=lambda f: SEVERITIES.index(f.severity))
     lines = [f"{f.severity:8}{f.check} ({f.count}): {f.what}\n        {f.mend}" for f in findings]
     code = int(any(f.severity == "error" for f in findings))
-    return Result(findings, shown=lines or ["nothing found"], code=code)
+    return Result(findings, shown=lines or ["no problems"], code=code)
 
 
 def _of_tracklets(data: "DataSet") -> "list[Finding]":

@@ -107,13 +107,13 @@ _COUNTING_PUBLISHED: Mapping[str, tuple[str, Style, float, str]] = {
 }
 _TRACKING = {
     "HOTA": "detection and association in one",
-    "DetA": "true boxes that were found, and boxes that are true",
+    "DetA": "true boxes that were detected, and boxes that are true",
     "AssA": "how well boxes of one polyp are kept together and apart from others",
     "AssPr": "of the boxes of a track, those of its polyp",
     "AssRe": "of the boxes of a polyp, those of its track",
     "LocA": "IoU of matched boxes",
     "IDF1": "boxes under the best one-to-one matching of tracks and polyps",
-    "IDP": "of the boxes found",
+    "IDP": "of the detected boxes",
     "IDR": "of the true boxes",
     "IDSW": "changes of a polyp's track",
     "MOTA": "misses, false alarms and changes of track",

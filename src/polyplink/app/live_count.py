@@ -137,7 +137,7 @@ class LiveCount:
         self._follower = Follower(source.fps, source.width, source.height, encoder.prepare)
         PolyplinkError.unless(
             hasattr(self._follower.tracker, "open"),
-            f"the tracker {encoder.prepare.tracks.tracker} does not tell which tracks may go on",
+            f"the tracker {encoder.prepare.tracks.tracker} does not show which tracks are open",
             "leave out --tracker, or give it the method `open` of `Tracker`",
         )
         self._open: dict[int, OpenTracklet] = {}

@@ -147,7 +147,7 @@ def fit_size(
 
     found = _cross_fit(units, y, patients, ridge, off)
     if isinstance(found, str):
-        return f"size is not told: {found}"
+        return f"size is not reported: {found}"
     weights, intercept, crossed, same = found
     errors = np.abs(np.exp(crossed) - np.exp(y)).mean(), np.abs(np.exp(same) - np.exp(y)).mean()
     rank = math.ceil(COVERED * (y.size + 1))
@@ -165,7 +165,7 @@ def fit_adenoma(
     """Fit whether polyps are adenomas; arguments and what is returned are as for `fit_size`."""
     y = np.asarray(adenoma, np.float64)
     if not 0 < y.sum() < y.size:
-        return f"histology is not told: {int(y.sum())} of {y.size} labelled polyps are adenomas"
+        return f"histology is not reported: {int(y.sum())} of {y.size} labelled polyps are adenomas"
 
     def regression(X: Reals, own: Reals, penalty: float) -> tuple[Reals, float]:
         if not 0 < own.sum() < own.size:
@@ -178,7 +178,7 @@ def fit_adenoma(
 
     found = _cross_fit(units, y, patients, regression, off)
     if isinstance(found, str):
-        return f"histology is not told: {found}"
+        return f"histology is not reported: {found}"
     weights, intercept, crossed, same = found
     above = crossed[y > 0][:, None] - crossed[y == 0][None, :]
     origin = (

@@ -254,7 +254,7 @@ def _of_polyps_and_procedures(data: DataSet) -> _Checks:
         ("warning", "polyp without box"): (
             polyps.join(boxes, on=polyp, how="anti", maintain_order="left"),
             "procedure {procedure_id}: no box of {polyp_id}",
-            "annotate it, or leave its row out: it is counted but cannot be found",
+            "annotate it, or leave its row out: it is counted but cannot be detected",
         ),
         ("note", "procedure without box"): (
             procedures.join(boxes, on="procedure_id", how="anti", maintain_order="left"),

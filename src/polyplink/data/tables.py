@@ -82,9 +82,9 @@ PROCEDURES: Schema = {
 }
 POLYPS: Schema = {
     "polyp_id": Column(_TEXT, False, "name of the polyp, unique"),
-    "procedure_id": Column(_TEXT, False, "procedure it was found in"),
+    "procedure_id": Column(_TEXT, False, "procedure that shows it"),
     "size_mm": Column(_REAL, True, "largest diameter, mm"),
-    "histology": Column(_TEXT, True, "the data set's own word"),
+    "histology": Column(_TEXT, True, "the data set's word"),
     "histology_class": Column(_TEXT, True, "the data set's class"),
     "location": Column(_TEXT, True, "segment of the colon, normalised"),
     "morphology": Column(_TEXT, True, "Paris class"),

@@ -85,7 +85,7 @@ def read_published(path: Path, *, trust_pickle: bool = False) -> dict[str, torch
         if found and isinstance(error, pickle.UnpicklingError):
             raise PolyplinkError(
                 f"{path} wants to run code when it is read ({found[1] or found[2]})",
-                "give --trust-pickle if you trust whoever made it",
+                "give --trust-pickle if you trust its authors",
             ) from None
         raise PolyplinkError(
             f"{path} is truncated or broken ({first_line(error)[:120]})",

@@ -239,5 +239,5 @@ def _bad_batch(loss: float, views: Views, data: FragmentSet, clips: np.ndarray) 
         f"the loss is {loss}: the embedding of tracklet {broken[0]} is not finite "
         f"({len(broken)} of the {len(names)} views of its batch are not)"
     )
-    hint = "look at its crops and weights; --resume goes on after the last whole epoch, or start "
-    return PolyplinkError(what, hint + "anew in another --out with a lower --set optim.rate")
+    hint = "look at its crops and weights; --resume continues after the last whole epoch, or "
+    return PolyplinkError(what, hint + "start anew in another --out with a lower --set optim.rate")

@@ -164,7 +164,7 @@ class Pictures:
         pixels = self.read(procedure, frame, image)
         if isinstance(pixels, str):
             raise PolyplinkError(
-                f"frame {frame} of {procedure} cannot be shown ({pixels})", "go on"
+                f"frame {frame} of {procedure} cannot be shown ({pixels})", "continue with another"
             )
         return _jpeg(self._masked(pixels, (0, 0), procedure=procedure), max(pixels.shape))
 

@@ -199,7 +199,7 @@ def read_image(path: Path) -> Pixels | Unreadable:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         raise PolyplinkError(
-            f"image {path} is missing", "mend `source` in procedures, or import again"
+            f"image {path} is missing", "correct `source` in procedures, or import again"
         ) from None
     except OSError as error:
         raise PolyplinkError(
