@@ -62,7 +62,7 @@ def test_the_papers_json_with_its_parts(tmp_path: Path) -> None:
     data = imported.data
     assert data.splits == {"train": ["dataset3_004-005"], "val": ["dataset1_case10"]}
     assert data.procedures.select("procedure_id", "dataset", "n_frames").rows() == [
-        ("dataset3_004-005", "real-colon", 9),
+        ("dataset3_004-005", "real-colon", 10),  # the last has no box
         ("dataset1_case10", "dataset1", 1),
     ]
     assert data.detections.select("procedure_id", "frame", "polyp_id").rows() == [
@@ -73,8 +73,32 @@ def test_the_papers_json_with_its_parts(tmp_path: Path) -> None:
     first = data.polyps.filter(polyp_id="dataset3_004-005_1").row(0, named=True)
     assert (first["size_mm"], first["histology_class"], first["location"]) == (3, "AD", "cecum")
     assert first["morphology"] == "Is"
-    assert any("image without box and sequence_id" in line for line in imported.warnings)
     assert any("taken as its last frame + 1" in line for line in imported.warnings)
+
+
+def test_images_without_identity_or_box_are_of_the_procedure_of_those_named_alike(
+    tmp_path: Path,
+) -> None:
+    images = [image(k, f"a/{k}.jpg") for k in (1, 2, 3)] + [image(4, "b/1.jpg", sequence_id="s")]
+    boxes = [box(1, 1, identity_id="001-002_1"), box(2, 2), box(4, 4)]
+    for identity, polyp in (("track", "001-002_1"), ("none", None)):
+        path = write(tmp_path / "a.json", images, boxes)
+        imported = import_coco(path, identity=identity)
+        rows = imported.data.detections.select("procedure_id", "frame", "polyp_id").rows()
+        assert rows == [("001-002", 1, polyp), ("001-002", 2, None), ("s", 1, None)]
+        frames = imported.data.procedures.select("procedure_id", "n_frames").rows()
+        assert dict(frames) == {"001-002": 4, "s": 2}
+        assert not [line for line in imported.warnings if "image without" in line]
+    # Where images of that name are of two, a line says what was done.
+    write(path, [*images, image(5, "a/5.jpg")], [*boxes, box(5, 5, identity_id="001-003_1")])
+    imported = import_coco(path)
+    rows = imported.data.detections.select("procedure_id", "frame").rows()
+    assert rows == [("001-002", 1), ("001-003", 5), ("a", 2), ("s", 1)]
+    for kind in (
+        "and identity_id, placed by its name (first: a.json, image 2",
+        "1 x image without box",
+    ):
+        assert [line for line in imported.warnings if kind in line]
 
 
 def test_the_video_comes_before_the_sequence_and_the_identity(tmp_path: Path) -> None:
@@ -90,7 +114,7 @@ def test_the_video_comes_before_the_sequence_and_the_identity(tmp_path: Path) ->
         videos=[{"id": 4, "name": "by video"}],
     )
     rows = import_coco(path).data.detections.select("procedure_id", "frame").rows()
-    assert rows == [("by video", 1), ("d3_004-005", 3), ("s", 9), ("x", 4)]
+    assert rows == [("by video", 1), ("d3_004-005", 3), ("s", 9), ("x", 4)]  # x of three
 
 
 def test_files_of_a_folder_and_where_their_images_are(tmp_path: Path) -> None:

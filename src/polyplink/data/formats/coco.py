@@ -158,11 +158,11 @@ def import_coco(
     """Read COCO annotations of instances.
 
     The procedure of an image is its video's name, else its `sequence_id`, else its boxes'
-    `identity_id` (without the last `_k` if `<digits>-<digits>` precedes it), else what its
-    file name gives (see `name_frames`; a video's name is that of its procedure); the frame is
-    `frame_index` or `frame_id`, else the number in the file name. The polyp is `identity_id` or
-    `polyp_id`, else `track_id` or `instance_id`, of which a number becomes `<procedure>_<number>`.
-    Splits are from `instances_<part>.json`.
+    `identity_id` (without the last `_k` if `<digits>-<digits>` precedes it), else that of the
+    images named alike if it is one, else what its file name gives (see `name_frames`; a video's
+    name is that of its procedure); the frame is `frame_index` or `frame_id`, else the number in
+    the file name. The polyp is `identity_id` or `polyp_id`, else `track_id` or `instance_id`, of
+    which a number becomes `<procedure>_<number>`. Splits are from `instances_<part>.json`.
 
     Args:
         source: A file, or a folder with `annotations/instances_<part>.json` and `images`.
@@ -310,18 +310,7 @@ def _read(
         ],
         faults,
     )
-    identities = boxes.filter(pl.col("polyp_id").is_not_null())
-    if images["procedure_id"].null_count() and identities.height:
-        # The procedure of images without video is that of their boxes' identity, else their name's.
-        of_identity = pl.coalesce(pl.col("polyp_id").str.extract(_IDENTITY), "polyp_id")
-        of_image = identities.unique("image_id", keep="first", maintain_order=True)
-        of_image = of_image.select(id="image_id", of_identity=of_identity)
-        images = images.join(of_image, on="id", how="left", maintain_order="left")
-        procedure = pl.coalesce("procedure_id", "of_identity")
-        images = images.with_columns(procedure_id=procedure).drop("of_identity")
-        bare = pl.col("procedure_id").is_null() & ~pl.col("id").is_in(boxes["image_id"].implode())
-        faults.warn_rows("image without box and sequence_id, not counted", images.filter(bare))
-        images = images.filter(~bare)
+    images = _of_identities(images, boxes, faults)
     # The folder, relative to the data set's, where the first of the images is found.
     first = images["image"].drop_nulls().head(1).to_list()
     folders = ["images/", "", *([f"images/{part}/", f"{part}/"] if part else [])]
@@ -338,6 +327,33 @@ def _read(
     own = {i: name for i, name in names.items() if name is not None}
     category = pl.col("category_id").replace(own) if own else pl.col("category_id")
     return faults, images, boxes.with_columns(category=category, file=file), videos.drop("id")
+
+
+def _of_identities(images: pl.DataFrame, boxes: pl.DataFrame, faults: Faults) -> pl.DataFrame:
+    """Images of no video are of their boxes' identity, or of the procedure of those named alike."""
+    identities = boxes.filter(pl.col("polyp_id").is_not_null())
+    if not (images["procedure_id"].null_count() and identities.height):
+        return images
+    of_identity = pl.coalesce(pl.col("polyp_id").str.extract(_IDENTITY), "polyp_id")
+    of_image = identities.unique("image_id", keep="first", maintain_order=True)
+    of_image = of_image.select(id="image_id", of_identity=of_identity)
+    images = images.join(of_image, on="id", how="left", maintain_order="left").with_columns(
+        procedure_id=pl.coalesce("procedure_id", "of_identity")
+    )
+    alike = images.drop_nulls(["procedure_id", "by_name"]).group_by("by_name")
+    of_name = alike.agg(of_name=pl.col("procedure_id").unique()).filter(
+        pl.col("of_name").list.len() == 1
+    )
+    of_name = of_name.with_columns(pl.col("of_name").list.first())
+    images = images.join(of_name, on="by_name", how="left", maintain_order="left").with_columns(
+        procedure_id=pl.coalesce("procedure_id", "of_name")
+    )
+    no_procedure = pl.col("procedure_id").is_null()
+    bare = no_procedure & ~pl.col("id").is_in(boxes["image_id"].implode())
+    kind = "image without sequence_id and identity_id, placed by its name"
+    faults.warn_rows(kind, images.filter(no_procedure & ~bare))
+    faults.warn_rows("image without box and sequence_id, not counted", images.filter(bare))
+    return images.filter(~bare).drop("of_identity", "of_name")
 
 
 def _images(rows: Any, videos: pl.DataFrame, name: str, faults: Faults) -> pl.DataFrame:
