@@ -7,7 +7,7 @@ from typing import Annotated
 
 import pytest
 
-from polyplink.core.errors import PolyplinkError, find_named, first_line
+from polyplink.core.errors import ImportOptionError, PolyplinkError, find_named, first_line
 from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, SHARE, Range, Ranged
 
 
@@ -21,6 +21,8 @@ def test_it_reads_as_one_line_with_a_way_out() -> None:
 
 
 def test_it_survives_the_way_between_processes() -> None:
+    kept = pickle.loads(pickle.dumps(ImportOptionError("a", "b")))  # of a worker that imports
+    assert (type(kept), str(kept)) == (ImportOptionError, "a; b")
     error = pickle.loads(pickle.dumps(PolyplinkError("a", "b")))
     assert isinstance(error, PolyplinkError)
     assert str(error) == "a; b"

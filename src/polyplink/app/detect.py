@@ -22,7 +22,7 @@ from polyplink.app.outputs import (
 )
 from polyplink.app.request import Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, write_text
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.errors import ImportOptionError, PolyplinkError
 from polyplink.core.progress import Progress
 from polyplink.core.text import file_name
 from polyplink.models import DETECTOR, ENCODER
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 # Folders that `run` writes.
 RUN_PARTS = ("data", "count", "tracks", BOXES, VIDEOS)
-# What errors of an import name and `run` has not, or has as something else.
-OF_IMPORT = ("--video", "--size", "--sixth", "--kind", "--no-images")
 MOST_AT_ONCE = 4  # frames: decoding is not faster
 PREFIX = "sim:"  # of the names of simulated detectors
 
@@ -292,14 +290,9 @@ def run(request: RunRequest, progress: Progress = inform) -> "Result[Counted]":
         )
         try:
             warnings += import_data(asked, progress).warnings
-        except PolyplinkError as error:
-            PolyplinkError.unless(
-                not any(option in error.hint for option in OF_IMPORT),
-                error.what,
-                f"{error.hint}: options of `polyplink import {request.boxes} {source} DATA`, and "
-                "then `polyplink run DATA`",
-            )
-            raise
+        except ImportOptionError as error:
+            line = f"`polyplink import {request.boxes} {source} DATA`"
+            raise error.of_command(f"{line}, and then `polyplink run DATA`") from None
     elif given is None and is_data_folder(source):
         data = source  # it has boxes
     else:

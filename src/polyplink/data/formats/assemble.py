@@ -14,7 +14,7 @@ from typing import TypedDict, TypeVar
 import polars as pl
 
 from polyplink.core.artefacts import write_text
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.errors import ImportOptionError, PolyplinkError
 from polyplink.core.text import relative_path
 from polyplink.data.boxes import box_table, check_boxes, fit_boxes
 from polyplink.data.faults import Faults, leave_out
@@ -491,7 +491,7 @@ def _procedures(
     rows = rows.update(pl.DataFrame(found, schema, orient="row"), on="procedure_id")
     bare = rows.filter(unsized)
     if bare.height:
-        raise PolyplinkError(
+        raise ImportOptionError(
             f"procedure {bare['procedure_id'][0]}: width and height of its frames are not known",
             "give its recording with --video FILE or the size with --size WxH, or write them into "
             "procedures.csv beside the source",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.errors import ImportOptionError, PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.video import open_video, videos_in
 
@@ -110,7 +110,7 @@ def _choose(
             kind = "procedure whose video has another name, taken because it is the only one there"
             faults.warn(kind, f"{procedure}: {found[0]}")
     if len(found) > 1:
-        raise PolyplinkError(
+        raise ImportOptionError(
             f"the video of procedure {procedure} may be {' or '.join(map(str, found))}",
             "say which with --video FILE, or import with --no-images",
         )

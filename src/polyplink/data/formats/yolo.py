@@ -14,7 +14,7 @@ from typing import NamedTuple, Unpack
 import polars as pl
 
 from polyplink.core.artefacts import whole_folder, write_text
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.errors import ImportOptionError, PolyplinkError
 from polyplink.core.text import file_name, relative_path
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import check_is_folder
@@ -271,7 +271,7 @@ def _in_pixels(
     height = pl.coalesce(height, "own_height", "of_height")
     unknown = boxes.filter(width.is_null())
     if unknown.height:
-        raise PolyplinkError(
+        raise ImportOptionError(
             f"{unknown['at'][0]}: the size of its frame is not known",
             "say the size of the frames with --size WxH, or put the images beside the labels",
         )
@@ -293,7 +293,7 @@ def _meaning(boxes: pl.DataFrame, sixth: str | None) -> str:
         elif (value > 1).any():
             sixth = "track"
         else:
-            raise PolyplinkError(
+            raise ImportOptionError(
                 f"{boxes['at'][0]}: the sixth value may be a score or a track, all are 0 or 1",
                 "say which with --sixth score or --sixth track",
             )

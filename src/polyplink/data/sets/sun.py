@@ -16,7 +16,7 @@ from typing import NamedTuple, Unpack
 import polars as pl
 
 from polyplink.core.artefacts import write_text
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.errors import ImportOptionError
 from polyplink.data.faults import Faults
 from polyplink.data.files.folders import IMAGE_ENDINGS
 from polyplink.data.files.trees import Member, decode_text
@@ -125,7 +125,7 @@ def import_sun(
             faults.fault("case without an image to take its size from", recording.name, mend)
     recordings = [recording for recording in recordings if recording.size != (0, 0)]
     if not recordings:
-        raise PolyplinkError(
+        raise ImportOptionError(
             f"{source} has no image to take the frames' size from", "give --size WIDTHxHEIGHT"
         )
     positive: dict[int, Recording] = {}
