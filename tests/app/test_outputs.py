@@ -1,6 +1,9 @@
 """Where counts are written, and that none is lost without a word."""
 
+import subprocess
+import sys
 from pathlib import Path
+from subprocess import PIPE
 
 import polars as pl
 import pytest
@@ -8,9 +11,14 @@ import pytest
 from polyplink.app.outputs import keep_other_counts, output_folder
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.sharing import sole_writer
 from polyplink.data import read_data
+from polyplink.encoders import read_record, weights_path
+from polyplink.scale import Index
+from polyplink.tracklets import PrepareSettings, prepare
 from tests.app.calls import assert_refused, polyplink
 from tests.conftest import Made
+from tests.samples import write_procedures
 
 
 def test_a_count_is_named_after_what_is_counted(tmp_path: Path) -> None:
@@ -66,3 +74,44 @@ def test_a_second_recording_does_not_replace_the_first_unasked(
     assert_refused(polyplink(*counted, "--out", "001-004/../run/001-004"), "holds a run of `run`")
     assert polyplink(*counted).exit_code == 0
     assert_refused(polyplink(*counted[:2], made.data, "--out", "count/data"), "with --replace")
+
+
+def test_a_folder_that_another_command_writes_into_is_refused(made: Made, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with sole_writer(out):
+        for line in (
+            ("train", "ntssl-demo", made.data, "--out", out),
+            ("run", made.data, "--weights", made.run, "--out", out),
+            ("detect", made.data, out, "--detector", "sim:good"),
+        ):
+            assert_refused(polyplink(*line), f"another command writes into {out} at the moment")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", ["export", "index build", "train", "prepare"])
+def test_of_two_commands_at_once_both_end_well_or_one_is_refused(
+    verb: str, made: Made, tmp_path: Path
+) -> None:
+    out, data = tmp_path / "out", write_procedures(tmp_path, procedures=2)
+    line: dict[str, tuple[str | Path, ...]] = {
+        "export": (made.run, out),
+        "index build": (made.run, data, "--index", out, "--device", "cpu"),
+        "train": ("ntssl-demo", data, "--out", out, "--device", "cpu", "--set", "optim.epochs=1"),
+        "prepare": (data, "--set", "size=8", "--workers", "1"),
+    }
+    command = [sys.executable, "-m", "polyplink", *verb.split(), *map(str, line[verb])]
+    both = [subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True) for _ in range(2)]
+    ends = [(run.communicate()[1], run.returncode) for run in both]
+    refused = [text for text, code in ends if code]
+    assert [code for _, code in ends if code] == [2] * (verb != "prepare"), ends
+    for text in refused:
+        (said,) = [one for one in text.splitlines() if not one.startswith("epoch ")]
+        assert str(out) in said
+    if verb == "index build":
+        assert len(Index(out)) > 0
+    elif verb == "prepare":
+        prepared = prepare(data, PrepareSettings(size=8))
+        assert all(map(prepared.has_crops, prepared.procedures))
+    else:
+        assert read_record(weights_path(out)).recipe
+    assert not [*tmp_path.rglob("*.part"), *tmp_path.rglob("*.lock")]

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from polyplink.core.sharing import claimed, rounds
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.sharing import claimed, rounds, sole_writer
 
 
 def make(folder: Path, names: list[str], mark: str) -> None:
@@ -50,6 +51,19 @@ def test_what_another_process_holds_is_waited_for_and_taken_over(
     make(tmp_path, ["a", "b", "c"], "x")
     assert len(paused) == 1
     assert [(tmp_path / name).read_text() for name in "abc"] == ["x"] * 3
+
+
+def test_a_folder_has_one_writer(tmp_path: Path) -> None:
+    with sole_writer(tmp_path / "out"):
+        (tmp_path / "out" / "a").touch()
+        busy = "another command writes into .*out at the moment; wait until it has ended"
+        with pytest.raises(PolyplinkError, match=busy), sole_writer(tmp_path / "out"):
+            raise AssertionError
+    with sole_writer(tmp_path / "out"):
+        assert [path.name for path in (tmp_path / "out").glob("[!.]*")] == ["a"]
+    with pytest.raises(KeyboardInterrupt), sole_writer(tmp_path / "new"):
+        raise KeyboardInterrupt
+    assert [path.name for path in tmp_path.rglob("*")] == ["out", "a"]
 
 
 def test_a_folder_without_locks_only_costs_time(

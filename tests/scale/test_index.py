@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from filelock import FileLock
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.scale import Index, add_rows, approximated, build_index, index
@@ -42,7 +43,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
 
 
 def test_parts_are_searched_as_one(made: Index) -> None:
-    made = add_rows(made, blocks(N, N + 60))
+    made = add_rows(made, lambda _: blocks(N, N + 60))
     assert (len(made), made.record["segments"]) == (N + 60, [500, 500, 200, 60])
     vectors = np.concatenate([v for _, v in (*blocks(0, N), *blocks(N, N + 60))]).astype(float)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -90,15 +91,36 @@ def test_what_cannot_be_searched_says_why(made: Index, tmp_path: Path) -> None:
 
 def test_a_killed_addition_leaves_no_trace(made: Index) -> None:
     (made.folder / "00003").mkdir()  # written, but not yet named by index.json
-    assert add_rows(made, blocks(N, N + 8)).record["segments"][-1] == 8
+    assert add_rows(made, lambda _: blocks(N, N + 8)).record["segments"][-1] == 8
 
     def killed() -> Iterator[Block]:
         yield from blocks(N + 8, N + 12)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        add_rows(made, killed())
+        add_rows(made, lambda _: killed())
     assert len(Index(made.folder)) == N + 8
+
+
+def test_what_another_process_adds_meanwhile_is_not_added_twice(
+    made: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(known: dict[str, str]) -> Iterator[Block]:
+        for rows, vectors in blocks(N, N + 8):
+            new = ~rows["procedure_id"].is_in(list(known))
+            yield rows.filter(new), vectors[new.to_numpy()]
+
+    acquire = FileLock.__enter__
+
+    def after_another(lock: FileLock) -> FileLock:
+        monkeypatch.undo()
+        add_rows(made, late)
+        return acquire(lock)
+
+    monkeypatch.setattr(FileLock, "__enter__", after_another)
+    ids = add_rows(made, late).segments
+    names = pl.concat([one.rows.collect() for one in ids])["tracklet_id"]
+    assert names.n_unique() == len(names) == N + 8
 
 
 @pytest.mark.slow
@@ -111,7 +133,7 @@ def test_the_approximate_form_finds_most_and_says_how_many(made: Index) -> None:
     both = mine.join(exact, on="tracklet_id")
     assert both.height >= 4
     assert (both["similarity"] == both["similarity_right"]).all()  # of what it finds, exactly
-    now = add_rows(found, blocks(N, N + 8))
+    now = add_rows(found, lambda _: blocks(N, N + 8))
     assert "t1203" in now.search(now.find("t1201")[1], 5)["tracklet_id"].to_list()
     assert Index(made.folder).record["approximate"] == found.record["approximate"]
     for table in (made.folder / "lance").glob("*/_indices/*/*"):

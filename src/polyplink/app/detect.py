@@ -24,6 +24,7 @@ from polyplink.app.request import Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, write_text
 from polyplink.core.errors import ImportOptionError, PolyplinkError
 from polyplink.core.progress import Progress
+from polyplink.core.sharing import sole_writer
 from polyplink.core.text import file_name
 from polyplink.models import DETECTOR, ENCODER
 
@@ -83,7 +84,8 @@ def detect_polyps(request: DetectRequest, progress: Progress = inform) -> "Resul
     """
     from polyplink.tracklets import PrepareSettings
 
-    data, warnings = _detect(request, PrepareSettings(), request, progress)
+    with sole_writer(request.out):
+        data, warnings = _detect(request, PrepareSettings(), request, progress)
     boxes, lines = data.detections, [str(one) for one in warnings]
     facts = {
         "out": str(request.out),
@@ -268,11 +270,18 @@ def run(request: RunRequest, progress: Progress = inform) -> "Result[Counted]":
         PolyplinkError: If a recording, the detector, a box or the weights are at fault.
     """
     check_given(request.weights, device=request.device)
+    out = output_folder(request.out, "run", request.source)
+    with sole_writer(out):
+        return _run(request, out, progress)
+
+
+def _run(request: RunRequest, out: Path, progress: Progress) -> "Result[Counted]":
+    """Count into a folder that no other process writes into; as `run`."""
     from polyplink.app.data_folder import ImportRequest, import_data
     from polyplink.data import is_data_folder
     from polyplink.encoders import read_record, weights_path
 
-    source, out = request.source, output_folder(request.out, "run", request.source)
+    source = request.source
     record = RunRecord("run", settings={SOURCE: str(source.resolve())})
     record.claim(out)
     keep_other_counts(out, source, RUN_PARTS, replace=request.replace)

@@ -81,7 +81,7 @@ def add_to_index(request: IndexAddRequest, progress: Progress = inform) -> "Resu
     index = Index(request.index)
     encoder = load_named(request.weights, request.device, tracklets=request.tracklet_options)
     index.check(encoder.key)
-    now = add_rows(index, _blocks(request, encoder, dict(index.procedures()), progress))
+    now = add_rows(index, lambda known: _blocks(request, encoder, known, progress))
     return _described(now, len(now) - len(index))
 
 

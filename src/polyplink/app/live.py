@@ -29,6 +29,7 @@ from polyplink.app.request import Result, check_given, inform
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.progress import Progress
+from polyplink.core.sharing import sole_writer
 from polyplink.models import ENCODER
 
 if TYPE_CHECKING:
@@ -111,14 +112,24 @@ def live(request: LiveRequest, progress: Progress = inform) -> "Result[Counted]"
 
     if not (request.source == STDIN or is_device(request.source) or Path(request.source).is_dir()):
         find_recordings(Path(request.source), request.fps)  # before torch is imported
-    from polyplink.app.live_count import LIVE, LiveCount, percentiles, written_pieces
-    from polyplink.associate import OnlineSettings, from_record
-    from polyplink.encoders.named import load_named
+    from polyplink.app.live_count import written_pieces
 
     if written_pieces(Path(request.source)):
-        return _after_kill(request, Path(request.source), progress)
-    played = Path(request.source).exists() and not is_device(request.source)
+        with sole_writer(Path(request.source)):
+            return _after_kill(request, Path(request.source), progress)
     out = output_folder(request.out, "live", without_password(request.source))
+    with sole_writer(out):
+        return _live(request, out, progress)
+
+
+def _live(request: LiveRequest, out: Path, progress: Progress) -> "Result[Counted]":
+    """Count into a folder that no other process writes into; as `live`."""
+    from polyplink.app.live_count import LIVE, LiveCount, percentiles, written_pieces
+    from polyplink.associate import OnlineSettings, from_record
+    from polyplink.detect.live import is_device
+    from polyplink.encoders.named import load_named
+
+    played = Path(request.source).exists() and not is_device(request.source)
     record = _record(request, out)
     warnings: list[Message] = []
     PolyplinkError.unless(

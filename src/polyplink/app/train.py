@@ -15,6 +15,7 @@ from polyplink.app.request import Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.progress import Progress, silent
+from polyplink.core.sharing import sole_writer
 from polyplink.report.notebook import Facts
 
 if TYPE_CHECKING:
@@ -106,8 +107,16 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
         PolyplinkError: If `out` holds a run already (or none, to resume), or data or recipe are
             at fault.
     """
-    config, out = _configured(request), request.out
+    config = _configured(request)
+    with sole_writer(request.out):
+        return _train(request, config, progress)
+
+
+def _train(request: TrainRequest, config: "TrainConfig", progress: Progress) -> Result[Trained]:
+    """Train into a folder that no other process writes into; as `train`."""
     from polyplink.learn.config import LAST, NEED_POLYPS
+
+    out = request.out
 
     record = RunRecord("train", settings=config, seed=config.seed)
     record.claim(out)

@@ -15,6 +15,7 @@ from polyplink.app.request import Result, check_given, inform
 from polyplink.core.artefacts import file_key, read_json, to_plain, whole_file, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.progress import Progress, counter
+from polyplink.core.sharing import sole_writer
 from polyplink.core.text import many
 from polyplink.models import is_shipped
 
@@ -73,6 +74,15 @@ def train_detector(
             another training, or a package of the extras `detect` and `export` is not installed.
     """
     _check(request)
+    folder = request.out.with_name(f"{request.out.stem}-training")
+    with sole_writer(folder):
+        return _train(request, folder, progress)
+
+
+def _train(
+    request: TrainDetectorRequest, folder: Path, progress: Progress
+) -> Result[dict[str, Any]]:
+    """Train in a folder that no other process writes into; as `train_detector`."""
     from polyplink.data import read_data
     from polyplink.data.files.trees import image_files
     from polyplink.detect import DetectorRecord
@@ -89,7 +99,6 @@ def train_detector(
     out, side = request.out, request.side
     data = read_data(request.data)
     trained, held = _split(data.part(request.part), request.held)
-    folder = out.with_name(f"{out.stem}-training")
     _claim(folder, request)
     empty, empty_held = _split(image_files(request.empty) if request.empty else [], request.held)
     read = partial(

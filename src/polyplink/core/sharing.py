@@ -12,6 +12,8 @@ from typing import TypeVar
 
 from filelock import FileLock, Timeout
 
+from polyplink.core.errors import PolyplinkError
+
 Item = TypeVar("Item")
 
 PAUSE = 0.2  # seconds between two looks at what other processes are making
@@ -48,6 +50,28 @@ def claimed(path: Path) -> Iterator[bool]:
             # By its holder: nobody else has claimed it.
             Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()
+
+
+@contextmanager
+def sole_writer(folder: Path) -> Iterator[None]:
+    """Keep an output folder to this process, for results that two processes would mix.
+
+    Raises:
+        PolyplinkError: If another process writes into the folder.
+    """
+    new = not folder.exists()
+    try:
+        with claimed(folder / "writer") as mine:
+            PolyplinkError.unless(
+                mine,
+                f"another command writes into {folder} at the moment",
+                "wait until it has ended, or name another folder",
+            )
+            yield
+    finally:
+        if new:  # nothing may have been written after all
+            with suppress(OSError):
+                folder.rmdir()
 
 
 def rounds(items: Sequence[Item], done: Callable[[Item], bool]) -> Iterator[list[Item]]:

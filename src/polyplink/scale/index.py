@@ -10,7 +10,7 @@ A folder with index.json and segments, each written whole and never changed:
 """
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -290,14 +290,15 @@ def approximated(index: Index) -> Index:
     return Index(index.folder)
 
 
-def add_rows(index: Index, blocks: Iterable[Block]) -> Index:
+def add_rows(index: Index, blocks: Callable[[dict[str, str]], Iterable[Block]]) -> Index:
     """Add views to an index; the files that are there stay as they are.
 
     An approximate form does not cover the views that were added: they are searched exactly.
 
     Args:
         index: The index; processes that add to it wait for each other.
-        blocks: Rows and their vectors.
+        blocks: Called when no other process adds, with the procedures that the index holds and the
+            keys of their crops; gives rows and their vectors.
 
     Returns:
         The index as it is now.
@@ -307,7 +308,7 @@ def add_rows(index: Index, blocks: Iterable[Block]) -> Index:
         for left in index.folder.glob("[0-9]*"):  # of an addition that was killed
             if int(left.name) >= len(before.record["segments"]):
                 shutil.rmtree(left)
-        _write_segments(index.folder, before.record, blocks)
+        _write_segments(index.folder, before.record, blocks(dict(before.procedures())))
     return Index(index.folder)
 
 
