@@ -30,6 +30,8 @@ from nbclient import NotebookClient
 from typer.models import ArgumentInfo
 
 from polyplink.app.command_line import SECTIONS, VERBS, command
+from polyplink.recipes.published import published
+from polyplink.recipes.standing import STANDINGS, reasons, standard_errors
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "polyplink"
@@ -97,11 +99,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Put the table of verbs into the page of the command line; lead to pages of notebooks."""
+    """Put the tables that are made into the pages that ask for them; lead to pages of notebooks."""
     if page.file.src_uri in OUTPUTS:
         return markdown
     markdown = re.sub(r"\]\(([\w./-]+)\.ipynb\)", r"](\1.md)", markdown)
-    return markdown.replace("<!-- verbs -->", verb_table())
+    for mark, made in (("<!-- verbs -->", verb_table), ("<!-- expectations -->", expectations)):
+        if mark in markdown:
+            markdown = markdown.replace(mark, made())
+    return markdown
 
 
 def on_page_content(html: str, page: Page, **_: Any) -> str:
@@ -196,6 +201,23 @@ def verb_table() -> str:
         for name, verb in verbs.items()
     ]
     return "\n".join(("| to | verb | does |", "|---|---|---|", *rows))
+
+
+def expectations() -> str:
+    """What every published table rests on: the reasons by letter, and a row for each table."""
+    letters: dict[str, str] = {}
+    rows = []
+    for table in published().values():
+        counts = {kind: list[str]() for kind in STANDINGS}
+        for (kind, why), n in reasons(table).items():
+            letter = letters.setdefault(why, chr(ord("a") + len(letters))) if why else ""
+            counts[kind].append(f"{n} {letter}".strip())
+        errors = (f"{name} {error:.2g}" for name, error in standard_errors(table).items())
+        cells = [", ".join(counts[kind]) for kind in STANDINGS] + [", ".join(errors)]
+        rows.append(f"| {' | '.join([table.name, *cells])} |")
+    head = ("table", *STANDINGS, "standard error")
+    listed = (f"- **{letter}**: {why}" for why, letter in letters.items())
+    return "\n".join((*listed, "", f"| {' | '.join(head)} |", "|---" * len(head) + "|", *rows))
 
 
 def verb_page(name: str, guides: dict[str, str]) -> str:

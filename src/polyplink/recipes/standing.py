@@ -1,11 +1,14 @@
 """What a published number can be held against: whether all that made it is known."""
 
+import statistics
+from collections.abc import Mapping
 from typing import Literal
 
-from polyplink.recipes.published import Cell
+from polyplink.recipes.published import Cell, PublishedTable
 
 Standing = Literal["exact", "inferred", "not to be had"]
 STANDINGS: tuple[Standing, ...] = ("exact", "inferred", "not to be had")
+FOLDS = 19  # procedures, each left out once: what a printed standard deviation is over
 _LISTS = "the authors' lists of polyps (--split) replace a division by patient"
 # By the beginning of a subject's name, after "ta384-"; the first that fits.
 _INFERRED = (
@@ -60,3 +63,36 @@ def standing(cell: Cell) -> tuple[Standing, str]:
     if cell.measure.startswith(("size/", "histology/")):
         why += f"; {_LISTS}"
     return "inferred", why
+
+
+def reasons(table: PublishedTable) -> Mapping[tuple[Standing, str], int]:
+    """How many cells of a table are exact, inferred or not to be had, by the reason.
+
+    Example:
+        >>> from polyplink.recipes.published import published_table
+        >>> [(kind, n) for (kind, _), n in reasons(published_table("ta/1")).items()]
+        [('exact', 2), ('inferred', 4), ('inferred', 2), ('inferred', 2)]
+    """
+    found: dict[tuple[Standing, str], int] = {}
+    for cell in table.cells:
+        found[standing(cell)] = found.get(standing(cell), 0) + 1
+    return found
+
+
+def standard_errors(table: PublishedTable) -> Mapping[str, float]:
+    """Standard error of each column's means over the 19 procedures, in the unit of the column.
+
+    The printed standard deviation over the square root of 19; the median of the column's rows, only
+    of columns that have one.
+
+    Example:
+        >>> from polyplink.recipes.published import published_table
+        >>> errors = standard_errors(published_table("ta/2"))
+        >>> {name: round(error, 3) for name, error in errors.items()}
+        {'FR': 0.475, 'FPR': 0.013}
+    """
+    spreads: dict[str, list[float]] = {}
+    for cell in table.cells:
+        if cell.spread:
+            spreads.setdefault(cell.column, []).append(float(cell.spread))
+    return {name: statistics.median(own) / FOLDS**0.5 for name, own in spreads.items()}
