@@ -79,7 +79,7 @@ def find_importer(name: str) -> Callable[..., Imported]:
         "boxes in a recording are detected, not imported: `polyplink run RECORDING`, or "
         "`polyplink detect RECORDING DATA --detector FILE.onnx`",
     )
-    return find_part("importer", name, {name: one.read for name, one in FORMATS.items()})
+    return find_part("importer", name, {name: entry.read for name, entry in FORMATS.items()})
 
 
 def _rows(table: str, lost: pl.Expr) -> Callable[[DataSet], int]:
@@ -162,7 +162,7 @@ def convert(data: DataSet, name: str, root: Path) -> list[str]:
         ['1 x part of the split that is not written']
         True
     """
-    written = {name: (one.write, one.loses) for name, one in FORMATS.items() if one.write}
+    written = {name: (entry.write, entry.loses) for name, entry in FORMATS.items() if entry.write}
     write, loses = find_named("format", name, written)
     write(data, root)
     lost = [(what, count(data)) for what, count in (LOSSES[key] for key in loses)]

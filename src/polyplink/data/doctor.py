@@ -66,7 +66,7 @@ class Finding:
     mend: str
 
 
-# Severity and name -> the offending rows, text with `{column}` of the first row, mend.
+# Severity and name -> the offending rows, text with `{column}` of the first row, hint.
 _Checks = dict[tuple[Severity, str], tuple[pl.DataFrame, str, str]]
 
 
@@ -95,9 +95,9 @@ def diagnose(
         opened = open_images(data, folder, deep=deep, progress=progress)
         checks.append(_of_images(data, missing_images(data, folder), opened))
     findings = [
-        Finding(severity, check, what.format(**rows.row(0, named=True)), rows.height, mend)
+        Finding(severity, check, what.format(**rows.row(0, named=True)), rows.height, hint)
         for group in checks
-        for (severity, check), (rows, what, mend) in group.items()
+        for (severity, check), (rows, what, hint) in group.items()
         if rows.height
     ]
     return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
@@ -112,7 +112,9 @@ def _of_splits(data: DataSet) -> _Checks:
     )
     # Two data sets may give a patient the same name.
     patients = data.procedures.select("procedure_id", "dataset", "patient")
-    known = members.join(patients, on="procedure_id", how="inner", maintain_order="left")
+    members_with_patient = members.join(
+        patients, on="procedure_id", how="inner", maintain_order="left"
+    )
 
     def in_several_parts(rows: pl.DataFrame, group: list[str]) -> pl.DataFrame:
         parts = rows.group_by(group, maintain_order=True).agg(
@@ -123,7 +125,7 @@ def _of_splits(data: DataSet) -> _Checks:
 
     twice = in_several_parts(members, ["procedure_id"])
     # A procedure in two parts is reported once, not again as its patient.
-    single = known.join(twice, on="procedure_id", how="anti", maintain_order="left")
+    single = members_with_patient.join(twice, on="procedure_id", how="anti", maintain_order="left")
     unsplit = patients.join(members, on="procedure_id", how="anti", maintain_order="left")
     return {
         ("error", "procedure in two parts"): (

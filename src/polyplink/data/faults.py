@@ -29,20 +29,20 @@ class Faults:
     strict: bool = False
     counts: dict[str, tuple[int, str]] = field(default_factory=dict)
 
-    def fault(self, kind: str, name: str, mend: str, count: int = 1) -> None:
+    def fault(self, kind: str, name: str, hint: str, count: int = 1) -> None:
         """Count something that makes a box or frame unusable.
 
         Args:
             kind: What is wrong ("box of no area").
             name: Where: a file or procedure, and the value; of several the first.
-            mend: What to do about it.
+            hint: What to do about it.
             count: How often.
 
         Raises:
             PolyplinkError: If strict.
         """
         if self.strict:
-            raise PolyplinkError(f"{name}: {kind}", f"{mend}, or import without --strict")
+            raise PolyplinkError(f"{name}: {kind}", f"{hint}, or import without --strict")
         self.warn(f"{kind}, left out", name, count)
 
     def warn(self, kind: str, name: str, count: int = 1) -> None:
@@ -68,8 +68,8 @@ class Faults:
 
     def lines(self) -> list[str]:
         """One line for each kind: how often, what, and the first name."""
-        found = self.counts.items()
-        return [one_line(f"{n} x {kind} (first: {name})", LONGEST) for kind, (n, name) in found]
+        counts = self.counts.items()
+        return [one_line(f"{n} x {kind} (first: {name})", LONGEST) for kind, (n, name) in counts]
 
 
 def apply_rules(
@@ -95,17 +95,17 @@ def apply_rules(
     first_broken = table.select(broken.alias("rule")).to_series()
     if first_broken.null_count() == table.height:
         return table
-    for i, (kind, mend, _) in enumerate(rules):
+    for i, (kind, hint, _) in enumerate(rules):
         rows = (first_broken == i).arg_true()
         if rows.len():
             row = table.row(rows[0], named=True)
-            shown = f" ({', '.join(f'{row[name]:g}' for name in show)})" if show else ""
-            faults.fault(kind, f"{row['at']}{shown}", mend, rows.len())
+            values = f" ({', '.join(f'{row[name]:g}' for name in show)})" if show else ""
+            faults.fault(kind, f"{row['at']}{values}", hint, rows.len())
     return table.filter(first_broken.is_null())
 
 
 def leave_out(
-    table: pl.DataFrame, bad: pl.Expr, kind: str, mend: str, faults: Faults
+    table: pl.DataFrame, bad: pl.Expr, kind: str, hint: str, faults: Faults
 ) -> pl.DataFrame:
     """`apply_rules` with a single rule."""
-    return apply_rules(table, [(kind, mend, bad)], faults)
+    return apply_rules(table, [(kind, hint, bad)], faults)

@@ -52,9 +52,9 @@ def missing_images(data: DataSet, root: Path) -> pl.DataFrame:
             members = Archive(root / str(place) / str(packed)).names
         except PolyplinkError:
             members = []  # an archive that cannot be listed has none
-        known = {*members, *(member.rpartition("/")[2] for member in members)}
+        member_names = {*members, *(member.rpartition("/")[2] for member in members)}
         inner = part["image"].str.slice(len(str(packed)) + len(INSIDE))
-        parts.append(part.filter(~inner.is_in(list(known))))
+        parts.append(part.filter(~inner.is_in(list(member_names))))
     return pl.concat(parts).select("procedure_id", "frame", "image", "source")
 
 
@@ -92,10 +92,12 @@ def open_images(
         opened[key] = size
         if progress is not None:
             progress(len(opened), images.height)
-    found = [opened.get(key) for key in keys]
-    sizes = [one if isinstance(one, tuple) else (None, None) for one in found]
+    outcomes = [opened.get(key) for key in keys]
+    sizes = [outcome if isinstance(outcome, tuple) else (None, None) for outcome in outcomes]
     return images.with_columns(
-        why=pl.Series([one if isinstance(one, str) else None for one in found], dtype=pl.String),
+        why=pl.Series(
+            [outcome if isinstance(outcome, str) else None for outcome in outcomes], dtype=pl.String
+        ),
         is_width=pl.Series([width for width, _ in sizes], dtype=pl.Int32),
         is_height=pl.Series([height for _, height in sizes], dtype=pl.Int32),
     )
@@ -145,13 +147,13 @@ def open_each(keys: dict[_Key, None], root: Path) -> Iterator[tuple[_Key, Opened
                 if size is not None:
                     yield key, size
     for (source, name), members in packed.items():
-        left = dict(members)
+        pending = dict(members)
         try:
             for member, read in read_archived(root / source / name, members):
                 size = read if isinstance(read, str) else decode_size(read)
-                yield (source, left.pop(member)), size
+                yield (source, pending.pop(member)), size
         except PolyplinkError as error:  # the rest of an archive that breaks off
-            yield from (((source, image), error.what) for image in left.values())
+            yield from (((source, image), error.what) for image in pending.values())
     for (source, name), frames in films.items():
         for image, size in _open_film(root / source / name, frames):
             yield (source, image), size
@@ -160,9 +162,9 @@ def open_each(keys: dict[_Key, None], root: Path) -> Iterator[tuple[_Key, Opened
 def _open_film(path: Path, frames: dict[int, str]) -> Iterator[tuple[str, Opened]]:
     try:
         with open_video(path) as video:
-            for number, shown in video.frames(sorted(frames)):
+            for number, picture in video.frames(sorted(frames)):
                 size: Opened = (video.width, video.height)
-                if shown is None:
+                if picture is None:
                     beyond = f"the video has {video.n_frames} frames"
                     size = "damaged" if number < video.n_frames else beyond
                 yield frames[number], size

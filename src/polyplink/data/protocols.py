@@ -183,9 +183,9 @@ def split_by_shares(
     order.sort(key=lambda key: -weights[key])
     room = {part: share * len(rows) for part, share in shares.items()}
     chosen: dict[str, str] = {}
-    for left, patient in zip(range(len(order), 0, -1), order, strict=True):
+    for remaining, patient in zip(range(len(order), 0, -1), order, strict=True):
         empty = [part for part in shares if part not in chosen.values()]
-        part = max(empty if left == len(empty) else shares, key=room.__getitem__)
+        part = max(empty if remaining == len(empty) else shares, key=room.__getitem__)
         chosen[patient] = part
         room[part] -= weights[patient]
     return {
@@ -324,24 +324,24 @@ def _with_others(
     """A part of REAL-Colon, and of other sets all procedures with a polyp; counts are checked."""
     first = _of_real_colon(real_colon, procedures)
     others: Sequence[str] = [dataset for dataset in identities if dataset != "real-colon"]
-    own = procedures.filter(pl.col("dataset").is_in(others))
-    missing = [dataset for dataset in others if dataset not in set(own["dataset"])]
+    of_others = procedures.filter(pl.col("dataset").is_in(others))
+    missing = [dataset for dataset in others if dataset not in set(of_others["dataset"])]
     if missing:
         raise PolyplinkError(
             f"no procedure of {missing[0]} is here, which the part is made of",
             f"bring {', '.join(others)} into one data folder with `polyplink merge`, or {_OTHER}",
         )
-    with_polyp = own.filter(pl.col("procedure_id").is_in(polyps["procedure_id"].implode()))
+    with_polyp = of_others.filter(pl.col("procedure_id").is_in(polyps["procedure_id"].implode()))
     ids = first + with_polyp["procedure_id"].to_list()
     # REAL-Colon is recognised by its ids, whatever the name of the data set.
     sets = dict(procedures.select("procedure_id", "dataset").rows())
     sets |= dict.fromkeys(first, "real-colon")
     mine = polyps.filter(pl.col("procedure_id").is_in(ids))
-    found = [sets[procedure] for procedure in mine["procedure_id"]]
+    datasets = [sets[procedure] for procedure in mine["procedure_id"]]
     for dataset, count in identities.items():
-        if found.count(dataset) != count:
+        if datasets.count(dataset) != count:
             raise PolyplinkError(
-                f"{name} has {count} identities of {dataset}; here are {found.count(dataset)}",
+                f"{name} has {count} identities of {dataset}; here are {datasets.count(dataset)}",
                 "import all of it (LDPolypVideo with --identity video)",
             )
     return ids

@@ -86,11 +86,11 @@ def return_boxes(folder: Path, data: DataSet, tracks: pl.DataFrame, out: Path) -
     files, items = (folder / name for name in SOURCE_FILES)
     if not (files.is_file() and items.is_file()):
         return None
-    mend = "import again"
-    table, about = read_marked(files, mend)
+    hint = "import again"
+    table, about = read_marked(files, hint)
     if about.get(_KEY) != data.key:  # other tables were put in the place of the imported ones
         return None
-    boxes = read_marked(items, mend)[0]
+    boxes = read_marked(items, hint)[0]
     changed = [name for path, name, *state in table.iter_rows() if _state(path) != state]
     why = f"{changed[0]} is not as it was imported: boxes come back in {TABLE}" if changed else None
     mark = FORMATS[about[_FORMAT]].mark if about[_FORMAT] in FORMATS else None

@@ -91,12 +91,12 @@ POLYPS: Schema = {
 }
 
 
-def _refuse_first(table: str, bad: pl.Series, values: pl.Series, what: str, mend: str) -> None:
+def _refuse_first(table: str, bad: pl.Series, values: pl.Series, what: str, hint: str) -> None:
     """Raise an error that names the first bad row, if there is one, and its value."""
     rows = bad.arg_true()
     if rows.len():
         row = int(rows[0])
-        raise PolyplinkError(f"table {table}: {what.format(row=row, value=values[row])}", mend)
+        raise PolyplinkError(f"table {table}: {what.format(row=row, value=values[row])}", hint)
 
 
 def check(frame: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
@@ -122,45 +122,45 @@ def check(frame: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
     for name, column in schema.items():
         if name not in frame.columns:
             if not column.nullable:
-                mend = f"add it: {column.meaning}"
-                raise PolyplinkError(f"table {table}: column {name} is missing", mend)
+                hint = f"add it: {column.meaning}"
+                raise PolyplinkError(f"table {table}: column {name} is missing", hint)
             cast.append(pl.lit(None, dtype=column.dtype).alias(name))
             continue
-        found, write = frame.schema[name], f"write {column.meaning}"
-        is_text = found in (pl.Null, pl.String, pl.Categorical, pl.Enum)
-        if not is_text and not (found.is_numeric() and column.dtype.is_numeric()):
-            raise PolyplinkError(f"table {table}: column {name} holds {found}", write)
-        given, value = pl.col(name), pl.col(name).cast(column.dtype, strict=False)
+        dtype, write = frame.schema[name], f"write {column.meaning}"
+        is_text = dtype in (pl.Null, pl.String, pl.Categorical, pl.Enum)
+        if not is_text and not (dtype.is_numeric() and column.dtype.is_numeric()):
+            raise PolyplinkError(f"table {table}: column {name} holds {dtype}", write)
+        raw, value = pl.col(name), pl.col(name).cast(column.dtype, strict=False)
         cast.append(value)
-        if found != column.dtype:
-            lost = value.is_null() & given.is_not_null()
-            if found.is_float() and column.dtype.is_integer():
-                lost = lost | (value.cast(pl.Float64) != given.cast(pl.Float64)).fill_null(False)
+        if dtype != column.dtype:
+            lost = value.is_null() & raw.is_not_null()
+            if dtype.is_float() and column.dtype.is_integer():
+                lost = lost | (value.cast(pl.Float64) != raw.cast(pl.Float64)).fill_null(False)
             rules.append((lost, name, False, "{value!r} is no value for it", write))
         if not column.nullable:
             fill = f"fill it ({column.meaning}) or leave the row out"
             rules.append((value.is_null(), name, True, "no value", fill))
         if column.dtype == _REAL:
-            mend = "leave the row out, or write null where null is allowed"
-            rules.append((~value.is_finite(), name, True, "{value} is not finite", mend))
+            hint = "leave the row out, or write null where null is allowed"
+            rules.append((~value.is_finite(), name, True, "{value} is not finite", hint))
         if name == "date":
             wrong = value.is_not_null() & ~is_date(value)
             rules.append((wrong, name, True, "{value!r} is no date", write))
         if name in LONGEST:
-            mend = f"write 1 to {LONGEST[name]} characters without control characters"
+            hint = f"write 1 to {LONGEST[name]} characters without control characters"
             names = value.unique(maintain_order=True)  # far fewer than rows
             fits = names.str.len_chars().is_between(1, LONGEST[name])
             bad_names = names.filter(~fits | names.str.contains(rf"[{CONTROL}\t\n]"))
             bad = value.is_in(bad_names.implode())
-            rules.append((bad, name, True, "{value!r} is no name", mend))
+            rules.append((bad, name, True, "{value!r} is no name", hint))
     # Everything in one query: the first bad row of each rule.
     firsts = [bad.arg_true().first().alias(str(k)) for k, (bad, *_) in enumerate(rules)]
     checked = frame.select(cast)
-    for row, (_, name, is_cast, what, mend) in zip(frame.select(firsts).row(0), rules, strict=True):
+    for row, (_, name, is_cast, what, hint) in zip(frame.select(firsts).row(0), rules, strict=True):
         if row is not None:
             value = (checked if is_cast else frame)[name][row]
             place = f"table {table}: column {name}, row {row}:"
-            raise PolyplinkError(f"{place} {what.format(value=value)}", mend)
+            raise PolyplinkError(f"{place} {what.format(value=value)}", hint)
     return checked
 
 
@@ -173,23 +173,23 @@ def _content_keys(
     procedure are written once for both.
     """
     whole, first = hashlib.sha256(detections.clear().write_csv().encode()), 0
-    own: dict[str, list[object]] = {str(row[0]): [row] for row in procedures.rows()}
+    parts_of: dict[str, list[object]] = {str(row[0]): [row] for row in procedures.rows()}
     for name, *row in polyps.select("procedure_id", pl.exclude("procedure_id")).rows():
-        own[name].append(row)
+        parts_of[name].append(row)
     for length, name in detections["procedure_id"].rle().struct.unnest().rows():
         rows = detections.slice(first, length).write_csv(include_header=False, null_value="\0")
         text, first = rows.encode(), first + length
         whole.update(text)
-        own[name].append(hashlib.sha256(text).hexdigest())
+        parts_of[name].append(hashlib.sha256(text).hexdigest())
     others = (table.write_csv(null_value="\0").encode() for table in (procedures, polyps))
     digests = [whole.hexdigest(), *(hashlib.sha256(text).hexdigest() for text in others)]
-    return content_key(digests), {name: content_key(*parts) for name, parts in own.items()}
+    return content_key(digests), {name: content_key(*parts) for name, parts in parts_of.items()}
 
 
 def is_date(values: pl.Expr) -> pl.Expr:
     """Whether texts are dates, YYYY-MM-DD."""
-    known = values.str.to_date("%Y-%m-%d", strict=False).is_not_null()
-    return values.str.contains(r"^\d{4}-\d\d-\d\d$") & known
+    is_valid = values.str.to_date("%Y-%m-%d", strict=False).is_not_null()
+    return values.str.contains(r"^\d{4}-\d\d-\d\d$") & is_valid
 
 
 @dataclass(frozen=True)
@@ -252,14 +252,14 @@ class DataSet:
             ("polyps", polyps["polyp_id"]),
         ):
             what = f"{names.name} {{value!r}} occurs twice"
-            mend = "give every row its own name"
-            _refuse_first(table, names.is_duplicated(), names, what, mend)
+            hint = "give every row its own name"
+            _refuse_first(table, names.is_duplicated(), names, what, hint)
         for table, frame in (("detections", detections), ("polyps", polyps)):
             names = frame["procedure_id"]
             unknown = ~names.is_in(procedures["procedure_id"].implode())
             what = "column procedure_id, row {row}: {value!r} is in no row of procedures"
-            mend = "add the procedure, or leave the row out"
-            _refuse_first(table, unknown, names, what, mend)
+            hint = "add the procedure, or leave the row out"
+            _refuse_first(table, unknown, names, what, hint)
         splits = {} if splits is None else splits
         if not isinstance(splits, Mapping) or not all(  # they may come from a file by anyone
             isinstance(ids, list | tuple) and all(isinstance(i, str) for i in ids)
@@ -303,18 +303,18 @@ class DataSet:
             )
         return ids
 
-    def disjoint_parts(self, first: str, second: str, mend: str) -> tuple[list[str], list[str]]:
+    def disjoint_parts(self, first: str, second: str, hint: str) -> tuple[list[str], list[str]]:
         """Procedure ids of two parts that have none in common.
 
         Raises:
-            PolyplinkError: As `part`; or if a procedure is in both, with `mend`.
+            PolyplinkError: As `part`; or if a procedure is in both, with `hint`.
         """
-        one, other = self.part(first), self.part(second)
-        both = [name for name in other if name in one]
+        ids, other = self.part(first), self.part(second)
+        both = [name for name in other if name in ids]
         PolyplinkError.unless(
-            not both, f"procedure {both[:1]} is in {first!r} and in {second!r}", mend
+            not both, f"procedure {both[:1]} is in {first!r} and in {second!r}", hint
         )
-        return one, other
+        return ids, other
 
     def adenoma_labels(self, maps: Maps | None = None) -> pl.Series:
         """Label every polyp as adenoma (1) or not (0); see `label_polyps`.
@@ -446,7 +446,7 @@ def write_table(
         file.writelines((data[:pages], _SEAL, zlib.crc32(data).to_bytes(4, "little"), data[pages:]))
 
 
-def check_table(file: BinaryIO, path: Path, mend: str) -> None:
+def check_table(file: BinaryIO, path: Path, hint: str) -> None:
     """Check the checksum of a Parquet file; one of other programs has none.
 
     Polars ends the process where a damaged page promises more rows than the memory holds.
@@ -454,7 +454,7 @@ def check_table(file: BinaryIO, path: Path, mend: str) -> None:
     Args:
         file: The file, opened.
         path: Its name, for the error.
-        mend: What to do if it is damaged.
+        hint: What to do if it is damaged.
 
     Raises:
         PolyplinkError: If it is damaged.
@@ -465,9 +465,9 @@ def check_table(file: BinaryIO, path: Path, mend: str) -> None:
         at = data.rfind(_SEAL)
         end = at + len(_SEAL) + 4
         with view[: max(at, 0)] as pages, view[end:] as footer:
-            found = zlib.crc32(footer, zlib.crc32(pages)).to_bytes(4, "little")
-        whole = at < 0 or data[end - 4 : end] == found
-    PolyplinkError.unless(whole, f"{path} is damaged: its checksum does not hold", mend)
+            checksum = zlib.crc32(footer, zlib.crc32(pages)).to_bytes(4, "little")
+        whole = at < 0 or data[end - 4 : end] == checksum
+    PolyplinkError.unless(whole, f"{path} is damaged: its checksum does not hold", hint)
 
 
 def change_data(folder: Path) -> AbstractContextManager[Path]:
@@ -488,28 +488,28 @@ def write_data(folder: Path, data: DataSet) -> None:
             write_json(new / _MAP, data.adenoma)
 
 
-def read_table(path: Path, mend: str) -> pl.DataFrame:
+def read_table(path: Path, hint: str) -> pl.DataFrame:
     """Read a Parquet file.
 
     Raises:
         FileNotFoundError: If there is none.
         PolyplinkError: If it is broken, with what to do about it, or grows too much (`limits.py`).
     """
-    return read_marked(path, mend)[0]
+    return read_marked(path, hint)[0]
 
 
-def read_marked(path: Path, mend: str) -> tuple[pl.DataFrame, dict[str, str]]:
+def read_marked(path: Path, hint: str) -> tuple[pl.DataFrame, dict[str, str]]:
     """Read a Parquet file and its own metadata; as `read_table`."""
     try:
         with path.open("rb") as file:  # opened once: another process may replace it
-            check_table(file, path, mend)
+            check_table(file, path, hint)
             metadata = pl.read_parquet_metadata(file)
             file.seek(0)
             check_rows(path, pl.scan_parquet(file).select(pl.len()).collect().item())
             file.seek(0)
             return pl.read_parquet(file), metadata
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", mend) from None
+        raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", hint) from None
 
 
 def is_data_folder(folder: Path) -> bool:

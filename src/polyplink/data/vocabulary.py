@@ -133,24 +133,24 @@ def read_adenoma_maps(path: Path) -> dict[str, AdenomaMap]:
         PolyplinkError: If the file is missing or is no such mapping, or a word differs from a
             known one in case only (`tsa` for `TSA`), which would silently have no effect.
     """
-    given = read_json(path)
-    fits = isinstance(given, dict) and all(
+    classes = read_json(path)
+    fits = isinstance(classes, dict) and all(
         isinstance(words, dict) and all(v is None or isinstance(v, bool) for v in words.values())
-        for words in given.values()
+        for words in classes.values()
     )
     if not fits:
         raise PolyplinkError(f"{path} is no adenoma map", 'write {"real-colon": {"TSA": true}}')
-    known = {plain_name(name): name for name in ADENOMA}
+    canonical_names = {plain_name(name): name for name in ADENOMA}
     maps: dict[str, AdenomaMap] = dict(ADENOMA)
-    for name, words in given.items():
-        own = known.get(plain_name(name), name)
-        by_case = {word.casefold(): word for word in ADENOMA.get(own, {})}
+    for name, words in classes.items():
+        canonical = canonical_names.get(plain_name(name), name)
+        by_case = {word.casefold(): word for word in ADENOMA.get(canonical, {})}
         for word in words:
             right = by_case.get(word.casefold(), word)
             if right != word:
                 what = f"{path}, {name}: no class {word!r}"
                 raise PolyplinkError(what, f"did you mean {right!r}?")
-        maps[own] = {**maps.get(own, {}), **words}
+        maps[canonical] = {**maps.get(canonical, {}), **words}
     return maps
 
 
@@ -188,10 +188,10 @@ def label_polyps(procedures: pl.DataFrame, polyps: pl.DataFrame, maps: Maps) -> 
             )
         mine = rows["dataset"] == dataset
         classes = rows["histology_class"].filter(mine)
-        found = {word: None if label is None else int(label) for word, label in words.items()}
-        mend = f"add it to the map, which has: {', '.join(words)}"
+        codes = {word: None if label is None else int(label) for word, label in words.items()}
+        hint = f"add it to the map, which has: {', '.join(words)}"
         what = "is in no row of the adenoma map"
-        coded = _translate(classes, found, "histology class", what, mend)
+        coded = _translate(classes, codes, "histology class", what, hint)
         labels = labels.scatter(mine.arg_true(), coded.cast(pl.Int8))
     return labels
 
@@ -212,8 +212,8 @@ def common_histology(classes: pl.Series) -> pl.Series:
         >>> common_histology(pl.Series(["AD", "Tubular Adenoma", "HP"])).to_list()
         ['adenoma', 'adenoma', 'hyperplastic']
     """
-    mend = f"write it as one of these: {', '.join(HISTOLOGY)}"
-    return _translate(classes, HISTOLOGY, "histology class", "has no common class", mend)
+    hint = f"write it as one of these: {', '.join(HISTOLOGY)}"
+    return _translate(classes, HISTOLOGY, "histology class", "has no common class", hint)
 
 
 def common_location(sites: pl.Series) -> pl.Series:
@@ -228,17 +228,17 @@ def common_location(sites: pl.Series) -> pl.Series:
     Raises:
         PolyplinkError: If a word has no segment here.
     """
-    mend = f"write it as one of these: {', '.join(SEGMENTS)}"
-    return _translate(normalise_location(sites), SEGMENTS, "location", "has no common class", mend)
+    hint = f"write it as one of these: {', '.join(SEGMENTS)}"
+    return _translate(normalise_location(sites), SEGMENTS, "location", "has no common class", hint)
 
 
 def _translate(
-    words: pl.Series, known: Mapping[str, Any], name: str, what: str, mend: str
+    words: pl.Series, mapping: Mapping[str, Any], name: str, what: str, hint: str
 ) -> pl.Series:
-    unknown = words.filter(words.is_not_null() & ~words.is_in(list(known)))
+    unknown = words.filter(words.is_not_null() & ~words.is_in(list(mapping)))
     if unknown.len():
-        raise PolyplinkError(f"{name} {unknown[0]!r} {what}", mend)
-    return words.replace_strict(dict(known), default=None)
+        raise PolyplinkError(f"{name} {unknown[0]!r} {what}", hint)
+    return words.replace_strict(dict(mapping), default=None)
 
 
 def size_label(size_mm: pl.Series) -> pl.Series:

@@ -158,7 +158,7 @@ def read_archived(path: Path, wanted: Collection[str]) -> Iterator[tuple[str, by
     Raises:
         PolyplinkError: If the archive cannot be read, or has none of the members.
     """
-    left = set(wanted)
+    pending = set(wanted)
 
     listed: dict[str, str] | None = None  # member to wanted name; a tar is not listed beforehand
     if _is_zip(path):
@@ -170,17 +170,17 @@ def read_archived(path: Path, wanted: Collection[str]) -> Iterator[tuple[str, by
         if listed is not None:
             return listed.get(name)
         names = (name, name.removeprefix("./"), name.rpartition("/")[2])
-        return next((n for n in names if n in left), None)
+        return next((n for n in names if n in pending), None)
 
     for name, data in _members(path, lambda name: known(name) is not None):
         if (member := known(name)) is not None:
-            left.discard(member)
+            pending.discard(member)
             yield member, data
-    if wanted and len(left) == len(wanted):
+    if wanted and len(pending) == len(wanted):
         raise PolyplinkError(
             f"{path} has no member {next(iter(wanted))}", "give the archive of these frames"
         )
-    yield from ((name, "not in the archive") for name in wanted if name in left)
+    yield from ((name, "not in the archive") for name in wanted if name in pending)
 
 
 @contextmanager

@@ -28,12 +28,12 @@ _NUMBER = re.compile(r"(\d{1,10})\.[A-Za-z]+$")
 _AT_ONCE = 1 << 16  # bytes: an annotation file has about 1 KiB
 
 
-def check_is_folder(path: Path, mend: str = "check the path") -> None:
+def check_is_folder(path: Path, hint: str = "check the path") -> None:
     """Refuse a path that is no folder; of a file, say what can be done with it.
 
     Args:
         path: The path.
-        mend: What to do where nothing is there.
+        hint: What to do where nothing is there.
 
     Raises:
         PolyplinkError: If it is no folder.
@@ -43,7 +43,7 @@ def check_is_folder(path: Path, mend: str = "check the path") -> None:
         f"{path} is a file, and a folder is expected",
         _NEXT.get(path.suffix.lower(), "name the folder that it lies in").format(path=path),
     )
-    PolyplinkError.unless(path.is_dir(), f"no folder {path}", mend)
+    PolyplinkError.unless(path.is_dir(), f"no folder {path}", hint)
 
 
 def refuse(error: OSError) -> NoReturn:
@@ -129,8 +129,8 @@ def present(images: pl.Series, folders: pl.Series) -> pl.Series:
         + pl.col("image").str.replace(r"!/.*$", "").str.replace(r"#\d+$", "")
     )
     parents = table["path"].drop_nulls().str.extract(r"^(.*)/[^/]*$").unique()
-    there = [f"{parent}/{name}" for parent in parents for name in _names(parent)]
-    return table["path"].is_in(pl.Series(there, dtype=pl.String).implode())
+    existing = [f"{parent}/{name}" for parent in parents for name in _names(parent)]
+    return table["path"].is_in(pl.Series(existing, dtype=pl.String).implode())
 
 
 def numbered(folder: Path, endings: tuple[str, ...]) -> dict[int, str]:

@@ -173,7 +173,7 @@ class Picture:
     def _converted(self, width: int, height: int, how: str, to: str = "rgb24") -> Pixels:
         """The decoder's frame as RGB, by one thread: the cores are busy with other frames."""
         assert self._frame is not None
-        found = self._frame.to_ndarray(
+        pixels = self._frame.to_ndarray(
             format=to, width=width, height=height, interpolation=how, threads=1
         )
-        return np.asarray(found, np.uint8)
+        return np.asarray(pixels, np.uint8)

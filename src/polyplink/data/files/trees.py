@@ -140,8 +140,8 @@ class Tree:
                 if not isinstance(size, str):
                     sizes[member] = size
                 elif limit is None:
-                    mend = "restore it or take it out"
-                    faults.fault("file that is no image", member.image, mend)
+                    hint = "restore it or take it out"
+                    faults.fault("file that is no image", member.image, hint)
         return sizes
 
 

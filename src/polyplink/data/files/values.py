@@ -19,8 +19,8 @@ def whole_number(text: str) -> int | None:
         >>> whole_number("0012"), whole_number("1.5"), whole_number("9" * 5000)
         (12, None, None)
     """
-    found = _WHOLE.fullmatch(text)
-    number = LARGEST + 1 if found is None else int(found[1])
+    match = _WHOLE.fullmatch(text)
+    number = LARGEST + 1 if match is None else int(match[1])
     return number if number <= LARGEST else None
 
 

@@ -49,8 +49,8 @@ def frame_name(video: str, frame: int) -> str:
 
 def split_frame_name(image: str) -> tuple[str, int] | None:
     """The video and the frame that an image's name stands for; None for other names."""
-    found = _FRAME.fullmatch(image)
-    return (found.group(1), int(found.group(2))) if found else None
+    match = _FRAME.fullmatch(image)
+    return (match.group(1), int(match.group(2))) if match else None
 
 
 def is_video(name: str) -> bool:
@@ -74,9 +74,9 @@ def videos_in(folder: Path) -> list[Path]:
     """
     if not (folder.is_dir() and os.access(folder, os.R_OK | os.X_OK)):
         return []
-    found = (path for path in folder.iterdir() if is_video(path.name) and path.name[0] != ".")
-    found = (folder / check_utf8(path.name, folder) for path in found)
-    return sorted((path for path in found if path.is_file()), key=lambda p: natural_order(p.name))
+    paths = (path for path in folder.iterdir() if is_video(path.name) and path.name[0] != ".")
+    paths = (folder / check_utf8(path.name, folder) for path in paths)
+    return sorted((path for path in paths if path.is_file()), key=lambda p: natural_order(p.name))
 
 
 @dataclass(frozen=True)
@@ -214,15 +214,15 @@ class Video:
             stream = self._container.streams.video[0]
             if not _can_seek(self._container, early, stream=stream, backward=True):
                 continue
-            found = False
+            at_key = False
             for packet in _demuxed(self._container):
-                if not found and packet.size:
-                    found = packet.pts == self._keys[key] and packet.is_keyframe
-                    if not found and packet.dts is not None and packet.dts > order[key]:
+                if not at_key and packet.size:
+                    at_key = packet.pts == self._keys[key] and packet.is_keyframe
+                    if not at_key and packet.dts is not None and packet.dts > order[key]:
                         break  # the seek landed too late
-                if found:
+                if at_key:
                     yield packet
-            if found:
+            if at_key:
                 return
 
 
@@ -256,27 +256,27 @@ def open_video(path: Path) -> Iterator[Video]:
             raise PolyplinkError(f"video {path} is of an unknown codec", "convert it to H.264")
         # Packets before the first key frame have nothing to be decoded from, and those that an
         # edit list takes away are never shown: neither is counted.
-        shown: list[int | None] = []
+        stamps: list[int | None] = []
         keys: list[tuple[int, int]] = []
         begun = False
         for packet in _demuxed(container):
             begun = begun or packet.is_keyframe
             if not packet.size or not begun or packet.is_discard:
                 continue
-            shown.append(packet.pts)
+            stamps.append(packet.pts)
             if packet.is_keyframe and packet.pts is not None:
                 keys.append((packet.pts, packet.pts if packet.dts is None else packet.dts))
-        if not shown:
+        if not stamps:
             raise PolyplinkError(f"video {path} holds no frame", "copy it again")
-        known = sorted(time for time in shown if time is not None)
+        in_order = sorted(time for time in stamps if time is not None)
         # avi stores no pts: those that the reader makes up may be wrong.
-        timed = container.format.name != "avi" and len(set(known)) == len(shown)
-        times = np.array(known, dtype=np.int64) if timed else None
+        timed = container.format.name != "avi" and len(set(in_order)) == len(stamps)
+        times = np.array(in_order, dtype=np.int64) if timed else None
         pairs = np.array(sorted(keys), dtype=np.int64).reshape(-1, 2)  # k 2
         fps = None if stream.average_rate is None else float(stream.average_rate)
-        if timed and len(shown) > 1 and stream.time_base is not None:
-            seconds = (known[-1] - known[0]) * stream.time_base
-            fps = round(float((len(shown) - 1) / seconds), 3)
+        if timed and len(stamps) > 1 and stream.time_base is not None:
+            seconds = (in_order[-1] - in_order[0]) * stream.time_base
+            fps = round(float((len(stamps) - 1) / seconds), 3)
         size = (context.width, context.height)
     with av.open(str(path), metadata_errors="replace") as container:
         # A damaged frame is an error instead of a guess. With several threads an error may come
@@ -284,7 +284,7 @@ def open_video(path: Path) -> Iterator[Video]:
         stream = container.streams.video[0]
         stream.thread_type = "AUTO" if timed else "SLICE"
         stream.codec_context.options = {"err_detect": "explode"}
-        yield Video(len(shown), *size, fps, container, times, pairs[:, 0], pairs[:, 1])
+        yield Video(len(stamps), *size, fps, container, times, pairs[:, 0], pairs[:, 1])
 
 
 def _can_seek(container: "InputContainer", time: int, **how: Any) -> bool:

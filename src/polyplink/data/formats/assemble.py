@@ -184,23 +184,23 @@ def read_tables(
         faults: Gets the faults of all.
     """
     parts = read_each(read, sources, workers=options.workers, progress=options.progress)
-    for found, *_ in parts:
-        faults.add(found)
+    for part_faults, *_ in parts:
+        faults.add(part_faults)
     return [pl.concat(tables) for tables in zip(*(tables for _, *tables in parts), strict=True)]
 
 
-def first_of_frame(frames: pl.DataFrame, what: str, mend: str, faults: Faults) -> pl.DataFrame:
+def first_of_frame(frames: pl.DataFrame, what: str, hint: str, faults: Faults) -> pl.DataFrame:
     """Leave out all rows of a frame but the first; rows of no known frame stay.
 
     Args:
         frames: at, procedure_id, frame.
         what: What a row is, for the message ("image").
-        mend: What to do about a second one.
+        hint: What to do about a second one.
         faults: Gets what is left out.
     """
-    known = pl.col("procedure_id").is_not_null() & pl.col("frame").is_not_null()
-    further = known & ~pl.struct("procedure_id", "frame").is_first_distinct()
-    return leave_out(frames, further, f"further {what} of the same frame", mend, faults)
+    is_placed = pl.col("procedure_id").is_not_null() & pl.col("frame").is_not_null()
+    further = is_placed & ~pl.struct("procedure_id", "frame").is_first_distinct()
+    return leave_out(frames, further, f"further {what} of the same frame", hint, faults)
 
 
 def sizes_of_procedures(frames: pl.DataFrame, faults: Faults) -> pl.DataFrame:
@@ -321,9 +321,9 @@ def assemble(
     else:
         facts += [] if polyps is None else [polyps]
         keys = ["procedure_id", "track"]
-        known = side_polyps.drop_nulls("track").select(*keys, known="polyp_id")
-        known = known.unique(keys, keep="first", maintain_order=True)
-        boxes = checked.join(known, on=keys, how="left", maintain_order="left")
+        known_polyps = side_polyps.drop_nulls("track").select(*keys, known="polyp_id")
+        known_polyps = known_polyps.unique(keys, keep="first", maintain_order=True)
+        boxes = checked.join(known_polyps, on=keys, how="left", maintain_order="left")
         made = pl.concat_str("procedure_id", "track", separator="_")
         unnamed = boxes.filter(pl.col("polyp_id").is_null() & pl.col("known").is_null())
         names = unnamed.select(name=made).drop_nulls().unique(maintain_order=True)
@@ -418,15 +418,15 @@ def _without_images(rows: pl.DataFrame, boxes: pl.DataFrame, options: Options) -
 
     The latter only if rate, length or size are not stated; so the former if images are not wanted.
     """
-    shown = boxes.filter("exists").unique("procedure_id", keep="first", maintain_order=True)
+    with_image = boxes.filter("exists").unique("procedure_id", keep="first", maintain_order=True)
     film = pl.concat_str("source", pl.lit("/"), pl.col("image").str.extract(r"^(.*)#\d+$"))
     rows = rows.join(
-        shown.select("procedure_id", seen=film, shown=True), on="procedure_id", how="left"
+        with_image.select("procedure_id", seen=film, shown=True), on="procedure_id", how="left"
     )
     sized = pl.col("width").is_not_null() | pl.lit(options.size is not None)
-    known = sized & pl.col("n_frames").is_not_null()
-    new = pl.col("shown").is_null() & ~(known & pl.lit(not options.images))
-    framed = pl.col("seen").is_not_null() & ~(known & pl.col("fps").is_not_null())
+    is_described = sized & pl.col("n_frames").is_not_null()
+    new = pl.col("shown").is_null() & ~(is_described & pl.lit(not options.images))
+    framed = pl.col("seen").is_not_null() & ~(is_described & pl.col("fps").is_not_null())
     return rows.filter(new | framed).with_columns(film=pl.coalesce("seen", "film"))
 
 
@@ -436,10 +436,15 @@ def _of_videos(boxes: pl.DataFrame, videos: pl.DataFrame, replace: bool) -> pl.D
     With `replace` those with an image get it too.
     """
     sources = boxes.select("procedure_id", "source").unique(maintain_order=True)
-    found = sources.join(videos.select("procedure_id", "video"), on="procedure_id")
-    paths = [relative_path(Path(video), Path(source)) for _, source, video in found.iter_rows()]
-    found = found.select("procedure_id", video=pl.Series(paths, dtype=pl.String))
-    boxes = boxes.join(found, on="procedure_id", how="left", maintain_order="left")
+    filmed_procedures = sources.join(videos.select("procedure_id", "video"), on="procedure_id")
+    paths = [
+        relative_path(Path(video), Path(source))
+        for _, source, video in filmed_procedures.iter_rows()
+    ]
+    filmed_procedures = filmed_procedures.select(
+        "procedure_id", video=pl.Series(paths, dtype=pl.String)
+    )
+    boxes = boxes.join(filmed_procedures, on="procedure_id", how="left", maintain_order="left")
     filmed = pl.col("video").is_not_null() & (~pl.col("exists").fill_null(False) | replace)
     return boxes.with_columns(
         image=pl.when(filmed).then(pl.format("{}#{}", "video", "frame")).otherwise("image"),
@@ -482,13 +487,13 @@ def _procedures(
     images = images.join(rows.filter(unsized), on="procedure_id", how="semi")
     keys = dict.fromkeys(images.select("source", "image").iter_rows())
     opened = dict(open_each(keys, Path()))
-    found = [
+    sizes = [
         (procedure_id, *size)
         for procedure_id, source, image in images.select("procedure_id", "source", "image").rows()
         if isinstance(size := opened.get((source, image)), tuple)
     ]
     schema = {name: PROCEDURES[name].dtype for name in ("procedure_id", "width", "height")}
-    rows = rows.update(pl.DataFrame(found, schema, orient="row"), on="procedure_id")
+    rows = rows.update(pl.DataFrame(sizes, schema, orient="row"), on="procedure_id")
     bare = rows.filter(unsized)
     if bare.height:
         raise ImportOptionError(
@@ -520,8 +525,8 @@ def _warn_of_numbers(rows: pl.DataFrame, options: Options, faults: Faults) -> No
     numbered = rows.drop_nulls("first")
     lowest = numbered["first"].min()
     if lowest == -1:
-        own = options.first - 1
-        kind = f"labels seem to count frames from {own} (--first-frame {own} if they do)"
+        first = options.first - 1
+        kind = f"labels seem to count frames from {first} (--first-frame {first} if they do)"
         faults.warn_rows(kind, numbered.filter(pl.col("first") == -1), "procedure_id")
     if options.first_frame is not None or lowest in (None, -1, 0):
         return
@@ -601,9 +606,11 @@ def number_polyps(data: DataSet) -> pl.DataFrame:
     pairs = pl.concat([data.polyps.select(_KEYS), data.detections.select(_KEYS).drop_nulls()])
     pairs = pairs.unique(maintain_order=True)
     prefix = pl.col("procedure_id") + "_"
-    own = pl.col("polyp_id").str.strip_prefix(prefix)
-    has_own = pl.col("polyp_id").str.starts_with(prefix) & own.str.contains(r"^(0|[1-9]\d{0,8})$")
-    pairs = pairs.with_columns(track=pl.when(has_own).then(own.cast(pl.Int64, strict=False)))
+    number = pl.col("polyp_id").str.strip_prefix(prefix)
+    has_own = pl.col("polyp_id").str.starts_with(prefix) & number.str.contains(
+        r"^(0|[1-9]\d{0,8})$"
+    )
+    pairs = pairs.with_columns(track=pl.when(has_own).then(number.cast(pl.Int64, strict=False)))
     taken: dict[str, set[int]] = {}
     for procedure_id, track in pairs.select("procedure_id", "track").drop_nulls().iter_rows():
         taken.setdefault(procedure_id, set()).add(track)

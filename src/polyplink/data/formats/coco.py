@@ -113,16 +113,16 @@ def read_records(value: Any, what: str, names: Sequence[str]) -> pl.DataFrame:
     rows = [] if value is None else value
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise PolyplinkError(f"{what} is no list of records", "export it as COCO again")
-    known = frozenset[str]().union(*set(map(tuple, rows)))
+    present = frozenset[str]().union(*set(map(tuple, rows)))
     columns: dict[str, pl.Series] = {}
     for name in names:
-        keys = [key for key in _KEYS.get(name, (name,)) if key in known]
+        keys = [key for key in _KEYS.get(name, (name,)) if key in present]
         values: list[Any] = [None] * len(rows)
         if len(keys) == 1:
             values = [row.get(keys[0]) for row in rows]
         elif keys:
-            given = ((row.get(key) for key in keys) for row in rows)
-            values = [next((v for v in of_row if v is not None), None) for of_row in given]
+            candidates = ((row.get(key) for key in keys) for row in rows)
+            values = [next((v for v in of_row if v is not None), None) for of_row in candidates]
         if name == "bbox":
             columns |= _sides(values)
         elif name in _NUMBERS:
@@ -177,17 +177,17 @@ def import_coco(
     Raises:
         PolyplinkError: If a file is missing, truncated or no COCO; if strict, at the first fault.
     """
-    given = Options(**options)
+    settings = Options(**options)
     root, files = _find_files(source)
     PolyplinkError.unless(
         boxes is None or len(files) == 1,
         f"{source} has {len(files)} annotation files, results are of the images of one",
         "name the file",
     )
-    faults = Faults(given.strict)
+    faults = Faults(settings.strict)
     certain = source.is_file() or len(files) == 1
-    read = partial(_read, root=root, strict=given.strict, results=boxes, certain=certain)
-    frames, placed, videos = read_tables(read, list(enumerate(files)), given, faults)
+    read = partial(_read, root=root, strict=settings.strict, results=boxes, certain=certain)
+    frames, placed, videos = read_tables(read, list(enumerate(files)), settings, faults)
     others = faults.counts.get(NO_COCO, (0, ""))[0]
     PolyplinkError.unless(
         others < len(files) or certain,
@@ -196,8 +196,8 @@ def import_coco(
     )
     faults.warn_values("category of boxes, all taken as polyps", placed["category"].drop_nulls())
     frames = numbers_alone(frames, root, faults)
-    mend = "keep one image (and one file) for each frame"
-    frames = first_of_frame(frames, "image", mend, faults)
+    hint = "keep one image (and one file) for each frame"
+    frames = first_of_frame(frames, "image", hint, faults)
     places = frames.select("file", "procedure_id", "frame", "image", image_id="id")
     placed = placed.join(places, on=["file", "image_id"], how="inner", maintain_order="left")
     facts = ["procedure_id", "polyp_id", "histology_class", *_FACTS]
@@ -206,10 +206,10 @@ def import_coco(
         placed,
         root,
         source.stem,
-        given,
+        settings,
         faults,
         procedures=_procedures(videos, frames, datasets or {}, faults).with_columns(
-            pl.col("first", "last") - given.first, home=pl.lit(str(root / "images"))
+            pl.col("first", "last") - settings.first, home=pl.lit(str(root / "images"))
         ),
         polyps=polyps.unique(maintain_order=True),
         splits=splits_of(frames),
@@ -314,18 +314,22 @@ def _read(
     # The folder, relative to the data set's, where the first of the images is found.
     first = images["image"].drop_nulls().head(1).to_list()
     folders = ["images/", "", *([f"images/{part}/", f"{part}/"] if part else [])]
-    found = [folder for folder in folders for image in first if (root / folder / image).is_file()]
-    if first and not found and (root / "images").is_dir():
-        found = ["images/"]
-    prefix, file = found[0] if found else "", pl.lit(i, dtype=pl.Int32)
+    prefixes = [
+        folder for folder in folders for image in first if (root / folder / image).is_file()
+    ]
+    if first and not prefixes and (root / "images").is_dir():
+        prefixes = ["images/"]
+    prefix, file = prefixes[0] if prefixes else "", pl.lit(i, dtype=pl.Int32)
     images = images.with_columns(
         procedure_id=pl.coalesce("procedure_id", "by_name"),
         image=pl.lit(prefix) + pl.col("image"),
         part=pl.lit(part, dtype=pl.String),
         file=file,
     ).drop("by_name")
-    own = {i: name for i, name in names.items() if name is not None}
-    category = pl.col("category_id").replace(own) if own else pl.col("category_id")
+    category_names = {i: name for i, name in names.items() if name is not None}
+    category = (
+        pl.col("category_id").replace(category_names) if category_names else pl.col("category_id")
+    )
     return faults, images, boxes.with_columns(category=category, file=file), videos.drop("id")
 
 
@@ -359,10 +363,10 @@ def _of_identities(images: pl.DataFrame, boxes: pl.DataFrame, faults: Faults) ->
 def _images(rows: Any, videos: pl.DataFrame, name: str, faults: Faults) -> pl.DataFrame:
     table = read_records(rows, f"{name}: images", _IMAGE)
     table = table.with_columns(at=pl.format("{}, image {}", pl.lit(name), "id"))
-    kind, mend = "image without an id", "give every image an id"
-    table = leave_out(table, pl.col("id").is_null(), kind, mend, faults)
-    kind, mend = "further image of the same id", "give every image its own id"
-    table = leave_out(table, ~pl.col("id").is_first_distinct(), kind, mend, faults)
+    kind, hint = "image without an id", "give every image an id"
+    table = leave_out(table, pl.col("id").is_null(), kind, hint, faults)
+    kind, hint = "further image of the same id", "give every image its own id"
+    table = leave_out(table, ~pl.col("id").is_first_distinct(), kind, hint, faults)
     outside = pl.col("file_name").str.contains(OUTSIDE).fill_null(False)
     faults.warn_rows("image outside of the folder, not used", table.filter(outside), "file_name")
     by_name = name_frames(table["file_name"]).select(by_name="procedure_id", number_by_name="frame")
@@ -419,10 +423,10 @@ def _procedures(
         sizes_of_procedures(seen, faults), on="procedure_id", how="left", maintain_order="left"
     )
     counted = videos.drop_nulls("n_frames")
-    known = pl.concat([counted, by_images], how="diagonal")
-    empty = videos.join(known, on="procedure_id", how="anti", maintain_order="left")
+    described = pl.concat([counted, by_images], how="diagonal")
+    empty = videos.join(described, on="procedure_id", how="anti", maintain_order="left")
     faults.warn_rows("video without an image, not counted", empty, "procedure_id")
-    videos = videos.join(known, on="procedure_id", how="semi", maintain_order="left")
+    videos = videos.join(described, on="procedure_id", how="semi", maintain_order="left")
     procedures = pl.concat([videos, by_images], how="diagonal")
     return procedures.with_columns(pl.col("dataset").replace(dict(datasets)))
 

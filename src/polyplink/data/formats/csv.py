@@ -83,26 +83,26 @@ def import_csv(source: Path, **options: Unpack[ReadOptions]) -> Imported:
         PolyplinkError: If there is no such file, a column is missing, or the size of a
             procedure's frames is not known; if strict, at the first fault.
     """
-    given = Options(**options)
+    settings = Options(**options)
     path = source
     if source.is_dir():
-        there = [source / name for name in _NAMES if (source / name).is_file()]
-        if not there:
+        existing = [source / name for name in _NAMES if (source / name).is_file()]
+        if not existing:
             raise PolyplinkError(f"{source} has no {_NAMES[0]}", "check the path, or name the file")
-        path = there[0]
-    faults = Faults(given.strict)
+        path = existing[0]
+    faults = Faults(settings.strict)
     boxes = read_box_rows(path).with_columns(
         pl.when(pl.col("procedure_id") != "").then("procedure_id"),
         file=pl.lit(0),
         item=pl.int_range(pl.len()),
     )
     if "score" in boxes.columns:
-        kind, mend = "box with a score that is no number", "write a number, or nothing"
-        boxes = leave_out(boxes, no_number("score"), kind, mend, faults)
+        kind, hint = "box with a score that is no number", "write a number, or nothing"
+        boxes = leave_out(boxes, no_number("score"), kind, hint, faults)
         boxes = boxes.with_columns(number("score"))
-    if given.progress is not None:
-        given.progress(1, 1)
-    return assemble(boxes, source_folder(source), source.stem, given, faults, files=[path])
+    if settings.progress is not None:
+        settings.progress(1, 1)
+    return assemble(boxes, source_folder(source), source.stem, settings, faults, files=[path])
 
 
 def mark_csv(path: Path, marks: pl.DataFrame) -> dict[str, bytes]:

@@ -79,18 +79,18 @@ def import_cvat(
         PolyplinkError: If a file is broken or of another format, or two tasks have one name; if
             strict, at the first fault.
     """
-    given = Options(**options)
+    settings = Options(**options)
     folder = source_folder(source)
-    read = partial(_read, root=folder, attribute=attribute, strict=given.strict)
-    faults = Faults(given.strict)
-    boxes, procedures = read_tables(read, _find_files(source), given, faults)
+    read = partial(_read, root=folder, attribute=attribute, strict=settings.strict)
+    faults = Faults(settings.strict)
+    boxes, procedures = read_tables(read, _find_files(source), settings, faults)
     twice = procedures.filter(pl.col("procedure_id").is_duplicated())["procedure_id"]
     if twice.len():
         raise PolyplinkError(
             f"two tasks are called {twice[0]!r}", "give every task its own name in CVAT"
         )
     faults.warn_values("label of tracks, all taken as polyps", boxes["label"])
-    return assemble(boxes, folder, source.stem, given, faults, procedures=procedures)
+    return assemble(boxes, folder, source.stem, settings, faults, procedures=procedures)
 
 
 def _find_files(source: Path) -> list[_Source]:
@@ -99,12 +99,12 @@ def _find_files(source: Path) -> list[_Source]:
     if not source.is_dir():
         raise PolyplinkError(f"no file or folder {source}", "check the path")
     paths = sorted(source / name for name in walk_files(source))
-    found = [_source(p) for p in paths if p.suffix.lower() in {".xml", ".zip"} and p.is_file()]
-    if not found:
+    sources = [_source(p) for p in paths if p.suffix.lower() in {".xml", ".zip"} and p.is_file()]
+    if not sources:
         raise PolyplinkError(
             f"{source} has no *.xml and no *.zip", "give what CVAT exported as CVAT for video 1.1"
         )
-    return found
+    return sources
 
 
 def _source(path: Path) -> _Source:
@@ -157,8 +157,8 @@ def _parse(
                     raise PolyplinkError(what, _MEND)
                 open_elements.append(element)
                 if element.tag == "track":
-                    own = element.get("task_id"), element.get("id", "")
-                    track = [*own, element.get("label", "")]
+                    track_key = element.get("task_id"), element.get("id", "")
+                    track = [*track_key, element.get("label", "")]
                 continue
             open_elements.pop()
             parent = open_elements[-1] if open_elements else element
@@ -221,12 +221,12 @@ class _PlainBoxes:
         first = _FIRST.search(head)
         if first is None:
             return
-        own, texts = re.findall(rb' (\w+)="', first[1]), re.findall(rb'name="(\w+)"', first[2])
-        known = {SCORE: SCORE, attribute: POLYP}
-        self._columns = [n.decode() if n.decode() in _OF_SHAPE else "" for n in own]
-        self._columns += [known.get(n.decode(), "") for n in texts]
-        if len({*own}) == len(own) and len({*texts}) == len(texts) and attribute != SCORE:
-            values = b"".join(rb' %s="(%s)"' % (n, _PLAIN) for n in own)
+        names, texts = re.findall(rb' (\w+)="', first[1]), re.findall(rb'name="(\w+)"', first[2])
+        columns_of_texts = {SCORE: SCORE, attribute: POLYP}
+        self._columns = [n.decode() if n.decode() in _OF_SHAPE else "" for n in names]
+        self._columns += [columns_of_texts.get(n.decode(), "") for n in texts]
+        if len({*names}) == len(names) and len({*texts}) == len(texts) and attribute != SCORE:
+            values = b"".join(rb' %s="(%s)"' % (n, _PLAIN) for n in names)
             inside = (rb'\s*<attribute name="%s">(%s)</attribute>' % (n, _PLAIN) for n in texts)
             pattern = rb"\s*<box%s ?>%s\s*</box>" % (values, b"".join(inside))
             self._pattern = re.compile(pattern)
@@ -339,10 +339,10 @@ def _boxes(shapes: pl.DataFrame, name: str, faults: Faults) -> pl.DataFrame:
     """Boxes that are seen, with columns of `BOXES`, task and label."""
     at = pl.format("{}, track {}, frame {}", pl.lit(name), "track", pl.col("frame").fill_null("?"))
     table = shapes.filter(pl.col("outside").fill_null("0") != "1").with_columns(at=at)
-    kind, mend = "shape of a track that is no box", "draw boxes (rectangles)"
-    table = leave_out(table, pl.col("tag") != "box", kind, mend, faults)
-    kind, mend = "box with a score that is no number", "write a number, or nothing"
-    table = leave_out(table, no_number(SCORE), kind, mend, faults)
+    kind, hint = "shape of a track that is no box", "draw boxes (rectangles)"
+    table = leave_out(table, pl.col("tag") != "box", kind, hint, faults)
+    kind, hint = "box with a score that is no number", "write a number, or nothing"
+    table = leave_out(table, no_number(SCORE), kind, hint, faults)
     rotated = table.filter(number("rotation").fill_null(0) != 0)
     faults.warn_rows("rotated box, read as upright", rotated)
     polyp = pl.col(POLYP)

@@ -64,8 +64,8 @@ def import_masks(
         PolyplinkError: If a folder is missing or holds no mask that can be read, or `frames.csv`
             lacks a column or names none of the masks; if strict, at the first fault.
     """
-    given = Options(**options)
-    faults = Faults(given.strict)
+    settings = Options(**options)
+    faults = Faults(settings.strict)
     homes = {"image_folder": source / image_folder, "mask_folder": source / mask_folder}
     for option, home in homes.items():
         named = f"name it with --{option.replace('_', '-')}"
@@ -77,20 +77,20 @@ def import_masks(
         "name the folder with --mask-folder",
     )
     frames = _place(frames, source, faults).with_columns(
-        frame=pl.col("frame").fill_null(given.first),
+        frame=pl.col("frame").fill_null(settings.first),
         image=pl.lit(f"{image_folder}/") + pl.col("image"),
     )
     frames = first_of_frame(frames, "mask", "keep one of them", faults)
-    read = partial(_read, home=homes["mask_folder"], strict=given.strict)
+    read = partial(_read, home=homes["mask_folder"], strict=settings.strict)
     names = frames["at"].to_list()
     chunks = [names[i : i + _CHUNK] for i in range(0, len(names), _CHUNK)]
-    boxes, sizes = read_tables(read, chunks, given, faults)
+    boxes, sizes = read_tables(read, chunks, settings, faults)
     frames = frames.join(sizes, on="at", how="inner", maintain_order="left")
     frames = _one_size(frames, faults)
     procedures = frames.group_by("procedure_id", maintain_order=True).agg(
         pl.col("width", "height").first(),
-        first=pl.col("frame").min() - given.first,
-        last=pl.col("frame").max() + 1 - given.first,
+        first=pl.col("frame").min() - settings.first,
+        last=pl.col("frame").max() + 1 - settings.first,
     )
     boxes = boxes.join(frames.drop("width", "height"), on="at", how="inner", maintain_order="left")
     known_polyp = pl.col("polyp_id").is_not_null()
@@ -108,7 +108,9 @@ def import_masks(
     boxes = pl.concat([boxes.filter(~known_polyp), whole.select(boxes.columns)])
     empty = frames.join(boxes, on="at", how="anti", maintain_order="left")
     return assemble(
-        *(boxes, source, source.resolve().stem, given, faults), procedures=procedures, empty=empty
+        *(boxes, source, source.resolve().stem, settings, faults),
+        procedures=procedures,
+        empty=empty,
     )
 
 
@@ -124,16 +126,16 @@ def _pair(images: Path, masks: Path, faults: Faults) -> pl.DataFrame:
     # The mark is at the end of a file's own name, not of its folders.
     folder = pl.col("stem").str.extract(r"^(.*/)").fill_null("")
     plain = folder + pl.col("stem").str.extract(r"([^/]*)$").str.replace(_MARK, "${1}")
-    shown = stems(images).rename({"file": "image"})
+    pictures = stems(images).rename({"file": "image"})
     drawn = stems(masks).with_columns(plain=plain)
     if images.resolve() == masks.resolve():
         drawn = drawn.filter(pl.col("plain") != pl.col("stem"))
-        shown = shown.join(drawn, on="stem", how="anti", maintain_order="left")
-    known = pl.col("stem").is_in(shown["stem"].to_list())
-    drawn = drawn.select(at="file", stem=pl.when(known).then("stem").otherwise("plain"))
-    frames = drawn.join(shown, on="stem", how="left", maintain_order="left")
+        pictures = pictures.join(drawn, on="stem", how="anti", maintain_order="left")
+    has_picture = pl.col("stem").is_in(pictures["stem"].to_list())
+    drawn = drawn.select(at="file", stem=pl.when(has_picture).then("stem").otherwise("plain"))
+    frames = drawn.join(pictures, on="stem", how="left", maintain_order="left")
     faults.warn_rows("mask without an image", frames.filter(pl.col("image").is_null()))
-    bare = shown.join(drawn, on="stem", how="anti", maintain_order="left")
+    bare = pictures.join(drawn, on="stem", how="anti", maintain_order="left")
     faults.warn_rows("image without a mask, not read", bare, "stem")
     return frames
 
@@ -146,8 +148,8 @@ def _place(frames: pl.DataFrame, source: Path, faults: Faults) -> pl.DataFrame:
     """
     path = source / "frames.csv"
     if not path.is_file():
-        found = name_frames(frames["stem"]).drop("part")
-        frames = numbers_alone(pl.concat([frames, found], how="horizontal"), source, faults)
+        by_name = name_frames(frames["stem"]).drop("part")
+        frames = numbers_alone(pl.concat([frames, by_name], how="horizontal"), source, faults)
         still = frames.filter(pl.col("frame").is_null())
         faults.warn_rows("image that is the only frame of its procedure", still)
         return frames.with_columns(

@@ -78,12 +78,12 @@ def import_mot(
         kind is None or kind in KINDS, f"no kind {kind!r}", f"give --kind {' or '.join(KINDS)}"
     )
     options.setdefault("first_frame", FIRST)
-    given = Options(**options)
-    faults = Faults(given.strict)
+    settings = Options(**options)
+    faults = Faults(settings.strict)
     sequences = _find_sequences(source, kind, faults)
     folder = source_folder(source)
-    read = partial(_read, root=folder, strict=given.strict)
-    boxes, procedures = read_tables(read, sequences, given, faults)
+    read = partial(_read, root=folder, strict=settings.strict)
+    boxes, procedures = read_tables(read, sequences, settings, faults)
     numbers = {sequence.name: number for number, sequence in enumerate(sequences)}
     boxes = boxes.with_columns(file=pl.col("procedure_id").replace_strict(numbers))
     classes = boxes["class"].filter(boxes["class"] >= 0)
@@ -94,7 +94,7 @@ def import_mot(
         boxes,
         folder,
         source.stem,
-        given,
+        settings,
         faults,
         procedures=procedures,
         splits=splits,
@@ -124,24 +124,24 @@ def _find_sequences(source: Path, kind: str | None, faults: Faults) -> list[_Seq
     paths = []
     for folder in folders:
         files = [folder / each / f"{each}.txt" for each in KINDS]
-        there = [path for path in files if path.is_file()]
-        if kind is None and len(there) > 1:
+        existing = [path for path in files if path.is_file()]
+        if kind is None and len(existing) > 1:
             faults.warn("sequence with detections beside ground truth, not read", folder.name)
-        paths += [path for path in there if kind is None or path.stem == kind][:1]
-    found = [sequence(path) for path in paths or files_in(source, ".txt")]
-    if not found:
+        paths += [path for path in existing if kind is None or path.stem == kind][:1]
+    sequences = [sequence(path) for path in paths or files_in(source, ".txt")]
+    if not sequences:
         raise PolyplinkError(
             f"{source} has no <sequence>/gt/gt.txt, <sequence>/det/det.txt or <sequence>.txt",
             "check the path",
         )
-    known: dict[str, Path] = {}
-    for one in found:
-        if known.setdefault(one.name, one.path) != one.path:
+    path_of: dict[str, Path] = {}
+    for candidate in sequences:
+        if path_of.setdefault(candidate.name, candidate.path) != candidate.path:
             raise PolyplinkError(
-                f"{one.path} and {known[one.name]} are of one sequence name",
+                f"{candidate.path} and {path_of[candidate.name]} are of one sequence name",
                 "give every sequence its own name",
             )
-    return found
+    return sequences
 
 
 def _read(
@@ -217,8 +217,8 @@ def _boxes(sequence: _Sequence, faults: Faults) -> pl.DataFrame:
     table = table.with_row_index("line", 1).with_columns(at=at)
     for column in ("id", "confidence"):
         kind = f"line with text instead of a number ({column})"
-        mend = "write a number (-1: not known)"
-        table = leave_out(table, no_number(column), kind, mend, faults)
+        hint = "write a number (-1: not known)"
+        table = leave_out(table, no_number(column), kind, hint, faults)
     table = table.with_columns(number(column) for column in _COLUMNS)
     score: pl.Expr = pl.when(pl.col("confidence") != -1).then("confidence")
     if sequence.truth:

@@ -23,7 +23,7 @@ _SUBFOLDER = "videos"
 def find_videos(
     procedures: pl.DataFrame,
     folder: Path,
-    given: Path | None,
+    video_source: Path | None,
     faults: Faults,
     *,
     single: str | None = None,
@@ -40,46 +40,51 @@ def find_videos(
             the source states for the video, or its absolute path (text, null where not known).
         folder: Folder of the boxes.
         single: If the boxes are of one procedure, the name of their file, without its ending.
-        given: A video, or a folder to look in instead; each procedure must then have a video.
+        video_source: A video, or a folder to look in instead; each procedure must then have a
+            video.
         faults: Gets a warning where a video of another name is taken.
 
     Returns:
         `SCHEMA`, a row for each procedure with a video; `video` is its absolute path.
 
     Raises:
-        PolyplinkError: If several videos may be a procedure's, `given` is missing or has no video
-            for a procedure, or a video cannot be opened.
+        PolyplinkError: If several videos may be a procedure's, `video_source` is missing or has
+            no video for a procedure, or a video cannot be opened.
     """
-    if given is not None and given.is_file() and single is None:
+    if video_source is not None and video_source.is_file() and single is None:
         raise PolyplinkError(
-            f"{given} is one video, the boxes are of several procedures",
+            f"{video_source} is one video, the boxes are of several procedures",
             "give --video a folder of videos, each named as its procedure",
         )
     PolyplinkError.unless(
-        given is None or given.exists(), f"no file or folder {given}", "check --video"
+        video_source is None or video_source.exists(),
+        f"no file or folder {video_source}",
+        "check --video",
     )
     rows = []
     for row in procedures.iter_rows(named=True):
         procedure, home = row["procedure_id"], row.get("home")
         homes = [folder] if home is None else [Path(home), folder]
-        near = homes if given is None else [given]
-        above = [place.parent for place in map(Path.resolve, homes)] if given is None else []
+        near = homes if video_source is None else [video_source]
+        above = [place.parent for place in map(Path.resolve, homes)] if video_source is None else []
         film = Path(row.get("film") or "")
         names = [film.name, film.stem, procedure, procedure.rpartition("/")[2], single or ""]
-        if given is not None and given.is_file():
-            found: Sequence[Path] = [given.resolve()]
-        elif given is None and film.is_absolute():
-            found = [film]
+        if video_source is not None and video_source.is_file():
+            matches: Sequence[Path] = [video_source.resolve()]
+        elif video_source is None and film.is_absolute():
+            matches = [film]
         else:
             alone = single is not None
-            found = _choose(procedure, names, (_videos_in(near), _videos_in(above)), alone, faults)
-        if found:
-            with open_video(found[0]) as video:
+            matches = _choose(
+                procedure, names, (_videos_in(near), _videos_in(above)), alone, faults
+            )
+        if matches:
+            with open_video(matches[0]) as video:
                 size = (video.width, video.height)
-                rows.append((procedure, str(found[0]), video.n_frames, video.fps, *size))
-        elif given is not None:
+                rows.append((procedure, str(matches[0]), video.n_frames, video.fps, *size))
+        elif video_source is not None:
             raise PolyplinkError(
-                f"{given} has no video of procedure {procedure}", f"name it {procedure}.mp4"
+                f"{video_source} has no video of procedure {procedure}", f"name it {procedure}.mp4"
             )
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
@@ -103,18 +108,18 @@ def _choose(
     near, above = places
     every = dict.fromkeys([*near, *above])
     named = ([path for path in every if each in (path.name, path.stem)] for each in names if each)
-    found: Sequence[Path] = next(filter(None, named), [])
-    if not found and single:
-        found = near or (above if len(above) == 1 else [])
-        if len(found) == 1:
+    matches: Sequence[Path] = next(filter(None, named), [])
+    if not matches and single:
+        matches = near or (above if len(above) == 1 else [])
+        if len(matches) == 1:
             kind = "procedure whose video has another name, taken because it is the only one there"
-            faults.warn(kind, f"{procedure}: {found[0]}")
-    if len(found) > 1:
+            faults.warn(kind, f"{procedure}: {matches[0]}")
+    if len(matches) > 1:
         raise ImportOptionError(
-            f"the video of procedure {procedure} may be {' or '.join(map(str, found))}",
+            f"the video of procedure {procedure} may be {' or '.join(map(str, matches))}",
             "say which with --video FILE, or import with --no-images",
         )
-    return found
+    return matches
 
 
 def _videos_in(folders: Sequence[Path]) -> list[Path]:

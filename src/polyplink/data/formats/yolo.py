@@ -84,43 +84,43 @@ def import_yolo(
     PolyplinkError.unless(
         sixth is None or sixth in SIXTH, f"no sixth {sixth!r}", f"give --sixth {' or '.join(SIXTH)}"
     )
-    given = Options(**options)
-    faults = Faults(given.strict)
+    settings = Options(**options)
+    faults = Faults(settings.strict)
     files = _label_files(source)
     side, _ = read_side_tables(source, Faults())
-    known = given.size or _yaml_size(source)
-    unknown = known is None and side.is_empty()
-    read = partial(_read_labels, root=source, open_images=unknown, strict=given.strict)
+    size = settings.size or _yaml_size(source)
+    unknown = size is None and side.is_empty()
+    read = partial(_read_labels, root=source, open_images=unknown, strict=settings.strict)
     chunks = [(i, files[i : i + _CHUNK]) for i in range(0, len(files), _CHUNK)]
-    boxes, sizes, blank = read_tables(read, chunks, given, faults)
+    boxes, sizes, blank = read_tables(read, chunks, settings, faults)
     frames = _frames(files, source, faults)
     boxes = boxes.join(frames, on="file", how="inner", maintain_order="left")
     faults.warn_values("class of boxes, all taken as polyps", boxes["class"])
     procedures = frames.group_by("procedure_id", maintain_order=True).agg(
-        first=pl.col("frame").min() - given.first,
-        last=pl.col("frame").max() + 1 - given.first,
+        first=pl.col("frame").min() - settings.first,
+        last=pl.col("frame").max() + 1 - settings.first,
         bare=pl.col("image").is_null().all(),
     )
-    wanted = procedures.filter(pl.col("bare") | pl.lit(given.video is not None))
-    if known is not None and not given.images:
+    wanted = procedures.filter(pl.col("bare") | pl.lit(settings.video is not None))
+    if size is not None and not settings.images:
         wanted = wanted.clear()
     single = source.stem if procedures.height == 1 else None
-    videos = find_videos(wanted, source, given.video, faults, single=single)
-    if known is None:
+    videos = find_videos(wanted, source, settings.video, faults, single=single)
+    if size is None:
         opened = sizes.join(frames, on="file", maintain_order="left")
         of_images = sizes_of_procedures(opened, faults)
         procedures = procedures.join(
             of_images, on="procedure_id", how="left", maintain_order="left"
         )
     else:
-        procedures = procedures.with_columns(width=pl.lit(known[0]), height=pl.lit(known[1]))
+        procedures = procedures.with_columns(width=pl.lit(size[0]), height=pl.lit(size[1]))
     stated = pl.concat([side, procedures, videos], how="diagonal_relaxed")
     sixth = _meaning(boxes, sixth)
     return assemble(
-        _score_and_track(_in_pixels(boxes, sizes, stated, known), sixth),
+        _score_and_track(_in_pixels(boxes, sizes, stated, size), sixth),
         source,
         source.stem,
-        given,
+        settings,
         faults,
         procedures=procedures,
         splits=splits_of(frames),
@@ -141,8 +141,8 @@ def _label_files(source: Path) -> list[_LabelFile]:
         homes = [(source, beside, "")]
     files = []
     for labels, images, part in homes:
-        shown = image_names(images) if images.is_dir() else []
-        image_of = {name.rpartition(".")[0]: name for name in shown}
+        image_files = image_names(images) if images.is_dir() else []
+        image_of = {name.rpartition(".")[0]: name for name in image_files}
         home, prefix = relative_path(images, source), f"{part}/" if part else ""
         # The files of a folder before those of the folders in it.
         for name in sorted(walk_files(labels), key=lambda name: (name.split("/")[:-1], name)):
@@ -160,12 +160,12 @@ def _yaml_size(source: Path) -> Size | None:
     path = source / "data.yaml"
     if not path.is_file():
         return None
-    found: dict[str, int] = {}
+    sides: dict[str, int] = {}
     for side, text in _SIDE.findall(decode_text(path.read_bytes(), str(path))):
-        found[side] = whole_number(text) or 0
-        if not found[side]:
+        sides[side] = whole_number(text) or 0
+        if not sides[side]:
             raise PolyplinkError(f"{path}: {side} is {text!r}", "write a whole number of pixels")
-    return (found["width"], found["height"]) if len(found) == 2 else None
+    return (sides["width"], sides["height"]) if len(sides) == 2 else None
 
 
 def _read_labels(
@@ -207,8 +207,8 @@ def _read_labels(
         if file.image is not None:
             size = image_size((root / file.image).read_bytes())
             if isinstance(size, str):
-                mend = "replace it, or say the size"
-                faults.fault("image that cannot be opened", file.image, mend)
+                hint = "replace it, or say the size"
+                faults.fault("image that cannot be opened", file.image, hint)
             else:
                 sizes.append((i, *size))
     schema = {"file": pl.Int64, "line": pl.Int64, "text": pl.String}
@@ -220,8 +220,8 @@ def _read_labels(
     )
     count = pl.col("values").list.len()
     kind = "line that is no box (class, 4 numbers, score, track)"
-    mend = "write 5 to 7 values; outlines are not read"
-    lines = leave_out(lines, (count < 5) | (count > 7), kind, mend, faults)
+    hint = "write 5 to 7 values; outlines are not read"
+    lines = leave_out(lines, (count < 5) | (count > 7), kind, hint, faults)
     values = [
         pl.col("values").list.get(i, null_on_oob=True).cast(pl.Float64, strict=False).alias(name)
         for i, name in enumerate(_VALUES)
@@ -258,15 +258,15 @@ def _frames(files: Sequence[_LabelFile], source: Path, faults: Faults) -> pl.Dat
 
 
 def _in_pixels(
-    boxes: pl.DataFrame, sizes: pl.DataFrame, procedures: pl.DataFrame, known: Size | None
+    boxes: pl.DataFrame, sizes: pl.DataFrame, procedures: pl.DataFrame, size: Size | None
 ) -> pl.DataFrame:
     """Fractions to pixels, by the size of the frame's own image where it was opened."""
-    own = sizes.rename({"width": "own_width", "height": "own_height"})
+    own_sizes = sizes.rename({"width": "own_width", "height": "own_height"})
     sized = procedures.drop_nulls(["width", "height"]).unique("procedure_id", keep="first")
     sized = sized.select("procedure_id", of_width="width", of_height="height")
-    boxes = boxes.join(own, on="file", how="left", maintain_order="left")
+    boxes = boxes.join(own_sizes, on="file", how="left", maintain_order="left")
     boxes = boxes.join(sized, on="procedure_id", how="left", maintain_order="left")
-    width, height = (pl.lit(side) for side in known or (None, None))
+    width, height = (pl.lit(side) for side in size or (None, None))
     width = pl.coalesce(width, "own_width", "of_width")
     height = pl.coalesce(height, "own_height", "of_height")
     unknown = boxes.filter(width.is_null())

@@ -154,11 +154,11 @@ def _check_cells(data: bytes, name: str) -> None:
 def find_columns(header: Sequence[str]) -> dict[str, int]:
     """Our column -> place of its header; columns that the table lacks are left out."""
     names = [re.sub(r"\W+", "_", text.lower()).strip("_") for text in header]
-    found = {
+    columns = {
         ours: next((i for i, name in enumerate(names) if re.fullmatch(pattern, name)), -1)
         for ours, pattern in _HEADERS.items()
     }
-    return {ours: i for ours, i in found.items() if i >= 0}
+    return {ours: i for ours, i in columns.items() if i >= 0}
 
 
 def parse_facts(
@@ -250,13 +250,13 @@ def add_facts(
         table: The table's name; None where there is none.
         faults: Counts recordings without a row and rows without a recording.
     """
-    told = "no table given" if table is None else f"no row in {table}"
+    reason = "no table given" if table is None else f"no row in {table}"
     for number, recording in recordings.items():
         if number not in facts:
-            faults.warn(f"recording without size, histology and shape, {told}", recording.name)
-        found = facts.get(number, {})
-        recording.procedure |= {k: v for k, v in found.items() if k in PROCEDURES}
+            faults.warn(f"recording without size, histology and shape, {reason}", recording.name)
+        row = facts.get(number, {})
+        recording.procedure |= {k: v for k, v in row.items() if k in PROCEDURES}
         if recording.polyp is not None:
-            recording.polyp |= {k: v for k, v in found.items() if k in POLYPS}
+            recording.polyp |= {k: v for k, v in row.items() if k in POLYPS}
     for number in sorted(facts.keys() - recordings.keys()):
         faults.warn(f"row of {table} without its recording", str(number))

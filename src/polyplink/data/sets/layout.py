@@ -167,8 +167,8 @@ class Release:
             if name != self.dataset and any(mark.search(path) for path in names)
         )
         other = next(others, None)
-        mend = "check the path" if other is None else f"this looks like {other}: import it as that"
-        return PolyplinkError(f"{self.source} has no {wanted}", mend)
+        hint = "check the path" if other is None else f"this looks like {other}: import it as that"
+        return PolyplinkError(f"{self.source} has no {wanted}", hint)
 
     def sort(
         self, place: Callable[[Member, Faults], Place | None], ending: str
@@ -185,12 +185,12 @@ class Release:
         recordings: dict[tuple[Any, ...], Recording] = {}
         for member in self.tree.members:
             kind = "image" if member.suffix in IMAGE_ENDINGS else "annotation"
-            found = None
+            place_of_file = None
             if kind == "image" or member.suffix == ending:
-                found = place(member, self.faults)
-            if found is None:
+                place_of_file = place(member, self.faults)
+            if place_of_file is None:
                 continue
-            order, name, part, key = found
+            order, name, part, key = place_of_file
             recording = recordings.setdefault(order, Recording(name, part))
             frame = recording.frames.setdefault(key, Frame())
             if getattr(frame, kind) is None:
@@ -237,8 +237,8 @@ class Release:
             if INSIDE in member.image:
                 self.faults.fault("video inside an archive", member.image, "unpack it")
             elif name in videos:
-                mend = "remove or rename one of them"
-                self.faults.fault("second video of a name", member.image, mend)
+                hint = "remove or rename one of them"
+                self.faults.fault("second video of a name", member.image, hint)
             else:
                 videos[name] = member
         recordings = []
@@ -246,8 +246,8 @@ class Release:
             try:
                 with open_video(self.tree.root / member.image) as video:
                     size, fps = (video.width, video.height), {"fps": video.fps}
-                    found = Recording(name, part, size, video.n_frames, fps, video=member)
-                    recordings.append(found)
+                    recording = Recording(name, part, size, video.n_frames, fps, video=member)
+                    recordings.append(recording)
             except PolyplinkError as error:
                 if self.strict:
                     raise
@@ -290,8 +290,8 @@ class Release:
             for number, frame in sorted(recording.frames.items(), key=lambda item: item[0]):
                 if frame.boxes:
                     if images and frame.image is None:
-                        mend = "unpack the images again, import without images"
-                        faults.fault("frame with a box without an image", frame.where, mend)
+                        hint = "unpack the images again, import without images"
+                        faults.fault("frame with a box without an image", frame.where, hint)
                         continue
                     image = frame.image.image if images and frame.image is not None else None
                     named = (recording.name, number, polyp_id, image, frame.where)
@@ -305,9 +305,9 @@ class Release:
         columns = ("procedure_id", "frame", "polyp_id", "image", "at")
         schema: dict[str, Any] = dict.fromkeys(columns, pl.String) | {"frame": pl.Int64}
         schema |= dict.fromkeys(("left", "top", "right", "bottom"), pl.Float64)
-        found = box_table(pl.DataFrame(rows, schema=schema, orient="row"))
-        own = (member for member in self.tree.members if member.path == DATASET_FILE)
-        named_by = next((decode_text(self.tree.read(m), m.image).strip() for m in own), "")
+        all_boxes = box_table(pl.DataFrame(rows, schema=schema, orient="row"))
+        name_files = (member for member in self.tree.members if member.path == DATASET_FILE)
+        named_by = next((decode_text(self.tree.read(m), m.image).strip() for m in name_files), "")
         source = str(self.tree.root.resolve())
         procedures = [
             {"procedure_id": r.name, "dataset": named_by or self.dataset, "patient": r.name}
@@ -324,9 +324,9 @@ class Release:
         if splits is None:
             parts = dict.fromkeys(r.part for r in recordings)
             splits = {part: [r.name for r in recordings if r.part == part] for part in parts}
-        found = found if boxes is None else pl.concat([found, box_table(boxes)])
+        all_boxes = all_boxes if boxes is None else pl.concat([all_boxes, box_table(boxes)])
         table = pl.DataFrame(procedures, schema={name: c.dtype for name, c in PROCEDURES.items()})
-        fitted = fit_boxes(check_boxes(found, faults), table, faults, border="clip")
+        fitted = fit_boxes(check_boxes(all_boxes, faults), table, faults, border="clip")
         of_polyps = pl.DataFrame(polyps, schema={name: c.dtype for name, c in POLYPS.items()})
         splits = {part: ids for part, ids in splits.items() if ids}
         return Imported(DataSet.of(fitted, table, of_polyps, splits), faults.lines())
@@ -338,7 +338,7 @@ def natural(name: str) -> tuple[int, str]:
     return (LARGEST if number is None else number, name)
 
 
-def write_origin(data: DataSet, root: Path, own: str) -> None:
+def write_origin(data: DataSet, root: Path, layout_name: str) -> None:
     """Write `dataset.txt` where a data set is not the one whose layout it is written in.
 
     So that nothing simulated, and nothing of another set, gets the layout's own name when it is
@@ -353,7 +353,7 @@ def write_origin(data: DataSet, root: Path, own: str) -> None:
             f"procedures of several data sets ({', '.join(names)})",
             "write each into a folder of its own",
         )
-    if names and names != [own]:
+    if names and names != [layout_name]:
         write_text(root / DATASET_FILE, f"{names[0]}\n")
 
 

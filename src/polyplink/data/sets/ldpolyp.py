@@ -170,8 +170,8 @@ def write_ldpolyp(data: DataSet, root: Path, *, frames: FrameSource | None = Non
         texts = root / part / "Annotations" / folder
         texts.mkdir(parents=True, exist_ok=True)
         for frame in range(procedure["n_frames"]):
-            found = boxes.get(name, {}).get(frame, [])
-            lines = [str(len(found)), *(" ".join(map(str, box)) for box in found)]
+            frame_boxes = boxes.get(name, {}).get(frame, [])
+            lines = [str(len(frame_boxes)), *(" ".join(map(str, box)) for box in frame_boxes)]
             (texts / f"{frame + 1:04d}.txt").write_text("\n".join(lines) + "\n", "utf-8")
             image = root / part / "Images" / folder / f"{frame + 1:04d}.jpg"
             layout.write_image(image, frames, name, frame)

@@ -71,36 +71,36 @@ def import_polyp_size(
     if not names:
         raise release.nothing_found("video 01.mp4 or Video01.mp4")
     table, labels = _read_labels(tree, cases, faults)
-    given = None if boxes is None else read_side_boxes(boxes, faults)
+    side_boxes = None if boxes is None else read_side_boxes(boxes, faults)
     names = dict(sorted(names.items(), key=lambda item: int(item[1])))
-    found = release.open_videos(names, progress=release.progress)
-    if not found:
+    recordings = release.open_videos(names, progress=release.progress)
+    if not recordings:
         raise PolyplinkError(f"{source} has no video that can be read", "download them again")
     videos: dict[str, str] = {}  # procedure id -> its video
-    for recording in found:
+    for recording in recordings:
         name, video = recording.name, recording.video or Member("", "")
         videos[name] = video.image
         recording.procedure["patient"], recording.polyp = name, {}
-        if given is None:
+        if side_boxes is None:
             kind = "whole frame taken as a box, no file of boxes given"
             faults.warn(kind, name, recording.n_frames)
             for frame in range(recording.n_frames):
                 image = Member(video.path, frame_name(video.image, frame))
                 edges: layout.Edges = (0, 0, *recording.size)
                 recording.frames[frame] = Frame(image, Member(video.path, name), boxes=[edges])
-        elif name not in given["procedure_id"]:
+        elif name not in side_boxes["procedure_id"]:
             faults.warn("video without a box in the file of boxes", name)
-    facts.add_facts({int(video.name): video for video in found}, labels, table, faults)
-    if given is not None:
-        there = pl.col("procedure_id").is_in(list(videos))
-        rules = [("box of a video that is not there", "restore the video", ~there)]
+    facts.add_facts({int(video.name): video for video in recordings}, labels, table, faults)
+    if side_boxes is not None:
+        is_present = pl.col("procedure_id").is_in(list(videos))
+        rules = [("box of a video that is not there", "restore the video", ~is_present)]
         files = videos if release.images else dict.fromkeys(videos)
         video_file = pl.col("procedure_id").replace_strict(files, return_dtype=pl.String)
         number_text = pl.col("frame").cast(pl.Int64, strict=False).cast(pl.String)
-        given = apply_rules(given, rules, faults).with_columns(
+        side_boxes = apply_rules(side_boxes, rules, faults).with_columns(
             polyp_id="procedure_id", image=pl.concat_str(video_file, number_text, separator="#")
         )
-    return release.join(found, splits=_splits(tree, list(videos), faults), boxes=given)
+    return release.join(recordings, splits=_splits(tree, list(videos), faults), boxes=side_boxes)
 
 
 def read_side_boxes(path: Path, faults: Faults) -> pl.DataFrame:

@@ -74,8 +74,8 @@ def import_polypsset(source: Path, **options: Unpack[ReleaseOptions]) -> Importe
         elif sizes:
             recordings.append(_video_recording(folder, sizes, release.faults))
             if recordings[-1].has_boxes:
-                found = sorted(words[folder.name])
-                recordings[-1].polyp = _histology(folder.name, found, release.faults)
+                classes = sorted(words[folder.name])
+                recordings[-1].polyp = _histology(folder.name, classes, release.faults)
     return release.join(recordings, progress=release.progress)
 
 
@@ -157,11 +157,11 @@ def _histology(name: str, words: list[str], faults: Faults) -> dict[str, str | N
         faults.warn("polyp with boxes of several classes, histology not taken", name)
         return {}
     word = words[0] or None
-    known = word if word in ADENOMA["polypsset"] else None
-    if known is None:
+    histology_class = word if word in ADENOMA["polypsset"] else None
+    if histology_class is None:
         kind = "class of a box that is not known, no histology class"
         faults.warn(kind, f"{name} ({word})")
-    return {"histology": word, "histology_class": known}
+    return {"histology": word, "histology_class": histology_class}
 
 
 _OBJECT = """\t<object>
@@ -210,10 +210,10 @@ def write_polypsset(data: DataSet, root: Path, *, frames: FrameSource | None = N
     names, example = r"(train|val|test)_(.+)", "val_<id>, test_<id> or train_<width>x<height>"
     for procedure, match in layout.procedures_to_write(data, root, DATASET, names, example):
         name, part, folder = match.group(0, 1, 2)
-        found, word = boxes.get(name, {}), xml_text(words.get(name, ""))
+        frame_boxes, word = boxes.get(name, {}), xml_text(words.get(name, ""))
         stems = {frame: frame for frame in range(procedure["n_frames"])}
         if part == "train":
-            odd = [frame for frame in found if frame % TRAIN_STEP]
+            odd = [frame for frame in frame_boxes if frame % TRAIN_STEP]
             if odd:
                 raise PolyplinkError(
                     f"procedure {name}: a box in frame {odd[0]} of training",
@@ -232,6 +232,8 @@ def write_polypsset(data: DataSet, root: Path, *, frames: FrameSource | None = N
                 stem=stem,
                 width=procedure["width"],
                 height=procedure["height"],
-                objects="".join(_OBJECT.format(*box, name=word) for box in found.get(frame, [])),
+                objects="".join(
+                    _OBJECT.format(*box, name=word) for box in frame_boxes.get(frame, [])
+                ),
             )
             (annotations / f"{stem}.xml").write_text(text, encoding="utf-8")

@@ -136,7 +136,7 @@ def import_real_colon(source: Path, **options: Unpack[ReleaseOptions]) -> Import
     )
     faults = release.faults
     claims = videos.select("n_frames", "num_lesions").iter_rows()
-    for place, (n_frames, n_lesions), (_, n_files, _, found) in zip(
+    for place, (n_frames, n_lesions), (_, n_files, _, box_faults) in zip(
         sources, claims, read, strict=True
     ):
         rows, name = len(place.polyp_ids), place.procedure_id
@@ -149,7 +149,7 @@ def import_real_colon(source: Path, **options: Unpack[ReleaseOptions]) -> Import
         if n_files != n_frames:
             kind = "num_frames of video_info.csv is not the number of annotation files"
             faults.warn(kind, f"{name}: {n_frames} and {n_files}")
-        faults.add(found)
+        faults.add(box_faults)
     procedures = videos.with_columns(
         dataset=pl.lit(_dataset(source)),
         patient=pl.col("procedure_id"),
@@ -285,8 +285,8 @@ def read_boxes(source: ProcedureSource, *, strict: bool) -> ProcedureBoxes:
                 )
                 continue
             if folder is not None and listed is not None and number not in listed:
-                mend = "unpack the frames again, import without images"
-                faults.fault("frame with a box without an image", str(folder / jpeg), mend)
+                hint = "unpack the frames again, import without images"
+                faults.fault("frame with a box without an image", str(folder / jpeg), hint)
                 continue
             if folder is not None:
                 in_archive = f"{folder.name}{INSIDE}{jpeg}"
@@ -356,8 +356,8 @@ def annotation_texts(place: Path) -> Iterator[tuple[int, str, str]]:
 
 def _add_frame(names: dict[int, str], name: str, path: str, place: Path) -> int:
     """Put a file's name under its frame number."""
-    found = _NUMBER.search(name)
-    frame = None if found is None else whole_number(found[1])
+    match = _NUMBER.search(name)
+    frame = None if match is None else whole_number(match[1])
     if frame is None:
         raise PolyplinkError(f"{path} has no frame number", "name it <procedure>_<frame>")
     if frame in names:
@@ -509,8 +509,8 @@ def write_real_colon(
         target = root / annotations_folder(name)
         if not (keep and target.is_dir()):
             with whole_folder(target) as folder:  # whole or not at all
-                found = boxes.get((name,), data.detections.clear())
-                for stem, text in format_annotations(procedure, found):
+                detections = boxes.get((name,), data.detections.clear())
+                for stem, text in format_annotations(procedure, detections):
                     (folder / f"{stem}.xml").write_bytes(text.encode())
         for frame in range(0 if frames is None else procedure["n_frames"]):
             image = root / frames_folder(name) / f"{frame_stem(name, frame)}.jpg"

@@ -103,16 +103,16 @@ def import_sun(
     """
     release = Release(DATASET, source, **options)
     faults = release.faults
-    found = _find_cases(release)
-    if not found:
+    case_recordings = _find_cases(release)
+    if not case_recordings:
         raise release.nothing_found("folders case1, case2, ... or annotation_txt/case1.txt")
     facts = {} if cases is None else read_facts(cases, _WANTED, CLASSES, faults)
     recordings = []
-    for case in found:
-        known = [
+    for case in case_recordings:
+        readable = [
             name for name, frame in case.frames.items() if frame.image or frame.boxes is not None
         ]
-        recordings.append(case.renumbered(number_frames(known)))
+        recordings.append(case.renumbered(number_frames(readable)))
     release.size_by_first_image(recordings)
     for recording in recordings:
         if not recording.frames:
@@ -121,8 +121,8 @@ def import_sun(
         elif recording.size == (0, 0) and size is not None:
             recording.size = size
         elif recording.size == (0, 0):
-            mend = "give the frames' width and height, or unpack the images"
-            faults.fault("case without an image to take its size from", recording.name, mend)
+            hint = "give the frames' width and height, or unpack the images"
+            faults.fault("case without an image to take its size from", recording.name, hint)
     recordings = [recording for recording in recordings if recording.size != (0, 0)]
     if not recordings:
         raise ImportOptionError(
@@ -159,8 +159,8 @@ def _find_cases(release: Release) -> list[Recording]:
             if "annotation_xml/" in member.path or "imgs/" in member.path:
                 faults.fault("file outside of a case folder", member.image, "put it into one")
         elif (name := parse_name(match[2])) is None:
-            mend = "restore its name"
-            faults.fault("file whose name has no segment and number", member.image, mend)
+            hint = "restore its name"
+            faults.fault("file whose name has no segment and number", member.image, hint)
         else:
             return place(member, match[1], name)
         return None
@@ -252,7 +252,7 @@ def parse_case(data: bytes, name: str, faults: Faults) -> list[tuple[str, list[E
         PolyplinkError: If the file is no text; if strict, at the first line that cannot be read.
     """
     lines = []
-    kind, mend = "line that cannot be read", "write `filename xmin,ymin,xmax,ymax,class`"
+    kind, hint = "line that cannot be read", "write `filename xmin,ymin,xmax,ymax,class`"
     for number, text in enumerate(decode_text(data, name).splitlines(), 1):
         words = text.split()
         boxes = [word for word in words if "," in word]
@@ -262,7 +262,7 @@ def parse_case(data: bytes, name: str, faults: Faults) -> list[tuple[str, list[E
             continue
         in_order = words[len(words) - len(boxes) :] == boxes  # the name, then boxes alone
         if not image or not in_order or (not boxes and len(words) > 1):
-            faults.fault(kind, f"{where} ({text.strip()[:80]!r})", mend)
+            faults.fault(kind, f"{where} ({text.strip()[:80]!r})", hint)
             continue
         polyps: list[Edges] = []
         for word in boxes:
@@ -270,7 +270,7 @@ def parse_case(data: bytes, name: str, faults: Faults) -> list[tuple[str, list[E
             try:
                 left, top, right, bottom = map(float, sides)
             except ValueError:
-                faults.fault(kind, f"{where} ({word[:80]!r})", mend)
+                faults.fault(kind, f"{where} ({word[:80]!r})", hint)
                 continue
             if label == "0":
                 polyps.append((left, top, right, bottom))
@@ -307,20 +307,22 @@ def write_sun(data: DataSet, root: Path, *, frames: FrameSource | None = None) -
     for procedure, match in layout.procedures_to_write(data, root, DATASET, held, "case<number>"):
         procedure_id, n_frames = procedure["procedure_id"], procedure["n_frames"]
         positive, number = match[1] == "case", int(match[2])
-        found = boxes.get(procedure_id, {})
+        frame_boxes = boxes.get(procedure_id, {})
         folder = root / f"sundatabase_{'positive' if positive else 'negative'}_part1"
         # The names of the release say the recording, not the case. A new segment, counted from 1,
         # begins after every gap.
         stem = f"case_M_20180101000000_0U{number * 7919:014d}_1_{number % 7:03d}_001-1"
         segment, start, last = 0, 0, -2
         lines = []
-        for frame in sorted(found) if positive else range(n_frames):
+        for frame in sorted(frame_boxes) if positive else range(n_frames):
             if frame > last + 1:
                 segment, start = segment + 1, last + 2
             name, last = f"{stem}_a{segment}_ayy_image{frame - start + 1:04d}.jpg", frame
             layout.write_image(folder / f"case{number}" / name, frames, procedure_id, frame)
-            if frame in found:
-                lines.append(" ".join([name, *(",".join(map(str, (*b, 0))) for b in found[frame])]))
+            if frame in frame_boxes:
+                lines.append(
+                    " ".join([name, *(",".join(map(str, (*b, 0))) for b in frame_boxes[frame])])
+                )
         if lines:
             text = "\n".join(lines) + "\n\n"
             write_text(folder / "annotation_txt" / f"case{number}.txt", text)

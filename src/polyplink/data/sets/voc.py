@@ -80,7 +80,7 @@ def parse_voc(text: str, name: str) -> VocFrame:
             sides.append(float((nothing if size is None else size).findtext(tag) or 0))
         except ValueError:
             sides.append(0)
-    known = all(1 <= side <= LARGEST for side in sides)
+    has_size = all(1 <= side <= LARGEST for side in sides)
     objects = []
     for element in root.iter("object"):
         edges, box = [], element.find("bndbox")
@@ -95,7 +95,7 @@ def parse_voc(text: str, name: str) -> VocFrame:
         label = (element.findtext("name") or "").strip()
         polyp = (element.findtext("unique_id") or "").strip()
         objects.append(VocObject(label, polyp or None, (left, top, right, bottom)))
-    return VocFrame((round(sides[0]), round(sides[1])) if known else None, tuple(objects))
+    return VocFrame((round(sides[0]), round(sides[1])) if has_size else None, tuple(objects))
 
 
 def _parse_released(text: str) -> VocFrame | None:
@@ -104,15 +104,15 @@ def _parse_released(text: str) -> VocFrame | None:
     if head is None:
         return None
     objects, at = [], head.end()
-    while (found := _OBJECT.match(text, at)) is not None:
-        label, polyp, _, *tags_and_values = found.groups()
+    while (match := _OBJECT.match(text, at)) is not None:
+        label, polyp, _, *tags_and_values = match.groups()
         edge = dict(zip(tags_and_values[::2], tags_and_values[1::2], strict=True))
         if len(edge) < 4:  # one of the four tags is there twice
             return None
         left, top = float(edge["xmin"]), float(edge["ymin"])
         box = left, top, float(edge["xmax"]), float(edge["ymax"])
         objects.append(VocObject(label.strip(), (polyp or "").strip() or None, box))
-        at = found.end()
+        at = match.end()
     if _END.fullmatch(text, at) is None:
         return None
     size = int(head[3]), int(head[4])
