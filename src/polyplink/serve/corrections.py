@@ -36,15 +36,15 @@ def counted_folder(folder: Path) -> Path:
     Raises:
         PolyplinkError: If neither was counted.
     """
-    for one in (folder / "count", folder):
-        settle(one)
-    found = [one for one in (folder / "count", folder) if (one / FILE).is_file()]
+    for path in (folder / "count", folder):
+        settle(path)
+    folders = [path for path in (folder / "count", folder) if (path / FILE).is_file()]
     PolyplinkError.unless(
-        bool(found),
+        bool(folders),
         f"{folder / FILE} is missing",
         "give a folder that `polyplink run` or `polyplink count` wrote",
     )
-    return found[0]
+    return folders[0]
 
 
 @dataclass(frozen=True)
@@ -92,18 +92,20 @@ class Correction:
 
     def pairs(self) -> tuple[list[Pair], list[Pair]]:
         """Pairs of tracklets that it says show one polyp, and two."""
-        own, others = self.tracklets, self.others
+        tracklets, others = self.tracklets, self.others
         match self.kind:
             case "same":
-                return [(own[0], others[0])], []
+                return [(tracklets[0], others[0])], []
             case "merge":
-                return [(own[0], other) for other in own[1:]], []
+                return [(tracklets[0], other) for other in tracklets[1:]], []
             case "different" | "split":
-                return [], [(one, other) for one in own for other in others]
+                return [], [(tracklet, other) for tracklet in tracklets for other in others]
             case "cut":
                 return [], [(others[0], others[1])]
             case "move":
-                return [(own[0], other) for other in others[:1]], [(own[0], a) for a in self.apart]
+                return [(tracklets[0], other) for other in others[:1]], [
+                    (tracklets[0], a) for a in self.apart
+                ]
         return [], []
 
 
@@ -120,16 +122,16 @@ def read_corrections(folder: Path) -> list[Correction]:
     if not path.is_file():
         return []
     lines = path.read_bytes().split(b"\n")[:-1]
-    found = []
+    corrections = []
     for number, line in enumerate(lines, start=1):
         try:
-            found.append(_READER.validate_json(line))
+            corrections.append(_READER.validate_json(line))
         except ValidationError as error:
             reason = error.errors()[0]["msg"]
             raise PolyplinkError(
                 f"{path}, line {number}: no correction ({reason})", "restore the file"
             ) from None
-    return found
+    return corrections
 
 
 def check_text(text: str, what: str) -> None:
@@ -147,9 +149,9 @@ def check_text(text: str, what: str) -> None:
 def append_correction(folder: Path, correction: Correction) -> None:
     """Add a line to the log, on the disk when this returns; several processes may do so at once."""
     path = folder / LOG
-    kept = {k: v for k, v in asdict(correction).items() if v not in ((), None)}
-    check_text(json.dumps(kept, ensure_ascii=False), "the correction")
-    line = json.dumps(kept)
+    fields = {k: v for k, v in asdict(correction).items() if v not in ((), None)}
+    check_text(json.dumps(fields, ensure_ascii=False), "the correction")
+    line = json.dumps(fields)
     with FileLock(path.with_name(f".{LOG}.lock")), path.open("a+b") as file:
         end = file.seek(0, os.SEEK_END)
         file.seek(max(end - (1 << 16), 0))
@@ -199,33 +201,37 @@ def decide(log: Sequence[Correction], present: Sequence[str]) -> Decided:
     Example:
         >>> yes = Correction("v", "same", ("a",), ("b",))
         >>> no = Correction("v", "different", ("a",), ("b",))
-        >>> found = decide([yes, no], ["a", "b"])
-        >>> found.must, found.cannot, found.set_aside == {yes.id: (no.id,)}
+        >>> decided = decide([yes, no], ["a", "b"])
+        >>> decided.must, decided.cannot, decided.set_aside == {yes.id: (no.id,)}
         ((), (('a', 'b'),), True)
     """
     answers, undone = _replayed(log)
-    active = [one for name, one in answers.items() if name not in undone]
+    active = [answer for name, answer in answers.items() if name not in undone]
     shows: dict[str, bool] = {}
     done = False
-    for one in active:
-        if one.kind in ("not_polyp", "polyp"):
-            shows |= dict.fromkeys(one.tracklets, one.kind == "polyp")
-        done = one.kind == "done" if one.kind in ("done", "reopen") else done
-    there = {name for name in present if shows.get(name, True)}
+    for answer in active:
+        if answer.kind in ("not_polyp", "polyp"):
+            shows |= dict.fromkeys(answer.tracklets, answer.kind == "polyp")
+        done = answer.kind == "done" if answer.kind in ("done", "reopen") else done
+    counted = {name for name in present if shows.get(name, True)}
     must: list[Pair] = []
     cannot: list[Pair] = []
     accepted: list[tuple[Correction, list[Pair]]] = []
     set_aside = {}
-    for one in reversed(active):  # the latest answer holds
-        same, apart = ([pair for pair in pairs if there.issuperset(pair)] for pairs in one.pairs())
+    for answer in reversed(active):  # the latest answer holds
+        same, apart = (
+            [pair for pair in pairs if counted.issuperset(pair)] for pairs in answer.pairs()
+        )
         group = _contradiction([*must, *same], [*cannot, *apart])
         if group:
             touching = (c.id for c, pairs in accepted if any(group >= {*pair} for pair in pairs))
-            set_aside[one.id] = tuple(touching)
+            set_aside[answer.id] = tuple(touching)
         else:
             must, cannot = [*must, *same], [*cannot, *apart]
-            accepted.append((one, [*same, *apart]))
-    unsure = [(one.tracklets[0], one.others[0]) for one in active if one.kind == "unsure"]
+            accepted.append((answer, [*same, *apart]))
+    unsure = [
+        (answer.tracklets[0], answer.others[0]) for answer in active if answer.kind == "unsure"
+    ]
     order = list(answers)
     latest = next(reversed(undone), None)
     # A new answer after an undo leaves nothing to redo.
@@ -233,7 +239,7 @@ def decide(log: Sequence[Correction], present: Sequence[str]) -> Decided:
     return Decided(
         must=tuple(must),
         cannot=tuple(cannot),
-        unsure=tuple(pair for pair in unsure if there.issuperset(pair)),
+        unsure=tuple(pair for pair in unsure if counted.issuperset(pair)),
         removed=frozenset(name for name, polyp in shows.items() if not polyp),
         restored=frozenset(name for name, polyp in shows.items() if polyp),
         set_aside=set_aside,
@@ -248,31 +254,33 @@ def answers(log: Sequence[Correction], decided: Decided) -> list[Correction]:
     """Answers to questions that hold: neither undone nor contradicted by later ones."""
     gone = decided.undone | decided.set_aside.keys()
     kinds = ("same", "different", "unsure")
-    return [one for one in log if one.kind in kinds and one.id not in gone]
+    return [
+        correction for correction in log if correction.kind in kinds and correction.id not in gone
+    ]
 
 
 def _replayed(log: Sequence[Correction]) -> tuple[dict[str, Correction], dict[str, None]]:
     """Answers by id, and those that were undone, both in the order in which they were."""
     undone: dict[str, None] = {}
     answers: dict[str, Correction] = {}
-    for one in log:
-        if one.kind == "undo" and one.of in answers:
-            undone[str(one.of)] = None
-        elif one.kind == "redo":
-            undone.pop(str(one.of), None)
-        elif one.kind not in ("undo", "redo"):
-            answers[one.id] = one
+    for correction in log:
+        if correction.kind == "undo" and correction.of in answers:
+            undone[str(correction.of)] = None
+        elif correction.kind == "redo":
+            undone.pop(str(correction.of), None)
+        elif correction.kind not in ("undo", "redo"):
+            answers[correction.id] = correction
     return answers, undone
 
 
 def cuts(log: Sequence[Correction]) -> dict[str, list[int]]:
     """Where tracklets of one procedure are cut: by tracklet, first frames of their later parts."""
     answers, undone = _replayed(log)
-    found: dict[str, list[int]] = {}
-    for name, one in answers.items():
-        if one.kind == "cut" and name not in undone and one.frame is not None:
-            found.setdefault(one.tracklets[0], []).append(one.frame)
-    return {name: sorted(set(frames)) for name, frames in found.items()}
+    frames_by_tracklet: dict[str, list[int]] = {}
+    for name, correction in answers.items():
+        if correction.kind == "cut" and name not in undone and correction.frame is not None:
+            frames_by_tracklet.setdefault(correction.tracklets[0], []).append(correction.frame)
+    return {name: sorted(set(frames)) for name, frames in frames_by_tracklet.items()}
 
 
 def _contradiction(must: Sequence[Pair], cannot: Sequence[Pair]) -> set[str]:
@@ -287,11 +295,11 @@ def _contradiction(must: Sequence[Pair], cannot: Sequence[Pair]) -> set[str]:
     return set()
 
 
-def parse_correction(given: Any, procedure: str, ids: Sequence[str], reviewer: str) -> Correction:
+def parse_correction(answer: Any, procedure: str, ids: Sequence[str], reviewer: str) -> Correction:
     """A correction from the page, whose tracklets are rows of the procedure.
 
     Args:
-        given: kind, and `a` and `b`, or `rows` and `others`, or `row`, `others` and `apart`, or
+        answer: kind, and `a` and `b`, or `rows` and `others`, or `row`, `others` and `apart`, or
             `of`, as in docs/reference/files.md.
         procedure: The procedure.
         ids: Its tracklets, by row.
@@ -300,29 +308,29 @@ def parse_correction(given: Any, procedure: str, ids: Sequence[str], reviewer: s
     Raises:
         PolyplinkError: If it is not complete, or names what is not there.
     """
-    mend = "reload the page"
-    PolyplinkError.unless(isinstance(given, dict), "a correction is an object", mend)
-    kind = given.get("kind")
+    hint = "reload the page"
+    PolyplinkError.unless(isinstance(answer, dict), "a correction is an object", hint)
+    kind = answer.get("kind")
     PolyplinkError.unless(
-        kind in KINDS and kind != "cut", f"no kind of correction {str(kind)[:40]!r}", mend
+        kind in KINDS and kind != "cut", f"no kind of correction {str(kind)[:40]!r}", hint
     )
 
     def rows(*names: str) -> tuple[str, ...]:
-        found: list[Any] = []
+        numbers: list[Any] = []
         for name in names:
-            value = given.get(name, [])
-            found += value if isinstance(value, list) else [value]
-        for row in found:
+            value = answer.get(name, [])
+            numbers += value if isinstance(value, list) else [value]
+        for row in numbers:
             fine = type(row) is int and 0 <= row < len(ids)
-            PolyplinkError.unless(fine, f"no tracklet {str(row)[:40]} in {procedure}", mend)
-        return tuple(ids[row] for row in dict.fromkeys(found))
+            PolyplinkError.unless(fine, f"no tracklet {str(row)[:40]} in {procedure}", hint)
+        return tuple(ids[row] for row in dict.fromkeys(numbers))
 
-    of = given.get("of")
-    own, others, apart = rows("a", "row", "rows"), rows("b", "others"), rows("apart")
+    of = answer.get("of")
+    tracklets, others, apart = rows("a", "row", "rows"), rows("b", "others"), rows("apart")
     needs = {"undo": 0, "redo": 0, "done": 0, "reopen": 0, "merge": 2}.get(kind, 1)
-    whole = len(own) >= needs and (bool(others) or kind not in PAIRS)
-    whole &= not set(own) & {*others, *apart}
+    whole = len(tracklets) >= needs and (bool(others) or kind not in PAIRS)
+    whole &= not set(tracklets) & {*others, *apart}
     whole &= isinstance(of, str) or kind not in ("undo", "redo")
-    PolyplinkError.unless(whole, f"the correction {kind!r} is not complete", mend)
+    PolyplinkError.unless(whole, f"the correction {kind!r} is not complete", hint)
     of = of if isinstance(of, str) else None
-    return Correction(procedure, kind, own, others, apart, of=of, reviewer=reviewer[:80])
+    return Correction(procedure, kind, tracklets, others, apart, of=of, reviewer=reviewer[:80])

@@ -110,7 +110,7 @@ class Desk:
         check_text(reviewer, "--reviewer")
         self.out, self.reviewer = counted_folder(folder), reviewer
         self.count = Count.read(self.out)
-        self.names = [one.procedure_id for one in self.count.procedures]
+        self.names = [procedure.procedure_id for procedure in self.count.procedures]
         self.data = data or self._data_folder()
         self.prepared = self._prepared()
         self.point = self.count.point
@@ -118,8 +118,8 @@ class Desk:
         self.index = None if index is None else self._indexed_by(index)
         self.parts = PartVectors(self.out, self.count, self.prepared)
         self._alarms = {
-            one.procedure_id: {each.tracklet_id for each in one.alarms}
-            for one in self.count.procedures
+            procedure.procedure_id: {alarm.tracklet_id for alarm in procedure.alarms}
+            for procedure in self.count.procedures
         }
         self._lock = RLock()
         self._log: tuple[int, list[Correction]] = (-1, [])
@@ -138,22 +138,22 @@ class Desk:
             f"{self.out / FILE} names no data folder",
             "count again, or give it with --data",
         )
-        found = Path(os.path.normpath(self.out / str(self.count.data)))
+        folder = Path(os.path.normpath(self.out / str(self.count.data)))
         PolyplinkError.unless(
-            found.is_dir(), f"the data folder {found} is not there", "give it with --data"
+            folder.is_dir(), f"the data folder {folder} is not there", "give it with --data"
         )
-        return found
+        return folder
 
     def _prepared(self) -> Prepared:
         """The tracklets that were counted."""
         settings = self.count.tracklets
-        found = prepare(self.data, settings, procedures=self.names, with_crops=False)
+        prepared = prepare(self.data, settings, procedures=self.names, with_crops=False)
         PolyplinkError.unless(
-            found.key == self.count.crops,
+            prepared.key == self.count.crops,
             f"{self.data} has changed since it was counted, or an older polyplink counted it",
             "count again, or give the folder that was counted with --data",
         )
-        return found
+        return prepared
 
     @cached_property
     def vectors(self) -> np.ndarray:
@@ -163,20 +163,20 @@ class Desk:
             PolyplinkError: If the file is missing, or a tracklet is missing in it.
         """
         path = self.out / VECTORS
-        found = read_embeddings(path, "count again")
-        row = {name: k for k, name in enumerate(found.tracklet_ids)}
+        embeddings = read_embeddings(path, "count again")
+        row = {name: k for k, name in enumerate(embeddings.tracklet_ids)}
         rows = [row.get(name, -1) for name in self.prepared.tracklets["tracklet_id"]]
         PolyplinkError.unless(-1 not in rows, f"{path} lacks a tracklet", "count again")
-        vectors: np.ndarray = found.vectors[rows]
+        vectors: np.ndarray = embeddings.vectors[rows]
         return vectors
 
     def vectors_of(self, table: pl.DataFrame) -> np.ndarray:
         """Vectors (r, d) of all rows of a procedure; the parts of a tracklet have their own."""
-        found: np.ndarray = self.vectors[table["place"].to_numpy()]
+        vectors: np.ndarray = self.vectors[table["place"].to_numpy()]
         for i in table["whole"].is_duplicated().arg_true().to_list():
             with suppress(PolyplinkError):  # without weights or crops a part is like the whole
-                found[i] = self.parts.of(table.row(i, named=True))
-        return found
+                vectors[i] = self.parts.of(table.row(i, named=True))
+        return vectors
 
     @cached_property
     def _area(self) -> np.ndarray:
@@ -207,9 +207,9 @@ class Desk:
         )
         name = self.names[index]
         with self._lock:
-            log = [one for one in self.log() if one.procedure == name]
-            known = self._solved.get(index)
-            if known is None or known[0] != len(log):
+            log = [correction for correction in self.log() if correction.procedure == name]
+            cached = self._solved.get(index)
+            if cached is None or cached[0] != len(log):
                 self._solved[index] = len(log), self._solve(name, log)
             return self._solved[index][1]
 
@@ -224,17 +224,17 @@ class Desk:
         decided = decide(log, ids)
         alarms = table.filter(pl.col("whole").is_in(list(self._alarms[name])))["tracklet_id"]
         left_out = ({*alarms} - decided.restored) | decided.removed
-        counted = [row for row, one in enumerate(ids) if one not in left_out]
+        counted = [row for row, tracklet_id in enumerate(ids) if tracklet_id not in left_out]
         polyps: list[int | None] = [None] * len(ids)
         if not counted:
             return Solved(table, log, decided, counted, None, None, polyps)
-        own = table[counted]
-        views = Views(self.vectors_of(table)[counted], *self._seconds(name, own))
-        constraints = _constraints(decided, own["tracklet_id"].to_list())
-        found = identify(views, own["position"].to_numpy(), self.point, constraints)
-        for row, label in zip(counted, found.labels.tolist(), strict=True):
+        counted_table = table[counted]
+        views = Views(self.vectors_of(table)[counted], *self._seconds(name, counted_table))
+        constraints = _constraints(decided, counted_table["tracklet_id"].to_list())
+        identities = identify(views, counted_table["position"].to_numpy(), self.point, constraints)
+        for row, label in zip(counted, identities.labels.tolist(), strict=True):
             polyps[row] = label
-        return Solved(table, log, decided, counted, views, found, polyps)
+        return Solved(table, log, decided, counted, views, identities, polyps)
 
     def _rate(self, name: str) -> float:
         return float(self.pictures.procedures[name]["fps"] or USUAL_FPS)
@@ -265,44 +265,46 @@ class Desk:
         """
         with self._lock:
             now = self.solve(index)
-            given: dict[str, Any] = dict(correction)
-            row = given.get("row")
-            if given.get("kind") == "move" and type(row) is int and 0 <= row < len(now.polyps):
-                own = now.polyps[row]
-                given["apart"] = [
-                    i for i, p in enumerate(now.polyps) if own is not None and p == own and i != row
+            answer: dict[str, Any] = dict(correction)
+            row = answer.get("row")
+            if answer.get("kind") == "move" and type(row) is int and 0 <= row < len(now.polyps):
+                polyp = now.polyps[row]
+                answer["apart"] = [
+                    i
+                    for i, p in enumerate(now.polyps)
+                    if polyp is not None and p == polyp and i != row
                 ]
-            if given.get("kind") == "merge" and isinstance(given.get("rows"), list):
-                given["rows"] = _whole_polyps(given["rows"], now.polyps)
+            if answer.get("kind") == "merge" and isinstance(answer.get("rows"), list):
+                answer["rows"] = _whole_polyps(answer["rows"], now.polyps)
             ids, who = now.table["tracklet_id"].to_list(), reviewer or self.reviewer
-            if given.get("kind") == "cut":
-                append_correction(self.out, self._cut(index, given, who))
+            if answer.get("kind") == "cut":
+                append_correction(self.out, self._cut(index, answer, who))
             else:
-                append_correction(self.out, parse_correction(given, self.names[index], ids, who))
+                append_correction(self.out, parse_correction(answer, self.names[index], ids, who))
             return self.procedure(index)
 
-    def _cut(self, index: int, given: Mapping[str, Any], reviewer: str) -> Correction:
+    def _cut(self, index: int, answer: Mapping[str, Any], reviewer: str) -> Correction:
         """A cut of the tracklet `row` before its k-th picture, or at the first from `frame` on.
 
         Raises:
             PolyplinkError: If no picture is left on one side, or the parts cannot be embedded.
         """
-        numbers = [given.get(name, 0) for name in ("row", "k", "frame")]
+        numbers = [answer.get(name, 0) for name in ("row", "k", "frame")]
         PolyplinkError.unless(
-            all(type(one) is int for one in numbers) and "row" in given,
+            all(type(number) is int for number in numbers) and "row" in answer,
             "the correction 'cut' is not complete",
             "reload the page",
         )
         row, stride = self._row(index, numbers[0]), self.prepared.settings.stride
         frames = self.prepared.detections["frame"][row["offset"] : row["offset"] + row["n"]]
-        shown = frames.to_numpy()[::stride]
-        k = numbers[1] if "k" in given else int(np.searchsorted(shown, numbers[2]))
+        picture_frames = frames.to_numpy()[::stride]
+        k = numbers[1] if "k" in answer else int(np.searchsorted(picture_frames, numbers[2]))
         PolyplinkError.unless(
             0 < k < row["n_crops"],
             f"no picture of {row['tracklet_id']} is left on one side",
             "split it between two of its pictures",
         )
-        frame, whole = int(shown[k]), str(row["whole"])
+        frame, whole = int(picture_frames[k]), str(row["whole"])
         log = self.solve(index).log
         now = {name: [*at, frame] if name == whole else at for name, at in cuts(log).items()}
         wholes = self.prepared.tracklets.filter(pl.col("tracklet_id") == whole)
@@ -346,8 +348,8 @@ class Desk:
             "purpose": self.count.purpose,
             "probes": [name for name in PROBES if getattr(self.point, name) is not None],
             "probes_simulated": any(probe.simulated for probe in self.point.probes),
-            "polyps": sum(one["polyps"] for one in procedures),
-            "done": sum(one["done"] for one in procedures),
+            "polyps": sum(procedure["polyps"] for procedure in procedures),
+            "done": sum(procedure["done"] for procedure in procedures),
             "procedures": procedures,
         }
 
@@ -376,20 +378,22 @@ class Desk:
                     **asdict(readings[place]),
                 }
             )
-        row_of = {one: i for i, one in enumerate(now.table["tracklet_id"].to_list())}
+        row_of = {
+            tracklet_id: i for i, tracklet_id in enumerate(now.table["tracklet_id"].to_list())
+        }
         log = [
             {
-                "id": one.id,
-                "at": one.at,
-                "reviewer": one.reviewer,
-                "kind": one.kind,
-                "rows": [row_of[i] for i in one.tracklets if i in row_of],
-                "others": [row_of[i] for i in one.others if i in row_of],
-                "of": one.of,
-                "undone": one.id in now.decided.undone,
-                "set_aside": one.id in now.decided.set_aside,
+                "id": correction.id,
+                "at": correction.at,
+                "reviewer": correction.reviewer,
+                "kind": correction.kind,
+                "rows": [row_of[i] for i in correction.tracklets if i in row_of],
+                "others": [row_of[i] for i in correction.others if i in row_of],
+                "of": correction.of,
+                "undone": correction.id in now.decided.undone,
+                "set_aside": correction.id in now.decided.set_aside,
             }
-            for one in now.log
+            for correction in now.log
         ]
         return {
             "index": index,
@@ -410,7 +414,8 @@ class Desk:
                 for doubt in sorted(doubts, key=lambda doubt: not doubt.close)
             ],
             "conflicts": [
-                {"correction": one, "with": list(by)} for one, by in now.decided.set_aside.items()
+                {"correction": correction_id, "with": list(by)}
+                for correction_id, by in now.decided.set_aside.items()
             ],
             "log": log,
             "undo": now.decided.undo,
@@ -428,16 +433,18 @@ class Desk:
         decided = {i for pair in (*now.decided.must, *now.decided.cannot) for i in pair}
         written = self.count.procedures[self.names.index(name)]
         listed = (*written.alarms, *(t for group in written.groups for t in group.tracklets))
-        chance = {one.tracklet_id: one.shows_polyp for one in listed}
-        found = []
+        chance = {tracklet.tracklet_id: tracklet.shows_polyp for tracklet in listed}
+        entries = []
         for i, row in enumerate(now.table.iter_rows(named=True)):
             boxes = self._area[row["offset"] : row["offset"] + row["n"] : stride][: row["n_crops"]]
-            one = row["tracklet_id"]
-            left_out = row["whole"] in self._alarms[name] and one not in now.decided.restored
-            found.append(
+            tracklet_id = row["tracklet_id"]
+            left_out = (
+                row["whole"] in self._alarms[name] and tracklet_id not in now.decided.restored
+            )
+            entries.append(
                 {
                     "row": i,
-                    "id": one,
+                    "id": tracklet_id,
                     "polyp": now.polyps[i],
                     "start_s": round(float(start[i]), 2),
                     "end_s": round(float(end[i]), 2),
@@ -451,11 +458,11 @@ class Desk:
                     "best": int(boxes.argmax()),
                     "area": float(boxes.max()),
                     "alarm": left_out,
-                    "removed": one in now.decided.removed,
-                    "decided": one in decided,
+                    "removed": tracklet_id in now.decided.removed,
+                    "decided": tracklet_id in decided,
                 }
             )
-        return found
+        return entries
 
     def picture(self, index: int, row: int, k: int, size: int) -> bytes:
         """The k-th picture of a tracklet as JPEG, at most `size` pixels.
@@ -463,11 +470,13 @@ class Desk:
         Raises:
             PolyplinkError: If there is no such picture.
         """
-        own = self._row(index, row)
+        tracklet = self._row(index, row)
         PolyplinkError.unless(
-            0 <= k < own["n_crops"], f"no picture {k} of tracklet {row}", "reload"
+            0 <= k < tracklet["n_crops"], f"no picture {k} of tracklet {row}", "reload"
         )
-        return self.pictures.view(self.names[index], own["place"], k + own["skipped"], size)
+        return self.pictures.view(
+            self.names[index], tracklet["place"], k + tracklet["skipped"], size
+        )
 
     def frame(self, index: int, frame: int) -> bytes:
         """A frame of the recording as JPEG.
@@ -480,14 +489,14 @@ class Desk:
 
     def boxes(self, index: int, row: int) -> dict[str, Any]:
         """The boxes of a tracklet: [frame, x, y, w, h] each, and the size of the frames, pixels."""
-        own = self._row(index, row)
-        table = self.prepared.detections[own["offset"] : own["offset"] + own["n"]]
+        tracklet = self._row(index, row)
+        table = self.prepared.detections[tracklet["offset"] : tracklet["offset"] + tracklet["n"]]
         procedure = self.pictures.procedures[self.names[index]]
         rounded = table.select("frame", *(pl.col(side).round(1) for side in "xywh"))
         return {
             "width": procedure["width"],
             "height": procedure["height"],
-            "boxes": [list(one) for one in rounded.rows()],
+            "boxes": [list(box) for box in rounded.rows()],
         }
 
     def similar(self, index: int, row: int, k: int = LIKE) -> list[dict[str, Any]]:
@@ -495,33 +504,33 @@ class Desk:
 
         After them come those of the index, without `index` and `row`, with `picture`, a data URI.
         """
-        own = self._row(index, row)
+        tracklet = self._row(index, row)
         query = self.vectors_of(self.solve(index).table)[row]
         cosines = unit_rows(self.vectors) @ unit_rows(query[None])[0]  # (t,)
         places = np.argsort(-cosines, kind="stable")
-        places = places[places != own["place"]]
+        places = places[places != tracklet["place"]]
         names = self.prepared.tracklets["procedure_id"].to_numpy()
         mine = names[places] == self.names[index]
         place_of = {name: i for i, name in enumerate(self.names)}
-        found = []
+        entries = []
         for place in [*places[mine][:k].tolist(), *places[~mine][:k].tolist()]:
             other = place_of[names[place]]
             now = self.solve(other)
-            there = int((now.table["place"] == place).arg_max() or 0)
+            other_row = int((now.table["place"] == place).arg_max() or 0)
             start, end = self._seconds(names[place], now.table)
-            found.append(
+            entries.append(
                 {
                     "index": other,
                     "id": names[place],
-                    "row": there,
-                    "k": int(now.table["n_crops"][there]) // 2,
-                    "polyp": now.polyps[there],
-                    "start_s": round(float(start[there]), 2),
-                    "end_s": round(float(end[there]), 2),
+                    "row": other_row,
+                    "k": int(now.table["n_crops"][other_row]) // 2,
+                    "polyp": now.polyps[other_row],
+                    "start_s": round(float(start[other_row]), 2),
+                    "end_s": round(float(end[other_row]), 2),
                     "similarity": round(float(cosines[place]), 4),
                 }
             )
-        return found + self._indexed(query, k)
+        return entries + self._indexed(query, k)
 
     def _indexed(self, query: np.ndarray, k: int) -> list[dict[str, Any]]:
         """The k views of the index that look most like a vector, but for those of this folder."""
@@ -531,15 +540,17 @@ class Desk:
         from polyplink.scale.index import SIDES  # noqa: PLC0415
 
         elsewhere = ~pl.col("procedure_id").is_in(self.names)
-        found = []
+        entries = []
         for row in self.index.search(query, k, elsewhere).iter_rows(named=True):
             crop, region = picture_of(self.index.folder, row), [row[side] for side in SIDES]
             jpeg = b"" if crop is None else self.pictures.stored(crop, region, len(crop))
-            one = {name: row[name] for name in ("start_s", "end_s", "size_mm", "histology")}
-            one |= {"index": None, "id": row["procedure_id"], "tracklet": row["tracklet_id"]}
-            one["picture"] = f"data:image/jpeg;base64,{b64encode(jpeg).decode()}" if jpeg else None
-            found.append(one | {"similarity": round(row["similarity"], 4)})
-        return found
+            entry = {name: row[name] for name in ("start_s", "end_s", "size_mm", "histology")}
+            entry |= {"index": None, "id": row["procedure_id"], "tracklet": row["tracklet_id"]}
+            entry["picture"] = (
+                f"data:image/jpeg;base64,{b64encode(jpeg).decode()}" if jpeg else None
+            )
+            entries.append(entry | {"similarity": round(row["similarity"], 4)})
+        return entries
 
     def _row(self, index: int, row: int) -> dict[str, Any]:
         """A row of a procedure's tracklets.
@@ -549,24 +560,24 @@ class Desk:
         """
         table = self.solve(index).table
         PolyplinkError.unless(0 <= row < table.height, f"no tracklet {row}", "reload the page")
-        found: dict[str, Any] = table.row(row, named=True)
-        return found
+        tracklet: dict[str, Any] = table.row(row, named=True)
+        return tracklet
 
 
 def _counted(now: Solved) -> tuple[int | None, int | None, int, list[Doubt]]:
     """Interval, count and doubts of a procedure."""
-    found = now.identities
-    if found is None:
+    identities = now.identities
+    if identities is None:
         return None, None, 0, []
-    low, high = found.interval or (None, None)
-    return low, high, len(found.names), found.doubts
+    low, high = identities.interval or (None, None)
+    return low, high, len(identities.names), identities.doubts
 
 
 def _whole_polyps(rows: list[Any], polyps: Sequence[int | None]) -> list[Any]:
     """Rows that show one polyp; those of several polyps stand for all views of these polyps."""
-    known = [row for row in rows if type(row) is int and 0 <= row < len(polyps)]
-    own = {polyps[row] for row in known} - {None}
-    rest = [i for i, polyp in enumerate(polyps) if polyp in own] if len(own) > 1 else []
+    valid = [row for row in rows if type(row) is int and 0 <= row < len(polyps)]
+    joined = {polyps[row] for row in valid} - {None}
+    rest = [i for i, polyp in enumerate(polyps) if polyp in joined] if len(joined) > 1 else []
     return list(dict.fromkeys([*rows, *rest]))
 
 
@@ -587,9 +598,9 @@ def _question(doubt: Doubt, counted: Sequence[int]) -> dict[str, Any]:
 
 def _constraints(decided: Decided, ids: Sequence[str]) -> Constraints:
     """Corrections as pairs of rows of the tracklets that are counted."""
-    row = {one: i for i, one in enumerate(ids)}
-    kept = (
+    row = {tracklet_id: i for i, tracklet_id in enumerate(ids)}
+    pairs_of_rows = (
         tuple((row[a], row[b]) for a, b in pairs if a in row and b in row)
         for pairs in (decided.must, decided.cannot, decided.unsure)
     )
-    return Constraints(*kept)
+    return Constraints(*pairs_of_rows)

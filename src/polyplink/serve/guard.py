@@ -115,9 +115,9 @@ class Guard:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                given = {name.lower() for name, _ in message["headers"]}
+                present = {name.lower() for name, _ in message["headers"]}
                 safety = ((name.encode(), value.encode()) for name, value in HEADERS.items())
-                message["headers"] += [pair for pair in safety if pair[0] not in given]
+                message["headers"] += [pair for pair in safety if pair[0] not in present]
             await send(message)
 
         answer: ASGIApp
@@ -159,16 +159,16 @@ class Guard:
             local = page or site in {"same-origin", "none"}
         if not local:
             raise RefusedError(403, "the request comes from another page")
-        given = parse_qs(request.url.query).get("token")
-        if page and given and request.method == "GET":
-            self.compare(given[0])
+        tokens = parse_qs(request.url.query).get("token")
+        if page and tokens and request.method == "GET":
+            self.compare(tokens[0])
             return True
         self.compare(headers.get("x-polyplink-token") or request.cookies.get(self.cookie, ""))
         return False
 
-    def compare(self, given: str) -> None:
+    def compare(self, token: str) -> None:
         """Refuse a wrong token, in a time that does not depend on how wrong it is."""
-        if not secrets.compare_digest(given.encode(), self.token.encode()):
+        if not secrets.compare_digest(token.encode(), self.token.encode()):
             raise RefusedError(403, f"open the address that `polyplink {self.verb}` printed")
 
 

@@ -159,11 +159,11 @@ def reviewed(desk: Desk, language: str = "en") -> Review:
     for row, before in zip(seen["procedures"], desk.count.procedures, strict=True):
         now = desk.procedure(row["index"])
         tracklets = now["tracklets"]
-        found = []
+        polyps = []
         for group in now["groups"]:
             views = tuple(View(*(tracklets[i][name] for name in VIEW)) for i in group["rows"])
             best = tracklets[group["best"]]
-            found.append(
+            polyps.append(
                 ReviewedPolyp(
                     group["name"],
                     group["first_s"],
@@ -177,8 +177,10 @@ def reviewed(desk: Desk, language: str = "en") -> Review:
                     views,
                 )
             )
-        active = [one for one in now["log"] if one["kind"] not in ("undo", "redo")]
-        active = [one for one in active if not one["undone"]]
+        active = [
+            correction for correction in now["log"] if correction["kind"] not in ("undo", "redo")
+        ]
+        active = [correction for correction in active if not correction["undone"]]
         procedures.append(
             ReviewedProcedure(
                 now["id"],
@@ -186,14 +188,14 @@ def reviewed(desk: Desk, language: str = "en") -> Review:
                 now["done"] and not row["questions"],
                 row["questions"] + row["answered"],
                 row["answered"],
-                tuple(sorted({one["reviewer"] for one in active} - {""})),
-                sum(not one["set_aside"] for one in active),
+                tuple(sorted({correction["reviewer"] for correction in active} - {""})),
+                sum(not correction["set_aside"] for correction in active),
                 len(now["conflicts"]),
                 before.polyps,
                 now["polyps"],
                 now["low"],
                 now["high"],
-                tuple(found),
+                tuple(polyps),
                 tuple(t["id"] for t in tracklets if t["polyp"] is None),
             )
         )
@@ -206,9 +208,9 @@ def reviewed(desk: Desk, language: str = "en") -> Review:
         tuple(seen["probes"]),
         seen["probes_simulated"],
         datetime.now(UTC).isoformat(timespec="seconds"),
-        bool(procedures) and all(one.reviewed for one in procedures),
-        sum(one.questions for one in procedures),
-        sum(one.answered for one in procedures),
+        bool(procedures) and all(procedure.reviewed for procedure in procedures),
+        sum(procedure.questions for procedure in procedures),
+        sum(procedure.answered for procedure in procedures),
         tuple(seen["warnings"][language]),
         next(iter(seen["basis"][language]), None),
         desk.count.cover,
@@ -237,27 +239,27 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
     read = (*sizes, *(READ[3:] if "adenoma" in review.probes else ()))
     polyps = [
         (
-            one.procedure,
+            procedure.procedure,
             polyp.polyp,
             clock(polyp.first_s),
             clock(polyp.last_s),
             len(polyp.views),
             clock(polyp.best_s),
             *(getattr(polyp, name) for name in read),
-            words["handoff.yes"] if one.reviewed else words["handoff.no"],
-            ", ".join(one.reviewers),
+            words["handoff.yes"] if procedure.reviewed else words["handoff.no"],
+            ", ".join(procedure.reviewers),
         )
-        for one in review.procedures
-        for polyp in one.found
+        for procedure in review.procedures
+        for polyp in procedure.found
     ]
     names = ("procedure", "polyp", "first", "last", "views", "best", *read, "done", "reviewers")
     titles = [words[f"handoff.{name}"] for name in names]
     _write_xlsx(out / "polyps.xlsx", titles, polyps)
     _write_csv(out / "polyps.csv", titles, polyps)
     views = [
-        (one.procedure, polyp.polyp, *(getattr(view, field.name) for field in fields(View)))
-        for one in review.procedures
-        for polyp in one.found
+        (procedure.procedure, polyp.polyp, *(getattr(view, field.name) for field in fields(View)))
+        for procedure in review.procedures
+        for polyp in procedure.found
         for view in polyp.views
     ]
     _write_csv(out / "views.csv", ["procedure", "polyp", *(f.name for f in fields(View))], views)
@@ -285,19 +287,19 @@ def identified(desk: Desk, *, finished: bool = False) -> DataSet:
         finished: Only procedures that are marked as finished.
     """
     boxes, polyps = [desk.prepared.detections.clear()], list[tuple[str, str]]()
-    kept = []
+    chosen = []
     for index, procedure in enumerate(desk.names):
         now = desk.solve(index)
         if finished and not now.decided.done:
             continue
-        kept.append(procedure)
+        chosen.append(procedure)
         rows, tracklet = box_rows(now.table[now.counted])
         place = [now.polyps[row] or 0 for row in now.counted]
-        own = [f"{procedure}_P{place[i] + 1}" for i in tracklet.tolist()]
-        named = pl.Series("polyp_id", own, dtype=pl.String)
+        names = [f"{procedure}_P{place[i] + 1}" for i in tracklet.tolist()]
+        named = pl.Series("polyp_id", names, dtype=pl.String)
         boxes.append(desk.prepared.detections[rows].with_columns(named))
-        polyps += [(name, procedure) for name in dict.fromkeys(own)]
-    procedures = desk.prepared.data.procedures.filter(pl.col("procedure_id").is_in(kept))
+        polyps += [(name, procedure) for name in dict.fromkeys(names)]
+    procedures = desk.prepared.data.procedures.filter(pl.col("procedure_id").is_in(chosen))
     schema = {"polyp_id": pl.String, "procedure_id": pl.String}
     return DataSet.of(pl.concat(boxes), procedures, pl.DataFrame(polyps, schema, orient="row"))
 
@@ -325,8 +327,8 @@ def _words(language: str) -> dict[str, str]:
     PolyplinkError.unless(
         language in every, f"no language {language[:20]!r}", f"choose among {', '.join(every)}"
     )
-    found: dict[str, str] = every[language]
-    return found
+    catalogue: dict[str, str] = every[language]
+    return catalogue
 
 
 def _write_csv(path: Path, titles: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -360,18 +362,20 @@ def _page(desk: Desk, review: Review, words: dict[str, str], language: str) -> s
     def pictures(now: dict[str, Any], group: dict[str, Any]) -> list[tuple[str, str]]:
         """A polyp's best view, then others in time: data URI and time of each."""
         best = group["best"]
-        found = []
+        images = []
         for row in [best, *[row for row in group["rows"] if row != best][: MOST_VIEWS - 1]]:
-            one, size = now["tracklets"][row], LARGE if row == best else SMALL
-            data = base64.b64encode(desk.picture(now["index"], row, one["best"], size)).decode()
-            found.append((f"data:image/jpeg;base64,{data}", clock(one["start_s"])))
-        return found
+            tracklet, size = now["tracklets"][row], LARGE if row == best else SMALL
+            data = base64.b64encode(
+                desk.picture(now["index"], row, tracklet["best"], size)
+            ).decode()
+            images.append((f"data:image/jpeg;base64,{data}", clock(tracklet["start_s"])))
+        return images
 
-    shown = []
-    for index, one in enumerate(review.procedures):
+    sections = []
+    for index, procedure in enumerate(review.procedures):
         now = desk.procedure(index)
-        groups = zip(one.found, now["groups"], strict=True)
-        shown.append((one, [(polyp, pictures(now, group)) for polyp, group in groups]))
+        groups = zip(procedure.found, now["groups"], strict=True)
+        sections.append((procedure, [(polyp, pictures(now, group)) for polyp, group in groups]))
     return templates.get_template("handoff.html.j2").render(
-        review=review, shown=shown, words=words, language=language
+        review=review, shown=sections, words=words, language=language
     )

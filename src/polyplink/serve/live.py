@@ -54,16 +54,16 @@ class States(Response):
         headers = [(b"content-type", b"text/event-stream")]
         try:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
-            shown, quiet = b"", 0.0
+            sent, quiet = b"", 0.0
             while not gone.done() and not self.page.closing:
                 now = self.state()
-                if now is shown:
+                if now is sent:
                     quiet += LOOK_SECONDS
                     await asyncio.sleep(LOOK_SECONDS)
                     if quiet < ALIVE_SECONDS:
                         continue
-                text = b": still here\n\n" if now is shown else b"data: " + now + b"\n\n"
-                shown, quiet = now, 0.0
+                text = b": still here\n\n" if now is sent else b"data: " + now + b"\n\n"
+                sent, quiet = now, 0.0
                 async with asyncio.timeout(SLOW_SECONDS):
                     await send({"type": "http.response.body", "body": text, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})

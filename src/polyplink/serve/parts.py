@@ -58,8 +58,8 @@ def cut_rows(
             (later if first else rows).append(row | part)
     if not later:
         return table
-    found = pl.DataFrame(rows + later, schema=table.schema)
-    return found.with_columns(positions(found, prepared.spans.procedures), bridged=BRIDGED)
+    parts = pl.DataFrame(rows + later, schema=table.schema)
+    return parts.with_columns(positions(parts, prepared.spans.procedures), bridged=BRIDGED)
 
 
 class PartVectors:
@@ -81,8 +81,8 @@ class PartVectors:
             return {}
         from polyplink.encoders import read_embeddings  # noqa: PLC0415 - torch is heavy
 
-        found = read_embeddings(self.path)
-        return dict(zip(found.tracklet_ids, found.vectors, strict=True))
+        embeddings = read_embeddings(self.path)
+        return dict(zip(embeddings.tracklet_ids, embeddings.vectors, strict=True))
 
     @cached_property
     def _embedder(self) -> "Embedder":
@@ -94,12 +94,12 @@ class PartVectors:
         network: Embedder
         if self.weights.suffix == ".onnx":
             network = exported = ExportedEncoder(self.weights)
-            own = exported.weights_id
+            weights_id = exported.weights_id
         else:
             loaded = load_encoder(self.weights, torch.device("cpu"))
-            network, own = NetworkEmbedder(loaded.encoder, frozen=True), loaded.weights_id
+            network, weights_id = NetworkEmbedder(loaded.encoder, frozen=True), loaded.weights_id
         PolyplinkError.unless(
-            self.count.weights.startswith(own),
+            self.count.weights.startswith(weights_id),
             f"{self.weights} are not the weights that counted",
             "count again",
         )

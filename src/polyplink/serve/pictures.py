@@ -55,13 +55,13 @@ def parse_mask(text: str, option: str = "--mask-overlay") -> Mask:
         >>> parse_mask("0,0,320,80")
         (0, 0, 320, 80)
     """
-    found = re.fullmatch(r"(\d{1,5}),(\d{1,5}),(\d{1,5}),(\d{1,5})", text.replace(" ", ""))
-    if found is None:
+    match = re.fullmatch(r"(\d{1,5}),(\d{1,5}),(\d{1,5}),(\d{1,5})", text.replace(" ", ""))
+    if match is None:
         or_field = ", or field" * (option == "--mask-overlay")
         raise PolyplinkError(
             f"{option} {text!r} is no rectangle", f"give LEFT,TOP,WIDTH,HEIGHT in pixels{or_field}"
         )
-    left, top, width, height = map(int, found.groups())
+    left, top, width, height = map(int, match.groups())
     return left, top, width, height
 
 
@@ -97,13 +97,13 @@ class Pictures:
     def box(self, tracklet: dict[str, Any], k: int) -> dict[str, Any]:
         """The row of the detections that the k-th picture of a tracklet shows."""
         row = tracklet["offset"] + k * self.prepared.settings.stride
-        found: dict[str, Any] = self.prepared.detections.row(row, named=True)
-        return found
+        detection: dict[str, Any] = self.prepared.detections.row(row, named=True)
+        return detection
 
     def recorded(self, procedure: str) -> bool:
         """Whether frames of a procedure can be shown."""
-        own = self.prepared.detections.filter(pl.col("procedure_id") == procedure)["image"]
-        first = own.drop_nulls().head(1).to_list()
+        images = self.prepared.detections.filter(pl.col("procedure_id") == procedure)["image"]
+        first = images.drop_nulls().head(1).to_list()
         if not first:
             return False
         place = split_frame_name(first[0])
@@ -125,19 +125,19 @@ class Pictures:
         """
         tracklet = self.prepared.tracklets.row(row, named=True)
         box, settings = self.box(tracklet, k), self.prepared.settings
-        own = self.procedures[procedure]
+        record = self.procedures[procedure]
         corners = np.array([[box[side] for side in BOX]])
         if self.recorded(procedure) and (size > SHARP * 2 or settings.size < SHARP):
             side = max(box["w"], box["h"]) * AROUND  # a square: nothing is distorted
             square = np.array([[box["x"] + box["w"] / 2, box["y"] + box["h"] / 2, 0, 0]])
             square += np.array([[-side / 2, -side / 2, side, side]])
-            region = enlarge(square, 1.0, own["width"], own["height"])[0]
+            region = enlarge(square, 1.0, record["width"], record["height"])[0]
             left, top, right, bottom = region
             pixels = self.read(procedure, box["frame"], box["image"])
             if not isinstance(pixels, str):
                 whole = self._masked(pixels, (0, 0), procedure=procedure)
                 return _jpeg(whole[top:bottom, left:right], size)
-        region = enlarge(corners, settings.crop_factor, own["width"], own["height"])[0]
+        region = enlarge(corners, settings.crop_factor, record["width"], record["height"])[0]
         crop = self.prepared.crops(procedure)[tracklet["crop_first"] + k]
         return self.stored(crop, region.tolist(), size, procedure)
 
@@ -155,11 +155,11 @@ class Pictures:
         Raises:
             PolyplinkError: If it is not there, or does not decode.
         """
-        found = self.prepared.detections.filter(procedure_id=procedure)
-        images = found.filter(frame=frame)["image"].drop_nulls()
+        boxes = self.prepared.detections.filter(procedure_id=procedure)
+        images = boxes.filter(frame=frame)["image"].drop_nulls()
         image = images[0] if images.len() else None
-        if image is None and (known := found["image"].drop_nulls().head(1).to_list()):
-            video = split_frame_name(known[0])  # any frame of a video can be shown
+        if image is None and (named := boxes["image"].drop_nulls().head(1).to_list()):
+            video = split_frame_name(named[0])  # any frame of a video can be shown
             image = frame_name(video[0], frame) if video else None
         pixels = self.read(procedure, frame, image)
         if isinstance(pixels, str):
@@ -188,24 +188,24 @@ class Pictures:
             path = source / place[0]
             if path not in self._videos:
                 self._videos[path] = self._open.enter_context(open_video(path))
-            shown = self._videos[path].frame(place[1])
-            return "damaged" if shown is None else shown.rgb()
+            picture = self._videos[path].frame(place[1])
+            return "damaged" if picture is None else picture.rgb()
 
     def _field_of(self, procedure: str) -> npt.NDArray[np.bool_] | None:
         """The visible field (height, width) of a recording; None where it is not at hand."""
         if not self.recorded(procedure):
             return None
-        shown = self.prepared.detections.filter(procedure_id=procedure).drop_nulls("image")
-        places = np.unique(np.linspace(0, shown.height - 1, FRAMES).round().astype(int))
-        rows = shown[places].select("frame", "image").rows()
+        boxes = self.prepared.detections.filter(procedure_id=procedure).drop_nulls("image")
+        places = np.unique(np.linspace(0, boxes.height - 1, FRAMES).round().astype(int))
+        rows = boxes[places].select("frame", "image").rows()
         read = [self.read(procedure, frame, image) for frame, image in rows]
-        frames = [one for one in read if not isinstance(one, str)]
+        frames = [pixels for pixels in read if not isinstance(pixels, str)]
         if not frames:
             return None
-        found = visible_field([one for one in frames if one.shape == frames[0].shape])
-        if found.all():
+        field = visible_field([frame for frame in frames if frame.shape == frames[0].shape])
+        if field.all():
             self.borderless.add(procedure)
-        return found
+        return field
 
     def _masked(
         self,

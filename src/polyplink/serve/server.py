@@ -49,16 +49,16 @@ def build_app(desk: Desk, token: str, port: int) -> Starlette:
             correction = None
         if not isinstance(correction, dict):
             raise HTTPException(400, "a correction is a JSON object")
-        found = await run_in_threadpool(desk.correct, request.path_params["index"], correction)
-        return JSONResponse(found)
+        procedure = await run_in_threadpool(desk.correct, request.path_params["index"], correction)
+        return JSONResponse(procedure)
 
     def write_files(request: Request) -> Response:
         from polyplink.serve.handoff import FOLDER, hand_off  # noqa: PLC0415 - slow to import
 
         with lock:
-            found = hand_off(desk, language_of(request))
+            paths = hand_off(desk, language_of(request))
             written.clear()
-            written.update({path.relative_to(desk.out / FOLDER).as_posix(): path for path in found})
+            written.update({path.relative_to(desk.out / FOLDER).as_posix(): path for path in paths})
         listed = [{"name": n, "bytes": p.stat().st_size} for n, p in written.items()]
         return JSONResponse({"files": listed})
 
@@ -67,10 +67,10 @@ def build_app(desk: Desk, token: str, port: int) -> Starlette:
         if path is None or not path.is_file():
             raise HTTPException(404, "no such file in the last hand-off")
         media = MEDIA.get(path.suffix, "application/octet-stream")
-        shown = path.suffix in {".html", ".pdf"}
-        place = "inline" if shown else "attachment"
+        inline = path.suffix in {".html", ".pdf"}
+        place = "inline" if inline else "attachment"
         headers = {"content-disposition": f'{place}; filename="{quoted(path.name)}"'}
-        if shown:
+        if inline:
             headers["content-security-policy"] = REPORT_POLICY
         return Response(path.read_bytes(), media_type=media, headers=headers)
 
@@ -84,17 +84,17 @@ def build_app(desk: Desk, token: str, port: int) -> Starlette:
     def recorded(request: Request) -> Response:
         return Response(desk.frame(**request.path_params), media_type="image/jpeg")
 
-    one = "/api/procedures/{index:number}"
-    row = f"{one}/tracklets/{{row:number}}"
+    procedure_route = "/api/procedures/{index:number}"
+    row = f"{procedure_route}/tracklets/{{row:number}}"
     routes = [
         _asked("/api/version", lambda: {"version": desk.version()}),
         _asked("/api/overview", desk.overview),
-        _asked(one, desk.procedure),
-        Route(f"{one}/corrections", correct, methods=["POST"]),
+        _asked(procedure_route, desk.procedure),
+        Route(f"{procedure_route}/corrections", correct, methods=["POST"]),
         _asked(f"{row}/boxes", desk.boxes),
         _asked(f"{row}/similar", desk.similar),
         Route(f"{row}/pictures/{{k:number}}.jpg", picture),
-        Route(f"{one}/frames/{{frame:number}}.jpg", recorded),
+        Route(f"{procedure_route}/frames/{{frame:number}}.jpg", recorded),
         Route("/api/hand-off", write_files, methods=["POST"]),
         Route("/api/hand-off/{name:path}", handed),
     ]
