@@ -48,8 +48,8 @@ def candidates(
     vector = _filled(query[None].astype(np.float32))[0]
     search = table.search(vector).distance_type("l2").nprobes(probes)
     with _readable(Path(table.uri)):
-        found = search.limit(k * CANDIDATES).select(["row", "_distance"]).to_arrow()
-    return np.sort(found["row"].to_numpy())
+        rows = search.limit(k * CANDIDATES).select(["row", "_distance"]).to_arrow()
+    return np.sort(rows["row"].to_numpy())
 
 
 def write_approximate(

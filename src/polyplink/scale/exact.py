@@ -126,11 +126,11 @@ def nearest(
     lower = np.concatenate(parallel(work, range(0, n, BLOCK)))
     enough = np.partition(lower, len(lower) - k)[-k]  # the k-th largest; -inf: fewer rows than k
     candidates = np.flatnonzero((upper >= enough) & (upper > -np.inf))
-    rows, found = candidates[:0], np.zeros(0)
+    rows, similarities = candidates[:0], np.zeros(0)
     for a in range(0, len(candidates), BLOCK):  # one block, but where nearly all rows are alike
         block = candidates[a : a + BLOCK]
         exact = cosines(unit[block].astype(np.float64), vector[None])[:, 0]
-        rows, found = np.concatenate([rows, block]), np.concatenate([found, exact])
-        first = np.lexsort((rows, -found))[:k]
-        rows, found = rows[first], found[first]
-    return rows, found
+        rows, similarities = np.concatenate([rows, block]), np.concatenate([similarities, exact])
+        first = np.lexsort((rows, -similarities))[:k]
+        rows, similarities = rows[first], similarities[first]
+    return rows, similarities

@@ -132,7 +132,7 @@ class Index:
 
     def procedures(self) -> list[tuple[str, str]]:
         """Procedure and key of its crops, of all procedures."""
-        pairs = [one.rows.select("procedure_id", "key").unique() for one in self.segments]
+        pairs = [segment.rows.select("procedure_id", "key").unique() for segment in self.segments]
         return pl.concat(self._collect(*pairs)).rows()
 
     def check(self, weights: str) -> None:
@@ -154,8 +154,8 @@ class Index:
             PolyplinkError: If it is not in the index.
         """
         for rows, vectors, _ in self.segments:
-            own = rows.with_row_index("row").filter(pl.col("tracklet_id") == tracklet_id)
-            (named,) = self._collect(own)
+            matching = rows.with_row_index("row").filter(pl.col("tracklet_id") == tracklet_id)
+            (named,) = self._collect(matching)
             if named.height:
                 row = named.row(0, named=True)
                 return row, vectors[row.pop("row")]
@@ -198,32 +198,32 @@ class Index:
         if form is not None and where is None and not exact:
             guesses = candidates(self._table, form["partitions"], query, k)
             covered = form["rows"]
-        found: list[tuple[float, int, int]] = []  # -cosine, segment, row in it
+        hits: list[tuple[float, int, int]] = []  # -cosine, segment, row in it
         first = 0  # number of the segment's first row in the whole index
         for number, (table, vectors, codes) in enumerate(self.segments):
             if guesses is not None and first < covered:
-                own = guesses[(guesses >= first) & (guesses < first + len(vectors))] - first
+                guessed = guesses[(guesses >= first) & (guesses < first + len(vectors))] - first
                 rows, similarity = nearest(
-                    query, vectors[own], Codes._make(c[own] for c in codes), k
+                    query, vectors[guessed], Codes._make(c[guessed] for c in codes), k
                 )
-                rows = own[rows]
+                rows = guessed[rows]
             else:
                 keep = None
                 if where is not None:
-                    (kept,) = self._collect(table.select(where.fill_null(False)))
-                    keep = kept.to_series().to_numpy()
+                    (mask,) = self._collect(table.select(where.fill_null(False)))
+                    keep = mask.to_series().to_numpy()
                 rows, similarity = nearest(query, vectors, codes, k, keep)
-            found += zip((-similarity).tolist(), [number] * k, rows.tolist(), strict=False)
+            hits += zip((-similarity).tolist(), [number] * k, rows.tolist(), strict=False)
             first += len(vectors)
-        best = sorted(found)[:k]
+        best = sorted(hits)[:k]
         tables = self._collect(*(self.segments[n].rows.slice(row, 1) for _, n, row in best))
-        similar = pl.Series("similarity", [-one[0] for one in best], dtype=pl.Float64)
+        similar = pl.Series("similarity", [-hit[0] for hit in best], dtype=pl.Float64)
         return pl.concat([pl.DataFrame(schema=ROWS), *tables]).insert_column(0, similar)
 
 
-def _counts(one: object, more: object) -> bool:
+def _counts(first: object, more: object) -> bool:
     """Whether a value, and those of a list, are whole numbers from 1."""
-    values = [one, *more] if isinstance(more, list) else [None]
+    values = [first, *more] if isinstance(more, list) else [None]
     return all(type(value) is int and 0 < value < 1 << 40 for value in values)
 
 
@@ -305,9 +305,9 @@ def add_rows(index: Index, blocks: Callable[[dict[str, str]], Iterable[Block]]) 
     """
     with FileLock(index.folder / ".lock"):
         before = Index(index.folder)
-        for left in index.folder.glob("[0-9]*"):  # of an addition that was killed
-            if int(left.name) >= len(before.record["segments"]):
-                shutil.rmtree(left)
+        for leftover in index.folder.glob("[0-9]*"):  # of an addition that was killed
+            if int(leftover.name) >= len(before.record["segments"]):
+                shutil.rmtree(leftover)
         _write_segments(index.folder, before.record, blocks(dict(before.procedures())))
     return Index(index.folder)
 
@@ -352,14 +352,14 @@ def recall(index: Index, k: int = 10, queries: int = 100) -> dict[str, Any]:
     Returns:
         recall, recall_at (k) and recall_queries.
     """
-    hits = asked = 0
+    hits = total = 0
     step = -(-len(index) // queries)
-    views = [view for one in index.segments for view in one.vectors[::step]]
+    views = [view for segment in index.segments for view in segment.vectors[::step]]
     for view in views:
         mine, true = (index.search(view, k + 1, exact=exact) for exact in (False, True))
-        ids = [frozenset(one["tracklet_id"][1:]) for one in (mine, true)]
-        hits, asked = hits + len(ids[0] & ids[1]), asked + len(ids[1])
-    return {"recall": round(hits / max(asked, 1), 4), "recall_at": k, "recall_queries": len(views)}
+        ids = [frozenset(table["tracklet_id"][1:]) for table in (mine, true)]
+        hits, total = hits + len(ids[0] & ids[1]), total + len(ids[1])
+    return {"recall": round(hits / max(total, 1), 4), "recall_at": k, "recall_queries": len(views)}
 
 
 def view_rows(prepared: Prepared, index: Path) -> pl.DataFrame:
@@ -397,8 +397,8 @@ def view_rows(prepared: Prepared, index: Path) -> pl.DataFrame:
     )
     boxes = prepared.detections.select(BOX)[table["box"]].to_numpy()
     cut = np.zeros((table.height, 4), np.int64)
-    for (width, height), own in table.with_row_index("at").group_by("width", "height"):
-        at = own["at"].to_numpy()
+    for (width, height), group in table.with_row_index("at").group_by("width", "height"):
+        at = group["at"].to_numpy()
         cut[at] = enlarge(boxes[at], settings.crop_factor, int(str(width)), int(str(height)))
     home = index.resolve()
     paths = {

@@ -106,7 +106,7 @@ def _cluster(address: str | None, workers: int) -> Iterator[Any]:
             "--engine ray needs Ray", "install it: pip install 'polyplink[scale]'"
         ) from None
     quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
-    with tempfile.TemporaryDirectory(prefix="polyplink-ray-", ignore_cleanup_errors=True) as own:
+    with tempfile.TemporaryDirectory(prefix="polyplink-ray-", ignore_cleanup_errors=True) as folder:
         try:
             if address is None:
                 ray.init(
@@ -114,7 +114,7 @@ def _cluster(address: str | None, workers: int) -> Iterator[Any]:
                     object_store_memory=OBJECTS,
                     include_dashboard=False,
                     _node_ip_address="127.0.0.1",
-                    _temp_dir=own,
+                    _temp_dir=folder,
                     **quiet,
                 )
             else:
@@ -151,12 +151,16 @@ def shard(procedures: Sequence[str], which: str) -> list[str]:
         >>> [shard(["001-001", "001-002", "001-003"], f"{i}/2") for i in (1, 2)]
         [['001-001'], ['001-002', '001-003']]
     """
-    found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", which, re.ASCII)
-    number, count = (int(found[1]), int(found[2])) if found else (0, 0)
+    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", which, re.ASCII)
+    number, count = (int(match[1]), int(match[2])) if match else (0, 0)
     PolyplinkError.unless(
         1 <= number <= count,
         f"--shard {which}: no such shard",
         "give I/N, with I from 1 to N, as in 2/8",
     )
     hashes = (int(hashlib.sha256(name.encode()).hexdigest()[:16], 16) for name in procedures)
-    return [name for name, own in zip(procedures, hashes, strict=True) if own % count == number - 1]
+    return [
+        name
+        for name, digest in zip(procedures, hashes, strict=True)
+        if digest % count == number - 1
+    ]
