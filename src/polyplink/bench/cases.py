@@ -58,8 +58,8 @@ def python(code: str) -> str:
 def imported(code: str, modules: Sequence[str]) -> list[str]:
     """Which of `modules` are imported once `code` has run in a fresh Python."""
     ask = f"import json, sys; print(json.dumps([m for m in {modules!r} if m in sys.modules]))"
-    found: list[str] = json.loads(python(f"{code}\n{ask}"))
-    return found
+    found_modules: list[str] = json.loads(python(f"{code}\n{ask}"))
+    return found_modules
 
 
 WHOLE_FRAMES = "Pillow, whole frames to float, crop, resize, normalise; one fragment scaled to all"
@@ -118,15 +118,15 @@ def chosen_cases(names: Sequence[str], device: str) -> list[Case]:
     """
     if not names:
         return [case for case in ROWS if case.gpu or not device.startswith("cuda")]
-    found = [find_named("benchmark", name, CASES) for name in names]
-    unable = [case.name for case in found if not case.gpu]
+    cases = [find_named("benchmark", name, CASES) for name in names]
+    unable = [case.name for case in cases if not case.gpu]
     able = [case.name for case in ROWS if case.gpu]
     PolyplinkError.unless(
         not (device.startswith("cuda") and unable),
         f"no GPU is used for {', '.join(unable)}",
         f"leave --device out, or name some of {', '.join(able)}",
     )
-    return found
+    return cases
 
 
 def run_benches(

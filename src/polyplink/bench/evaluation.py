@@ -91,18 +91,18 @@ def tracklets(size: int, device: torch.device, folder: Path) -> Work:
         return shared / (a[4] * a[5] + b[4] * b[5] - shared)
 
     def rival() -> list[Described]:
-        found = []
+        described = []
         for polyp in {row[6] for row in rows}:
-            own = sorted((row for row in rows if row[6] == polyp), key=lambda row: row[1])
+            polyp_rows = sorted((row for row in rows if row[6] == polyp), key=lambda row: row[1])
             starts = [
                 k
-                for k, row in enumerate(own)
-                if not k or row[1] - own[k - 1][1] != 1 or iou(own[k - 1], row) < 0.1
+                for k, row in enumerate(polyp_rows)
+                if not k or row[1] - polyp_rows[k - 1][1] != 1 or iou(polyp_rows[k - 1], row) < 0.1
             ]
-            for start, stop in pairwise([*starts, len(own)]):
-                first, last = own[start], own[stop - 1]
-                found.append((first[0], polyp, first[1], last[1], stop - start))
-        return found
+            for start, stop in pairwise([*starts, len(polyp_rows)]):
+                first, last = polyp_rows[start], polyp_rows[stop - 1]
+                described.append((first[0], polyp, first[1], last[1], stop - start))
+        return described
 
     def equal(ours: tuple[Any, pl.DataFrame], theirs: list[Described]) -> bool:
         columns = ("procedure_id", "polyp_id", "first_frame", "last_frame", "n")
@@ -119,20 +119,20 @@ def tracks(size: int, device: torch.device, folder: Path) -> Work:
     """
     scores = np.random.default_rng(0).uniform(0.05, 1.0, size)
     table = synthetic_detections(size).with_columns(score=pl.Series(scores, dtype=pl.Float32))
-    procedures = [tracker_input(own) for own in table.partition_by("procedure_id")]
+    procedures = [tracker_input(part) for part in table.partition_by("procedure_id")]
 
     def ours() -> Ints:
-        return np.concatenate([Tracker(25.0).update(*given) for given in procedures])
+        return np.concatenate([Tracker(25.0).update(*procedure) for procedure in procedures])
 
     def rival() -> Ints:
-        found = []
-        for given in procedures:
-            tracker, (frames, boxes, own) = Tracker(25.0), given
+        tracks = []
+        for procedure in procedures:
+            tracker, (frames, boxes, box_scores) = Tracker(25.0), procedure
             starts = np.flatnonzero(np.diff(frames, prepend=-1))
             for start, stop in pairwise([*starts.tolist(), len(frames)]):
                 part = slice(start, stop)
-                found.append(tracker.update(frames[part], boxes[part], own[part]))
-        return np.concatenate(found)
+                tracks.append(tracker.update(frames[part], boxes[part], box_scores[part]))
+        return np.concatenate(tracks)
 
     return Work(ours, rival, np.array_equal)
 
@@ -211,8 +211,8 @@ def retrieval(size: int, device: torch.device, folder: Path) -> Work:
 
     def equal(ours: Evaluation, theirs: list[float]) -> bool:
         figures = ours.encoders["ours"].figures
-        found = np.array([figures[name].value for name in ("mAP", "HR@1", "HR@5")], np.float64)
-        return bool(np.allclose(found, theirs, rtol=0, atol=1e-6))
+        values = np.array([figures[name].value for name in ("mAP", "HR@1", "HR@5")], np.float64)
+        return bool(np.allclose(values, theirs, rtol=0, atol=1e-6))
 
     return Work(lambda: evaluate_embeddings({"ours": vectors}, samples, settings)[0], rival, equal)
 
@@ -270,8 +270,8 @@ def reid(size: int, device: torch.device, folder: Path) -> Work:
         return [float(area(scores, same)) for area in (binary_auroc, binary_average_precision)]
 
     def equal(ours: Reid, theirs: list[float]) -> bool:
-        found = np.array([ours.auroc, ours.aupr], dtype=np.float64)  # NaN where undefined
-        return bool(np.allclose(found, theirs, rtol=0, atol=1e-5))
+        values = np.array([ours.auroc, ours.aupr], dtype=np.float64)  # NaN where undefined
+        return bool(np.allclose(values, theirs, rtol=0, atol=1e-5))
 
     return Work(lambda: reidentify(vectors, samples), rival, equal)
 
@@ -288,13 +288,13 @@ def bootstrap(
     from sklearn.metrics import average_precision_score, roc_auc_score  # noqa: PLC0415  slow
 
     vectors, samples = synthetic_vectors(tracklets, noise=2.0)
-    found, counts = retrieve(vectors, samples), reidentify(vectors, samples).counts
+    retrieved, counts = retrieve(vectors, samples), reidentify(vectors, samples).counts
     if counts is None:
         raise TypeError("no pair of either kind")  # synthetic tracklets have both
 
     def resampled() -> list[np.ndarray]:
         weights = draw_weights(len(samples.procedures), resamples=size)
-        mean_ap = retrieval_measures(found, samples, weights)["mAP"].resampled
+        mean_ap = retrieval_measures(retrieved, samples, weights)["mAP"].resampled
         return [mean_ap, *resample_reid(counts, weights)]
 
     first = draw_weights(len(samples.procedures), resamples=size)[:RECOMPUTED]
@@ -337,25 +337,30 @@ def trackeval_figures(*scenes: tuple[BoxTracks, BoxTracks]) -> dict[str, float]:
 
     data = []
     for scene in scenes:  # in the format that TrackEval's metrics read
-        last = [one.frame[-1] for one in scene if one.frame.size]
+        last = [tracks.frame[-1] for tracks in scene if tracks.frame.size]
         frames = np.arange(1 + max(last, default=0))
-        own: dict[str, Any] = {"num_timesteps": frames.size}
+        sequence: dict[str, Any] = {"num_timesteps": frames.size}
         boxes = []
-        for side, one in zip(("gt", "tracker"), scene, strict=True):
-            bounds = np.searchsorted(one.frame, np.append(frames, frames.size))
+        for side, tracks in zip(("gt", "tracker"), scene, strict=True):
+            bounds = np.searchsorted(tracks.frame, np.append(frames, frames.size))
             cuts = [slice(a, b) for a, b in pairwise(bounds)]
-            own[f"{side}_ids"] = [one.track[cut] for cut in cuts]
-            own[f"num_{side}_ids"], own[f"num_{side}_dets"] = one.tracks, one.frame.size
-            boxes.append([one.box[cut] for cut in cuts])
+            sequence[f"{side}_ids"] = [tracks.track[cut] for cut in cuts]
+            sequence[f"num_{side}_ids"], sequence[f"num_{side}_dets"] = (
+                tracks.tracks,
+                tracks.frame.size,
+            )
+            boxes.append([tracks.box[cut] for cut in cuts])
         iou = MotChallenge2DBox._calculate_box_ious  # what its own reader calls
-        data.append(own | {"similarity_scores": [iou(a, b) for a, b in zip(*boxes, strict=True)]})
+        data.append(
+            sequence | {"similarity_scores": [iou(a, b) for a, b in zip(*boxes, strict=True)]}
+        )
     quiet = {"PRINT_CONFIG": False}
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for metric in (HOTA(), Identity(quiet), CLEAR(quiet)):
-        each = {str(i): metric.eval_sequence(one) for i, one in enumerate(data)}
+        each = {str(i): metric.eval_sequence(entry) for i, entry in enumerate(data)}
         combined = each["0"] if len(each) == 1 else metric.combine_sequences(each)
-        found |= {name: float(np.mean(value)) for name, value in combined.items()}
-    return found
+        figures |= {name: float(np.mean(value)) for name, value in combined.items()}
+    return figures
 
 
 def agree(ours: TrackingCounts, theirs: dict[str, float]) -> bool:
@@ -416,13 +421,13 @@ def synthetic_procedure(size: int) -> Procedure:
     return visual(vectors[order]), positions[order], polyp[order].tolist()
 
 
-def tracked(procedures: Sequence[Procedure], found: Sequence[Partitions]) -> dict[str, Any]:
+def tracked(procedures: Sequence[Procedure], partitions_of: Sequence[Partitions]) -> dict[str, Any]:
     """Tracking figures (s,) of every procedure's partitions under s settings.
 
     Polyps are apart, and one appears before the last one has gone.
     """
     scores = []
-    for (_, _, polyps), parts in zip(procedures, found, strict=True):
+    for (_, _, polyps), parts in zip(procedures, partitions_of, strict=True):
         polyp = np.asarray(polyps)
         start = LONG * np.arange(len(polyp))
         start[1:] -= LONG // 2 * (polyp[1:] != polyp[:-1])
@@ -456,15 +461,15 @@ def sweep(
             search(V, positions, grid, threads=cores)["temporal_ap"].labels
             for V, positions, _ in some
         ]
-        polyps = [own for _, _, own in some]
+        polyps = [names for _, _, names in some]
         counts = [count_procedure(*each) for each in zip(labels, polyps, strict=True)]
-        rates = np.mean([one.rates["fr"] for one in counts], axis=0)
-        return {"FR": rates, **tracked(some, [one.cut for one in counts])}, labels
+        rates = np.mean([counted.rates["fr"] for counted in counts], axis=0)
+        return {"FR": rates, **tracked(some, [counted.cut for counted in counts])}, labels
 
     def one_by_one(some: Sequence[Procedure]) -> list[list[np.ndarray | None]]:
         """scikit-learn's labels under some settings, None where it did not converge."""
-        found: list[list[np.ndarray | None]] = [[] for _ in some]
-        for (V, positions, _), own in zip(some, found, strict=True):
+        labels_by_procedure: list[list[np.ndarray | None]] = [[] for _ in some]
+        for (V, positions, _), tried in zip(some, labels_by_procedure, strict=True):
             for setting in [settings[row] for row in rows]:
                 model = AffinityPropagation(
                     damping=0.9,
@@ -478,18 +483,18 @@ def sweep(
                     warnings.simplefilter("always")
                     labels = model.fit(setting.similarity(V, positions)).labels_
                 failed = any(issubclass(w.category, ConvergenceWarning) for w in caught)
-                own.append(None if failed else labels)
-        return found
+                tried.append(None if failed else labels)
+        return labels_by_procedure
 
     def equal(ours: tuple[dict[str, np.ndarray], list[np.ndarray]], theirs: list[Any]) -> bool:
         figures, labels = ours
         same = all(
             bool(((a[:, None] == a[None, :]) == (b[:, None] == b[None, :])).all())
-            for own, other in zip(labels, theirs, strict=True)
-            for a, b in zip(own[list(rows)], other, strict=True)
+            for labels_of_ours, other in zip(labels, theirs, strict=True)
+            for a, b in zip(labels_of_ours[list(rows)], other, strict=True)
             if b is not None
         )
-        alone = [[partitions(own[row : row + 1]) for own in labels] for row in rows]
+        alone = [[partitions(label_rows[row : row + 1]) for label_rows in labels] for row in rows]
         return same and all(
             float(value[0]) == figures[name][row]
             for row, parts in zip(rows, alone, strict=True)

@@ -131,9 +131,9 @@ def measure(case: Case, size: int, device: torch.device) -> BenchResult:
         if growth_repeats:
 
             def prepared(n: int) -> Call:
-                own = Path(folder) / f"size-{n}"
-                own.mkdir()
-                return case.prepare(n, device, own).ours
+                subfolder = Path(folder) / f"size-{n}"
+                subfolder.mkdir()
+                return case.prepare(n, device, subfolder).ours
 
             exponent = growth(work.at or prepared, size, growth_repeats)
         more = work.more(output, ours_s) if work.more else {}
@@ -194,8 +194,8 @@ def read_recorded(path: Path = RECORDED) -> Ratios:
     Raises:
         PolyplinkError: If the file is not JSON.
     """
-    found: Ratios = read_json(path) if path.is_file() else {}
-    return found
+    ratios: Ratios = read_json(path) if path.is_file() else {}
+    return ratios
 
 
 def record(results: Iterable[BenchResult], path: Path = RECORDED) -> None:

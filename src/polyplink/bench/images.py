@@ -62,8 +62,8 @@ def smooth_pictures(
 def cut(frame: bytes) -> Pixels:
     """The crop (side, side, 3) of a frame, as the first pass cuts it."""
     crops = FrameCrops("frame", 0, *FRAME, np.arange(1), BOX[None])
-    found: Any = cut_frame(decode_image(frame), crops, "frame", SIDE)
-    return np.asarray(found[0])
+    pixels: Any = cut_frame(decode_image(frame), crops, "frame", SIDE)
+    return np.asarray(pixels[0])
 
 
 def normalised(crops: Pixels) -> Tensor:
@@ -171,7 +171,7 @@ def recording(
     noisy = np.clip(wide + rng.normal(0, 3, wide.shape), 0, 255).astype(np.uint8)
     moving = (noisy[k % 64 :, k % 64 :][:height, :width] for k in range(size))
     write_film(folder / "film.mp4", map(np.ascontiguousarray, moving), 25.0)
-    found, settings = find_recordings(folder / "film.mp4"), PrepareSettings()
+    recordings, settings = find_recordings(folder / "film.mp4"), PrepareSettings()
     runs = itertools.count()
 
     def run(keep: bool) -> Pixels:
@@ -182,7 +182,7 @@ def recording(
             left = width / 3 + next(numbers) % 64
             return np.array([[left, height / 3, width / 5, height / 3, 0.9]])
 
-        detect(found, answer, data, settings)
+        detect(recordings, answer, data, settings)
         if not keep:
             shutil.rmtree(data / "kept")
         return prepare(data, settings, workers=2).crops("film")

@@ -266,7 +266,7 @@ def precision(size: int, device: torch.device, folder: Path) -> Work:
     config = recipe(device)
     prepared = synthetic_prepared(folder, config.prepare)
     kind = "bf16" if device.type == "cuda" else "float32 again"
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     table = prepared.tracklets
     ids, procedures, polyps = (
         table[name].to_list() for name in ("tracklet_id", "procedure_id", "polyp_id")
@@ -286,7 +286,7 @@ def precision(size: int, device: torch.device, folder: Path) -> Work:
             embedder = NetworkEmbedder(stepper.model.encoder)
             vectors = embed_prepared(prepared, embedder, "bench").vectors
             runs.append((seconds, retrieve(vectors, samples).mean_ap or 0.0))
-            found[f"mAP {name}, seed {seed}"] = runs[-1][1]
+            figures[f"mAP {name}, seed {seed}"] = runs[-1][1]
         return runs
 
     return Work(
@@ -294,7 +294,7 @@ def precision(size: int, device: torch.device, folder: Path) -> Work:
         lambda: train("float32", exact=True),
         lambda ours, theirs: same_mean([r[1] for r in ours], [r[1] for r in theirs]),
         seconds=lambda runs: min(runs)[0],
-        more=lambda output, seconds: {"also": found},
+        more=lambda output, seconds: {"also": figures},
     )
 
 
@@ -343,7 +343,7 @@ def embed(
         return np.concatenate([eager(tracklet, [CROPS]) for tracklet in each])
 
     def equal(ours: np.ndarray, theirs: np.ndarray) -> bool:
-        found = [retrieve(each, samples).mean_ap or math.nan for each in (ours, theirs)]
-        return abs(found[0] - found[1]) <= HALF_A_POINT
+        means = [retrieve(each, samples).mean_ap or math.nan for each in (ours, theirs)]
+        return abs(means[0] - means[1]) <= HALF_A_POINT
 
     return Work(lambda: exported(crops, [CROPS] * size), rival, equal, at=at)
