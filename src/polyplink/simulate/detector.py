@@ -122,7 +122,7 @@ def detect_simulated(
     parts = []
     for row in data.procedures.iter_rows(named=True):
         rng = stream(seed, row["procedure_id"], "detector")
-        own = boxes.filter(procedure_id=row["procedure_id"])
+        procedure_boxes = boxes.filter(procedure_id=row["procedure_id"])
         follow, name = None, row["procedure_id"]
         if folder is not None and is_simulation(source := folder / row["source"]):
             from polyplink.simulate.lookalikes import follow_lookalikes  # noqa: PLC0415 - torch
@@ -131,10 +131,10 @@ def detect_simulated(
         alarms = _alarms(rng, row, preset, follow)
         if images.height:  # without one an alarm could not be shown
             alarms = alarms.drop("image").join(images, keys, maintain_order="left")
-        parts += [_found(rng, own, preset), alarms]
+        parts += [_found(rng, procedure_boxes, preset), alarms]
     columns = [*data.detections.columns, "truth", "alarm"]
-    found = pl.concat([part.select(columns) for part in parts])
-    return found.sort("procedure_id", "frame", maintain_order=True)
+    detections = pl.concat([part.select(columns) for part in parts])
+    return detections.sort("procedure_id", "frame", maintain_order=True)
 
 
 def _log_odds(boxes: pl.DataFrame) -> Floats:
@@ -169,11 +169,11 @@ def _intercept(odds: Floats, recall: float) -> float:
     return middle
 
 
-def _found(rng: np.random.Generator, own: pl.DataFrame, preset: DetectorPreset) -> pl.DataFrame:
+def _found(rng: np.random.Generator, boxes: pl.DataFrame, preset: DetectorPreset) -> pl.DataFrame:
     """The found boxes of one procedure, with jitter and scores."""
-    n = own.height
-    chance, frame = own["chance"].to_numpy(), own["frame"].to_numpy()
-    polyp = own["polyp_id"].rle_id().to_numpy()
+    n = boxes.height
+    chance, frame = boxes["chance"].to_numpy(), boxes["frame"].to_numpy()
+    polyp = boxes["polyp_id"].rle_id().to_numpy()
     anew = rng.random(n) < 1 / preset.memory
     anew |= (np.diff(polyp, prepend=-1) != 0) | (np.diff(frame, prepend=-9) != 1)
     # Between decisions the uniform number that decided is kept.
@@ -181,14 +181,14 @@ def _found(rng: np.random.Generator, own: pl.DataFrame, preset: DetectorPreset) 
     hit = rng.random(n)[decided] < chance
     # The errors of the edges persist too: an autoregressive sequence of unit variance.
     noise = lfilter([0.6], [1.0, -0.8], rng.normal(size=(n, 4)), axis=0)
-    x, y, w, h = own.select("x", "y", "w", "h").to_numpy().astype(np.float64).T
+    x, y, w, h = boxes.select("x", "y", "w", "h").to_numpy().astype(np.float64).T
     left, top, right, bottom = (noise * preset.jitter * np.stack([w, h, w, h], 1)).T
     edges = np.stack([x + left, y + top, x + w + right, y + h + bottom], 1)
     score = 0.35 + 0.6 * chance + rng.normal(0, 0.1, n)
-    found = own.with_columns(
+    detections = boxes.with_columns(
         truth="polyp_id", polyp_id=pl.lit(None, pl.String), alarm=pl.lit(None, pl.Int64)
     )
-    return _boxed(found, edges, score).filter(hit)
+    return _boxed(detections, edges, score).filter(hit)
 
 
 def _alarms(
@@ -217,11 +217,11 @@ def _alarms(
     half *= np.exp(lfilter([0.02], [1.0, -0.9], rng.normal(size=(n, 2)), axis=0))
     score = rng.beta(4, 4, count)[alarm] + rng.normal(0, 0.08, n)
     frames = starts[alarm] + within
-    shown = np.ones(n, np.bool_)
+    visible = np.ones(n, np.bool_)
     if follow is not None and n:
         centre, scale, seen = follow(alarm, frames)
         placed = np.isin(alarm, alarm[seen])
-        shown = seen | ~placed
+        visible = seen | ~placed
         middle[seen] = (centre + shake * [width, height])[seen]
         half[seen] *= scale[seen, None]
     table = pl.DataFrame({"frame": frames.astype(np.int32), "alarm": alarm}).with_columns(
@@ -232,7 +232,7 @@ def _alarms(
         width=pl.lit(width),
         height=pl.lit(height),
     )
-    return _boxed(table, np.concatenate([middle - half, middle + half], 1), score).filter(shown)
+    return _boxed(table, np.concatenate([middle - half, middle + half], 1), score).filter(visible)
 
 
 def _boxed(table: pl.DataFrame, edges: Floats, score: Floats) -> pl.DataFrame:

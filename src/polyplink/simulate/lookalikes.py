@@ -78,8 +78,8 @@ def follow_lookalikes(
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = 0.5 + seen[:, :2] / depth[:, None] * [lens.across, lens.down]
         scale = depth[first][alarm] / depth
-    shown = (depth > NEAREST / 2) & (seen @ lens.planes.T > 0).all(1)
-    return Followed(shares * size, scale, shown)
+    visible = (depth > NEAREST / 2) & (seen @ lens.planes.T > 0).all(1)
+    return Followed(shares * size, scale, visible)
 
 
 def _in_camera(plan: Plan, places: Array, frames: Index) -> Array:

@@ -144,9 +144,9 @@ def boxes_of(plan: Plan) -> pl.DataFrame:
     cameras = shots_of(plan.colon, path, plan.conditions.phase[frames].astype(np.float64))
     boxes = pixel_boxes(project(plan.bodies, cameras, plan.lens, rows, polyps), width, height)
     w, h = boxes[:, 2], boxes[:, 3]
-    kept = (w > 0) & (h > 0) & (w * h >= MIN_AREA * width * height)
-    columns = {"frame": frames[rows[kept]], "polyp": polyps[kept]}
-    return pl.DataFrame(columns | dict(zip("xywh", boxes[kept].T, strict=True)))
+    is_large = (w > 0) & (h > 0) & (w * h >= MIN_AREA * width * height)
+    columns = {"frame": frames[rows[is_large]], "polyp": polyps[is_large]}
+    return pl.DataFrame(columns | dict(zip("xywh", boxes[is_large].T, strict=True)))
 
 
 def pixel_boxes(boxes: Array, width: int, height: int) -> Index:
@@ -156,9 +156,9 @@ def pixel_boxes(boxes: Array, width: int, height: int) -> Index:
     """
     scale = np.array([width, height])
     none = np.asarray(np.isnan(boxes).any(axis=1), np.bool_)
-    known = np.where(none[:, None], 0.0, boxes)
-    first = np.ceil(known[:, :2] * scale - 0.5).clip(0)
-    last = np.minimum(np.floor(known[:, 2:] * scale - 0.5), scale - 1)
+    shares = np.where(none[:, None], 0.0, boxes)
+    first = np.ceil(shares[:, :2] * scale - 0.5).clip(0)
+    last = np.minimum(np.floor(shares[:, 2:] * scale - 0.5), scale - 1)
     out = np.concatenate([first, last - first], axis=1).astype(np.int64)
     out[none, 2:] = -1
     return out

@@ -88,20 +88,20 @@ class Preset:
         for name, allowed in (spans | {"insertion": Range(0, 0.6)}).items():
             low, high = getattr(self, name)
             holds = low <= high and allowed.holds(low) and allowed.holds(high)
-            mend = f"the smaller number first, each {allowed}"
-            self._require(holds, f".{name} is {low} to {high}", mend)
+            expected = f"the smaller number first, each {allowed}"
+            self._require(holds, f".{name} is {low} to {high}", expected)
         even = self.width % 2 == self.height % 2 == 0
         self._require(even, f" has frames of {self.width} x {self.height} pixels", "even numbers")
         counted = all(count >= 0 for _, count in self.polyps)
         self._require(counted, ".polyps has fewer than 0 polyps", "counts from 0")
         if self.released:
-            known = set(positive_frames()["video_id"])
-            unknown = {name for name, _ in self.polyps if released_id(name) not in known}
+            released_names = set(positive_frames()["video_id"])
+            unknown = {name for name, _ in self.polyps if released_id(name) not in released_names}
             what = f": {min(unknown, default='')} is no procedure of REAL-Colon"
             self._require(not unknown, what, "the names of released procedures")
 
-    def _require(self, holds: bool, what: str, mend: str) -> None:
-        PolyplinkError.unless(holds, f"{self.name}{what}", f"give {mend}")
+    def _require(self, holds: bool, what: str, expected: str) -> None:
+        PolyplinkError.unless(holds, f"{self.name}{what}", f"give {expected}")
 
     def at_difficulty(self, difficulty: float | None) -> "Preset":
         """This preset at another difficulty, which becomes part of its name; None keeps its own."""
@@ -150,10 +150,10 @@ def released_id(procedure_id: str) -> str:
         >>> released_id("002-013"), released_id("010-013"), released_id("mine")
         ('002-013', '002-013', '')
     """
-    found = _NAME.fullmatch(procedure_id)
-    if found is None or found[1] == "000":
+    match = _NAME.fullmatch(procedure_id)
+    if match is None or match[1] == "000":
         return ""
-    return f"{(int(found[1]) - 1) % _STUDIES + 1:03d}{found[2]}"
+    return f"{(int(match[1]) - 1) % _STUDIES + 1:03d}{match[2]}"
 
 
 # Four studies of ten, eight of each to train on. Most procedures have three polyps; 001-006 has
@@ -315,15 +315,15 @@ class SimulationSettings:
             if out.is_file() or any(other != mine for other in others):
                 raise PolyplinkError(f"{out} holds something else", "choose an empty folder")
             return False
-        found = read_json(path)
-        found = found if isinstance(found, Mapping) else {}
-        if found.get("key") != self.key:
-            own = found.get("preset")
-            own = own if isinstance(own, Mapping) else {}
-            values = {"preset": own.get("name"), "seed": found.get("seed")}
-            values |= {name: own.get(name) for name in ("difficulty", "frames", "annotations")}
-            values |= {name: found.get(name) for name in ("device", "polyplink")}
-            values["procedures"] = len(own.get("polyps") or ()) or None
+        stored = read_json(path)
+        stored = stored if isinstance(stored, Mapping) else {}
+        if stored.get("key") != self.key:
+            preset = stored.get("preset")
+            preset = preset if isinstance(preset, Mapping) else {}
+            values = {"preset": preset.get("name"), "seed": stored.get("seed")}
+            values |= {name: preset.get(name) for name in ("difficulty", "frames", "annotations")}
+            values |= {name: stored.get(name) for name in ("device", "polyplink")}
+            values["procedures"] = len(preset.get("polyps") or ()) or None
             words = ", ".join(f"{name} {v}" for name, v in values.items() if v is not None)
             raise PolyplinkError(
                 f"{out} holds {words or 'a simulation whose key is broken'}",
@@ -357,8 +357,8 @@ def read_settings(folder: Path) -> SimulationSettings:
     Raises:
         PolyplinkError: If they are missing or broken, or another version wrote them.
     """
-    found = read_json(key_path(folder))
-    version = found.get("polyplink") if isinstance(found, Mapping) else None
+    stored = read_json(key_path(folder))
+    version = stored.get("polyplink") if isinstance(stored, Mapping) else None
     if version != __version__:
         raise PolyplinkError(
             f"{folder} was simulated by polyplink {version}, this is {__version__}, which may draw "
@@ -366,7 +366,7 @@ def read_settings(folder: Path) -> SimulationSettings:
             f"install polyplink {version}, or simulate again into another folder",
         )
     try:
-        return TypeAdapter(SimulationSettings).validate_python(found)
+        return TypeAdapter(SimulationSettings).validate_python(stored)
     except ValidationError as error:
         reason = error.errors()[0]["msg"]
         raise PolyplinkError(f"{key_path(folder)} is broken ({reason})", "simulate again") from None

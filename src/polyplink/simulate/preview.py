@@ -55,15 +55,15 @@ def write_preview(
     Returns:
         The files by what they are: "sheet" and "film".
     """
-    shown = []
+    samples = []
     for spec in chosen(procedure_specs(preset, seed)):
         plan = plan_procedure(preset, seed, spec)
-        shown.append((SimulatedProcedure.of(plan, seed, device), boxes_of(plan)))
-    first, boxes = shown[0]
+        samples.append((SimulatedProcedure.of(plan, seed, device), boxes_of(plan)))
+    first, boxes = samples[0]
     frames = film_frames(first.plan)
     progress(0, len(frames))
     sheet, film = folder / "sheet.png", folder / "film.mp4"
-    rows = [row for one in shown for row in sheet_rows(*one)]
+    rows = [row for sample in samples for row in sheet_rows(*sample)]
     with whole_file(sheet) as temporary:
         contact_sheet(rows).save(temporary, format="PNG")
 
@@ -108,20 +108,24 @@ def sheet_rows(procedure: SimulatedProcedure, boxes: pl.DataFrame) -> list[Sheet
     for index, polyp in enumerate(spec.polyps[:POLYPS]):
         # The box in the middle of some looks: long looks before short ones, in order of time.
         looks = [look for look in plan.timeline.looks if look.polyp == index]
-        kept = sorted(looks, key=lambda look: -look.frames)
-        picked = [look.first + look.frames // 2 for look in kept[: 2 * COLUMNS : 2] or kept]
-        own = boxes.filter(pl.col("polyp") == index, pl.col("frame").is_in(picked))
-        own = own.sort("frame").head(COLUMNS)
-        if own.is_empty():
+        by_length = sorted(looks, key=lambda look: -look.frames)
+        picked = [
+            look.first + look.frames // 2 for look in by_length[: 2 * COLUMNS : 2] or by_length
+        ]
+        frame_boxes = boxes.filter(pl.col("polyp") == index, pl.col("frame").is_in(picked))
+        frame_boxes = frame_boxes.sort("frame").head(COLUMNS)
+        if frame_boxes.is_empty():
             continue
         # Square windows around the boxes, moved into the frame.
-        place = own.select("x", "y").to_numpy() + own.select("w", "h").to_numpy() / 2
-        side = ENLARGE * own.select(pl.max_horizontal("w", "h")).to_numpy()
+        place = (
+            frame_boxes.select("x", "y").to_numpy() + frame_boxes.select("w", "h").to_numpy() / 2
+        )
+        side = ENLARGE * frame_boxes.select(pl.max_horizontal("w", "h")).to_numpy()
         side = np.minimum(side, min(spec.width, spec.height))
         corner = np.clip(place - side / 2, 0, np.array([spec.width, spec.height]) - side)
         windows = np.concatenate([corner, corner + side], axis=1)
-        pictures = procedure.windows(own["frame"], windows, (CELL[0], CELL[0]))
-        captions = [f"frame {frame}" for frame in own["frame"]]
+        pictures = procedure.windows(frame_boxes["frame"], windows, (CELL[0], CELL[0]))
+        captions = [f"frame {frame}" for frame in frame_boxes["frame"]]
         name = f"{spec.procedure_id}_{index + 1}\n{polyp.size_mm:g} mm"
         title = f"{name}, {plan.traits[index].form.paris}\n{polyp.histology_class}\n{polyp.site}"
         rows.append((title, list(zip(captions, pictures, strict=True))))
@@ -214,8 +218,8 @@ def film_pictures(
         for frame, picture in zip(batch, procedure.frames(batch, size), strict=True):
             image = Image.fromarray(picture)
             draw = ImageDraw.Draw(image)
-            own = boxes.filter(pl.col("frame") == frame)
-            for polyp, *box in own.select("polyp", "x", "y", "w", "h").iter_rows():
+            frame_boxes = boxes.filter(pl.col("frame") == frame)
+            for polyp, *box in frame_boxes.select("polyp", "x", "y", "w", "h").iter_rows():
                 x, y, w, h = (round(value * scale) for value in box)
                 colour, name = COLOURS[polyp % len(COLOURS)], f"{spec.procedure_id}_{polyp + 1}"
                 draw.text((x, max(y - LINE - 2, 0)), name, fill=colour, font=font)

@@ -165,8 +165,10 @@ def procedure_specs(preset: Preset, seed: int) -> tuple[ProcedureSpec, ...]:
         released = round(video["n_frames"] / preset.shorter)
         room = int(np.ceil(boxed / preset.fullest)) if boxed else EMPTY_FRAMES
         polyps = [
-            PolypSpec(visible_frames=int(own), **{name: lesion[name] for name in POLYP_FIELDS})
-            for lesion, own in zip(lesions, frames, strict=True)
+            PolypSpec(
+                visible_frames=int(n_visible), **{name: lesion[name] for name in POLYP_FIELDS}
+            )
+            for lesion, n_visible in zip(lesions, frames, strict=True)
         ]
         specs.append(
             ProcedureSpec(
@@ -204,15 +206,18 @@ def _rows(preset: Preset, seed: int) -> list[tuple[Row, list[Row]]]:
         for lesion in lesions:
             named[lesion["procedure_id"]][1].append(lesion)
         whole = [(name, *named[released_id(name)]) for name, _ in preset.polyps]
-        return [(video | {"procedure_id": name}, found) for name, video, found in whole]
+        return [
+            (video | {"procedure_id": name}, procedure_lesions)
+            for name, video, procedure_lesions in whole
+        ]
     rows: list[tuple[Row, list[Row]]] = []
     for name, polyps in preset.polyps:
         rng = stream(seed, name, "cast")
-        own = {"procedure_id": name, "n_frames": 0, "fps": preset.fps}
+        facts = {"procedure_id": name, "n_frames": 0, "fps": preset.fps}
         size = {"width": preset.width, "height": preset.height}
-        found = [lesions[index] for index in rng.integers(0, len(lesions), polyps)]
-        found.sort(key=lambda row: SITES.index(row["site"]))
-        rows.append((videos[rng.integers(len(videos))] | own | size, found))
+        drawn = [lesions[index] for index in rng.integers(0, len(lesions), polyps)]
+        drawn.sort(key=lambda row: SITES.index(row["site"]))
+        rows.append((videos[rng.integers(len(videos))] | facts | size, drawn))
     return rows
 
 
@@ -254,8 +259,8 @@ def _pairs(preset: Preset, seed: int, visible: Mapping[str, Counts]) -> dict[str
         ]
     firsts = [int(both.argmax()) for both in least]
     return {
-        name: PairSpec(first, first + 1, shown)
-        for name, first, shown in zip(names, firsts, frames, strict=True)
+        name: PairSpec(first, first + 1, n_frames)
+        for name, first, n_frames in zip(names, firsts, frames, strict=True)
     }
 
 

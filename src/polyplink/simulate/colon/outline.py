@@ -47,9 +47,9 @@ class _Rays:
     """
 
     def __init__(self, colon: Colon, lump: Lump, *, from_foot: bool = False) -> None:
-        one, calm = np.ones((1, 1), np.bool_), np.ones((1, len(colon.calm)), np.bool_)
+        everywhere, calm = np.ones((1, 1), np.bool_), np.ones((1, len(colon.calm)), np.bool_)
         stack = surface.stack_maps([lump.maps[:1]])
-        self._surface = surface.BatchSurface(colon, [lump], stack, (one, calm), np.zeros(1))
+        self._surface = surface.BatchSurface(colon, [lump], stack, (everywhere, calm), np.zeros(1))
         self._axes, self._steps = lump.axes.double(), STEPS if lump.stalk[1] else FEW
         self._origin, self._scale = lump.centre.double()[:, None], lump.radii.double()
         if from_foot:

@@ -102,7 +102,7 @@ class Outlines(NamedTuple):
             column = (np.arange(0, columns, CELLS)[:, None] + step) % columns
             block = grid[row[:, None, :, None], column[None, :, None, :]]
             blocks.append(block.reshape(-1, POINTS, 7))
-        sizes = [[len(part) for part in one] for one in zip(points, hulls, blocks, strict=True)]
+        sizes = [[len(part) for part in parts] for parts in zip(points, hulls, blocks, strict=True)]
         every = np.concatenate(blocks)
         middle = every[:, POINTS // 2]
         away = np.linalg.norm(rest_of(every) - rest_of(middle)[:, None], axis=2).max(1)
@@ -203,12 +203,12 @@ def _seen(  # pragma: no cover
 
 @njit(fastmath=FAST)
 def _ball_sides(  # pragma: no cover
-    seen: Array, j: int, radius: float, planes: Array, asked: int
+    seen: Array, j: int, radius: float, planes: Array, sides: int
 ) -> int:
     """Bits of those of the asked sides that may cut ball j of (5, v); -1 where it is outside."""
     cutting = 0
     for k in range(planes.shape[0]):
-        if not asked >> k & 1:
+        if not sides >> k & 1:
             continue
         depth = seen[0, j] * planes[k, 0] + seen[1, j] * planes[k, 1] + seen[2, j] * planes[k, 2]
         if depth < -radius:
@@ -238,10 +238,10 @@ def _grow(seen: Array, bits: NDArray[np.int32], box: Array) -> None:  # pragma: 
     left, top, right, bottom = box[0], box[1], box[2], box[3]
     for j in range(len(bits)):
         near = 1 / seen[2, j]
-        u, v, shown = seen[0, j] * near, seen[1, j] * near, bits[j] == 0
+        u, v, inside = seen[0, j] * near, seen[1, j] * near, bits[j] == 0
         seen[3, j], seen[4, j] = u, v
-        left, top = min(left, u if shown else np.inf), min(top, v if shown else np.inf)
-        right, bottom = max(right, u if shown else -np.inf), max(bottom, v if shown else -np.inf)
+        left, top = min(left, u if inside else np.inf), min(top, v if inside else np.inf)
+        right, bottom = max(right, u if inside else -np.inf), max(bottom, v if inside else -np.inf)
     box[0], box[1], box[2], box[3] = left, top, right, bottom
 
 
@@ -267,23 +267,23 @@ def _clip(  # noqa: PLR0917  # pragma: no cover
     for k in range(planes.shape[0]):
         if not sides >> k & 1:
             continue
-        kept = 0
+        n_corners = 0
         x, y, z = planes[k, 0], planes[k, 1], planes[k, 2]
         last = count - 1
-        there = piece[last, 0] * x + piece[last, 1] * y + piece[last, 2] * z
+        last_depth = piece[last, 0] * x + piece[last, 1] * y + piece[last, 2] * z
         for a in range(count):
-            here = piece[a, 0] * x + piece[a, 1] * y + piece[a, 2] * z
-            if (here >= 0) != (there >= 0):
+            depth = piece[a, 0] * x + piece[a, 1] * y + piece[a, 2] * z
+            if (depth >= 0) != (last_depth >= 0):
                 for i in range(3):
                     way = piece[a, i] - piece[last, i]
-                    spare[kept, i] = piece[last, i] + way * there / (there - here)
-                kept += 1
-            if here >= 0:
+                    spare[n_corners, i] = piece[last, i] + way * last_depth / (last_depth - depth)
+                n_corners += 1
+            if depth >= 0:
                 for i in range(3):
-                    spare[kept, i] = piece[a, i]
-                kept += 1
-            last, there = a, here
-        piece, spare, count = spare, piece, kept
+                    spare[n_corners, i] = piece[a, i]
+                n_corners += 1
+            last, last_depth = a, depth
+        piece, spare, count = spare, piece, n_corners
     for a in range(count):
         if piece[a, 2] > 1e-9:
             u, v = piece[a, 0] / piece[a, 2], piece[a, 1] / piece[a, 2]

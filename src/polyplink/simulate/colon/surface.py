@@ -351,12 +351,12 @@ def slopes(
 
     `here` (...) are the distances at the points.
     """
-    found = torch.empty_like(points)
+    differences = torch.empty_like(points)
     for axis in range(3):
         moved = points.clone()
         moved[axis] += step
-        found[axis] = distance(moved) - here
-    return found
+        differences[axis] = distance(moved) - here
+    return differences
 
 
 @njit(error_model="numpy", fastmath=FAST, inline="always")
@@ -509,11 +509,11 @@ class Touch:
     material: Tensor
 
 
-def in_places(shown: NDArray[np.bool_]) -> Index:
+def in_places(is_shown: NDArray[np.bool_]) -> Index:
     """Indices (s, k) of what is True in rows (s, n), ascending; n fills what is left of a row."""
-    most = int(shown.sum(1).max(initial=0))
-    which = np.argsort(~shown, axis=1, kind="stable")[:, :most]
-    return np.where(np.take_along_axis(shown, which, 1), which, shown.shape[1])
+    most = int(is_shown.sum(1).max(initial=0))
+    which = np.argsort(~is_shown, axis=1, kind="stable")[:, :most]
+    return np.where(np.take_along_axis(is_shown, which, 1), which, is_shown.shape[1])
 
 
 def stack_maps(maps: Sequence[Tensor]) -> Tensor:
@@ -528,7 +528,7 @@ class BatchSurface:
         colon: The tube.
         lumps: The n polyps of the procedure.
         stack: (c, n * m, m) their maps, see `stack_maps`: relative radius, linear RGB.
-        shown: (s, n) which polyps a frame may show, and (s, l) which of the tube's calm places
+        visible: (s, n) which polyps a frame may show, and (s, l) which of the tube's calm places
             may be near; what is far away may be left out, for speed.
         phases: (s,) of the peristaltic wave, radians.
     """
@@ -538,11 +538,11 @@ class BatchSurface:
         colon: Colon,
         lumps: Sequence[Lump],
         stack: Tensor,
-        shown: tuple[NDArray[np.bool_], NDArray[np.bool_]],
+        visible: tuple[NDArray[np.bool_], NDArray[np.bool_]],
         phases: NDArray[np.floating],
     ) -> None:
         rows = [polyp_row(lump, index) for index, lump in enumerate(lumps)]
-        who, where = (in_places(some) for some in shown)  # (s, k), (s, l)
+        who, where = (in_places(some) for some in visible)  # (s, k), (s, l)
         polyps = np.array([*rows, NOBODY])[who].reshape(len(who), -1)
         calm = np.array([*(calm_place(colon, p) for p in colon.calm), NOWHERE])[where]
         table = np.column_stack([phases, calm.reshape(len(where), -1), polyps])

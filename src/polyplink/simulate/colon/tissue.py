@@ -58,8 +58,8 @@ def vessel_net(rng: np.random.Generator, size: int, density: float) -> Texture:
     net = np.zeros((size, size), np.float32)
     for waves, width, weight in ((5.0, 0.055, 1.0), (9.0, 0.06, 0.7), (17.0, 0.08, 0.4)):
         lines = np.exp(-((periodic_noise(rng, size, waves) / width) ** 2))
-        shown = 1 / (1 + np.exp(-4 * (periodic_noise(rng, size, waves / 2) + density - 0.3)))
-        net = np.maximum(net, weight * lines * shown)
+        presence = 1 / (1 + np.exp(-4 * (periodic_noise(rng, size, waves / 2) + density - 0.3)))
+        net = np.maximum(net, weight * lines * presence)
     return net.astype(np.float32)
 
 
@@ -116,8 +116,10 @@ def draw_tissue(rng: np.random.Generator, histology_class: str, spread: float) -
     Raises:
         PolyplinkError: If there is no such class.
     """
-    own, middle = np.array(find_named("histology class", histology_class, HABITS)), HABITS["OTHER"]
-    habit = middle + spread * (own - middle)  # `spread` times as far from the middle as it is
+    class_habit = np.array(find_named("histology class", histology_class, HABITS))
+    middle = HABITS["OTHER"]
+    # `spread` times as far from the middle as it is.
+    habit = middle + spread * (class_habit - middle)
     pattern = rng.dirichlet(EVENNESS * np.maximum(habit[:4], 0.1) / spread)
     shade, redness, brightness, vessel, cap = habit[4:9].tolist()
     hue, value, contrast = rng.normal(0, spread, 3) * (0.15, 0.11, 0.25)

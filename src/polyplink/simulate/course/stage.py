@@ -50,8 +50,8 @@ class Place(NamedTuple):
 def distance_between(first: float, second: float) -> float:
     """How far two polyps of these radii (units) are apart: near, but each can be viewed alone."""
     away = 1.5 * (first + second) + 0.05
-    for own, other in ((first, second), (second, first)):
-        usual = USUAL * own
+    for radius, other in ((first, second), (second, first)):
+        usual = USUAL * radius
         if 2 * other * FOCAL / usual > SPECK:
             away = max(away, 1.05 * usual + other)
     return away
@@ -186,11 +186,11 @@ def _any_by_look(flags: Mask, look: Index, k: int) -> Mask:
 def misses(stage: Stage, views: Views, polyp: Index) -> Mask:
     """Looks (k,) that do not show the polyp (k,) they must, -1 for none, well in every frame."""
     views = views[polyp[views.look] >= 0]
-    look, shown = views.look, polyp[views.look]
+    look, targets = views.look, polyp[views.look]
     cameras = shots_of(stage.colon, views.path, views.phase)
-    boxes = project(stage.bodies, cameras, stage.lens, np.arange(len(look)), shown)
+    boxes = project(stage.bodies, cameras, stage.lens, np.arange(len(look)), targets)
     faint = box_areas(boxes, stage.size) < FIRM * MIN_AREA
-    gone = views.frames >= stage.removed[shown]
+    gone = views.frames >= stage.removed[targets]
     jumps = (look[1:] == look[:-1]) & (overlaps(boxes[1:], boxes[:-1]) < LEAST_OVERLAP)
     k = len(polyp)
     return _any_by_look(faint | gone, look, k) | _any_by_look(jumps, look[1:], k)
@@ -217,13 +217,13 @@ def hidden(stage: Stage, views: Views, polyp: Index, before: Index) -> Mask:
     first = np.append(True, views.look[1:] != views.look[:-1])
     regular = np.arange(len(first)) % KEY_FRAMES == 0
     views = views[first | np.append(first[1:], True) | regular]
-    shown, blocking = polyp[views.look], before[views.look]
+    targets, blocking = polyp[views.look], before[views.look]
     origins = torch.from_numpy(views.path.positions)  # (f, 3)
     phases = torch.from_numpy(views.phase)
     bad = wall_distance(stage.colon, origins.T, phases).numpy() < CLEARANCE
     between = torch.tensor(BETWEEN, dtype=torch.float64)
-    for index in np.unique(shown):
-        some = np.flatnonzero(shown == index)
+    for index in np.unique(targets):
+        some = np.flatnonzero(targets == index)
         z = stage.bodies.balls[index, 4]
         near = tuple(place for place in stage.colon.calm if abs(place[2] - z) < CALM_REACH)
         colon = replace(stage.colon, calm=near)

@@ -160,8 +160,8 @@ def draw_timeline(rng: np.random.Generator, spec: ProcedureSpec, preset: Preset)
     glimpses: Visit = []
     for polyp in np.flatnonzero(rng.random(polyps) < GLIMPSED) if turn >= WAY_IN else ():
         for visit in visits:
-            own = [k for k in visit[:-1] if k.polyp == polyp and k.beside is None]
-            short = [item for item in own if item.frames < LONG]
+            polyp_items = [k for k in visit[:-1] if k.polyp == polyp and k.beside is None]
+            short = [item for item in polyp_items if item.frames < LONG]
             if short:
                 visit.remove(short[0])
                 glimpses.append(short[0])
@@ -293,7 +293,7 @@ def draw_visits(
     rng: np.random.Generator,
     spec: ProcedureSpec,
     preset: Preset,
-    own: Sequence[Counts],
+    lengths: Sequence[Counts],
     pairs: Sequence[Counts],
 ) -> list[Visit]:
     """Put the looks of a procedure into an order; the lengths are those of `draw_lengths`.
@@ -301,7 +301,7 @@ def draw_visits(
     Polyps are visited by index, except as often as the preset breaks this order.
     """
     visits: list[Visit] = []
-    for polyp, frames in enumerate(own):
+    for polyp, frames in enumerate(lengths):
         # A long look comes last, if there is one: the polyp is treated in it.
         long = np.flatnonzero(frames >= LONG)[-1:]
         ordered = np.append(np.delete(frames, long), frames[long])
@@ -415,8 +415,8 @@ def _withdrawal(
     if gaps.sum() > most:
         excess = (excess * (most - n) // max(int(excess.sum()), 1)).astype(np.int64)
     weights = np.where(pause, rng.lognormal(0, 0.7, n), 0.0)
-    left = free - n - int(excess.sum())
-    ends = np.round(left * np.cumsum(weights) / weights.sum())
+    spare = free - n - int(excess.sum())
+    ends = np.round(spare * np.cumsum(weights) / weights.sum())
     waits = 1 + excess + np.diff(ends, prepend=0.0).astype(np.int64)
     firsts = turn + np.cumsum(waits)[:-1] + np.cumsum(lengths) - lengths
     return [
@@ -450,7 +450,7 @@ def draw_treatment(
     first frame. No treatment overlaps a look at another polyp alone.
     """
     treated = []
-    for polyp, (own, end) in enumerate(zip(spec.polyps, ends, strict=True)):
+    for polyp, (polyp_spec, end) in enumerate(zip(spec.polyps, ends, strict=True)):
         if end is None:
             continue
         place = next(index for index, look in enumerate(looks) if look.end == end)
@@ -459,12 +459,12 @@ def draw_treatment(
             start -= 1
         median, sigma = TREATMENT_SECONDS
         seconds = median * rng.lognormal(0, sigma)
-        length = min(seconds * spec.fps, TREATMENT_SHARE * own.visible_frames)
+        length = min(seconds * spec.fps, TREATMENT_SHARE * polyp_spec.visible_frames)
         after = looks[place + 1].first if place + 1 < len(looks) else spec.n_frames
         stay = _event_frames(spec, rng.uniform(0, WITHDRAWN_SECONDS))
         first = max(end - max(round(length), 1), looks[start].first)
         treated.append((polyp, first, min(end + stay, after) - 1))
-    return tuple(sorted(treated, key=lambda one: one[1]))
+    return tuple(sorted(treated, key=lambda treatment: treatment[1]))
 
 
 def draw_jets(rng: np.random.Generator, spec: ProcedureSpec) -> tuple[Span, ...]:

@@ -69,8 +69,8 @@ def defocus(images: Tensor, sigma: NDArray[np.float32]) -> Tensor:
             small = functional.pad(small, (0, -w % factor, 0, -h % factor), mode="replicate")
             small = functional.avg_pool2d(small, factor)
             # Means and the way back blur too: by a box and a tent of `factor` pixels.
-            own = (factor * factor - 1) / 12 + (factor * factor) / 6
-            width = math.sqrt(max(width * width - own, 0.1)) / factor
+            variance = (factor * factor - 1) / 12 + (factor * factor) / 6
+            width = math.sqrt(max(width * width - variance, 0.1)) / factor
         weights = np.exp(-0.5 * (np.arange(-REACH, REACH + 1) / width) ** 2)
         weights /= weights.sum()
         small = functional.pad(small, (REACH,) * 4, mode="replicate")

@@ -119,12 +119,12 @@ def in_windows(
     middle = np.array([width, height, width, height]) / 2
     # Tangents (s, 4) of left, top, right, bottom.
     sides = (windows.edges.double().numpy() - middle) / (width * FOCAL)
-    shown = (np.linalg.norm(away, axis=2) < FAR + radii) & (away[:, :, 2] > -radii)
+    visible = (np.linalg.norm(away, axis=2) < FAR + radii) & (away[:, :, 2] > -radii)
     for side, (axis, sign) in enumerate(((0, 1), (1, 1), (0, -1), (1, -1))):
         tangent = sides[:, side, None]  # (s, 1)
         inward = sign * (away[:, :, axis] - tangent * away[:, :, 2])
-        shown &= inward / np.sqrt(1 + tangent**2) > -radii
-    return np.asarray(shown)
+        visible &= inward / np.sqrt(1 + tangent**2) > -radii
+    return np.asarray(visible)
 
 
 def lens_mask(lens: Lens, windows: Windows) -> tuple[Tensor, Tensor]:
@@ -233,14 +233,14 @@ def beams_of(eyes: Eyes, windows: Windows, cell: int = 1) -> Beams:
 
 def _stride(surface: BatchSurface, beams: Beams, pace: Tensor) -> Tensor:
     """One step by the secant through the last two distances."""
-    depth, left, before, behind = pace
+    depth, distance, before, behind = pace
     way = depth - before
     way = torch.where(way.abs() < 1e-7, 1e-7, way)
     # Far from everything a secant means nothing: there the step is hardly more than the distance.
-    least = (left * (0.2 * OPEN) / (depth * beams.width)).clamp_(SLANT, OPEN)
-    steep = torch.maximum(((behind - left) / way).clamp_max_(STEEPEST), least)
-    after = (depth + left / steep).clamp_(0, FAR)
-    return torch.stack([after, surface.distance(beams.at(after), beams.frame), depth, left])
+    least = (distance * (0.2 * OPEN) / (depth * beams.width)).clamp_(SLANT, OPEN)
+    steep = torch.maximum(((behind - distance) / way).clamp_max_(STEEPEST), least)
+    after = (depth + distance / steep).clamp_(0, FAR)
+    return torch.stack([after, surface.distance(beams.at(after), beams.frame), depth, distance])
 
 
 def _away(beams: Beams, pace: Tensor) -> Tensor:

@@ -174,18 +174,18 @@ class Renderer:
             for some, linear, _ in self.draw(frames, Windows(whole, frame, METER, self.device)):
                 gains[onto(some, self.device)] *= shading.automatic_gains(linear.flatten(2))
             every = Windows(edges, frame, size, self.device)
-            for some, linear, shown in self.draw(frames, every):
-                which, own = frames[some], every.some(some)
+            for some, linear, polyp_map in self.draw(frames, every):
+                which, batch_windows = frames[some], every.some(some)
                 whites = self._tensor(self.plan.path.whites[which])
                 picture = shading.develop(linear, gains[onto(some, self.device)], whites)
-                self._disturb(picture, which, own)
-                through, inside = rays.lens_mask(self.plan.lens, own)
+                self._disturb(picture, which, batch_windows)
+                through, inside = rays.lens_mask(self.plan.lens, batch_windows)
                 picture = picture.mul_(through)
-                self._write(picture, which, own)
-                picture += overlays.read_grain(self.appearance.grain, which, own)
+                self._write(picture, which, batch_windows)
+                picture += overlays.read_grain(self.appearance.grain, which, batch_windows)
                 pixels = picture.mul_(255).add_(0.5).clamp_(0, 255).to(torch.uint8)
                 images[some] = pixels.permute(1, 2, 3, 0).contiguous().cpu().numpy()
-                polyps[some] = torch.where(inside, shown, -1).cpu().numpy()
+                polyps[some] = torch.where(inside, polyp_map, -1).cpu().numpy()
         return images, polyps
 
     def _disturb(self, images: Tensor, frames: Frames, windows: Windows) -> None:
@@ -266,14 +266,14 @@ class Renderer:
         for batch in _cut(np.argsort(blink, kind="stable"), max(1, self.batch // pixels)):
             shape = len(batch), height, width
             linear = torch.zeros((3, *shape), device=self.device)
-            shown = torch.full(shape, -1, dtype=torch.int8, device=self.device)
+            polyp_map = torch.full(shape, -1, dtype=torch.int8, device=self.device)
             lit = batch[~blink[batch]]
             if len(lit):
-                out = linear.flatten(2)[:, : len(lit)], shown.flatten(1)[: len(lit)]
+                out = linear.flatten(2)[:, : len(lit)], polyp_map.flatten(1)[: len(lit)]
                 self._light(frames[lit], windows.some(lit), seen[lit], *out)
             for rows in _cut(np.arange(len(batch)), max(1, self.tile // pixels)):
                 part = slice(rows[0], rows[-1] + 1)
-                yield batch[part], linear[:, part], shown[part]
+                yield batch[part], linear[:, part], polyp_map[part]
 
     def _light(
         self,
@@ -281,9 +281,9 @@ class Renderer:
         windows: Windows,
         seen: NDArray[np.bool_],
         linear: Tensor,
-        shown: Tensor,
+        polyp_map: Tensor,
     ) -> None:
-        """Draw frames into linear (3, s, n) and shown (s, n); seen as in `draw`."""
+        """Draw frames into linear (3, s, n) and polyp_map (s, n); seen as in `draw`."""
         plan, look = self.plan, self.appearance
         polyps, calm, scars = np.split(
             seen, [len(plan.lumps), seen.shape[1] - len(self._since)], axis=1
@@ -300,7 +300,7 @@ class Renderer:
         # Wounds that may show, and the seconds (s, 1) since each polyp's removal.
         open_scars = np.flatnonzero(scars.any(0)).tolist()
         ages = [self._tensor((frames - self._since[k]) / plan.spec.fps) for k in open_scars]
-        for rows, cut in tiles(len(frames), shown.shape[1], self.tile):
+        for rows, cut in tiles(len(frames), polyp_map.shape[1], self.tile):
             depth, tile = depths[rows, cut], beams.part(rows, cut)  # (s, n)
             touch = surface.touch(tile.at(depth), tile.frame)
             wounds = [
@@ -311,11 +311,11 @@ class Renderer:
             linear[:, rows, cut] = shading.light(
                 look.patient, colour, normal, tile.directions, depth
             )
-            which, largest = shown[rows, cut], torch.full_like(depth, 0.5)
+            which, largest = polyp_map[rows, cut], torch.full_like(depth, 0.5)
             for name, share in zip(names[:, rows], touch.shares, strict=True):
                 which = torch.where((share > largest) & (depth < FAR), name, which)
                 largest = torch.maximum(largest, share)
-            shown[rows, cut] = which
+            polyp_map[rows, cut] = which
 
     def _tensor(self, values: NDArray[Any]) -> Tensor:
         return onto(np.asarray(values, np.float32), self.device)

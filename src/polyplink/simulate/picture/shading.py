@@ -218,14 +218,14 @@ def stain(colour: Tensor, points: Tensor, scar: Scar, age: Tensor) -> Tensor:
     # Clots and torn edges: finer waves, bent by the coarse ones so that they do not look ruled.
     torn = torch.sin(9.1 * x - 6.3 * z + 1.7 * uneven + b) * torch.sin(8.3 * y + 5.9 * z + a)
     away = (x * x + y * y + z * z + 1e-9).sqrt() + 0.11 * uneven + 0.09 * torn
-    there = (age >= 0).to(colour.dtype)
+    is_open = (age >= 0).to(colour.dtype)
     wet = torch.exp(-age.clamp_min(0) / scar.dries)
     rim = (0.45 + 0.4 * wet) * (2.5 * (1.35 - away)).clamp(0, 1)
     fibrin = (0.75 + 0.15 * torn) * (3.5 * (0.85 - away)).clamp(0, 1)
     blood = (2 * (1.05 + scar.ooze * wet + 0.14 * uneven - away)).clamp(0, 1)
     layers = ((RIM, rim), (FIBRIN, fibrin), (BLOOD, (0.86 + 0.1 * torn) * wet * blood))
     for paint, cover in layers:
-        colour = torch.lerp(colour, colour_like(colour, paint), cover * there)
+        colour = torch.lerp(colour, colour_like(colour, paint), cover * is_open)
     return colour
 
 
@@ -314,9 +314,9 @@ def develop(linear: Tensor, gains: Tensor, whites: Tensor) -> Tensor:
     for axis in (-1, -2):
         last = images.shape[axis] - 1
         soft = images * (1 - 2 * SOFTNESS)
-        for here, there in ((0, 1), (1, 0)):
-            part = soft.narrow(axis, here, last)
-            part.add_(images.narrow(axis, there, last), alpha=SOFTNESS)
+        for target, neighbour in ((0, 1), (1, 0)):
+            part = soft.narrow(axis, target, last)
+            part.add_(images.narrow(axis, neighbour, last), alpha=SOFTNESS)
         for edge in (0, last):
             soft.select(axis, edge).add_(images.select(axis, edge), alpha=SOFTNESS)
         images = soft
