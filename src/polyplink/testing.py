@@ -61,16 +61,18 @@ def check_loss(loss: Any) -> None:
     order = torch.tensor([4, 5, 0, 1, 2, 3])  # whole bags, so that anchors stay first
 
     def value(scale: float, rows: torch.Tensor, bags: torch.Tensor) -> tuple[float, torch.Tensor]:
-        own = (scale * z[rows]).requires_grad_()
-        frames, first = own.repeat_interleave(2, dim=0), torch.arange(VIEWS) % 2 == 0
-        found = loss(Views(own, frames, bags, first, bags, torch.zeros_like(bags), rows / VIEWS))
-        _require(found.shape == (), f"the loss is no scalar but of shape {tuple(found.shape)}")
-        (slope,) = torch.autograd.grad(found, own, allow_unused=True)
+        vectors = (scale * z[rows]).requires_grad_()
+        frames, first = vectors.repeat_interleave(2, dim=0), torch.arange(VIEWS) % 2 == 0
+        result = loss(
+            Views(vectors, frames, bags, first, bags, torch.zeros_like(bags), rows / VIEWS)
+        )
+        _require(result.shape == (), f"the loss is no scalar but of shape {tuple(result.shape)}")
+        (slope,) = torch.autograd.grad(result, vectors, allow_unused=True)
         _require(slope is not None, "the loss has no gradient")
         _require(
-            found.isfinite() and slope.isfinite().all(), "the loss or its gradient is infinite"
+            result.isfinite() and slope.isfinite().all(), "the loss or its gradient is infinite"
         )
-        return float(found.detach()), slope
+        return float(result.detach()), slope
 
     rows = torch.arange(VIEWS)
     once, slope = value(1.0, rows, bag)
@@ -107,8 +109,8 @@ def check_encoder(config: Any, size: int = 32) -> None:
     _require(np.abs(np.diff(vectors, axis=0)).max() > 0, "all vectors are equal")
     other = copy.deepcopy(config).build()
     other.load_state_dict(encoder.state_dict())
-    found = NetworkEmbedder(other)(crops, lengths)
-    _require(np.allclose(found, vectors, atol=CLOSE), "its state dict does not hold all it needs")
+    loaded = NetworkEmbedder(other)(crops, lengths)
+    _require(np.allclose(loaded, vectors, atol=CLOSE), "its state dict does not hold all it needs")
     tokens = encoder.train()(torch.from_numpy(crops), lengths)
     _require(tokens.frames.shape[0] == len(crops), "tokens.frames has not one row a frame")
     tokens.tracklet.sum().backward()
@@ -140,14 +142,14 @@ def check_bags(bags: Any) -> None:
     count, polyps = np.array([8, 12, 4, 8, 8, 12]), np.arange(6) // 2
     first, procedures = np.cumsum(count) - count, polyps // 2
     data = FragmentSet.__new__(FragmentSet)  # without pixels
-    known, names = np.ones(6, bool), [f"t{i}" for i in range(6)]
-    data.tracklets = Tracklets(names, procedures, polyps, known, first, count)
+    is_known, names = np.ones(6, bool), [f"t{i}" for i in range(6)]
+    data.tracklets = Tracklets(names, procedures, polyps, is_known, first, count)
     starts = np.concatenate([f + 4 * np.arange(c // 4) for f, c in zip(first, count, strict=True)])
     data.rows, data.stride = starts[:, None] + np.arange(4), 1
     data.tracklet_of = np.repeat(np.arange(6), count)
     data.polyp_positions = np.linspace(0, 1, len(data.tracklet_of))
     owner = data.tracklet_of[starts]
-    data.procedures, data.polyps, data.known = procedures[owner], polyps[owner], known[owner]
+    data.procedures, data.polyps, data.known = procedures[owner], polyps[owner], is_known[owner]
     data.positions = np.linspace(0, 1, len(owner))
 
     def drawn(seed: int) -> list[Any]:
@@ -185,8 +187,8 @@ def check_clusterer(clusterer: Any) -> None:
     for setting in settings:
         _require(dataclasses.is_dataclass(setting), f"{setting} is no dataclass")
         for n in (6, 1):
-            found = setting.cluster(V[:n, :n], positions[:n])
-            labels = np.asarray(found.labels)
+            clusters = setting.cluster(V[:n, :n], positions[:n])
+            labels = np.asarray(clusters.labels)
             _require(labels.shape == (n,) and labels.dtype.kind == "i", f"{setting}: bad labels")
             numbers = np.unique(labels)
             _require((numbers == np.arange(len(numbers))).all(), f"{setting}: labels have gaps")
@@ -210,19 +212,22 @@ def check_tracker(tracker: Any) -> None:
     boxes = np.tile(np.array([[10, 10, 40, 40], [300, 200, 40, 40]], np.float64), (20, 1))
     boxes[:, 0] += frames
     scores = np.full(40, 0.9)
-    found = tracker(25.0, TrackSettings()).update(frames, boxes, scores)
-    _require(np.shape(found) == (40,), "update gives not one track a box")
-    _require(np.asarray(found).min() >= -1, "a track is below -1")
-    for track in set(np.asarray(found).tolist()) - {-1}:
-        own = frames[found == track]
-        _require(len(own) == len(set(own.tolist())), f"track {track} has two boxes in one frame")
-    first, second = np.asarray(found)[::2], np.asarray(found)[1::2]
+    tracks = tracker(25.0, TrackSettings()).update(frames, boxes, scores)
+    _require(np.shape(tracks) == (40,), "update gives not one track a box")
+    _require(np.asarray(tracks).min() >= -1, "a track is below -1")
+    for track in set(np.asarray(tracks).tolist()) - {-1}:
+        track_frames = frames[tracks == track]
+        _require(
+            len(track_frames) == len(set(track_frames.tolist())),
+            f"track {track} has two boxes in one frame",
+        )
+    first, second = np.asarray(tracks)[::2], np.asarray(tracks)[1::2]
     _require(len(set(first.tolist())) == 1, "a box that moves a pixel a frame changes its track")
     _require(not set(first.tolist()) & set(second.tolist()), "boxes far apart are one track")
-    one = tracker(25.0, TrackSettings())
-    each = [one.update(frames[i : i + 2], boxes[i : i + 2], scores[:2]) for i in range(0, 40, 2)]
-    _require((np.concatenate(each) == found).all(), "frame by frame it finds other tracks")
-    empty = one.update(frames[:0], boxes[:0], scores[:0])
+    fresh = tracker(25.0, TrackSettings())
+    each = [fresh.update(frames[i : i + 2], boxes[i : i + 2], scores[:2]) for i in range(0, 40, 2)]
+    _require((np.concatenate(each) == tracks).all(), "frame by frame it finds other tracks")
+    empty = fresh.update(frames[:0], boxes[:0], scores[:0])
     _require(np.shape(empty) == (0,), "update of no box does not give none")
 
 
@@ -264,11 +269,11 @@ def check_importer(importer: Callable[..., Imported], source: Path) -> None:
             source, images=True, strict=False, workers=1, progress=lambda done, total: None
         )
 
-    before, found = contents(), imported()
-    _require(isinstance(found, Imported), "the importer returns no Imported")
-    _require(found.data.detections.height, "no box was read")
-    _require(imported().data.key == found.data.key, "read again, the data set is another")
+    before, read = contents(), imported()
+    _require(isinstance(read, Imported), "the importer returns no Imported")
+    _require(read.data.detections.height, "no box was read")
+    _require(imported().data.key == read.data.key, "read again, the data set is another")
     _require(contents() == before, "the importer changes its source")
     with tempfile.TemporaryDirectory() as folder:
-        write_data(Path(folder), found.data)
-        _require(read_data(Path(folder)).key == found.data.key, "written and read, it is another")
+        write_data(Path(folder), read.data)
+        _require(read_data(Path(folder)).key == read.data.key, "written and read, it is another")

@@ -95,8 +95,8 @@ def fit_interval(
     if rank > len(links):
         return None
     ends = [count_intervals(P, price, SPREADS) for P in links]
-    low = np.array([each for each, _ in ends], dtype=np.int64)  # procedures, rungs
-    high = np.array([each for _, each in ends], dtype=np.int64)
+    low = np.array([bound for bound, _ in ends], dtype=np.int64)  # procedures, rungs
+    high = np.array([bound for _, bound in ends], dtype=np.int64)
     true = np.asarray(polyps, dtype=np.int64)[:, None]
     furthest = int(np.maximum(low[:, -1:] - true, true - high[:, -1:]).max(initial=0))
     more = np.arange(1, max(furthest, 1) + 1)
@@ -105,7 +105,7 @@ def fit_interval(
     holds, single = (low <= true) & (true <= high), low == high
     rung = _rung(holds)
     rest = [np.arange(len(true)) != i for i in range(len(true))]
-    held = np.mean([holds[i, _rung(holds[own])] for i, own in enumerate(rest)])
+    held = np.mean([holds[i, _rung(holds[others])] for i, others in enumerate(rest)])
     margin = max(rung + 1 - len(SPREADS), 0)
     wrong = int((single & ~holds)[:, rung].sum())
     # As for a procedure that is still to come, and might be wrong.

@@ -177,7 +177,7 @@ class Count:
     @property
     def questions(self) -> int:
         """Links to look at in all procedures."""
-        return sum(len(one.to_look_at) for one in self.procedures)
+        return sum(len(procedure.to_look_at) for procedure in self.procedures)
 
     @property
     def point(self) -> OperatingPoint:
@@ -210,7 +210,7 @@ class Count:
 
     def plain(self) -> dict[str, Any]:
         """Its fields as JSON-ready values."""
-        found: dict[str, Any] = to_plain(self)
+        fields: dict[str, Any] = to_plain(self)
         if self.against_truth is None:
-            del found["against_truth"]
-        return found
+            del fields["against_truth"]
+        return fields
