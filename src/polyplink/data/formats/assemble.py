@@ -304,6 +304,7 @@ def assemble(
         PolyplinkError: If no box can be used, nothing names a procedure, several videos may be a
             procedure's, or a procedure's frames have no size; if strict, at the first fault.
     """
+    # The boxes, those left out that cannot be used.
     side_procedures, side_polyps = read_side_tables(folder, faults)
     if "item" not in boxes.columns:  # all that is known is their order
         boxes = boxes.with_columns(file=pl.lit(0), item=pl.int_range(pl.len()))
@@ -315,6 +316,7 @@ def assemble(
         raise PolyplinkError(
             f"none of {boxes.height} boxes can be used: {left_out}", "correct them at the source"
         )
+    # The polyp of each box.
     facts = [side_polyps.drop("track")]
     if options.identity == "none":
         boxes = checked.with_columns(polyp_id=pl.lit(None, dtype=pl.String))
@@ -330,6 +332,7 @@ def assemble(
         faults.warn_rows("track taken as a polyp of its own", names, "name")
         boxes = boxes.with_columns(polyp_id=pl.coalesce("polyp_id", "known", made)).drop("known")
     boxes = boxes.drop("track")
+    # The procedures, and the video of each where it is needed.
     defaults = {"dataset": options.dataset or name, "source": str(folder.resolve())}
     numbered = numbered.group_by("procedure_id", maintain_order=True).agg(
         first=pl.col("frame").min(), last=pl.col("frame").max() + 1
@@ -349,6 +352,7 @@ def assemble(
         videos = find_videos(wanted, folder, options.video, faults, single=single)
     boxes = _of_videos(boxes, videos, options.video is not None)
     procedures = _procedures(rows, boxes, videos, options, faults)
+    # The three tables, and what the source says beside them.
     boxes = fit_boxes(boxes, procedures, faults)
     boxes = _with_images(boxes, options.images, faults)
     boxes, polyps = _polyps(boxes, pl.concat(facts, how="diagonal_relaxed"), faults)

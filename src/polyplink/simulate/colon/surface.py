@@ -431,17 +431,20 @@ def _distances(  # noqa: PLR0912, PLR0915, PLR0917  # pragma: no cover
                 for _ in range(RIDGE_SQUARINGS):
                     wave *= wave
                 ridge[j] = wave
+            # Folds fade around the calm places.
             for k in range(sizes[0]):
                 c0, s0, z0 = row[1 + 3 * k], row[2 + 3 * k], row[3 + 3 * k]
                 for j in range(lanes):
                     apart = (z[j] - z0) * (z[j] - z0) + two - two * (c0 * c[j] + s0 * s[j])
                     bell = max(one - apart * per_calm, none)
                     ridge[j] *= one - calm_depth * bell * bell
+            # The wall of the tube, with its corners.
             for j in range(lanes):
                 corner = c[j] * (four * c[j] * c[j] - three) * tube[12]
                 corner -= s[j] * (three - four * s[j] * s[j]) * tube[13]
                 depth = tube[15] * ridge[j] * (f32(0.7) + f32(0.3) * corner)
                 d[j] = wall_bound * (one + tube[14] * corner - depth - d[j])
+            # The polyps: each is blended into what is nearest so far.
             for k in range(sizes[1]):
                 n = row[1 + 3 * sizes[0] + ROW * k : 1 + 3 * sizes[0] + ROW * (k + 1)]
                 blend, above = n[15], f32(n[18] * m)
@@ -460,6 +463,7 @@ def _distances(  # noqa: PLR0912, PLR0915, PLR0917  # pragma: no cover
                     e, f, g = p * n[12], q * n[13], r * n[14]
                     g += min(max(-g, none), n[17])
                     stalk[j] = lump_bound * (math.sqrt(e * e + f * f + g * g + small) - n[16])
+                # Its relative radius there, between four texels of its map.
                 for j in range(lanes):
                     left, up = np.int32(u[j]), np.int32(v[j])
                     across, down = u[j] - f32(left), v[j] - f32(up)
@@ -467,6 +471,7 @@ def _distances(  # noqa: PLR0912, PLR0915, PLR0917  # pragma: no cover
                     high = texels[at] + (texels[at + 1] - texels[at]) * across
                     low = texels[at + m] + (texels[at + m + 1] - texels[at + m]) * across
                     length[j] -= high + (low - high) * down
+                # Head and stalk joined smoothly, and then the polyp and the wall.
                 for j in range(lanes):
                     head = length[j] * scale[j]
                     mix = min(max(half + half * (stalk[j] - head) / n[16], none), one)
