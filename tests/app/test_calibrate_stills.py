@@ -8,14 +8,20 @@ import numpy as np
 import onnx
 import polars as pl
 import pytest
+import torch
 from onnx import TensorProto, helper
 from PIL import Image
 
 from polyplink.core.artefacts import file_key
 from polyplink.data import read_data
-from polyplink.encoders.weights import read_record
+from polyplink.encoders import WeightsRecord, build_encoder, load_encoder, save_weights
+from polyplink.encoders.weights import Seen, read_record, stored_path
+from polyplink.encoders.whitening import WhitenedEncoder
+from polyplink.stills import draw_views, read_stills
+from polyplink.tracklets import PrepareSettings
 from tests.app.calls import assert_refused, polyplink
 from tests.conftest import Made
+from tests.encoders.small import SFE
 
 WIDTH, HEIGHT = 400, 320  # of the frames that `calibrate` makes
 BLUE = 0.2  # how much more blue than red makes a pixel a polyp, of 1
@@ -151,3 +157,29 @@ def test_what_calibrate_cannot_do_with_stills_is_refused(
     both = ("calibrate", made.run, made.data, "--stills", stills)
     assert_refused(polyplink(*both), "both DATA and --stills are given")
     assert_refused(polyplink("calibrate", made.run), "no data to calibrate on")
+
+
+def test_an_encoder_is_whitened_by_what_views_of_a_still_differ_in(
+    stills: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
+    weights = tmp_path / "weights.safetensors"
+    torch.manual_seed(0)
+    encoder = build_encoder(SFE).eval()
+    settings = PrepareSettings(size=32, crop_factor=2.0)
+    save_weights(weights, encoder, WeightsRecord(encoder.config, settings, {}, Seen(), {}))
+    adapt = ("weights", "adapt", weights, stills, "--whiten", "--device", "cpu")
+    result = polyplink(*adapt, "--in-motion", "3", "--as", "within")
+    assert result.exit_code == 0, result.output
+    assert "within: whitening adapted to 48 crops" in result.stdout
+    data = read_data(stills)
+    annotated = read_stills(stills, data, data.part(None))
+    views = map(torch.from_numpy, draw_views(annotated, 3, 32, 2.0))
+    wanted = WhitenedEncoder(encoder).fit_within(views).features_map
+    adapted = load_encoder(stored_path("within"), torch.device("cpu")).encoder
+    assert isinstance(adapted, WhitenedEncoder)
+    assert torch.allclose(
+        adapted.features_map @ adapted.features_map.T, wanted @ wanted.T, rtol=1e-3
+    )
+    refused = polyplink(*adapt, "--in-motion", "3", "--tone", "1", "--as", "both")
+    assert_refused(refused, "--in-motion goes with --whiten, and without --tone")

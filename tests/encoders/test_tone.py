@@ -22,7 +22,12 @@ from polyplink.encoders import (
 )
 from polyplink.encoders.tone import SHRINKAGE, TONES, ToneEncoder, tone_statistics
 from polyplink.encoders.weights import stored_path
-from polyplink.encoders.whitening import SHRINKAGE as OF_FEATURES, WhitenedEncoder, fit_whitening
+from polyplink.encoders.whitening import (
+    SHRINKAGE as OF_FEATURES,
+    WhitenedEncoder,
+    fit_whitening,
+    fit_within,
+)
 from tests.conftest import Made, recipe
 from tests.encoders.small import SFE, TRANSFORMER
 
@@ -102,6 +107,18 @@ def test_a_tracklet_is_the_mean_of_its_frames_whitened_features() -> None:
     ):
         assert np.allclose(one @ one.T, wanted @ wanted.T, atol=1e-4)
     assert np.allclose(tokens.frames @ tokens.frames.T, white @ white.T, atol=1e-3)
+
+
+def test_views_of_a_polyp_differ_equally_in_all_directions_but_for_the_shrinkage() -> None:
+    rng = np.random.default_rng(0)
+    polyps = [
+        rng.normal(size=(views, 5)) * [9, 3, 1, 1, 0.1] + 20 * k for k, views in ((0, 40), (1, 7))
+    ]
+    mean, within = fit_within(map(torch.from_numpy, polyps), 0.02)
+    scatter = sum((values - values.mean(0)).T @ (values - values.mean(0)) for values in polyps) / 47
+    wanted = np.linalg.inv(scatter + 0.02 * np.trace(scatter) / 5 * np.eye(5))
+    assert np.allclose(within @ within.T, wanted, rtol=1e-4, atol=1e-5)
+    assert np.allclose(mean, np.concatenate(polyps).mean(0), atol=1e-4)
 
 
 def test_an_encoder_with_a_transformer_is_not_whitened() -> None:

@@ -10,7 +10,7 @@ from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import read_data
-from polyplink.stills import Still, StillsConfig, write_procedures
+from polyplink.stills import Still, StillsConfig, draw_views, write_procedures
 from polyplink.stills.camera import draw_path, render, seen_boxes
 from polyplink.stills.procedures import draw_course
 from polyplink.tracklets.crops import read_image
@@ -76,6 +76,17 @@ def test_the_same_seed_makes_the_same_and_a_stopped_run_continues(
     # Frames of other settings are never taken for those that are asked for.
     with pytest.raises(PolyplinkError, match="has frames of other stills or of other settings"):
         write_procedures(tmp_path / "a", stills, (), replace(CONFIG, seed=1), name="n")
+
+
+def test_views_show_the_polyp_of_their_still_and_depend_on_no_other(stills: list[Still]) -> None:
+    drawn = list(draw_views(stills[:3], 4, 32, 1.5))
+    assert [crops.shape for crops in drawn] == [(5, 32, 32, 3)] * 3
+    for crops in drawn:
+        pixels = crops.astype(int)
+        assert (pixels[..., 2] > pixels[..., 0] + 40).mean((1, 2)).min() > 0.15  # a blue ellipse
+        assert len(np.unique(crops.reshape(5, -1), axis=0)) == 5
+    alone = next(draw_views(stills[:1], 4, 32, 1.5))
+    assert np.array_equal(alone, drawn[0])
 
 
 def test_a_box_leaves_the_view_gradually() -> None:

@@ -13,7 +13,7 @@ from typer import Argument, Option
 from polyplink.app import options
 from polyplink.app.options import Request, TrackletOptions, option
 from polyplink.app.request import Result, check_given, inform
-from polyplink.core.artefacts import file_key, to_plain, whole_file
+from polyplink.core.artefacts import content_key, file_key, to_plain, whole_file
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.progress import Progress
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from polyplink.encoders import AnyEncoderConfig, Encoder
+    from polyplink.tracklets import PrepareSettings
 
 SHIPPED = "this package"  # the source of shipped weights
 CROPS, BATCH = 4096, 128  # whose statistics are taken, and how many at a time
@@ -209,15 +210,22 @@ class AdaptRequest(TrackletOptions):
     part: options.Part = None
     tone: float = option("Weight of the crops' whitened colours, instead of BatchNorm.", 0.0, min=0)
     whiten: bool = option("Whiten features by these crops, instead of BatchNorm.", False)
+    in_motion: int = option(
+        "With --whiten: whiten by what this many views of each annotated still differ in, seen by "
+        "a moving camera.",
+        0,
+        min=0,
+    )
     device: options.Device = "auto"
     workers: options.Workers = 2
 
 
 def adapt_weights(request: AdaptRequest, progress: Progress = inform) -> Result[dict[str, Any]]:
-    """Adapt an encoder to other pictures without labels: BatchNorm, whitened features or tone.
+    """Adapt an encoder to other pictures: BatchNorm, whitened features or tone.
 
-    No training: the crops pass the encoder once. The operating point for counting does not fit the
-    new vectors and is dropped; `polyplink calibrate` finds another.
+    No training: the crops pass the encoder once. Labels are not used, except by --in-motion, for
+    which every annotated still is a polyp of its own. The operating point for counting does not
+    fit the new vectors and is dropped; `polyplink calibrate` finds another.
 
     Raises:
         PolyplinkError: If the encoder has no BatchNorm layers or reads clips, or there is no crop.
@@ -225,48 +233,86 @@ def adapt_weights(request: AdaptRequest, progress: Progress = inform) -> Result[
     check_given(request.weights, request.data, [request.part], request.device)
 
     from polyplink.app.export import typical_crops
-    from polyplink.data import read_origin
+    from polyplink.data import read_data, read_origin
     from polyplink.encoders import FrameWise, load_encoder, pick_device, save_weights
     from polyplink.encoders.encode import prepare_part
     from polyplink.encoders.finetune import adapt_statistics
     from polyplink.encoders.leakage import seen_by
     from polyplink.encoders.weights import seal, stored_path
 
+    PolyplinkError.unless(
+        not request.in_motion or (request.whiten and not request.tone),
+        "--in-motion goes with --whiten, and without --tone",
+        f"give --whiten --in-motion {request.in_motion} alone",
+    )
     path, device = stored_path(request.name), pick_device(request.device)
     loaded = load_encoder(request.weights, device)
     encoder, record = loaded.encoder, loaded.record
-    prepared = prepare_part(
-        request.data,
-        request.on(record.prepare, read_origin(request.data)),
-        request.part,
-        request.workers,
-        progress,
-    )
-    crops = typical_crops(prepared, CROPS)
+    settings = request.on(record.prepare, read_origin(request.data))
     layers, fits = 0, request.tone > 0 or request.whiten
+    if request.in_motion:
+        data = read_data(request.data)
+        procedures = data.part(request.part)
+        encoder, crops = _whitened_in_motion(encoder, request, procedures, settings, progress)
+        statistics = content_key("stills in motion", request.in_motion, procedures)
+    else:
+        prepared = prepare_part(request.data, settings, request.part, request.workers, progress)
+        data, procedures = prepared.data, list(prepared.procedures)
+        pixels = typical_crops(prepared, CROPS)
+        crops, statistics = len(pixels), prepared.key
+        if fits:
+            tone = request.tone or getattr(record.encoder, "tone", 0.0)
+            whiten = request.whiten or getattr(record.encoder, "whiten", False)
+            encoder = fitted_to_crops(encoder, pixels, tone, whiten)
+        elif isinstance(encoder, FrameWise):
+            layers = adapt_statistics(encoder, batches(pixels, device))
     if fits:
-        tone = request.tone or getattr(record.encoder, "tone", 0.0)
-        whiten = request.whiten or getattr(record.encoder, "whiten", False)
-        encoder = fitted_to_crops(encoder, crops, tone, whiten)
         record = replace(record, encoder=encoder.config)
-    elif isinstance(encoder, FrameWise):
-        layers = adapt_statistics(encoder, batches(crops, device))
     PolyplinkError.unless(
         layers > 0 or fits,
         f"{request.weights} has no BatchNorm layers of single frames to adapt",
         "train it on these frames instead (`polyplink train --init-from`)",
     )
-    seen = seen_by(prepared.data, prepared.procedures, [], record.seen)
+    seen = seen_by(data, procedures, [], record.seen)
     parent = record.name or request.weights.stem
-    origin = dict(record.origin) | {"statistics_of": prepared.key, "adapted_from": parent}
+    origin = dict(record.origin) | {"statistics_of": statistics, "adapted_from": parent}
     origin |= {"name": path.stem, "title": f"{parent}, adapted"}
     save_weights(path, encoder, replace(record, seen=seen, origin=origin, operating=None))
     seal(path)
-    done = {"name": path.stem, "path": path, "layers": layers, "crops": len(crops)}
+    done = {"name": path.stem, "path": path, "layers": layers, "crops": crops}
     parts = {"whitening": request.whiten, "tone": request.tone > 0}
     what = " and ".join(name for name, asked in parts.items() if asked) or f"{layers} layers"
-    text = f"{path.stem}: {what} adapted to {len(crops)} crops"
+    text = f"{path.stem}: {what} adapted to {crops} crops"
     return Result(done, shown=[text, str(path)])
+
+
+def _whitened_in_motion(
+    encoder: "Encoder",
+    request: AdaptRequest,
+    procedures: "Sequence[str]",
+    settings: "PrepareSettings",
+    progress: Progress,
+) -> "tuple[Encoder, int]":
+    """An encoder whitened by what views of one polyp differ in, and the number of views."""
+    import torch
+
+    from polyplink.data import read_data
+    from polyplink.encoders.whitening import WhitenedEncoder
+    from polyplink.stills import draw_views, read_stills
+
+    stills = read_stills(request.data, read_data(request.data), procedures)
+    shown = 0
+
+    def views() -> "Iterator[torch.Tensor]":
+        nonlocal shown
+        drawn = draw_views(stills, request.in_motion, settings.size, settings.crop_factor)
+        for done, crops in enumerate(drawn, 1):
+            shown += len(crops)
+            progress("stills in motion", done, len(stills))
+            yield torch.from_numpy(crops).to(encoder.device)
+
+    whitened = WhitenedEncoder(unwrapped(encoder)).to(encoder.device).fit_within(views())
+    return whitened.eval(), shown
 
 
 def batches(crops: "np.ndarray", device: "torch.device") -> "Iterator[torch.Tensor]":
@@ -288,18 +334,24 @@ def fitted_to_crops(
         tone: See `ToneEncoder`; 0 for none.
         whiten: See `WhitenedEncoder`.
     """
-    from polyplink.encoders.encoder import WrappedEncoder
     from polyplink.encoders.tone import ToneEncoder
     from polyplink.encoders.whitening import WhitenedEncoder
 
-    device = encoder.device
-    while isinstance(encoder, WrappedEncoder):
-        encoder = encoder.encoder
+    device, encoder = encoder.device, unwrapped(encoder)
     if whiten:
         encoder = WhitenedEncoder(encoder).to(device).fit(batches(crops, device))
     if tone:
         encoder = ToneEncoder(encoder, tone).to(device).fit(batches(crops, device))
     return encoder.eval()
+
+
+def unwrapped(encoder: "Encoder") -> "Encoder":
+    """The encoder without whitening and tone."""
+    from polyplink.encoders.encoder import WrappedEncoder
+
+    while isinstance(encoder, WrappedEncoder):
+        encoder = encoder.encoder
+    return encoder
 
 
 def list_weights(request: Request, progress: Progress = inform) -> Result[list[dict[str, str]]]:

@@ -1,12 +1,13 @@
-"""Whitening: numbers of crops made uncorrelated and of equal variance, fitted without labels.
+"""Whitening: features made uncorrelated and of equal variance, over crops or over views of a polyp.
 
 Most of what the features of a network that was trained on other pictures vary in is shared by all
-crops of a colonoscopy. Whitening makes the rest count as much. See docs/explanation/whitening.md.
+crops of a colonoscopy. Whitening over crops, without labels, makes the rest count as much; over the
+views of each polyp it removes what views of one polyp differ in. See docs/explanation/whitening.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -16,6 +17,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.encoder import Encoder, FrameWise, Tokens, WrappedEncoder
 
 SHRINKAGE = 1e-2  # of the largest variance of features, added to all before they are divided by
+WITHIN_SHRINKAGE = 1e-2  # of the mean variance within a polyp, likewise
 FEATURE_BUFFERS = ("features_mean", "features_map")
 
 
@@ -36,6 +38,35 @@ def fit_whitening(values: torch.Tensor, shrinkage: float) -> tuple[torch.Tensor,
     variances, axes = torch.linalg.eigh(torch.cov(((x - mean) / spread).T))
     scale = (variances.clamp(min=0.0) + shrinkage * variances.max()).rsqrt()
     return mean.float(), (axes * scale / spread[:, None]).float()
+
+
+def fit_within(
+    polyps: Iterable[torch.Tensor], shrinkage: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Fit what makes the differences between views of one polyp uncorrelated and of equal variance.
+
+    Within-class covariance normalisation (Hatch, Kajarekar and Stolcke, Interspeech 2006).
+
+    Args:
+        polyps: Values (v, t) of the views of each polyp.
+        shrinkage: Share of the mean variance that is added to every variance.
+
+    Returns:
+        The mean (t,) of all views, and a map (t, t) from what is left without it.
+
+    Example:
+        >>> pairs = torch.tensor([[[0.0, 0.0], [2.0, 1.0]], [[9.0, 9.0], [10.0, 7.0]]])
+        >>> _, within = fit_within(pairs, 0.0)
+        >>> differences = (pairs - pairs.mean(dim=1, keepdim=True)).flatten(0, 1) @ within
+        >>> (differences.T @ differences / 4).round(decimals=3).abs().tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+    """
+    views = [values.double() for values in polyps]
+    mean = torch.cat(views).mean(dim=0)
+    differences = torch.cat([values - values.mean(dim=0) for values in views])  # n t
+    variances, axes = torch.linalg.eigh(differences.T @ differences / len(differences))
+    scale = (variances.clamp(min=0.0) + shrinkage * variances.mean()).rsqrt()
+    return mean.float(), (axes * scale).float()
 
 
 class WhitenedEncoder(WrappedEncoder):
@@ -70,11 +101,22 @@ class WhitenedEncoder(WrappedEncoder):
     @torch.no_grad()
     def fit(self, batches: Iterable[torch.Tensor]) -> WhitenedEncoder:
         """Fit the whitening to crops uint8 (n, h, w, 3) in batches; no labels are needed."""
+        features = torch.cat(list(self._unit_features(batches)))
+        return self._take(*fit_whitening(features, SHRINKAGE))
+
+    @torch.no_grad()
+    def fit_within(self, polyps: Iterable[torch.Tensor]) -> WhitenedEncoder:
+        """Fit the whitening to the views uint8 (v, h, w, 3) of each polyp (`fit_within`)."""
+        return self._take(*fit_within(self._unit_features(polyps), WITHIN_SHRINKAGE))
+
+    def _unit_features(self, batches: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
         self.encoder.eval()
-        features = torch.cat([self.encode_frames(batch) for batch in batches])
-        fitted = fit_whitening(normalize(features.float(), dim=1), SHRINKAGE)
-        for name, value in zip(FEATURE_BUFFERS, fitted, strict=True):
-            getattr(self, name).copy_(value)
+        for batch in batches:
+            yield normalize(self.encode_frames(batch).float(), dim=1)
+
+    def _take(self, mean: torch.Tensor, features_map: torch.Tensor) -> WhitenedEncoder:
+        self.features_mean.copy_(mean)
+        self.features_map.copy_(features_map)
         return self
 
     def encode_frames(self, frames: torch.Tensor) -> torch.Tensor:

@@ -11,5 +11,6 @@ if TYPE_CHECKING:
         StillsConfig as StillsConfig,
         write_procedures as write_procedures,
     )
+    from polyplink.stills.views import draw_views as draw_views
 
 hand_on(__name__)
