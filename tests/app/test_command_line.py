@@ -375,7 +375,7 @@ def test_a_group_without_a_verb_shows_its_page() -> None:
 def test_no_arguments_are_a_question() -> None:
     done = spawned()
     assert done.returncode == 0
-    assert "Commands:" in done.stdout
+    assert "Count a recording:" in done.stdout
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
