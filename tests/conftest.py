@@ -27,17 +27,16 @@ TINY = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Fewer random examples in `make test` than in `make test-all`, if a test does not say.
+    """Few random examples, since they are others in every run.
 
     No test fails because the machine is slow, and trainings give the same on any number of cores:
     on one thread, which also keeps workers from waiting for each other.
     """
     if config.getoption("-m") != "study":
         os.environ.setdefault("OMP_NUM_THREADS", "1")
-    examples = 25 if "not slow" in config.getoption("-m") else 100
     slow = [HealthCheck.too_slow]
     settings.register_profile(
-        "polyplink", max_examples=examples, deadline=None, suppress_health_check=slow
+        "polyplink", max_examples=25, deadline=None, suppress_health_check=slow
     )
     settings.load_profile("polyplink")
 
