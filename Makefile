@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # A second busy process makes spinning OpenMP threads many times slower.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help install demo docs docs-pictures test test-all fuzz kill check bench bench-gpu study study-real study-sequences clean
+.PHONY: help install demo docs docs-pictures test test-all fuzz kill check bench bench-gpu study study-real study-sequences study-views clean
 .DEFAULT_GOAL := help
 
 help: ## Say what there is to make
@@ -75,6 +75,9 @@ study-real: $(READY) ## Encoders on real frames; DATA="FOLDER --imagenet WEIGHTS
 
 study-sequences: $(READY) ## Count real sequences shown in a row; DATA="MIX --empty FOLDER", see docs/results.md
 	$(BIN)/python -m tests.studies.sequences_in_a_row $(DATA)
+
+study-views: $(READY) ## What views of one still teach an encoder; DATA="STILLS --weights FILE --real FOLDER ..."
+	$(BIN)/python -m tests.studies.views_of_stills $(DATA)
 
 bench: $(READY) ## The hot paths against their rivals; names what fell behind the recorded ratios
 	$(BIN)/polyplink bench --compare

@@ -1,0 +1,130 @@
+"""What should views of one still teach an encoder that is not trained? Run by `make study-views`.
+
+    make study-views DATA="STILLS --weights WEIGHTS --real FOLDER ..."
+
+The features of WEIGHTS are mapped in three ways: whitened over crops, whitened within polyps
+(`weights adapt --whiten --in-motion`), and by a linear map that is trained with InfoNCE on pairs of
+views. Each is fitted on four fifths of the groups of STILLS and measured on the views of the rest,
+in turn; and fitted on all and measured on tracklets of real FOLDERs, whose boxes have polyp ids.
+"""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.nn.functional import cross_entropy, normalize
+
+from polyplink.app.options import TrackletOptions
+from polyplink.app.weights import unwrapped
+from polyplink.data import read_data
+from polyplink.encoders import NetworkEmbedder, embed, load_encoder
+from polyplink.encoders.encode import prepare_part
+from polyplink.encoders.whitening import (
+    SHRINKAGE,
+    WITHIN_SHRINKAGE,
+    WhitenedEncoder,
+    fit_whitening,
+    fit_within,
+)
+from polyplink.evaluate import retrieve
+from polyplink.evaluate.labelled import samples_of
+from polyplink.stills import draw_views, read_stills
+
+Polyps = list[torch.Tensor]  # (v, t) features of the views of each
+Fitted = tuple[torch.Tensor, torch.Tensor]  # mean (t,), map (t, t)
+FOLDS, EPOCHS, TEMPERATURE, RATE, PAIRS = 5, 20, 0.1, 1e-3, 256
+
+
+def contrastive(polyps: Polyps) -> Fitted:
+    """A linear map trained with InfoNCE, from the whitening over crops."""
+    mean, start = fit_whitening(torch.cat(polyps), SHRINKAGE)
+    way = (0.1 * start / start.std()).requires_grad_()
+    optimiser, rng = torch.optim.Adam([way], lr=RATE), np.random.default_rng(0)
+    seen = [views - mean for views in polyps if len(views) > 1]
+    for _ in range(EPOCHS):
+        order = rng.permutation(len(seen))
+        for first in range(0, max(1, len(order) - PAIRS + 1), PAIRS):
+            rows = [seen[k] for k in order[first : first + PAIRS]]
+            pairs = torch.stack([views[rng.choice(len(views), 2, False)] for views in rows])
+            one, other = normalize(pairs @ way, dim=2).unbind(1)  # n t
+            logits, truth = one @ other.T / TEMPERATURE, torch.arange(len(rows))
+            loss = cross_entropy(logits, truth) + cross_entropy(logits.T, truth)
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+    return mean, way.detach()
+
+
+METHODS: dict[str, Callable[[Polyps], Fitted]] = {
+    "whitened over crops": lambda polyps: fit_whitening(torch.cat(polyps), SHRINKAGE),
+    "whitened within polyps": lambda polyps: fit_within(polyps, WITHIN_SHRINKAGE),
+    "linear map, InfoNCE": contrastive,
+}
+
+
+def mean_ap(polyps: Polyps, fitted: Fitted) -> float:
+    """Mean average precision of retrieving the other views of a polyp among all views."""
+    mean, way = fitted
+    vectors = normalize((torch.cat(polyps) - mean) @ way, dim=1)
+    labels = np.repeat(np.arange(len(polyps)), [len(views) for views in polyps])
+    scores = (vectors @ vectors.T).fill_diagonal_(-np.inf).numpy()
+    precisions = []
+    for row, label in zip(scores, labels, strict=True):
+        hits = (labels == label)[np.argsort(-row, kind="stable")[:-1]]
+        if hits.any():
+            ranks = np.flatnonzero(hits) + 1
+            precisions.append(np.mean(np.arange(1, len(ranks) + 1) / ranks))
+    return float(np.mean(precisions))
+
+
+def main() -> None:
+    """Fit, measure, and print a table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("stills", type=Path, help="data folder of annotated stills")
+    parser.add_argument("--weights", type=Path, required=True, help="an encoder of single frames")
+    parser.add_argument("--part", help="of the stills")
+    parser.add_argument("--real", type=Path, nargs="*", default=[], help="folders with polyp ids")
+    parser.add_argument("--views", type=int, default=4, help="of each still, beside itself")
+    given = parser.parse_args()
+    loaded = load_encoder(given.weights, torch.device("cpu"))
+    white, settings = WhitenedEncoder(unwrapped(loaded.encoder)).eval(), loaded.record.prepare
+    data = read_data(given.stills)
+    stills = read_stills(given.stills, data, data.part(given.part))
+    polyps: Polyps = []
+    with torch.no_grad():
+        for crops in draw_views(stills, given.views, settings.size, settings.crop_factor):
+            polyps.append(normalize(white.encode_frames(torch.from_numpy(crops)).float(), dim=1))
+            if len(polyps) % 100 == 0:
+                print(f"{len(polyps)} of {len(stills)} stills", flush=True)
+    groups = sorted({still.group for still in stills})
+    fold_of = dict(
+        zip(groups, np.random.default_rng(1).integers(0, FOLDS, len(groups)), strict=True)
+    )
+    folds = np.array([fold_of[still.group] for still in stills])
+    options = TrackletOptions(min_length=1, max_gap=40, min_iou=0.0, min_seconds=0.0, stride=1)
+    real = [prepare_part(folder, options.on(settings), "all", 2) for folder in given.real]
+    print("| mAP | stills held out | " + " | ".join(path.name for path in given.real) + " |")
+    print("|" + "---|" * (2 + len(real)))
+    for name, fit in METHODS.items():
+        held = [
+            mean_ap(
+                [polyps[k] for k in np.flatnonzero(folds == fold)],
+                fit([polyps[k] for k in np.flatnonzero(folds != fold)]),
+            )
+            for fold in range(FOLDS)
+        ]
+        values = [float(np.mean(held))]
+        for buffer, value in zip(
+            (white.features_mean, white.features_map), fit(polyps), strict=True
+        ):
+            buffer.copy_(value)
+        for prepared in real:
+            vectors = embed(prepared, NetworkEmbedder(white), name).vectors
+            values.append(retrieve(vectors, samples_of(prepared)).mean_ap or 0.0)
+        print(f"| {name} | " + " | ".join(f"{value:.3f}" for value in values) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
