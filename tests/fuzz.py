@@ -36,7 +36,6 @@ import torch
 from PIL import Image
 
 from polyplink.__main__ import silence_libraries
-from polyplink.app.probing import read_split
 from polyplink.associate import from_record
 from polyplink.core.artefacts import read_json, write_json
 from polyplink.core.errors import PolyplinkError
@@ -66,6 +65,7 @@ from polyplink.encoders import (
     write_embeddings,
 )
 from polyplink.encoders.published import read_published
+from polyplink.evaluate.probing import read_split
 from polyplink.learn.checkpoint import load_checkpoint, save_checkpoint
 from polyplink.recipes import find_recipe, override
 from polyplink.scale import Index, build_index

@@ -9,14 +9,15 @@ import polars as pl
 import pytest
 
 from polyplink.app.count import CountRequest, count
-from polyplink.app.linked import build_report, link_all, link_messages
 from polyplink.associate import from_record, untuned
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
+from polyplink.counting.link import link_all, link_messages
 from polyplink.data import DataSet, read_data, write_data
 from polyplink.encoders import load_encoder, pick_device, save_weights
 from polyplink.encoders.encode import encode
-from polyplink.encoders.named import load_named
+from polyplink.encoders.load import load_named
+from polyplink.report.contents import build_report
 from tests.app.calls import polyplink
 from tests.conftest import Made
 

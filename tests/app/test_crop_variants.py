@@ -10,7 +10,7 @@ from polyplink.app import crop_variants
 from polyplink.app.crop_variants import PUBLISHED_MAP, Variant, compare_variants
 from polyplink.associate import Grid, demo_grid
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders.named import load_named
+from polyplink.encoders.load import load_named
 from polyplink.evaluate import EvaluationSettings, Figure, Samples, TrackletBoxes
 from polyplink.recipes.published import published
 from tests.conftest import Made

@@ -11,7 +11,7 @@ import torch
 from polyplink.data import DataSet, import_coco, read_data, write_data
 from polyplink.encoders import build_frame_encoder, read_record, weights_path
 from polyplink.encoders.config import REFERENCE_MEAN
-from polyplink.encoders.named import load_named
+from polyplink.encoders.load import load_named
 from tests.app.calls import assert_refused, polyplink
 from tests.data.made_sets import procedure_row
 from tests.samples import write_procedures

@@ -15,8 +15,8 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, read_data, write_data
 from polyplink.encoders import read_embeddings, write_embeddings
 from polyplink.encoders.encode import encode
-from polyplink.encoders.named import NamedEncoder, baselines, load_named
-from polyplink.evaluate.labelled import samples_of, tracklet_boxes
+from polyplink.encoders.load import NamedEncoder, baselines, load_named
+from polyplink.evaluate.truth import samples_of, tracklet_boxes
 from tests.conftest import Made, recipe
 
 

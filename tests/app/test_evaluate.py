@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 
 from polyplink.app.evaluate import EvaluateRequest, evaluate
-from polyplink.app.probing import check_labels
 from polyplink.app.request import UNMEASURED
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, read_data, write_data
+from polyplink.evaluate.probing import check_labels
 from polyplink.report import comparison_table
 from tests.app.calls import assert_refused, polyplink
 from tests.app.probed import write_labelled

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from polyplink.app.evaluation_table import by_procedure, comparison, notes
 from polyplink.associate import Grid
 from polyplink.evaluate import TASKS, EvaluationSettings, evaluate_embeddings
 from polyplink.evaluate.intervals import IDEALS
+from polyplink.report.evaluation_table import by_procedure, comparison, notes
 from tests.evaluate.made import boxes_of, made
 
 

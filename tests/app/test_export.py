@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polyplink.app.export import EmbedRequest, ExportRequest, embed_data, export, typical_crops
+from polyplink.app.export import EmbedRequest, ExportRequest, embed_data, export
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import (
     AnyEncoderConfig,
@@ -19,6 +19,7 @@ from polyplink.encoders import (
 )
 from polyplink.encoders.weights import Seen, weights_id
 from polyplink.tracklets import PrepareSettings
+from polyplink.tracklets.prepare import typical_crops
 from tests.app.calls import assert_refused, polyplink
 from tests.conftest import Made
 from tests.encoders.small import CLIPS

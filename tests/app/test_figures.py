@@ -28,7 +28,7 @@ from polyplink.associate import Grid, unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.progress import silent
 from polyplink.encoders.encode import encode
-from polyplink.encoders.named import load_named
+from polyplink.encoders.load import load_named
 from polyplink.evaluate import EvaluationSettings, Samples, evaluate_embeddings
 from tests.app.calls import assert_refused, polyplink
 from tests.conftest import Made

@@ -7,7 +7,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from polyplink.app.linked import ProcedureTracklets, by_procedure, find_operating_point, link
 from polyplink.associate import (
     Calibration,
     LearnedLinks,
@@ -20,6 +19,8 @@ from polyplink.associate import (
 from polyplink.associate.identities import UNTUNED
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
+from polyplink.counting.link import ProcedureTracklets, by_procedure, link
+from polyplink.counting.operating_point import find_operating_point
 from polyplink.data import BoxSource
 from polyplink.encoders import Embeddings, colour_histogram, embed
 from polyplink.tracklets import PrepareSettings, prepare

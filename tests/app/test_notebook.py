@@ -15,8 +15,8 @@ from polyplink.app.evaluate import EvaluateRequest, evaluate
 from polyplink.app.figures import FiguresRequest, draw
 from polyplink.app.request import Result, inform
 from polyplink.app.train import Trained
+from polyplink.core.notebook import CellBars, result_html
 from polyplink.report import render_fragment
-from polyplink.report.notebook import CellBars, result_html
 from polyplink.tracklets import prepare
 from tests.conftest import Made, recipe
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from polyplink.app.probe import ProbeRequest, probe
-from polyplink.app.probing import PROBES, divide, probe_vectors
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, read_data, write_data
 from polyplink.evaluate.probe import ProbeSettings
+from polyplink.evaluate.probing import PROBES, divide, probe_vectors
 from tests.app.calls import assert_refused, polyplink
 from tests.app.probed import write_labelled
 from tests.conftest import Made

@@ -15,7 +15,6 @@ from polyplink.app.weights import (
     ShowRequest,
     add_weights,
     check_published,
-    cost_of,
     list_weights,
     show_weights,
 )
@@ -30,6 +29,7 @@ from polyplink.encoders import (
 )
 from polyplink.encoders.catalogue import FOUNDATION
 from polyplink.models import ENCODER
+from polyplink.recipes.cost import cost_of
 from polyplink.recipes.published import published
 from tests.app.calls import assert_refused, polyplink
 from tests.encoders.checkpoints import caformer_shapes, golden_state

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from polyplink.app.linked import ProcedureTracklets, find_operating_point
 from polyplink.associate import Views
 from polyplink.core.artefacts import to_plain, write_json
+from polyplink.counting.link import ProcedureTracklets
+from polyplink.counting.operating_point import find_operating_point
 from polyplink.data import DataSet, write_data
 from polyplink.encoders import Embeddings, write_embeddings
 from polyplink.serve import Desk

@@ -21,21 +21,22 @@ from pathlib import Path
 
 import polars as pl
 
-from polyplink.app.export import typical_crops
 from polyplink.app.options import TrackletOptions
 from polyplink.app.train import TrainRequest, train
-from polyplink.app.weights import CROPS, fitted_to_crops
+from polyplink.app.weights import CROPS
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, merge, read_data, write_data
 from polyplink.encoders import WEIGHTS_FILE, load_encoder, pick_device, save_weights, weights_path
+from polyplink.encoders.adapt import fitted_to_crops
 from polyplink.encoders.encode import Encoded, encode, prepare_part
 from polyplink.encoders.leakage import guard
-from polyplink.encoders.named import baselines, load_named
+from polyplink.encoders.load import baselines, load_named
 from polyplink.evaluate import EvaluationSettings, Samples, evaluate_embeddings
 from polyplink.learn.config import LAST
 from polyplink.recipes import find_recipe, override
 from polyplink.report.formats import figure_text
+from polyplink.tracklets.prepare import typical_crops
 
 FIGURES = ("mAP", "HR@1", "AUROC")
 HISTOGRAM = "colour histogram"

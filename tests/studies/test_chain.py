@@ -19,8 +19,8 @@ import polars as pl
 import pytest
 
 from polyplink import app
-from polyplink.app.linked import annotated_boxes
 from polyplink.core.artefacts import write_text
+from polyplink.counting.labels import annotated_boxes
 from polyplink.data import DataSet, read_data, write_data, write_table
 from polyplink.encoders import WEIGHTS_FILE
 from polyplink.evaluate import ChainRow, draw_weights, score_procedure

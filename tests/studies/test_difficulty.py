@@ -15,7 +15,7 @@ from polyplink.app.evaluate import EvaluateRequest, evaluate
 from polyplink.app.train import TrainRequest, train
 from polyplink.encoders import Embedder, build_frame_encoder, colour_histogram, embed
 from polyplink.evaluate import retrieve
-from polyplink.evaluate.labelled import samples_of
+from polyplink.evaluate.truth import samples_of
 from polyplink.learn import purity, sampled_bags
 from polyplink.learn.temporal_bags import cosine_tau
 from polyplink.recipes import ntssl_demo, override

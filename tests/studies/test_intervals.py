@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from polyplink.app.linked import ProcedureTracklets, find_operating_point, link
 from polyplink.associate import Grid, Views, cosine, search, visual
 from polyplink.counting import COVERED
+from polyplink.counting.link import ProcedureTracklets, link
+from polyplink.counting.operating_point import find_operating_point
 from polyplink.data import read_data
 from polyplink.evaluate import choose, count_procedure
 from polyplink.simulate import preset, simulate

@@ -17,16 +17,16 @@ import pytest
 
 from polyplink import app
 from polyplink.app.export import ExportRequest, export
-from polyplink.app.linked import by_procedure, screen
 from polyplink.app.live_count import LiveCount, percentiles
 from polyplink.associate import LearnedLinks, LinkModel, OnlineLinker, OperatingPoint, from_record
 from polyplink.associate.identities import identify
 from polyplink.associate.links import term_names
+from polyplink.counting.link import by_procedure, screen
 from polyplink.data.files.images import Picture
 from polyplink.detect.live import LiveFrame, LiveSource
 from polyplink.encoders import WEIGHTS_FILE, EncoderConfig, Seen, WeightsRecord, save_weights
 from polyplink.encoders.encode import encode
-from polyplink.encoders.named import NamedEncoder, load_named
+from polyplink.encoders.load import NamedEncoder, load_named
 from polyplink.learn.config import LAST
 from polyplink.recipes import RECIPES
 from polyplink.simulate import preset, simulate

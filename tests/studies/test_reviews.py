@@ -13,7 +13,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from polyplink.app.linked import ProcedureTracklets, find_operating_point
 from polyplink.associate import (
     PRICES,
     Constraints,
@@ -24,6 +23,8 @@ from polyplink.associate import (
     uncertain,
 )
 from polyplink.associate.clusterers import LearnedLinks
+from polyplink.counting.link import ProcedureTracklets
+from polyplink.counting.operating_point import find_operating_point
 from polyplink.evaluate import count_procedure
 from tests.studies.test_intervals import procedures
 

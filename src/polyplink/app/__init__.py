@@ -19,7 +19,8 @@ if TYPE_CHECKING:
         CalibrateRequest as CalibrateRequest,
         calibrate as calibrate,
     )
-    from polyplink.app.count import Counted as Counted, CountRequest as CountRequest, count as count
+    from polyplink.app.count import CountRequest as CountRequest, count as count
+    from polyplink.app.count_data import Counted as Counted
     from polyplink.app.data_folder import (
         DoctorRequest as DoctorRequest,
         ImportRequest as ImportRequest,

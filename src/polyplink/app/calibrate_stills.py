@@ -4,14 +4,14 @@ Annotated stills become procedures in motion, the detector looks at them, and th
 its tracks. Stills of other groups become procedures that the count is tested on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyplink.app.request import Result, check_given
+from polyplink.app.request import check_given
 from polyplink.core.artefacts import to_plain, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.progress import Progress, counter
@@ -19,7 +19,6 @@ from polyplink.core.text import many
 from polyplink.counting import Coverage
 
 if TYPE_CHECKING:
-    from polyplink.app.calibrate import Calibrated, CalibrateRequest
     from polyplink.core.messages import Message
     from polyplink.counting import Count
     from polyplink.detect import DetectorRecord
@@ -27,75 +26,102 @@ if TYPE_CHECKING:
 
 TEST = 1 / 3  # share of the groups of stills, and of the procedures, that the count is tested on
 FIGURES = "stills.json"
+FIT = "stills/fit"  # of the output folder: procedures to fit on; their boxes are in FIT-boxes
 
 
-def calibrate_on_stills(
-    request: "CalibrateRequest", stills: Path, progress: Progress
-) -> "Result[Calibrated]":
-    """Calibrate weights on stills in motion, and test the count on others.
+def write_procedures_of(
+    stills: Path,
+    out: Path,
+    *,
+    weights: Path,
+    detector: str | None,
+    empty: Path | None,
+    part: str | None,
+    procedures: int,
+    polyps: str,
+    seed: int,
+    device: str,
+    progress: Progress,
+) -> list[str]:
+    """Write the procedures to fit and to test on, with a detector's boxes; returns warnings.
 
     Args:
-        request: Weights, detector, and the output folder, which gets the weights, stills.json (the
-            figures on test procedures) and `stills`, the procedures that were made.
         stills: Data folder of annotated images.
-        progress: Called for procedures, frames and tracklets.
+        out: Gets `stills`, the procedures that are made.
+        weights: The weights to calibrate, to refuse what is missing.
+        detector: An ONNX file, or a name.
+        empty: Folder of images without a polyp.
+        part: Part of the stills.
+        procedures: How many to make.
+        polyps: Fewest and most polyps of each, as "3-6".
+        seed: Seed.
+        device: Device, to refuse what is missing.
+        progress: Called for procedures and frames.
 
     Raises:
         PolyplinkError: If there are too few stills, or weights, detector or an image is at fault.
     """
     PolyplinkError.unless(
-        request.detector is not None,
+        detector is not None,
         "no detector to calibrate for",
         "name one with --detector FILE.onnx or its name",
     )
-    check_given(request.weights, stills, [request.part], request.device)
-    least, most = _range(request.polyps)
-    from polyplink.app.calibrate import calibrate
-    from polyplink.app.count import CountRequest, count
-    from polyplink.app.detect import find_detector
+    assert detector is not None
+    check_given(weights, stills, [part], device)
+    least, most = _range(polyps)
     from polyplink.detect import OnnxDetector
+    from polyplink.detect.folder import find_detector
     from polyplink.stills import StillsConfig
 
     # Opened before frames are made, which takes minutes, so that a broken one is refused at once.
     messages: list[Message] = []
-    detector, _ = find_detector(request.detector, None, (), messages)
-    assert isinstance(detector, OnnxDetector)
-    parts, warnings = _stills_of_parts(request, stills, detector.record)
-    folder = request.out / "stills"
-    for part in parts:
-        config = StillsConfig(
-            part.procedures, least, most, seed=2 * request.seed + (part.name == "test")
-        )
-        _write_part(folder, part, request, config, progress)
-    calibrated = calibrate(
-        replace(request, data=folder / "fit-boxes", truth=folder / "fit", stills=None, part=None),
-        progress,
-    )
-    counted = count(
-        CountRequest(
-            calibrated.value.weights,
-            folder / "test-boxes",
-            request.out / "test-count",
-            truth=folder / "test",
-            device=request.device,
-            workers=request.workers,
-            **request.tracklet_options,
-        ),
-        progress,
+    model, _ = find_detector(detector, None, (), messages)
+    assert isinstance(model, OnnxDetector)
+    parts, warnings = _stills_of_parts(stills, empty, part, procedures, model.record)
+    for each in parts:
+        config = StillsConfig(each.procedures, least, most, seed=2 * seed + (each.name == "test"))
+        _write_part(out / "stills", each, detector, config, progress)
+    return [*map(str, messages), *warnings]
+
+
+def test_count(
+    weights: Path,
+    out: Path,
+    *,
+    device: str,
+    workers: int,
+    tracklets: Mapping[str, Any],
+    progress: Progress,
+) -> tuple[dict[str, Any], str]:
+    """Count the procedures to test on; returns the figures, and a sentence.
+
+    Args:
+        weights: Calibrated weights.
+        out: Holds `stills`, and gets the count and stills.json, the figures.
+        device: Device.
+        workers: Threads.
+        tracklets: Options of tracklets, see `with_options`.
+        progress: Called for crops and tracklets.
+    """
+    from polyplink.app.count_data import count_data
+
+    folder = out / "stills"
+    counted = count_data(
+        weights,
+        folder / "test-boxes",
+        out / "test-count",
+        truth=folder / "test",
+        device=device,
+        workers=workers,
+        tracklets=tracklets,
+        progress=progress,
     )
     figures = _figures(counted.value.count)
-    write_json(request.out / FIGURES, to_plain(figures))
-    shown = [
-        *calibrated.shown,
+    write_json(out / FIGURES, to_plain(figures))
+    return figures, (
         f"tested on {many(figures['procedures'], 'procedure')} of other stills: count error "
         f"{figures['count_error']:.2f}, false polyps {figures['false_polyps']:.2f} a procedure, "
-        f"90 % intervals that hold the number {figures['intervals_that_hold']}",
-    ]
-    return Result(
-        calibrated.value,
-        to_plain(calibrated.value) | {"test": figures},
-        shown,
-        [*map(str, messages), *warnings, *calibrated.warnings],
+        f"90 % intervals that hold the number {figures['intervals_that_hold']}"
     )
 
 
@@ -119,13 +145,15 @@ class _StillsOfPart:
 
 
 def _stills_of_parts(
-    request: "CalibrateRequest", folder: Path, record: "DetectorRecord"
+    folder: Path, without: Path | None, part: str | None, count: int, record: "DetectorRecord"
 ) -> tuple[list[_StillsOfPart], list[str]]:
     """The stills to fit and to test on, and what was left out.
 
     Args:
-        request: How many procedures of which part, and images without a polyp.
         folder: The data folder of stills.
+        without: Folder of images without a polyp.
+        part: Part of the stills.
+        count: Procedures to make.
         record: Of the detector: stills that it learned from are too easy for it.
     """
     from polyplink.data import read_data
@@ -135,7 +163,7 @@ def _stills_of_parts(
     from polyplink.stills import read_stills
 
     data, warnings, learned = read_data(folder), [], set(record.trained_on)
-    procedures = data.part(request.part)
+    procedures = data.part(part)
     annotated = read_stills(folder, data, procedures)
     unseen = [still for still in annotated if still.group not in learned]
     if len(unseen) < len(annotated):
@@ -149,7 +177,7 @@ def _stills_of_parts(
         warnings.append(
             f"{many(len(unseen) - len(single), 'still')} with more than one box are left out"
         )
-    files = [] if request.empty is None else image_files(request.empty)
+    files = [] if without is None else image_files(without)
     files += empty_files(folder, data, [name for name in procedures if name not in learned])
     empty = images_not_learned(files, record)
     if len(empty) < len(files):
@@ -158,10 +186,10 @@ def _stills_of_parts(
             f"{many(len(files), 'image')} without a polyp, which are left out"
         )
     fit, test = _parts(single)
-    tested = max(1, round(request.procedures * TEST))
+    tested = max(1, round(count * TEST))
     dataset = str(data.procedures["dataset"][0])
     parts = [
-        _StillsOfPart("fit", max(1, request.procedures - tested), fit, empty[::2], dataset),
+        _StillsOfPart("fit", max(1, count - tested), fit, empty[::2], dataset),
         _StillsOfPart("test", tested, test, empty[1::2], dataset),
     ]
     return parts, warnings
@@ -190,7 +218,7 @@ def _parts(stills: "Sequence[Still]") -> "tuple[list[Still], list[Still]]":
 def _write_part(
     folder: Path,
     part: _StillsOfPart,
-    request: "CalibrateRequest",
+    detector: str,
     config: "StillsConfig",
     progress: Progress,
 ) -> None:
@@ -199,15 +227,16 @@ def _write_part(
     Args:
         folder: Gets PART and PART-boxes, data folders of one data set.
         part: What the procedures are made of.
-        request: Names the detector.
+        detector: The detector.
         config: What the procedures are like.
         progress: Called for procedures and frames.
     """
     import polars as pl
 
-    from polyplink.app.detect import DetectRequest, detect_polyps
     from polyplink.data import write_data
+    from polyplink.detect.folder import detect_folder
     from polyplink.stills import write_procedures
+    from polyplink.tracklets import PrepareSettings
 
     made, out = folder / part.name, folder / f"{part.name}-boxes"
     truth = write_procedures(
@@ -215,8 +244,12 @@ def _write_part(
         name=part.dataset,
         progress=counter(progress, f"stills in motion, to {part.name}"),
     )
-    detecting = DetectRequest(made / "frames", out, request.detector, config.fps)
-    data = detect_polyps(detecting, progress).value
+    data, _ = detect_folder(
+        *(made / "frames", out, PrepareSettings()),
+        detector=detector,
+        fps=config.fps,
+        progress=progress,
+    )
     dataset = pl.lit(truth.procedures["dataset"][0])
     write_data(out, replace(data, procedures=data.procedures.with_columns(dataset=dataset)))
 

@@ -17,14 +17,14 @@ from polyplink.associate import CLUSTERERS
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.progress import Progress
 from polyplink.encoders.encode import encode
-from polyplink.encoders.named import NamedEncoder
+from polyplink.encoders.load import NamedEncoder
 from polyplink.evaluate import EncoderFigures, EvaluationSettings, Figure, Samples, TrackletBoxes
 from polyplink.evaluate.choosing import RATES
 from polyplink.evaluate.evaluation import evaluate_encoder
 from polyplink.evaluate.intervals import Resampled
-from polyplink.evaluate.labelled import samples_of, tracklet_boxes
 from polyplink.evaluate.retrieval import RETRIEVAL
 from polyplink.evaluate.tracking import MEANS
+from polyplink.evaluate.truth import samples_of, tracklet_boxes
 from polyplink.learn.bags import batches, rng_of, view_bags
 from polyplink.learn.contrastive import in_batch_accuracy
 

@@ -1,13 +1,11 @@
 """The verbs of data folders: `import`, `merge`, `doctor`, `split`, `convert` and `prepare`."""
 
-import gc
-import inspect
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
@@ -20,9 +18,8 @@ from polyplink.core.progress import Progress, counter
 from polyplink.core.text import many
 
 if TYPE_CHECKING:
-    from polyplink.data import DataSet, Finding, Imported
+    from polyplink.data import DataSet, Finding
     from polyplink.tracklets import Prepared, PrepareSettings
-    from polyplink.tracklets.scenes import Ints
 
 HistologyMap = Annotated[
     str | None,
@@ -99,86 +96,30 @@ def import_data(request: ImportRequest, progress: Progress = inform) -> "Result[
         PolyplinkError: If the format or map is unknown, the format does not take an option, or the
             data set has a fault.
     """
-    from polyplink.data import (
-        BoxesOrigin,
-        find_importer,
-        find_maps,
-        is_data_folder,
-        write_origin,
-        write_places,
+    from polyplink.data.importing import import_folder
+
+    data, warnings = import_folder(
+        request.data_format,
+        request.source,
+        request.out,
+        images=request.images,
+        strict=request.strict,
+        histology_map=request.histology_map,
+        detector=request.detector,
+        limits=request.limits,
+        workers=request.workers,
+        options=_own_options(request),
+        progress=counter(progress, "procedures"),
     )
-    from polyplink.data.empty import write_empty
-    from polyplink.data.files.limits import LIFTED
-
-    importer = find_importer(request.data_format)
-    own = _own_options(request)
-    maps = find_maps(request.histology_map or "papers")
-    asked = {
-        "format": request.data_format,
-        "source": request.source,
-        "images": request.images,
-        "strict": request.strict,
-    }
-    if request.histology_map is not None:
-        asked["histology_map"] = request.histology_map
-    record = RunRecord("import", settings=asked | own)
-    # realpath and not Path.resolve, which fails on a link that leads to itself.
-    if Path(os.path.realpath(request.out)).is_relative_to(os.path.realpath(request.source)):
-        raise PolyplinkError(
-            f"{request.out} is inside the data set {request.source}, in which nothing is changed",
-            "name another folder for the tables",
-        )
-    PolyplinkError.unless(
-        not is_data_folder(request.source),
-        f"{request.source} is a data folder already: its tables need no import",
-        f"continue with `polyplink doctor {request.source}`, then `polyplink prepare "
-        f"{request.source}`",
-    )
-    record.claim(request.out)
-    if not request.limits:
-        os.environ[LIFTED] = "1"  # for the worker processes too
-    collects = gc.isenabled()
-    gc.disable()  # millions of tuples without a cycle: looking for one took a third of the time
-    try:
-        with record.stage("read"):
-            imported = importer(
-                request.source,
-                images=request.images,
-                strict=request.strict,
-                workers=request.workers,
-                progress=counter(progress, "procedures"),
-                **own,
-            )
-    except OSError as error:  # no permission to read
-        raise PolyplinkError(
-            f"{error.filename or 'the source'}: {error.strerror or error}",
-            "check the path and its permissions",
-        ) from None
-    finally:
-        if collects:
-            gc.enable()
-    data = replace(imported.data, adenoma=maps)
-    imported = replace(imported, data=data)
-
-    def keep(folder: Path) -> None:
-        write_places(folder, request.data_format, imported, request.source)
-        if imported.empty is not None and request.detector is None:
-            write_empty(folder, imported.empty)
-
-    done = _write(request.out, data, imported.warnings, record, keep=keep)
-    name = request.detector
-    write_origin(request.out, None if name is None else BoxesOrigin(name, name))
-    return done
+    return _written(request.out, data, warnings)
 
 
 def _own_options(request: ImportRequest) -> dict[str, Any]:
     """The given format-specific options, parsed.
 
     Raises:
-        PolyplinkError: If the format does not take one of them, or a value is malformed.
+        PolyplinkError: If a value is malformed.
     """
-    from polyplink.data import FORMATS, find_importer
-
     given: dict[str, Any] = {}
     for field in fields(request):
         value = getattr(request, field.name)
@@ -197,24 +138,7 @@ def _own_options(request: ImportRequest) -> dict[str, Any]:
             if not (key and sign and name):
                 raise PolyplinkError(f"--datasets {key}{sign}{name} is not a pair", "give ID=NAME")
         given["datasets"] = {key: name for key, _, name in pairs}
-
-    takes = {name: _options_of(one.read) for name, one in FORMATS.items()}
-    takes[request.data_format] = _options_of(find_importer(request.data_format))
-    for own in given:
-        if own not in takes[request.data_format]:
-            takers = [name for name, taken in takes.items() if own in taken]
-            raise PolyplinkError(
-                f"{request.data_format} takes no --{own.replace('_', '-')}",
-                f"leave it out; those that take it: {', '.join(takers) or 'none'}",
-            )
     return given
-
-
-def _options_of(importer: "Callable[..., Imported]") -> set[str]:
-    """Names of the options that an importer takes, by name or as `**options`."""
-    parameters = inspect.signature(importer).parameters
-    typed = get_args(parameters["options"].annotation) if "options" in parameters else ()
-    return {*parameters, *(name for one in typed for name in one.__annotations__)}
 
 
 def merge_data(request: MergeRequest, progress: Progress = inform) -> "Result[DataSet]":
@@ -229,7 +153,8 @@ def merge_data(request: MergeRequest, progress: Progress = inform) -> "Result[Da
 
     from polyplink.data import find_maps, merge, overlaps, read_data
     from polyplink.data.empty import read_empty, write_empty
-    from polyplink.tracklets.scenes import read_scenes
+    from polyplink.data.importing import write_folder
+    from polyplink.tracklets.scenes import read_scenes, write_scenes
 
     out, folders = request.out, request.data
     places: dict[str, Path] = {}
@@ -256,29 +181,15 @@ def merge_data(request: MergeRequest, progress: Progress = inform) -> "Result[Da
     def keep(folder: Path) -> None:
         empty = [read_empty(each, own.part(None)) for each, own in sets]
         write_empty(folder, pl.concat(empty))
+        write_scenes(folder, scenes)
 
-    return _write(out, data, overlaps(data), record, scenes, keep)
+    warnings = overlaps(data)
+    write_folder(out, data, warnings, record, keep)
+    return _written(out, data, warnings)
 
 
-def _write(
-    out: Path,
-    data: "DataSet",
-    warnings: Sequence[str],
-    record: RunRecord,
-    scenes: "Mapping[str, Ints] | None" = None,
-    keep: Callable[[Path], None] = lambda folder: None,
-) -> "Result[DataSet]":
-    """Write a data folder, its warnings (warnings.json) and record (run.json) as one change."""
-    from polyplink.data import change_data, write_data
-    from polyplink.tracklets.scenes import write_scenes
-
-    with change_data(out) as new:
-        with record.stage("write"):
-            write_data(new, data)
-            write_json(new / "warnings.json", warnings)
-            write_scenes(new, scenes or {})
-            keep(new)
-        record.write(new)
+def _written(out: Path, data: "DataSet", warnings: Sequence[str]) -> "Result[DataSet]":
+    """What is printed of a data folder that was written."""
     counts = {
         "out": str(out),
         "procedures": data.procedures.height,

@@ -1,60 +1,40 @@
 """The verbs `detect` and `run`: from recordings and a detector to boxes, and on to a count."""
 
-import os
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+from typer import Argument
 
 from polyplink.app import options
-from polyplink.app.options import TrackletOptions, option
+from polyplink.app.options import (
+    DetectorName,
+    Fps,
+    Function,
+    Seed,
+    TrackletOptions,
+    WeightsOption,
+    option,
+)
 from polyplink.app.outputs import (
-    BOXES,
     SOURCE,
-    VIDEOS,
     OutOfSource,
     Replace,
     keep_other_counts,
     output_folder,
 )
 from polyplink.app.request import Result, check_given, inform
-from polyplink.core.artefacts import RunRecord, write_text
-from polyplink.core.errors import ImportOptionError, PolyplinkError
-from polyplink.core.progress import Progress
+from polyplink.core.artefacts import RunRecord
+from polyplink.core.errors import ImportOptionError
+from polyplink.core.progress import Progress, counter
 from polyplink.core.sharing import sole_writer
-from polyplink.core.text import file_name
-from polyplink.models import DETECTOR, ENCODER
+from polyplink.models import ENCODER
 
 if TYPE_CHECKING:
-    from polyplink.app.count import Counted
-    from polyplink.app.live import LiveRequest
+    from polyplink.app.count_data import Counted
     from polyplink.core.messages import Message
-    from polyplink.data import BoxesOrigin, DataSet
-    from polyplink.detect import Detector
-    from polyplink.tracklets import PrepareSettings
-
-# Folders that `run` writes.
-RUN_PARTS = ("data", "count", "tracks", BOXES, VIDEOS)
-MOST_AT_ONCE = 4  # frames: decoding is not faster
-PREFIX = "sim:"  # of the names of simulated detectors
-
-Source = Annotated[Path, Argument(help="A video, or a folder of videos or images; a data folder.")]
-DetectorName = Annotated[
-    str | None,
-    Option(
-        help=f"ONNX file [{DETECTOR}, which ships with polyplink]; or sim:good, sim:gi-genius, "
-        "sim:shifted or sim:misses-15: a simulated one, for a data folder with annotated boxes."
-    ),
-]
-WeightsOption = Annotated[
-    Path, Option(help="Weights file, a folder `polyplink train` wrote, or a name.")
-]
-Fps = Annotated[float | None, Option(min=0.1, help="Frames per second, if not in the recording.")]
-Seed = Annotated[int, Option(min=0, help="Seed of a simulated detector.")]
-Function = Callable[..., Any] | None
+    from polyplink.data import DataSet
 
 
 @dataclass(frozen=True)
@@ -65,7 +45,7 @@ class DetectRequest(TrackletOptions):
     (k, 5): x, y, w, h in pixels, and a score from 0 to 1.
     """
 
-    source: Source
+    source: options.Source
     out: Annotated[Path, Argument(help="Folder for the tables.")]
     detector: DetectorName = None
     fps: Fps = None
@@ -82,10 +62,21 @@ def detect_polyps(request: DetectRequest, progress: Progress = inform) -> "Resul
         PolyplinkError: If there is no recording or no detector, the detector's outputs fit no
             layout, or no frame decodes.
     """
+    from polyplink.detect.folder import detect_folder
     from polyplink.tracklets import PrepareSettings
 
     with sole_writer(request.out):
-        data, warnings = _detect(request, PrepareSettings(), request, progress)
+        data, warnings = detect_folder(
+            request.source,
+            request.out,
+            PrepareSettings(),
+            detector=request.detector,
+            fps=request.fps,
+            seed=request.seed,
+            function=request.function,
+            tracklets=request.tracklet_options,
+            progress=progress,
+        )
     boxes, lines = data.detections, [str(one) for one in warnings]
     facts = {
         "out": str(request.out),
@@ -99,139 +90,6 @@ def detect_polyps(request: DetectRequest, progress: Progress = inform) -> "Resul
     return Result(data, facts, [text], lines)
 
 
-def _detect(
-    request: DetectRequest,
-    settings: "PrepareSettings",
-    tracklets: TrackletOptions,
-    progress: Progress,
-    begin: Callable[[], None] = lambda: None,
-) -> "tuple[DataSet, list[Message]]":
-    """The data folder of a detector's boxes, and warnings.
-
-    Args:
-        request: Where to detect, and with what.
-        settings: Of the weights.
-        tracklets: What was asked for in place of the settings, and of what the detector states.
-        progress: Called for frames.
-        begin: Called before the folder is begun.
-    """
-    from polyplink.core.messages import Message
-    from polyplink.data import BoxesOrigin, DataSet, read_data, write_data, write_origin
-    from polyplink.detect import detect, find_recordings
-
-    source, out, name = request.source, request.out, request.detector
-    plain = {"source": source, "detector": name, "fps": request.fps, "seed": request.seed}
-    settings = tracklets.on(settings)  # refuses what is at fault before anything is loaded
-    record = RunRecord("detect", settings=plain)
-    record.claim(out)
-    warnings: list[Message] = []
-    if name is not None and name.startswith(PREFIX):
-        from polyplink.simulate import detect_simulated, detector_preset
-
-        given = read_data(source)
-        PolyplinkError.unless(
-            bool(given.detections["polyp_id"].count()),
-            f"{source} has no annotated polyps to simulate a detector on",
-            "give a data folder with polyps",
-        )
-        preset = detector_preset(name.removeprefix(PREFIX))
-        found = detect_simulated(given, preset, request.seed, source).drop("truth", "alarm")
-        root = str(source.resolve())
-        sources = given.procedures.with_columns(
-            source=given.procedures["source"].replace({".": root, "": root})
-        )
-        data = DataSet.of(found, sources, given.polyps.clear(), given.splits)
-        begin()
-        write_data(out, data)
-        origin = BoxesOrigin(name, name)
-    else:
-        recordings = find_recordings(source, request.fps)
-        names = [one.name for one in recordings]
-        cores = os.cpu_count() or 1
-        several = 1 if request.function is not None else min(cores, MOST_AT_ONCE)
-        threads = cores // several
-        detector, key = find_detector(name, request.function, names, warnings, threads)
-        origin = origin_of(detector, key)
-        settings = tracklets.on(settings, origin)
-        begin()
-        lost: dict[str, int] = {}
-        with record.stage("detect"):
-            data = detect(
-                recordings,
-                detector,
-                out,
-                settings,
-                key=key,
-                workers=several,
-                lost=lost,
-                progress=lambda one, done, total: progress(f"detect {one}", done, total),
-            )
-        record.inputs["detector"] = key
-        frames = dict(data.procedures.select("procedure_id", "n_frames").iter_rows())
-        warnings += [
-            Message("not_decoded", {"lost": n, "frames": frames[one], "name": one})
-            for one, n in lost.items()
-        ]
-    write_origin(out, origin)
-    record.settings = plain | {"tracklets": settings}
-    if data.detections.is_empty():
-        looked = int(data.procedures["n_frames"].sum())
-        values = {"n": data.procedures.height, "frames": looked}
-        warnings.append(Message("detector_nothing", values))
-    record.write(out)
-    return data, warnings
-
-
-def origin_of(detector: "Detector", key: str) -> "BoxesOrigin":
-    """What a data folder records of the detector that made its boxes."""
-    from polyplink.core.artefacts import file_key
-    from polyplink.data import BoxesOrigin
-    from polyplink.detect import OnnxDetector
-
-    if not isinstance(detector, OnnxDetector):
-        return BoxesOrigin(key, "a function")
-    record = detector.record
-    name = record.name or detector.path.stem
-    digest = file_key(detector.path)
-    return BoxesOrigin(key, name, record.high, record.low, record.min_seconds, digest)
-
-
-def find_detector(
-    name: str | None,
-    function: Function,
-    procedures: Sequence[str],
-    warnings: "list[Message]",
-    threads: int = 0,
-) -> "tuple[Detector, str]":
-    """The detector that was asked for, and its key.
-
-    Args:
-        name: An ONNX file, or the name of a shipped detector; None for the function, or, where
-            there is none, for the shipped detector.
-        function: The detector, from Python.
-        procedures: Names of the recordings.
-        warnings: Gets what makes its boxes unreliable.
-        threads: Threads for a frame; 0 for one per core.
-
-    Raises:
-        PolyplinkError: If the file is no detector, or the shipped one has changed.
-    """
-    from polyplink.core.messages import Message
-    from polyplink.data import SIMULATED
-    from polyplink.detect import OnnxDetector
-
-    if function is not None:
-        return function, "function"
-    found = OnnxDetector(Path(name or DETECTOR), threads=threads)
-    known = [one for one in procedures if one in found.record.trained_on]
-    if known:
-        warnings.append(Message("detector_seen", {"n": len(known), "first": known[0]}))
-    sets = found.record.datasets
-    if sets and all(one.startswith(SIMULATED) for one in sets):
-        warnings.append(Message("detector_simulated"))
-    return found, found.key
-
-
 @dataclass(frozen=True)
 class RunRequest(TrackletOptions):
     """What to count polyps in: recordings, or boxes; with the shipped models, or others.
@@ -239,7 +97,7 @@ class RunRequest(TrackletOptions):
     A `function` from Python may be the detector, as in `DetectRequest`.
     """
 
-    source: Source
+    source: options.Source
     weights: WeightsOption = Path(ENCODER)
     detector: DetectorName = None
     boxes: str | None = option("Boxes instead of a detector: the format of SOURCE (coco, mot ...).")
@@ -277,8 +135,11 @@ def run(request: RunRequest, progress: Progress = inform) -> "Result[Counted]":
 
 def _run(request: RunRequest, out: Path, progress: Progress) -> "Result[Counted]":
     """Count into a folder that no other process writes into; as `run`."""
-    from polyplink.app.data_folder import ImportRequest, import_data
+    from polyplink.app.count_data import count_and_track
+    from polyplink.app.outputs import RUN_PARTS
     from polyplink.data import is_data_folder
+    from polyplink.data.importing import import_folder
+    from polyplink.detect.folder import detect_folder
     from polyplink.encoders import read_record, weights_path
 
     source = request.source
@@ -289,92 +150,46 @@ def _run(request: RunRequest, out: Path, progress: Progress) -> "Result[Counted]
     data, given = out / "data", request.detector or request.function
     warnings: list[str | Message] = []
     if request.boxes is not None:
-        asked = ImportRequest(
-            request.boxes,
-            source,
-            data,
-            identity="none",
-            detector=request.detector,
-            workers=request.workers,
-        )
         try:
-            warnings += import_data(asked, progress).warnings
+            warnings += import_folder(
+                request.boxes,
+                source,
+                data,
+                detector=request.detector,
+                workers=request.workers,
+                options={"identity": "none"},
+                progress=counter(progress, "procedures"),
+            )[1]
         except ImportOptionError as error:
             line = f"`polyplink import {request.boxes} {source} DATA`"
             raise error.of_command(f"{line}, and then `polyplink run DATA`") from None
     elif given is None and is_data_folder(source):
         data = source  # it has boxes
     else:
-        detecting = DetectRequest(
-            source, data, request.detector, request.fps, request.seed, request.function
+        _, lines = detect_folder(
+            source,
+            data,
+            settings,
+            detector=request.detector,
+            fps=request.fps,
+            seed=request.seed,
+            function=request.function,
+            tracklets=request.tracklet_options,
+            progress=progress,
+            begin=partial(record.write, out),
         )
-        begin = partial(record.write, out)
-        warnings += _detect(detecting, settings, request, progress, begin)[1]
+        warnings += lines
     record.write(out)
-    return count_found(request, data, out, warnings, progress, video=request.video)
-
-
-def count_found(
-    request: "RunRequest | LiveRequest",
-    data: Path,
-    out: Path,
-    warnings: "Sequence[str | Message]",
-    progress: Progress,
-    *,
-    video: bool = False,
-) -> "Result[Counted]":
-    """Count the boxes of a data folder and write their tracks; `out` gets count and tracks.
-
-    Args:
-        request: Weights and options.
-        data: The data folder.
-        out: The output folder.
-        warnings: Of earlier stages, for the report.
-        progress: Called for crops and tracklets.
-        video: Whether `out` also gets videos with the boxes.
-    """
-    from polyplink.app.count import CountRequest, count_into, give_back
-
-    counting = CountRequest(
+    return count_and_track(
         request.weights,
         data,
-        out / "count",
-        replace=True,  # by this folder's own run
+        out,
+        video=request.video,
         alarms=request.alarms,
         purpose=request.purpose,
         device=request.device,
         workers=request.workers,
-        said=tuple(warnings),
-        **request.tracklet_options,
+        tracklets=request.tracklet_options,
+        said=warnings,
+        progress=progress,
     )
-    counted = count_into(out / "count", counting, progress)
-    counted = give_back(counted, data, out, progress, video=video)
-    tracks = _write_tracks(counted.value, out / "tracks")
-    facts = counted.json | {"out": str(out), "tracks": str(tracks)}
-    shown = [*counted.shown, f"tracks: {tracks}"]
-    return Result(counted.value, facts, shown, counted.warnings)
-
-
-def _write_tracks(counted: "Counted", folder: Path) -> Path:
-    """One file in MOT format a procedure: frame (from 1), polyp, x, y, w, h, score, -1, -1, -1.
-
-    Boxes that were interpolated in the gaps of tracks are no boxes of a detector: they are in a
-    file of the same name in the folder `interpolated`, with a score of 0.
-    """
-    import polars as pl
-
-    from polyplink.evaluate import one_box_a_frame
-
-    boxes = one_box_a_frame(counted.boxes, "procedure_id", "frame", "polyp")
-    for (name,), rows in boxes.group_by("procedure_id", maintain_order=True):
-        for home, made in ((folder, False), (folder / "interpolated", True)):
-            lines = rows.filter(interpolated=made).select(
-                pl.col("frame") + 1,
-                "polyp",
-                *(pl.col(side).round(2) for side in "xywh"),
-                pl.col("score").fill_null(0.0 if made else 1.0).round(4),
-                *(pl.lit(-1).alias(f"world{k}") for k in range(3)),
-            )
-            text = lines.write_csv(include_header=False)
-            write_text(home / f"{file_name(str(name))}.txt", text)
-    return folder

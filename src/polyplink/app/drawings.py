@@ -16,8 +16,8 @@ from matplotlib.ticker import MaxNLocator
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
-from polyplink.app.evaluate import find_grid
 from polyplink.associate import cosine, search, visual
+from polyplink.associate.search import find_grid
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.progress import Progress, counter
@@ -36,7 +36,7 @@ from polyplink.evaluate import (
 )
 from polyplink.evaluate.choosing import TARGET_FPR
 from polyplink.evaluate.counting import ProcedureCounts
-from polyplink.evaluate.labelled import samples_of, tracklet_boxes
+from polyplink.evaluate.truth import samples_of, tracklet_boxes
 from polyplink.learn.bags import purity
 from polyplink.learn.supervised import IntraInterLoss, TemporallyAwareLoss, fading, same_polyp
 from polyplink.learn.temporal_bags import cosine_tau, sampled_bags

@@ -29,7 +29,7 @@ from polyplink.encoders import (
 )
 from polyplink.encoders.catalogue import find_spec
 from polyplink.encoders.leakage import guard, seen_by, seen_procedures
-from polyplink.encoders.named import NamedEncoder, histogram, load_named, untrained
+from polyplink.encoders.load import NamedEncoder, histogram, load_named, untrained
 from polyplink.learn import TrainConfig
 from polyplink.learn.config import LAST
 from polyplink.learn.loop import split_procedures

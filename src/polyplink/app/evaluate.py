@@ -1,6 +1,6 @@
 """The verb `evaluate`: all tasks on a labelled part of a data set, with intervals and a report."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,25 +11,22 @@ from polyplink.app import options
 from polyplink.app.options import TrackletOptions, option
 from polyplink.app.request import UNMEASURED, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
-from polyplink.core.errors import PolyplinkError, find_named
+from polyplink.core.errors import PolyplinkError
 from polyplink.core.progress import Progress
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from polyplink.app.probing import Probed
-    from polyplink.associate import Grid
     from polyplink.encoders.encode import Encoded
-    from polyplink.evaluate import Evaluation, EvaluationSettings, Figure
+    from polyplink.evaluate import Evaluation, EvaluationSettings
+    from polyplink.evaluate.probing import Probed
     from polyplink.report import Comparison, Report
 
-CLUSTERERS = ("temporal_ap", "threshold", "links")  # by default
 # Files of an evaluation that not every one writes; an earlier one's are removed.
 SOMETIMES = (
     *("procedures.csv", "curve.csv"),
     *("queries.parquet", "curve.parquet", "assignment.parquet"),
 )
-COMPARED = ("count error", "exact", "tracking/HOTA")  # of clusterers, when printed
 
 
 @dataclass(frozen=True)
@@ -122,7 +119,7 @@ class Evaluated:
     @property
     def procedures(self) -> "pl.DataFrame":
         """What procedures.csv holds: a row for each method and procedure."""
-        from polyplink.app.evaluation_table import by_procedure
+        from polyplink.report.evaluation_table import by_procedure
 
         return by_procedure(self.evaluation)
 
@@ -157,7 +154,8 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
     Raises:
         PolyplinkError: If procedures were seen in training, or what is asked for is not there.
     """
-    from polyplink.evaluate.labelled import samples_of, tracklet_boxes
+    from polyplink.evaluate.truth import samples_of, tracklet_boxes
+    from polyplink.report.tables import difference_tables
 
     settings, probes = _checked(request)
     folder, out, workers = request.data, request.out, request.workers
@@ -165,13 +163,13 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
     record.claim(out)
     names, chosen_on = _procedures(request, probes)
 
-    from polyplink.app.evaluation_table import comparison, notes, probe_notes, with_probes
-    from polyplink.app.probing import PROBES, probe_encoders
     from polyplink.app.track_files import write_trackeval
     from polyplink.encoders.encode import encode
-    from polyplink.encoders.named import baselines, load_several
+    from polyplink.encoders.load import baselines, load_several
     from polyplink.evaluate import evaluate_embeddings
+    from polyplink.evaluate.probing import PROBES, probe_encoders
     from polyplink.report import comparison_table, write_report
+    from polyplink.report.evaluation_table import comparison, notes, probe_notes, with_probes
 
     with record.stage("embed"):
         given = load_several(request.encoders, request.device, request.tracklet_options, folder)
@@ -242,16 +240,12 @@ def _page(
     seconds: Mapping[str, float],
 ) -> "Report":
     """The report: the table, and time lines at the operating point stored in the weights."""
-    from polyplink.app.linked import (
-        build_report,
-        coverage_of,
-        link_all,
-        link_messages,
-        true_counts,
-    )
     from polyplink.associate import from_record
     from polyplink.counting import cover_of
+    from polyplink.counting.labels import true_counts
+    from polyplink.counting.link import coverage_of, link_all, link_messages
     from polyplink.data import box_source
+    from polyplink.report.contents import build_report
 
     prepared, ours = encoded.prepared, encoded.first
     assert ours.record is not None
@@ -274,46 +268,6 @@ def _page(
     )
 
 
-def difference_tables(
-    comparison: "Comparison", by_method: "Mapping[str, Mapping[str, Mapping[str, Figure]]]"
-) -> list[Any]:
-    """Paired differences to print: of methods to the first, and of clusterers on their vectors.
-
-    Args:
-        comparison: Methods by figures.
-        by_method: Differences of clusterers, of the methods to show; the first one leads.
-    """
-    from polyplink.report.tables import difference_table
-
-    def kept(gaps: "Mapping[str, Mapping[str, Figure]]", keys: Collection[str]) -> Any:
-        return {n: {k: gap for k, gap in own.items() if k in keys} for n, own in gaps.items()}
-
-    first, *others = by_method
-    first_keys = {metric.key for metric in comparison.first_metrics}
-    gaps = {one.name: one.differences for one in comparison.methods if one.name in others}
-    shown = [f"minus {first}:", difference_table(kept(gaps, first_keys))] if gaps else []
-    for name, own in by_method.items():
-        if own:
-            shown.append(f"clusterers on the vectors of {name}, minus the first:")
-            shown.append(difference_table(kept(own, COMPARED)))
-    return shown
-
-
-def write_clusterers(path: Path, by_method: "Mapping[str, Mapping[str, Any]]") -> None:
-    """Write differences of clusterers to the first, one row each."""
-    from polyplink.report.tables import write_rows
-
-    rows = [
-        {"method": method, "clusterer": clusterer, "metric": key}
-        | {"difference": gap.value, "low": gap.low, "high": gap.high, "units": gap.n}
-        for method, gaps in by_method.items()
-        for clusterer, own in gaps.items()
-        for key, gap in own.items()
-    ]
-    if rows:
-        write_rows(path, rows)
-
-
 def _asked(
     request: EvaluateRequest, settings: "EvaluationSettings", probes: Sequence[str]
 ) -> dict[str, Any]:
@@ -331,10 +285,10 @@ def _procedures(request: EvaluateRequest, probes: Sequence[str]) -> tuple[list[s
 
     Training data and missing labels are refused here, before crops are cut, which may take hours.
     """
-    from polyplink.app.probing import check_labels
     from polyplink.data import read_data
     from polyplink.encoders import read_record, weights_path
     from polyplink.encoders.leakage import guard
+    from polyplink.evaluate.probing import check_labels
 
     data = read_data(request.data)
     for weights in request.encoders:
@@ -353,58 +307,27 @@ def _checked(request: EvaluateRequest) -> "tuple[EvaluationSettings, list[str]]"
     Raises:
         PolyplinkError: If a part or file is unknown, and as `evaluation_settings`.
     """
+    from polyplink.evaluate.settings import evaluation_settings
+
     for weights in request.encoders:
         check_given(weights)
     check_given(None, request.data, [request.part, request.choose_on], request.device)
-    return evaluation_settings(request)
-
-
-def evaluation_settings(request: EvaluateRequest) -> "tuple[EvaluationSettings, list[str]]":
-    """Settings of an evaluation, and the requested probes; nothing heavy is imported.
-
-    Raises:
-        PolyplinkError: If a grid, task or clusterer is unknown, or a curve is asked of no task.
-    """
-    from polyplink.app.probing import PROBES
-    from polyplink.associate import CLUSTERERS as ALL_CLUSTERERS
-    from polyplink.associate.search import find_clusterer
-    from polyplink.evaluate import TASKS, EvaluationSettings
-
-    every = (*TASKS, *PROBES)
-    tasks = every if tuple(request.tasks) == ("all",) else request.tasks or TASKS
-    for task in tasks:
-        find_named("task", task, dict.fromkeys(every))
-    named = request.clusterers or CLUSTERERS
-    clusterers = tuple(ALL_CLUSTERERS) if tuple(named) == ("all",) else tuple(dict.fromkeys(named))
-    for clusterer in clusterers:
-        find_clusterer(clusterer)
-    settings = EvaluationSettings(
-        grid=find_grid(request.grid),
-        form=request.visual,
+    settings, probes = evaluation_settings(
+        request.tasks,
+        request.clusterers,
+        grid=request.grid,
+        visual=request.visual,
         time=request.time,
-        threads=request.workers,
-        tasks=tuple(task for task in TASKS if task in tasks),
-        clusterers=clusterers,
         purpose=request.purpose,
         without_own=request.without_own,
+        threads=request.workers,
     )
     PolyplinkError.unless(
         not request.curve_csv or bool({"counting", "tracking"} & set(settings.tasks)),
         "--curve-csv is for counting and tracking, and neither is among the tasks",
         "add --task counting, or leave --curve-csv out",
     )
-    return settings, [task for task in PROBES if task in tasks]
-
-
-def find_grid(name: str) -> "Grid":
-    """A grid of settings by name: "paper" or "demo".
-
-    Raises:
-        PolyplinkError: If there is none.
-    """
-    from polyplink.associate import demo_grid, paper_grid
-
-    return find_named("grid", name, {"paper": paper_grid, "demo": demo_grid})()
+    return settings, probes
 
 
 def _adenoma(encoded: "Encoded") -> tuple[list[bool | None] | None, tuple[str, ...]]:
@@ -426,6 +349,7 @@ def _write(
     from polyplink.data import csv_text, write_table
     from polyplink.report import write_csv
     from polyplink.report.latex import comparison_latex
+    from polyplink.report.tables import write_clusterers
 
     write_json(out / "evaluation.json", found.as_dict())
     write_text(out / "table.tex", comparison_latex(found.comparison, request.columns))

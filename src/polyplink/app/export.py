@@ -13,16 +13,15 @@ from polyplink.app import options
 from polyplink.app.options import Request, TrackletOptions, option
 from polyplink.app.request import Result, check_given, inform
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.notebook import Facts
 from polyplink.core.progress import Progress, counter, silent
-from polyplink.report.notebook import Facts
 
 if TYPE_CHECKING:
     import numpy as np
 
     from polyplink.encoders.encode import Encoded
-    from polyplink.encoders.named import NamedEncoder
+    from polyplink.encoders.load import NamedEncoder
     from polyplink.scale.on_ray import Work
-    from polyplink.tracklets import Prepared
 
 Precision = Annotated[
     Literal["float32", "bf16", "int8"] | None,
@@ -87,8 +86,8 @@ def embed_data(request: EmbedRequest, progress: Progress = inform) -> "Result[En
     from polyplink.data import read_data, read_origin
     from polyplink.encoders import write_embeddings
     from polyplink.encoders.encode import encode
-    from polyplink.encoders.named import load_named
-    from polyplink.evaluate.labelled import precision_effect
+    from polyplink.encoders.load import load_named
+    from polyplink.evaluate.truth import precision_effect
     from polyplink.scale import shard
 
     encoder = load_named(
@@ -168,7 +167,7 @@ def start_embedding(request: EmbedRequest) -> "Work":
     """
     from polyplink.data import read_origin
     from polyplink.encoders.encode import crops_of, prepare_part, stored_vectors, vectors_folder
-    from polyplink.encoders.named import load_named
+    from polyplink.encoders.load import load_named
 
     encoder = load_named(
         request.weights,
@@ -237,6 +236,8 @@ def export(request: ExportRequest, progress: Progress = inform) -> Result[Export
         PolyplinkError: If the encoder looks at clips, 8 bits are asked of one that is no
             convolutional network, a part is named without data, or weights or data are at fault.
     """
+    from polyplink.tracklets.prepare import typical_crops
+
     weights, out, data = request.weights, request.out, request.int8 or request.data
     precision = "int8" if request.int8 else request.precision or "float32"
     PolyplinkError.unless(
@@ -263,8 +264,8 @@ def export(request: ExportRequest, progress: Progress = inform) -> Result[Export
     from polyplink.encoders import FrameWise, load_encoder
     from polyplink.encoders.encode import prepare_part
     from polyplink.encoders.export import export_encoder
-    from polyplink.encoders.named import load_named
-    from polyplink.evaluate.labelled import precision_effect
+    from polyplink.encoders.load import load_named
+    from polyplink.evaluate.truth import precision_effect
 
     loaded = load_encoder(weights, torch.device("cpu"))
     encoder, record = loaded.encoder, loaded.record
@@ -290,26 +291,3 @@ def export(request: ExportRequest, progress: Progress = inform) -> Result[Export
         f"weights {loaded.weights_id}"
     )
     return Result(done, shown=[text, *mean_aps_text(mean_ap)])
-
-
-def typical_crops(prepared: "Prepared", count: int) -> "np.ndarray":
-    """Crops (n, size, size, 3) uint8, evenly spaced over all those of a prepared part.
-
-    Raises:
-        PolyplinkError: If there is none.
-    """
-    import numpy as np
-
-    names = prepared.tracklets["procedure_id"].unique(maintain_order=True).to_list()
-    arrays = [prepared.crops(name) for name in names]
-    starts = np.cumsum([0, *map(len, arrays)])
-    total = int(starts[-1])
-    PolyplinkError.unless(
-        total > 0,
-        f"no tracklets in {prepared.folder.parent.parent} to take crops from",
-        "`polyplink doctor` says which options give some",
-    )
-    rows = np.unique(np.linspace(0, total - 1, min(count, total)).astype(np.int64))
-    owners = np.searchsorted(starts, rows, side="right") - 1
-    pairs = zip(owners, rows - starts[owners], strict=True)
-    return np.stack([arrays[owner][row] for owner, row in pairs])

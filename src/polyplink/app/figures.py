@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from polyplink.app import options
-from polyplink.app.evaluate import find_grid
 from polyplink.app.options import Request, names_of, option
 from polyplink.app.request import Result, check_given, inform, named_files
+from polyplink.associate.search import find_grid
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.progress import Progress
@@ -57,7 +57,7 @@ def draw(request: FiguresRequest, progress: Progress = inform) -> Result[list[Pa
             drawn, polyps are unknown, the encoders have crops of different kinds, or weights, data
             folder or an image is at fault.
     """
-    from polyplink.evaluate.labelled import samples_of
+    from polyplink.evaluate.truth import samples_of
 
     for name in request.only:
         find_named("figure", name, NAMES)
@@ -68,9 +68,9 @@ def draw(request: FiguresRequest, progress: Progress = inform) -> Result[list[Pa
     for weights in (request.weights, *others.values()):
         check_given(weights, request.data, [request.part], request.device)
     from polyplink.app.drawings import FIGURES, Shown
+    from polyplink.core.notebook import Pictures
     from polyplink.encoders.encode import encode
-    from polyplink.encoders.named import load_named
-    from polyplink.report.notebook import Pictures
+    from polyplink.encoders.load import load_named
     from polyplink.report.plots import write_figure
 
     wanted = {name: FIGURES[name] for name in request.only or FIGURES}

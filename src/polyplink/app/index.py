@@ -17,7 +17,7 @@ from polyplink.core.progress import Progress
 if TYPE_CHECKING:
     import polars as pl
 
-    from polyplink.encoders.named import NamedEncoder
+    from polyplink.encoders.load import NamedEncoder
     from polyplink.scale import Index
     from polyplink.tracklets.crops import Pixels
 
@@ -50,7 +50,7 @@ def build_index(request: IndexBuildRequest, progress: Progress = inform) -> "Res
     """
     for folder in request.data:
         check_given(request.weights, folder, device=request.device)
-    from polyplink.encoders.named import load_named
+    from polyplink.encoders.load import load_named
     from polyplink.scale import approximated, build_index as build
 
     PolyplinkError.unless(
@@ -75,7 +75,7 @@ def add_to_index(request: IndexAddRequest, progress: Progress = inform) -> "Resu
     """
     for folder in request.data:
         check_given(request.weights, folder, device=request.device)
-    from polyplink.encoders.named import load_named
+    from polyplink.encoders.load import load_named
     from polyplink.scale import Index, add_rows
 
     index = Index(request.index)
@@ -187,7 +187,7 @@ def search(request: SearchRequest, progress: Progress = inform) -> "Result[pl.Da
         f"{' and '.join(name for name in unread if unread[name])}: {request.query} is a {kind}",
         "leave it out",
     )
-    from polyplink.encoders.named import load_named
+    from polyplink.encoders.load import load_named
     from polyplink.report.page import write_matches
     from polyplink.report.tables import matches_table, write_rows
 

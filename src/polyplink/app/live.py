@@ -16,9 +16,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, echo
 
 from polyplink.app import options
-from polyplink.app.detect import RUN_PARTS, DetectorName, Fps, Function, WeightsOption
-from polyplink.app.options import TrackletOptions, option
+from polyplink.app.options import (
+    DetectorName,
+    Fps,
+    Function,
+    TrackletOptions,
+    WeightsOption,
+    option,
+)
 from polyplink.app.outputs import (
+    RUN_PARTS,
     SOURCE,
     OutOfSource,
     Replace,
@@ -33,7 +40,7 @@ from polyplink.core.sharing import sole_writer
 from polyplink.models import ENCODER
 
 if TYPE_CHECKING:
-    from polyplink.app.count import Counted
+    from polyplink.app.count_data import Counted
     from polyplink.app.live_count import LiveCount
     from polyplink.associate import OperatingPoint
     from polyplink.core.messages import Message
@@ -127,7 +134,7 @@ def _live(request: LiveRequest, out: Path, progress: Progress) -> "Result[Counte
     from polyplink.app.live_count import LIVE, LiveCount, percentiles, written_pieces
     from polyplink.associate import OnlineSettings, from_record
     from polyplink.detect.live import is_device
-    from polyplink.encoders.named import load_named
+    from polyplink.encoders.load import load_named
 
     played = Path(request.source).exists() and not is_device(request.source)
     record = _record(request, out)
@@ -269,12 +276,23 @@ def _reported(
     progress: Progress,
 ) -> "tuple[Result[Counted], dict[str, Any]]":
     """Count the data folder that was written, and remove what a killed count is reported from."""
-    from polyplink.app.detect import count_found
+    from polyplink.app.count_data import count_and_track
     from polyplink.app.live_count import LIVE, PIECES, VECTORS
     from polyplink.data import read_origin, write_origin
 
     write_origin(out / "data", read_origin(out / LIVE))
-    counted = count_found(request, out / "data", out, warnings, progress)
+    counted = count_and_track(
+        request.weights,
+        out / "data",
+        out,
+        alarms=request.alarms,
+        purpose=request.purpose,
+        device=request.device,
+        workers=request.workers,
+        tracklets=request.tracklet_options,
+        said=warnings,
+        progress=progress,
+    )
     record.write(out)
     (out / VECTORS).unlink(missing_ok=True)
     (out / PIECES).rename(out / f"{PIECES}.part")  # whole or gone
@@ -290,7 +308,7 @@ def _after_kill(request: LiveRequest, out: Path, progress: Progress) -> "Result[
     """Report what a count that was killed has written."""
     from polyplink.app.live_count import killed_source, write_pieces
     from polyplink.core.messages import Message
-    from polyplink.encoders.named import load_named
+    from polyplink.encoders.load import load_named
     from polyplink.report.formats import clock
 
     record = _record(request, out)
@@ -351,7 +369,7 @@ def _detector(
     """The detector and what is recorded of it; None where boxes are given."""
     import numpy as np
 
-    from polyplink.app.detect import find_detector, origin_of
+    from polyplink.detect.folder import find_detector, origin_of
 
     if _has_boxes(request):
         return None, None

@@ -26,7 +26,7 @@ from polyplink.detect.run import PIECE, Followed, Follower, join_pieces, procedu
 from polyplink.encoders import ClipWise, Embeddings, NetworkEmbedder, write_embeddings
 from polyplink.encoders.encode import vectors_folder
 from polyplink.encoders.export import ExportedEncoder
-from polyplink.encoders.named import NamedEncoder
+from polyplink.encoders.load import NamedEncoder
 from polyplink.report.formats import clock
 from polyplink.tracklets import Prepared, prepare
 from polyplink.tracklets.crops import cut

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, ge
 
 from typer import Argument, Option
 
-from polyplink.models import ENCODER
+from polyplink.models import DETECTOR, ENCODER
 
 if TYPE_CHECKING:
     from polyplink.data import BoxesOrigin
@@ -134,3 +134,19 @@ class TrackletOptions(Request):
         from polyplink.tracklets.options import with_options
 
         return with_options(settings, self.tracklet_options, origin)
+
+
+Source = Annotated[Path, Argument(help="A video, or a folder of videos or images; a data folder.")]
+DetectorName = Annotated[
+    str | None,
+    Option(
+        help=f"ONNX file [{DETECTOR}, which ships with polyplink]; or sim:good, sim:gi-genius, "
+        "sim:shifted or sim:misses-15: a simulated one, for a data folder with annotated boxes."
+    ),
+]
+WeightsOption = Annotated[
+    Path, Option(help="Weights file, a folder `polyplink train` wrote, or a name.")
+]
+Fps = Annotated[float | None, Option(min=0.1, help="Frames per second, if not in the recording.")]
+Seed = Annotated[int, Option(min=0, help="Seed of a simulated detector.")]
+Function = Callable[..., Any] | None

@@ -78,3 +78,7 @@ def keep_other_counts(
             shutil.rmtree(part)
         else:
             part.unlink()
+
+
+# Folders that `run` writes.
+RUN_PARTS = ("data", "count", "tracks", BOXES, VIDEOS)

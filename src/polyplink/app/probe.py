@@ -14,7 +14,7 @@ from polyplink.core.errors import find_named
 from polyplink.core.progress import Progress
 
 if TYPE_CHECKING:
-    from polyplink.app.probing import Probed
+    from polyplink.evaluate.probing import Probed
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,8 @@ class ProbeRequest(Request):
     task: Annotated[
         str,
         Argument(
-            help="size or histology.", autocompletion=names_of("polyplink.app.probing", "PROBES")
+            help="size or histology.",
+            autocompletion=names_of("polyplink.evaluate.probing", "PROBES"),
         ),
     ]
     weights: options.Weights
@@ -54,7 +55,7 @@ def probe(request: ProbeRequest, progress: Progress = inform) -> "Result[Probed]
             procedures, a side of the split has only one class, or the file of a division names
             a polyp twice or an unknown one.
     """
-    from polyplink.app.probing import PROBES, divide, patients, probe_encoders
+    from polyplink.evaluate.probing import PROBES, divide, patients, probe_encoders
 
     task = find_named("probe", request.task, PROBES)
     check_given(request.weights, request.data, [request.part], request.device)
@@ -83,7 +84,7 @@ def probe(request: ProbeRequest, progress: Progress = inform) -> "Result[Probed]
     train, test = divide(task, data, request.part, request.split_seed, request.split)
     sides = [side["procedure_id"].to_list() for side in (train, test)]
     guard(read_record(weights_path(request.weights)).seen, data, [*sides[0], *sides[1]])
-    from polyplink.encoders.named import load_named
+    from polyplink.encoders.load import load_named
     from polyplink.report.tables import probe_table
 
     shared = sorted(patients(data, sides[0]) & patients(data, sides[1]))

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Argument
 
 from polyplink.app import options
-from polyplink.app.evaluate import find_grid
 from polyplink.app.options import Request, names_of, option
 from polyplink.app.request import Result, check_given, inform, named_files
+from polyplink.associate.search import find_grid
 from polyplink.core.artefacts import RunRecord, file_key, read_json, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.progress import Progress
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from polyplink.app.reproduction_plan import Step
     from polyplink.associate import VisualForm
     from polyplink.data import DataSet
-    from polyplink.encoders.named import NamedEncoder
+    from polyplink.encoders.load import NamedEncoder
     from polyplink.evaluate import Figure
     from polyplink.evaluate.intervals import Resampled
     from polyplink.recipes.published import Cell, PublishedTable
@@ -159,8 +159,8 @@ def reproduce(
     from polyplink.app.encoders_under_test import has_recipe
 
     if request.split:
-        from polyplink.app.probing import PROBES, divide
         from polyplink.data import read_data
+        from polyplink.evaluate.probing import PROBES, divide
 
         for task, path in request.splits().items():
             divide(PROBES[task], read_data(request.data), "", split=path)
@@ -470,8 +470,8 @@ def _measured(
     """
     from polyplink.app.crop_variants import Variant, compare_variants
     from polyplink.app.encoders_under_test import find_encoder, guard_training
-    from polyplink.app.probing import PROBES, divide, probe_encoders
     from polyplink.evaluate import EvaluationSettings, Figure
+    from polyplink.evaluate.probing import PROBES, divide, probe_encoders
 
     found: dict[tuple[Variant, str], Measured] = {}
     of_vectors: dict[str, dict[Variant, dict[str, str]]] = {}  # by part; measure to figure
@@ -546,7 +546,7 @@ def _measured(
 
 @cache
 def _cost(name: str) -> dict[str, Any]:
-    from polyplink.app.weights import cost_of
+    from polyplink.recipes.cost import cost_of
 
     return cost_of(name)
 

@@ -31,7 +31,6 @@ from polyplink.app.encoders_under_test import (
     what_is_missing,
     would_see,
 )
-from polyplink.app.probing import PAIRS, PROBES, check_labels, divide
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import (
     WEIGHTS_FILE,
@@ -44,6 +43,7 @@ from polyplink.encoders import (
 from polyplink.encoders.catalogue import FOUNDATION
 from polyplink.encoders.cost import count_macs
 from polyplink.encoders.weights import read_record
+from polyplink.evaluate.probing import PAIRS, PROBES, check_labels, divide
 from polyplink.learn import FramePairs, TemporalBags, TrainConfig
 from polyplink.learn.polyp_views import PolypViews
 from polyplink.tracklets import PrepareSettings, build_tracklets

@@ -79,7 +79,7 @@ Value = TypeVar("Value")
 def inform(stage: str, done: int, total: int) -> None:
     """The progress of verbs called from Python: bars in a notebook, nothing elsewhere."""
     if "ipykernel" in sys.modules:
-        from polyplink.report.notebook import CELL_BARS
+        from polyplink.core.notebook import CELL_BARS
 
         CELL_BARS(stage, done, total)
 
@@ -107,7 +107,7 @@ class Result(Generic[Value]):
         return f"Result({text}, {len(self.warnings)} warnings, code={self.code})"
 
     def _repr_html_(self) -> str:
-        from polyplink.report.notebook import result_html
+        from polyplink.core.notebook import result_html
 
         return result_html(self.value, self.shown, self.warnings)
 

@@ -12,12 +12,12 @@ from polyplink.app.options import Request, option
 from polyplink.app.request import Result, inform
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.notebook import Facts
 from polyplink.core.progress import Progress
 from polyplink.core.text import many
-from polyplink.report.notebook import Facts
 
 if TYPE_CHECKING:
-    from polyplink.app.linked import ProcedureTracklets
+    from polyplink.counting.link import ProcedureTracklets
     from polyplink.serve import Desk
 
 Folder = Annotated[Path, Argument(help="Folder that `polyplink run` or `count` wrote.")]
@@ -181,8 +181,7 @@ def learn_from(request: LearnFromRequest, progress: Progress = inform) -> Result
         )
     import numpy as np
 
-    from polyplink.app.calibrate import store_operating_point
-    from polyplink.app.linked import find_operating_point
+    from polyplink.counting.operating_point import find_operating_point, store_operating_point
 
     labelled = [one for desk in desks for one in _finished(desk)]
     PolyplinkError.unless(
@@ -227,7 +226,7 @@ def _finished(desk: "Desk") -> "list[ProcedureTracklets]":
     """The finished procedures of a desk, with the corrected identities as their polyps."""
     import polars as pl
 
-    from polyplink.app.linked import ProcedureTracklets
+    from polyplink.counting.link import ProcedureTracklets
 
     found = []
     for index, name in enumerate(desk.names):

@@ -10,19 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument
 
 from polyplink.app import options
-from polyplink.app.evaluate import (
-    EvaluateRequest,
-    difference_tables,
-    evaluation_settings,
-    write_clusterers,
-)
 from polyplink.app.options import Request, option
 from polyplink.app.request import UNMEASURED, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.notebook import Facts
 from polyplink.core.progress import Progress, silent
 from polyplink.core.text import many
-from polyplink.report.notebook import Facts
+from polyplink.evaluate.settings import evaluation_settings
+from polyplink.report.tables import difference_tables, write_clusterers
 
 if TYPE_CHECKING:
     from polyplink.encoders.encode import Encoded
@@ -116,12 +112,12 @@ def study(request: StudyRequest, progress: Progress = inform) -> Result[Studied]
         PolyplinkError: If a recipe, part or field is unknown, the part has no known polyp, or no
             training could be evaluated.
     """
-    from polyplink.evaluate.labelled import tracklet_boxes
+    from polyplink.evaluate.truth import tracklet_boxes
 
     settings, recipes = _checked(request)
     from polyplink.encoders.encode import prepare_part
     from polyplink.evaluate.evaluation import evaluate_encoder
-    from polyplink.evaluate.labelled import samples_of
+    from polyplink.evaluate.truth import samples_of
     from polyplink.report import comparison_table
 
     record = RunRecord("study", settings=request)
@@ -185,9 +181,7 @@ def _checked(request: StudyRequest) -> "tuple[EvaluationSettings, list[TrainConf
     from polyplink.recipes import find_recipe, override
 
     asked = {name: getattr(request, name) for name in ("tasks", "clusterers", "grid", "purpose")}
-    settings, probes = evaluation_settings(
-        EvaluateRequest((), request.data, workers=request.workers, **asked)
-    )
+    settings, probes = evaluation_settings(**asked, threads=request.workers)
     PolyplinkError.unless(not probes, f"a study has no task {probes[:1]}", "use `polyplink probe`")
     data = read_data(request.data)
     found = [override(find_recipe(name), request.sets) for name in request.recipes]
@@ -207,7 +201,7 @@ def _trained(
     """The folder of a training, made now if it is not there; its vectors beside those before."""
     from polyplink.app.encoders_under_test import Workspace, trained
     from polyplink.encoders.encode import encode
-    from polyplink.encoders.named import load_named
+    from polyplink.encoders.load import load_named
 
     label = f"{config.name}, seed {config.seed}"
 
@@ -243,11 +237,11 @@ def compare_runs(
     Returns:
         Recipes by figures, and for each recipe the clusterers minus the first.
     """
-    from polyplink.app.evaluation_table import columns, headline
     from polyplink.evaluate import no_different
     from polyplink.evaluate.evaluation import minus_first_clusterer
     from polyplink.evaluate.intervals import Resampled
     from polyplink.report import Comparison, Method
+    from polyplink.report.evaluation_table import columns, headline
 
     means: dict[str, dict[str, Resampled]] = {}
     methods = []

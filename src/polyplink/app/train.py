@@ -14,9 +14,9 @@ from polyplink.app.options import TrackletOptions, option
 from polyplink.app.request import Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.notebook import Facts
 from polyplink.core.progress import Progress, silent
 from polyplink.core.sharing import sole_writer
-from polyplink.report.notebook import Facts
 
 if TYPE_CHECKING:
     from polyplink.associate import OperatingPoint
@@ -131,8 +131,6 @@ def _train(request: TrainRequest, config: "TrainConfig", progress: Progress) -> 
         f"no checkpoint {out / LAST}",
         "start without --resume, in a new folder",
     )
-    from polyplink.app.export import typical_crops
-    from polyplink.app.weights import CROPS, fitted_to_crops
     from polyplink.encoders import (
         WEIGHTS_FILE,
         WeightsRecord,
@@ -141,10 +139,12 @@ def _train(request: TrainRequest, config: "TrainConfig", progress: Progress) -> 
         pick_device,
         save_weights,
     )
+    from polyplink.encoders.adapt import CROPS, fitted_to_crops
     from polyplink.encoders.leakage import seen_by
     from polyplink.learn import fit
     from polyplink.learn.devices import check_devices
     from polyplink.learn.loggers import open_loggers
+    from polyplink.tracklets.prepare import typical_crops
 
     device = pick_device(request.device)
     check_devices(request.devices, device)
@@ -310,9 +310,9 @@ def _training_labels(
     Raises:
         PolyplinkError: If the polyps are to be found, and cannot be.
     """
-    from polyplink.app.linked import with_pseudo_labels
+    from polyplink.counting.labels import with_pseudo_labels
     from polyplink.encoders.encode import encode
-    from polyplink.encoders.named import load_named
+    from polyplink.encoders.load import load_named
 
     if request.polyps_from is None:
         return prepared, seen, {}
@@ -326,8 +326,10 @@ def _training_labels(
 
 def _operating_point(encoder: "Encoder", prepared: "Prepared", data: Path) -> "OperatingPoint":
     """Found on all procedures of the training, held out or not: three are too few to choose on."""
-    from polyplink.app.linked import by_procedure, find_operating_point, true_counts
     from polyplink.associate import untuned
+    from polyplink.counting.labels import true_counts
+    from polyplink.counting.link import by_procedure
+    from polyplink.counting.operating_point import find_operating_point
     from polyplink.data import box_source
     from polyplink.encoders import NetworkEmbedder, embed
 

@@ -284,10 +284,10 @@ def evaluate_detector(
         f"no detector file {detector_file}",
         "check the path",
     )
-    from polyplink.app.detect import find_detector
     from polyplink.data import read_data
     from polyplink.data.empty import empty_files
     from polyplink.detect import OnnxDetector
+    from polyplink.detect.folder import find_detector
     from polyplink.detect.onnx import images_not_learned
     from polyplink.evaluate import measure_detector
     from polyplink.learn.detector import detect_in_frames, read_frames, true_boxes

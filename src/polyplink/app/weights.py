@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from typer import Argument, Option
 
@@ -14,19 +14,16 @@ from polyplink.app import options
 from polyplink.app.options import Request, TrackletOptions, option
 from polyplink.app.request import Result, check_given, inform
 from polyplink.core.artefacts import content_key, file_key, to_plain, whole_file
-from polyplink.core.errors import PolyplinkError, find_named
+from polyplink.core.errors import PolyplinkError
 from polyplink.core.progress import Progress
 
 if TYPE_CHECKING:
-    import numpy as np
     import torch
-    from torch import nn
 
-    from polyplink.encoders import AnyEncoderConfig, Encoder
+    from polyplink.encoders import Encoder
     from polyplink.tracklets import PrepareSettings
 
 SHIPPED = "this package"  # the source of shipped weights
-CROPS, BATCH = 4096, 128  # whose statistics are taken, and how many at a time
 _HUB_NAME = re.compile(r"-([0-9a-f]{8})\.pth$")  # a file named after its own digest
 
 
@@ -230,15 +227,17 @@ def adapt_weights(request: AdaptRequest, progress: Progress = inform) -> Result[
     Raises:
         PolyplinkError: If the encoder has no BatchNorm layers or reads clips, or there is no crop.
     """
+    from polyplink.encoders.adapt import CROPS, batches, fitted_to_crops
+
     check_given(request.weights, request.data, [request.part], request.device)
 
-    from polyplink.app.export import typical_crops
     from polyplink.data import read_data, read_origin
     from polyplink.encoders import FrameWise, load_encoder, pick_device, save_weights
     from polyplink.encoders.encode import prepare_part
     from polyplink.encoders.finetune import adapt_statistics
     from polyplink.encoders.leakage import seen_by
     from polyplink.encoders.weights import seal, stored_path
+    from polyplink.tracklets.prepare import typical_crops
 
     PolyplinkError.unless(
         not request.in_motion or (request.whiten and not request.tone),
@@ -297,6 +296,7 @@ def _whitened_in_motion(
     import torch
 
     from polyplink.data import read_data
+    from polyplink.encoders.adapt import unwrapped
     from polyplink.encoders.whitening import WhitenedEncoder
     from polyplink.stills import draw_views, read_stills
 
@@ -313,45 +313,6 @@ def _whitened_in_motion(
 
     whitened = WhitenedEncoder(unwrapped(encoder)).to(encoder.device).fit_within(views())
     return whitened.eval(), shown
-
-
-def batches(crops: "np.ndarray", device: "torch.device") -> "Iterator[torch.Tensor]":
-    """Crops (n, h, w, 3) uint8 in batches, on a device."""
-    import torch
-
-    for i in range(0, len(crops), BATCH):
-        yield torch.from_numpy(crops[i : i + BATCH]).to(device)
-
-
-def fitted_to_crops(
-    encoder: "Encoder", crops: "np.ndarray", tone: float, whiten: bool
-) -> "Encoder":
-    """An encoder whose features are whitened by crops without labels, and with their tone.
-
-    Args:
-        encoder: Where it has these parts, they are fitted again.
-        crops: uint8 (n, h, w, 3).
-        tone: See `ToneEncoder`; 0 for none.
-        whiten: See `WhitenedEncoder`.
-    """
-    from polyplink.encoders.tone import ToneEncoder
-    from polyplink.encoders.whitening import WhitenedEncoder
-
-    device, encoder = encoder.device, unwrapped(encoder)
-    if whiten:
-        encoder = WhitenedEncoder(encoder).to(device).fit(batches(crops, device))
-    if tone:
-        encoder = ToneEncoder(encoder, tone).to(device).fit(batches(crops, device))
-    return encoder.eval()
-
-
-def unwrapped(encoder: "Encoder") -> "Encoder":
-    """The encoder without whitening and tone."""
-    from polyplink.encoders.encoder import WrappedEncoder
-
-    while isinstance(encoder, WrappedEncoder):
-        encoder = encoder.encoder
-    return encoder
 
 
 def list_weights(request: Request, progress: Progress = inform) -> Result[list[dict[str, str]]]:
@@ -420,6 +381,8 @@ def cost_weights(request: CostRequest, progress: Progress = inform) -> Result[di
     Raises:
         PolyplinkError: If there is no such encoder, or it refuses the size.
     """
+    from polyplink.recipes.cost import cost_of
+
     found = cost_of(request.name, request.size, request.frames)
     text = (
         "{name} at {frames} x {size} x {size}: {params_m:.2f} M parameters "
@@ -428,103 +391,3 @@ def cost_weights(request: CostRequest, progress: Progress = inform) -> Result[di
         "{all_macs_g:.2f} G with attention and without norms"
     )
     return Result(found, shown=[text.format(**found)])
-
-
-def cost_of(name: str, size: int | None = None, frames: int = 8) -> dict[str, Any]:
-    """Parameters and multiply-accumulates of an encoder for one clip (NTSSL, table 1).
-
-    Args:
-        name: A foundation encoder, an encoder of the papers or a recipe.
-        size: Image size, pixels; 224, at which the paper counted, by default.
-        frames: Frames of the clip.
-
-    Returns:
-        Millions of parameters of the encoder (`params_m`) and of all that the paper counts with
-        it (`published_params_m`: projectors of trained encoders, unused heads, V-JEPA's
-        predictor); billions of multiply-accumulates counted as the paper does (`macs_g`;
-        `published_macs_g` with the predictor), and with attention but without norms
-        (`all_macs_g`); `projector_m`.
-
-    Raises:
-        PolyplinkError: If there is no such encoder, or it refuses the size.
-    """
-    from polyplink.encoders import EncoderConfig, FoundationConfig, SfeConfig
-    from polyplink.encoders.catalogue import find_spec
-
-    config = find_named("encoder or recipe", name, known_encoders())
-    pixels = size or 224
-    if isinstance(config, FoundationConfig):
-        config = find_spec(config.model).settle(replace(config, size=pixels))
-    import torch
-    from torch import nn
-
-    from polyplink.encoders import Encoder, build_encoder, build_projector
-    from polyplink.encoders.cost import count_macs
-
-    with torch.device("meta"):  # no memory, no arithmetic
-        encoder: Encoder = build_encoder(config).eval()
-        projector, unused = build_projector(encoder), _unused(name)
-        crops = torch.empty(frames, pixels, pixels, 3, dtype=torch.uint8)
-        own, every = count_macs(encoder, lambda: encoder(crops, [frames]))
-    published = own
-    if name == "vjepa2-l":
-        # NTSSL's program runs the predictor and does not use it. It reads values of tensors, so
-        # that it cannot run on the meta device: it is run on few tokens, in whose number this way
-        # of counting is linear.
-        few, tokens = 4, max(frames // 2, 1) * (pixels // 16) ** 2
-        predictor = _unused(name)
-        assert predictor is not None
-        places = [torch.arange(few)[None]]
-        one = (torch.zeros(1, few, 1024), places, places)
-        published += count_macs(predictor, lambda: predictor(*one))[0] * tokens // few
-    trained = isinstance(config, SfeConfig | EncoderConfig)
-    heads = (encoder, projector if trained else None, unused)
-
-    def millions(*modules: nn.Module | None) -> float:
-        return sum(p.numel() for m in modules if m is not None for p in m.parameters()) / 1e6
-
-    return {
-        "name": name,
-        "frames": frames,
-        "size": pixels,
-        "params_m": millions(encoder),
-        "published_params_m": millions(*heads),
-        "projector_m": millions(projector),
-        "macs_g": own / 1e9,
-        "published_macs_g": published / 1e9,
-        "all_macs_g": every / 1e9,
-    }
-
-
-def known_encoders() -> "dict[str, AnyEncoderConfig]":
-    """Encoders by the names that `cost_of` takes: foundation, papers, recipes."""
-    from polyplink.encoders import FoundationConfig, SfeConfig
-    from polyplink.encoders.catalogue import FOUNDATION, REFERENCES
-    from polyplink.recipes import RECIPES
-
-    known: dict[str, AnyEncoderConfig] = {
-        name: FoundationConfig(model=name, preset="reference") for name in FOUNDATION
-    }
-    known |= {name: reference.encoder for name, reference in REFERENCES.items()}
-    known |= {"sfe": SfeConfig()}
-    for name, recipe in RECIPES.items():
-        known[name] = replace(recipe().encoder, frame_weights=None)
-    return known
-
-
-def _unused(name: str) -> "nn.Module | None":
-    """Modules that NTSSL's program builds and does not use, but the paper's parameters include."""
-    from torch import nn
-
-    from polyplink.encoders.spec import transformers
-
-    if name == "endovit":
-        return nn.Linear(768, 1000)
-    if name == "surgenet":
-        return nn.Sequential(nn.Linear(512, 2048), nn.LayerNorm(2048), nn.Linear(2048, 1))
-    if name == "vjepa2-l":
-        library = transformers()
-        model: Any = library.VJEPA2Model(library.VJEPA2Config(num_hidden_layers=1))
-        predictor: nn.Module = model.predictor
-        return predictor
-    return None

@@ -265,3 +265,12 @@ def search(
     for name, labels in always.items():
         found[name] = Clusterings(labels, np.ones(len(labels), dtype=np.bool_))
     return {name: found[name] for name in kinds}
+
+
+def find_grid(name: str) -> "Grid":
+    """A grid of settings by name: "paper" or "demo".
+
+    Raises:
+        PolyplinkError: If there is none.
+    """
+    return find_named("grid", name, {"paper": paper_grid, "demo": demo_grid})()

@@ -26,7 +26,7 @@ from polyplink.encoders import (
     embed_stored,
     fragment_table,
 )
-from polyplink.encoders.named import NamedEncoder
+from polyplink.encoders.load import NamedEncoder
 from polyplink.tracklets import Prepared, PrepareSettings, prepare
 from polyplink.tracklets.crops import broken_path
 from polyplink.tracklets.prepare import add_crops, cut_at_broken

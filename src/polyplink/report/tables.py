@@ -1,7 +1,7 @@
 """Tables of figures for the terminal (rich) and for a spreadsheet (CSV)."""
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -189,3 +189,43 @@ def fields_table(recipe: str, fields: Sequence[FieldSource]) -> Table:
         cells = (field.type, str(field.value), field.source, field.note)
         table.add_row(field.name, *map(Text, cells))
     return table
+
+
+COMPARED = ("count error", "exact", "tracking/HOTA")  # of clusterers, when printed
+
+
+def difference_tables(
+    comparison: "Comparison", by_method: "Mapping[str, Mapping[str, Mapping[str, Figure]]]"
+) -> list[Any]:
+    """Paired differences to print: of methods to the first, and of clusterers on their vectors.
+
+    Args:
+        comparison: Methods by figures.
+        by_method: Differences of clusterers, of the methods to show; the first one leads.
+    """
+
+    def kept(gaps: "Mapping[str, Mapping[str, Figure]]", keys: Collection[str]) -> Any:
+        return {n: {k: gap for k, gap in own.items() if k in keys} for n, own in gaps.items()}
+
+    first, *others = by_method
+    first_keys = {metric.key for metric in comparison.first_metrics}
+    gaps = {one.name: one.differences for one in comparison.methods if one.name in others}
+    shown = [f"minus {first}:", difference_table(kept(gaps, first_keys))] if gaps else []
+    for name, own in by_method.items():
+        if own:
+            shown.append(f"clusterers on the vectors of {name}, minus the first:")
+            shown.append(difference_table(kept(own, COMPARED)))
+    return shown
+
+
+def write_clusterers(path: Path, by_method: "Mapping[str, Mapping[str, Any]]") -> None:
+    """Write differences of clusterers to the first, one row each."""
+    rows = [
+        {"method": method, "clusterer": clusterer, "metric": key}
+        | {"difference": gap.value, "low": gap.low, "high": gap.high, "units": gap.n}
+        for method, gaps in by_method.items()
+        for clusterer, own in gaps.items()
+        for key, gap in own.items()
+    ]
+    if rows:
+        write_rows(path, rows)

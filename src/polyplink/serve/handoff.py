@@ -305,7 +305,7 @@ def identified(desk: Desk, *, finished: bool = False) -> DataSet:
 
 
 def _tracks(desk: Desk) -> pl.DataFrame:
-    """track_id and corrected polyp of each box of the data set, as `app.linked.tracks_of_boxes`."""
+    """track_id and corrected polyp of each box, as `counting.link.tracks_of_boxes` gives them."""
     prepared, first = desk.prepared, 1
     numbers = np.zeros((2, prepared.detections.height), dtype=np.int64)
     for index in range(len(desk.names)):

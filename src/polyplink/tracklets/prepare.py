@@ -635,3 +635,24 @@ def cut_tracklets(
                 }
             )
     return pl.DataFrame(rows, schema=tracklets.schema)
+
+
+def typical_crops(prepared: Prepared, count: int) -> npt.NDArray[np.uint8]:
+    """Crops (n, size, size, 3) uint8, evenly spaced over all those of a prepared part.
+
+    Raises:
+        PolyplinkError: If there is none.
+    """
+    names = prepared.tracklets["procedure_id"].unique(maintain_order=True).to_list()
+    arrays = [prepared.crops(name) for name in names]
+    starts = np.cumsum([0, *map(len, arrays)])
+    total = int(starts[-1])
+    PolyplinkError.unless(
+        total > 0,
+        f"no tracklets in {prepared.folder.parent.parent} to take crops from",
+        "`polyplink doctor` says which options give some",
+    )
+    rows = np.unique(np.linspace(0, total - 1, min(count, total)).astype(np.int64))
+    owners = np.searchsorted(starts, rows, side="right") - 1
+    pairs = zip(owners, rows - starts[owners], strict=True)
+    return np.stack([arrays[owner][row] for owner, row in pairs])

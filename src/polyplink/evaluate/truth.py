@@ -6,7 +6,7 @@ import numpy as np
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import embed, fragment_table
-from polyplink.encoders.named import NamedEncoder
+from polyplink.encoders.load import NamedEncoder
 from polyplink.evaluate import Samples, retrieve
 from polyplink.evaluate.samples import TrackletBoxes
 from polyplink.tracklets import Prepared, box_rows

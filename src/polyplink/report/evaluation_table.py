@@ -6,9 +6,9 @@ from typing import Any
 
 import polars as pl
 
-from polyplink.app.probing import PROBES, Probed
 from polyplink.core.text import many
 from polyplink.evaluate import EncoderFigures, Evaluation, EvaluationSettings, no_different
+from polyplink.evaluate.probing import PROBES, Probed
 from polyplink.evaluate.tracking import MEANS
 from polyplink.report import Comparison, Method, Metric
 from polyplink.report.formats import CLUSTERERS, PURPOSES, TIMES, VISUAL, figure_text

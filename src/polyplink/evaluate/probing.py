@@ -7,17 +7,19 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from polyplink.app.request import inform
 from polyplink.core.artefacts import read_json, to_plain
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.progress import Progress, counter
+from polyplink.core.notebook import Facts
+from polyplink.core.progress import Progress, counter, silent
 from polyplink.data import DataSet, read_data
 from polyplink.data.protocols import SHARE, split_by_patient
+from polyplink.encoders.encode import encode
+from polyplink.encoders.load import NamedEncoder
 from polyplink.evaluate.intervals import RESAMPLES, draw_weights
 from polyplink.evaluate.probe import (
     HISTOLOGY_PROBE,
@@ -32,10 +34,6 @@ from polyplink.evaluate.probe import (
     probe_scores,
     size_labels,
 )
-from polyplink.report.notebook import Facts
-
-if TYPE_CHECKING:
-    from polyplink.encoders.named import NamedEncoder
 
 
 @dataclass(frozen=True)
@@ -86,11 +84,6 @@ class Probed(Facts):
     trained_polyps: tuple[int, int]
     left_out: int
     out: Path | None = None
-
-    def _tables(self) -> list[Any]:
-        from polyplink.report.tables import probe_table
-
-        return [probe_table(self.task, self.result.figures)]
 
     def as_dict(self) -> dict[str, Any]:
         """Contents of probe.json."""
@@ -216,7 +209,7 @@ def probe_encoders(
     split: Path | None = None,
     settings: ProbeSettings | None = None,
     workers: int = 2,
-    progress: Progress = inform,
+    progress: Progress = silent,
 ) -> dict[str, Probed]:
     """Probe encoders on the same split of polyps, without checking their training data.
 
@@ -244,8 +237,6 @@ def probe_encoders(
     train, test = divide(task, data, part, split_seed, split)
     used = {*train["procedure_id"], *test["procedure_id"]}
     both = [name for name in data.part(None) if name in used]
-    from polyplink.encoders.encode import encode
-
     encoded = encode(encoders, folder, both, clip=length, workers=workers, progress=progress)
     found = {}
     for name, vectors in encoded.vectors.items():

@@ -1,0 +1,369 @@
+"""The count of a data folder, written: what `count`, `run`, `live` and `calibrate --stills` share.
+
+Verbs call `count_data`; `return_data` then gives back what was imported, and `count_and_track`
+does both and writes the tracks.
+"""
+
+import os
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+
+from polyplink.app.outputs import BOXES, VIDEOS
+from polyplink.app.request import Result
+from polyplink.core.messages import Message
+from polyplink.core.progress import Progress, silent
+from polyplink.counting import Count
+from polyplink.counting.link import LinkedPart
+from polyplink.data import DataSet
+from polyplink.report import Report
+
+_COMMAND_LINE = subprocess.list2cmdline if os.name == "nt" else shlex.join
+# What a folder holds of a count; the rest is written whole in its place.
+COUNT_FILES = ("count.json", "corrections.jsonl", BOXES, VIDEOS)
+# Columns of counts.csv.
+COUNTS = ("procedure_id", "polyps", "low", "high", "tracklets", "false_alarms", "converged")
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A finished count; a notebook shows the counts, the time lines and the views.
+
+    Attributes:
+        report: The report's file.
+        polyps: Polyps counted in all procedures.
+        page: Its contents.
+        count: The record of the count, as written to count.json.
+        boxes: The linked boxes: procedure_id, frame, x, y, w, h, score, polyp and
+            tracklet (both from 1 in a procedure), and interpolated (in a gap of the tracklet).
+        data: The data set that was counted.
+        tracks: track_id and polyp of each of its detections, null for none.
+        views: What views.csv holds: a row for each tracklet.
+    """
+
+    report: Path
+    polyps: int
+    page: "Report" = field(repr=False)
+    count: "Count" = field(repr=False)
+    boxes: "pl.DataFrame" = field(repr=False)
+    data: "DataSet" = field(repr=False)
+    tracks: "pl.DataFrame" = field(repr=False)
+    views: "pl.DataFrame" = field(repr=False)
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """What count.json holds."""
+        return self.count.plain()
+
+    @property
+    def counts(self) -> "pl.DataFrame":
+        """What counts.csv holds: a row for each procedure."""
+        import polars as pl
+
+        rows = [{name: getattr(one, name) for name in COUNTS} for one in self.count.procedures]
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+    def _repr_html_(self) -> str:
+        from polyplink.report import render_fragment
+
+        return render_fragment(self.page)
+
+
+def return_data(
+    counted: Result[Counted], data: Path, out: Path, progress: Progress, *, video: bool
+) -> Result[Counted]:
+    """Write what was imported or recorded with what was counted.
+
+    Args:
+        counted: The count.
+        data: The data folder.
+        out: Gets the boxes that were imported into it, with their tracks.
+        progress: Called for frames of videos.
+        video: Whether `out` also gets videos with the boxes.
+    """
+    from polyplink.app.outputs import BOXES, VIDEOS
+    from polyplink.app.request import Result
+    from polyplink.data import return_boxes
+
+    found = counted.value
+    facts, shown, warnings = counted.json, [*counted.shown], [*counted.warnings]
+    back = return_boxes(data, found.data, found.tracks, out / BOXES)
+    if back is not None:
+        facts |= {"boxes": str(back.folder)}
+        shown.append(f"your boxes with tracks ({back.format}): {back.folder}")
+        warnings += [] if back.warning is None else [back.warning]
+    if video:
+        from polyplink.app.drawn_video import draw_videos
+
+        files, lines = draw_videos(found, data, out / VIDEOS, progress)
+        facts |= {"videos": list(map(str, files))}
+        shown += [f"video: {file}" for file in files]
+        warnings += lines
+    return Result(found, facts, shown, warnings)
+
+
+def count_data(
+    weights: Path,
+    data: Path,
+    out: Path,
+    *,
+    replace: bool = False,
+    part: str | None = None,
+    truth: Path | None = None,
+    alarms: Literal["drop", "keep"] = "drop",
+    purpose: Literal["count", "link", "published"] = "count",
+    device: str = "auto",
+    workers: int = 2,
+    tracklets: Mapping[str, Any] | None = None,
+    said: "Sequence[str | Message]" = (),
+    progress: Progress = silent,
+) -> Result[Counted]:
+    """Count the polyps of a data folder into `out`; boxes are not given back.
+
+    Args:
+        weights: File, folder or name.
+        data: The data folder.
+        out: The output folder, see `polyplink.app.count`.
+        replace: Replace the count of another recording.
+        part: Part of the data set; None for all of it.
+        truth: Data folder with annotated boxes of the same procedures, to compare with.
+        alarms: Whether tracklets that pass for false alarms are left out.
+        purpose: What the price of a polyp is chosen for.
+        device: Device.
+        workers: Threads.
+        tracklets: Options of tracklets, see `with_options`.
+        said: Warnings of earlier stages, for count.json and the report.
+        progress: Called for crops and tracklets.
+
+    Raises:
+        PolyplinkError: If weights, data folder or an image is at fault.
+    """
+    from typing import Any
+
+    from polyplink.app.outputs import SOURCE, keep_other_counts
+    from polyplink.app.request import Result, check_given
+    from polyplink.core.artefacts import RunRecord
+
+    check_given(weights, data, [part], device, truth)
+    asked: dict[str, Any] = {
+        SOURCE: str(data.resolve()),
+        **{"weights": weights, "part": part, "purpose": purpose, "alarms": alarms},
+    }
+    record = RunRecord("count", settings=asked)
+    record.claim(out)
+    keep_other_counts(out, data, COUNT_FILES, replace=replace)
+    from polyplink.counting.link import link_part, linked_boxes, tracks_of_boxes
+    from polyplink.counting.record import VIEWS, views_table
+    from polyplink.data import read_origin
+    from polyplink.encoders import write_embeddings
+    from polyplink.encoders.encode import encode
+    from polyplink.encoders.load import load_named
+    from polyplink.report import count_table, write_report
+
+    with record.stage("embed"):
+        origin = read_origin(data)
+        encoder = load_named(weights, device, tracklets=tracklets, origin=origin)
+        asked["tracklets"] = encoder.prepare
+        encoded = encode([encoder], data, part, workers=workers, progress=progress)
+    prepared = encoded.prepared
+    record.inputs |= {"weights": encoder.key, "crops": prepared.key}
+    with record.stage("associate"):
+        linked = link_part(encoded, purpose=purpose, drop_alarms=alarms == "drop")
+    boxes = linked_boxes(prepared, linked.linked)
+    found, notes = _recorded(linked, boxes, weights, out, truth, purpose, said)
+    page = _page(linked, weights, found, notes, record.seconds)
+    report = out / "report.html"
+    with record.results(out) as new, record.stage("report"):
+        views = views_table(linked)
+        counted = Counted(
+            report,
+            found.polyps,
+            page,
+            found,
+            boxes,
+            prepared.data,
+            tracks_of_boxes(prepared, linked.linked),
+            views.select(VIEWS),
+        )
+        write_embeddings(new / "vectors.parquet", encoded.embeddings[encoder.name])
+        _write_tables(new, counted, views)
+        write_report(new / report.name, page)
+    shown = [count_table(page), *_said_of(found, page.notes), *_written(report, out)]
+    return Result(counted, counted.summary, shown, found.warnings)
+
+
+def _recorded(
+    part: "LinkedPart",
+    boxes: "pl.DataFrame",
+    weights: Path,
+    out: Path,
+    truth: Path | None,
+    purpose: str,
+    said: "Sequence[str | Message]",
+) -> "tuple[Count, list[str]]":
+    """The record of a count, and notes for its page."""
+    from polyplink.core.artefacts import to_plain
+    from polyplink.core.messages import Message
+    from polyplink.core.text import relative_path
+    from polyplink.counting import Count
+    from polyplink.counting.link import coverage_of
+    from polyplink.counting.record import (
+        compare_with_truth,
+        count_messages,
+        counted_procedures,
+        known_counts,
+        plain_point,
+    )
+    from polyplink.counting.used_models import models_note, shipped_messages, used_models
+    from polyplink.encoders import weights_path
+    from polyplink.tracklets import lost_boxes
+
+    encoded, prepared, file = part.encoded, part.encoded.prepared, weights_path(weights)
+    used, lost = used_models(file, encoded.first.name, encoded.folder), lost_boxes(prepared)
+    more, notes = count_messages(part, lost)
+    messages = [
+        *part.cover.warnings(part.point),
+        *shipped_messages(used, part.point),
+        *map(Message.of, said),
+        *more,
+    ]
+    procedures = counted_procedures(part)
+    count = Count(
+        encoded.first.key,
+        prepared.key,
+        prepared.settings,
+        plain_point(part.point),
+        tuple(procedures),
+        part.cover,
+        tuple(messages),
+        tuple(map(str, messages)),
+        weights_file=relative_path(file.resolve(), out.resolve()),
+        data=relative_path(encoded.folder.resolve(), out.resolve()),
+        purpose=purpose if part.point.prices else None,
+        lost_boxes=lost,
+        polyps=sum(one.polyps for one in procedures),
+        false_alarms=part.screened.alarms.height,
+        against_truth=None if truth is None else compare_with_truth(truth, boxes, prepared),
+        models=tuple(to_plain(used)),
+        coverage=coverage_of(part.linked, known_counts(prepared, truth)),
+    )
+    return count, [*notes, models_note(used)]
+
+
+def _page(
+    part: "LinkedPart",
+    weights: Path,
+    count: "Count",
+    notes: Sequence[str],
+    seconds: Mapping[str, float],
+) -> "Report":
+    """The report of a count."""
+    from polyplink.report.contents import build_report
+
+    return build_report(
+        "Polyp count",
+        weights,
+        part.encoded,
+        part.point,
+        part.linked,
+        seconds=seconds,
+        alarms=part.screened.alarms,
+        notes=tuple(notes),
+        messages=count.messages,
+        cover=part.cover,
+    )
+
+
+def _said_of(count: "Count", notes: Sequence[str]) -> list[str]:
+    """What is printed below the table of a count."""
+    from polyplink.report.formats import figure_text
+
+    figures = {} if count.against_truth is None else count.against_truth["figures"]
+    return [
+        *([] if count.basis is None else [str(count.basis)]),
+        *notes,
+        *(f"{name}: {figure_text(figure)}" for name, figure in figures.items()),
+        *([] if count.coverage is None else [str(count.coverage)]),
+    ]
+
+
+def _written(report: Path, out: Path) -> list[str]:
+    """Where the report is, and how to correct the count."""
+    command = _COMMAND_LINE(["polyplink", "review", str(out)])
+    return [f"report: {report}", f"to correct it: {command}"]
+
+
+def _write_tables(out: Path, counted: Counted, views: "pl.DataFrame") -> None:
+    """Write count.json, counts.csv, views.csv and assignment.parquet."""
+    from polyplink.core.artefacts import write_json, write_text
+    from polyplink.counting.record import ASSIGNMENT
+    from polyplink.data import csv_text, write_table
+
+    write_json(out / "count.json", counted.summary)
+    write_text(out / "counts.csv", csv_text(counted.counts))
+    write_text(out / "views.csv", csv_text(counted.views))
+    assigned = views.drop_nulls("polyp").select(*ASSIGNMENT).rename(ASSIGNMENT)
+    write_table(out / "assignment.parquet", assigned)
+
+
+def count_and_track(
+    weights: Path,
+    data: Path,
+    out: Path,
+    *,
+    video: bool = False,
+    progress: Progress = silent,
+    **options: Any,
+) -> Result[Counted]:
+    """Count the boxes of a data folder and write their tracks; `out` gets count and tracks.
+
+    Args:
+        weights: File, folder or name.
+        data: The data folder.
+        out: The output folder.
+        video: Whether `out` also gets videos with the boxes.
+        progress: Called for crops and tracklets.
+        options: Of `count_data`.
+    """
+    # What is in the folder is of this folder's own run.
+    from polyplink.app.request import Result
+
+    counted = count_data(weights, data, out / "count", replace=True, progress=progress, **options)
+    counted = return_data(counted, data, out, progress, video=video)
+    tracks = _write_tracks(counted.value, out / "tracks")
+    facts = counted.json | {"out": str(out), "tracks": str(tracks)}
+    shown = [*counted.shown, f"tracks: {tracks}"]
+    return Result(counted.value, facts, shown, counted.warnings)
+
+
+def _write_tracks(counted: Counted, folder: Path) -> Path:
+    """One file in MOT format a procedure: frame (from 1), polyp, x, y, w, h, score, -1, -1, -1.
+
+    Boxes that were interpolated in the gaps of tracks are no boxes of a detector: they are in a
+    file of the same name in the folder `interpolated`, with a score of 0.
+    """
+    import polars as pl
+
+    from polyplink.core.artefacts import write_text
+    from polyplink.core.text import file_name
+    from polyplink.evaluate import one_box_a_frame
+
+    boxes = one_box_a_frame(counted.boxes, "procedure_id", "frame", "polyp")
+    for (name,), rows in boxes.group_by("procedure_id", maintain_order=True):
+        for home, made in ((folder, False), (folder / "interpolated", True)):
+            lines = rows.filter(interpolated=made).select(
+                pl.col("frame") + 1,
+                "polyp",
+                *(pl.col(side).round(2) for side in "xywh"),
+                pl.col("score").fill_null(0.0 if made else 1.0).round(4),
+                *(pl.lit(-1).alias(f"world{k}") for k in range(3)),
+            )
+            text = lines.write_csv(include_header=False)
+            write_text(home / f"{file_name(str(name))}.txt", text)
+    return folder

@@ -1,0 +1,111 @@
+"""What `calibrate` fits: links, prices, false alarms, and probes of size and histology."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import polars as pl
+
+from polyplink.associate import OperatingPoint, tracklet_features
+from polyplink.associate.alarms import fit_alarms
+from polyplink.associate.probes import fit_adenoma, fit_size, mean_units
+from polyplink.associate.similarity import unit_rows
+from polyplink.core.errors import PolyplinkError
+from polyplink.counting.link import ProcedureTracklets, by_procedure, screen, vectors_of
+from polyplink.data import SIMULATED, DataSet
+from polyplink.encoders import Embeddings
+from polyplink.tracklets import Prepared
+
+
+def fit_point(
+    point: OperatingPoint,
+    labelled: Prepared,
+    embeddings: Embeddings,
+    keep: float | None,
+    fit: Callable[[Sequence[ProcedureTracklets]], OperatingPoint],
+) -> tuple[OperatingPoint, list[str]]:
+    """The operating point with what is fitted on labelled tracklets of a detector, and warnings.
+
+    Args:
+        point: That of the weights.
+        labelled: Tracklets with their true polyps, null for false alarms.
+        embeddings: Their vectors.
+        keep: Share of the polyps that the threshold of false alarms must keep; None to leave the
+            model of false alarms as it is.
+        fit: Finds an operating point on the tracklets of procedures.
+
+    Raises:
+        PolyplinkError: If no tracklet has a known polyp.
+    """
+    table = labelled.tracklets
+    PolyplinkError.unless(
+        bool(table["polyp_id"].count()),
+        "no tracklet has a known polyp",
+        "give annotated procedures, or those of a detector's boxes with --truth",
+    )
+    warnings: list[str] = []
+    if keep is not None:
+        model = fit_alarms(
+            tracklet_features(labelled),
+            unit_rows(vectors_of(labelled, embeddings)),
+            table["polyp_id"].to_list(),
+            table["procedure_id"].to_list(),
+            keep,
+        )
+        if isinstance(model, str):
+            warnings.append(f"false alarms are not filtered: {model}")
+        point = replace(point, alarms=None if isinstance(model, str) else model)
+    # Links are fitted on what will be linked: tracklets that pass for polyps.
+    left = screen(labelled, embeddings, point.alarms).prepared
+    found = fit(by_procedure(left, embeddings))
+    if found.links is None:
+        return replace(point, origin=f"{point.origin} (here {found.origin})"), warnings
+    return replace(found, alarms=point.alarms, size=point.size, adenoma=point.adenoma), warnings
+
+
+def fit_probes(
+    point: OperatingPoint, data: DataSet, labelled: Prepared, embeddings: Embeddings
+) -> tuple[OperatingPoint, list[str], list[str]]:
+    """The operating point with probes of what is known of the polyps.
+
+    Args:
+        point: Its probes are kept where sizes or histology are not known.
+        data: Says size, histology and patient of the polyps.
+        labelled: Tracklets with their true polyps.
+        embeddings: Their vectors.
+
+    Returns:
+        The operating point, what the probes were fitted on, and why one that could be is missing.
+    """
+    shown = labelled.tracklets.select("procedure_id", "polyp_id").with_row_index("row").drop_nulls()
+    group = pl.struct("procedure_id", "polyp_id").rank("dense").cast(pl.Int64) - 1
+    shown = shown.with_columns(group=group)
+    units = mean_units(
+        vectors_of(labelled, embeddings)[shown["row"].to_numpy()], shown["group"].to_numpy()
+    )
+    try:
+        adenomas, missing = data.adenoma_labels(), list[str]()
+    except PolyplinkError as error:  # its words have no map
+        adenomas = pl.repeat(None, data.polyps.height, dtype=pl.Int8, eager=True)
+        missing = [f"histology is not reported: {error}"]
+    patient = pl.concat_str("dataset", "patient", separator="/")
+    table = (
+        data.polyps.select("procedure_id", "polyp_id", "size_mm", adenoma=adenomas)
+        .join(shown.unique("group"), on=["procedure_id", "polyp_id"])
+        .join(data.procedures.select("procedure_id", "dataset", patient=patient), on="procedure_id")
+        .sort("group")
+    )
+    simulated = any(name.startswith(SIMULATED) for name in table["dataset"])
+    probes = {"size": point.size, "adenoma": point.adenoma}
+    fitted = []
+    for column, name, fit in (("size_mm", "size", fit_size), ("adenoma", "adenoma", fit_adenoma)):
+        own = table.drop_nulls(column)
+        if own.is_empty():
+            continue
+        values, patients = own[column].to_list(), own["patient"].to_list()
+        found = fit(units[own["group"].to_numpy()], values, patients, simulated=simulated)
+        if isinstance(found, str):
+            missing.append(found)
+            continue
+        probes[name] = found
+        fitted.append(found.origin + ("; simulated polyps among them" if simulated else ""))
+    return replace(point, size=probes["size"], adenoma=probes["adenoma"]), fitted, missing

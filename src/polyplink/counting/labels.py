@@ -1,0 +1,117 @@
+"""Polyps of tracklets: true ones of annotated boxes, and those that links without labels find."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+
+from polyplink.associate import fit_unlabelled, unlabelled_price
+from polyplink.associate.partition import partition
+from polyplink.core.artefacts import content_key
+from polyplink.core.errors import PolyplinkError
+from polyplink.counting.link import by_procedure
+from polyplink.data import DataSet, read_data
+from polyplink.encoders.encode import Encoded
+from polyplink.evaluate import match_tracklets
+from polyplink.tracklets import Prepared, box_rows
+
+
+def annotated_boxes(truth: Path, procedures: Sequence[str]) -> dict[str, pl.DataFrame]:
+    """The boxes of procedures in a data folder of annotated ones.
+
+    Raises:
+        PolyplinkError: If a procedure is not there.
+    """
+    known = read_data(truth)
+    there = set(known.procedures["procedure_id"])
+    strange = [name for name in procedures if name not in there]
+    PolyplinkError.unless(
+        not strange,
+        f"{truth} has no procedure {next(iter(strange), '')!r}; its procedures are "
+        f"{', '.join(sorted(there)[:3])}{', ...' if len(there) > 3 else ''}",
+        "give --truth the annotations of the same recordings, under the same procedure ids "
+        "(`polyplink doctor DATA` lists those of a data folder)",
+    )
+    return {name: known.detections.filter(procedure_id=name) for name in procedures}
+
+
+def with_truth(prepared: Prepared, truth: Path) -> Prepared:
+    """Tracklets of a detector with the polyp that each shows, null for a false alarm.
+
+    Args:
+        prepared: The tracklets.
+        truth: Data folder with annotated boxes of the same procedures.
+
+    Raises:
+        PolyplinkError: If a procedure is not annotated there.
+    """
+    known = annotated_boxes(truth, prepared.procedures)
+    rows, tracklet = box_rows(prepared.tracklets)
+    boxes = prepared.detections[rows].with_columns(tracklet=pl.Series(tracklet))
+    shown = [match_tracklets(known[name], boxes.filter(procedure_id=name)) for name in known]
+    polyps = pl.concat(shown).sort("tracklet")["polyp_id"]
+    return replace(prepared, tracklets=prepared.tracklets.with_columns(polyp_id=polyps))
+
+
+def true_counts(data: DataSet, procedures: Sequence[str], *, every: bool) -> dict[str, int]:
+    """True number of polyps of procedures, those without a tracklet included.
+
+    Args:
+        data: Where they are annotated.
+        procedures: Their ids.
+        every: Whether all of them are annotated; otherwise those without a polyp are left out,
+            because nobody may have looked.
+    """
+    known = pl.concat(
+        [
+            data.polyps.select("procedure_id", "polyp_id"),
+            data.detections.select("procedure_id", "polyp_id").drop_nulls(),
+        ]
+    )
+    found = dict(known.unique().group_by("procedure_id").len().iter_rows())
+    return {name: found.get(name, 0) for name in procedures if every or name in found}
+
+
+def with_pseudo_labels(prepared: Prepared, encoded: Encoded) -> Prepared:
+    """Tracklets with pseudo-labels: the polyps that links without labels find, not known ones.
+
+    What a second encoder can be trained on where nobody has annotated polyps: clusters as labels
+    (DeepCluster, Caron et al. 2018), here of links that know the sequence of views.
+
+    Args:
+        prepared: The tracklets.
+        encoded: Vectors of the same tracklets by one encoder.
+
+    Raises:
+        PolyplinkError: If the encoder is made for other tracklets, or no links can be fitted.
+    """
+    ids = "tracklet_id"
+    name, embeddings = next(iter(encoded.embeddings.items()))
+    PolyplinkError.unless(
+        encoded.prepared.tracklets[ids].to_list() == prepared.tracklets[ids].to_list(),
+        f"{name} is made for tracklets of other settings than the recipe",
+        "give those of its training with --min-length, --max-gap and --min-iou",
+    )
+    procedures = by_procedure(encoded.prepared, embeddings)
+    views = [one.views for one in procedures]
+    several = [each for each in views if len(each.start) > 1]
+    model, price = fit_unlabelled(several), unlabelled_price(several)
+    if isinstance(model, str):
+        raise PolyplinkError(f"{name} finds no polyps: {model}", "give more procedures")
+    labels = [partition(model.probability(each), [price])[0] for each in views]
+    found = [
+        one.table.select(ids, polyp_id=pl.lit(one.procedure_id + "/") + pl.Series(own).cast(str))
+        for one, own in zip(procedures, labels, strict=True)
+    ]
+    tracklets = prepared.tracklets.drop("polyp_id").join(
+        pl.concat(found), on=ids, how="left", maintain_order="left"
+    )
+    ends = pl.col("first_frame").min(), pl.col("last_frame").max()
+    spans = tracklets.group_by("procedure_id", "polyp_id").agg(*ends).sort(pl.all())
+    return replace(
+        prepared,
+        tracklets=tracklets.select(prepared.tracklets.columns),
+        spans=replace(prepared.spans, polyps=spans),
+        key=content_key(prepared.key, tracklets["polyp_id"].to_list()),
+    )

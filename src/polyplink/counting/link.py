@@ -1,0 +1,264 @@
+"""From vectors to identities: every procedure of a part linked at an operating point."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from polyplink.associate import (
+    AlarmModel,
+    Identities,
+    OperatingPoint,
+    Reading,
+    Views,
+    from_record,
+    identify,
+    tracklet_features,
+    unit_rows,
+)
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import Message
+from polyplink.counting import Cover, Coverage, cover_of
+from polyplink.data import box_source
+from polyplink.encoders import Embeddings
+from polyplink.encoders.encode import Encoded
+from polyplink.tracklets import Prepared, box_rows, fill_gaps, numbers_of_boxes
+from polyplink.tracklets.build import seconds
+
+
+@dataclass(frozen=True)
+class ProcedureTracklets:
+    """One procedure's tracklets, ready to be linked.
+
+    Attributes:
+        procedure_id: Its name.
+        table: Its n rows of the tracklets table.
+        positions: First frames relative to the procedure's annotated span (n,), in [0, 1].
+        views: Their vectors and times, for learned links.
+    """
+
+    procedure_id: str
+    table: pl.DataFrame
+    positions: np.ndarray
+    views: Views
+
+    @property
+    def polyps(self) -> list[str | None]:
+        """True polyp of every tracklet, None where unknown."""
+        return self.table["polyp_id"].to_list()
+
+
+def by_procedure(prepared: Prepared, embeddings: Embeddings) -> list[ProcedureTracklets]:
+    """Join tracklets and vectors, and group them by procedure; empty procedures are left out.
+
+    Args:
+        prepared: The tracklets.
+        embeddings: Vectors of (at least) these tracklets, in any order.
+
+    Raises:
+        PolyplinkError: If a tracklet has no vector.
+    """
+    tracklets, vectors = prepared.tracklets, vectors_of(prepared, embeddings)
+    found = []
+    for procedure_id in prepared.procedures:
+        own = tracklets["procedure_id"] == procedure_id
+        table = tracklets.filter(own)
+        if table.is_empty():
+            continue
+        rows = vectors[own.to_numpy()]
+        views = Views(rows, *seconds(table, prepared.data.procedures).T)
+        found.append(ProcedureTracklets(procedure_id, table, table["position"].to_numpy(), views))
+    return found
+
+
+def vectors_of(prepared: Prepared, embeddings: Embeddings) -> np.ndarray:
+    """The vectors (t, d) of tracklets, in their order.
+
+    Raises:
+        PolyplinkError: If a tracklet has none.
+    """
+    row = {name: i for i, name in enumerate(embeddings.tracklet_ids)}
+    names = prepared.tracklets["tracklet_id"].to_list()
+    missing = [name for name in names if name not in row]
+    if missing:
+        raise PolyplinkError(f"tracklet {missing[0]} has no vector", "embed the data set again")
+    vectors: np.ndarray = embeddings.vectors[[row[name] for name in names]]
+    return vectors
+
+
+@dataclass(frozen=True)
+class Screened:
+    """Tracklets of a detector, without those that are taken for false alarms.
+
+    Attributes:
+        prepared: The tracklets to link. Their column `shows_polyp` is the probability that they
+            show a polyp, null where it is not known.
+        alarms: The rows of the others.
+        unscreened: Tracklets of a detector whose probability is not known.
+    """
+
+    prepared: Prepared
+    alarms: pl.DataFrame
+    unscreened: int
+
+
+def screen(
+    prepared: Prepared, embeddings: Embeddings, model: AlarmModel | None, *, drop: bool = True
+) -> Screened:
+    """Separate false alarms from tracklets that show a polyp.
+
+    Annotated tracklets (with a known polyp, or with boxes without scores) are never false alarms.
+
+    Args:
+        prepared: The tracklets.
+        embeddings: Vectors of (at least) these tracklets.
+        model: Gives the probabilities; None to separate nothing.
+        drop: Whether tracklets below the model's threshold are separated.
+
+    Raises:
+        PolyplinkError: If a tracklet has no vector, or the vectors are not those of the model.
+    """
+    features = tracklet_features(prepared)
+    detected = features.select(pl.all_horizontal(pl.all().is_not_null())).to_series()
+    table = prepared.tracklets.with_columns(shows_polyp=pl.lit(None, pl.Float64))
+    if model is None or not detected.any():
+        return Screened(replace(prepared, tracklets=table), table.clear(), int(detected.sum()))
+    chance = model.probability(features, unit_rows(vectors_of(prepared, embeddings)))
+    table = table.with_columns(shows_polyp=pl.Series(chance).fill_nan(None))
+    alarm = (pl.col("shows_polyp") < model.threshold).fill_null(False) & drop
+    return Screened(replace(prepared, tracklets=table.filter(~alarm)), table.filter(alarm), 0)
+
+
+@dataclass(frozen=True)
+class Linked:
+    """One procedure's tracklets with their identities."""
+
+    tracklets: ProcedureTracklets
+    identities: Identities
+
+    def readings(self, point: OperatingPoint) -> list[Reading]:
+        """Size and histology of each polyp, where the operating point has probes."""
+        return point.read(self.tracklets.views.vectors, self.identities.labels)
+
+
+def link(tracklets: ProcedureTracklets, point: OperatingPoint) -> Linked:
+    """Link a procedure at the operating point."""
+    return Linked(tracklets, identify(tracklets.views, tracklets.positions, point))
+
+
+def link_all(prepared: Prepared, embeddings: Embeddings, point: OperatingPoint) -> list[Linked]:
+    """Link every procedure that has tracklets."""
+    return [link(one, point) for one in by_procedure(prepared, embeddings)]
+
+
+def linked_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFrame:
+    """The boxes of linked tracklets, and interpolated ones in the gaps of each.
+
+    Returns:
+        procedure_id, frame, x, y, w, h, score, polyp and tracklet (both from 1 in a procedure), and
+        interpolated.
+    """
+    columns = ("procedure_id", "frame", "x", "y", "w", "h", "score")
+    every = prepared.detections.select(
+        *columns, polyp=pl.lit(0, pl.Int64), tracklet=pl.lit(0, pl.Int64)
+    )
+    found = [fill_gaps(every.clear())]
+    for one in linked:
+        rows, tracklet = box_rows(one.tracklets.table)
+        polyp = one.identities.labels.astype(np.int64)[tracklet] + 1
+        names = pl.Series("polyp", polyp), pl.Series("tracklet", tracklet + 1)
+        found.append(fill_gaps(every[rows].with_columns(*names)))
+    return pl.concat(found)
+
+
+def tracks_of_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFrame:
+    """Which track took each box of the data set, and which polyp was counted for it.
+
+    Args:
+        prepared: All tracklets, false alarms included.
+        linked: Those that were counted.
+
+    Returns:
+        A row for each of `prepared.data.detections`: track_id (a number of its own for each
+        tracklet of all procedures, from 1, in their order) and polyp (from 1 in a procedure); null
+        for a box in no tracklet, and polyp for one in a false alarm.
+    """
+    polyps = {
+        name: label + 1
+        for one in linked
+        for name, label in zip(
+            one.tracklets.table["tracklet_id"], one.identities.labels.tolist(), strict=True
+        )
+    }
+    rows, tracklet = box_rows(prepared.tracklets)
+    numbers = np.zeros((2, prepared.detections.height), dtype=np.int64)  # 0: none
+    of_tracklet = [polyps.get(name, 0) for name in prepared.tracklets["tracklet_id"]]
+    numbers[:, rows] = tracklet + 1, np.array(of_tracklet, dtype=np.int64)[tracklet]
+    return numbers_of_boxes(prepared.data.detections, prepared.detections, *numbers)
+
+
+def coverage_of(linked: Sequence[Linked], polyps: Mapping[str, int]) -> Coverage | None:
+    """How often intervals hold the true number of polyps; None where none can be judged."""
+    rows = [
+        (polyps[one.tracklets.procedure_id], *one.identities.interval)
+        for one in linked
+        if one.identities.interval is not None and one.tracklets.procedure_id in polyps
+    ]
+    return Coverage.of(rows) if rows else None
+
+
+def link_messages(point: OperatingPoint, linked: Sequence[Linked]) -> list[Message]:
+    """What makes the links of procedures doubtful."""
+    found = []
+    if point.links is None:
+        found.append(Message("no_probabilities", {"why": point.origin}))
+    failed = [one.tracklets.procedure_id for one in linked if not one.identities.converged]
+    if failed:
+        found.append(Message("not_converged", {"names": ", ".join(failed)}))
+    return found
+
+
+@dataclass(frozen=True)
+class LinkedPart:
+    """A part of a data folder, linked.
+
+    Attributes:
+        encoded: The part and its vectors.
+        point: The operating point that it was linked at.
+        cover: Whether intervals are given, and on what grounds.
+        screened: Its tracklets, without false alarms.
+        linked: Its procedures; those without tracklets are missing.
+    """
+
+    encoded: Encoded
+    point: OperatingPoint
+    cover: Cover
+    screened: Screened
+    linked: list[Linked]
+
+
+def link_part(
+    encoded: Encoded, *, purpose: Literal["count", "link", "published"], drop_alarms: bool
+) -> LinkedPart:
+    """Link every procedure of a part at the operating point that the weights carry.
+
+    Args:
+        encoded: The part and its vectors by one encoder.
+        purpose: What the price of a polyp is chosen for.
+        drop_alarms: Whether tracklets that pass for false alarms are left out.
+
+    Raises:
+        PolyplinkError: If the vectors are not those of the model of false alarms.
+    """
+    encoder, prepared = encoded.first, encoded.prepared
+    assert encoder.record is not None
+    point = from_record(encoder.record.operating).at(purpose)
+    source = box_source(encoded.folder, prepared.data, prepared.procedures)
+    cover = cover_of(point, source, purpose=purpose, alarms_kept=not drop_alarms)
+    point = cover.applied(point)
+    embeddings = encoded.embeddings[encoder.name]
+    screened = screen(prepared, embeddings, point.alarms, drop=drop_alarms)
+    linked = link_all(screened.prepared, embeddings, point)
+    return LinkedPart(encoded, point, cover, screened, linked)

@@ -1,0 +1,249 @@
+"""The record of a count, made of the linked procedures of a part."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from polyplink.associate import OperatingPoint
+from polyplink.core.artefacts import to_plain
+from polyplink.core.messages import Message
+from polyplink.counting import CountedProcedure, CountedTracklet
+from polyplink.counting.labels import annotated_boxes, true_counts
+from polyplink.counting.link import Linked, LinkedPart, link_messages
+from polyplink.counting.result import CountedPolyp, DoubtfulLink
+from polyplink.data import SIMULATED, read_data
+from polyplink.encoders.leakage import seen_procedures
+from polyplink.evaluate.chain import chain_figures, score_procedure
+from polyplink.tracklets import Prepared, PrepareSettings
+
+# Columns of assignment.parquet, and of the views that they are taken from.
+ASSIGNMENT = {
+    "procedure": "procedure_id",
+    "tracklet": "tracklet_id",
+    "polyp": "label",
+    "probability": "score",
+    "converged": "converged",
+}
+# Columns of views.csv.
+VIEWS = (
+    *("procedure", "polyp", "tracklet", "start_s", "end_s", "start_frame", "end_frame"),
+    *("probability", "shows_polyp", "bridged", "size_mm", "adenoma", "track_id"),
+)
+
+
+def plain_point(point: OperatingPoint) -> dict[str, Any]:
+    """The operating point for count.json, without the coefficients of the vector."""
+    plain: dict[str, Any] = to_plain(point)
+    if plain["alarms"] is not None:
+        del plain["alarms"]["vector"]
+    return plain
+
+
+def known_counts(prepared: Prepared, truth: Path | None) -> dict[str, int]:
+    """True number of polyps of the procedures that are annotated."""
+    data = prepared.data if truth is None else read_data(truth)
+    return true_counts(data, prepared.procedures, every=truth is not None)
+
+
+def compare_with_truth(truth: Path, boxes: pl.DataFrame, prepared: Prepared) -> dict[str, Any]:
+    """Figures against annotated boxes, and rows of procedures.
+
+    Raises:
+        PolyplinkError: If a procedure is not annotated there.
+    """
+    known = annotated_boxes(truth, prepared.procedures)
+    rows = [
+        score_procedure(name, own, boxes.filter(pl.col("procedure_id") == name))
+        for name, own in known.items()
+    ]
+    plain = [{k: v for k, v in to_plain(row).items() if k != "counts"} for row in rows]
+    return {"figures": chain_figures(rows), "procedures": plain}
+
+
+def count_messages(part: LinkedPart, lost: Mapping[str, int]) -> tuple[list[Message], list[str]]:
+    """Warnings about a count, and notes: what was left out, and why a count is 0.
+
+    Args:
+        part: What was counted.
+        lost: From `polyplink.tracklets.lost_boxes`.
+    """
+    prepared, own = part.encoded.prepared, part.encoded.first.record
+    assert own is not None
+    warnings = link_messages(part.point, part.linked)
+    met = [name for name, _ in seen_procedures(own.seen, prepared.data, prepared.procedures)]
+    if met:
+        warnings.append(Message("seen_in_training", {"n": len(met), "first": met[0]}))
+    sets = [dataset for dataset, *_ in own.seen.trained]
+    real = [name for name in prepared.data.procedures["dataset"] if not name.startswith(SIMULATED)]
+    if real and sets and all(name.startswith(SIMULATED) for name in sets):
+        warnings.append(Message("encoder_simulated", {"dataset": real[0]}))
+    if any(probe.simulated for probe in part.point.probes):
+        warnings.append(Message("probes_simulated"))
+    if part.screened.unscreened:
+        warnings.append(Message("unscreened", {"n": part.screened.unscreened}))
+    lines = lost_messages(lost, prepared.settings)
+    if part.screened.alarms.height:
+        lines.append(Message("alarms_left_out", {"n": part.screened.alarms.height}))
+    counted = {one.tracklets.procedure_id for one in part.linked}
+    empty = [name for name in prepared.procedures if name not in counted]
+    if empty:
+        named = ", ".join(empty[:3]) + (", ..." if len(empty) > 3 else "")
+        boxed = prepared.data.detections["procedure_id"].is_in(empty).any()
+        why = lines if boxed else [Message("no_box")]
+        warnings.append(Message("counted_none", {"n": len(empty), "names": named, "why": why}))
+    return warnings, [f"Left out: {'; '.join(map(str, lines))}."] if lines else []
+
+
+def lost_messages(lost: Mapping[str, int], settings: PrepareSettings) -> list[Message]:
+    """What was left out, how much, and the option that keeps it.
+
+    Args:
+        lost: From `polyplink.tracklets.lost_boxes`.
+        settings: The settings that left it out.
+
+    Example:
+        >>> from polyplink.tracklets import PrepareSettings
+        >>> lost = {"boxes": 90, "min_length": 9, "min_seconds": 0, "low": 0}
+        >>> list(map(str, lost_messages(lost, PrepareSettings())))
+        ['9 of 90 boxes in views of fewer than 30 boxes (--min-length)']
+    """
+    least = {
+        "min_length": f"{settings.min_length}",
+        "min_seconds": f"{settings.min_seconds:g}",
+        "low": f"{settings.tracks.low:g}",
+    }
+    high, boxes = f"{settings.tracks.high:g}", lost["boxes"]
+    return [
+        Message(
+            f"lost.{name}", {"lost": lost[name], "boxes": boxes, "least": least[name], "high": high}
+        )
+        for name in least
+        if lost[name]
+    ]
+
+
+def views_table(part: LinkedPart) -> pl.DataFrame:
+    """One row for each view of a polyp: when it begins and ends, and how sure it is.
+
+    After them comes a row for each tracklet that was left out as a false alarm, without a polyp.
+
+    Returns:
+        procedure, polyp, tracklet, start_s, end_s (seconds; null where the rate is not known),
+        start_frame, end_frame (the last one), probability (of the link), shows_polyp (the
+        probability, where it is known), bridged (share of its frames without a box), size_mm and
+        adenoma (a probability; from this view alone, null without probes), track_id (see
+        `linked.tracks_of_boxes`) and whether the procedure's clustering converged, in the order of
+        time.
+    """
+    prepared, linked, alarms, point = (
+        part.encoded.prepared,
+        part.linked,
+        part.screened.alarms,
+        part.point,
+    )
+    rates = dict(prepared.data.procedures.select("procedure_id", "fps").rows())
+    tracks = prepared.tracklets.select("tracklet_id").with_row_index("track_id", offset=1)
+    number = dict(tracks.select("tracklet_id", "track_id").iter_rows())
+    fps = pl.col("procedure_id").replace_strict(rates)
+    schema = {"polyp": pl.String, "probability": pl.Float64, "converged": pl.Boolean}
+    schema |= {"size_mm": pl.Float64, "adenoma": pl.Float64}
+    tables = []
+    for one in linked:
+        polyps = [one.identities.names[label] for label in one.identities.labels]
+        converged = [one.identities.converged] * len(polyps)
+        alone = point.read(one.tracklets.views.vectors, np.arange(len(polyps)))
+        own = {"polyp": polyps, "probability": one.identities.scores, "converged": converged}
+        own |= {name: [getattr(each, name) for each in alone] for name in ("size_mm", "adenoma")}
+        table = one.tracklets.table.hstack(pl.DataFrame(own, schema=schema))
+        tables.append(table.sort("first_frame", maintain_order=True))
+    nothing = (pl.lit(None, kind).alias(name) for name, kind in schema.items())
+    return pl.concat([*tables, alarms.with_columns(*nothing)]).select(
+        "polyp",
+        "converged",
+        "size_mm",
+        "adenoma",
+        procedure="procedure_id",
+        tracklet="tracklet_id",
+        start_s=(pl.col("first_frame") / fps).round(2),
+        end_s=((pl.col("last_frame") + 1) / fps).round(2),
+        start_frame="first_frame",
+        end_frame="last_frame",
+        probability=pl.col("probability").fill_nan(None).round(4),
+        shows_polyp=pl.col("shows_polyp").round(4),
+        bridged=pl.col("bridged").round(4),
+        track_id=pl.col("tracklet_id").replace_strict(number, return_dtype=pl.Int64),
+    )
+
+
+def counted_procedures(part: LinkedPart) -> list[CountedProcedure]:
+    """The record of each procedure: polyps with their tracklets, and what to look at."""
+    by_name = {one.tracklets.procedure_id: one for one in part.linked}
+    found = []
+    for name in part.encoded.prepared.procedures:
+        rows = part.screened.alarms.filter(procedure_id=name).iter_rows(named=True)
+        left = tuple(_tracklet(row, None) for row in rows)
+        counted = CountedProcedure(name, false_alarms=len(left), alarms=left)
+        one = by_name.get(name)
+        found.append(counted if one is None else _linked_procedure(counted, one, part.point))
+    return found
+
+
+def _linked_procedure(
+    counted: CountedProcedure, one: Linked, point: OperatingPoint
+) -> CountedProcedure:
+    """The record of a procedure with the polyps that its tracklets were linked to."""
+    rows = list(one.tracklets.table.iter_rows(named=True))
+    identities, labels = one.identities, one.identities.labels.tolist()
+    views = [_tracklet(row, score) for row, score in zip(rows, identities.scores, strict=True)]
+    groups = [
+        CountedPolyp(
+            polyp,
+            tuple(view for view, label in zip(views, labels, strict=True) if label == place),
+            **asdict(reading),
+        )
+        for place, (polyp, reading) in enumerate(
+            zip(identities.names, one.readings(point), strict=True)
+        )
+    ]
+    doubts = [
+        DoubtfulLink(
+            tuple(rows[i]["tracklet_id"] for i in doubt.members),
+            tuple(rows[i]["tracklet_id"] for i in doubt.others),
+            doubt.joined,
+            round(doubt.probability, 4),
+        )
+        for doubt in identities.doubts
+        if doubt.close
+    ]
+    low, high = identities.interval or (None, None)
+    return replace(
+        counted,
+        polyps=len(identities.names),
+        low=low,
+        high=high,
+        tracklets=len(rows),
+        converged=identities.converged,
+        groups=tuple(groups),
+        to_look_at=tuple(doubts),
+    )
+
+
+def _tracklet(row: Mapping[str, Any], score: float | None) -> CountedTracklet:
+
+    return CountedTracklet(
+        row["tracklet_id"],
+        row["first_frame"],
+        row["last_frame"],
+        _or_none(row["shows_polyp"]),
+        round(row["bridged"], 4),
+        _or_none(score),
+    )
+
+
+def _or_none(score: float | None) -> float | None:
+    return None if score is None or math.isnan(score) else round(float(score), 4)

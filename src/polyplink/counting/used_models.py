@@ -1,0 +1,73 @@
+"""The models that a count was made with, and what it says of shipped ones."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from polyplink.associate import OperatingPoint
+from polyplink.core.artefacts import file_key
+from polyplink.core.messages import Message
+from polyplink.data import read_origin
+from polyplink.models import models
+
+
+@dataclass(frozen=True)
+class UsedModel:
+    """A model that a count was made with.
+
+    Attributes:
+        kind: "detector" or "encoder".
+        name: Its name, for people.
+        sha256: SHA-256 of its file; None where it has none.
+        shipped: Whether it is a shipped one.
+    """
+
+    kind: str
+    name: str
+    sha256: str | None
+    shipped: bool
+
+    def __str__(self) -> str:
+        digest = "" if self.sha256 is None else f" (SHA-256 {self.sha256[:16]})"
+        return f"{self.kind} {self.name}{digest}"
+
+
+def used_models(weights: Path, name: str, data: Path) -> tuple[UsedModel, ...]:
+    """The models that a count was made with, the detector first where there is one.
+
+    Args:
+        weights: The weights file.
+        name: Name of the encoder.
+        data: The data folder of the boxes.
+    """
+    origin = read_origin(data)
+    known = {one.sha256 for one in models()}
+    found = [] if origin is None else [("detector", origin.name, origin.sha256)]
+    found.append(("encoder", name, file_key(weights)))
+    return tuple(UsedModel(*one, shipped=one[2] in known) for one in found)
+
+
+def shipped_messages(used: tuple[UsedModel, ...], point: "OperatingPoint") -> list[Message]:
+    """What a count with shipped models must be marked with; nothing without them.
+
+    Args:
+        used: The models.
+        point: The operating point of the weights.
+    """
+    shipped = [one for one in used if one.shipped]
+    if not shipped:
+        return []
+    about = {one.sha256: one for one in models()}
+    sets = dict.fromkeys(name for one in shipped for name in about[str(one.sha256)].trained_on)
+    made = point.calibration
+    if made is None:
+        calibrated = Message("shipped.not_calibrated")
+    else:
+        material = Message(f"material.{made.material}", {"n": made.procedures})
+        calibrated = Message("shipped.calibrated", {"material": material})
+    names, stills = (", ".join(every) for every in ([one.name for one in shipped], sets))
+    return [Message("shipped", {"models": names, "sets": stills, "calibrated": calibrated})]
+
+
+def models_note(used: tuple[UsedModel, ...]) -> str:
+    """Which models a count was made with, for its report."""
+    return f"Models: {'; '.join(map(str, used))}."

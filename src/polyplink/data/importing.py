@@ -1,0 +1,165 @@
+"""A released data set, or boxes from any source, as a data folder."""
+
+import gc
+import inspect
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+from polyplink.core.artefacts import RunRecord, write_json
+from polyplink.core.errors import PolyplinkError
+from polyplink.data import (
+    FORMATS,
+    BoxesOrigin,
+    DataSet,
+    Imported,
+    change_data,
+    find_importer,
+    find_maps,
+    is_data_folder,
+    write_data,
+    write_origin,
+    write_places,
+)
+from polyplink.data.empty import write_empty
+from polyplink.data.files.limits import LIFTED
+
+
+def import_folder(
+    data_format: str,
+    source: Path,
+    out: Path,
+    *,
+    images: bool = True,
+    strict: bool = False,
+    histology_map: str | None = None,
+    detector: str | None = None,
+    limits: bool = True,
+    workers: int = 2,
+    options: Mapping[str, Any],
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> tuple[DataSet, Sequence[str]]:
+    """Import a data set into the data folder `out`; returns it with warnings.
+
+    Tables that are in the folder already are replaced; nothing in the source is changed.
+
+    Args:
+        data_format: Name of the format.
+        source: The data set as released, or the boxes.
+        out: Folder for the tables.
+        images: Use the images if they exist.
+        strict: Stop at the first unusable item instead of skipping it.
+        histology_map: Name or file of the map of words for adenoma; None for the papers'.
+        detector: Name of the detector that made the boxes; None for annotated ones.
+        limits: Refuse archives that unpack to many times their size.
+        workers: Worker processes.
+        options: Those of the format, by name.
+        progress: Callback (procedures done, procedures in all).
+
+    Raises:
+        PolyplinkError: If the format or map is unknown, the format does not take an option, or the
+            data set has a fault.
+    """
+    importer = find_importer(data_format)
+    _check_taken(data_format, options)
+    maps = find_maps(histology_map or "papers")
+    asked = {
+        "format": data_format,
+        "source": source,
+        "images": images,
+        "strict": strict,
+    }
+    if histology_map is not None:
+        asked["histology_map"] = histology_map
+    record = RunRecord("import", settings=asked | dict(options))
+    # realpath and not Path.resolve, which fails on a link that leads to itself.
+    if Path(os.path.realpath(out)).is_relative_to(os.path.realpath(source)):
+        raise PolyplinkError(
+            f"{out} is inside the data set {source}, in which nothing is changed",
+            "name another folder for the tables",
+        )
+    PolyplinkError.unless(
+        not is_data_folder(source),
+        f"{source} is a data folder already: its tables need no import",
+        f"continue with `polyplink doctor {source}`, then `polyplink prepare {source}`",
+    )
+    record.claim(out)
+    if not limits:
+        os.environ[LIFTED] = "1"  # for the worker processes too
+    collects = gc.isenabled()
+    gc.disable()  # millions of tuples without a cycle: looking for one took a third of the time
+    try:
+        with record.stage("read"):
+            imported = importer(
+                source,
+                images=images,
+                strict=strict,
+                workers=workers,
+                progress=progress,
+                **options,
+            )
+    except OSError as error:  # no permission to read
+        raise PolyplinkError(
+            f"{error.filename or 'the source'}: {error.strerror or error}",
+            "check the path and its permissions",
+        ) from None
+    finally:
+        if collects:
+            gc.enable()
+    data = replace(imported.data, adenoma=maps)
+    imported = replace(imported, data=data)
+
+    def keep(folder: Path) -> None:
+        write_places(folder, data_format, imported, source)
+        if imported.empty is not None and detector is None:
+            write_empty(folder, imported.empty)
+
+    write_folder(out, data, imported.warnings, record, keep)
+    write_origin(out, None if detector is None else BoxesOrigin(detector, detector))
+    return data, imported.warnings
+
+
+def write_folder(
+    out: Path,
+    data: DataSet,
+    warnings: Sequence[str],
+    record: RunRecord,
+    keep: Callable[[Path], None] = lambda folder: None,
+) -> None:
+    """Write a data folder, its warnings (warnings.json) and record (run.json) as one change.
+
+    Args:
+        out: The folder.
+        data: Its tables.
+        warnings: Of the import.
+        record: Of the command.
+        keep: Called with the folder in which further files are written.
+    """
+    with change_data(out) as new:
+        with record.stage("write"):
+            write_data(new, data)
+            write_json(new / "warnings.json", warnings)
+            keep(new)
+        record.write(new)
+
+
+def _check_taken(data_format: str, options: Mapping[str, Any]) -> None:
+    """Refuse options that the format does not take."""
+    takes = {name: _options_of(one.read) for name, one in FORMATS.items()}
+    takes[data_format] = _options_of(find_importer(data_format))
+    for name in options:
+        if name not in takes[data_format]:
+            takers = [other for other, taken in takes.items() if name in taken]
+            raise PolyplinkError(
+                f"{data_format} takes no --{name.replace('_', '-')}",
+                f"leave it out; those that take it: {', '.join(takers) or 'none'}",
+            )
+
+
+def _options_of(importer: Callable[..., Imported]) -> set[str]:
+    """Names of the options that an importer takes, by name or as `**options`."""
+    parameters = inspect.signature(importer).parameters
+    typed = get_args(parameters["options"].annotation) if "options" in parameters else ()
+    return {*parameters, *(name for one in typed for name in one.__annotations__)}

@@ -1,0 +1,162 @@
+"""A data folder of the boxes that a detector finds in recordings."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from polyplink.core.artefacts import RunRecord, file_key
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import Message
+from polyplink.core.progress import Progress, silent
+from polyplink.data import SIMULATED, BoxesOrigin, DataSet, read_data, write_data, write_origin
+from polyplink.detect import OnnxDetector, detect
+from polyplink.detect.recordings import find_recordings
+from polyplink.detect.run import Detector
+from polyplink.models import DETECTOR
+from polyplink.tracklets import PrepareSettings
+from polyplink.tracklets.options import with_options
+
+Function = Callable[..., Any] | None
+
+MOST_AT_ONCE = 4  # frames: decoding is not faster
+PREFIX = "sim:"  # of the names of simulated detectors
+
+
+def detect_folder(
+    source: Path,
+    out: Path,
+    settings: PrepareSettings,
+    *,
+    detector: str | None = None,
+    fps: float | None = None,
+    seed: int = 0,
+    function: Function = None,
+    tracklets: Mapping[str, Any] | None = None,
+    progress: Progress = silent,
+    begin: Callable[[], None] = lambda: None,
+) -> tuple[DataSet, list[Message]]:
+    """Write the data folder of a detector's boxes; returns it with warnings.
+
+    Args:
+        source: A video, or a folder of videos or images; a data folder for a simulated detector.
+        out: Folder for the tables.
+        settings: Of tracklets and crops.
+        detector: ONNX file or name; the shipped detector where there is neither this nor a
+            function.
+        fps: Frames per second, if not in the recording.
+        seed: Of a simulated detector.
+        function: The detector: takes an image (height, width, 3) and returns (k, 5): x, y, w, h in
+            pixels, and a score from 0 to 1.
+        tracklets: What was asked for in place of the settings, and of what the detector states; see
+            `with_options`.
+        progress: Called for frames.
+        begin: Called before the folder is begun.
+
+    Raises:
+        PolyplinkError: If there is no recording or no detector, the detector's outputs fit no
+            layout, or no frame decodes.
+    """
+    name, asked = detector, tracklets or {}
+    plain = {"source": source, "detector": name, "fps": fps, "seed": seed}
+    settings = with_options(settings, asked)  # refuses what is at fault before anything is loaded
+    record = RunRecord("detect", settings=plain)
+    record.claim(out)
+    warnings: list[Message] = []
+    if name is not None and name.startswith(PREFIX):
+        from polyplink.simulate import detect_simulated, detector_preset  # noqa: PLC0415
+
+        given = read_data(source)
+        PolyplinkError.unless(
+            bool(given.detections["polyp_id"].count()),
+            f"{source} has no annotated polyps to simulate a detector on",
+            "give a data folder with polyps",
+        )
+        preset = detector_preset(name.removeprefix(PREFIX))
+        found = detect_simulated(given, preset, seed, source).drop("truth", "alarm")
+        root = str(source.resolve())
+        sources = given.procedures.with_columns(
+            source=given.procedures["source"].replace({".": root, "": root})
+        )
+        data = DataSet.of(found, sources, given.polyps.clear(), given.splits)
+        begin()
+        write_data(out, data)
+        origin = BoxesOrigin(name, name)
+    else:
+        recordings = find_recordings(source, fps)
+        names = [one.name for one in recordings]
+        cores = os.cpu_count() or 1
+        several = 1 if function is not None else min(cores, MOST_AT_ONCE)
+        threads = cores // several
+        model, key = find_detector(name, function, names, warnings, threads)
+        origin = origin_of(model, key)
+        settings = with_options(settings, asked, origin)
+        begin()
+        lost: dict[str, int] = {}
+        with record.stage("detect"):
+            data = detect(
+                recordings,
+                model,
+                out,
+                settings,
+                key=key,
+                workers=several,
+                lost=lost,
+                progress=lambda one, done, total: progress(f"detect {one}", done, total),
+            )
+        record.inputs["detector"] = key
+        frames = dict(data.procedures.select("procedure_id", "n_frames").iter_rows())
+        warnings += [
+            Message("not_decoded", {"lost": n, "frames": frames[one], "name": one})
+            for one, n in lost.items()
+        ]
+    write_origin(out, origin)
+    record.settings = plain | {"tracklets": settings}
+    if data.detections.is_empty():
+        looked = int(data.procedures["n_frames"].sum())
+        values = {"n": data.procedures.height, "frames": looked}
+        warnings.append(Message("detector_nothing", values))
+    record.write(out)
+    return data, warnings
+
+
+def origin_of(detector: Detector, key: str) -> BoxesOrigin:
+    """What a data folder records of the detector that made its boxes."""
+    if not isinstance(detector, OnnxDetector):
+        return BoxesOrigin(key, "a function")
+    record = detector.record
+    name = record.name or detector.path.stem
+    digest = file_key(detector.path)
+    return BoxesOrigin(key, name, record.high, record.low, record.min_seconds, digest)
+
+
+def find_detector(
+    name: str | None,
+    function: Function,
+    procedures: Sequence[str],
+    warnings: list[Message],
+    threads: int = 0,
+) -> tuple[Detector, str]:
+    """The detector that was asked for, and its key.
+
+    Args:
+        name: An ONNX file, or the name of a shipped detector; None for the function, or, where
+            there is none, for the shipped detector.
+        function: The detector, from Python.
+        procedures: Names of the recordings.
+        warnings: Gets what makes its boxes unreliable.
+        threads: Threads for a frame; 0 for one per core.
+
+    Raises:
+        PolyplinkError: If the file is no detector, or the shipped one has changed.
+    """
+    if function is not None:
+        return function, "function"
+    found = OnnxDetector(Path(name or DETECTOR), threads=threads)
+    known = [one for one in procedures if one in found.record.trained_on]
+    if known:
+        warnings.append(Message("detector_seen", {"n": len(known), "first": known[0]}))
+    sets = found.record.datasets
+    if sets and all(one.startswith(SIMULATED) for one in sets):
+        warnings.append(Message("detector_simulated"))
+    return found, found.key

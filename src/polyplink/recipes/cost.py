@@ -1,0 +1,106 @@
+"""Parameters and multiply-accumulates of encoders, counted as the papers do."""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from polyplink.core.errors import find_named
+from polyplink.encoders import (
+    AnyEncoderConfig,
+    Encoder,
+    EncoderConfig,
+    FoundationConfig,
+    SfeConfig,
+    build_encoder,
+    build_projector,
+)
+from polyplink.encoders.catalogue import FOUNDATION, REFERENCES, find_spec
+from polyplink.encoders.cost import count_macs
+from polyplink.encoders.spec import transformers
+from polyplink.recipes import RECIPES
+
+
+def cost_of(name: str, size: int | None = None, frames: int = 8) -> dict[str, Any]:
+    """Parameters and multiply-accumulates of an encoder for one clip (NTSSL, table 1).
+
+    Args:
+        name: A foundation encoder, an encoder of the papers or a recipe.
+        size: Image size, pixels; 224, at which the paper counted, by default.
+        frames: Frames of the clip.
+
+    Returns:
+        Millions of parameters of the encoder (`params_m`) and of all that the paper counts with
+        it (`published_params_m`: projectors of trained encoders, unused heads, V-JEPA's
+        predictor); billions of multiply-accumulates counted as the paper does (`macs_g`;
+        `published_macs_g` with the predictor), and with attention but without norms
+        (`all_macs_g`); `projector_m`.
+
+    Raises:
+        PolyplinkError: If there is no such encoder, or it refuses the size.
+    """
+    config = find_named("encoder or recipe", name, known_encoders())
+    pixels = size or 224
+    if isinstance(config, FoundationConfig):
+        config = find_spec(config.model).settle(replace(config, size=pixels))
+
+    with torch.device("meta"):  # no memory, no arithmetic
+        encoder: Encoder = build_encoder(config).eval()
+        projector, unused = build_projector(encoder), _unused(name)
+        crops = torch.empty(frames, pixels, pixels, 3, dtype=torch.uint8)
+        own, every = count_macs(encoder, lambda: encoder(crops, [frames]))
+    published = own
+    if name == "vjepa2-l":
+        # NTSSL's program runs the predictor and does not use it. It reads values of tensors, so
+        # that it cannot run on the meta device: it is run on few tokens, in whose number this way
+        # of counting is linear.
+        few, tokens = 4, max(frames // 2, 1) * (pixels // 16) ** 2
+        predictor = _unused(name)
+        assert predictor is not None
+        places = [torch.arange(few)[None]]
+        one = (torch.zeros(1, few, 1024), places, places)
+        published += count_macs(predictor, lambda: predictor(*one))[0] * tokens // few
+    trained = isinstance(config, SfeConfig | EncoderConfig)
+    heads = (encoder, projector if trained else None, unused)
+
+    def millions(*modules: nn.Module | None) -> float:
+        return sum(p.numel() for m in modules if m is not None for p in m.parameters()) / 1e6
+
+    return {
+        "name": name,
+        "frames": frames,
+        "size": pixels,
+        "params_m": millions(encoder),
+        "published_params_m": millions(*heads),
+        "projector_m": millions(projector),
+        "macs_g": own / 1e9,
+        "published_macs_g": published / 1e9,
+        "all_macs_g": every / 1e9,
+    }
+
+
+def known_encoders() -> "dict[str, AnyEncoderConfig]":
+    """Encoders by the names that `cost_of` takes: foundation, papers, recipes."""
+    known: dict[str, AnyEncoderConfig] = {
+        name: FoundationConfig(model=name, preset="reference") for name in FOUNDATION
+    }
+    known |= {name: reference.encoder for name, reference in REFERENCES.items()}
+    known |= {"sfe": SfeConfig()}
+    for name, recipe in RECIPES.items():
+        known[name] = replace(recipe().encoder, frame_weights=None)
+    return known
+
+
+def _unused(name: str) -> "nn.Module | None":
+    """Modules that NTSSL's program builds and does not use, but the paper's parameters include."""
+    if name == "endovit":
+        return nn.Linear(768, 1000)
+    if name == "surgenet":
+        return nn.Sequential(nn.Linear(512, 2048), nn.LayerNorm(2048), nn.Linear(2048, 1))
+    if name == "vjepa2-l":
+        library = transformers()
+        model: Any = library.VJEPA2Model(library.VJEPA2Config(num_hidden_layers=1))
+        predictor: nn.Module = model.predictor
+        return predictor
+    return None

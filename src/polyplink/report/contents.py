@@ -1,0 +1,190 @@
+"""The contents of the page of a count or an evaluation."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from polyplink.associate import OperatingPoint
+from polyplink.associate.clusterers import LearnedLinks
+from polyplink.core.artefacts import machine, to_plain
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import Message
+from polyplink.counting import Cover
+from polyplink.counting.link import Linked
+from polyplink.data import SIMULATED
+from polyplink.encoders import weights_path
+from polyplink.encoders.encode import Encoded
+from polyplink.report import Comparison, Report
+from polyplink.report.formats import PURPOSES, VISUAL, reading_text
+from polyplink.report.model import Procedure, Tracklet
+from polyplink.tracklets import Prepared
+
+
+def build_report(
+    title: str,
+    weights: Path,
+    encoded: Encoded,
+    point: OperatingPoint,
+    linked: Sequence[Linked],
+    *,
+    seconds: Mapping[str, float],
+    alarms: pl.DataFrame | None = None,
+    comparison: Comparison | None = None,
+    notes: tuple[str, ...] = (),
+    messages: Sequence[Message] = (),
+    cover: Cover | None = None,
+) -> Report:
+    """The page of a count or an evaluation.
+
+    Args:
+        title: Headline.
+        weights: As the user gave them; a training history in the same folder is shown.
+        encoded: The part and its vectors.
+        point: The operating point that it was linked at.
+        linked: Its procedures; those without tracklets are missing here and shown as empty.
+        seconds: Time per stage.
+        alarms: Tracklets that were left out as false alarms, from `screen`.
+        comparison: Table of methods, where there is one.
+        notes: Notes.
+        messages: Warnings.
+        cover: Whether intervals are given, and on what grounds.
+
+    Raises:
+        PolyplinkError: If the training history is broken.
+    """
+    prepared, record = encoded.prepared, encoded.first.record
+    assert record is not None
+    found = {one.tracklets.procedure_id: one for one in linked}
+    names = prepared.data.procedures["dataset"].unique().sort().to_list()
+    here, seed = machine(), record.recipe.get("seed")
+    watched = "loss_bags" if record.origin.get("selected_by") == "bags" else "loss_labels"
+    curves = _training_curves(weights_path(weights).parent, watched)
+    best = record.origin.get("epoch")
+    basis = None if cover is None else cover.basis
+    return Report(
+        title=title,
+        dataset=", ".join(names),
+        date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        machine=f"{here['system']}, {here['processor']}, {here['cores']} cores",
+        weights=encoded.first.key,
+        crops=prepared.key,
+        seed=seed if isinstance(seed, int) else None,
+        simulated=any(name.startswith(SIMULATED) for name in names),
+        procedures=tuple(
+            _procedure(name, found.get(name), prepared, point, alarms)
+            for name in prepared.procedures
+        ),
+        comparison=comparison,
+        curves=curves,
+        best_epoch=int(best) if curves and best is not None else None,
+        operating_point=_shown_setting(point),
+        settings={name: str(value) for name, value in to_plain(prepared.settings).items()},
+        seconds=seconds,
+        notes=notes,
+        warnings=tuple(map(str, messages)),
+        basis="" if basis is None else str(basis),
+        ask_below=point.ask_below,
+    )
+
+
+def _shown_setting(point: OperatingPoint) -> dict[str, float | str]:
+    """The operating point as the report shows it."""
+    setting = point.setting
+    if isinstance(setting, LearnedLinks):
+        purpose = [name for name, price in point.prices.items() if price == setting.price]
+        shown: dict[str, float | str] = {
+            "method": "learned links",
+            "price of a polyp": round(setting.price, 3),
+        }
+        shown |= {"chosen for": " and ".join(PURPOSES[name] for name in purpose)} if purpose else {}
+        shown |= {} if point.spread is None else {"factor of the interval": round(point.spread, 2)}
+    else:
+        shown = {
+            "method": "temporal affinity propagation",
+            "alpha": setting.alpha,
+            "gamma": setting.gamma,
+            "preference": setting.preference,
+            "visual similarity": VISUAL[point.form],
+        }
+    shown["chosen"] = point.origin
+    shown |= {} if point.alarms is None else {"false alarms": point.alarms.origin}
+    return shown | ({"probes": "; ".join(p.origin for p in point.probes)} if point.probes else {})
+
+
+def _procedure(
+    procedure_id: str,
+    linked: Linked | None,
+    prepared: Prepared,
+    point: OperatingPoint,
+    alarms: pl.DataFrame | None,
+) -> Procedure:
+    """One procedure as the report shows it; without tracklets it is an empty time line."""
+    row: dict[str, Any] = prepared.data.procedures.row(
+        by_predicate=pl.col("procedure_id") == procedure_id, named=True
+    )
+    polyps = prepared.data.polyps
+    # Polyps without a tracklet are counted too; where no polyp is known there is no number.
+    known = None if polyps.is_empty() else polyps.filter(procedure_id=procedure_id).height
+
+    def shown(one: Mapping[str, Any], predicted: str, score: float) -> Tracklet:
+        crops = prepared.crops(procedure_id)
+        return Tracklet(
+            tracklet_id=one["tracklet_id"],
+            first=one["first_frame"],
+            last=one["last_frame"],
+            predicted=predicted,
+            polyp_id=one["polyp_id"],
+            sureness=None if np.isnan(score) else float(score),
+            crop=np.array(crops[one["crop_first"] + one["n_crops"] // 2]),  # the middle one
+            bridged=one["bridged"],
+        )
+
+    left = [] if alarms is None else alarms.filter(procedure_id=procedure_id).rows(named=True)
+    empty = Procedure(
+        procedure_id,
+        row["n_frames"],
+        (),
+        fps=row["fps"],
+        n_polyps=known,
+        alarms=tuple(shown(one, "", one["shows_polyp"]) for one in left),
+    )
+    if linked is None:
+        return empty
+    tracklets = linked.tracklets
+    rows = tracklets.table.rows(named=True)
+    found, names = linked.identities, linked.identities.names
+    of_each = zip(rows, found.labels, found.scores, strict=True)
+    return replace(
+        empty,
+        tracklets=tuple(shown(one, names[label], score) for one, label, score in of_each),
+        interval=found.interval,
+        readings=dict(zip(names, map(reading_text, linked.readings(point)), strict=True)),
+        similarity=found.similarity,
+        converged=found.converged,
+        uncertain=tuple(doubt for doubt in found.doubts if doubt.close),
+    )
+
+
+def _training_curves(folder: Path, watched: str) -> dict[str, tuple[float, ...]]:
+    """Curves of the report from the history.csv of a training run; none without the file."""
+    path = folder / "history.csv"
+    if not path.is_file():
+        return {}
+    columns = {"loss": "loss", "validation_loss": watched, "tau": "tau", "purity": "purity"}
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = [{k: float(v) for k, v in row.items()} for row in csv.DictReader(file)]
+        there = [
+            name for name in columns if name == "loss" or all(columns[name] in r for r in rows)
+        ]
+        return {name: tuple(row[columns[name]] for row in rows) for name in there}
+    except (KeyError, ValueError, TypeError, csv.Error):
+        raise PolyplinkError(
+            f"{path} is no history of a training run", "remove it; the report does not need it"
+        ) from None
