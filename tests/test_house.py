@@ -4,7 +4,10 @@ docs/explanation/architecture.md explains them.
 """
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
+
+from polyplink.app.command_line import SECTIONS, VERBS
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "polyplink"
@@ -77,6 +80,62 @@ def test_a_room_imports_only_rooms_above_it() -> None:
         allowed |= {ENTRY} if room == "bench" else set()
         wrong += [f"{path.relative_to(SOURCE)} imports {name}" for name in sorted(rooms - allowed)]
     assert not wrong
+
+
+MODULES = {
+    ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__"): tree
+    for path, tree in FILES.items()
+}
+
+
+def nodes_of(tree: ast.AST) -> Iterator[ast.AST]:
+    """What a file executes, functions included; what only type checkers read is left out."""
+    for node in ast.iter_child_nodes(tree):
+        if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)):
+            yield node
+            yield from nodes_of(node)
+
+
+def imported_modules(tree: ast.Module) -> set[str]:
+    """Modules of the package that a file imports, when it is imported or later."""
+    names: set[str] = set()
+    for node in nodes_of(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+    return names & set(MODULES)
+
+
+IMPORTS = {name: imported_modules(tree) - {name} for name, tree in MODULES.items()}
+# A file that imports `polyplink.room.module` executes the face of the room first, which imports
+# nothing by itself.
+FACES = {name for name in MODULES if any(other.startswith(f"{name}.") for other in MODULES)}
+
+
+def reached(start: str) -> set[str]:
+    """Modules that a module imports, those that they import, and so on; not through faces."""
+    seen, new = set[str](), {start}
+    while new:
+        seen |= new
+        new = set[str]().union(*(IMPORTS[name] for name in new)) - seen - FACES
+    return seen
+
+
+def test_imports_form_no_circle() -> None:
+    rest = {name: set(others) - FACES for name, others in IMPORTS.items()}
+    while leaves := [name for name, others in rest.items() if not others & set(rest)]:
+        for name in leaves:
+            del rest[name]
+    assert not rest, f"circles among {sorted(rest)}"
+
+
+def test_no_verb_imports_a_verb() -> None:
+    """Not through other modules either; research runs the verbs as a user's program does."""
+    defined = {verb.__module__ for verb in VERBS.values()}
+    research = {verb.__module__ for verb in SECTIONS["Research"].values()}
+    wrong = {name: reached(name) & defined - {name} for name in defined - research}
+    assert not {name: sorted(others) for name, others in wrong.items() if others}
 
 
 def test_files_can_be_held_in_the_head() -> None:
