@@ -23,12 +23,11 @@ import polars as pl
 
 from polyplink.app.options import TrackletOptions
 from polyplink.app.train import TrainRequest, train
-from polyplink.app.weights import CROPS
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, merge, read_data, write_data
 from polyplink.encoders import WEIGHTS_FILE, load_encoder, pick_device, save_weights, weights_path
-from polyplink.encoders.adapt import fitted_to_crops
+from polyplink.encoders.adapt import CROPS, fitted_to_crops
 from polyplink.encoders.encode import Encoded, encode, prepare_part
 from polyplink.encoders.leakage import guard
 from polyplink.encoders.load import baselines, load_named

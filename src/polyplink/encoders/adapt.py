@@ -12,15 +12,13 @@ from polyplink.encoders.whitening import WhitenedEncoder
 CROPS, BATCH = 4096, 128  # whose statistics are taken, and how many at a time
 
 
-def batches(crops: "np.ndarray", device: "torch.device") -> "Iterator[torch.Tensor]":
+def batches(crops: np.ndarray, device: torch.device) -> Iterator[torch.Tensor]:
     """Crops (n, h, w, 3) uint8 in batches, on a device."""
     for i in range(0, len(crops), BATCH):
         yield torch.from_numpy(crops[i : i + BATCH]).to(device)
 
 
-def fitted_to_crops(
-    encoder: "Encoder", crops: "np.ndarray", tone: float, whiten: bool
-) -> "Encoder":
+def fitted_to_crops(encoder: Encoder, crops: np.ndarray, tone: float, whiten: bool) -> Encoder:
     """An encoder whose features are whitened by crops without labels, and with their tone.
 
     Args:
