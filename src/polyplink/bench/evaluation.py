@@ -357,8 +357,10 @@ def trackeval_figures(*scenes: tuple[BoxTracks, BoxTracks]) -> dict[str, float]:
     quiet = {"PRINT_CONFIG": False}
     figures: dict[str, float] = {}
     for metric in (HOTA(), Identity(quiet), CLEAR(quiet)):
-        each = {str(i): metric.eval_sequence(entry) for i, entry in enumerate(data)}
-        combined = each["0"] if len(each) == 1 else metric.combine_sequences(each)
+        by_sequence = {str(i): metric.eval_sequence(entry) for i, entry in enumerate(data)}
+        combined = (
+            by_sequence["0"] if len(by_sequence) == 1 else metric.combine_sequences(by_sequence)
+        )
         figures |= {name: float(np.mean(value)) for name, value in combined.items()}
     return figures
 

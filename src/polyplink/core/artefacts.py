@@ -85,12 +85,12 @@ def _lives(pid: int) -> bool:
 
 def _temporary(path: Path) -> Path:
     """A unique hidden name next to `path`; leftovers of killed runs are removed."""
-    here = f"{zlib.crc32(platform.node().encode()):08x}"
-    for leftover in path.parent.glob(f".{glob.escape(path.name)}.{here}-*.part"):
+    host = f"{zlib.crc32(platform.node().encode()):08x}"
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.{host}-*.part"):
         pid = leftover.name.split("-")[-2]
         if pid.isdecimal() and not _lives(int(pid)):
             _remove(leftover)
-    return path.with_name(f".{path.name}.{here}-{os.getpid()}-{uuid4().hex[:8]}.part")
+    return path.with_name(f".{path.name}.{host}-{os.getpid()}-{uuid4().hex[:8]}.part")
 
 
 def _remove(path: Path) -> None:

@@ -61,9 +61,9 @@ def sole_writer(folder: Path) -> Iterator[None]:
     """
     new = not folder.exists()
     try:
-        with claimed(folder / "writer") as mine:
+        with claimed(folder / "writer") as is_claimed:
             PolyplinkError.unless(
-                mine,
+                is_claimed,
                 f"another command writes into {folder} at the moment",
                 "wait until it has ended, or name another folder",
             )

@@ -292,8 +292,8 @@ def _licences(data: DataSet) -> Iterator[_Checks]:
     for name in procedures["dataset"].unique(maintain_order=True):
         if name in LICENCES:
             terms, access, advice = LICENCES[name]
-            mine = procedures.filter(pl.col("dataset") == name)
-            yield {("note", "licence"): (mine, f"{{dataset}}: {terms}; {access}", advice)}
+            of_data_set = procedures.filter(pl.col("dataset") == name)
+            yield {("note", "licence"): (of_data_set, f"{{dataset}}: {terms}; {access}", advice)}
     simulated = pl.col("dataset").str.starts_with(SIMULATED)
     unknown = ~pl.col("dataset").is_in(list(LICENCES)) & ~simulated
     yield {
@@ -311,7 +311,7 @@ def _of_images(data: DataSet, missing: pl.DataFrame, opened: pl.DataFrame) -> _C
     bare = data.detections.filter(pl.col("image").is_null())
     bare = bare.join(dataset, on="procedure_id", how="left", maintain_order="left")
     other = (pl.col("is_width") != pl.col("width")) | (pl.col("is_height") != pl.col("height"))
-    of = f" (of {opened.height} opened)"
+    of_opened = f" (of {opened.height} opened)"
     return {
         ("error", "missing image"): (
             missing,
@@ -325,13 +325,13 @@ def _of_images(data: DataSet, missing: pl.DataFrame, opened: pl.DataFrame) -> _C
         ),
         ("error", "unreadable image"): (
             opened.filter(pl.col("why").is_not_null()),
-            f"{_IN_FRAME}: {{image}} does not decode: {{why}}{of}",
+            f"{_IN_FRAME}: {{image}} does not decode: {{why}}{of_opened}",
             "restore the file; `prepare` leaves such frames out and cuts their tracklets",
         ),
         ("error", "image of another size"): (
             opened.filter(other),
             f"{_IN_FRAME}: {{image}} is {{is_width}} x {{is_height}}, the procedure {{width}} x "
-            f"{{height}}{of}",
+            f"{{height}}{of_opened}",
             "correct width and height of the procedure; boxes must be in pixels of the image",
         ),
     }

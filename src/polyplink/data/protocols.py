@@ -283,20 +283,24 @@ def protocol_part(
     protocol, _, side = name.partition("-")
     ids = _with_others(protocol, "rc19", _PROBED[protocol], procedures, polyps)
     owner = procedures.select("procedure_id", "dataset")
-    mine = polyps.filter(pl.col("procedure_id").is_in(ids))
-    mine = mine.join(owner, on="procedure_id", how="left", maintain_order="left")
+    protocol_polyps = polyps.filter(pl.col("procedure_id").is_in(ids))
+    protocol_polyps = protocol_polyps.join(
+        owner, on="procedure_id", how="left", maintain_order="left"
+    )
     # What is probed: the size in rsp, adenoma or not in rspp.
     column = "size_mm" if protocol == "rsp" else "histology_class"
     has = (
-        mine["size_mm"] if protocol == "rsp" else label_polyps(procedures, mine, maps)
+        protocol_polyps["size_mm"]
+        if protocol == "rsp"
+        else label_polyps(procedures, protocol_polyps, maps)
     ).is_not_null()
-    for dataset in mine["dataset"].unique(maintain_order=True):
-        if not has.filter(mine["dataset"] == dataset).any():
+    for dataset in protocol_polyps["dataset"].unique(maintain_order=True):
+        if not has.filter(protocol_polyps["dataset"] == dataset).any():
             raise PolyplinkError(
                 f"no polyp of {dataset} has a {column} that {protocol} could use",
                 "import it again with --cases TABLE",
             )
-    labelled = mine.filter(has)
+    labelled = protocol_polyps.filter(has)
     rows = procedures.filter(pl.col("procedure_id").is_in(labelled["procedure_id"].implode()))
     return split_by_patient(rows, labelled, share=SHARE)[side == "test"]
 
@@ -336,8 +340,8 @@ def _with_others(
     # REAL-Colon is recognised by its ids, whatever the name of the data set.
     sets = dict(procedures.select("procedure_id", "dataset").rows())
     sets |= dict.fromkeys(first, "real-colon")
-    mine = polyps.filter(pl.col("procedure_id").is_in(ids))
-    datasets = [sets[procedure] for procedure in mine["procedure_id"]]
+    part_polyps = polyps.filter(pl.col("procedure_id").is_in(ids))
+    datasets = [sets[procedure] for procedure in part_polyps["procedure_id"]]
     for dataset, count in identities.items():
         if datasets.count(dataset) != count:
             raise PolyplinkError(

@@ -186,13 +186,13 @@ def label_polyps(procedures: pl.DataFrame, polyps: pl.DataFrame, maps: Maps) -> 
                 f"no adenoma map for the data set {dataset!r}",
                 f"give one with --histology-map FILE; there are: {', '.join(maps)}",
             )
-        mine = rows["dataset"] == dataset
-        classes = rows["histology_class"].filter(mine)
+        of_data_set = rows["dataset"] == dataset
+        classes = rows["histology_class"].filter(of_data_set)
         codes = {word: None if label is None else int(label) for word, label in words.items()}
         hint = f"add it to the map, which has: {', '.join(words)}"
         what = "is in no row of the adenoma map"
         coded = _translate(classes, codes, "histology class", what, hint)
-        labels = labels.scatter(mine.arg_true(), coded.cast(pl.Int8))
+        labels = labels.scatter(of_data_set.arg_true(), coded.cast(pl.Int8))
     return labels
 
 

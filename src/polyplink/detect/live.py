@@ -296,18 +296,18 @@ def _crop(text: object, at: str) -> Pixels:
 def _with_pictures(frames: Iterator[LiveFrame], recording: Recording) -> Iterator[LiveFrame]:
     """Frames with the pictures of a recording, which is decoded forward once."""
     pictures = recording.frames()
-    here, picture = -1, None
+    number, picture = -1, None
     for frame in frames:
-        while here < frame.number:
+        while number < frame.number:
             try:
-                here, picture = next(pictures)
+                number, picture = next(pictures)
             except StopIteration:
                 raise PolyplinkError(
                     f"frame {frame.number} is not in {recording.path}",
                     "give the recording that the boxes are of",
                 ) from None
-        if here > frame.number or picture is not None:  # what does not decode is left out
-            yield replace(frame, picture=picture if here == frame.number else None)
+        if number > frame.number or picture is not None:  # what does not decode is left out
+            yield replace(frame, picture=picture if number == frame.number else None)
 
 
 class Feed:

@@ -109,8 +109,8 @@ class FragmentSet:
         owner = np.searchsorted(self._starts, rows, side="right") - 1
         out = np.empty((len(rows), *self._arrays[0].shape[1:]), np.uint8)
         for i in np.unique(owner):
-            here = owner == i
-            out[here] = self._arrays[i][rows[here] - self._starts[i]]
+            is_owner = owner == i
+            out[is_owner] = self._arrays[i][rows[is_owner] - self._starts[i]]
         return torch.from_numpy(out).to(self.device)
 
 

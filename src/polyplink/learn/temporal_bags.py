@@ -81,7 +81,7 @@ def neighbour_at(
         (n, k) int64, rows of `positions`.
     """
     row = np.arange(len(positions))[:, None]  # n 1
-    here = positions[:, None]
+    position = positions[:, None]
     left, right = row - start[:, None], stop[:, None] - 1 - row  # neighbours on either side
     # The first r neighbours are l on the left and r - l on the right: find l in [low, high].
     low, high = np.maximum(ranks - right, 0), np.minimum(ranks, left)
@@ -89,10 +89,10 @@ def neighbour_at(
     top = len(positions) - 1
 
     def to_left(count: np.ndarray) -> np.ndarray:
-        return np.asarray(here - positions[np.maximum(row - count, 0)])
+        return np.asarray(position - positions[np.maximum(row - count, 0)])
 
     def to_right(count: np.ndarray) -> np.ndarray:
-        return np.asarray(positions[np.minimum(row + count, top)] - here)
+        return np.asarray(positions[np.minimum(row + count, top)] - position)
 
     while np.any(low < high):
         middle = (low + high) // 2

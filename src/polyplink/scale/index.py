@@ -356,8 +356,10 @@ def recall(index: Index, k: int = 10, queries: int = 100) -> dict[str, Any]:
     step = -(-len(index) // queries)
     views = [view for segment in index.segments for view in segment.vectors[::step]]
     for view in views:
-        mine, true = (index.search(view, k + 1, exact=exact) for exact in (False, True))
-        ids = [frozenset(table["tracklet_id"][1:]) for table in (mine, true)]
+        approximate, exact_rows = (
+            index.search(view, k + 1, exact=exact) for exact in (False, True)
+        )
+        ids = [frozenset(table["tracklet_id"][1:]) for table in (approximate, exact_rows)]
         hits, total = hits + len(ids[0] & ids[1]), total + len(ids[1])
     return {"recall": round(hits / max(total, 1), 4), "recall_at": k, "recall_queries": len(views)}
 

@@ -276,11 +276,13 @@ class Desk:
                 ]
             if answer.get("kind") == "merge" and isinstance(answer.get("rows"), list):
                 answer["rows"] = _whole_polyps(answer["rows"], now.polyps)
-            ids, who = now.table["tracklet_id"].to_list(), reviewer or self.reviewer
+            ids, reviewer_name = now.table["tracklet_id"].to_list(), reviewer or self.reviewer
             if answer.get("kind") == "cut":
-                append_correction(self.out, self._cut(index, answer, who))
+                append_correction(self.out, self._cut(index, answer, reviewer_name))
             else:
-                append_correction(self.out, parse_correction(answer, self.names[index], ids, who))
+                append_correction(
+                    self.out, parse_correction(answer, self.names[index], ids, reviewer_name)
+                )
             return self.procedure(index)
 
     def _cut(self, index: int, answer: Mapping[str, Any], reviewer: str) -> Correction:
@@ -510,10 +512,13 @@ class Desk:
         places = np.argsort(-cosines, kind="stable")
         places = places[places != tracklet["place"]]
         names = self.prepared.tracklets["procedure_id"].to_numpy()
-        mine = names[places] == self.names[index]
+        is_same_procedure = names[places] == self.names[index]
         place_of = {name: i for i, name in enumerate(self.names)}
         entries = []
-        for place in [*places[mine][:k].tolist(), *places[~mine][:k].tolist()]:
+        for place in [
+            *places[is_same_procedure][:k].tolist(),
+            *places[~is_same_procedure][:k].tolist(),
+        ]:
             other = place_of[names[place]]
             now = self.solve(other)
             other_row = int((now.table["place"] == place).arg_max() or 0)

@@ -310,9 +310,9 @@ class SimulationSettings:
         """
         path = key_path(out)
         if not path.is_file():
-            mine = path.parent  # what a killed run has half written is nothing
-            others = (p for p in out.rglob("*") if p.parent != mine or p.suffix != ".part")
-            if out.is_file() or any(other != mine for other in others):
+            run_folder = path.parent  # what a killed run has half written is nothing
+            others = (p for p in out.rglob("*") if p.parent != run_folder or p.suffix != ".part")
+            if out.is_file() or any(other != run_folder for other in others):
                 raise PolyplinkError(f"{out} holds something else", "choose an empty folder")
             return False
         stored = read_json(path)

@@ -143,8 +143,8 @@ def workflow(plan: Plan, boxes: pl.DataFrame) -> dict[str, int]:
         way = lump.centre.double().numpy() - plan.path.positions[gone:]  # (s, 3)
         far = np.linalg.norm(way, axis=1)
         cosine = (way * plan.path.rotations[gone:, :, 2]).sum(1) / far
-        here = np.where((cosine > SEEN) & (far < SCAR_FAR), cosine / (1 + far), 0.0)
-        scar[gone:] = np.maximum(scar[gone:], here)
+        closeness = np.where((cosine > SEEN) & (far < SCAR_FAR), cosine / (1 + far), 0.0)
+        scar[gone:] = np.maximum(scar[gone:], closeness)
     boxed, clear, tool = count > 0, ~conditions.blink, conditions.instrument[:, 0]
     dry = clear & (conditions.splash < DRY)
     view = dry & boxed & (tool == 0)

@@ -121,7 +121,9 @@ def write_procedures(
         if len(queue) < count:
             queue += [str(group) for group in order.permutation(names) if str(group) not in queue]
         chosen = [groups[queue.pop(0)] for _ in range(count)]
-        stills_of_procedure = [of[int(rng.integers(len(of)))] for of in chosen]
+        stills_of_procedure = [
+            group_stills[int(rng.integers(len(group_stills)))] for group_stills in chosen
+        ]
         boxes, length = _write_procedure(
             out, f"s{place:04d}", stills_of_procedure, empty, config, rng=rng
         )

@@ -259,7 +259,7 @@ def _walk(tracks: Rows, frames: Rows, boxes: Columns, limits: Limits, cuts: Cuts
     if not tracks.size:
         return 0
     last = np.full(tracks.max() + np.uint32(1), -1, dtype=np.int32)  # its row; -1: none yet
-    held = np.empty((last.size, 4))  # its box
+    last_box = np.empty((last.size, 4))  # its box
     # Taken apart once: each look into a tuple of arrays would count references.
     x, y, w, h = boxes
     max_gap, min_iou = limits
@@ -272,7 +272,7 @@ def _walk(tracks: Rows, frames: Rows, boxes: Columns, limits: Limits, cuts: Cuts
         if before >= 0 and gap < 0:
             return -1
         box = (np.float64(x[k]), np.float64(y[k]), np.float64(w[k]), np.float64(h[k]))
-        other = (held[track, 0], held[track, 1], held[track, 2], held[track, 3])
+        other = (last_box[track, 0], last_box[track, 1], last_box[track, 2], last_box[track, 3])
         # The tracks of boxes without a polyp, numbered after all others, are not cut.
         near = track >= tracks.size or (gap <= max_gap and overlap(box, other) >= min_iou)
         if before >= 0 and gap >= 1 and near:
@@ -283,7 +283,7 @@ def _walk(tracks: Rows, frames: Rows, boxes: Columns, limits: Limits, cuts: Cuts
             count += 1
         n[tracklet[k]] += 1
         last[track] = k
-        held[track, 0], held[track, 1], held[track, 2], held[track, 3] = box
+        last_box[track, 0], last_box[track, 1], last_box[track, 2], last_box[track, 3] = box
     return count
 
 

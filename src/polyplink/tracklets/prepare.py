@@ -401,8 +401,8 @@ def _write_crops(
             renderings.append((sum(part.uncut["n_crops"]), job))
             continue
         lost = next((frame for frame in frames if frame.image is None), None)
-        with claimed(path) as mine:
-            if not mine or prepared.has_crops(procedure_id):
+        with claimed(path) as is_claimed:
+            if not is_claimed or prepared.has_crops(procedure_id):
                 continue
             if path.is_file():
                 say_remade(path)
@@ -429,8 +429,8 @@ def _write_crops(
 def _unless_made(part: Prepared, procedure_id: str, render: Callable[[], int]) -> int:
     """Render crops, in a worker, unless another process has or does; how many were rendered."""
     path = part.crops_path(procedure_id)
-    with claimed(path) as mine:
-        if not mine or part.has_crops(procedure_id):
+    with claimed(path) as is_claimed:
+        if not is_claimed or part.has_crops(procedure_id):
             return 0
         if path.is_file():
             say_remade(path)
@@ -520,8 +520,8 @@ def _tables(folder: Path, data: DataSet, settings: PrepareSettings, record: RunR
         return len(tables) == len(paths)
 
     for _ in rounds([paths], are_made):
-        with claimed(target / "tracklets.parquet") as mine, record.stage("tracklets"):
-            if not mine or are_made(paths, say=True):
+        with claimed(target / "tracklets.parquet") as is_claimed, record.stage("tracklets"):
+            if not is_claimed or are_made(paths, say=True):
                 continue
             fps = dict(data.procedures.select("procedure_id", "fps").iter_rows())
             detections, tracklets = build_tracklets(
@@ -611,9 +611,9 @@ def cut_tracklets(
     rows: list[dict[str, object]] = []
     for row in tracklets.iter_rows(named=True):
         offset, n = row["offset"], row["n"]
-        mine = bad.get(row["procedure_id"], set())
-        crop_frames = frames[offset : offset + n : stride].to_list() if mine else []
-        cuts = [k for k, frame in enumerate(crop_frames) if frame in mine]
+        bad_frames = bad.get(row["procedure_id"], set())
+        crop_frames = frames[offset : offset + n : stride].to_list() if bad_frames else []
+        cuts = [k for k, frame in enumerate(crop_frames) if frame in bad_frames]
         if not cuts:
             rows.append(row)
             continue

@@ -274,20 +274,20 @@ def _tar_members(path: Path, wanted: Wanted, limit: int | None) -> Iterator[tupl
                 continue
             if size < 0 or (not packed and size > length):
                 raise EOFError
-            here = kind in _FILES and not name.endswith("/") and wanted(name)
-            if here and packed and limit is None:
+            is_wanted = kind in _FILES and not name.endswith("/") and wanted(name)
+            if is_wanted and packed and limit is None:
                 check_member(f"{path}, member {name}", size, length)
-            if here and (limit is None or size <= limit):
+            if is_wanted and (limit is None or size <= limit):
                 yield name, _exactly(file, _padded(size))[:size]
                 continue
-            data = _exactly(file, (limit or 0) if here else 0)
+            data = _exactly(file, (limit or 0) if is_wanted else 0)
             rest = _padded(size) - len(data)
             if not packed and rest > _READ:  # a seek beyond the end shows at the next header
                 file.seek(rest, 1)
                 rest = 0
             while rest:
                 rest -= len(_exactly(file, min(rest, 1 << 20)))
-            if here:
+            if is_wanted:
                 yield name, data
         while file.read(1 << 20):  # the padding after the last member: gzip verifies its checksum
             pass

@@ -254,14 +254,14 @@ def _members(name: str, archive: Archive, unpacked: set[str], faults: Faults) ->
     may have unpacked anywhere, are recognised by folder and name.
     """
     beside, _, last = name.rpartition("/")
-    here, stem = [beside] if beside else [], last.split(".")[0]
+    folder_parts, stem = [beside] if beside else [], last.split(".")[0]
     members, locked = [], set()
     for inner in archive.names:
         parts = inner.replace("\\", "/").removeprefix("./").split("/")
         if any(_hidden(part) and part != ".." for part in parts):
             continue
-        path = "/".join([*here, *parts])
-        if {path, "/".join([*here, stem, *parts])} & unpacked:
+        path = "/".join([*folder_parts, *parts])
+        if {path, "/".join([*folder_parts, stem, *parts])} & unpacked:
             continue
         if ".." in parts or "" in parts or inner != visible(inner):
             faults.warn("archive member with an odd path, left out", f"{name}{INSIDE}{inner}")

@@ -133,22 +133,22 @@ class Video:
     def _timed(self, todo: deque[int], times: Times) -> "Iterator[tuple[int, VideoFrame | None]]":
         """Frames by their times; a frame that the decoder skips is None."""
         stream: Iterator[tuple[VideoFrame, bool]] | None = None
-        here = -1  # number of the last frame that came
+        number = -1  # number of the last frame that came
         while todo:
             # The last key frame shown at or before the wanted frame. Frames shown before a key
             # frame but decoded after it may need the key frame before, which this is for them.
             key = max(int(np.searchsorted(self._keys, times[todo[0]], side="right")) - 1, 0)
             key_frame = int(np.searchsorted(times, self._keys[key]))
-            if stream is None or key_frame - here > _WORTH_SEEKING:
+            if stream is None or key_frame - number > _WORTH_SEEKING:
                 stream = self._trusted(key, times)
             frame, sound = next(stream, (None, False))
             if frame is None:
                 yield from ((n, None) for n in todo)
                 return
-            here = int(np.searchsorted(times, frame.pts or 0))
-            while todo and todo[0] < here:
+            number = int(np.searchsorted(times, frame.pts or 0))
+            while todo and todo[0] < number:
                 yield todo.popleft(), None
-            if todo and todo[0] == here and times[here] == frame.pts:
+            if todo and todo[0] == number and times[number] == frame.pts:
                 yield todo.popleft(), frame if sound else None
 
     def _counted(self, todo: deque[int]) -> "Iterator[tuple[int, VideoFrame | None]]":
@@ -195,10 +195,10 @@ class Video:
             for frame in frames or ():
                 if frame.pts is None:
                     continue
-                here = int(np.searchsorted(times, frame.pts))
-                if lost or frame.is_corrupt or before not in (-1, here - 1):
+                number = int(np.searchsorted(times, frame.pts))
+                if lost or frame.is_corrupt or before not in (-1, number - 1):
                     sound_again, lost = next_key(), False
-                before = here
+                before = number
                 if sound_again is not None and frame.pts >= sound_again:
                     sound_again = None
                 yield frame, sound_again is None

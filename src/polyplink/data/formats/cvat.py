@@ -276,7 +276,7 @@ def _tasks(meta: ET.Element) -> list[dict[str, str]]:
         return (element.text or "").strip()
 
     tasks = []
-    for task in (each for each in meta.iter() if each.tag in {"task", "job"}):
+    for task in (element for element in meta.iter() if element.tag in {"task", "job"}):
         fields = [*task, *task.findall("original_size/*")]
         tasks.append({field.tag: text(field) for field in fields if text(field)})
     for field in meta if tasks else ():
@@ -300,11 +300,11 @@ def _read(
         archive = Archive(path)
         content = dict(archive.read([member]))[member]
         tasks, shapes = _parse(BytesIO(content), name, attribute)
-        for each in archive.names:
-            stem = each.rpartition("/")[2].rpartition(".")[0].rpartition("_")[2]
+        for member_name in archive.names:
+            stem = member_name.rpartition("/")[2].rpartition(".")[0].rpartition("_")[2]
             frame_number = whole_number(stem)
-            if each.lower().endswith((".png", ".jpg", ".jpeg")) and frame_number is not None:
-                images[frame_number] = f"{path.relative_to(root).as_posix()}{INSIDE}{each}"
+            if member_name.lower().endswith((".png", ".jpg", ".jpeg")) and frame_number is not None:
+                images[frame_number] = f"{path.relative_to(root).as_posix()}{INSIDE}{member_name}"
     if not tasks:
         faults.warn("file without a task, its own name taken", name)
         tasks = [{}]

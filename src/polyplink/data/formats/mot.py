@@ -123,7 +123,7 @@ def _find_sequences(source: Path, kind: str | None, faults: Faults) -> list[_Seq
         folders.append(folder)
     paths = []
     for folder in folders:
-        files = [folder / each / f"{each}.txt" for each in KINDS]
+        files = [folder / label_kind / f"{label_kind}.txt" for label_kind in KINDS]
         existing = [path for path in files if path.is_file()]
         if kind is None and len(existing) > 1:
             faults.warn("sequence with detections beside ground truth, not read", folder.name)

@@ -107,7 +107,7 @@ def _choose(
     """
     near, above = places
     every = dict.fromkeys([*near, *above])
-    named = ([path for path in every if each in (path.name, path.stem)] for each in names if each)
+    named = ([path for path in every if stem in (path.name, path.stem)] for stem in names if stem)
     matches: Sequence[Path] = next(filter(None, named), [])
     if not matches and single:
         matches = near or (above if len(above) == 1 else [])

@@ -303,8 +303,8 @@ def write_sun(data: DataSet, root: Path, *, frames: FrameSource | None = None) -
         PolyplinkError: If a procedure is named otherwise, or a box is not of whole pixels.
     """
     boxes = layout.whole_edges(data, "SUN")
-    held = r"(case|negative)(\d{1,8})"
-    for procedure, match in layout.procedures_to_write(data, root, DATASET, held, "case<number>"):
+    names = r"(case|negative)(\d{1,8})"
+    for procedure, match in layout.procedures_to_write(data, root, DATASET, names, "case<number>"):
         procedure_id, n_frames = procedure["procedure_id"], procedure["n_frames"]
         positive, number = match[1] == "case", int(match[2])
         frame_boxes = boxes.get(procedure_id, {})

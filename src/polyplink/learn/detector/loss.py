@@ -56,10 +56,10 @@ def assign(logits: Tensor, boxes: Tensor, truth: Tensor, cells: Tensor) -> tuple
     best = fit.topk(min(CANDIDATES, fit.shape[2]), 2)
     chosen = torch.zeros_like(fit).scatter_(2, best.indices, best.values)  # b k n
     score, which = chosen.max(1)  # b n
-    mine = chosen * functional.one_hot(which, chosen.shape[1]).transpose(1, 2)
-    largest = mine.amax(2, keepdim=True)  # b k 1
-    best_iou = torch.where(mine > 0, iou, 0).amax(2, keepdim=True)
-    target = (mine / largest.clamp_min(1e-12) * best_iou.clamp_min(0.1)).amax(1)  # b n
+    assigned = chosen * functional.one_hot(which, chosen.shape[1]).transpose(1, 2)
+    largest = assigned.amax(2, keepdim=True)  # b k 1
+    best_iou = torch.where(assigned > 0, iou, 0).amax(2, keepdim=True)
+    target = (assigned / largest.clamp_min(1e-12) * best_iou.clamp_min(0.1)).amax(1)  # b n
     return torch.where(score > 0, target, 0.0), which
 
 

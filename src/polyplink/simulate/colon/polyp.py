@@ -180,9 +180,9 @@ def wall_frame(colon: Colon, z: float, angle: float) -> tuple[Tensor, Tensor]:
     x, y = surface.centre_line(colon, place)
     radius = surface.wall_radius(colon, place, x, c, s)
     point = torch.stack([x + radius * c, y + radius * s, place])  # (3, 1)
-    here = surface.wall_distance(colon, point)
-    inward = surface.slopes(lambda at: surface.wall_distance(colon, at), point, here, 1e-3)[:, 0]
-    inward = inward / inward.norm()
+    distance = surface.wall_distance(colon, point)
+    slopes = surface.slopes(lambda at: surface.wall_distance(colon, at), point, distance, 1e-3)
+    inward = slopes[:, 0] / slopes[:, 0].norm()
     along = torch.tensor([0.0, 0.0, 1.0])
     along = along - inward * (along @ inward)
     along = along / along.norm()

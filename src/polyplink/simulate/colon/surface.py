@@ -345,17 +345,17 @@ def join(wall: Tensor, lump: Tensor, blend: Tensor | float) -> tuple[Tensor, Ten
 
 
 def slopes(
-    distance: Callable[[Tensor], Tensor], points: Tensor, here: Tensor, step: float
+    distance: Callable[[Tensor], Tensor], points: Tensor, distance_here: Tensor, step: float
 ) -> Tensor:
     """Forward differences (3, ...) of a distance at points (3, ...): its slope times the step.
 
-    `here` (...) are the distances at the points.
+    `distance_here` (...) are the distances at the points.
     """
     differences = torch.empty_like(points)
     for axis in range(3):
         moved = points.clone()
         moved[axis] += step
-        differences[axis] = distance(moved) - here
+        differences[axis] = distance(moved) - distance_here
     return differences
 
 
@@ -573,15 +573,15 @@ class BatchSurface:
         self, points: Tensor, frame: Tensor, *, with_shares: bool = False
     ) -> tuple[Tensor, Tensor]:
         """Compiled distances, as `plain`; and the polyps' shares (k, ...), or none (0, ...)."""
-        of = frame[:, 0].numpy()
-        first = np.flatnonzero(np.diff(of, prepend=-1))
-        starts = np.append(first, len(of)) * points.shape[2]
+        frame_of_row = frame[:, 0].numpy()
+        first = np.flatnonzero(np.diff(frame_of_row, prepend=-1))
+        starts = np.append(first, len(frame_of_row)) * points.shape[2]
         flat = np.ascontiguousarray(points.flatten(1).numpy())
         out = torch.empty(points.shape[1:])
         shares = torch.empty(self.sizes[1] if with_shares else 0, *points.shape[1:])
         texels, into = self._radii[0].numpy(), shares.view(len(shares), flat.shape[1]).numpy()
         numbers = self.table, self._tube, self.sizes, texels
-        _distances(flat, (of[first], starts), *numbers, out.view(-1).numpy(), into)
+        _distances(flat, (frame_of_row[first], starts), *numbers, out.view(-1).numpy(), into)
         return out, shares
 
     def plain(
@@ -602,9 +602,11 @@ class BatchSurface:
 
     def touch(self, points: Tensor, frame: Tensor) -> Touch:
         """What is at points (3, s, n) of the surface, of frames (s, 1)."""
-        here, rest, turn, parts = self.plain(points, frame)
+        distance_here, rest, turn, parts = self.plain(points, frame)
         return Touch(
-            slope=slopes(lambda moved: self.distance(moved, frame), points, here, DIFFERENCE),
+            slope=slopes(
+                lambda moved: self.distance(moved, frame), points, distance_here, DIFFERENCE
+            ),
             shares=tuple(share for share, _, _ in parts),
             colours=tuple(read_maps(self.stack[1:], which, place) for _, which, place in parts),
             turn=turn,

@@ -240,8 +240,8 @@ def hidden(stage: Stage, views: Views, polyp: Index, before: Index) -> Mask:
         wall = wall_distance(colon, points, phase[..., None])
         bad[some] |= (wall < 0).flatten(1).any(1).numpy()
         for other in np.unique(blocking[some][blocking[some] >= 0]):
-            here = blocking[some] == other
-            rest = to_material(stage.colon, points[:, here], phase[here][..., None])
+            is_blocked = blocking[some] == other
+            rest = to_material(stage.colon, points[:, is_blocked], phase[is_blocked][..., None])
             inside = lump_distance(stage.lumps[int(other)], rest.float().reshape(3, -1)) < 0.01
-            bad[some[here]] |= inside.view(int(here.sum()), -1).any(1).numpy()
+            bad[some[is_blocked]] |= inside.view(int(is_blocked.sum()), -1).any(1).numpy()
     return _any_by_look(bad, views.look, len(polyp))
