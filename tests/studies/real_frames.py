@@ -32,6 +32,7 @@ from polyplink.encoders.encode import Encoded, encode, prepare_part
 from polyplink.encoders.leakage import guard
 from polyplink.encoders.load import baselines, load_named
 from polyplink.evaluate import EvaluationSettings, Samples, evaluate_embeddings
+from polyplink.evaluate.truth import samples_of
 from polyplink.learn.config import LAST
 from polyplink.recipes import find_recipe, override
 from polyplink.report.formats import figure_text
@@ -152,7 +153,7 @@ def embedded(
     data, options = read_data(folder), of_frames(given.max_gap)
     encoders = []
     for name, path in weights.items():
-        encoder = load_named(path, given.device, name, tracklets=options)
+        encoder = load_named(path, given.device, name, tracklets=options.tracklet_options)
         assert encoder.record is not None
         guard(encoder.record.seen, data, "all")
         encoders.append(encoder)
@@ -166,7 +167,7 @@ def embedded(
 def table_of(folder: Path, weights: Mapping[str, Path], given: argparse.Namespace) -> str:
     """Evaluate all rows on one folder: a table in Markdown."""
     encoded, polyps = embedded(folder, weights, given)
-    samples = by_polyp(encoded.samples, polyps)
+    samples = by_polyp(samples_of(encoded.prepared), polyps)
     settings = EvaluationSettings(tasks=("retrieval", "reid"))
     minus = {}
     for reference in (HISTOGRAM, "ImageNet, frozen"):

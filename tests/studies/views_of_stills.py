@@ -17,9 +17,9 @@ import torch
 from torch.nn.functional import cross_entropy, normalize
 
 from polyplink.app.options import TrackletOptions
-from polyplink.app.weights import unwrapped
 from polyplink.data import read_data
 from polyplink.encoders import NetworkEmbedder, embed, load_encoder
+from polyplink.encoders.adapt import unwrapped
 from polyplink.encoders.encode import prepare_part
 from polyplink.encoders.whitening import (
     SHRINKAGE,
@@ -29,7 +29,7 @@ from polyplink.encoders.whitening import (
     fit_within,
 )
 from polyplink.evaluate import retrieve
-from polyplink.evaluate.labelled import samples_of
+from polyplink.evaluate.truth import samples_of
 from polyplink.stills import draw_views, read_stills
 
 Polyps = list[torch.Tensor]  # (v, t) features of the views of each
