@@ -30,6 +30,7 @@ from nbclient import NotebookClient
 from typer.models import ArgumentInfo
 
 from polyplink.app.command_line import SECTIONS, VERBS, command
+from polyplink.core.parts import METRICS, REGISTRIES
 from polyplink.recipes.published import published
 from polyplink.recipes.standing import STANDINGS, reasons, standard_errors
 
@@ -103,9 +104,15 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     if page.file.src_uri in OUTPUTS:
         return markdown
     markdown = re.sub(r"\]\(([\w./-]+)\.ipynb\)", r"](\1.md)", markdown)
-    for mark, made in (("<!-- verbs -->", verb_table), ("<!-- expectations -->", expectations)):
-        if mark in markdown:
-            markdown = markdown.replace(mark, made())
+    tables = {
+        "verbs": verb_table,
+        "parts": part_table,
+        "metrics": metric_table,
+        "expectations": expectations,
+    }
+    for name, table in tables.items():
+        if (mark := f"<!-- {name} -->") in markdown:
+            markdown = markdown.replace(mark, table())
     return markdown
 
 
@@ -218,6 +225,32 @@ def expectations() -> str:
     head = ("table", *STANDINGS, "standard error")
     listed = (f"- **{letter}**: {why}" for why, letter in letters.items())
     return "\n".join((*listed, "", f"| {' | '.join(head)} |", "|---" * len(head) + "|", *rows))
+
+
+def part_table() -> str:
+    """The names of all parts but metrics, by kind, and what each is."""
+    rows = [
+        f"| {kind} | `{name}` | {_cell(_about(part))} |"
+        for kind, registry in REGISTRIES.items()
+        for name, part in registry.items()
+        if kind != "metric"
+    ]
+    return "\n".join(("| kind | name | is |", "|---|---|---|", *rows))
+
+
+def _about(part: Any) -> str:
+    """The first sentence on a part; of a format, on its importer."""
+    return (inspect.getdoc(getattr(part, "read", part)) or "").partition("\n")[0]
+
+
+def metric_table() -> str:
+    """All metrics: their name, task, what they mean, and their best value."""
+    rows = [
+        f"| {' | '.join((f'`{name}`', metric.title, metric.task, _cell(metric.meaning)))} "
+        f"| {metric.ideal:g} |"
+        for name, metric in METRICS.items()
+    ]
+    return "\n".join(("| metric | name | task | meaning | ideal |", "|---|---|---|---|---|", *rows))
 
 
 def verb_page(name: str, guides: dict[str, str]) -> str:

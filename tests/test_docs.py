@@ -18,10 +18,8 @@ import pytest
 from typer.testing import CliRunner
 
 from polyplink.app.command_line import SECTIONS, VERBS, app
+from polyplink.core.parts import METRICS, REGISTRIES
 from polyplink.data import DETECTIONS, POLYPS, PROCEDURES
-from polyplink.evaluate.choosing import RATES
-from polyplink.evaluate.retrieval import RETRIEVAL
-from polyplink.evaluate.tracking import MEANS
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "polyplink"
@@ -176,6 +174,15 @@ def test_the_table_of_verbs_has_the_sections_of_help() -> None:
     assert [link.split("`")[1] for _, link, _ in rows] == [f"polyplink {verb}" for verb in VERBS]
 
 
+def test_the_page_of_parts_has_every_name() -> None:
+    tables = pages().part_table() + pages().metric_table()
+    for registry in REGISTRIES.values():
+        for name in registry:
+            assert tables.count(f"| `{name}` |") == 1, name
+    assert "| `FPR` | false positive rate | counting |" in tables
+    assert not re.search(r"\| \|$", pages().part_table(), re.M)  # each says what it is
+
+
 def test_new_pages_join_the_navigation() -> None:
     listed = [{"Home": "index.md"}, {"How to": ["how-to/run.md"]}]
     found = pages().navigation(
@@ -257,5 +264,7 @@ def test_every_row_of_fidelity_names_tests_that_exist() -> None:
         assert named, row
         for path, test in named:
             assert f"def {test}(" in (ROOT / "tests" / path).read_text(encoding="utf-8"), test
-    missing = [name for name in (*RETRIEVAL, *RATES, *MEANS, "AUROC", "AUPR") if name not in text]
+    missing = [
+        n for n, metric in METRICS.items() if (metric.key or metric.with_mean) and n not in text
+    ]
     assert not missing

@@ -8,10 +8,13 @@ import dataclasses
 import json
 import tempfile
 from collections.abc import Callable, Mapping
+from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from pydantic import TypeAdapter
 
@@ -20,8 +23,12 @@ from polyplink.core.artefacts import to_plain
 from polyplink.data import Imported, read_data, write_data
 from polyplink.detect.onnx import DetectorRecord
 from polyplink.encoders import Encoder, FrameWise, NetworkEmbedder
+from polyplink.evaluate import Metric, Samples, choose, count_procedure, retrieve
+from polyplink.evaluate.choosing import CountedProcedure, apply_choice
+from polyplink.evaluate.counting import clinic_row
 from polyplink.learn import Views
 from polyplink.learn.fragment_set import FragmentSet, Tracklets
+from polyplink.report.plots import plot_style
 from polyplink.tracklets import TrackSettings
 
 VIEWS, WIDTH = 6, 8
@@ -277,3 +284,71 @@ def check_importer(importer: Callable[..., Imported], source: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         write_data(Path(folder), read.data)
         _require(read_data(Path(folder)).key == read.data.key, "written and read, it is another")
+
+
+def check_figure(draw: Callable[[Any], Any]) -> None:
+    """Check a figure: one of matplotlib, the same each time.
+
+    Args:
+        draw: Called with what is shown, as of `polyplink figures`: here two encoders on two
+            procedures of three tracklets.
+
+    Example:
+        >>> from polyplink.app.drawings import draw_recall
+        >>> check_figure(draw_recall)
+    """
+    from matplotlib.figure import Figure  # noqa: PLC0415 - slow
+
+    rng = np.random.default_rng(0)
+    samples = Samples.of("abcdef", "vvvwww", list("ppqrrs"), np.tile([0.0, 0.5, 1.0], 2))
+    vectors = {name: rng.normal(size=(VIEWS, WIDTH)) for name in ("ours", "theirs")}
+    first = SimpleNamespace(name="ours", record=None)
+    encoded = SimpleNamespace(vectors=vectors, first=first)
+    shown = SimpleNamespace(encoded=encoded, samples=samples, subtitle="made", grid="demo")
+
+    def drawn() -> bytes:
+        figure = draw(shown)
+        _require(isinstance(figure, Figure), f"it gives no Figure but {type(figure).__name__}")
+        with plot_style(), BytesIO() as file:
+            figure.savefig(file, format="svg", metadata={"Date": None})
+            return file.getvalue()
+
+    _require(drawn() == drawn(), "the figure is another one the second time")
+
+
+def check_metric(metric: Metric) -> None:
+    """Check a metric of retrieval or counting: numbers, the same in any order of the tracklets.
+
+    Args:
+        metric: The metric.
+
+    Example:
+        >>> from polyplink.core.parts import METRICS
+        >>> check_metric(METRICS["mAP"])
+    """
+    _require(isinstance(metric, Metric), f"{metric!r} is no Metric")
+    _require(metric.meaning and callable(metric.value), "it has no meaning or no value")
+    polyps = np.array([0, 0, 1, 1, 1, 2, 2, 3])
+    clusters = np.array([0, 1, 1, 1, 2, 0, 3, 3])
+    vectors = np.random.default_rng(0).normal(size=(len(polyps), WIDTH))
+    order = np.array([5, 2, 7, 0, 3, 6, 1, 4])
+
+    def value(rows: npt.NDArray[np.int64]) -> Any:
+        labels = np.unique(clusters[rows], return_inverse=True)[1]
+        if metric.task == "retrieval":
+            named = [f"polyp {polyp}" for polyp in polyps]
+            samples = Samples.of("abcdefgh", ["v"] * len(rows), named, np.linspace(0, 1, len(rows)))
+            retrieval = retrieve(vectors[rows], samples.take(rows))
+            queries = np.asarray(metric.value(retrieval))  # type: ignore[misc]
+            _require(queries.shape == (len(rows),), f"it gives {queries.shape} for the queries")
+            return queries[np.argsort(rows)][:7]  # the last one has no match
+        counts = count_procedure([labels], polyps[rows].tolist())
+        fold = apply_choice(counts, choose([counts]))
+        clinic = clinic_row("v", labels, polyps[rows].tolist(), [True] * len(rows))
+        return metric.value(CountedProcedure(fold, labels, polyps[rows], clinic))  # type: ignore[misc]
+
+    if metric.task in ("retrieval", "counting"):
+        once, moved = value(np.arange(len(polyps))), value(order)
+        if once is not None:
+            _require(np.isfinite(np.asarray(once, np.float64)).all(), f"it gives {once}")
+            _require(np.allclose(once, moved), "it depends on the order of tracklets")

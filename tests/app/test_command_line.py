@@ -55,7 +55,7 @@ def test_help_lists_every_verb_in_its_section_with_a_whole_sentence() -> None:
 MISTAKES = {
     # RUN and DATA are a trained run and its data folder; broken.pth is a file without weights.
     "import real-colon nowhere out": "nowhere",
-    "import vgg nowhere out": "no importer 'vgg'",
+    "import vgg nowhere out": "no format 'vgg'",
     "import video nowhere out": "boxes in a recording are detected, not imported: `polyplink run",
     "import coco DATA out": "is a data folder already: its tables need no import",
     "import real-colon film.mp4 out": "is a file, and a folder is expected; count the polyps of a",

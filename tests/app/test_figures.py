@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +10,6 @@ from sklearn.metrics import roc_auc_score
 
 from polyplink.app.drawings import (
     BARS,
-    FIGURES,
     STEPS,
     Shown,
     draw_bars,
@@ -26,7 +26,9 @@ from polyplink.app.drawings import (
 )
 from polyplink.associate import Grid, unit_rows
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.parts import FIGURES
 from polyplink.core.progress import silent
+from polyplink.core.registry import Registry
 from polyplink.encoders.encode import encode
 from polyplink.encoders.load import load_named
 from polyplink.evaluate import EvaluationSettings, Samples, evaluate_embeddings
@@ -51,20 +53,23 @@ def test_all_figures_are_drawn(made: Made, tmp_path: Path) -> None:
     assert (tmp_path / "run.json").is_file()
 
 
+def empty(_: Shown) -> None:
+    raise PolyplinkError("no polyp has another one", "give two")
+
+
 def test_a_figure_that_the_data_cannot_fill_is_left_out_unless_it_was_asked_for(
     made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def empty(_: Shown) -> None:
-        raise PolyplinkError("no polyp has another one", "give two")
+    def only_have(**figures: str) -> None:
+        registry = Registry[Any]("figure", "polyplink.figures", figures)
+        monkeypatch.setattr("polyplink.app.figures.FIGURES", registry)
 
-    monkeypatch.setattr(
-        "polyplink.app.drawings.FIGURES", dict.fromkeys(("similarity", "pca"), empty)
-    )
+    nothing = f"{__name__}:empty"
+    only_have(similarity=nothing, pca=nothing)
     command = ("figures", made.run, made.data, "-o", tmp_path, "--device", "cpu", "--workers", "1")
     for only in ((), ("--only", "pca")):
         assert_refused(polyplink(*command, *only), "no polyp has another one; give two")
-    kept = {"similarity": empty, "pca": FIGURES["pca"]}
-    monkeypatch.setattr("polyplink.app.drawings.FIGURES", kept)
+    only_have(similarity=nothing, pca="polyplink.app.drawings:draw_pca")
     result = polyplink(*command)
     assert result.exit_code == 0, result.stderr
     assert "similarity is left out: no polyp has another one; give two" in result.stderr

@@ -12,7 +12,8 @@ from trackeval.metrics import CLEAR, HOTA, Identity
 from polyplink.app.track_files import score_files, tracklet_boxes, write_trackeval
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate import TrackletBoxes
-from polyplink.evaluate.hota import FIGURES, tracking_figures
+from polyplink.evaluate.hota import tracking_figures
+from polyplink.evaluate.metric import metrics_of
 from polyplink.evaluate.tracking import TrackingTruth
 from polyplink.tracklets import PrepareSettings, prepare
 from tests.samples import write_procedures
@@ -38,7 +39,7 @@ def by_trackeval(root: Path, part: str) -> dict[str, float]:
             raw = data.get_raw_seq_data(tracker, name)
             each[name] = metric.eval_sequence(data.get_preprocessed_seq_data(raw, "pedestrian"))
         found |= metric.combine_sequences(each)
-    return {name: float(np.mean(found[name])) for name in FIGURES}
+    return {name: float(np.mean(found[name])) for name in metrics_of("tracking")}
 
 
 def test_trackeval_reads_the_folders_and_agrees_and_broken_ones_are_refused(

@@ -8,9 +8,10 @@ import pytest
 from polyplink.associate import search as search_settings
 from polyplink.associate.affinity import propagate
 from polyplink.associate.clusterers import Agglomerative, Dbscan, Hdbscan
-from polyplink.associate.search import CLUSTERERS, Grid, demo_grid, paper_grid, search
+from polyplink.associate.search import Grid, demo_grid, paper_grid, search
 from polyplink.associate.similarity import visual
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.parts import CLUSTERERS
 
 GRID = Grid(
     alphas=(0.0, 0.5, 1.0),
@@ -35,7 +36,7 @@ def test_every_row_is_its_setting_alone(n: int, threads: int) -> None:
     with patch("polyplink.associate.affinity.propagate", wraps=propagate) as counted:
         found = search(V, positions, GRID, P=V, threads=threads)
     assert counted.call_count == 2 + 2 + 1  # with alpha 1 the gammas share one clustering
-    assert tuple(found) == CLUSTERERS
+    assert list(found) == list(CLUSTERERS)
     for name, settings in GRID.by_clusterer().items():
         alone = [setting.cluster(V, positions) for setting in settings]
         np.testing.assert_array_equal(found[name].labels, [c.labels for c in alone])

@@ -10,17 +10,17 @@ from polyplink.associate.clusterers import TemporalAP, Threshold
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.protocols import lesion_info, published_splits
 from polyplink.evaluate.choosing import (
-    OVER_ALL,
-    RATES,
+    CountedProcedure,
     Fold,
     apply_choice,
     choose,
     counting_figures,
     counting_measures,
     operating_curve,
+    rates,
     summarise,
 )
-from polyplink.evaluate.counting import ProcedureCounts, clinic_figures, count_procedure
+from polyplink.evaluate.counting import ProcedureCounts, count_procedure
 from polyplink.evaluate.intervals import draw_weights
 
 SETTINGS = (Threshold(0.1), Threshold(0.5), Threshold(0.9))
@@ -31,7 +31,7 @@ COUNTS = [
     for name, polyps in [("v", "aabb"), ("w", "abbb"), ("x", "aaaa")]
 ]
 SETTLED = [np.array([True, True, False]), np.array([True, False, False]), np.array([True] * 3)]
-FIGURES = tuple(RATES.values())
+FIGURES = {metric.key: metric.over_all for metric in rates().values()}  # by rate
 
 
 def procedures(polyps: list[int], seed: int, n_settings: int = 6) -> list[ProcedureCounts]:
@@ -79,8 +79,8 @@ def test_leave_one_out_equals_a_naive_loop(polyps: list[int], seed: int) -> None
 
 def assert_summary_is_naive(folds: Sequence[Fold]) -> None:
     summary = summarise(folds)
-    for name in FIGURES:
-        taken = folds if name in OVER_ALL else [fold for fold in folds if fold["polyps"] > 1]
+    for name, over_all in FIGURES.items():
+        taken = folds if over_all else [fold for fold in folds if fold["polyps"] > 1]
         values = [fold[name] for fold in taken if fold[name] is not None]
         got = summary[name]
         assert got.n == len(values)
@@ -173,7 +173,7 @@ def test_a_row_is_the_summary_under_its_setting() -> None:
         choice = replace(choose(COUNTS), row=row)
         folds = [apply_choice(c, choice) for c in COUNTS]
         summary = summarise(folds)
-        for name in RATES.values():
+        for name in FIGURES:
             mean = summary[name].value
             value = curve[name][row]
             assert np.isnan(value) if mean is None else value == pytest.approx(mean)
@@ -210,15 +210,14 @@ def test_measures_are_means_over_folds_and_say_how_many() -> None:
     counts = procedures([2, 3, 1, 2], 3)
     folds = counting_figures(counts, ANY).folds
     summary = summarise(folds)
-    clinic = clinic_figures(
-        [
-            {"polyps": 2, "counted": 2, "adenomas": a, "adenomas_counted": a}
-            for a in (1, None, 0, None)
-        ]
-    )
-    measures = counting_measures("ap", folds, clinic, draw_weights(4, resamples=50))
-    for name, rate in RATES.items():
-        found, mean = measures[f"ap/{name}"], summary[rate]
+    none = np.zeros(0, np.int64)
+    counted = [
+        CountedProcedure(fold, none, none, {"adenomas_counted": adenomas})
+        for fold, adenomas in zip(folds, (1, None, 0, None), strict=True)
+    ]
+    measures = counting_measures("ap", counted, draw_weights(4, resamples=50))
+    for name, rate in rates().items():
+        found, mean = measures[f"ap/{name}"], summary[rate.key]
         assert found.n == mean.n
         assert found.value == (None if mean.value is None else pytest.approx(mean.value))
     assert measures["ap/exact"].value == pytest.approx(summary["exact"])
@@ -227,5 +226,5 @@ def test_measures_are_means_over_folds_and_say_how_many() -> None:
     assert measures["ap/FPR"].n == 3
     assert measures["ap/PPC"].value == pytest.approx(np.mean([f["clusters"] for f in folds]))
     assert (measures["ap/ADR"].value, measures["ap/ADR"].n) == (0.5, 2)
-    nothing = counting_measures("ap", (), None, draw_weights(1, resamples=5))
+    nothing = counting_measures("ap", (), draw_weights(1, resamples=5))
     assert all(measure.value is None for measure in nothing.values())

@@ -12,7 +12,7 @@ from polyplink.associate.search import Grid
 from polyplink.associate.similarity import visual
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
-from polyplink.evaluate.choosing import RATES, counting_figures, operating_curve
+from polyplink.evaluate.choosing import counting_figures, operating_curve, rates
 from polyplink.evaluate.counting import count_procedure
 from polyplink.evaluate.evaluation import (
     TASKS,
@@ -71,7 +71,7 @@ def test_one_procedure_of_one_polyp_gives_undefined_figures_not_wrong_ones() -> 
     assert ours.counting["threshold"].summary is None
     assert ours.counting["threshold"].chosen.rule == "one_polyp_each"
     alone = Samples.of(["a", "b"], ["v", "w"], ["p", "q"], [0, 0])  # one class, and no pair
-    settings = EvaluationSettings(Grid(thresholds=(0.5,)), resamples=20, tasks=TASKS)
+    settings = EvaluationSettings(Grid(thresholds=(0.5,)), resamples=20, tasks=tuple(TASKS))
     result, _ = evaluate_embeddings({"x": np.eye(2)}, alone, settings, boxes=boxes_of(alone))
     figures = result.encoders["x"].figures
     for name in ("mAP", "mAP (as published)", "AUROC", "AUPR (as published)", "threshold/FPR"):
@@ -118,7 +118,7 @@ def test_bad_encoders_are_refused_by_name() -> None:
 def test_all_tasks_and_their_tables() -> None:
     vectors, samples, names = made(unknown=2)
     every = EvaluationSettings(
-        GRID, resamples=100, tasks=TASKS, clusterers=("threshold", "ap"), without_own=True
+        GRID, resamples=100, tasks=tuple(TASKS), clusterers=("threshold", "ap"), without_own=True
     )
     boxes, adenoma = boxes_of(samples), [bool(i % 2) for i in samples.polyp]
     encoders = {"ours": vectors, "worse": vectors + np.random.default_rng(1).normal(size=(30, 6))}
@@ -282,7 +282,7 @@ def test_every_clusterer_is_counted_as_its_settings_alone() -> None:
         assert found.clinic[name].adr is None
         curve = tables["curve"].filter(clusterer=name)
         expected = operating_curve(counts, [np.ones(len(settings), dtype=np.bool_) for _ in counts])
-        for rate in RATES.values():  # null where undefined
+        for rate in (metric.key for metric in rates().values()):  # null where undefined
             np.testing.assert_array_equal(
                 curve[rate].fill_null(np.nan).to_numpy(), expected[rate], err_msg=name
             )

@@ -8,13 +8,13 @@ from scipy.optimize import linear_sum_assignment
 from polyplink.bench.evaluation import agree, trackeval_figures
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.hota import (
-    FIGURES,
     TrackingCounts,
     assign,
     best_matching,
     score_tracks,
     tracking_figures,
 )
+from polyplink.evaluate.metric import metrics_of
 from polyplink.evaluate.samples import BoxTracks
 from tests.evaluate.scenes import scene
 
@@ -69,8 +69,8 @@ def test_weights_are_copies_of_procedures() -> None:
     copies = tracking_figures(TrackingCounts.total([counts[0], counts[0], counts[2]]))
     alone = tracking_figures(counts[1])
     found = tracking_figures(drawn)
-    assert set(found) == set(FIGURES)
-    for name in FIGURES:
+    assert set(found) == set(metrics_of("tracking"))
+    for name in found:
         np.testing.assert_allclose(found[name], [copies[name], alone[name]], atol=1e-12)
 
 

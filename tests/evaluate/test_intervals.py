@@ -8,6 +8,7 @@ from polyplink.evaluate.intervals import (
     no_different,
     resampled_mean,
 )
+from polyplink.evaluate.metric import ideal_of
 from tests.evaluate.made import ends
 
 SUMS = np.array([3.0, 0.0, 5.5, 2.0])
@@ -105,25 +106,25 @@ def test_those_within_chance_of_the_best_stand_with_it() -> None:
         "near": measure(base + wave - 0.01),
         "best": measure(base),
     }
-    assert no_different("mAP", measures) == ("best", "near")
+    assert no_different(measures) == ("best", "near")
     # A difference that is small but in every procedure is told apart: pairs, not overlap.
-    assert no_different("mAP", {"a": measure(base), "b": measure(base - 0.001)}) == ("a",)
+    assert no_different({"a": measure(base), "b": measure(base - 0.001)}) == ("a",)
 
 
 def test_the_ideal_of_a_rate_is_not_its_largest_value_but_its_true_one_in_a_clinic() -> None:
     fr = {"many": measure(np.full(12, 3.0)), "few": measure(np.full(12, 0.8))}
-    assert no_different("threshold/FR", fr) == ("few",)
-    assert no_different("tracking/threshold/IDSW", fr) == ("few",)
-    assert no_different("threshold/recall", fr) == ("many",)
+    assert no_different(fr, ideal_of("threshold/FR")) == ("few",)
+    assert no_different(fr, ideal_of("tracking/threshold/IDSW")) == ("few",)
+    assert no_different(fr) == ("many",)
     counted = {"many": measure(np.full(12, 5.0)), "right": measure(np.full(12, 2.1))}
-    assert no_different("threshold/PPC", counted, {"threshold/PPC": 2.0}) == ("right",)
-    assert no_different("ap/PPC", counted, {"ap/PPC": 5.0}) == ("many",)
+    assert no_different(counted, 2.0) == ("right",)
+    assert no_different(counted, 5.0) == ("many",)
 
 
 def test_nothing_is_marked_where_nothing_is_known() -> None:
     one = resampled_mean([1.0], [1.0], draw_weights(1, resamples=9))
     other = resampled_mean([0.5], [1.0], draw_weights(1, resamples=9))
-    assert no_different("mAP", {"a": one, "b": other}) == ()
-    assert no_different("mAP", {"a": one}) == ()
+    assert no_different({"a": one, "b": other}) == ()
+    assert no_different({"a": one}) == ()
     undefined = resampled_mean([0.0], [0.0], draw_weights(1, resamples=9))
-    assert no_different("mAP", {"a": one, "b": undefined}) == ()
+    assert no_different({"a": one, "b": undefined}) == ()

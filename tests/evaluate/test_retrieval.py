@@ -7,10 +7,10 @@ from hypothesis import given, settings, strategies as st
 
 from polyplink.associate.similarity import cosines, unit_rows
 from polyplink.core._torchvision import heal_torchvision
+from polyplink.core.parts import METRICS
 from polyplink.evaluate.intervals import draw_weights
 from polyplink.evaluate.ranking import exact_cosine, tolerance
 from polyplink.evaluate.retrieval import (
-    RETRIEVAL,
     Retrieval,
     query_table,
     retrieval_figures,
@@ -153,9 +153,9 @@ def test_figures_as_published_are_those_of_torchmetrics(
 def test_measures_are_means_over_queries_and_procedures_are_drawn() -> None:
     vectors, samples, _ = made(2, 3, noise=3.0)
     found, weights = retrieve(vectors, samples), draw_weights(4, resamples=50)
-    names = [*RETRIEVAL, *(f"{name} (without own)" for name in RETRIEVAL)]
-    measures = retrieval_measures(found, samples, weights, names)
-    assert list(measures) == names
+    metrics = {name: METRICS[name] for name in ("mAP", "HR@1", "HR@5")}
+    measures = retrieval_measures(found, samples, weights, metrics, without_own=True)
+    assert list(measures) == [*metrics, *(f"{name} (without own)" for name in metrics)]
     drawn = weights[7][samples.procedure][found.valid]  # times that each query is drawn
     for name, values in (
         ("mAP", found.ap),

@@ -7,16 +7,15 @@ from hypothesis import given, settings, strategies as st
 from polyplink.bench.evaluation import agree, trackeval_figures
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.hota import (
-    FIGURES,
     TrackingCounts,
     score_table,
     score_tracks,
     tracking_figures,
 )
 from polyplink.evaluate.intervals import draw_weights
+from polyplink.evaluate.metric import metrics_of
 from polyplink.evaluate.samples import TrackletBoxes, find_concurrent
 from polyplink.evaluate.tracking import (
-    MEANS,
     TrackingTruth,
     make_tracks,
     tracking_curve,
@@ -27,6 +26,9 @@ from polyplink.evaluate.tracking import (
 )
 from tests.evaluate.made import ends
 from tests.evaluate.scenes import procedure
+
+FIGURES = metrics_of("tracking")
+MEANS = [name for name, metric in FIGURES.items() if metric.with_mean]
 
 
 @settings(max_examples=40)

@@ -1,13 +1,13 @@
 """Bags, the ways of drawing them, and the batches of an epoch."""
 
 import math
-from typing import get_args
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, strategies as st
 
+from polyplink.core.parts import BAGS
 from polyplink.learn.bags import (
     Bags,
     BagSampler,
@@ -17,7 +17,6 @@ from polyplink.learn.bags import (
     rng_of,
     view_bags,
 )
-from polyplink.learn.config import AnyBags
 from polyplink.learn.noise_aware import symmetric_noise_aware
 from polyplink.learn.polyp_views import PolypViews
 from polyplink.learn.temporal_bags import TemporalBags, nearest_bags, sampled_bags
@@ -96,9 +95,7 @@ def test_validation_stays_at_its_temperature_and_nearest_has_none() -> None:
     assert (np.sort(one, axis=1) == [1, 2, 3, 4]).all()
 
 
-SAMPLERS = [
-    PolypViews(views=2) if kind is PolypViews else kind() for kind in get_args(get_args(AnyBags)[0])
-]
+SAMPLERS = [PolypViews(views=2) if kind is PolypViews else kind() for kind in BAGS.values()]
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda s: s.kind)
@@ -214,7 +211,7 @@ def test_validation_batches_tell_a_good_encoder_from_a_bad_one() -> None:
 
 def test_no_way_of_drawing_validation_bags_fills_a_batch_with_neighbours() -> None:
     data = bare_set([60] * 12, list(range(12)))
-    for kind in get_args(get_args(AnyBags)[0]):
+    for kind in BAGS.values():
         drawn = kind().draw_validation(data, 3.0, 6, rng_of(0))
         polyp = data.tracklets.polyps[data.tracklet_of[drawn.clips[:, 0]]]
         same = []

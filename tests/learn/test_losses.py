@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Callable
-from typing import get_args
 
 import pytest
 import torch
 
+from polyplink.core.parts import LOSSES
 from polyplink.learn.config import AnyLoss
 from polyplink.learn.contrastive import (
     Views,
@@ -151,7 +151,7 @@ def test_unknown_views_match_nothing_not_even_each_other() -> None:
     assert same_polyp(polyp).sum() == 5 + 2  # each itself, and the one pair
 
 
-KINDS = get_args(get_args(AnyLoss)[0])
+KINDS = tuple(LOSSES.values())
 LOSSES = [kind() for kind in KINDS] + [NoiseAwareLoss(form="anchored", within=1.0)]
 
 

@@ -127,7 +127,7 @@ def test_whatever_is_printed_twice_differs_only_with_a_remark() -> None:
 
 
 def test_counting_cells_ask_for_the_rates_of_the_programs() -> None:
-    """Means over all procedures, pairs twice and self-pairs once (`evaluate.choosing.RATES`)."""
+    """Means over all procedures, pairs twice and self-pairs once (`evaluate.choosing.rates`)."""
     asked = {
         (cell.column, cell.measure.rpartition("/")[2])
         for table in published().values()

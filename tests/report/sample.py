@@ -12,8 +12,8 @@ from polyplink.associate import Doubt
 from polyplink.evaluate import Figure
 from polyplink.report import (
     Comparison,
+    FigureColumn,
     Method,
-    Metric,
     Procedure,
     Report,
     Tracklet,
@@ -47,8 +47,8 @@ def procedure(name: str = "p0") -> Procedure:
 def comparison() -> Comparison:
     """Two methods; the second is surely better at mAP, and perhaps at FPR."""
     metrics = (
-        Metric("mAP", "mAP", "Retrieval", 1.0),
-        Metric("FPR", "FPR", "Counting", 0.0, unit="polyps", style="reference"),
+        FigureColumn("mAP", "mAP", "Retrieval", 1.0),
+        FigureColumn("FPR", "FPR", "Counting", 0.0, unit="polyps", style="reference"),
     )
     first = Method("first", {"mAP": Figure(0.5, 0.4, 0.6, n=19), "FPR": Figure(0.1, n=10)})
     second = Method(

@@ -14,8 +14,8 @@ from polyplink.associate import Doubt
 from polyplink.evaluate import Figure
 from polyplink.report import (
     Comparison,
+    FigureColumn,
     Method,
-    Metric,
     Procedure,
     Report,
     Tracklet,
@@ -74,7 +74,7 @@ def test_whatever_comes_from_data_is_inert() -> None:
         False,
         (Doubt((0,), (1,), False, 0.9, (0, 1)),),
     )
-    metric = Metric("m", RUDE, RUDE, 1.0, RUDE, RUDE, "reference")
+    metric = FigureColumn("m", RUDE, RUDE, 1.0, RUDE, RUDE, "reference")
     table = Comparison((metric,), (Method(RUDE, {"m": Figure(None, why=RUDE)}),))
     texts: Any = dict.fromkeys(("title", "dataset", "date", "machine", "weights", "crops"), RUDE)
     given_report = Report(
@@ -146,7 +146,7 @@ def test_the_best_figures_are_marked_and_missing_ones_give_the_reason() -> None:
         tuple(replace(m, style="honest") for m in comparison().metrics), comparison().methods
     )
     assert "A tracklet is never paired with itself" in render(replace(report(), comparison=honest))
-    metric = Metric("m", "m", "g", 1.0)
+    metric = FigureColumn("m", "m", "g", 1.0)
     methods = (Method("a", {"m": Figure(float("nan"), why="one polyp only")}), Method("b", {}))
     page = Page(render(replace(EMPTY, comparison=Comparison((metric,), methods))))
     titles = [attributes["title"] for _, attributes in page.with_class("missing")]

@@ -169,7 +169,12 @@ def test_our_ranking_stands_beside_the_printed_one() -> None:
     (line,) = table.rankings
     assert line == "ranking by FR (Self & others): published a, b, c; ours b, a"
     auroc = replace(
-        table, ranked_by="AUROC", cells=tuple(replace(c, column="AUROC") for c in cells)
+        table,
+        ranked_by="AUROC",
+        cells=tuple(
+            replace(c, column="AUROC", ours=replace(c.ours, value=share))
+            for c, share in zip(cells, (0.9, 0.8, None), strict=True)
+        ),
     )
     assert auroc.rankings[0].endswith("ours a, b")  # a larger AUROC is better
     tied = replace(table, cells=tuple(replace(c, ours=cells[0].ours) for c in cells))

@@ -7,10 +7,10 @@ import pytest
 from rich.text import Text
 
 from polyplink.evaluate import Figure
+from polyplink.evaluate.probe import PROBE_METRICS
 from polyplink.report.formats import duration, interval, moment, number, reason, signed
-from polyplink.report.model import Comparison, Method, Metric
+from polyplink.report.model import Comparison, FigureColumn, Method
 from polyplink.report.tables import (
-    PROBE_MEANINGS,
     comparison_table,
     count_table,
     probe_table,
@@ -46,7 +46,7 @@ def test_the_table_shows_figures_and_intervals_on_a_narrow_terminal() -> None:
 
 
 def test_names_are_not_read_as_markup() -> None:
-    metric = Metric("m", "[red]m[/red]", "[b]group[/b]", 1.0)
+    metric = FigureColumn("m", "[red]m[/red]", "[b]group[/b]", 1.0)
     table = Comparison((metric,), (Method("[link=x]a[/link]", {"m": Figure(None)}),))
     text = shown(comparison_table(table))
     assert "[red]m[/red]" in text
@@ -72,7 +72,7 @@ def test_count_table_has_truth_only_where_known() -> None:
 
 def test_csv_can_be_read_back_with_full_precision(tmp_path: Path) -> None:
     third = 1 / 3
-    metric = Metric("m", "mAP", "Retrieval", 1.0)
+    metric = FigureColumn("m", "mAP", "Retrieval", 1.0)
     methods = (
         Method("a, or b", {"m": Figure(third, 0.1, 0.5, n=19)}),
         Method("c", {"m": Figure(float("nan"), why="one polyp only")}, {}),
@@ -96,7 +96,7 @@ def test_csv_can_be_read_back_with_full_precision(tmp_path: Path) -> None:
 def test_a_probe_table_tells_values_intervals_and_units() -> None:
     text = shown(probe_table("size", {"F1": Figure(0.7, 0.6, 0.8, 57), "AUROC": Figure(None)}))
     assert all(part in text for part in ("size", "0.700", "0.600 to 0.800", "57", "polyps"))
-    assert PROBE_MEANINGS["F1"] in text
+    assert PROBE_METRICS["F1"].meaning in text
     assert "None" not in text
 
 

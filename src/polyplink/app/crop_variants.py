@@ -19,16 +19,14 @@ from polyplink.core.progress import Progress
 from polyplink.encoders.encode import encode
 from polyplink.encoders.load import NamedEncoder
 from polyplink.evaluate import EncoderFigures, EvaluationSettings, Figure, Samples, TrackletBoxes
-from polyplink.evaluate.choosing import RATES
+from polyplink.evaluate.choosing import rates
 from polyplink.evaluate.evaluation import evaluate_encoder
 from polyplink.evaluate.intervals import Resampled
-from polyplink.evaluate.retrieval import RETRIEVAL
-from polyplink.evaluate.tracking import MEANS
+from polyplink.evaluate.metric import metrics_of
 from polyplink.evaluate.truth import samples_of, tracklet_boxes
 from polyplink.learn.bags import batches, rng_of, view_bags
 from polyplink.learn.contrastive import in_batch_accuracy
 
-REID = ("AUROC", "AUPR")
 TOP = {"top-1": 1, "top-5": 5}
 BATCH = 8  # polyps of a validation batch, 2 fragments of each (thesis, 5.3.2)
 DRAWS = 20  # passes over batches that are averaged
@@ -126,11 +124,12 @@ def named_figures(
         PolyplinkError: If a vector is zero or not finite.
     """
     names = list(dict.fromkeys(wanted))
+    tracking = metrics_of("tracking")
     clusterers = tuple(c for c in CLUSTERERS if any(name.startswith(f"{c}/") for name in names))
-    tracked = any(name.partition("/")[2] in MEANS for name in names) and boxes is not None
+    tracked = any(name.partition("/")[2] in tracking for name in names) and boxes is not None
     asked = {
-        "retrieval": bool(set(names) & {*RETRIEVAL, PUBLISHED_MAP}),
-        "reid": bool(set(names) & set(REID)),
+        "retrieval": bool(set(names) & set(metrics_of("retrieval"))),
+        "reid": bool(set(names) & set(metrics_of("reid"))),
         "counting": bool(clusterers),
         "tracking": bool(clusterers) and tracked,
     }
@@ -160,10 +159,10 @@ def _clustered(done: EncoderFigures, clusterer: str) -> dict[str, Figure]:
     tracking = done.tracking[clusterer]["spreads"] if clusterer in done.tracking else {}
     if summary is None:
         alone = Figure(None, why="one labelled procedure: none to choose a setting on")
-        return {f"{clusterer}/{name}": alone for name in (*RATES, *MEANS)}
-    found = {name: summary[rate] for name, rate in RATES.items()}
+        return {f"{clusterer}/{name}": alone for name in (*rates(), *metrics_of("tracking"))}
+    found = {name: summary[rate.key] for name, rate in rates().items()}
     no_boxes = Figure(None, why="tracking is of whole tracklets")
-    found |= {name: tracking.get(name, no_boxes) for name in MEANS}
+    found |= {name: tracking.get(name, no_boxes) for name in metrics_of("tracking")}
     return {f"{clusterer}/{name}": figure for name, figure in found.items()}
 
 

@@ -13,7 +13,8 @@ from polyplink.app import options
 from polyplink.app.options import Request, TrackletOptions, names_of, option
 from polyplink.app.request import Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, read_json, whole_folder, write_json
-from polyplink.core.errors import PolyplinkError, find_named
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.parts import FORMATS
 from polyplink.core.progress import Progress, counter
 from polyplink.core.text import many
 
@@ -38,9 +39,8 @@ class ImportRequest(Request):
         str,
         Argument(
             metavar="FORMAT",
-            help="real-colon, ldpolyp, sun, polypsset, polyp-size, coco, mot, yolo, cvat, csv or "
-            "masks.",
-            autocompletion=names_of("polyplink.data", "FORMATS"),
+            help=f"{', '.join(FORMATS)}, or the format of a plugin.",
+            autocompletion=names_of("polyplink.core.parts", "FORMATS"),
         ),
     ]
     source: Annotated[Path, Argument(metavar="SRC", help="The data set as released.")]
@@ -380,8 +380,8 @@ class ConvertRequest(Request):
         str,
         Argument(
             metavar="FORMAT",
-            help="coco, mot, yolo, cvat, csv, real-colon, ldpolyp, sun, polypsset or polyp-size.",
-            autocompletion=names_of("polyplink.data", "FORMATS"),
+            help="A format as of `polyplink import`; masks are read alone.",
+            autocompletion=names_of("polyplink.core.parts", "FORMATS"),
         ),
     ]
     out: Annotated[Path, Argument(help="New folder for the files.")]
@@ -394,10 +394,9 @@ def convert_data(request: ConvertRequest, progress: Progress = inform) -> Result
         PolyplinkError: If the format is unknown, `out` exists already, the folder is not a data
             folder, or the format cannot express the data set.
     """
-    from polyplink.data import FORMATS, convert, read_data
+    from polyplink.data import convert, find_written, read_data
 
-    writers = {name: one.write for name, one in FORMATS.items() if one.write}
-    find_named("format", request.data_format, writers)
+    find_written(request.data_format)
     out = request.out
     settings: dict[str, Any] = {"data": request.data, "format": request.data_format}
     record = RunRecord("convert", settings=settings)

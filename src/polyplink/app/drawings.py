@@ -4,8 +4,7 @@ This file imports matplotlib and scikit-learn, which `figures.py` does only when
 """
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -17,6 +16,7 @@ from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
 from polyplink.associate import cosine, search, visual
+from polyplink.associate.clusterers import clusterer_title
 from polyplink.associate.search import find_grid
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
@@ -40,7 +40,6 @@ from polyplink.evaluate.truth import samples_of, tracklet_boxes
 from polyplink.learn.bags import purity
 from polyplink.learn.supervised import IntraInterLoss, TemporallyAwareLoss, fading, same_polyp
 from polyplink.learn.temporal_bags import cosine_tau, sampled_bags
-from polyplink.report.formats import CLUSTERERS
 from polyplink.report.plots import (
     GREY,
     INK,
@@ -277,7 +276,7 @@ def draw_counting(shown: Shown) -> Figure:
     for i, (clusterer, each) in enumerate(counts.items()):
         fr = np.mean([one.rates["fr"] for one in each], axis=0)  # s
         fpr = np.mean([one.rates["fpr"] for one in each if one.polyps > 1], axis=0)  # s
-        label = CLUSTERERS.get(clusterer, clusterer)
+        label = clusterer_title(clusterer)
         axis.scatter(fpr, fr, s=5, color=colour(i), alpha=0.12, lw=0, rasterized=True)
         axis.step(*pareto_front(fr, fpr), where="post", color=colour(i), lw=1.8, label=label)
         choice = choose(each)
@@ -435,7 +434,7 @@ def draw_bars(evaluation: Evaluation, subtitle: str) -> Figure:
             axis.errorbar(at, value, spread, fmt="none", ecolor=INK, elinewidth=0.8)
         if not any(bar.known for bar in bars):
             axis.text(0.5, 0.5, "undefined", ha="center", color=GREY, transform=axis.transAxes)
-        names = [CLUSTERERS.get(kind, kind).replace("affinity propagation", "AP") for kind in kinds]
+        names = [clusterer_title(kind).replace("affinity propagation", "AP") for kind in kinds]
         axis.set_xticks(range(len(kinds)), names, rotation=40, ha="right")
         axis.set(title=title)
         axis.set_ylim(bottom=0)
@@ -443,8 +442,18 @@ def draw_bars(evaluation: Evaluation, subtitle: str) -> Figure:
     return figure
 
 
+def draw_map(shown: Shown) -> Figure:
+    """The first encoder's vectors in the plane, by t-SNE."""
+    return draw_vectors(shown, "tsne")
+
+
+def draw_pca(shown: Shown) -> Figure:
+    """The first encoder's vectors in the plane, by PCA."""
+    return draw_vectors(shown, "pca")
+
+
 @plot_style()
-def draw_vectors(shown: Shown, way: Projection = "tsne") -> Figure:
+def draw_vectors(shown: Shown, way: Projection) -> Figure:
     """The first encoder's vectors in the plane; colour and marker show the polyp."""
     polyps, encoder = shown.encoded.table["polyp_id"].to_numpy(), shown.encoded.first.name
     rows = np.flatnonzero([polyp is not None for polyp in polyps])
@@ -497,17 +506,3 @@ def project(vectors: np.ndarray, method: Projection = "tsne", seed: int = 0) -> 
     perplexity = min(30.0, (len(unit) - 1) / 3)
     tsne = TSNE(perplexity=perplexity, metric="cosine", init="random", random_state=seed)
     return np.asarray(tsne.fit_transform(unit))
-
-
-FIGURES: Mapping[str, Callable[[Shown], Figure]] = {
-    "curriculum": draw_curriculum,
-    "similarity": draw_similarities,
-    "counting": draw_counting,
-    "clusterers": draw_clusterers,
-    "recall": draw_recall,
-    "reid": draw_reid,
-    "map": draw_vectors,
-    "pca": partial(draw_vectors, way="pca"),
-    "targets": draw_targets,
-    "losses": draw_losses,
-}

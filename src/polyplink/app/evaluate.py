@@ -12,6 +12,7 @@ from polyplink.app.options import TrackletOptions, option
 from polyplink.app.request import UNMEASURED, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.parts import CLUSTERERS, USUAL_CLUSTERERS
 from polyplink.core.progress import Progress
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ class EvaluateRequest(TrackletOptions):
         "--task",
     )
     clusterers: Sequence[str] = option(
-        "temporal_ap, ap, threshold, dbscan, hdbscan, agglomerative, links or all; may be "
-        "repeated; temporal_ap, threshold and links by default.",
+        f"{', '.join(CLUSTERERS)}, all, or FILE.py:NAME of one of your own; may be repeated; "
+        f"{', '.join(USUAL_CLUSTERERS)} by default.",
         (),
         "--clusterer",
     )
@@ -69,6 +70,11 @@ class EvaluateRequest(TrackletOptions):
         "Also retrieval without other polyps of the query's procedure.", False
     )
     curve_csv: bool = option("Also curve.csv: all figures of every setting.", False)
+    metrics: Sequence[str] = option(
+        "Also this metric of a plugin, or FILE.py:NAME of one of your own; may be repeated.",
+        (),
+        "--metric",
+    )
     columns: Sequence[str] = option(
         "Figures of table.tex, by name (mAP) or key; may be repeated; by default the first ones.",
         (),
@@ -277,6 +283,7 @@ def _asked(
         "tasks": [*settings.tasks, *probes],
         "clusterers": settings.clusterers,
         "without_own": settings.without_own,
+        "metrics": settings.metrics,
     } | {name: getattr(request, name) for name in named}
 
 
@@ -321,6 +328,7 @@ def _checked(request: EvaluateRequest) -> "tuple[EvaluationSettings, list[str]]"
         purpose=request.purpose,
         without_own=request.without_own,
         threads=request.workers,
+        metrics=request.metrics,
     )
     PolyplinkError.unless(
         not request.curve_csv or bool({"counting", "tracking"} & set(settings.tasks)),

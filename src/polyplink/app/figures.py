@@ -9,16 +9,9 @@ from polyplink.app.options import Request, names_of, option
 from polyplink.app.request import Result, check_given, inform, named_files
 from polyplink.associate.search import find_grid
 from polyplink.core.artefacts import RunRecord
-from polyplink.core.errors import PolyplinkError, find_named
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.parts import CLUSTERERS, FIGURES
 from polyplink.core.progress import Progress
-
-# Names of `drawings.FIGURES`, known here before their libraries are imported.
-NAMES = dict.fromkeys(
-    (
-        *("curriculum", "similarity", "counting", "clusterers", "recall", "reid", "map", "pca"),
-        *("targets", "losses"),
-    )
-)
 
 
 @dataclass(frozen=True)
@@ -30,14 +23,13 @@ class FiguresRequest(Request):
     out: options.Out = Path("figures")
     beside: Sequence[str] = option("NAME=WEIGHTS: another encoder to compare with.", ())
     only: Sequence[str] = option(
-        "curriculum, similarity, counting, clusterers, recall, reid, map, pca, targets or "
-        "losses; all by default.",
+        f"{', '.join(FIGURES)}, or FILE.py:NAME of one of your own; all built-in ones by default.",
         (),
-        autocompletion=names_of("polyplink.app.figures", "NAMES"),
+        autocompletion=names_of("polyplink.core.parts", "FIGURES"),
     )
     clusterers: Sequence[str] = option(
-        "Of the figures counting and clusterers; all built-in ones by default. A plugin's "
-        "is drawn if it is named. May be repeated.",
+        "Of the figures counting and clusterers, as of `polyplink evaluate`; all built-in ones by "
+        "default. May be repeated.",
         (),
         "--clusterer",
     )
@@ -59,21 +51,20 @@ def draw(request: FiguresRequest, progress: Progress = inform) -> Result[list[Pa
     """
     from polyplink.evaluate.truth import samples_of
 
-    for name in request.only:
-        find_named("figure", name, NAMES)
+    only = FIGURES.take(request.only)
     others = named_files("--beside", request.beside)
     grid = find_grid(request.grid)
-    if request.clusterers:
-        grid.only(request.clusterers)  # refuses unknown ones
+    clusterers = CLUSTERERS.take(request.clusterers or [*CLUSTERERS])
+    grid.only(clusterers)  # refuses those that it has no setting for
     for weights in (request.weights, *others.values()):
         check_given(weights, request.data, [request.part], request.device)
-    from polyplink.app.drawings import FIGURES, Shown
+    from polyplink.app.drawings import Shown
     from polyplink.core.notebook import Pictures
     from polyplink.encoders.encode import encode
     from polyplink.encoders.load import load_named
     from polyplink.report.plots import write_figure
 
-    wanted = {name: FIGURES[name] for name in request.only or FIGURES}
+    wanted = {name: FIGURES.find(name) for name in only or FIGURES}
     asked = {"weights": request.weights, "part": request.part, "only": request.only}
     record = RunRecord("figures", settings=asked)
     record.claim(request.out)
@@ -91,9 +82,7 @@ def draw(request: FiguresRequest, progress: Progress = inform) -> Result[list[Pa
     names = ", ".join(sorted(set(prepared.data.procedures["dataset"])))
     subtitle = f"{names}, part {request.part}: {len(samples.procedures)} procedures"
     files = (request.weights, *others.values())
-    shown = Shown(
-        encoded, subtitle, request.grid, request.workers, progress, files, tuple(request.clusterers)
-    )
+    shown = Shown(encoded, subtitle, request.grid, request.workers, progress, files, clusterers)
     written, left_out = Pictures(), list[str]()
     for done, (name, call) in enumerate(wanted.items(), start=1):
         try:

@@ -12,7 +12,7 @@ from polyplink.app.request import Result, inform
 from polyplink.core.progress import Progress
 
 if TYPE_CHECKING:
-    from polyplink.core.plugins import Plugin
+    from polyplink.core.registry import Plugin
     from polyplink.recipes.sources import FieldSource
 
 
@@ -65,12 +65,12 @@ def list_plugins(request: Request, progress: Progress = inform) -> "Result[list[
     """
     from rich.table import Table
 
-    from polyplink.core.plugins import GROUPS, plugins
+    from polyplink.core.parts import REGISTRIES
 
-    found = plugins()
+    found = [each for registry in REGISTRIES.values() for each in registry.plugins()]
     code = int(any(one.error for one in found))
     if not found:
-        kinds = ", ".join(GROUPS)
+        kinds = ", ".join(REGISTRIES)
         return Result(found, shown=[f"no plugins; a package may add one as {kinds}"])
     table = Table("name", "kind", "package", "version", "error")
     for one in found:

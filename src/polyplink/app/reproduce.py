@@ -407,6 +407,7 @@ def best_cells(cells: "Sequence[Cell]", resampled: "Sequence[Resampled | None]")
         Places of cells.
     """
     from polyplink.evaluate import no_different
+    from polyplink.evaluate.metric import ideal_of
 
     shown = {(cell.group, cell.subject) for cell in cells}
     apart = len(shown) > len({subject for _, subject in shown})
@@ -416,7 +417,7 @@ def best_cells(cells: "Sequence[Cell]", resampled: "Sequence[Resampled | None]")
             kind, units = cell.measure.rpartition("/")[2], str(ours.taking_part.size)
             key = (cell.group if apart else "", cell.column, units, kind)
             columns.setdefault(key, {})[str(i)] = ours
-    return {int(i) for key, own in columns.items() for i in no_different(key[-1], own)}
+    return {int(i) for key, own in columns.items() for i in no_different(own, ideal_of(key[-1]))}
 
 
 def find_part(data: "DataSet", part: str | None) -> str:

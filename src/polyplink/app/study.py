@@ -262,7 +262,7 @@ def compare_runs(
     metrics, bold = columns(first), {}
     for metric in metrics if len(means) > 1 else ():
         known = {name: own[metric.key] for name, own in means.items() if metric.key in own}
-        bold[metric.key] = no_different(metric.key, known, {metric.key: metric.ideal})
+        bold[metric.key] = no_different(known, metric.ideal)
     table = Comparison(tuple(metrics), tuple(methods), bold, headline(first))
     return table, {name: minus_first_clusterer(own) for name, own in means.items()}
 

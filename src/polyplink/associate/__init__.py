@@ -54,7 +54,6 @@ if TYPE_CHECKING:
         mean_units as mean_units,
     )
     from polyplink.associate.search import (
-        CLUSTERERS as CLUSTERERS,
         PRICES as PRICES,
         Clusterings as Clusterings,
         Grid as Grid,
@@ -70,5 +69,6 @@ if TYPE_CHECKING:
         unit_rows as unit_rows,
         visual as visual,
     )
+    from polyplink.core.parts import CLUSTERERS as CLUSTERERS
 
 hand_on(__name__)

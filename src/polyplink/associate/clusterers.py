@@ -9,7 +9,7 @@ average linkage, Parolari et al. 2024; learned links are ours, see `partition`.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from polyplink.associate.partition import partition
 from polyplink.associate.similarity import Reals, checked_square, temporal
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.parts import CLUSTERERS
 from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Range, Ranged
 
 Labels = npt.NDArray[np.int32]
@@ -51,6 +52,8 @@ class TemporalAP:
         array([0, 0, 1], dtype=int32)
     """
 
+    title: ClassVar = "temporal affinity propagation"
+
     alpha: float
     gamma: float
     preference: float
@@ -81,12 +84,21 @@ class TemporalAP:
 
 
 @dataclass(frozen=True)
+class AffinityPropagation(TemporalAP):
+    """Affinity propagation on V alone: alpha is 1, and gamma has no effect."""
+
+    title: ClassVar = "affinity propagation"
+
+
+@dataclass(frozen=True)
 class Threshold:
     """Connected components of V >= value; time is not used.
 
     Attributes:
         value: The similarity from which two tracklets are linked.
     """
+
+    title: ClassVar = "threshold"
 
     value: float
 
@@ -103,6 +115,8 @@ class Dbscan(Ranged):
         eps: Distance up to which two tracklets are neighbours, above 0.
         min_samples: Neighbours, itself included, that make a tracklet a core point.
     """
+
+    title: ClassVar = "DBSCAN"
 
     eps: Annotated[float, POSITIVE]
     min_samples: Annotated[int, AT_LEAST_ONE]
@@ -128,6 +142,8 @@ class Hdbscan(Ranged):
         min_samples: Neighbours, itself included, that distances are smoothed over.
         selection: Which clusters of the tree: the most stable ("eom") or the finest ("leaf").
     """
+
+    title: ClassVar = "HDBSCAN"
 
     min_cluster_size: Annotated[int, Range(2)]
     min_samples: Annotated[int, AT_LEAST_ONE]
@@ -170,6 +186,8 @@ class Agglomerative:
         distance: Mean distance below which two clusters are joined.
     """
 
+    title: ClassVar = "average linkage"
+
     distance: float
 
     def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
@@ -185,6 +203,8 @@ class LearnedLinks(Ranged):
         price: Price of a polyp, in expected wrong pairs; a higher one gives fewer clusters.
     """
 
+    title: ClassVar = "learned links"
+
     price: Annotated[float, NOT_NEGATIVE]
 
     def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
@@ -194,6 +214,11 @@ class LearnedLinks(Ranged):
 
 # A clusterer with its parameters chosen.
 Setting = TemporalAP | Threshold | Dbscan | Hdbscan | Agglomerative | LearnedLinks
+
+
+def clusterer_title(name: str) -> str:
+    """The name of a clusterer in titles; of a plugin without a `title`, its own."""
+    return str(getattr(CLUSTERERS.find(name), "title", name))
 
 
 def threshold_components(V: npt.ArrayLike, thresholds: npt.ArrayLike) -> Labels:

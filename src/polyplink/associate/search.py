@@ -30,10 +30,18 @@ from polyplink.associate.clusterers import (
 from polyplink.associate.partition import partition
 from polyplink.associate.similarity import Reals
 from polyplink.core.errors import PolyplinkError, find_named
-from polyplink.core.plugins import find_part
+from polyplink.core.parts import CLUSTERERS
 
-CLUSTERERS = ("temporal_ap", "ap", "threshold", "dbscan", "hdbscan", "agglomerative", "links")
 PRICES = tuple(np.geomspace(0.1, 60.0, 33).tolist())  # of a polyp, for learned links
+
+
+_PARAMETERS = {
+    "threshold": "thresholds",
+    "dbscan": "dbscans",
+    "hdbscan": "hdbscans",
+    "agglomerative": "linkages",
+    "links": "prices",
+}  # by clusterer, the field of a grid that holds its settings
 
 
 @lru_cache(maxsize=4)  # 29,274 settings in the paper's grid, asked for again for every procedure
@@ -54,7 +62,7 @@ class Grid:
         hdbscans: Settings of HDBSCAN.
         linkages: Settings of average linkage.
         prices: Prices of a polyp, for learned links.
-        others: Settings of the clusterers of plugins, by name.
+        others: Settings of all other clusterers, by name.
     """
 
     alphas: tuple[float, ...] = ()
@@ -81,22 +89,24 @@ class Grid:
         return replace(self, gammas=tuple(gamma * span for gamma in self.gammas))
 
     def by_clusterer(self) -> dict[str, tuple[Setting, ...]]:
-        """Settings by the clusterer's name, as far as there are any; see `CLUSTERERS`."""
+        """Settings by the clusterer's name, as far as there are any, in the registry's order."""
         every = self.temporal_ap()
-        named: tuple[tuple[Setting, ...], ...] = (
-            every,
-            tuple(every[row] for row in self.ap_rows()),
-            tuple(Threshold(value) for value in self.thresholds),
-            self.dbscans,
-            self.hdbscans,
-            self.linkages,
-            tuple(LearnedLinks(price) for price in self.prices),
-        )
-        own = {name: found for name, found in zip(CLUSTERERS, named, strict=True) if found}
-        return {**own, **self.others}
+        named: dict[str, tuple[Setting, ...]] = {
+            "temporal_ap": every,
+            "ap": tuple(every[row] for row in self.ap_rows()),
+            "threshold": tuple(Threshold(value) for value in self.thresholds),
+            "dbscan": self.dbscans,
+            "hdbscan": self.hdbscans,
+            "agglomerative": self.linkages,
+            "links": tuple(LearnedLinks(price) for price in self.prices),
+        }
+        return {name: settings for name, settings in {**named, **self.others}.items() if settings}
 
     def only(self, clusterers: Sequence[str]) -> Self:
-        """The part of the grid that some clusterers need, with the settings of those of plugins.
+        """The part of the grid that some clusterers need.
+
+        A clusterer that the grid has no parameters of brings its own settings, as those of packages
+        and files do.
 
         Raises:
             PolyplinkError: If one is unknown, or the grid has no setting for it.
@@ -104,26 +114,17 @@ class Grid:
         have = self.by_clusterer()
         others = {}
         for name in clusterers:
-            if name in CLUSTERERS:
+            if name in ("temporal_ap", "ap", *_PARAMETERS):
                 find_named("clusterer", name, have)
             else:
-                others[name] = self.others.get(name) or tuple(find_clusterer(name).grid())
-        kept = ("thresholds", "dbscans", "hdbscans", "linkages", "prices")
-        names = zip(CLUSTERERS[2:], kept, strict=True)
-        left: dict[str, Any] = {name: () for kind, name in names if kind not in clusterers}
+                others[name] = self.others.get(name) or tuple(CLUSTERERS.find(name).grid())
+        rest: dict[str, Any] = {
+            field: () for name, field in _PARAMETERS.items() if name not in clusterers
+        }
         if "temporal_ap" not in clusterers:  # AP on V alone needs alpha 1 and any one gamma
-            left |= {"alphas": (), "gammas": ()}
-            left |= {"alphas": (1.0,), "gammas": self.gammas[:1]} if "ap" in clusterers else {}
-        return replace(self, **left, others=others)
-
-
-def find_clusterer(name: str) -> Any:
-    """None for a clusterer of `CLUSTERERS`; else a plugin's class, whose `grid` gives its settings.
-
-    Raises:
-        PolyplinkError: If there is none.
-    """
-    return find_part("clusterer", name, dict.fromkeys(CLUSTERERS))
+            rest |= {"alphas": (), "gammas": ()}
+            rest |= {"alphas": (1.0,), "gammas": self.gammas[:1]} if "ap" in clusterers else {}
+        return replace(self, **rest, others=others)
 
 
 def paper_grid() -> Grid:

@@ -33,8 +33,9 @@ def unexpected(error: BaseException, doing: str) -> str:
         where = f"the trace is in {name}"
     except OSError:
         where = "--debug shows the trace"
-    from polyplink.core.plugins import plugin_at_fault  # noqa: PLC0415 - it imports this module
+    from polyplink.core.parts import REGISTRIES  # noqa: PLC0415 - of use in a fault alone
+    from polyplink.core.registry import plugin_at_fault  # noqa: PLC0415
 
-    package = plugin_at_fault(error) or "polyplink"
+    package = plugin_at_fault(error, [*REGISTRIES.values()]) or "polyplink"
     what = f"`{doing}` failed{at}: {type(error).__name__}: {first_line(error)}"
     return f"{one_line(what, 2 * LONGEST_PART)}; this is a fault of {package}: report it, {where}"

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 from polyplink.core.on_demand import hand_on
 
 if TYPE_CHECKING:
+    from polyplink.core.parts import FORMATS as FORMATS
     from polyplink.data.conversion import (
-        FORMATS as FORMATS,
         convert as convert,
-        find_importer as find_importer,
+        find_format as find_format,
+        find_written as find_written,
     )
     from polyplink.data.doctor import (
         SEVERITIES as SEVERITIES,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from polyplink.data.formats.coco import import_coco as import_coco, write_coco as write_coco
     from polyplink.data.formats.csv import import_csv as import_csv, write_csv as write_csv
     from polyplink.data.formats.cvat import import_cvat as import_cvat, write_cvat as write_cvat
+    from polyplink.data.formats.format import Format as Format
     from polyplink.data.formats.masks import import_masks as import_masks
     from polyplink.data.formats.mot import import_mot as import_mot, write_mot as write_mot
     from polyplink.data.formats.yolo import import_yolo as import_yolo, write_yolo as write_yolo

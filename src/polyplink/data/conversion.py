@@ -4,71 +4,23 @@ A format cannot represent all contents of a data set. What is lost is counted fr
 and returned as warnings; a data set that a format cannot express at all is refused by its writer.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import polars as pl
 
-from polyplink.core.errors import PolyplinkError, find_named
-from polyplink.core.plugins import find_part
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.parts import FORMATS
 from polyplink.data.files.video import is_video
 from polyplink.data.formats.assemble import PARTS
-from polyplink.data.formats.coco import import_coco, mark_coco, write_coco
-from polyplink.data.formats.csv import import_csv, mark_csv, write_csv
-from polyplink.data.formats.cvat import import_cvat, write_cvat
-from polyplink.data.formats.masks import import_masks
-from polyplink.data.formats.mot import import_mot, mark_mot, write_mot
-from polyplink.data.formats.yolo import import_yolo, mark_yolo, write_yolo
-from polyplink.data.sets.ldpolyp import import_ldpolyp, write_ldpolyp
-from polyplink.data.sets.polyp_size import import_polyp_size, write_polyp_size
-from polyplink.data.sets.polypsset import import_polypsset, write_polypsset
-from polyplink.data.sets.real_colon import import_real_colon, write_real_colon
-from polyplink.data.sets.sun import import_sun, write_sun
-from polyplink.data.tables import DataSet, Imported
+from polyplink.data.formats.format import Format
+from polyplink.data.tables import DataSet
 
 RECORDINGS = ("video", "videos", "images", "frames", "recording")  # mistaken for formats
-_RELEASED = ("images", "scores", "splits", "patients")
-_ONE_A_VIDEO = (*_RELEASED, "unnamed boxes", "several polyps", "fps", "brand and preparation")
 
 
-@dataclass(frozen=True)
-class Format:
-    """How data sets of a format are read and written.
-
-    Attributes:
-        read: Its importer: (source, images, strict, workers, progress, and options of its own).
-        write: Called with the data set and the folder; None if data sets are not written in it.
-        loses: Keys of `LOSSES`: what is lost in writing.
-        mark: Gives one file again with the track and polyp of its boxes (see `formats.marks`); None
-            where boxes come back as a table.
-    """
-
-    read: Callable[..., Imported]
-    write: Callable[[DataSet, Path], None] | None = None
-    loses: Sequence[str] = ()
-    mark: Callable[..., dict[str, bytes]] | None = None
-
-
-FORMATS: Mapping[str, Format] = {
-    "real-colon": Format(import_real_colon, write_real_colon, (*_RELEASED, "morphology")),
-    "ldpolyp": Format(
-        import_ldpolyp, write_ldpolyp, (*_ONE_A_VIDEO, "sizes", "histology", "morphology")
-    ),
-    "sun": Format(import_sun, write_sun, _ONE_A_VIDEO),
-    "polypsset": Format(import_polypsset, write_polypsset, (*_ONE_A_VIDEO, "sizes", "morphology")),
-    "polyp-size": Format(import_polyp_size, write_polyp_size, (*_ONE_A_VIDEO, "locations")),
-    "coco": Format(import_coco, write_coco, ("images", "empty polyps"), mark_coco),
-    "mot": Format(import_mot, write_mot, ("images", "splits"), mark_mot),
-    "yolo": Format(import_yolo, write_yolo, ("images", "other splits"), mark_yolo),
-    "cvat": Format(import_cvat, write_cvat, ("images", "splits")),
-    "csv": Format(import_csv, write_csv, ("splits",), mark_csv),
-    "masks": Format(import_masks),
-}
-
-
-def find_importer(name: str) -> Callable[..., Imported]:
-    """The importer of a format, or of a plugin.
+def find_format(name: str) -> Format:
+    """A format by name: built in, or a package's, whose importer alone may stand for it.
 
     Raises:
         PolyplinkError: If there is none.
@@ -79,7 +31,23 @@ def find_importer(name: str) -> Callable[..., Imported]:
         "boxes in a recording are detected, not imported: `polyplink run RECORDING`, or "
         "`polyplink detect RECORDING DATA --detector FILE.onnx`",
     )
-    return find_part("importer", name, {name: entry.read for name, entry in FORMATS.items()})
+    part = FORMATS.find(name)
+    return part if isinstance(part, Format) else Format(part)
+
+
+def find_written(name: str) -> Format:
+    """A format that data sets are written in.
+
+    Raises:
+        PolyplinkError: If there is none of this name, or it is only read.
+    """
+    form = find_format(name)
+    if form.write is None:
+        writers = ", ".join(name for name, each in FORMATS.items() if each.write)
+        raise PolyplinkError(
+            f"format {name!r} is read and not written", f"choose one of: {writers}"
+        )
+    return form
 
 
 def _rows(table: str, lost: pl.Expr) -> Callable[[DataSet], int]:
@@ -137,8 +105,7 @@ def convert(data: DataSet, name: str, root: Path) -> list[str]:
 
     Args:
         data: The data set.
-        name: Of a format that can be written: coco, mot, yolo, cvat, csv, or the layout of a
-            released set, real-colon, sun, ldpolyp, polypsset or polyp-size.
+        name: Of a format that can be written.
         root: Folder to write into; created if absent.
 
     Returns:
@@ -162,8 +129,8 @@ def convert(data: DataSet, name: str, root: Path) -> list[str]:
         ['1 x part of the split that is not written']
         True
     """
-    written = {name: (entry.write, entry.loses) for name, entry in FORMATS.items() if entry.write}
-    write, loses = find_named("format", name, written)
-    write(data, root)
-    lost = [(what, count(data)) for what, count in (LOSSES[key] for key in loses)]
+    form = find_written(name)
+    assert form.write is not None
+    form.write(data, root)
+    lost = [(what, count(data)) for what, count in (LOSSES[key] for key in form.loses)]
     return [f"{n} x {what}" for what, n in lost if n]

@@ -16,7 +16,7 @@ from polyplink.data import (
     DataSet,
     Imported,
     change_data,
-    find_importer,
+    find_format,
     find_maps,
     is_data_folder,
     write_data,
@@ -62,7 +62,7 @@ def import_folder(
         PolyplinkError: If the format or map is unknown, the format does not take an option, or the
             data set has a fault.
     """
-    importer = find_importer(data_format)
+    importer = find_format(data_format).read
     _check_taken(data_format, options)
     maps = find_maps(histology_map or "papers")
     asked = {
@@ -148,7 +148,7 @@ def write_folder(
 def _check_taken(data_format: str, options: Mapping[str, Any]) -> None:
     """Refuse options that the format does not take."""
     takes = {name: _options_of(one.read) for name, one in FORMATS.items()}
-    takes[data_format] = _options_of(find_importer(data_format))
+    takes[data_format] = _options_of(find_format(data_format).read)
     for name in options:
         if name not in takes[data_format]:
             takers = [other for other, taken in takes.items() if name in taken]

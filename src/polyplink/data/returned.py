@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from polyplink.core.artefacts import whole_folder
-from polyplink.data.conversion import FORMATS
+from polyplink.core.parts import FORMATS
 from polyplink.data.tables import (
     SOURCE_FILES,
     DataSet,

@@ -20,7 +20,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,26 +30,12 @@ from polyplink.core.artefacts import content_key, file_key, read_json
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.onnx import open_session
-from polyplink.core.plugins import find_part
+from polyplink.core.parts import LAYOUTS
 from polyplink.data.files.images import Picture
 from polyplink.models import is_shipped, shipped_model
 from polyplink.tracklets.crops import Pixels
 
 Floats = npt.NDArray[np.float64]
-Layout = Literal[
-    "yolov5",
-    "yolov8",
-    "nms",
-    "nms7",
-    "nms4",
-    "detr",
-    "detr-sigmoid",
-    "rtdetr",
-    "rtdetr8",
-    "torchvision",
-]
-LAYOUTS: tuple[str, ...] = get_args(Layout)
-
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 USUAL_SIZE = 640  # of inputs whose size the file leaves open
 FILL = 114  # grey around a letterboxed image
@@ -64,7 +50,7 @@ class DetectorRecord:
     The record may lie beside the file, as `NAME.json` with some of these fields.
 
     Attributes:
-        layout: One of `LAYOUTS`, or of a plugin: a function like `decode`.
+        layout: A name in `LAYOUTS`, or of a plugin: a function like `decode`.
         size: Height and width of the input, pixels.
         letterbox: Keep the aspect ratio and fill with grey, instead of stretching the image.
         mean: Subtracted from pixels in [0, 1], for red, green and blue.
@@ -161,7 +147,7 @@ class OnnxDetector:
                 f"export it in one of the layouts {', '.join(LAYOUTS)}, or name one in "
                 f"{record_path(path)}",
             )
-        self._decode = find_part("layout", layout, dict.fromkeys(LAYOUTS, decode))
+        self._decode = LAYOUTS.find(layout)
         # The defaults of transformers' image processors: DetrImageProcessor normalises,
         # RTDetrImageProcessor (RT-DETR, D-FINE) only divides by 255. Deformable DETR normalises and
         # has the outputs of RT-DETR, so that its record must state mean and std.
@@ -305,7 +291,7 @@ def read_record(path: Path) -> DetectorRecord:
 _RECORD = TypeAdapter(DetectorRecord)
 
 
-def recognise(outputs: dict[str, npt.NDArray[Any]], n_inputs: int = 1) -> Layout | None:
+def recognise(outputs: dict[str, npt.NDArray[Any]], n_inputs: int = 1) -> str | None:
     """The layout of the outputs of one image; None if they fit none.
 
     Args:
@@ -317,7 +303,7 @@ def recognise(outputs: dict[str, npt.NDArray[Any]], n_inputs: int = 1) -> Layout
         'yolov8'
     """
     shapes = {name: value.shape for name, value in outputs.items()}
-    layout: Layout | None = None
+    layout: str | None = None
     if {"logits", "pred_boxes"} <= shapes.keys():
         layout = "detr" if shapes["logits"][1] <= 100 else "detr-sigmoid"
     elif {"boxes", "labels", "scores"} <= shapes.keys():

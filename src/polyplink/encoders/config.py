@@ -1,18 +1,15 @@
 """Configurations of encoders: plain values, stored with the weights.
 
-Each kind of encoder has its own class, discriminated by `kind` in a record. A record without it
-was written when there was only one kind, the transformer.
+Each kind of encoder has its own class, discriminated by `kind` in a record (`core.parts.ENCODERS`).
+A record without it was written when there was only one kind, the transformer.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Tag
-
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.plugins import or_plugin
+from polyplink.core.parts import ENCODERS
 from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, Range, check_ranges
 
 REFERENCE_MEAN = (0.45, 0.45, 0.45)
@@ -190,18 +187,5 @@ def _check(config: _FramesConfig | FoundationConfig) -> None:
     )
 
 
-def _kind_of(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return str(value.get("kind", "transformer"))
-    return str(getattr(value, "kind", "transformer"))
-
-
-AnyEncoderConfig = Annotated[
-    Annotated[EncoderConfig, Tag("transformer")]
-    | Annotated[SfeConfig, Tag("sfe")]
-    | Annotated[MveConfig, Tag("mve")]
-    | Annotated[FoundationConfig, Tag("foundation")],
-    Discriminator(_kind_of),
-    or_plugin("encoder"),
-]
-"""Any encoder's configuration; pydantic tells which by `kind`. Plugins add others."""
+AnyEncoderConfig = Annotated[Any, ENCODERS.of_kind("transformer")]
+"""Any encoder's configuration; its `kind` tells which. A record without it is of the first one."""

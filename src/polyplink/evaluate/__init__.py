@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         score_for_false_boxes as score_for_false_boxes,
     )
     from polyplink.evaluate.evaluation import (
-        TASKS as TASKS,
         EncoderFigures as EncoderFigures,
         Evaluation as Evaluation,
         EvaluationSettings as EvaluationSettings,
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
         draw_weights as draw_weights,
         no_different as no_different,
     )
+    from polyplink.evaluate.metric import TASKS as TASKS, Metric as Metric
     from polyplink.evaluate.reid import (
         Reid as Reid,
         reidentify as reidentify,

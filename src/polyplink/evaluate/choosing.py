@@ -6,7 +6,7 @@ own; so do links that a user wants to rely on. Both are ours.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,8 +16,9 @@ import numpy.typing as npt
 from polyplink.associate.clusterers import Setting
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import brief
-from polyplink.evaluate.counting import Clinic, ProcedureCounts
+from polyplink.evaluate.counting import ProcedureCounts
 from polyplink.evaluate.intervals import Figure, Resampled, Weights, resampled_mean
+from polyplink.evaluate.metric import Metric, metrics_of
 
 Reals = npt.NDArray[np.float64]
 
@@ -27,18 +28,6 @@ TARGET_FPR = 0.05
 LEAST_PRECISION = 0.95  # of linked pairs, for the purpose "link"
 NEIGHBOURS = 2  # settings before and after one that its errors are averaged with
 DIGITS = 12  # means are compared after rounding, so that equal means in another order are equal
-
-RATES = {
-    "FR": "fr",
-    "FPR": "fpr",
-    "precision": "precision",
-    "recall": "recall",
-    "FPR as published": "fpr_published",
-    "precision with self": "precision_with_self",
-    "recall with self": "recall_with_self",
-}  # by a figure's name, its key in `ProcedureCounts.rates`, in folds and in summaries
-# The published means are over all procedures; the others over those with two polyps or more.
-OVER_ALL = ("fr", "fpr_published", "precision_with_self", "recall_with_self")
 
 Fold = dict[str, Any]  # a row of the table of procedures, see `apply_choice`
 
@@ -150,8 +139,8 @@ def summarise(folds: Sequence[Fold]) -> dict[str, Any]:
 
     Returns:
         Means with standard deviations (`Figure`, ddof 0): fr and the published rates over all
-        procedures (`OVER_ALL`); the other rates of `RATES` over those with two polyps or more, as
-        far as they are defined there; bias, the mean of clusters minus polyps, over all. exact
+        procedures; the other `rates` over those with two polyps or more, as far as they are
+        defined there; bias, the mean of clusters minus polyps, over all. exact
         (float): the share of all procedures whose clusters are as many as their polyps.
 
     Raises:
@@ -163,8 +152,10 @@ def summarise(folds: Sequence[Fold]) -> dict[str, Any]:
     several = [fold for fold in folds if fold["polyps"] > 1]
     return {
         **{
-            name: Figure.mean_of(fold[name] for fold in (folds if name in OVER_ALL else several))
-            for name in RATES.values()
+            rate.key: Figure.mean_of(
+                fold[rate.key] for fold in (folds if rate.over_all else several)
+            )
+            for rate in rates().values()
         },
         "bias": Figure.mean_of(float(error) for error in errors),
         "exact": errors.count(0) / len(folds),
@@ -243,29 +234,117 @@ def counting_figures(
     )
 
 
+@dataclass(frozen=True)
+class CountedProcedure:
+    """One procedure under the setting chosen for it: what metrics of counting are computed from.
+
+    Attributes:
+        fold: Its rates, see `apply_choice`.
+        clusters: Cluster of every tracklet of known polyp (n,).
+        polyps: Polyp of every one of them (n,).
+        clinic: Its polyps and adenomas, true and counted, see `clinic_row`.
+    """
+
+    fold: Fold
+    clusters: npt.NDArray[np.integer]
+    polyps: npt.NDArray[np.integer]
+    clinic: Mapping[str, Any]
+
+
+def _rate(key: str, **described: Any) -> Metric:
+    """A metric that is one of `ProcedureCounts.rates`."""
+    over_all = described.get("over_all", False)
+
+    def value(counted: CountedProcedure) -> float | None:
+        rate: float | None = counted.fold[key]
+        return rate if over_all or counted.fold["polyps"] > 1 else None
+
+    return Metric(task="counting", key=key, value=value, **described)
+
+
+def _called_adenoma(counted: CountedProcedure) -> bool | None:
+    adenomas = counted.clinic["adenomas_counted"]
+    return None if adenomas is None else adenomas > 0
+
+
+# The published means are over all procedures; those of the other rates over those with two polyps
+# or more.
+FR = _rate("fr", title="fragmentation rate", meaning="clusters over polyps", over_all=True)
+FPR = _rate(
+    "fpr", title="false positive rate", meaning="pairs of two polyps in one cluster", ideal=0.0
+)
+PRECISION = _rate("precision", meaning="of linked pairs")
+RECALL = _rate("recall", meaning="of pairs of one polyp")
+COUNT_ERROR = Metric(
+    task="counting",
+    meaning="mean difference between the counted and the true number of polyps",
+    value=lambda counted: abs(counted.fold["clusters"] - counted.fold["polyps"]),
+    ideal=0.0,
+)
+EXACT = Metric(
+    task="counting",
+    meaning="share of procedures whose number of polyps is right",
+    value=lambda counted: counted.fold["clusters"] == counted.fold["polyps"],
+)
+PPC = Metric(
+    task="counting",
+    title="polyps per colonoscopy",
+    meaning="polyps per colonoscopy as counted; the ideal is the true value",
+    value=lambda counted: counted.fold["clusters"],
+    ideal=0.0,
+)
+ADR = Metric(
+    task="counting",
+    title="adenoma detection rate",
+    meaning="share of colonoscopies with a cluster called adenoma; the ideal is the true value",
+    value=_called_adenoma,
+)
+PUBLISHED_FPR = _rate(
+    "fpr_published",
+    title="false positive rate",
+    heading="FPR (as published)",
+    meaning="mean over all procedures, 0 where there is one polyp",
+    style="published",
+    ideal=0.0,
+    over_all=True,
+)
+_WITH_SELF = "as published: pairs counted twice, every tracklet with itself as a true positive"
+PRECISION_WITH_SELF = _rate(
+    "precision_with_self",
+    heading="precision",
+    meaning=_WITH_SELF,
+    style="reference",
+    over_all=True,
+)
+RECALL_WITH_SELF = _rate(
+    "recall_with_self", heading="recall", meaning=_WITH_SELF, style="reference", over_all=True
+)
+
+
+def rates() -> dict[str, Metric]:
+    """The built-in metrics of counting that are rates, by name; `key` is that of their rate."""
+    return {name: metric for name, metric in metrics_of("counting").items() if metric.key}
+
+
 def counting_measures(
-    name: str, folds: Sequence[Fold], clinic: Clinic | None, weights: Weights
+    name: str,
+    counted: Sequence[CountedProcedure],
+    weights: Weights,
+    metrics: Mapping[str, Metric] | None = None,
 ) -> dict[str, Resampled]:
-    """Figures of a clusterer over the folds, each under the setting chosen for it.
+    """Figures of a clusterer over procedures, each under the setting chosen for it.
 
     Args:
         name: The clusterer; the figures are called "NAME/FR" and so on.
-        folds: One per procedure; without any, figures are undefined, not zero.
-        clinic: The clinical rates over the folds.
+        counted: The procedures; without any, figures are undefined, not zero.
         weights: Draws (r, procedures).
+        metrics: Metrics of counting by name; the built-in ones by default.
     """
-    columns: dict[str, list[float | None]] = {
-        key: [fold[rate] if rate in OVER_ALL or fold["polyps"] > 1 else None for fold in folds]
-        for key, rate in RATES.items()
-    }
-    columns["count error"] = [abs(fold["clusters"] - fold["polyps"]) for fold in folds]
-    columns["exact"] = [fold["clusters"] == fold["polyps"] for fold in folds]
-    columns["PPC"] = [fold["clusters"] for fold in folds]
-    called = [row["adenomas_counted"] for row in (clinic.rows if clinic else ())]
-    columns["ADR"] = [None if adenomas is None else adenomas > 0 for adenomas in called]
+    metrics = metrics_of("counting") if metrics is None else metrics
     measures = {}
-    for key, column in columns.items():
-        values = column or [None] * weights.shape[1]
+    for key, metric in metrics.items():
+        each = [metric.value(procedure) for procedure in counted]  # type: ignore[misc]
+        values = each or [None] * weights.shape[1]
         defined = [value is not None for value in values]
         sums = [value or 0.0 for value in values]
         measures[f"{name}/{key}"] = resampled_mean(sums, defined, weights)
@@ -296,8 +375,8 @@ def operating_curve(
     means, nothing = {}, np.full(counts[0].clusters.size, np.nan)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a mean of nothing is NaN: meant
-        for name in RATES.values():
-            rows = [c.rates[name] for c in (counts if name in OVER_ALL else several)]
-            means[name] = np.nanmean(rows, axis=0) if rows else nothing
+        for rate in rates().values():
+            rows = [c.rates[rate.key] for c in (counts if rate.over_all else several)]
+            means[rate.key] = np.nanmean(rows, axis=0) if rows else nothing
     exact = np.mean([c.clusters == c.polyps for c in counts], axis=0)
     return means | {"converged": np.mean(converged, axis=0), "exact": exact}

@@ -18,6 +18,7 @@ from polyplink.associate.similarity import Reals, VisualForm, visual
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.text import brief
 from polyplink.evaluate.choosing import (
+    CountedProcedure,
     CountingFigures,
     Purpose,
     counting_figures,
@@ -33,9 +34,9 @@ from polyplink.evaluate.intervals import (
     draw_weights,
     no_different,
 )
+from polyplink.evaluate.metric import TASKS, ideal_of, metrics_of
 from polyplink.evaluate.reid import published_reid, reid_measures, reid_rows, reidentify
 from polyplink.evaluate.retrieval import (
-    RETRIEVAL,
     query_table,
     retrieval_figures,
     retrieval_measures,
@@ -50,7 +51,6 @@ from polyplink.evaluate.tracking import (
 )
 
 TimeUnit = Literal["normalised", "frames"]
-TASKS = ("retrieval", "reid", "counting", "tracking")
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,7 @@ class EvaluationSettings:
             links are those of a model fitted without it.
         purpose: What settings are chosen for, see `choose`.
         without_own: Also retrieval without the other polyps of the query's own procedure.
+        metrics: Names of metrics of packages or files to compute beside the built-in ones.
     """
 
     grid: Grid = field(default_factory=paper_grid)
@@ -85,6 +86,7 @@ class EvaluationSettings:
     chosen_on: tuple[str, ...] = ()
     purpose: Purpose = "published"
     without_own: bool = False
+    metrics: tuple[str, ...] = ()
 
     def draws(self, procedures: int) -> Weights:
         """The bootstrap's draws, the same for every encoder."""
@@ -244,7 +246,10 @@ def evaluate_embeddings(
             if name != base
         },
         no_different={
-            key: no_different(key, {name: own[key] for name, own in measures.items()}, ideals)
+            key: no_different(
+                {name: own[key] for name, own in measures.items()},
+                ideals.get(key, ideal_of(key, settings.metrics)),
+            )
             for key in measures[base]
         },
         minus_clusterer={name: minus_first_clusterer(own) for name, own in measures.items()},
@@ -366,10 +371,14 @@ def _evaluate_encoder(
     evaluated = np.flatnonzero(~chosen_on[samples.procedure])
     own, part = unit[evaluated], samples.take(evaluated)
     if "retrieval" in settings.tasks:
-        names = [*RETRIEVAL, "mAP (as published)"]
-        names += [f"{name} (without own)" for name in RETRIEVAL] if settings.without_own else []
         retrieval = retrieve(own, part)
-        measures |= retrieval_measures(retrieval, part, settings.draws(len(part.procedures)), names)
+        measures |= retrieval_measures(
+            retrieval,
+            part,
+            settings.draws(len(part.procedures)),
+            metrics_of("retrieval", settings.metrics),
+            without_own=settings.without_own,
+        )
         fields["retrieval"] = retrieval_figures(retrieval, part)
         tables["queries"] = [query_table(retrieval, part)]
     if "reid" in settings.tasks:
@@ -473,7 +482,7 @@ def _count_and_track(
         folds, weights = figures.folds, settings.draws(len(figures.folds) or len(counts))
         tracked = {c.procedure: truths[c.procedure].score(c.cut.labels) for c in counts if truths}
         cut = {c.procedure: c.cut.of for c in counts}
-        clinic_rows, settled, tracks, assigned = [], [], [], []
+        counted, settled, tracks, assigned = list[CountedProcedure](), [], [], []
         for fold in folds:
             procedure, setting = fold["procedure"], fold["choice"].row
             found, known = searched[procedure][name], samples.known[rows[procedure]]
@@ -482,7 +491,8 @@ def _count_and_track(
             settled.append(bool(found.converged[setting]))
             kinds_of = [adenoma[row] if adenoma else None for row in tracklets]
             truth = samples.polyp[tracklets].tolist()
-            clinic_rows.append(clinic_row(procedure, labels, truth, kinds_of))
+            clinic = clinic_row(procedure, labels, truth, kinds_of)
+            counted.append(CountedProcedure(fold, labels, np.asarray(truth), clinic))
             if truths:
                 tracks.append(tracked[procedure].take(cut[procedure][setting]))
             columns = {
@@ -496,15 +506,17 @@ def _count_and_track(
             assigned.append(pl.DataFrame(columns, schema_overrides={"track": pl.Int64}))
         curve: dict[str, Reals] = {}
         if "counting" in settings.tasks:
-            clinic = clinic_figures(clinic_rows)
-            measures |= counting_measures(name, folds, clinic, weights)
+            rates = clinic_figures([dict(procedure.clinic) for procedure in counted])
+            counting = metrics_of("counting", settings.metrics)
+            measures |= counting_measures(name, counted, weights, counting)
             curve |= operating_curve(counts, converged)
             fields["counting"][name], fields["converged"][name] = figures, tuple(settled)
-            fields["clinic"] |= {name: clinic} if clinic else {}
+            fields["clinic"] |= {name: rates} if rates else {}
         if truths:
-            measures |= tracking_measures(name, tracks, weights)
-            curve |= tracking_curve([tracked[p] for p in rows], [cut[p] for p in rows])
-            fields["tracking"][name] = tracking_rows(tracks, truths)
+            tracking = metrics_of("tracking", settings.metrics)
+            measures |= tracking_measures(name, tracks, weights, tracking)
+            curve |= tracking_curve([tracked[p] for p in rows], [cut[p] for p in rows], tracking)
+            fields["tracking"][name] = tracking_rows(tracks, truths, tracking)
         # One row per setting: its parameters, then its figures; undefined is null.
         each = [{"clusterer": name} | vars(one) for one in kinds[name]]
         curves.append(pl.DataFrame(each).hstack(pl.DataFrame(curve).fill_nan(None)))

@@ -15,7 +15,7 @@ Both score many assignments of the same boxes to tracks in one call: a grid sear
 in thousands of ways.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal, Self
 
@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.core.compiled import njit
+from polyplink.evaluate.metric import Metric, metrics_of
 from polyplink.evaluate.samples import BoxTracks, Ints, Overlaps, Reals, TrackletBoxes, overlaps
 
 Codes = npt.NDArray[np.int32]
@@ -33,7 +34,6 @@ ALPHAS = np.arange(0.05, 0.99, 0.05)  # 19
 THRESHOLD = 0.5  # IoU from which identity and CLEAR call two boxes one
 EPS = float(np.finfo("float").eps)
 LEVELS = ALPHAS.size + 1
-FIGURES = ("HOTA", "DetA", "AssA", "AssPr", "AssRe", "LocA", "IDF1", "IDP", "IDR", "IDSW", "MOTA")
 
 
 @dataclass(frozen=True)
@@ -91,31 +91,114 @@ class TrackingCounts:
         return type(self)(**{field.name: getattr(self, field.name)[at] for field in fields(self)})
 
 
-def tracking_figures(counts: TrackingCounts) -> dict[str, Reals]:
+def tracking_figures(
+    counts: TrackingCounts, metrics: Mapping[str, Metric] | None = None
+) -> dict[str, Reals]:
     """The figures from the sums; NaN where there is no true box (TrackEval says 0 there).
 
+    Args:
+        counts: The sums (...,).
+        metrics: Metrics of tracking by name; the built-in ones by default.
+
     Returns:
-        `FIGURES`, each (...,).
+        By name, each (...,).
     """
-    c = counts
-    true, found = np.asarray(c.true)[..., None], np.asarray(c.found)[..., None]
-    det = c.tp / np.maximum(1, true + found - c.tp)  # (..., 19)
-    matched = np.maximum(1, c.tp)
-    ass = c.ass_a / matched
-    figures = {
-        "HOTA": np.sqrt(det * ass).mean(axis=-1),
-        "DetA": det.mean(axis=-1),
-        "AssA": ass.mean(axis=-1),
-        "AssPr": (c.ass_pr / matched).mean(axis=-1),
-        "AssRe": (c.ass_re / matched).mean(axis=-1),
-        "LocA": (np.maximum(1e-10, c.loc) / np.maximum(1e-10, c.tp)).mean(axis=-1),
-        "IDF1": c.idtp / np.maximum(1, (c.true + c.found) / 2),
-        "IDP": c.idtp / np.maximum(1, c.found),
-        "IDR": c.idtp / np.maximum(1, c.true),
-        "IDSW": np.asarray(c.switches, dtype=np.float64),
-        "MOTA": (2 * c.clear_tp - c.found - c.switches) / np.maximum(1, c.true),
-    }
-    return {name: np.where(np.asarray(c.true) > 0, v, np.nan) for name, v in figures.items()}
+    metrics = metrics_of("tracking") if metrics is None else metrics
+    values = {name: metric.value(counts) for name, metric in metrics.items()}  # type: ignore[misc]
+    return {name: np.where(np.asarray(counts.true) > 0, v, np.nan) for name, v in values.items()}
+
+
+def _detection(c: TrackingCounts) -> Reals:
+    """Jaccard index of the boxes at each of the 19 thresholds of IoU (..., 19)."""
+    boxes = np.asarray(c.true)[..., None] + np.asarray(c.found)[..., None]
+    return np.asarray(c.tp / np.maximum(1, boxes - c.tp))
+
+
+def _association(total: Reals, c: TrackingCounts) -> Reals:
+    """Mean over matched boxes of a share, given its total, at each threshold (..., 19)."""
+    return np.asarray(total / np.maximum(1, c.tp))
+
+
+def _hota(c: TrackingCounts) -> Reals:
+    return np.asarray(np.sqrt(_detection(c) * _association(c.ass_a, c)).mean(axis=-1))
+
+
+def _localisation(c: TrackingCounts) -> Reals:
+    return np.asarray((np.maximum(1e-10, c.loc) / np.maximum(1e-10, c.tp)).mean(axis=-1))
+
+
+HOTA = Metric(
+    task="tracking",
+    title="higher order tracking accuracy",
+    meaning="detection and association in one",
+    value=_hota,
+    with_mean=True,
+)
+DETA = Metric(
+    task="tracking",
+    title="detection accuracy",
+    meaning="true boxes that were detected, and boxes that are true",
+    value=lambda c: _detection(c).mean(axis=-1),
+)
+ASSA = Metric(
+    task="tracking",
+    title="association accuracy",
+    meaning="how well boxes of one polyp are kept together and apart from others",
+    value=lambda c: _association(c.ass_a, c).mean(axis=-1),
+    with_mean=True,
+)
+ASSPR = Metric(
+    task="tracking",
+    title="association precision",
+    meaning="of the boxes of a track, those of its polyp",
+    value=lambda c: _association(c.ass_pr, c).mean(axis=-1),
+    with_mean=True,
+)
+ASSRE = Metric(
+    task="tracking",
+    title="association recall",
+    meaning="of the boxes of a polyp, those of its track",
+    value=lambda c: _association(c.ass_re, c).mean(axis=-1),
+    with_mean=True,
+)
+LOCA = Metric(
+    task="tracking",
+    title="localisation accuracy",
+    meaning="IoU of matched boxes",
+    value=_localisation,
+)
+IDF1 = Metric(
+    task="tracking",
+    title="identity F1",
+    meaning="boxes under the best one-to-one matching of tracks and polyps",
+    value=lambda c: c.idtp / np.maximum(1, (c.true + c.found) / 2),
+    with_mean=True,
+)
+IDP = Metric(
+    task="tracking",
+    title="identity precision",
+    meaning="of the detected boxes",
+    value=lambda c: c.idtp / np.maximum(1, c.found),
+)
+IDR = Metric(
+    task="tracking",
+    title="identity recall",
+    meaning="of the true boxes",
+    value=lambda c: c.idtp / np.maximum(1, c.true),
+)
+IDSW = Metric(
+    task="tracking",
+    title="identity switches",
+    meaning="changes of a polyp's track",
+    value=lambda c: np.asarray(c.switches, dtype=np.float64),
+    ideal=0.0,
+)
+MOTA = Metric(
+    task="tracking",
+    title="multiple object tracking accuracy",
+    meaning="misses, false alarms and changes of track",
+    value=lambda c: (2 * c.clear_tp - c.found - c.switches) / np.maximum(1, c.true),
+)
 
 
 @njit()

@@ -160,18 +160,7 @@ def resampled_mean(sums: npt.ArrayLike, counts: npt.ArrayLike, weights: Weights)
     return Resampled(value, ratio(weights @ s, weights @ c), c > 0)
 
 
-IDEALS: Mapping[str, float] = {
-    "FR": 1.0,
-    "FPR": 0.0,
-    "FPR as published": 0.0,
-    "count error": 0.0,
-    "IDSW": 0.0,
-}  # of every other figure, by the last part of its name, the largest value is the best
-
-
-def no_different(
-    name: str, measures: Mapping[str, Resampled], ideals: Mapping[str, float] | None = None
-) -> tuple[str, ...]:
+def no_different(measures: Mapping[str, Resampled], ideal: float | None = None) -> tuple[str, ...]:
     """The methods to mark: the best one first, then those no different from it.
 
     The papers print in bold the best result and those with p > 0.05 against it, without naming the
@@ -179,15 +168,13 @@ def no_different(
     its difference to the best includes 0.
 
     Args:
-        name: The figure.
-        measures: By method, the figure with its resamples, all on the same draws.
-        ideals: By whole name, ideals that depend on the data ("threshold/PPC").
+        measures: By method, a figure with its resamples, all on the same draws.
+        ideal: The value that is best; None where the largest is.
 
     Returns:
         Names of methods. Empty where fewer than two methods have the figure, or no difference to
         the best has an interval: then nothing is known, and nothing is marked.
     """
-    ideal = (ideals or {}).get(name, IDEALS.get(name.rsplit("/", 1)[-1]))
     known = {
         method: -measure.value if ideal is None else abs(measure.value - ideal)
         for method, measure in measures.items()

@@ -8,7 +8,7 @@ A polyp has many fragments, which are not independent: in the F1 score every pol
 fragment weighs 1 / its polyp's fragments), and the bootstrap draws polyps.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
@@ -275,7 +275,29 @@ def auroc(counts: PolypCounts, weights: Doubles) -> Doubles:
     return ratio(wins, positives.sum(axis=1) * negatives.sum(axis=1))
 
 
-_CALLS = {"F1": macro_f1, "accuracy": accuracy, "majority": majority, "AUROC": auroc}
+@dataclass(frozen=True)
+class ProbeMetric:
+    """A figure of a probe.
+
+    Attributes:
+        value: From the counts of p polyps and how often each was drawn (r, p), (r,).
+        meaning: One line for people.
+        ideal: The best value.
+    """
+
+    value: Callable[[PolypCounts, Doubles], Doubles]
+    meaning: str
+    ideal: float = 1.0
+
+
+PROBE_METRICS: Mapping[str, ProbeMetric] = {
+    "F1": ProbeMetric(macro_f1, "macro F1, every polyp weighing 1"),
+    "accuracy": ProbeMetric(accuracy, "share of correctly classified fragments"),
+    "majority": ProbeMetric(
+        majority, "share of polyps correct by majority vote of their fragments"
+    ),
+    "AUROC": ProbeMetric(auroc, "of the polyps' mean probability"),
+}
 
 
 @dataclass(frozen=True)
@@ -313,9 +335,9 @@ def probe_figures(runs: Sequence[PolypCounts], weights: Weights) -> ProbeFigures
     draws = weights.astype(np.float64)
     every = np.ones(len(label), np.bool_)
     measures, per_seed = {}, {}
-    for name, call in _CALLS.items():
-        values = [float(call(run, whole)[0]) for run in runs]
-        spread = np.mean([call(run, draws) for run in runs], axis=0)
+    for name, metric in PROBE_METRICS.items():
+        values = [float(metric.value(run, whole)[0]) for run in runs]
+        spread = np.mean([metric.value(run, draws) for run in runs], axis=0)
         measures[name] = Resampled(float(np.mean(values)), spread, every)
         per_seed[name] = tuple(values)
     positive = int(label.sum())

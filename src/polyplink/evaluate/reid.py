@@ -13,7 +13,7 @@ similarity again.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ import numpy.typing as npt
 from polyplink.associate.similarity import cosines
 from polyplink.core.compiled import njit
 from polyplink.evaluate.intervals import Resampled, Weights
+from polyplink.evaluate.metric import Metric
 from polyplink.evaluate.ranking import SCALE, Grouped, own_cosines, parallel
 from polyplink.evaluate.samples import Samples
 
@@ -380,6 +381,26 @@ def resample_reid(counts: PairCounts, weights: Weights) -> tuple[Reals, Reals]:
 def _or_above(counts: Reals) -> Reals:
     """How many are in each bin or in a higher one (rows, bins)."""
     return np.asarray(counts[:, ::-1].cumsum(axis=1)[:, ::-1])
+
+
+AUROC = Metric(
+    task="reid",
+    title="area under the ROC curve",
+    meaning="pairs of views of one polyp against pairs of two; 0.5 is chance",
+    key="auroc",
+)
+AUPR = Metric(
+    task="reid",
+    title="area under the precision-recall curve",
+    meaning="average precision over the same pairs",
+    key="aupr",
+)
+PUBLISHED_AUROC = replace(
+    AUROC, meaning="after a sigmoid in single precision", style="published", key=""
+)
+PUBLISHED_AUPR = replace(
+    AUPR, meaning="after a sigmoid in single precision", style="published", key=""
+)
 
 
 def reid_measures(

@@ -11,15 +11,16 @@ one ranking:
   of one procedure share light, camera and preparation, which alone makes them similar.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from polyplink.evaluate.intervals import Resampled, Weights, ratio, resampled_mean
+from polyplink.evaluate.metric import WITHOUT_OWN, Metric, metrics_of
 from polyplink.evaluate.ranking import BLOCK, Grouped, rank_matches
 from polyplink.evaluate.samples import Samples
 
@@ -68,16 +69,39 @@ class Retrieval:
         return float(self.ap[self.valid].mean()) if self.valid.any() else None
 
     @property
-    def values(self) -> dict[str, Reals]:
-        """By figure, its value for every query (n,); meaningless where there is no valid query."""
-        found: dict[str, npt.NDArray[Any]] = {
-            "mAP": self.ap,
-            "mAP (as published)": self.published_ap,
-            "mAP (without own)": self.ap_without_own,
-        }
-        ranks = {"": self.best_rank, " (without own)": self.best_rank_without_own}
-        found |= {f"HR@{k}{of}": rank <= k for of, rank in ranks.items() for k in (1, 5)}
-        return {name: value.astype(np.float64) for name, value in found.items()}
+    def without_own(self) -> Self:
+        """Retrieval without the other polyps of each query's procedure."""
+        return replace(self, ap=self.ap_without_own, best_rank=self.best_rank_without_own)
+
+
+MAP = Metric(
+    task="retrieval",
+    title="mean average precision",
+    meaning="mean over all queries of how early the views of the same polyp are ranked",
+    value=lambda retrieval: retrieval.ap,
+    key="mean_ap",
+)
+HR_1 = Metric(
+    task="retrieval",
+    title="hit rate at 1",
+    meaning="share of queries whose most similar view shows the same polyp",
+    value=lambda retrieval: retrieval.best_rank <= 1,
+    key="hr1",
+)
+HR_5 = Metric(
+    task="retrieval",
+    title="hit rate at 5",
+    meaning="share of queries with the same polyp among the five most similar views",
+    value=lambda retrieval: retrieval.best_rank <= 5,
+    key="hr5",
+)
+PUBLISHED_MAP = Metric(
+    task="retrieval",
+    title="mean average precision",
+    meaning="matches of similarity 0 or below excluded, as in torchmetrics",
+    value=lambda retrieval: retrieval.published_ap,
+    style="published",
+)
 
 
 def retrieve(
@@ -143,14 +167,32 @@ def _sums(values: npt.ArrayLike, retrieval: Retrieval, samples: Samples) -> Real
     return sums.astype(np.float64)
 
 
-RETRIEVAL = ("mAP", "HR@1", "HR@5")
+def query_values(
+    retrieval: Retrieval, metrics: Mapping[str, Metric], *, without_own: bool = False
+) -> dict[str, Reals]:
+    """By figure, its value for every query (n,); meaningless where there is no valid query.
+
+    Args:
+        retrieval: What `retrieve` found.
+        metrics: Metrics of retrieval by name.
+        without_own: Also those that are not as published without the query's own procedure.
+    """
+    kinds = {"": retrieval} | ({WITHOUT_OWN: retrieval.without_own} if without_own else {})
+    return {
+        f"{name}{ending}": np.asarray(metric.value(kind), dtype=np.float64)  # type: ignore[misc]
+        for ending, kind in kinds.items()
+        for name, metric in metrics.items()
+        if metric.style == "honest" or not ending
+    }
 
 
 def retrieval_measures(
     retrieval: Retrieval,
     samples: Samples,
     weights: Weights,
-    names: Iterable[str] = (*RETRIEVAL, "mAP (as published)"),
+    metrics: Mapping[str, Metric] | None = None,
+    *,
+    without_own: bool = False,
 ) -> dict[str, Resampled]:
     """Figures over all queries with their resamples over procedures.
 
@@ -158,14 +200,14 @@ def retrieval_measures(
         retrieval: What `retrieve` found.
         samples: The tracklets.
         weights: Draws (r, procedures).
-        names: "mAP", "HR@1", "HR@5", "mAP (as published)", and the first three with
-            " (without own)".
+        metrics: Metrics of retrieval by name; the built-in ones by default.
+        without_own: Also those without the other polyps of the query's procedure.
     """
+    metrics = metrics_of("retrieval") if metrics is None else metrics
     queries = _sums(retrieval.valid, retrieval, samples)
-    values = retrieval.values
     return {
-        name: resampled_mean(_sums(values[name], retrieval, samples), queries, weights)
-        for name in names
+        name: resampled_mean(_sums(values, retrieval, samples), queries, weights)
+        for name, values in query_values(retrieval, metrics, without_own=without_own).items()
     }
 
 
@@ -175,12 +217,14 @@ def retrieval_figures(retrieval: Retrieval, samples: Samples) -> dict[str, Any]:
     Returns:
         queries: those with a match; unmatched and unlabelled: tracklets left out because nothing
         matches them, or because their polyp is unknown; procedures: one row per procedure, with
-        its queries, and of those mean_ap, hr1 and hr5, None where there is none.
+        its queries, and the mean over those of each metric that has a key, None where there is
+        none.
     """
     queries = _sums(retrieval.valid, retrieval, samples)
+    metrics = {name: metric for name, metric in metrics_of("retrieval").items() if metric.key}
     means = {
-        key: ratio(_sums(retrieval.values[name], retrieval, samples), queries)
-        for key, name in zip(("mean_ap", "hr1", "hr5"), RETRIEVAL, strict=True)
+        metrics[name].key: ratio(_sums(values, retrieval, samples), queries)
+        for name, values in query_values(retrieval, metrics).items()
     }
     rows = [
         {"procedure": name, "queries": int(queries[place])}

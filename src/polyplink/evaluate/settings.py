@@ -3,15 +3,13 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from polyplink.associate import CLUSTERERS as ALL_CLUSTERERS
-from polyplink.associate.search import find_clusterer, find_grid
+from polyplink.associate.search import find_grid
 from polyplink.core.errors import find_named
+from polyplink.core.parts import CLUSTERERS, METRICS, USUAL_CLUSTERERS
 from polyplink.evaluate import EvaluationSettings
 from polyplink.evaluate.choosing import Purpose
-from polyplink.evaluate.evaluation import TASKS
+from polyplink.evaluate.metric import TASKS
 from polyplink.evaluate.probing import PROBES
-
-CLUSTERERS = ("temporal_ap", "threshold", "links")  # by default
 
 
 def evaluation_settings(
@@ -24,38 +22,38 @@ def evaluation_settings(
     purpose: Purpose = "published",
     without_own: bool = False,
     threads: int = 2,
+    metrics: Sequence[str] = (),
 ) -> tuple[EvaluationSettings, list[str]]:
     """Settings of an evaluation, and the requested probes.
 
     Args:
         tasks: Their names, or "all"; those of vectors by default.
-        clusterers: Their names, or "all".
+        clusterers: Their names, FILE.py:NAME of one of your own, or "all".
         grid: "paper" or "demo".
         visual: Similarity that is clustered.
         time: Unit of distances in time.
         purpose: What settings are chosen for.
         without_own: Also retrieval without other polyps of the query's procedure.
         threads: Threads of the search.
+        metrics: Further metrics: names of plugins, or FILE.py:NAME.
 
     Raises:
-        PolyplinkError: If a grid, task or clusterer is unknown.
+        PolyplinkError: If a grid, task, clusterer or metric is unknown.
     """
     every = (*TASKS, *PROBES)
     wanted = every if tuple(tasks) == ("all",) else tasks or TASKS
     for task in wanted:
         find_named("task", task, dict.fromkeys(every))
-    named = clusterers or CLUSTERERS
-    chosen = tuple(ALL_CLUSTERERS) if tuple(named) == ("all",) else tuple(dict.fromkeys(named))
-    for clusterer in chosen:
-        find_clusterer(clusterer)
+    named = [*CLUSTERERS] if tuple(clusterers) == ("all",) else clusterers or USUAL_CLUSTERERS
     settings = EvaluationSettings(
         grid=find_grid(grid),
         form=visual,
         time=time,
         threads=threads,
         tasks=tuple(task for task in TASKS if task in wanted),
-        clusterers=chosen,
+        clusterers=CLUSTERERS.take(named),
         purpose=purpose,
         without_own=without_own,
+        metrics=METRICS.take(metrics),
     )
     return settings, [task for task in PROBES if task in wanted]

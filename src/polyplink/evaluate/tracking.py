@@ -15,7 +15,6 @@ import numpy.typing as npt
 from polyplink.core.compiled import njit
 from polyplink.evaluate.counting import renumber
 from polyplink.evaluate.hota import (
-    FIGURES,
     Codes,
     Form,
     TrackingCounts,
@@ -24,6 +23,7 @@ from polyplink.evaluate.hota import (
     tracking_figures,
 )
 from polyplink.evaluate.intervals import Figure, Resampled, Weights, resampled_mean
+from polyplink.evaluate.metric import Metric, metrics_of
 from polyplink.evaluate.samples import (
     BoxTracks,
     Ints,
@@ -31,8 +31,6 @@ from polyplink.evaluate.samples import (
     TrackletBoxes,
     find_concurrent,
 )
-
-MEANS = ("HOTA", "AssA", "AssPr", "AssRe", "IDF1")  # that the thesis prints, and HOTA
 
 
 def make_tracks(labels: npt.ArrayLike, pairs: Ints) -> tuple[Codes, Ints, Ints]:
@@ -192,19 +190,23 @@ def true_and_found(
 
 
 def tracking_rows(
-    folds: Sequence[ProcedureTracking], truths: Mapping[str, TrackingTruth]
+    folds: Sequence[ProcedureTracking],
+    truths: Mapping[str, TrackingTruth],
+    metrics: Mapping[str, Metric] | None = None,
 ) -> dict[str, Any]:
     """Tracking scores of each procedure, and their spread.
 
     Args:
         folds: One per procedure, under one clustering each (`ProcedureTracking.take` of a row).
         truths: By procedure.
+        metrics: Metrics of tracking by name; the built-in ones by default.
 
     Returns:
         procedures: one row per procedure, with its form, boxes (tracked), polyps, tracks, split,
         doubled (see `ProcedureTracking`) and figures (floats by name); spreads: mean and standard
         deviation over procedures (`Figure`) by figure, as the thesis gives them.
     """
+    metrics = metrics_of("tracking") if metrics is None else metrics
     rows = [
         {
             "procedure": one.procedure,
@@ -214,17 +216,22 @@ def tracking_rows(
             "tracks": int(one.tracks),
             "split": int(one.split),
             "doubled": one.doubled,
-            "figures": {k: float(value) for k, value in tracking_figures(one.counts).items()},
+            "figures": {
+                name: float(value) for name, value in tracking_figures(one.counts, metrics).items()
+            },
         }
         for one in folds
     ]
     figures: list[Any] = [row["figures"] for row in rows]
-    spreads = {name: Figure.mean_of(each[name] for each in figures) for name in FIGURES}
+    spreads = {name: Figure.mean_of(each[name] for each in figures) for name in metrics}
     return {"procedures": tuple(rows), "spreads": spreads}
 
 
 def tracking_measures(
-    name: str, folds: Sequence[ProcedureTracking], weights: Weights
+    name: str,
+    folds: Sequence[ProcedureTracking],
+    weights: Weights,
+    metrics: Mapping[str, Metric] | None = None,
 ) -> dict[str, Resampled]:
     """The figures with their resamples over procedures.
 
@@ -233,42 +240,56 @@ def tracking_measures(
             "tracking/NAME/HOTA mean" where procedures weigh the same.
         folds: One per procedure, see `tracking_rows`; none: figures are undefined.
         weights: Draws (r, procedures).
+        metrics: Metrics of tracking by name; the built-in ones by default.
     """
-    units = weights.shape[1]
+    metrics = metrics_of("tracking") if metrics is None else metrics
+    means, units = _with_mean(metrics), weights.shape[1]
     if not folds:
         nothing = Resampled(None, np.full(len(weights), np.nan), np.zeros(units, dtype=np.bool_))
-        names = [*FIGURES, *(f"{figure} mean" for figure in MEANS)]
+        names = [*metrics, *(f"{figure} mean" for figure in means)]
         return {f"tracking/{name}/{figure}": nothing for figure in names}
     counts = [one.counts for one in folds]
-    total = tracking_figures(TrackingCounts.total(counts))
-    drawn = tracking_figures(TrackingCounts.weighted(counts, weights))
+    total = tracking_figures(TrackingCounts.total(counts), metrics)
+    drawn = tracking_figures(TrackingCounts.weighted(counts, weights), metrics)
     part = np.ones(units, dtype=np.bool_)
     measures = {
         f"tracking/{name}/{figure}": Resampled(float(total[figure]), drawn[figure], part)
-        for figure in FIGURES
+        for figure in metrics
     }
-    each = [tracking_figures(one) for one in counts]
-    for figure in MEANS:
+    each = [tracking_figures(one, means) for one in counts]
+    for figure in means:
         values: Reals = np.array([float(one[figure]) for one in each])
         measures[f"tracking/{name}/{figure} mean"] = resampled_mean(values, part, weights)
     return measures
 
 
-def tracking_curve(tracked: Sequence[ProcedureTracking], rows: Sequence[Ints]) -> dict[str, Reals]:
+def tracking_curve(
+    tracked: Sequence[ProcedureTracking],
+    rows: Sequence[Ints],
+    metrics: Mapping[str, Metric] | None = None,
+) -> dict[str, Reals]:
     """Every setting's figures over all procedures (s,).
 
     Args:
         tracked: One per procedure, at least one, under its distinct clusterings.
         rows: Which of them each of s settings gives, (s,) per procedure.
+        metrics: Metrics of tracking by name; the built-in ones by default.
 
     Returns:
         "HOTA" and so on with the procedures' boxes added up, and "HOTA mean" and so on where
         procedures weigh the same.
     """
+    metrics = metrics_of("tracking") if metrics is None else metrics
     settings = list(zip(tracked, rows, strict=True))
     total = TrackingCounts.total(one.counts.take(of) for one, of in settings)
-    figures = tracking_figures(total)
-    each = [(tracking_figures(one.counts), of) for one, of in settings]
-    for name in MEANS:
+    figures = tracking_figures(total, metrics)
+    means = _with_mean(metrics)
+    each = [(tracking_figures(one.counts, means), of) for one, of in settings]
+    for name in means:
         figures[f"{name} mean"] = np.mean([own[name][of] for own, of in each], axis=0)
     return figures
+
+
+def _with_mean(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
+    """Those whose mean over procedures is given too: what the thesis prints, and HOTA."""
+    return {name: metric for name, metric in metrics.items() if metric.with_mean}

@@ -2,25 +2,15 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Annotated, Any, Literal
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.plugins import or_plugin
+from polyplink.core.parts import BAGS, LOSSES
 from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Range, Ranged
 from polyplink.core.text import brief
 from polyplink.encoders import AnyEncoderConfig, EncoderConfig, FineTune
 from polyplink.learn.augment import AugmentConfig
 from polyplink.learn.noise_aware import NoiseAwareLoss
-from polyplink.learn.pairs import FramePairs, PolypParts, TrackletParts
-from polyplink.learn.polyp_views import PolypViews
-from polyplink.learn.supervised import (
-    IntraInterLoss,
-    NtXentLoss,
-    SupervisedLoss,
-    TemporallyAwareLoss,
-)
 from polyplink.learn.temporal_bags import TemporalBags
 from polyplink.tracklets import PrepareSettings
 
@@ -28,20 +18,12 @@ LAST = "last.safetensors"  # of a training: its newest epoch, with what --resume
 
 NEED_POLYPS = ("polyp_views", "polyp_parts")  # kinds of bags that are drawn of known polyps
 
-AnyLoss = Annotated[
-    NoiseAwareLoss | SupervisedLoss | TemporallyAwareLoss | IntraInterLoss | NtXentLoss,
-    Field(discriminator="kind"),
-    or_plugin("loss"),
-]
-"""A loss: maps the `Views` of a batch to a scalar. Plugins add others."""
+AnyLoss = Annotated[Any, LOSSES.of_kind()]
+"""A loss of the registry: maps the `Views` of a batch to a scalar."""
 
 
-AnyBags = Annotated[
-    TemporalBags | PolypViews | FramePairs | TrackletParts | PolypParts,
-    Field(discriminator="kind"),
-    or_plugin("bags"),
-]
-"""A bag sampler: see `BagSampler` for its methods. Plugins add others."""
+AnyBags = Annotated[Any, BAGS.of_kind()]
+"""A bag sampler of the registry: see `BagSampler` for its methods."""
 
 
 @dataclass(frozen=True)

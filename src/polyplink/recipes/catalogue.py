@@ -1,9 +1,7 @@
 """Recipes by name, and their fields by name: `--set loss.temperature=0.1`."""
 
 import dataclasses
-import importlib
 import json
-import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from itertools import accumulate
@@ -14,9 +12,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from pydantic import TypeAdapter, ValidationError
 
 from polyplink.core.artefacts import to_plain
-from polyplink.core.errors import PolyplinkError, find_named, first_line
-from polyplink.core.plugins import plugin_names
+from polyplink.core.errors import PolyplinkError, find_named
+from polyplink.core.parts import REGISTRIES
 from polyplink.core.ranges import Range
+from polyplink.core.registry import import_file
 from polyplink.learn import TrainConfig
 from polyplink.recipes.earlier import EARLIER
 from polyplink.recipes.ntssl import NTSSL
@@ -56,23 +55,7 @@ def find_recipe(name: str) -> TrainConfig:
 
 def _own_recipe(path: Path, name: str) -> TrainConfig:
     """What a file calls `name`: a recipe, or a function that returns one."""
-    PolyplinkError.unless(path.is_file(), f"no file {path}", "write FILE.py:NAME of a recipe")
-    folder = str(path.parent.resolve())
-    if folder not in sys.path:  # where worker processes look for modules too
-        sys.path.insert(0, folder)
-    try:
-        module = importlib.import_module(path.stem)
-    except PolyplinkError:
-        raise
-    except Exception as error:
-        raise PolyplinkError(
-            f"{path} cannot be imported ({type(error).__name__}: {first_line(error)})", "correct it"
-        ) from error
-    PolyplinkError.unless(
-        Path(str(module.__file__)).resolve() == path.resolve(),
-        f"there is another module called {path.stem}, {module.__file__}",
-        f"rename {path}",
-    )
+    module = import_file(path, "recipe")
     found = getattr(module, name, None)
     found = found() if callable(found) else found
     if not isinstance(found, TrainConfig):
@@ -119,12 +102,9 @@ def type_text(recipe: TrainConfig, name: str) -> str:
         ('symmetric | anchored', 'int, 1 or more')
     """
     *outer, field = name.split(".")
+    if field == "kind" and outer:
+        return " | ".join(REGISTRIES[outer[-1]].names())
     parents = list(accumulate(outer, getattr, initial=recipe))
-    if field == "kind" and outer:  # of all classes that the field may hold
-        inner = get_args(_hint(parents[-2], outer[-1]))[:1] or (type(parents[-1]),)
-        classes = [get_args(one)[0] if get_args(one) else one for one in get_args(inner[0])]
-        own = [one.kind for one in classes or [type(parents[-1])]]
-        return " | ".join([*own, *plugin_names(outer[-1])])
     return _text(_hint(parents[-1], field))
 
 

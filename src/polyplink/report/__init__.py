@@ -7,8 +7,8 @@ from polyplink.core.on_demand import hand_on
 if TYPE_CHECKING:
     from polyplink.report.model import (
         Comparison as Comparison,
+        FigureColumn as FigureColumn,
         Method as Method,
-        Metric as Metric,
         Procedure as Procedure,
         Report as Report,
         Tracklet as Tracklet,

@@ -6,162 +6,114 @@ from typing import Any
 
 import polars as pl
 
+from polyplink.associate.clusterers import clusterer_title
+from polyplink.core.parts import CLUSTERERS, METRICS
 from polyplink.core.text import many
 from polyplink.evaluate import EncoderFigures, Evaluation, EvaluationSettings, no_different
+from polyplink.evaluate.metric import TASKS, WITHOUT_OWN, Metric, Task, metrics_of
+from polyplink.evaluate.probe import PROBE_METRICS
 from polyplink.evaluate.probing import PROBES, Probed
-from polyplink.evaluate.tracking import MEANS
-from polyplink.report import Comparison, Method, Metric
-from polyplink.report.formats import CLUSTERERS, PURPOSES, TIMES, VISUAL, figure_text
-from polyplink.report.model import Style
-from polyplink.report.tables import PROBE_MEANINGS
+from polyplink.report import Comparison, FigureColumn, Method
+from polyplink.report.formats import PURPOSES, TIMES, VISUAL, figure_text
 
 ProbedByTask = Mapping[str, Mapping[str, Probed]]  # by task, by method, the reference first
 
-# Names of figures, spelled out.
-TITLES = {
-    "mAP": "mean average precision",
-    "HR@1": "hit rate at 1",
-    "HR@5": "hit rate at 5",
-    "AUROC": "area under the ROC curve",
-    "AUPR": "area under the precision-recall curve",
-    "FR": "fragmentation rate",
-    "FPR": "false positive rate",
-    "PPC": "polyps per colonoscopy",
-    "ADR": "adenoma detection rate",
-    "HOTA": "higher order tracking accuracy",
-    "DetA": "detection accuracy",
-    "AssA": "association accuracy",
-    "AssPr": "association precision",
-    "AssRe": "association recall",
-    "LocA": "localisation accuracy",
-    "IDF1": "identity F1",
-    "IDP": "identity precision",
-    "IDR": "identity recall",
-    "IDSW": "identity switches",
-    "MOTA": "multiple object tracking accuracy",
-}
 _LOO = "setting chosen on other procedures"
 _FOLD_COLUMNS = ("clusters", "fr", "fpr", "precision", "recall")
 
-_RETRIEVAL = {
-    "mAP": "mean over all queries of how early the views of the same polyp are ranked",
-    "HR@1": "share of queries whose most similar view shows the same polyp",
-    "HR@5": "share of queries with the same polyp among the five most similar views",
-}
-# By group: its style, and what every figure means.
-_EXACT: tuple[tuple[str, Style, Mapping[str, str]], ...] = (
-    ("Retrieval", "honest", _RETRIEVAL),
-    (
-        "Re-identification",
-        "honest",
-        {
-            "AUROC": "pairs of views of one polyp against pairs of two; 0.5 is chance",
-            "AUPR": "average precision over the same pairs",
-        },
-    ),
-    (
-        "Retrieval, own procedure left out",
-        "honest",
-        {
-            f"{name} (without own)": f"{says}; other polyps of the query's procedure left out"
-            for name, says in _RETRIEVAL.items()
-        },
-    ),
-    (
-        "Retrieval and re-identification, as published",
-        "published",
-        {
-            "mAP (as published)": "matches of similarity 0 or below excluded, as in torchmetrics",
-            "AUROC (as published)": "after a sigmoid in single precision",
-            "AUPR (as published)": "after a sigmoid in single precision",
-        },
-    ),
-)
-_COUNTING: Mapping[str, tuple[float, str]] = {  # its ideal, and what it means
-    "FR": (1.0, f"clusters over polyps; {_LOO}"),
-    "FPR": (0.0, f"pairs of two polyps in one cluster; {_LOO}"),
-    "precision": (1.0, "of linked pairs"),
-    "recall": (1.0, "of pairs of one polyp"),
-    "count error": (
-        0.0,
-        f"mean difference between the counted and the true number of polyps; {_LOO}",
-    ),
-    "exact": (1.0, "share of procedures whose number of polyps is right"),
-    "PPC": (0.0, "polyps per colonoscopy as counted; the ideal is the true value"),
-    "ADR": (
-        1.0,
-        "share of colonoscopies with a cluster called adenoma; the ideal is the true value",
-    ),
-}
-_WITH_SELF = "as published: pairs counted twice, every tracklet with itself as a true positive"
-# By the figure's name: its heading, style, ideal, and what it means.
-_COUNTING_PUBLISHED: Mapping[str, tuple[str, Style, float, str]] = {
-    "FPR as published": (
-        "FPR (as published)",
-        "published",
-        0.0,
-        "mean over all procedures, 0 where there is one polyp",
-    ),
-    "precision with self": ("precision", "reference", 1.0, _WITH_SELF),
-    "recall with self": ("recall", "reference", 1.0, _WITH_SELF),
-}
-_TRACKING = {
-    "HOTA": "detection and association in one",
-    "DetA": "true boxes that were detected, and boxes that are true",
-    "AssA": "how well boxes of one polyp are kept together and apart from others",
-    "AssPr": "of the boxes of a track, those of its polyp",
-    "AssRe": "of the boxes of a polyp, those of its track",
-    "LocA": "IoU of matched boxes",
-    "IDF1": "boxes under the best one-to-one matching of tracks and polyps",
-    "IDP": "of the detected boxes",
-    "IDR": "of the true boxes",
-    "IDSW": "changes of a polyp's track",
-    "MOTA": "misses, false alarms and changes of track",
-}
 
-
-def columns(first: EncoderFigures) -> list[Metric]:
+def columns(first: EncoderFigures) -> list[FigureColumn]:
     """A column for every figure of an encoder, group by group."""
-    found = [
-        Metric(name, name, group, 1.0, says, style=style, title=_title(name))
-        for group, style, names in _EXACT
-        for name, says in names.items()
+    return [*_exact(first), *_counting(first), *_tracking(first)]
+
+
+def _exact(first: EncoderFigures) -> list[FigureColumn]:
+    """Retrieval and re-identification: exact, without the own procedure, and as published."""
+    retrieval, reid = (_by_style(METRICS.in_use(), task) for task in ("retrieval", "reid"))
+    without = {
+        f"{name}{WITHOUT_OWN}": replace(
+            metric, meaning=f"{metric.meaning}; other polyps of the query's procedure left out"
+        )
+        for name, metric in retrieval[True].items()
+    }
+    groups = {
+        TASKS["retrieval"]: retrieval[True],
+        TASKS["reid"]: reid[True],
+        f"{TASKS['retrieval']}, own procedure left out": without,
+        "Retrieval and re-identification, as published": retrieval[False] | reid[False],
+    }
+    return [
+        _column(name, name, metric, group)
+        for group, metrics in groups.items()
+        for name, metric in metrics.items()
         if name in first.figures
     ]
-    for name in (name for name in {**CLUSTERERS, **first.counting} if name in first.counting):
-        group, clinic = f"Counting, {CLUSTERERS.get(name, name)}", first.clinic.get(name)
+
+
+def _counting(first: EncoderFigures) -> list[FigureColumn]:
+    """Counting by every clusterer: honest figures, then those as published."""
+    found = []
+    honest, published = _by_style(METRICS.in_use(), "counting").values()
+    for clusterer in (name for name in CLUSTERERS.in_use() if name in first.counting):
+        group = f"{TASKS['counting']}, {clusterer_title(clusterer)}"
+        clinic = first.clinic.get(clusterer)
         true = {} if clinic is None else {"PPC": clinic.ppc, "ADR": clinic.adr}
-        for key, (ideal, says) in _COUNTING.items():
-            known = true.get(key)
-            best = ideal if known is None else known
-            found.append(Metric(f"{name}/{key}", key, group, best, says, title=_title(key)))
-        group += ", as published"
+        for name, metric in honest.items():
+            if (key := f"{clusterer}/{name}") in first.figures:
+                column = _column(key, name, metric, group)
+                known = true.get(name)
+                meaning = f"{metric.meaning}; {_LOO}"
+                ideal = metric.ideal if known is None else known
+                found.append(replace(column, ideal=ideal, meaning=meaning))
         found += [
-            Metric(f"{name}/{key}", shown, group, ideal, says, style=style, title=_title(key))
-            for key, (shown, style, ideal, says) in _COUNTING_PUBLISHED.items()
+            _column(f"{clusterer}/{name}", metric.heading, metric, f"{group}, as published")
+            for name, metric in published.items()
+            if f"{clusterer}/{name}" in first.figures
         ]
-    for name in (name for name in {**CLUSTERERS, **first.tracking} if name in first.tracking):
-        group, spreads = f"Tracking, {CLUSTERERS.get(name, name)}", first.tracking[name]["spreads"]
-        for key, says in _TRACKING.items():
-            ideal = 0.0 if key == "IDSW" else 1.0
-            meaning = f"{says}; boxes of all procedures together; {_LOO}"
-            title = _title(key)
-            found.append(Metric(f"tracking/{name}/{key}", key, group, ideal, meaning, title=title))
-        group += ", mean over procedures"
-        for key in MEANS:
-            sd = spreads[key].sd
-            spread = "undefined" if sd is None else f"{sd:.3f}"
-            meaning = f"{_TRACKING[key]}; standard deviation {spread}"
-            title = _title(key)
-            found.append(
-                Metric(f"tracking/{name}/{key} mean", key, group, 1.0, meaning, title=title)
-            )
     return found
 
 
-def _title(name: str) -> str:
-    """The name of a figure spelled out; "" for one that is a word itself."""
-    return TITLES.get(name.split(" ", maxsplit=1)[0], "")
+def _tracking(first: EncoderFigures) -> list[FigureColumn]:
+    """Tracking by every clusterer: boxes of all procedures together, then means over them."""
+    found = []
+    metrics = {n: metric for n, metric in METRICS.in_use().items() if metric.task == "tracking"}
+    for clusterer in (name for name in CLUSTERERS.in_use() if name in first.tracking):
+        group = f"{TASKS['tracking']}, {clusterer_title(clusterer)}"
+        spreads = first.tracking[clusterer]["spreads"]
+        for name, metric in metrics.items():
+            if (key := f"tracking/{clusterer}/{name}") in first.figures:
+                column = _column(key, name, metric, group)
+                meaning = f"{metric.meaning}; boxes of all procedures together; {_LOO}"
+                found.append(replace(column, meaning=meaning))
+        for name, metric in metrics.items():
+            if (key := f"tracking/{clusterer}/{name} mean") in first.figures:
+                column = _column(key, name, metric, f"{group}, mean over procedures")
+                sd = spreads[name].sd
+                spread = "undefined" if sd is None else f"{sd:.3f}"
+                meaning = f"{metric.meaning}; standard deviation {spread}"
+                found.append(replace(column, meaning=meaning))
+    return found
+
+
+def _by_style(metrics: Mapping[str, Metric], task: str) -> dict[bool, dict[str, Metric]]:
+    """Metrics of a task by name: the honest ones (True), and those as published."""
+    own = {name: metric for name, metric in metrics.items() if metric.task == task}
+    return {
+        honest: {n: metric for n, metric in own.items() if (metric.style == "honest") == honest}
+        for honest in (True, False)
+    }
+
+
+def _column(key: str, name: str, metric: Metric, group: str) -> FigureColumn:
+    return FigureColumn(
+        key,
+        name,
+        group,
+        metric.ideal,
+        metric.meaning,
+        style=metric.style,
+        title=metric.title,
+    )
 
 
 def headline(first: EncoderFigures) -> tuple[str, ...]:
@@ -289,12 +241,10 @@ def by_procedure(evaluation: Evaluation) -> pl.DataFrame:
     for method, figures in evaluation.encoders.items():
         rows: dict[str, dict[str, Any]] = {}
         for own in figures.retrieval["procedures"] if figures.retrieval is not None else ():
-            names = {"queries": "queries", "mAP": "mean_ap", "HR@1": "hr1", "HR@5": "hr5"}
-            found = {name: own[key] for name, key in names.items()}
-            rows.setdefault(own["procedure"], {}).update(found)
+            row = rows.setdefault(own["procedure"], {})
+            row |= {"queries": own["queries"]} | _named(own, "retrieval")
         for pairs in figures.reid:
-            found = {"AUROC": pairs["auroc"], "AUPR": pairs["aupr"]}
-            rows.setdefault(pairs["procedure"], {}).update(found)
+            rows.setdefault(pairs["procedure"], {}).update(_named(pairs, "reid"))
         for name, counting in figures.counting.items():
             for fold, settled in zip(counting.folds, figures.converged[name], strict=True):
                 row = rows.setdefault(fold["procedure"], {})
@@ -315,6 +265,11 @@ def by_procedure(evaluation: Evaluation) -> pl.DataFrame:
     return pl.DataFrame(every, infer_schema_length=None)
 
 
+def _named(row: Mapping[str, Any], task: Task) -> dict[str, Any]:
+    """The figures of a task in a row of one procedure, by the names of its metrics."""
+    return {name: row[metric.key] for name, metric in metrics_of(task).items() if metric.key in row}
+
+
 def with_probes(table: Comparison, probed: ProbedByTask) -> Comparison:
     """The table of methods with the figures of probes as further columns.
 
@@ -327,17 +282,17 @@ def with_probes(table: Comparison, probed: ProbedByTask) -> Comparison:
     reference = table.methods[0].name
     for task, found in probed.items():
         group = f"{task.capitalize()}, probe: {PROBES[task].positive}"
-        for name, says in PROBE_MEANINGS.items():
+        for name, metric in PROBE_METRICS.items():
             key, measures = f"{task}/{name}", {k: p.result.measures[name] for k, p in found.items()}
             paper = "; the paper's figure" if name == PROBES[task].figure else ""
-            meaning = f"{says}; mean over seeds{paper}"
-            metrics.append(Metric(key, name, group, 1.0, meaning, "polyps"))
+            meaning = f"{metric.meaning}; mean over seeds{paper}"
+            metrics.append(FigureColumn(key, name, group, metric.ideal, meaning, "polyps"))
             for method, (figures, differences) in methods.items():
                 figures[key] = found[method].result.figures[name]
                 if method != reference:
                     differences[key] = measures[method].minus(measures[reference])
             if len(methods) > 1:
-                bold[key] = no_different(name, measures)
+                bold[key] = no_different(measures, metric.ideal)
     rows = tuple(Method(name, *both) for name, both in methods.items())
     return replace(table, metrics=tuple(metrics), methods=rows, bold=bold)
 

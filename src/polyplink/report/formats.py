@@ -11,17 +11,6 @@ from polyplink.evaluate import Figure
 
 DASH = "–"
 MINUS = "\N{MINUS SIGN}"
-CLUSTERERS = {
-    "temporal_ap": "temporal affinity propagation",
-    "ap": "affinity propagation",
-    "threshold": "threshold",
-    "dbscan": "DBSCAN",
-    "hdbscan": "HDBSCAN",
-    "agglomerative": "average linkage",
-    "links": "learned links",
-}
-"""Name of a clusterer in settings -> its name in titles."""
-
 PURPOSES = {
     "published": "a false positive rate nearest to 0.05, the papers' rule",
     "count": "the right number of polyps",

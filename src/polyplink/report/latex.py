@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.report.formats import DASH, MINUS, interval, number
-from polyplink.report.model import Comparison, Metric
+from polyplink.report.model import Comparison, FigureColumn
 
 _TEX = {
     "\\": r"\textbackslash{}",
@@ -60,7 +60,7 @@ def tabular(header: Sequence[str], groups: Mapping[str, Sequence[Sequence[TexCel
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 
 
-def chosen_metrics(comparison: Comparison, names: Sequence[str]) -> list[Metric]:
+def chosen_metrics(comparison: Comparison, names: Sequence[str]) -> list[FigureColumn]:
     """The metrics with some names or keys, in the order of the names; the first ones for none.
 
     Raises:

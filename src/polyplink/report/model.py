@@ -5,7 +5,6 @@ The verbs fill these records; the other modules here turn them into pages, table
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +14,9 @@ from polyplink.associate import Doubt
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import brief
 from polyplink.evaluate import Figure
+from polyplink.evaluate.metric import Style
 
 Values = tuple[float | None, ...]
-Style = Literal["honest", "reference", "published"]
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,7 @@ class Procedure:
 
 
 @dataclass(frozen=True)
-class Metric:
+class FigureColumn:
     """One column of the comparison.
 
     Attributes:
@@ -147,11 +146,11 @@ class Method:
     figures: Mapping[str, Figure]
     differences: Mapping[str, Figure] = field(default_factory=dict)
 
-    def figure(self, metric: Metric) -> Figure:
+    def figure(self, metric: FigureColumn) -> Figure:
         """The figure of a metric; a missing one with the reason where it was not measured."""
         return self.figures.get(metric.key, NOT_MEASURED)
 
-    def difference(self, metric: Metric) -> Figure:
+    def difference(self, metric: FigureColumn) -> Figure:
         """The paired difference to the first method; a missing figure where there is none."""
         return self.differences.get(metric.key, NOT_MEASURED)
 
@@ -171,21 +170,21 @@ class Comparison:
 
     __repr__ = brief
 
-    metrics: tuple[Metric, ...]
+    metrics: tuple[FigureColumn, ...]
     methods: tuple[Method, ...]
     bold: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     headline: tuple[str, ...] = ()
     note: str = ""
 
     @property
-    def first_metrics(self) -> list[Metric]:
+    def first_metrics(self) -> list[FigureColumn]:
         """The metrics of the headline, in its order; all of them where none are chosen."""
         by_key = {metric.key: metric for metric in self.metrics}
         return [by_key[key] for key in self.headline or by_key if key in by_key]
 
-    def groups(self) -> list[tuple[str, list[Metric]]]:
+    def groups(self) -> list[tuple[str, list[FigureColumn]]]:
         """Metrics by group, both in the order given."""
-        grouped: dict[str, list[Metric]] = {}
+        grouped: dict[str, list[FigureColumn]] = {}
         for metric in self.metrics:
             grouped.setdefault(metric.group, []).append(metric)
         return list(grouped.items())

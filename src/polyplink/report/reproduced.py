@@ -11,7 +11,7 @@ from rich.text import Text
 
 from polyplink.core.artefacts import write_text
 from polyplink.evaluate import Figure
-from polyplink.evaluate.intervals import IDEALS
+from polyplink.evaluate.metric import ideal_of
 from polyplink.report.formats import DASH, environment, figure_text, signed
 from polyplink.report.latex import TexCell, tabular, tex
 from polyplink.report.tables import write_rows
@@ -142,11 +142,11 @@ class ReproducedTable:
     @property
     def rankings(self) -> list[str]:
         """For a ranking, the printed order of each group's rows and ours by the same column."""
-        lines = []
+        lines, ideal = [], ideal_of(self.ranked_by)
         ranked = [cell for cell in self.cells if cell.column == self.ranked_by]
         for group, cells in _by_text((cell.group, cell) for cell in ranked).items():
-            sign = 1 if self.ranked_by in IDEALS else -1  # of FR and FPR the lowest is the best
-            known = [(sign * cell.ours.value, cell.row) for cell in cells if cell.ours.known]  # type: ignore[operator]
+            values = [(cell.ours.value, cell.row) for cell in cells if cell.ours.known]
+            known = [(-v if ideal is None else abs(v - ideal), row) for v, row in values]  # type: ignore[operator]
             equal: dict[float, list[str]] = {}
             for value, row in sorted(known, key=lambda pair: pair[0]):
                 equal.setdefault(value, []).append(row)

@@ -11,16 +11,10 @@ from rich.text import Text
 from polyplink.core.artefacts import whole_file
 from polyplink.core.text import csv_cell
 from polyplink.evaluate import Figure
+from polyplink.evaluate.probe import PROBE_METRICS
 from polyplink.recipes.sources import FieldSource
 from polyplink.report.formats import DASH, clock, interval, number, reason, signed
 from polyplink.report.model import NOT_MEASURED, Comparison, Report
-
-PROBE_MEANINGS = {
-    "F1": "macro F1, every polyp weighing 1",
-    "accuracy": "share of correctly classified fragments",
-    "majority": "share of polyps correct by majority vote of their fragments",
-    "AUROC": "of the polyps' mean probability",
-}
 
 
 def comparison_table(comparison: Comparison) -> Table:
@@ -112,7 +106,7 @@ def probe_table(task: str, figures: Mapping[str, Figure]) -> Table:
     for name in ("figure", "value", "95 % interval", "polyps", "meaning"):
         table.add_column(name, justify="left" if name in ("figure", "meaning") else "right")
     for name, figure in figures.items():
-        meaning = PROBE_MEANINGS.get(name, "")
+        meaning = PROBE_METRICS[name].meaning
         table.add_row(name, number(figure.value), interval(figure), str(figure.n), meaning)
     return table
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from polyplink.core.compiled import njit
-from polyplink.core.plugins import find_part
+from polyplink.core.parts import TRACKERS
 from polyplink.tracklets.settings import TrackSettings
 
 Ints = npt.NDArray[np.int64]
@@ -96,7 +96,8 @@ def find_tracker(name: str) -> type[Tracker]:
     Raises:
         PolyplinkError: If there is none of this name.
     """
-    return find_part("tracker", name, {"damped": Tracker})
+    tracker: type[Tracker] = TRACKERS.find(name)
+    return tracker
 
 
 def make_tracker(fps: float, settings: TrackSettings | None = None) -> Tracker:

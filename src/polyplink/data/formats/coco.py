@@ -35,6 +35,7 @@ from polyplink.data.formats.assemble import (
     sizes_of_procedures,
     splits_of,
 )
+from polyplink.data.formats.format import Format
 from polyplink.data.formats.marks import by_item
 from polyplink.data.tables import PROCEDURES, DataSet, Imported
 
@@ -529,3 +530,6 @@ def _content(data: DataSet, ids: Sequence[str]) -> dict[str, Any]:
         "categories": [{"id": _CATEGORY, "name": "polyp"}],
         "annotations": annotations,
     }
+
+
+COCO = Format(import_coco, write_coco, ("images", "empty polyps"), mark_coco)

@@ -22,6 +22,7 @@ from polyplink.data.formats.assemble import (
     source_folder,
     write_side_tables,
 )
+from polyplink.data.formats.format import Format
 from polyplink.data.formats.marks import by_item
 from polyplink.data.tables import (
     DETECTIONS,
@@ -132,3 +133,6 @@ def write_csv(data: DataSet, root: Path) -> None:
     """
     write_text(root / "detections.csv", csv_text(data.detections))
     write_side_tables(data, root)
+
+
+CSV = Format(import_csv, write_csv, ("splits",), mark_csv)

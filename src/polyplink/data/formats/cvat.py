@@ -33,6 +33,7 @@ from polyplink.data.formats.assemble import (
     source_folder,
     write_side_tables,
 )
+from polyplink.data.formats.format import Format
 from polyplink.data.tables import PROCEDURES, DataSet, Imported
 
 POLYP, SCORE, LABEL = "polyp_id", "score", "polyp"  # attributes of a box, and its label
@@ -420,3 +421,6 @@ def write_cvat(data: DataSet, root: Path) -> None:
             f"{texts.get(row['procedure_id'], '')}</annotations>\n",
         )
     write_side_tables(data, root)
+
+
+CVAT = Format(import_cvat, write_cvat, ("images", "splits"))

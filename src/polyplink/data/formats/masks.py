@@ -24,6 +24,7 @@ from polyplink.data.formats.assemble import (
     numbers_alone,
     read_tables,
 )
+from polyplink.data.formats.format import Format
 from polyplink.data.tables import Imported, read_text_table
 
 _CHUNK = 200  # masks that a worker reads at a time
@@ -214,3 +215,6 @@ def _read(
             sizes, schema={"at": pl.String, "width": pl.Int64, "height": pl.Int64}, orient="row"
         ),
     )
+
+
+MASKS = Format(import_masks)

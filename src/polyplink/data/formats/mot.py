@@ -32,6 +32,7 @@ from polyplink.data.formats.assemble import (
     splits_of,
     write_side_tables,
 )
+from polyplink.data.formats.format import Format
 from polyplink.data.formats.marks import SEPARATE, by_item
 from polyplink.data.tables import PROCEDURES, DataSet, Imported
 
@@ -294,3 +295,6 @@ def write_mot(data: DataSet, root: Path, *, kind: str = "det") -> None:
         )
         write_text(root / name / "seqinfo.ini", info)
     write_side_tables(data, root, tracks)
+
+
+MOT = Format(import_mot, write_mot, ("images", "splits"), mark_mot)

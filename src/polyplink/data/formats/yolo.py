@@ -37,6 +37,7 @@ from polyplink.data.formats.assemble import (
     splits_of,
     write_side_tables,
 )
+from polyplink.data.formats.format import Format
 from polyplink.data.formats.marks import SEPARATE, by_item
 from polyplink.data.formats.videos import find_videos
 from polyplink.data.tables import DataSet, Imported
@@ -397,3 +398,6 @@ def _lines(data: DataSet, tracks: pl.DataFrame) -> pl.DataFrame:
         .group_by("procedure_id", "frame", maintain_order=True)
         .agg(pl.col("line").str.join(""))
     )
+
+
+YOLO = Format(import_yolo, write_yolo, ("images", "other splits"), mark_yolo)

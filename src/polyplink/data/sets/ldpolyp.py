@@ -21,6 +21,7 @@ from polyplink.data.faults import Faults
 from polyplink.data.files.trees import Member, decode_text
 from polyplink.data.files.values import whole_number
 from polyplink.data.files.video import is_video
+from polyplink.data.formats.format import ONE_A_VIDEO, Format
 from polyplink.data.sets import layout
 from polyplink.data.sets.layout import Edges, FrameSource, Place, Release, ReleaseOptions
 from polyplink.data.tables import DataSet, Imported
@@ -175,3 +176,6 @@ def write_ldpolyp(data: DataSet, root: Path, *, frames: FrameSource | None = Non
             (texts / f"{frame + 1:04d}.txt").write_text("\n".join(lines) + "\n", "utf-8")
             image = root / part / "Images" / folder / f"{frame + 1:04d}.jpg"
             layout.write_image(image, frames, name, frame)
+
+
+LDPOLYP = Format(import_ldpolyp, write_ldpolyp, (*ONE_A_VIDEO, "sizes", "histology", "morphology"))

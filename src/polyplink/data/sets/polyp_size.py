@@ -19,6 +19,7 @@ from polyplink.data.faults import Faults, apply_rules
 from polyplink.data.files.trees import Member, Tree
 from polyplink.data.files.video import frame_name, is_video
 from polyplink.data.formats.csv import read_box_rows
+from polyplink.data.formats.format import ONE_A_VIDEO, Format
 from polyplink.data.sets import facts, layout
 from polyplink.data.sets.layout import Frame, FrameSource, Release, ReleaseOptions
 from polyplink.data.tables import DataSet, Imported, csv_text
@@ -221,3 +222,6 @@ def _write_video(path: Path, procedure: dict[str, Any], frames: FrameSource) -> 
                 raise PolyplinkError(what, "give every frame of a video")
             container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
         container.mux(stream.encode())
+
+
+POLYP_SIZE = Format(import_polyp_size, write_polyp_size, (*ONE_A_VIDEO, "locations"))

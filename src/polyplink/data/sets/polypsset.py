@@ -19,6 +19,7 @@ from polyplink.core.text import xml_text
 from polyplink.data.faults import Faults
 from polyplink.data.files.trees import Member
 from polyplink.data.files.values import LARGEST, whole_number
+from polyplink.data.formats.format import ONE_A_VIDEO, Format
 from polyplink.data.sets import layout
 from polyplink.data.sets.layout import FrameSource, Place, Recording, Release, ReleaseOptions
 from polyplink.data.sets.voc import parse_voc_file
@@ -237,3 +238,6 @@ def write_polypsset(data: DataSet, root: Path, *, frames: FrameSource | None = N
                 ),
             )
             (annotations / f"{stem}.xml").write_text(text, encoding="utf-8")
+
+
+POLYPSSET = Format(import_polypsset, write_polypsset, (*ONE_A_VIDEO, "sizes", "morphology"))

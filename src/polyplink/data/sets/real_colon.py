@@ -28,6 +28,7 @@ from polyplink.data.files.archives import INSIDE, read_members
 from polyplink.data.files.folders import check_is_folder, files_in, read_each, read_small
 from polyplink.data.files.trees import decode_text
 from polyplink.data.files.values import LARGEST, check_utf8, whole_number
+from polyplink.data.formats.format import RELEASED, Format
 from polyplink.data.protocols import split_by_rule
 from polyplink.data.sets import layout
 from polyplink.data.sets.layout import Edges, FrameSource, Release, ReleaseOptions
@@ -545,3 +546,6 @@ def write_tables(data: DataSet, root: Path) -> None:
     ):
         rows = [tuple(columns), *table.select(columns.values()).iter_rows()]
         write_text(root / name, "".join(",".join(map(cell, row)) + "\n" for row in rows))
+
+
+REAL_COLON = Format(import_real_colon, write_real_colon, (*RELEASED, "morphology"))

@@ -20,6 +20,7 @@ from polyplink.core.errors import ImportOptionError
 from polyplink.data.faults import Faults
 from polyplink.data.files.folders import IMAGE_ENDINGS
 from polyplink.data.files.trees import Member, decode_text
+from polyplink.data.formats.format import ONE_A_VIDEO, Format
 from polyplink.data.sets import layout
 from polyplink.data.sets.facts import add_facts, read_facts
 from polyplink.data.sets.layout import Edges, Frame, FrameSource, Place, Recording, Release
@@ -338,3 +339,6 @@ def write_sun(data: DataSet, root: Path, *, frames: FrameSource | None = None) -
         pathology=pl.coalesce("histology_class", "histology"),
     )
     write_text(root / "cases.csv", csv_text(cases))
+
+
+SUN = Format(import_sun, write_sun, ONE_A_VIDEO)

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 import tomllib
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,9 @@ import pytest
 import torch
 
 from polyplink.associate import Grid, search
-from polyplink.core import plugins as module
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.plugins import find_part, plugins
+from polyplink.core.parts import LOSSES, REGISTRIES
+from polyplink.core.registry import Registry
 from polyplink.data import read_data
 from polyplink.detect.onnx import DetectorRecord, OnnxDetector
 from polyplink.encoders import WeightsRecord, load_encoder, read_record, save_weights
@@ -62,7 +63,7 @@ def test_every_part_on_the_pages_is_listed(installed: Path) -> None:
     done = polyplink("plugins", "--json")
     assert done.exit_code == 0, done.stderr
     found = {one["kind"]: one for one in json.loads(done.stdout)}
-    assert set(found) == set(module.GROUPS)
+    assert set(found) == set(REGISTRIES)  # the page adds one of each kind
     assert found["loss"] == {
         "name": "margin",
         "kind": "loss",
@@ -86,11 +87,11 @@ def test_a_part_that_cannot_be_imported_is_one_line(installed: Path) -> None:
 
 
 def test_nothing_is_looked_up_for_what_is_built_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(**_: Any) -> None:
+    def refuse(_: Registry[Any]) -> None:
         raise LookupError("entry points were read")
 
-    monkeypatch.setattr(module, "entry_points", refuse)
-    assert find_part("loss", "a", {"a": 1}) == 1
+    monkeypatch.setattr(Registry, "installed", refuse)
+    assert LOSSES.find("noise_aware") is NoiseAwareLoss
     assert override(ntssl_demo(), ["loss.kind=supervised"]).loss.kind == "supervised"
     build_tracklets(
         pl.DataFrame(
@@ -105,7 +106,6 @@ def test_nothing_is_looked_up_for_what_is_built_in(monkeypatch: pytest.MonkeyPat
 def test_without_plugins_the_near_name_is_named() -> None:
     with pytest.raises(PolyplinkError, match=r"no loss 'supervisd'; did you mean supervised\?"):
         override(ntssl_demo(), ["loss.kind=supervisd"])
-    assert plugins() == [one for one in plugins() if one.package]
 
 
 def test_losses_bags_and_encoders_are_fields_of_recipes(installed: Path, tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_weights_of_a_part_that_is_not_installed_say_so(
     path = tmp_path / "w.safetensors"
     record = WeightsRecord(recipe.encoder, PrepareSettings(size=32), {}, Seen(), {})
     save_weights(path, recipe.encoder.build(), record)
-    monkeypatch.setattr(module, "entry_points", lambda **_: ())
+    monkeypatch.setattr(Registry, "installed", lambda _: {})
     with pytest.raises(PolyplinkError, match="no encoder 'max'"):
         read_record(path)
 
@@ -158,7 +158,9 @@ def test_an_importer_and_a_tracker_are_named_on_the_command_line(
     data = read_data(out)
     assert data.procedures["dataset"].to_list() == ["mine"]
     assert_refused(polyplink("import", "lines", source, out, "--kind", "gt"), "takes no --kind")
-    assert_refused(polyplink("convert", out, "lines", tmp_path / "c"), "no format 'lines'")
+    assert_refused(
+        polyplink("convert", out, "lines", tmp_path / "c"), "format 'lines' is read and not written"
+    )
     boxes = data.detections.with_columns(polyp_id=pl.lit(None, pl.String), score=pl.lit(0.3))
     for name, count in (("damped", 40), ("nearest", 1)):  # damped begins none at 0.3
         _, tracklets = build_tracklets(boxes, tracks=TrackSettings(tracker=name))
@@ -182,6 +184,72 @@ def test_a_layout_is_named_beside_the_file(installed: Path, tmp_path: Path) -> N
     np.testing.assert_allclose(found, [64, 64, 64, 32, 1 / (1 + np.exp(-2))], atol=1e-4)
     with pytest.raises(PolyplinkError, match=r"no layout 'corner'; did you mean corners"):
         OnnxDetector(path, replace(record, layout="corner"))
+
+
+@pytest.mark.parametrize("kind", REGISTRIES)
+def test_every_built_in_part_is_where_its_line_says(kind: str) -> None:
+    for name, part in REGISTRIES[kind].items():
+        assert part is not None
+        assert getattr(part, "kind", name) == name  # of what recipes name by its field `kind`
+        assert REGISTRIES[kind].take([name, name]) == (name,)
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Iterator[Path]:
+    """The code of the page as a file in a folder."""
+    path = tmp_path / "own_parts.py"
+    path.write_text("\n".join(page_blocks("plugins", "python")))
+    yield path
+    sys.modules.pop("own_parts", None)
+    sys.path[:] = [folder for folder in sys.path if folder != str(tmp_path)]
+
+
+def test_a_clusterer_metrics_and_a_figure_of_a_file_are_used(
+    parts: Path, made: Made, tmp_path: Path
+) -> None:
+    out, usual = tmp_path / "out", ("--device", "cpu", "--workers", "1")
+    own = ("--clusterer", f"{parts}:Mutual", "--metric", f"{parts}:RECIPROCAL")
+    own = (*own, "--metric", f"{parts}:V_MEASURE", "--task", "retrieval", "--task", "counting")
+    command = ("evaluate", made.run, made.data, "-o", out, "--no-baselines", "--choose-on", "train")
+    done = polyplink(*command, *usual, *own)
+    assert done.exit_code == 0, done.stderr
+    figures = pl.read_csv(out / "figures.csv")
+    rows = {(row["group"], row["metric"]): row["value"] for row in figures.to_dicts()}
+    queries = pl.read_parquet(out / "queries.parquet")
+    reciprocal = (1 / queries["best_match_rank"]).mean()
+    assert rows["Retrieval", "RECIPROCAL"] == pytest.approx(reciprocal)
+    clusters = pl.read_parquet(out / "assignment.parquet")["cluster"].to_list()
+    assert 0 <= rows["Counting, Mutual", "V_MEASURE"] <= 1
+    assert len(set(clusters)) == rows["Counting, Mutual", "PPC"]
+    drawn = polyplink(
+        "figures",
+        made.run,
+        made.data,
+        "-o",
+        tmp_path / "f",
+        *usual,
+        "--only",
+        f"{parts}:draw_cosines",
+    )
+    assert drawn.exit_code == 0, drawn.stderr
+    assert {path.name for path in (tmp_path / "f").glob("*.svg")} == {"draw_cosines.svg"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        ("--clusterer {}:Nothing", "own_parts.py has no clusterer 'Nothing'"),
+        ("--clusterer {}:dataclass", "own_parts.py:dataclass has no cluster and no grid"),
+        ("--clusterer gone.py:Mutual", "no file gone.py"),
+        ("--metric {}:Mutual", "own_parts.py:Mutual has no value"),
+        ("--metric MRR", "no metric 'MRR'"),
+    ],
+)
+def test_a_file_without_the_part_is_one_line(
+    parts: Path, made: Made, typed: str, says: str
+) -> None:
+    command = ("evaluate", made.run, made.data, *typed.format(parts).split())
+    assert_refused(polyplink(*command), says)
 
 
 @pytest.mark.slow

@@ -1,0 +1,151 @@
+"""All parts by kind and name, declared as packages declare plugins: NAME = "module:object".
+
+Options, help, completion, tables, docs and tests read the names here. A new built-in part is a file
+with the object, its test, and a line in this file (docs/how-to/plugins.md).
+"""
+
+from typing import Any
+
+from polyplink.core.registry import Registry
+
+ENCODERS = Registry[Any](
+    "encoder",
+    "polyplink.encoders",
+    {
+        "transformer": "polyplink.encoders.config:EncoderConfig",
+        "sfe": "polyplink.encoders.config:SfeConfig",
+        "mve": "polyplink.encoders.config:MveConfig",
+        "foundation": "polyplink.encoders.config:FoundationConfig",
+    },
+)
+LOSSES = Registry[Any](
+    "loss",
+    "polyplink.losses",
+    {
+        "noise_aware": "polyplink.learn.noise_aware:NoiseAwareLoss",
+        "supervised": "polyplink.learn.supervised:SupervisedLoss",
+        "temporally_aware": "polyplink.learn.supervised:TemporallyAwareLoss",
+        "intra_inter": "polyplink.learn.supervised:IntraInterLoss",
+        "nt_xent": "polyplink.learn.supervised:NtXentLoss",
+    },
+)
+BAGS = Registry[Any](
+    "bags",
+    "polyplink.bags",
+    {
+        "temporal": "polyplink.learn.temporal_bags:TemporalBags",
+        "polyp_views": "polyplink.learn.polyp_views:PolypViews",
+        "frame_pairs": "polyplink.learn.pairs:FramePairs",
+        "tracklet_parts": "polyplink.learn.pairs:TrackletParts",
+        "polyp_parts": "polyplink.learn.pairs:PolypParts",
+    },
+)
+TRACKERS = Registry[Any](
+    "tracker", "polyplink.trackers", {"damped": "polyplink.tracklets.tracks:Tracker"}
+)
+FIGURES = Registry[Any](
+    "figure",
+    "polyplink.figures",
+    {
+        "curriculum": "polyplink.app.drawings:draw_curriculum",
+        "similarity": "polyplink.app.drawings:draw_similarities",
+        "counting": "polyplink.app.drawings:draw_counting",
+        "clusterers": "polyplink.app.drawings:draw_clusterers",
+        "recall": "polyplink.app.drawings:draw_recall",
+        "reid": "polyplink.app.drawings:draw_reid",
+        "map": "polyplink.app.drawings:draw_map",
+        "pca": "polyplink.app.drawings:draw_pca",
+        "targets": "polyplink.app.drawings:draw_targets",
+        "losses": "polyplink.app.drawings:draw_losses",
+    },
+    needs=("__call__",),
+)
+CLUSTERERS = Registry[Any](
+    "clusterer",
+    "polyplink.clusterers",
+    {
+        "temporal_ap": "polyplink.associate.clusterers:TemporalAP",
+        "ap": "polyplink.associate.clusterers:AffinityPropagation",
+        "threshold": "polyplink.associate.clusterers:Threshold",
+        "dbscan": "polyplink.associate.clusterers:Dbscan",
+        "hdbscan": "polyplink.associate.clusterers:Hdbscan",
+        "agglomerative": "polyplink.associate.clusterers:Agglomerative",
+        "links": "polyplink.associate.clusterers:LearnedLinks",
+    },
+    needs=("cluster", "grid"),
+)
+USUAL_CLUSTERERS = ("temporal_ap", "threshold", "links")
+"""Clusterers of an evaluation that names none."""
+METRICS = Registry[Any](
+    "metric",
+    "polyplink.metrics",
+    {
+        "mAP": "polyplink.evaluate.retrieval:MAP",
+        "HR@1": "polyplink.evaluate.retrieval:HR_1",
+        "HR@5": "polyplink.evaluate.retrieval:HR_5",
+        "mAP (as published)": "polyplink.evaluate.retrieval:PUBLISHED_MAP",
+        "AUROC": "polyplink.evaluate.reid:AUROC",
+        "AUPR": "polyplink.evaluate.reid:AUPR",
+        "AUROC (as published)": "polyplink.evaluate.reid:PUBLISHED_AUROC",
+        "AUPR (as published)": "polyplink.evaluate.reid:PUBLISHED_AUPR",
+        "FR": "polyplink.evaluate.choosing:FR",
+        "FPR": "polyplink.evaluate.choosing:FPR",
+        "precision": "polyplink.evaluate.choosing:PRECISION",
+        "recall": "polyplink.evaluate.choosing:RECALL",
+        "count error": "polyplink.evaluate.choosing:COUNT_ERROR",
+        "exact": "polyplink.evaluate.choosing:EXACT",
+        "PPC": "polyplink.evaluate.choosing:PPC",
+        "ADR": "polyplink.evaluate.choosing:ADR",
+        "FPR as published": "polyplink.evaluate.choosing:PUBLISHED_FPR",
+        "precision with self": "polyplink.evaluate.choosing:PRECISION_WITH_SELF",
+        "recall with self": "polyplink.evaluate.choosing:RECALL_WITH_SELF",
+        "HOTA": "polyplink.evaluate.hota:HOTA",
+        "DetA": "polyplink.evaluate.hota:DETA",
+        "AssA": "polyplink.evaluate.hota:ASSA",
+        "AssPr": "polyplink.evaluate.hota:ASSPR",
+        "AssRe": "polyplink.evaluate.hota:ASSRE",
+        "LocA": "polyplink.evaluate.hota:LOCA",
+        "IDF1": "polyplink.evaluate.hota:IDF1",
+        "IDP": "polyplink.evaluate.hota:IDP",
+        "IDR": "polyplink.evaluate.hota:IDR",
+        "IDSW": "polyplink.evaluate.hota:IDSW",
+        "MOTA": "polyplink.evaluate.hota:MOTA",
+    },
+    needs=("value",),
+)
+LAYOUTS = Registry[Any](
+    "layout",
+    "polyplink.layouts",
+    dict.fromkeys(
+        (
+            *("yolov5", "yolov8", "nms", "nms7", "nms4", "detr", "detr-sigmoid", "rtdetr"),
+            *("rtdetr8", "torchvision"),
+        ),
+        "polyplink.detect.onnx:decode",
+    ),
+)
+FORMATS = Registry[Any](
+    "format",
+    "polyplink.formats",
+    {
+        "real-colon": "polyplink.data.sets.real_colon:REAL_COLON",
+        "ldpolyp": "polyplink.data.sets.ldpolyp:LDPOLYP",
+        "sun": "polyplink.data.sets.sun:SUN",
+        "polypsset": "polyplink.data.sets.polypsset:POLYPSSET",
+        "polyp-size": "polyplink.data.sets.polyp_size:POLYP_SIZE",
+        "coco": "polyplink.data.formats.coco:COCO",
+        "mot": "polyplink.data.formats.mot:MOT",
+        "yolo": "polyplink.data.formats.yolo:YOLO",
+        "cvat": "polyplink.data.formats.cvat:CVAT",
+        "csv": "polyplink.data.formats.csv:CSV",
+        "masks": "polyplink.data.formats.masks:MASKS",
+    },
+)
+
+REGISTRIES = {
+    registry.kind: registry
+    for registry in (
+        *(ENCODERS, LOSSES, BAGS, CLUSTERERS, METRICS, FIGURES, FORMATS, TRACKERS, LAYOUTS),
+    )
+}
+"""Every registry, by its kind."""
