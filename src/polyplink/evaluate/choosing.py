@@ -206,14 +206,14 @@ def counting_figures(
         PolyplinkError: If there is no procedure or no setting, none of those to choose on is
             there, or none is left.
     """
-    known = [c for c in counts if not chosen_on or c.procedure in chosen_on]
+    basis = [c for c in counts if not chosen_on or c.procedure in chosen_on]
     others = [c for c in counts if c.procedure not in chosen_on]
-    if chosen_on and not (known and others):
+    if chosen_on and not (basis and others):
         raise PolyplinkError(
-            f"{len(known)} labelled procedures to choose a setting on and {len(others)} to count",
+            f"{len(basis)} labelled procedures to choose a setting on and {len(others)} to count",
             "name parts with --part and --choose-on that do not overlap, with labels in both",
         )
-    chosen = choose(known, purpose=purpose)
+    chosen = choose(basis, purpose=purpose)
     if chosen_on:
         folds = [apply_choice(left, chosen) for left in others]
     else:
@@ -230,7 +230,7 @@ def counting_figures(
         summary=summary,
         chosen=chosen,
         setting=settings[chosen.row],
-        as_chosen=summarise([apply_choice(c, chosen) for c in known]),
+        as_chosen=summarise([apply_choice(c, chosen) for c in basis]),
     )
 
 

@@ -148,15 +148,15 @@ def count_procedure(
             known.
     """
     every = np.asarray(labels)
-    known = np.array([polyp is not None for polyp in polyps], dtype=np.bool_)
-    if every.ndim != 2 or every.shape[1] != known.size:
+    labelled = np.array([polyp is not None for polyp in polyps], dtype=np.bool_)
+    if every.ndim != 2 or every.shape[1] != labelled.size:
         raise PolyplinkError(
-            f"procedure {procedure!r}: labels {every.shape} for {known.size} tracklets",
+            f"procedure {procedure!r}: labels {every.shape} for {labelled.size} tracklets",
             "give one row per setting and one column per tracklet",
         )
-    if every.size and (every.min() < 0 or every.max() >= known.size):
+    if every.size and (every.min() < 0 or every.max() >= labelled.size):
         raise PolyplinkError(
-            f"procedure {procedure!r}: a label is outside [0, {known.size})",
+            f"procedure {procedure!r}: a label is outside [0, {labelled.size})",
             "number the clusters from 0",
         )
     names = [polyp for polyp in polyps if polyp is not None]
@@ -164,12 +164,12 @@ def count_procedure(
         raise PolyplinkError(
             f"procedure {procedure!r} has no tracklet of known polyp", "leave it out of counting"
         )
-    cut = partitions(every[:, known])
+    cut = partitions(every[:, labelled])
     place = {name: code for code, name in enumerate(dict.fromkeys(names))}
     polyp = np.array([place[name] for name in names], dtype=np.int64)  # (n,)
-    found = np.zeros((3, len(cut.labels)), dtype=np.int64)
-    _count(cut.labels, polyp, *found)
-    clusters, together, tp = found[:, cut.of]  # (s,) each
+    pairs = np.zeros((3, len(cut.labels)), dtype=np.int64)
+    _count(cut.labels, polyp, *pairs)
+    clusters, together, tp = pairs[:, cut.of]  # (s,) each
     sizes = np.bincount(polyp)
     one_polyp = (sizes * (sizes - 1) // 2).sum()
     fp, fn = together - tp, one_polyp - tp
@@ -245,23 +245,23 @@ def clinic_row(
         adenomas_counted (clusters called adenoma), both None where no histology is known.
     """
     clusters, of = np.unique(np.asarray(labels), return_inverse=True)
-    known = np.array([kind is not None for kind in adenoma], dtype=np.bool_)
+    labelled = np.array([kind is not None for kind in adenoma], dtype=np.bool_)
     yes = np.array([bool(kind) for kind in adenoma], dtype=np.bool_)
     votes = np.bincount(of, weights=yes, minlength=clusters.size)
-    against = np.bincount(of, weights=known & ~yes, minlength=clusters.size)
+    against = np.bincount(of, weights=labelled & ~yes, minlength=clusters.size)
     called = int(((votes > 0) & (votes >= against)).sum())  # a tie is called adenoma: it is one
     return {
         "procedure": procedure,
         "polyps": len(set(polyps)),
         "counted": int(clusters.size),
-        "adenomas": np.unique(np.asarray(polyps)[yes]).size if known.any() else None,
-        "adenomas_counted": called if known.any() else None,
+        "adenomas": np.unique(np.asarray(polyps)[yes]).size if labelled.any() else None,
+        "adenomas_counted": called if labelled.any() else None,
     }
 
 
 def clinic_figures(rows: Sequence[dict[str, Any]]) -> Clinic | None:
     """The rates over procedures; None where nothing was counted."""
-    known = [row for row in rows if row["adenomas"] is not None]
+    with_histology = [row for row in rows if row["adenomas"] is not None]
 
     def mean(values: Sequence[int]) -> float | None:
         return float(np.mean(values)) if values else None
@@ -273,10 +273,10 @@ def clinic_figures(rows: Sequence[dict[str, Any]]) -> Clinic | None:
         procedures=len(rows),
         ppc=ppc,
         ppc_counted=counted,
-        with_histology=len(known),
-        apc=mean([row["adenomas"] for row in known]),
-        apc_counted=mean([row["adenomas_counted"] for row in known]),
-        adr=mean([row["adenomas"] > 0 for row in known]),
-        adr_counted=mean([row["adenomas_counted"] > 0 for row in known]),
+        with_histology=len(with_histology),
+        apc=mean([row["adenomas"] for row in with_histology]),
+        apc_counted=mean([row["adenomas_counted"] for row in with_histology]),
+        adr=mean([row["adenomas"] > 0 for row in with_histology]),
+        adr_counted=mean([row["adenomas_counted"] > 0 for row in with_histology]),
         rows=tuple(rows),
     )

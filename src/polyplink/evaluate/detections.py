@@ -48,12 +48,12 @@ def match_detections(
         iou: Least overlap of a match.
     """
     scores, hits, best, frames = [], [], [], []
-    for frame, (boxes, known) in enumerate(zip(predicted, truth, strict=True)):
+    for frame, (boxes, true) in enumerate(zip(predicted, truth, strict=True)):
         order = np.argsort(-boxes[:, 4], kind="stable")
-        free = box_iou(boxes[order, None, :4], known)
-        reached = np.full(len(known), -np.inf)
+        free = box_iou(boxes[order, None, :4], true)
+        reached = np.full(len(true), -np.inf)
         for place, row in enumerate(order):
-            candidate = int(free[place].argmax()) if len(known) else -1
+            candidate = int(free[place].argmax()) if len(true) else -1
             hit = candidate >= 0 and free[place, candidate] >= iou
             scores.append(boxes[row, 4])
             hits.append(hit)
@@ -68,7 +68,7 @@ def match_detections(
         np.array(hits, bool)[by_score],
         np.concatenate(best) if best else np.empty(0),
         np.array(frames, np.int64)[by_score],
-        np.repeat(np.arange(len(truth)), [len(known) for known in truth]),
+        np.repeat(np.arange(len(truth)), [len(true) for true in truth]),
     )
 
 
@@ -167,7 +167,7 @@ def measure_detector(
         seed: Of the resampled procedures.
     """
     matches = match_detections(predicted, truth)
-    empty = [boxes for boxes, known in zip(predicted, truth, strict=True) if not len(known)]
+    empty = [boxes for boxes, true in zip(predicted, truth, strict=True) if not len(true)]
     sure = matches.scores >= score
     recall_at = {}
     for most in (0.05, 0.2) if empty else ():
@@ -207,7 +207,7 @@ def _recall_by(
     matches: Matches, truth: Sequence[Floats], sizes: Floats, score: float
 ) -> dict[str, tuple[float, int]]:
     """Recall and number of boxes by size (root of the share of the frame's area) and by shape."""
-    boxes = np.concatenate([known.reshape(-1, 4) for known in truth])
+    boxes = np.concatenate([true.reshape(-1, 4) for true in truth])
     area = sizes.prod(1)[matches.true_frames]
     share = np.sqrt(boxes[:, 2:].prod(1) / area)
     aspect = boxes[:, 2] / boxes[:, 3].clip(1e-9)

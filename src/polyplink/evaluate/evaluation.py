@@ -224,11 +224,11 @@ def evaluate_embeddings(
     parts: dict[str, list[pl.DataFrame]] = {}
     for name, rows in unit.items():
         raw = np.asarray(vectors[name], dtype=np.float64)
-        found, fields, tables = _evaluate_encoder(
+        resampled, fields, tables = _evaluate_encoder(
             raw, rows, samples, settings, adenoma=adenoma, truths=truths
         )
-        measures[name] = found
-        figures = {key: measure.figure() for key, measure in found.items()}
+        measures[name] = resampled
+        figures = {key: measure.figure() for key, measure in resampled.items()}
         encoders[name] = EncoderFigures(figures, **fields)
         method = pl.lit(name).alias("method")
         for table, each in tables.items():
@@ -241,18 +241,18 @@ def evaluate_embeddings(
         encoders=encoders,
         reference=base,
         minus_reference={
-            name: {key: value.minus(measures[base][key]) for key, value in own.items()}
-            for name, own in measures.items()
+            name: {key: value.minus(measures[base][key]) for key, value in values.items()}
+            for name, values in measures.items()
             if name != base
         },
         no_different={
             key: no_different(
-                {name: own[key] for name, own in measures.items()},
+                {name: values[key] for name, values in measures.items()},
                 ideals.get(key, ideal_of(key, settings.metrics)),
             )
             for key in measures[base]
         },
-        minus_clusterer={name: minus_first_clusterer(own) for name, own in measures.items()},
+        minus_clusterer={name: minus_first_clusterer(values) for name, values in measures.items()},
         tracklets=len(samples.tracklet_ids),
         procedures=len(samples.procedures) - len(settings.chosen_on),
         tasks=settings.tasks,
@@ -271,14 +271,14 @@ def minus_first_clusterer(measures: Mapping[str, Resampled]) -> dict[str, dict[s
     Returns:
         By other clusterer and figure ("FR", "tracking/HOTA"), the difference with its interval.
     """
-    found: dict[str, dict[str, Figure]] = {}
+    differences: dict[str, dict[str, Figure]] = {}
     split = {tuple(key.split("/")): measure for key, measure in measures.items() if "/" in key}
     first = next((key[-2] for key in split), "")
     for (*group, clusterer, figure), measure in split.items():
         if clusterer != first:
             gap = measure.minus(split[*group, first, figure])
-            found.setdefault(clusterer, {})["/".join([*group, figure])] = gap
-    return found
+            differences.setdefault(clusterer, {})["/".join([*group, figure])] = gap
+    return differences
 
 
 def evaluate_encoder(
@@ -295,9 +295,11 @@ def evaluate_encoder(
     _check_tasks(samples, settings, boxes, None)
     raw, truths = np.asarray(vectors, dtype=np.float64), _truths(samples, settings, boxes)
     unit = samples.unit_rows(vectors)
-    found, fields, _ = _evaluate_encoder(raw, unit, samples, settings, adenoma=None, truths=truths)
-    figures = {key: measure.figure() for key, measure in found.items()}
-    return EncoderFigures(figures, **fields), found
+    resampled, fields, _ = _evaluate_encoder(
+        raw, unit, samples, settings, adenoma=None, truths=truths
+    )
+    figures = {key: measure.figure() for key, measure in resampled.items()}
+    return EncoderFigures(figures, **fields), resampled
 
 
 def _truths(
@@ -306,8 +308,8 @@ def _truths(
     """By procedure with labels, what tracks are scored against; empty without tracking."""
     truths = {}
     for place in np.flatnonzero(samples.labelled) if boxes and "tracking" in settings.tasks else ():
-        name, own = samples.procedures[place], (samples.procedure == place) & samples.known
-        truths[name] = TrackingTruth.of(name, boxes.take(np.flatnonzero(own)))  # type: ignore[union-attr]
+        name, rows = samples.procedures[place], (samples.procedure == place) & samples.known
+        truths[name] = TrackingTruth.of(name, boxes.take(np.flatnonzero(rows)))  # type: ignore[union-attr]
     return truths
 
 
@@ -326,10 +328,10 @@ def _check_tasks(
         "give boxes=..., or leave tracking out",
     )
     n = len(samples.tracklet_ids)
-    given = (boxes.polyp.size if boxes else n, len(adenoma or [None] * n))
+    lengths = (boxes.polyp.size if boxes else n, len(adenoma or [None] * n))
     PolyplinkError.unless(
-        given == (n, n),
-        f"boxes of {given[0]} and histology of {given[1]} tracklets for {n} samples",
+        lengths == (n, n),
+        f"boxes of {lengths[0]} and histology of {lengths[1]} tracklets for {n} samples",
         "give them for all samples, in their order",
     )
     strange = sorted(set(settings.chosen_on) - set(samples.procedures))
@@ -369,9 +371,9 @@ def _evaluate_encoder(
     tables: dict[str, list[pl.DataFrame]] = {}
     chosen_on = np.isin(np.array(samples.procedures), settings.chosen_on)
     evaluated = np.flatnonzero(~chosen_on[samples.procedure])
-    own, part = unit[evaluated], samples.take(evaluated)
+    unit_there, part = unit[evaluated], samples.take(evaluated)
     if "retrieval" in settings.tasks:
-        retrieval = retrieve(own, part)
+        retrieval = retrieve(unit_there, part)
         measures |= retrieval_measures(
             retrieval,
             part,
@@ -382,12 +384,12 @@ def _evaluate_encoder(
         fields["retrieval"] = retrieval_figures(retrieval, part)
         tables["queries"] = [query_table(retrieval, part)]
     if "reid" in settings.tasks:
-        reid, published = reidentify(own, part), published_reid(own, part)
+        reid, published = reidentify(unit_there, part), published_reid(unit_there, part)
         measures |= reid_measures(reid, published, part, settings.draws(len(part.procedures)))
-        fields |= {"pairs": (reid.positives, reid.negatives), "reid": reid_rows(own, part)}
+        fields |= {"pairs": (reid.positives, reid.negatives), "reid": reid_rows(unit_there, part)}
     if {"counting", "tracking"} & set(settings.tasks):
-        found, more, long = _count_and_track(vectors, samples, settings, adenoma, truths)
-        measures, fields, tables = measures | found, fields | more, tables | long
+        clustered, more, long = _count_and_track(vectors, samples, settings, adenoma, truths)
+        measures, fields, tables = measures | clustered, fields | more, tables | long
     return measures, fields, tables
 
 
@@ -404,20 +406,23 @@ def _links(
     """
     if samples.seen is None:
         return {}, "the times of the tracklets are not known"
-    given = {}
-    for procedure, own in rows.items():
-        codes = zip(samples.polyp[own].tolist(), samples.known[own], strict=True)
-        polyps = [str(code) if known else None for code, known in codes]
-        given[procedure] = (Views(vectors[own], *samples.seen[own].T), polyps)
-    known = [name for name in given if not settings.chosen_on or name in settings.chosen_on]
-    pairs = [link_terms(given[name]) for name in known]
-    crossed, model = cross_probabilities([given[name] for name in known], pairs), fit_links(pairs)
+    views_of = {}
+    for procedure, tracklets in rows.items():
+        codes = zip(samples.polyp[tracklets].tolist(), samples.known[tracklets], strict=True)
+        polyps = [str(code) if labelled else None for code, labelled in codes]
+        views_of[procedure] = (Views(vectors[tracklets], *samples.seen[tracklets].T), polyps)
+    fitted_on = [name for name in views_of if not settings.chosen_on or name in settings.chosen_on]
+    pairs = [link_terms(views_of[name]) for name in fitted_on]
+    crossed, model = (
+        cross_probabilities([views_of[name] for name in fitted_on], pairs),
+        fit_links(pairs),
+    )
     if isinstance(crossed, str) or isinstance(model, str):
         return {}, str(model if isinstance(model, str) else crossed)
-    found = dict(zip(known, crossed, strict=True))
+    left_out = dict(zip(fitted_on, crossed, strict=True))
     return {
-        name: found[name] if name in found else model.probability(views)
-        for name, (views, _) in given.items()
+        name: left_out[name] if name in left_out else model.probability(views)
+        for name, (views, _) in views_of.items()
     }, ""
 
 
@@ -442,10 +447,10 @@ def _search(
     linked, no_links = _links(vectors, samples, rows, settings) if grid.prices else ({}, "")
     grid = grid if linked else replace(grid, prices=())
     kinds = grid.by_clusterer()
-    for procedure, own in rows.items():
+    for procedure, tracklets in rows.items():
         searched[procedure] = search(
-            visual(vectors[own], settings.form),
-            samples.positions[own],
+            visual(vectors[tracklets], settings.form),
+            samples.positions[tracklets],
             grid.in_frames(samples.spans[procedure]) if settings.time == "frames" else grid,
             P=linked.get(procedure),
             threads=settings.threads,
@@ -471,9 +476,9 @@ def _count_and_track(
     curves, assignments = [], []
     for name in (name for name in settings.clusterers or kinds if name in kinds):
         counts = []
-        for procedure, own in rows.items():
-            codes = zip(samples.polyp[own].tolist(), samples.known[own], strict=True)
-            polyps = [code if known else None for code, known in codes]
+        for procedure, rows_there in rows.items():
+            codes = zip(samples.polyp[rows_there].tolist(), samples.known[rows_there], strict=True)
+            polyps = [code if labelled else None for code, labelled in codes]
             counts.append(count_procedure(searched[procedure][name].labels, polyps, procedure))
         converged = [searched[procedure][name].converged for procedure in rows]
         if name == "temporal_ap":
@@ -485,10 +490,10 @@ def _count_and_track(
         counted, settled, tracks, assigned = list[CountedProcedure](), [], [], []
         for fold in folds:
             procedure, setting = fold["procedure"], fold["choice"].row
-            found, known = searched[procedure][name], samples.known[rows[procedure]]
-            tracklets = rows[procedure][known].tolist()
-            labels = found.labels[setting][known]
-            settled.append(bool(found.converged[setting]))
+            clusterings, labelled = searched[procedure][name], samples.known[rows[procedure]]
+            tracklets = rows[procedure][labelled].tolist()
+            labels = clusterings.labels[setting][labelled]
+            settled.append(bool(clusterings.converged[setting]))
             kinds_of = [adenoma[row] if adenoma else None for row in tracklets]
             truth = samples.polyp[tracklets].tolist()
             clinic = clinic_row(procedure, labels, truth, kinds_of)
@@ -518,7 +523,7 @@ def _count_and_track(
             curve |= tracking_curve([tracked[p] for p in rows], [cut[p] for p in rows], tracking)
             fields["tracking"][name] = tracking_rows(tracks, truths, tracking)
         # One row per setting: its parameters, then its figures; undefined is null.
-        each = [{"clusterer": name} | vars(one) for one in kinds[name]]
+        each = [{"clusterer": name} | vars(setting) for setting in kinds[name]]
         curves.append(pl.DataFrame(each).hstack(pl.DataFrame(curve).fill_nan(None)))
         assignments += assigned
     return measures, fields, {"curve": curves, "assignment": assignments}

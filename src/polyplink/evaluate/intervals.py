@@ -122,9 +122,9 @@ class Resampled:
     @classmethod
     def mean(cls, runs: Sequence[Self]) -> Self:
         """Mean over runs that differ in their seed, on the same draws; undefined where one is."""
-        known = [run.value for run in runs if run.value is not None]
+        values = [run.value for run in runs if run.value is not None]
         return cls(
-            float(np.mean(known)) if len(known) == len(runs) else None,
+            float(np.mean(values)) if len(values) == len(runs) else None,
             np.mean([run.resampled for run in runs], axis=0),
             np.any([run.taking_part for run in runs], axis=0),
         )
@@ -135,8 +135,8 @@ class Resampled:
         Where the two rest on other procedures (precision, where one method linked nothing), they
         are no pairs, and there is no interval.
         """
-        known = self.value is not None and other.value is not None
-        value = self.value - other.value if known else None  # type: ignore[operator]
+        both = self.value is not None and other.value is not None
+        value = self.value - other.value if both else None  # type: ignore[operator]
         difference = self.resampled - other.resampled
         common = self.taking_part & other.taking_part
         if (self.taking_part != other.taking_part).any():
@@ -175,16 +175,16 @@ def no_different(measures: Mapping[str, Resampled], ideal: float | None = None) 
         Names of methods. Empty where fewer than two methods have the figure, or no difference to
         the best has an interval: then nothing is known, and nothing is marked.
     """
-    known = {
+    distances = {
         method: -measure.value if ideal is None else abs(measure.value - ideal)
         for method, measure in measures.items()
         if measure.value is not None
     }
-    if len(known) < 2:
+    if len(distances) < 2:
         return ()
-    best = min(known, key=lambda method: known[method])
+    best = min(distances, key=lambda method: distances[method])
     alike, compared = [], False
-    for method in known:
+    for method in distances:
         if method == best:
             continue
         gap = measures[method].minus(measures[best])

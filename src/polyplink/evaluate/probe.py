@@ -191,8 +191,8 @@ def probe_scores(probe: "nn.Sequential", features: Reals) -> npt.NDArray[np.floa
 
     x = torch.from_numpy(np.ascontiguousarray(features, dtype=np.float32))  # n d
     with torch.inference_mode():
-        found: npt.NDArray[np.float64] = probe(x).squeeze(1).sigmoid().double().numpy()
-    return found
+        scores: npt.NDArray[np.float64] = probe(x).squeeze(1).sigmoid().double().numpy()
+    return scores
 
 
 @dataclass(frozen=True)
@@ -342,7 +342,7 @@ def probe_figures(runs: Sequence[PolypCounts], weights: Weights) -> ProbeFigures
         per_seed[name] = tuple(values)
     positive = int(label.sum())
     return ProbeFigures(
-        {name: found.figure() for name, found in measures.items()},
+        {name: measure.figure() for name, measure in measures.items()},
         per_seed,
         (len(label) - positive, positive),
         int(runs[0].fragments.sum()),

@@ -117,8 +117,8 @@ class Grouped:
     @classmethod
     def of(cls, unit: Reals, samples: Samples) -> Self:
         """Sort the rows (n, d) of samples; those of unknown polyp are left out."""
-        known = np.flatnonzero(samples.known)
-        order = known[np.lexsort((samples.polyp[known], samples.procedure[known]))]
+        labelled = np.flatnonzero(samples.known)
+        order = labelled[np.lexsort((samples.polyp[labelled], samples.procedure[labelled]))]
         rows, procedure = np.ascontiguousarray(unit[order]), samples.procedure[order]
         return cls(rows, order, procedure, *_bounds(samples.polyp[order]), len(samples.procedures))
 
@@ -141,13 +141,13 @@ def own_cosines(rows: Reals, stop: Codes) -> Reals:
     pairs = 0
     for i in range(len(rows)):
         pairs += stop[i] - i - 1
-    found = np.empty(pairs)
+    cosines_of_pairs = np.empty(pairs)
     place = 0
     for i in range(len(rows)):
         for j in range(i + 1, stop[i]):
-            found[place] = exact_cosine(rows[i], rows[j])
+            cosines_of_pairs[place] = exact_cosine(rows[i], rows[j])
             place += 1
-    return found
+    return cosines_of_pairs
 
 
 Matches = tuple[Reals, Reals, Codes, Codes, Codes, Codes, Codes, Codes]
@@ -219,10 +219,10 @@ def rank_matches(
             (value == cosine) & (other >= 0) & (order[other] < order[nearest])
         )
         nearest, cosine = np.where(better, other, nearest), np.where(better, value, cosine)
-    found = nearest >= 0
-    nearest = np.where(found, order[nearest], -1) if n else nearest
+    has_nearest = nearest >= 0
+    nearest = np.where(has_nearest, order[nearest], -1) if n else nearest
     place = 1 + np.arange(row.size) - first[row]
-    return order[row], similarity, place, before, nearest, np.where(found, cosine, np.nan)
+    return order[row], similarity, place, before, nearest, np.where(has_nearest, cosine, np.nan)
 
 
 @njit(error_model="numpy")
@@ -298,9 +298,9 @@ def _at_least(near: Singles, level: float, slack: float, query: Reals, gallery: 
     They are those of a query (d,) with the first rows of a gallery (n or more, d).
     """
     low, high = np.float32(level - slack), np.float32(level + slack)
-    maybe, found = _count_between(near, low, high)
-    if maybe == found:  # as nearly always: no score is in doubt
-        return found
+    maybe, surely = _count_between(near, low, high)
+    if maybe == surely:  # as nearly always: no score is in doubt
+        return surely
     for left in range(0, near.size, FINE):
         right = min(left + FINE, near.size)
         maybe, above = _count_between(near[left:right], low, high)
@@ -308,8 +308,8 @@ def _at_least(near: Singles, level: float, slack: float, query: Reals, gallery: 
             continue
         for j in range(left, right):
             if low <= near[j] <= high and exact_cosine(query, gallery[j]) >= level:
-                found += 1
-    return found
+                surely += 1
+    return surely
 
 
 # Counts are kept in float32, exact up to 16 million, so that they are as wide as the scores: numba
@@ -317,9 +317,9 @@ def _at_least(near: Singles, level: float, slack: float, query: Reals, gallery: 
 @njit(fastmath={"reassoc", "nsz"})
 def _count_between(near: Singles, low: np.float32, high: np.float32) -> tuple[int, int]:
     """How many of near (n,), at most 2^24, are at least `low`, and how many above `high`."""
-    one, zero = np.float32(1), np.float32(0)
+    unit, zero = np.float32(1), np.float32(0)
     at_least, above = zero, zero
     for j in range(near.size):
-        at_least += one if near[j] >= low else zero
-        above += one if near[j] > high else zero
+        at_least += unit if near[j] >= low else zero
+        above += unit if near[j] > high else zero
     return int(at_least), int(above)

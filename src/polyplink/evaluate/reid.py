@@ -71,13 +71,13 @@ def tabulate(values: Reals, edges: Reals) -> tuple[Table, Reals]:
 
 
 @njit(error_model="numpy")
-def _cells(scores: Reals, low: float, per_unit: float, cells: int, found: Places) -> None:
+def _cells(scores: Reals, low: float, per_unit: float, cells: int, places: Places) -> None:
     """Round scores (n,) to whole numbers, and find their cells: outside, the first or the last."""
     last = float(cells - 1)
     for j in range(scores.size):
         whole = np.rint(scores[j] * SCALE)
         scores[j] = whole
-        found[j] = np.int32(min(max((whole - low) * per_unit, 0.0), last))
+        places[j] = np.int32(min(max((whole - low) * per_unit, 0.0), last))
 
 
 @njit(error_model="numpy")
@@ -120,12 +120,12 @@ def some_other_scores(grouped: Grouped, every: int, *, threads: int | None = Non
     """Scores of the pairs of two polyps whose first is each `every`-th row, in any order."""
 
     def work(starts: Iterator[int]) -> Reals:
-        found = [np.zeros(0)]
+        sampled = [np.zeros(0)]
         for start in starts:
             picked = np.arange(start, min(start + step, n), every)
             scores = cosines(grouped.rows[picked], grouped.rows[start:])  # (picked, n - start)
-            found.append(scores[columns[start:] >= grouped.stop[picked, None]])
-        return np.concatenate(found)
+            sampled.append(scores[columns[start:] >= grouped.stop[picked, None]])
+        return np.concatenate(sampled)
 
     n, step = len(grouped.rows), PICKED * every
     columns = np.arange(n)
@@ -192,18 +192,18 @@ def _count(
     procedure, stop, pair_row = layout
     records, bins = counts
     width = scores.shape[1]
-    found = np.empty(width, np.int32)
+    cells_of_row = np.empty(width, np.int32)
     for i in range(scores.shape[0]):
         row = corner[0] + i
         begin = max(stop[row] - corner[1], 0)
         if begin >= width:
             continue
-        tally(scores[i, begin:], table, records, found[begin:])
+        tally(scores[i, begin:], table, records, cells_of_row[begin:])
         while begin < width:  # one procedure after the other
             partner = procedure[corner[1] + begin]
-            own = bins[pair_row[procedure[row]] + partner]
+            bins_of_pair = bins[pair_row[procedure[row]] + partner]
             while begin < width and procedure[corner[1] + begin] == partner:
-                own[found[begin]] += 1
+                bins_of_pair[cells_of_row[begin]] += 1
                 begin += 1
 
 
@@ -274,8 +274,8 @@ def reidentify(
     """
     n = len(samples.tracklet_ids)
     grouped = Grouped.of(samples.unit_rows(vectors), samples)
-    positive, known = own_cosines(grouped.rows, grouped.stop), len(grouped.rows)  # (p,)
-    negatives = known * (known - 1) // 2 - positive.size
+    positive, rows = own_cosines(grouped.rows, grouped.stop), len(grouped.rows)  # (p,)
+    negatives = rows * (rows - 1) // 2 - positive.size
     if not positive.size or not negatives:
         return Reid(None, None, positive.size, negatives, samples.unlabelled, None)
     sample = some_other_scores(grouped, 1 + n * n // (2 * SAMPLED), threads=threads)
@@ -292,10 +292,10 @@ def reidentify(
     up_to = np.cumsum(around)
     auroc, aupr = _pooled(times, up_to[:-1] - tied[:-1], up_to[:-1], int(up_to[-1]))
     bins = edges.size + 1
-    procedure = np.repeat(grouped.procedure, grouped.stop - np.arange(known) - 1)
+    procedure = np.repeat(grouped.procedure, grouped.stop - np.arange(rows) - 1)
     place = procedure * bins + np.searchsorted(edges, positive, side="right")  # (p,)
-    own = np.bincount(place, minlength=grouped.procedures * bins).reshape(-1, bins)
-    counts = PairCounts(edges, own, others)
+    binned = np.bincount(place, minlength=grouped.procedures * bins).reshape(-1, bins)
+    counts = PairCounts(edges, binned, others)
     return Reid(auroc, aupr, positive.size, negatives, samples.unlabelled, counts)
 
 
@@ -359,11 +359,11 @@ def resample_reid(counts: PairCounts, weights: Weights) -> tuple[Reals, Reals]:
     positives = counts.positives.astype(np.float64)  # (procedures, bins)
     negatives = counts.negatives.astype(np.float64)  # (pairs, bins)
     a, b = np.triu_indices(len(positives))  # (pairs,)
-    kept = positives.any(axis=0)
-    hits, alarms = _or_above(positives)[:, kept], _or_above(negatives)
+    filled = positives.any(axis=0)
+    hits, alarms = _or_above(positives)[:, filled], _or_above(negatives)
     below = alarms[:, :1] - alarms + negatives / 2  # negatives under a positive of the bin
     wins = below @ positives.T  # (pairs, procedures)
-    own, alarms = positives[:, kept], alarms[:, kept]
+    positives_filled, alarms = positives[:, filled], alarms[:, filled]
     many = positives.sum(axis=1), negatives.sum(axis=1)
     for start in range(0, len(weights), CHUNK):
         w = weights[start : start + CHUNK].astype(np.float64)  # (chunk, procedures)
@@ -374,7 +374,9 @@ def resample_reid(counts: PairCounts, weights: Weights) -> tuple[Reals, Reals]:
             auroc[part] = ((pair @ wins) * w).sum(axis=1) / (p * n)
             h = w @ hits  # (chunk, bins kept)
             share = h / np.maximum(h + pair @ alarms, 1.0)
-            aupr[part] = np.where(n > 0, np.einsum("rb,rb->r", w @ own, share) / p, np.nan)
+            aupr[part] = np.where(
+                n > 0, np.einsum("rb,rb->r", w @ positives_filled, share) / p, np.nan
+            )
     return auroc, aupr
 
 
@@ -428,7 +430,7 @@ def reid_measures(
         "AUROC (as published)": (published[0] if published else None, nothing),
         "AUPR (as published)": (published[1] if published else None, nothing),
     }
-    return {name: Resampled(*found, samples.labelled) for name, found in values.items()}
+    return {name: Resampled(*values_of, samples.labelled) for name, values_of in values.items()}
 
 
 def reid_rows(unit: Reals, samples: Samples) -> tuple[dict[str, Any], ...]:
@@ -444,8 +446,8 @@ def reid_rows(unit: Reals, samples: Samples) -> tuple[dict[str, Any], ...]:
     """
     rows = []
     for place, name in enumerate(samples.procedures):
-        part, own = samples.of_procedure(place)
-        found = reidentify(unit[own], part)
-        counts = {"positives": found.positives, "negatives": found.negatives}
-        rows.append({"procedure": name, **counts, "auroc": found.auroc, "aupr": found.aupr})
+        part, rows_there = samples.of_procedure(place)
+        pairs = reidentify(unit[rows_there], part)
+        counts = {"positives": pairs.positives, "negatives": pairs.negatives}
+        rows.append({"procedure": name, **counts, "auroc": pairs.auroc, "aupr": pairs.aupr})
     return tuple(rows)

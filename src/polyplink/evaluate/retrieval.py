@@ -127,15 +127,15 @@ def retrieve(
     """
     n = len(samples.tracklet_ids)
     grouped = Grouped.of(samples.unit_rows(vectors), samples)
-    found = rank_matches(grouped, block=block, threads=threads)
-    query, similarity, place, before, *_ = found  # m
+    matched = rank_matches(grouped, block=block, threads=threads)
+    query, similarity, place, before, *_ = matched  # m
     first, matches = place == 1, np.bincount(query, minlength=n)
     rank, rank_without = place + before.sum(axis=1), place + before[:, 0]  # m, from 1
 
-    def precision(ranks: Codes, kept: Mask | slice = slice(None)) -> Reals:
+    def precision(ranks: Codes, chosen: Mask | slice = slice(None)) -> Reals:
         """Mean of place / rank over each query's matches, those alone that are kept (n,)."""
-        of = query[kept]
-        sums = np.bincount(of, (place / ranks)[kept], minlength=n)
+        of = query[chosen]
+        sums = np.bincount(of, (place / ranks)[chosen], minlength=n)
         mean = sums / np.maximum(np.bincount(of, minlength=n), 1)
         return np.where(matches > 0, mean, np.nan)
 
@@ -145,7 +145,7 @@ def retrieve(
         return ranked
 
     nearest, cosine = np.full(n, -1), np.full(n, np.nan)
-    nearest[grouped.order], cosine[grouped.order] = found[4:]
+    nearest[grouped.order], cosine[grouped.order] = matched[4:]
     return Retrieval(
         ap=precision(rank),
         best_rank=best(rank),

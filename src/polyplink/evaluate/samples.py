@@ -101,10 +101,10 @@ class Samples:
                 "no tracklet has a known polyp", "name a --part with annotated polyps"
             )
         names, places = _codes(procedures)
-        known = np.array([polyp is not None for polyp in polyps], dtype=np.bool_)
+        labelled = np.array([polyp is not None for polyp in polyps], dtype=np.bool_)
         # A tracklet of unknown polyp is named by its row: equal to no other.
         _, codes = _codes([f"p{v}" if v is not None else f"{i}" for i, v in enumerate(polyps)])
-        return cls(tuple(tracklet_ids), names, places, codes, known, p, spans or {}, seen)
+        return cls(tuple(tracklet_ids), names, places, codes, labelled, p, spans or {}, seen)
 
     def of_procedure(self, place: int) -> tuple[Self, Ints]:
         """One procedure's tracklets, and their rows in these samples."""

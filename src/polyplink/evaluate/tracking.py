@@ -63,13 +63,13 @@ def _split_clusters(clusters: Codes, pairs: Ints, most: int, tracks: Codes, coun
     place, key = np.zeros(n, np.int64), np.empty(n, np.int64)  # place among the cluster's tracks
     taken, new = np.zeros(most, np.bool_), np.full((clusters.max() + 1) * most, -1, np.int32)
     for p in range(clusters.shape[0]):
-        own, first = clusters[p], 0
+        labels, first = clusters[p], 0
         while first < pairs.shape[0]:  # one tracklet j with all its rivals i after the other
             j, last = pairs[first, 1], first
             while last < pairs.shape[0] and pairs[last, 1] == j:
                 last += 1
             for i in pairs[first:last, 0]:
-                if own[i] == own[j]:
+                if labels[i] == labels[j]:
                     taken[place[i]] = True
             place[j] = 0
             while taken[place[j]]:
@@ -77,7 +77,7 @@ def _split_clusters(clusters: Codes, pairs: Ints, most: int, tracks: Codes, coun
             taken[:] = False
             first = last
         for i in range(n):
-            key[i] = own[i] * most + place[i]
+            key[i] = labels[i] * most + place[i]
         counts[0, p] = renumber(key, tracks[p], new)
         counts[1, p] = (place > 0).sum()
 
@@ -169,10 +169,12 @@ def without_doubles(tracklets: TrackletBoxes) -> tuple[TrackletBoxes, Ints]:
     polyp = tracklets.polyp[owner]
     order = np.lexsort((rank[owner], tracklets.frame, polyp))
     again = (np.diff(polyp[order]) == 0) & (np.diff(tracklets.frame[order]) == 0)
-    kept = np.sort(order[np.append(True, ~again)])
-    rows, counts = np.unique(owner[kept], return_counts=True)
+    single = np.sort(order[np.append(True, ~again)])
+    rows, counts = np.unique(owner[single], return_counts=True)
     offset = np.concatenate([[0], np.cumsum(counts)])
-    left = TrackletBoxes(tracklets.polyp[rows], offset, tracklets.frame[kept], tracklets.box[kept])
+    left = TrackletBoxes(
+        tracklets.polyp[rows], offset, tracklets.frame[single], tracklets.box[single]
+    )
     return left, rows
 
 
@@ -209,18 +211,18 @@ def tracking_rows(
     metrics = metrics_of("tracking") if metrics is None else metrics
     rows = [
         {
-            "procedure": one.procedure,
-            "form": one.form,
-            "boxes": int(one.counts.true),
-            "polyps": int(np.unique(truths[one.procedure].tracklets.polyp).size),
-            "tracks": int(one.tracks),
-            "split": int(one.split),
-            "doubled": one.doubled,
+            "procedure": fold.procedure,
+            "form": fold.form,
+            "boxes": int(fold.counts.true),
+            "polyps": int(np.unique(truths[fold.procedure].tracklets.polyp).size),
+            "tracks": int(fold.tracks),
+            "split": int(fold.split),
+            "doubled": fold.doubled,
             "figures": {
-                name: float(value) for name, value in tracking_figures(one.counts, metrics).items()
+                name: float(value) for name, value in tracking_figures(fold.counts, metrics).items()
             },
         }
-        for one in folds
+        for fold in folds
     ]
     figures: list[Any] = [row["figures"] for row in rows]
     spreads = {name: Figure.mean_of(each[name] for each in figures) for name in metrics}
@@ -248,7 +250,7 @@ def tracking_measures(
         nothing = Resampled(None, np.full(len(weights), np.nan), np.zeros(units, dtype=np.bool_))
         names = [*metrics, *(f"{figure} mean" for figure in means)]
         return {f"tracking/{name}/{figure}": nothing for figure in names}
-    counts = [one.counts for one in folds]
+    counts = [fold.counts for fold in folds]
     total = tracking_figures(TrackingCounts.total(counts), metrics)
     drawn = tracking_figures(TrackingCounts.weighted(counts, weights), metrics)
     part = np.ones(units, dtype=np.bool_)
@@ -256,9 +258,9 @@ def tracking_measures(
         f"tracking/{name}/{figure}": Resampled(float(total[figure]), drawn[figure], part)
         for figure in metrics
     }
-    each = [tracking_figures(one, means) for one in counts]
+    each = [tracking_figures(counted, means) for counted in counts]
     for figure in means:
-        values: Reals = np.array([float(one[figure]) for one in each])
+        values: Reals = np.array([float(figures[figure]) for figures in each])
         measures[f"tracking/{name}/{figure} mean"] = resampled_mean(values, part, weights)
     return measures
 
@@ -281,12 +283,12 @@ def tracking_curve(
     """
     metrics = metrics_of("tracking") if metrics is None else metrics
     settings = list(zip(tracked, rows, strict=True))
-    total = TrackingCounts.total(one.counts.take(of) for one, of in settings)
+    total = TrackingCounts.total(procedure.counts.take(of) for procedure, of in settings)
     figures = tracking_figures(total, metrics)
     means = _with_mean(metrics)
-    each = [(tracking_figures(one.counts, means), of) for one, of in settings]
+    each = [(tracking_figures(procedure.counts, means), of) for procedure, of in settings]
     for name in means:
-        figures[f"{name} mean"] = np.mean([own[name][of] for own, of in each], axis=0)
+        figures[f"{name} mean"] = np.mean([figures_of[name][of] for figures_of, of in each], axis=0)
     return figures
 
 

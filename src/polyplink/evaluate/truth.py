@@ -33,9 +33,12 @@ def precision_effect(
         samples = samples_of(sample)
     except PolyplinkError:
         return {}
-    vectors = {one.precision: embed(sample, one.embedder, one.key).vectors for one in encoders}
-    found = {name: retrieve(rows, samples).mean_ap for name, rows in vectors.items()}
-    return {name: value for name, value in found.items() if value is not None}
+    vectors = {
+        encoder.precision: embed(sample, encoder.embedder, encoder.key).vectors
+        for encoder in encoders
+    }
+    mean_aps = {name: retrieve(rows, samples).mean_ap for name, rows in vectors.items()}
+    return {name: value for name, value in mean_aps.items() if value is not None}
 
 
 def samples_of(prepared: Prepared, clip: int | None = None) -> Samples:
@@ -76,10 +79,10 @@ def tracklet_boxes(prepared: Prepared, samples: Samples) -> TrackletBoxes:
         samples: The same tracklets, from `samples_of`.
     """
     rows, tracklet = box_rows(prepared.tracklets)
-    found = prepared.detections.select("frame", "x", "y", "w", "h")[rows]
+    boxes = prepared.detections.select("frame", "x", "y", "w", "h")[rows]
     return TrackletBoxes(
         samples.polyp,
         np.searchsorted(tracklet, np.arange(prepared.tracklets.height + 1)),
-        found["frame"].to_numpy().astype(np.int64),
-        found.select("x", "y", "w", "h").to_numpy().astype(np.float64),
+        boxes["frame"].to_numpy().astype(np.int64),
+        boxes.select("x", "y", "w", "h").to_numpy().astype(np.float64),
     )
