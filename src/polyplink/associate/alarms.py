@@ -187,9 +187,9 @@ def fit_alarms(
     Z = np.concatenate([(X - mean) / scale, (V - centre) / spread], axis=1)  # t f+d
     crossed = np.zeros(real.size)
     for tested in np.unique(fold):
-        own = fold == tested
-        weights, intercept = logistic(Z[~own], real[~own], C=1.0, max_iter=1000)
-        crossed[own] = expit(Z[own] @ weights + intercept)
+        held_out = fold == tested
+        weights, intercept = logistic(Z[~held_out], real[~held_out], C=1.0, max_iter=1000)
+        crossed[held_out] = expit(Z[held_out] @ weights + intercept)
     best = pl.DataFrame({"polyp": names[real], "p": crossed[real]}).group_by("polyp").max()["p"]
     lowest = best.sort(descending=True)[math.ceil(keep * best.len()) - 1]
     threshold = min(COST / (1 + COST), lowest)

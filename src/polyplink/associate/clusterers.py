@@ -251,8 +251,8 @@ def threshold_components(V: npt.ArrayLike, thresholds: npt.ArrayLike) -> Labels:
     start, end, strength = tree.row, tree.col, S[tree.row, tree.col]  # each (n - 1,)
     labels = np.empty((wanted.size, len(S)), dtype=np.int32)
     for row, threshold in enumerate(wanted):
-        kept = strength >= threshold
-        graph = coo_array((np.ones(kept.sum()), (start[kept], end[kept])), shape=S.shape)
+        linked = strength >= threshold
+        graph = coo_array((np.ones(linked.sum()), (start[linked], end[linked])), shape=S.shape)
         labels[row] = connected_components(graph, directed=False)[1]
     return labels
 
@@ -309,9 +309,9 @@ def _noise_as_singletons(labels: npt.ArrayLike) -> Labels:
     A point that a density method calls noise is still a tracklet. Kept as one cluster -1, all
     noise would count as one polyp.
     """
-    given = np.asarray(labels, dtype=np.int64)  # (n,)
-    own = np.where(given < 0, given.size + np.arange(given.size), given)
-    _, first, inverse = np.unique(own, return_index=True, return_inverse=True)
+    codes = np.asarray(labels, dtype=np.int64)  # (n,)
+    numbered = np.where(codes < 0, codes.size + np.arange(codes.size), codes)
+    _, first, inverse = np.unique(numbered, return_index=True, return_inverse=True)
     rank = np.empty(first.size, dtype=np.int32)
     rank[np.argsort(first)] = np.arange(first.size)
     return np.asarray(rank[inverse])

@@ -78,9 +78,9 @@ class _Clustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if positions is None and parameters.get("alpha", 1) != 1:
             raise ValueError("time matters (alpha < 1): give fit(X, positions=...)")
         times = np.zeros(len(V)) if positions is None else positions
-        found: Clustering = self._kind(**parameters).cluster(V, times)
-        self.labels_, self.converged_ = found.labels, found.converged
-        self.n_clusters_ = int(found.labels.max()) + 1
+        clustering: Clustering = self._kind(**parameters).cluster(V, times)
+        self.labels_, self.converged_ = clustering.labels, clustering.converged
+        self.n_clusters_ = int(clustering.labels.max()) + 1
         return self
 
     def fit_predict(

@@ -251,30 +251,30 @@ def identify(
     Raises:
         PolyplinkError: If a vector is zero or not finite, or constraints contradict each other.
     """
-    given = decided or Constraints()
+    constraints = decided or Constraints()
     P = None if point.links is None else point.links.probability(views)
     setting, interval, price = point.setting, None, None
     if isinstance(setting, LearnedLinks):
         assert P is not None
         similarity, converged, price = P, True, setting.price
-        found = partition(P, [price], given.must, given.cannot)[0]
+        clusters = partition(P, [price], constraints.must, constraints.cannot)[0]
         if point.spread is not None:
-            low, high = count_intervals(P, price, spreads_to(point.spread), given)
+            low, high = count_intervals(P, price, spreads_to(point.spread), constraints)
             interval = point.widened(int(low[-1]), int(high[-1]))
     else:
         V = visual(views.vectors, point.form)
         similarity = setting.similarity(V, positions)
         clustered = setting.cluster(V, positions)
-        found, converged = clustered.labels, clustered.converged
-        together = found[:, None] == found[None, :]
-        if given.must or given.cannot or (together & views.overlap).any():
-            kept = np.where(together, TOGETHER, APART)
-            kept[views.overlap] = 0.0  # seen at one time: two polyps
-            found = partition(kept, [KEPT_PRICE], given.must, given.cannot)[0]
-    order = np.lexsort((np.arange(found.size), views.start))
-    places = {label: i for i, label in enumerate(dict.fromkeys(found[order].tolist()))}
-    labels = np.array([places[label] for label in found.tolist()], dtype=np.int32)
-    doubts = _questions(labels, P, point, interval, given)
+        clusters, converged = clustered.labels, clustered.converged
+        together = clusters[:, None] == clusters[None, :]
+        if constraints.must or constraints.cannot or (together & views.overlap).any():
+            agreement = np.where(together, TOGETHER, APART)
+            agreement[views.overlap] = 0.0  # seen at one time: two polyps
+            clusters = partition(agreement, [KEPT_PRICE], constraints.must, constraints.cannot)[0]
+    order = np.lexsort((np.arange(clusters.size), views.start))
+    places = {label: i for i, label in enumerate(dict.fromkeys(clusters[order].tolist()))}
+    labels = np.array([places[label] for label in clusters.tolist()], dtype=np.int32)
+    doubts = _questions(labels, P, point, interval, constraints)
     return Identities(labels, converged, link_scores(labels, P), doubts, interval, similarity)
 
 
@@ -283,7 +283,7 @@ def _questions(
     P: Reals | None,
     point: OperatingPoint,
     interval: tuple[int, int] | None,
-    given: Constraints,
+    constraints: Constraints,
 ) -> list[Doubt]:
     """The decisions worth a look, those that are asked first."""
     if P is None:
@@ -291,31 +291,36 @@ def _questions(
     below, setting = point.ask_below, point.setting
     price = setting.price if isinstance(setting, LearnedLinks) else None
     most = MOST_DOUBTS if below is None else P.size
-    doubts = uncertain(labels, P, most, price=price, spread=point.spread or ASKED, decided=given)
+    doubts = uncertain(
+        labels, P, most, price=price, spread=point.spread or ASKED, decided=constraints
+    )
 
     def change(doubt: Doubt) -> int | None:
-        return None if price is None else _change(labels, P, price, given, doubt)
+        return None if price is None else _change(labels, P, price, constraints, doubt)
 
     if below is not None:
-        asked = [replace(one, close=True) for one in doubts if one.confidence < below]
-        rest = [replace(one, close=False) for one in doubts if one.confidence >= below]
-        listed = [*asked, *rest[: max(MOST_DOUBTS - len(asked), 0)]]
-        first = [replace(one, change=change(one)) for one in listed[:MOST_DOUBTS]]
-        return first + [replace(one, change=None) for one in listed[MOST_DOUBTS:]]
+        below_confidence = [
+            replace(doubt, close=True) for doubt in doubts if doubt.confidence < below
+        ]
+        rest = [replace(doubt, close=False) for doubt in doubts if doubt.confidence >= below]
+        listed = [*below_confidence, *rest[: max(MOST_DOUBTS - len(below_confidence), 0)]]
+        first = [replace(doubt, change=change(doubt)) for doubt in listed[:MOST_DOUBTS]]
+        return first + [replace(doubt, change=None) for doubt in listed[MOST_DOUBTS:]]
     if interval is None:
-        return [replace(one, change=None) for one in doubts]
+        return [replace(doubt, change=None) for doubt in doubts]
     if interval[0] == interval[1]:
         return doubts
     # The first is asked in any case: the count is not certain.
-    changed = [replace(one, change=change(one)) for one in doubts]
+    changed = [replace(doubt, change=change(doubt)) for doubt in doubts]
     return [
-        replace(one, close=one.close or one.change != 0 or not i) for i, one in enumerate(changed)
+        replace(doubt, close=doubt.close or doubt.change != 0 or not i)
+        for i, doubt in enumerate(changed)
     ]
 
 
-def _change(labels: Labels, P: Reals, price: float, given: Constraints, doubt: Doubt) -> int:
+def _change(labels: Labels, P: Reals, price: float, constraints: Constraints, doubt: Doubt) -> int:
     """Polyps more or fewer if the pair of a doubt were decided the other way."""
-    must, cannot = [*given.must], [*given.cannot]
+    must, cannot = [*constraints.must], [*constraints.cannot]
     (cannot if doubt.joined else must).append(doubt.pair)
     return int(partition(P, [price], must, cannot).max() - labels.max())
 
@@ -333,9 +338,13 @@ def count_intervals(
     weights: Reals | None = None,
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Lowest and highest count (m,), (m,) while the price varies by up to each factor, rising."""
-    given, scale = decided or Constraints(), np.asarray(factors)
+    constraints, scale = decided or Constraints(), np.asarray(factors)
     prices = price * np.concatenate([scale, scale**-1.0])
-    up, down = partition(P, prices, given.must, given.cannot, weights).max(axis=1).reshape(2, -1)
+    up, down = (
+        partition(P, prices, constraints.must, constraints.cannot, weights)
+        .max(axis=1)
+        .reshape(2, -1)
+    )
     low, high = np.minimum(up, down), np.maximum(up, down)
     return np.minimum.accumulate(low) + 1, np.maximum.accumulate(high) + 1
 
@@ -397,25 +406,27 @@ def uncertain(
         for i in cluster[:1] if len(cluster) == 2 else cluster:
             if mates := tuple(j for j in cluster if j != i):
                 sides.append(((i,), mates, True))
-    given = decided or Constraints()
-    same, apart = given.closed(len(P))
-    known, costs, found = same | apart, pair_costs(P), []
+    constraints = decided or Constraints()
+    same, apart = constraints.closed(len(P))
+    settled, costs, questions = same | apart, pair_costs(P), []
     costs[same], costs[apart] = -NEVER, NEVER
-    for i, j in given.unsure:
-        known[i, j] = known[j, i] = True
+    for i, j in constraints.unsure:
+        settled[i, j] = settled[j, i] = True
     for members, others, joined in sides:
         between = np.ix_(members, others)
-        if known[between].all():
+        if settled[between].all():
             continue
         cost = float(costs[between].sum())  # of having the two sides in one cluster
         close = price is None
         if price is not None:
             close = cost > price / spread if joined else cost < price * spread
-        likely = np.where(known[between], -np.inf, (-1.0 if joined else 1.0) * P[between])
+        likely = np.where(settled[between], -np.inf, (-1.0 if joined else 1.0) * P[between])
         a, b = np.unravel_index(int(likely.argmax()), likely.shape)
         pair = members[int(a)], others[int(b)]
-        one = Doubt(members, others, joined, float(P[between].mean()), pair, close)
+        question = Doubt(members, others, joined, float(P[between].mean()), pair, close)
         change = cost - (price or 0.0)  # what the other decision would cost
-        found.append((-one.doubt if price is None else -change if joined else change, one))
-    found.sort(key=lambda entry: (entry[0], entry[1].members, entry[1].others))
-    return [one for _, one in found[:most]]
+        questions.append(
+            (-question.doubt if price is None else -change if joined else change, question)
+        )
+    questions.sort(key=lambda entry: (entry[0], entry[1].members, entry[1].others))
+    return [question for _, question in questions[:most]]

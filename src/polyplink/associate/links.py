@@ -185,8 +185,8 @@ def link_terms(procedure: Labelled) -> LabelledPairs:
         f"{len(polyps)} polyps of {len(views.start)} tracklets",
         "give one per tracklet, None where it is unknown",
     )
-    known = np.array([polyp is not None for polyp in polyps], dtype=np.bool_)
-    usable = np.triu(np.logical_and.outer(known, known) & ~views.overlap, k=1)
+    labelled = np.array([polyp is not None for polyp in polyps], dtype=np.bool_)
+    usable = np.triu(np.logical_and.outer(labelled, labelled) & ~views.overlap, k=1)
     names = np.asarray(polyps, dtype=object)
     same = np.equal.outer(names, names).astype(np.bool_)
     return np.stack([values[usable] for _, values in _terms(views)], axis=1), same[usable]
@@ -267,13 +267,13 @@ def cross_probabilities(
     fold = np.arange(len(procedures)) % min(FOLDS, max(len(procedures), 1))
     models = []
     for left_out in range(int(fold.max(initial=-1)) + 1):
-        kept = [each for each, own in zip(pairs, fold, strict=True) if own != left_out]
-        model = fit_links(kept)
+        rest = [each for each, number in zip(pairs, fold, strict=True) if number != left_out]
+        model = fit_links(rest)
         if isinstance(model, str):
             return model
         models.append(model)
-    own = zip(fold.tolist(), procedures, strict=True)
-    return [models[left_out].probability(views) for left_out, (views, _) in own]
+    numbered = zip(fold.tolist(), procedures, strict=True)
+    return [models[left_out].probability(views) for left_out, (views, _) in numbered]
 
 
 def unlabelled_price(procedures: Sequence[Views]) -> float:
@@ -312,16 +312,16 @@ def fit_unlabelled(procedures: Sequence[Views]) -> LinkModel | str:
     Raises:
         PolyplinkError: If a vector is zero or not finite.
     """
-    found, price = [], unlabelled_price(procedures)
+    probabilities, price = [], unlabelled_price(procedures)
     for views in procedures:
         P = np.where(views.overlap, 0.0, START * DECAY**views.between)
         np.fill_diagonal(P, 1.0)
-        found.append(P)
+        probabilities.append(P)
     model: LinkModel | str = "no procedure has two tracklets"
-    for _ in range(ROUNDS if found else 0):
-        labels = [partition(P, [price])[0].astype(str).tolist() for P in found]
+    for _ in range(ROUNDS if probabilities else 0):
+        labels = [partition(P, [price])[0].astype(str).tolist() for P in probabilities]
         model = fit_links([link_terms(each) for each in zip(procedures, labels, strict=True)])
         if isinstance(model, str):
             return f"without labels, {model}"
-        found = [model.probability(views) for views in procedures]
+        probabilities = [model.probability(views) for views in procedures]
     return model

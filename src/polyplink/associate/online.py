@@ -124,9 +124,9 @@ class Kept(Views):
 
     def pick(self, rows: npt.ArrayLike) -> "Kept":
         """Some of the views."""
-        own = {field.name: getattr(self, field.name) for field in fields(self)}
-        own |= {name: value[rows] for name, value in own.items() if name != "began"}
-        return Kept(**own)
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        columns |= {name: value[rows] for name, value in columns.items() if name != "began"}
+        return Kept(**columns)
 
 
 class OnlineLinker:
@@ -188,8 +188,8 @@ class OnlineLinker:
         revisions = tuple(
             Revision(views.name[row], int(views.polyp[row]), int(polyps[row])) for row in revised
         )
-        own = int(polyps[-1])
-        before = np.flatnonzero((polyps == own) & (views.end < start))
+        newest = int(polyps[-1])
+        before = np.flatnonzero((polyps == newest) & (views.end < start))
         earlier = None
         if before.size:
             like = before[P[-1, before].argmax()]
@@ -198,7 +198,7 @@ class OnlineLinker:
         self.kept = self._pruned(replace(views, polyp=polyps))
         return Decision(
             tracklet,
-            own,
+            newest,
             float(link_scores(polyps.astype(np.int32), P)[-1]),
             earlier,
             revisions,
@@ -218,11 +218,11 @@ class OnlineLinker:
 
     def _with(self, tracklet: str, vector: Reals, start: float, end: float) -> Kept:
         """The kept views and a new one, the last row, which belongs to no polyp yet."""
-        one, yes = np.ones(1), np.ones(1, np.bool_)
+        unit, yes = np.ones(1), np.ones(1, np.bool_)
         times = np.array([start], np.float64), np.array([end], np.float64)
         place, name = np.array([self._seen]), np.array([tracklet], dtype=object)
         self._seen += 1
-        new = Kept(vector, *times, place, start, one, np.zeros(1, np.int64), yes, name)
+        new = Kept(vector, *times, place, start, unit, np.zeros(1, np.int64), yes, name)
         old = self.kept
         if old is None:
             return new
@@ -250,39 +250,40 @@ class OnlineLinker:
             for polyp in np.unique(views.polyp[old])
             for pair in pairwise(old[views.polyp[old] == polyp].tolist())
         ]
-        given = P.copy()
+        linked = P.copy()
         two = views.polyp[old][:, None] != views.polyp[old][None, :]
-        given[np.ix_(old, old)] = np.where(two, 0.0, given[np.ix_(old, old)])
-        found = partition(given, [self._price], must, weights=views.weight)[0].astype(np.int64)
+        linked[np.ix_(old, old)] = np.where(two, 0.0, linked[np.ix_(old, old)])
+        labels = partition(linked, [self._price], must, weights=views.weight)[0].astype(np.int64)
         # The old decisions, and the new tracklet where it costs least.
-        kept, cost = views.polyp.copy(), pair_costs(given, views.weight)[-1]
-        polyps = np.unique(kept[:-1])
-        to = [float(cost[kept == polyp].sum()) for polyp in polyps.tolist()]
+        as_before, cost = views.polyp.copy(), pair_costs(linked, views.weight)[-1]
+        polyps = np.unique(as_before[:-1])
+        to = [float(cost[as_before == polyp].sum()) for polyp in polyps.tolist()]
         if to and min(to) < self._price:
-            kept[-1] = polyps[int(np.argmin(to))]
+            as_before[-1] = polyps[int(np.argmin(to))]
         least, now = (
-            partition_cost(given, labels, self._price, views.weight) for labels in (found, kept)
+            partition_cost(linked, labels, self._price, views.weight)
+            for labels in (labels, as_before)
         )
-        return found if least < now - BETTER else kept
+        return labels if least < now - BETTER else as_before
 
-    def _numbered(self, views: Kept, found: Ints) -> Ints:
+    def _numbered(self, views: Kept, clusters: Ints) -> Ints:
         """Number of the polyp of each view (m,): clusters keep the number most of them had."""
         votes = []
-        for cluster in np.unique(found):
-            own = found == cluster
-            for polyp in np.unique(views.polyp[own & (views.polyp > 0)]).tolist():
-                had = own & (views.polyp == polyp)
+        for cluster in np.unique(clusters):
+            members = clusters == cluster
+            for polyp in np.unique(views.polyp[members & (views.polyp > 0)]).tolist():
+                had = members & (views.polyp == polyp)
                 fixed = bool((had & ~views.free).any())  # what is older than the window decides
                 votes.append((fixed, float(views.weight[had].sum()), -polyp, int(cluster)))
         number: dict[int, int] = {}
         for _, _, polyp, cluster in sorted(votes, reverse=True):
             if cluster not in number and -polyp not in number.values():
                 number[cluster] = -polyp
-        for cluster in found.tolist():  # in the order of closing
+        for cluster in clusters.tolist():  # in the order of closing
             if cluster not in number:
                 self._given += 1
                 number[cluster] = self._given
-        return np.array([number[cluster] for cluster in found.tolist()], np.int64)
+        return np.array([number[cluster] for cluster in clusters.tolist()], np.int64)
 
     def _pruned(self, views: Kept) -> Kept:
         """Merge views older than the window where a polyp has, or all have, more than are kept."""
@@ -316,8 +317,8 @@ def _merged(views: Kept, rows: Ints) -> Kept:
     """Without one of the two most alike views among `rows`; the one that ended later stays."""
     alike = views.vectors[rows] @ views.vectors[rows].T
     np.fill_diagonal(alike, -np.inf)
-    one, other = (int(rows[k]) for k in np.unravel_index(int(alike.argmax()), alike.shape))
-    stays, goes = (one, other) if views.end[one] > views.end[other] else (other, one)
+    first, other = (int(rows[k]) for k in np.unravel_index(int(alike.argmax()), alike.shape))
+    stays, goes = (first, other) if views.end[first] > views.end[other] else (other, first)
     weight = views.weight.copy()
     weight[stays] += weight[goes]
     return replace(views, weight=weight).pick(np.arange(len(weight)) != goes)

@@ -98,9 +98,9 @@ def partition(
         "into several",
     )
     S = checked_square(P)
-    n, asked = len(S), np.atleast_1d(np.asarray(prices, dtype=np.float64))
+    n, wanted = len(S), np.atleast_1d(np.asarray(prices, dtype=np.float64))
     PolyplinkError.unless(
-        bool((asked >= 0).all()), f"a price of {asked.min():g} a polyp", "give 0 or more"
+        bool((wanted >= 0).all()), f"a price of {wanted.min():g} a polyp", "give 0 or more"
     )
     groups = constraint_groups(n, must, cannot)
     costs = pair_costs((S + S.T) / 2, weights)
@@ -114,19 +114,19 @@ def partition(
         np.fill_diagonal(costs, 0.0)
     many = len(costs)
     starts = 1 if many > MANY else STARTS
-    best, lowest = np.zeros((asked.size, many), np.int64), np.full(asked.size, np.inf)
+    best, lowest = np.zeros((wanted.size, many), np.int64), np.full(wanted.size, np.inf)
     for noise in _noise(starts, many):
         merges, paid = _merge(costs + noise)
-        for row, price in enumerate(asked):
+        for row, price in enumerate(wanted):
             labels = _cut(merges, paid, price)
             cost = _improve(costs, price, labels)
             if cost < lowest[row] - 1e-9:
                 best[row], lowest[row] = labels, cost
-    found = np.empty((asked.size, n), np.int32)
+    numbered = np.empty((wanted.size, n), np.int32)
     for row, labels in enumerate(best):
         _, first, codes = np.unique(labels[groups], return_index=True, return_inverse=True)
-        found[row] = np.argsort(np.argsort(first))[codes]
-    return found
+        numbered[row] = np.argsort(np.argsort(first))[codes]
+    return numbered
 
 
 @lru_cache(maxsize=4)  # 3 MB each: a procedure is partitioned again and again
@@ -242,10 +242,10 @@ def _improve(  # noqa: PLR0912
             to[:] = 0.0
             for j in range(n):
                 to[labels[j]] += costs[i, j]
-            own = labels[i]
-            size[own] -= 1
-            best, lowest = own, to[own] + (price if size[own] == 0 else 0.0)
-            free = own if size[own] == 0 else -1
+            home = labels[i]
+            size[home] -= 1
+            best, lowest = home, to[home] + (price if size[home] == 0 else 0.0)
+            free = home if size[home] == 0 else -1
             for k in range(n):
                 if size[k] == 0:
                     if free < 0:
@@ -254,24 +254,24 @@ def _improve(  # noqa: PLR0912
                     best, lowest = k, to[k]
             if price < lowest - 1e-12:  # alone
                 best = free
-            changed |= best != own
+            changed |= best != home
             labels[i] = best
             size[best] += 1
         between = np.zeros((n, n))
         for i in range(n):
             for j in range(n):
                 between[labels[i], labels[j]] += costs[i, j]
-        one, other, low = -1, -1, price - 1e-9
+        first, other, low = -1, -1, price - 1e-9
         for i in range(n):
             if size[i] > 0:
                 for j in range(i):
                     if size[j] > 0 and between[i, j] < low:
-                        one, other, low = i, j, between[i, j]
-        if one >= 0:
+                        first, other, low = i, j, between[i, j]
+        if first >= 0:
             for k in range(n):
                 if labels[k] == other:
-                    labels[k] = one
-            size[one] += size[other]
+                    labels[k] = first
+            size[first] += size[other]
             size[other] = 0
             changed = True
     total = 0.0

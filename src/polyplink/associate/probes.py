@@ -111,11 +111,13 @@ def read_polyps(
     mm = [None] * count if size is None else np.exp(size.values(units)).tolist()
     odds = [None] * count if adenoma is None else expit(adenoma.values(units)).tolist()
     factor = 1.0 if size is None or size.factor is None else size.factor
-    found = []
-    for one, chance in zip(mm, odds, strict=True):
-        middle, low, high = (one and round(one * by, 1) for by in (1.0, 1 / factor, factor))
-        found.append(Reading(middle, low, high, chance if chance is None else round(chance, 2)))
-    return found
+    readings = []
+    for millimetres, chance in zip(mm, odds, strict=True):
+        middle, low, high = (
+            millimetres and round(millimetres * by, 1) for by in (1.0, 1 / factor, factor)
+        )
+        readings.append(Reading(middle, low, high, chance if chance is None else round(chance, 2)))
+    return readings
 
 
 def fit_size(
@@ -135,20 +137,20 @@ def fit_size(
     """
     y = np.log(np.asarray(size_mm, np.float64))
 
-    def ridge(X: Reals, own: Reals, penalty: float) -> tuple[Reals, float]:
-        mean, middle = X.mean(axis=0), float(own.mean())
+    def ridge(X: Reals, target: Reals, penalty: float) -> tuple[Reals, float]:
+        mean, middle = X.mean(axis=0), float(target.mean())
         Z = X - mean
-        dual = np.linalg.solve(Z @ Z.T + penalty * len(X) * np.eye(len(X)), own - middle)
+        dual = np.linalg.solve(Z @ Z.T + penalty * len(X) * np.eye(len(X)), target - middle)
         weights = Z.T @ dual
         return weights, middle - float(weights @ mean)
 
     def off(value: Reals) -> Reals:
         return np.square(value - y)
 
-    found = _cross_fit(units, y, patients, ridge, off)
-    if isinstance(found, str):
-        return f"size is not reported: {found}"
-    weights, intercept, crossed, same = found
+    fitted = _cross_fit(units, y, patients, ridge, off)
+    if isinstance(fitted, str):
+        return f"size is not reported: {fitted}"
+    weights, intercept, crossed, same = fitted
     errors = np.abs(np.exp(crossed) - np.exp(y)).mean(), np.abs(np.exp(same) - np.exp(y)).mean()
     rank = math.ceil(COVERED * (y.size + 1))
     factor = math.exp(float(np.sort(np.abs(crossed - y))[rank - 1]))
@@ -167,19 +169,19 @@ def fit_adenoma(
     if not 0 < y.sum() < y.size:
         return f"histology is not reported: {int(y.sum())} of {y.size} labelled polyps are adenomas"
 
-    def regression(X: Reals, own: Reals, penalty: float) -> tuple[Reals, float]:
-        if not 0 < own.sum() < own.size:
-            share = (own.sum() + 0.5) / (own.size + 1)
+    def regression(X: Reals, target: Reals, penalty: float) -> tuple[Reals, float]:
+        if not 0 < target.sum() < target.size:
+            share = (target.sum() + 0.5) / (target.size + 1)
             return np.zeros(X.shape[1]), math.log(share / (1 - share))
-        return logistic(X, own > 0, C=1 / (penalty * len(X)), max_iter=1000)
+        return logistic(X, target > 0, C=1 / (penalty * len(X)), max_iter=1000)
 
     def off(value: Reals) -> Reals:
         return np.logaddexp(0, np.where(y > 0, -value, value))
 
-    found = _cross_fit(units, y, patients, regression, off)
-    if isinstance(found, str):
-        return f"histology is not reported: {found}"
-    weights, intercept, crossed, same = found
+    fitted = _cross_fit(units, y, patients, regression, off)
+    if isinstance(fitted, str):
+        return f"histology is not reported: {fitted}"
+    weights, intercept, crossed, same = fitted
     above = crossed[y > 0][:, None] - crossed[y == 0][None, :]
     origin = (
         f"histology fitted on {y.size} polyps ({int(y.sum())} adenomas) of {len(set(patients))} "
@@ -215,10 +217,10 @@ def _cross_fit(
     tried = [*PENALTIES.tolist(), 1e9]
     crossed = np.zeros((len(tried), y.size))
     for tested in np.unique(fold):
-        own = fold == tested
+        held_out = fold == tested
         for row, penalty in enumerate(tried):
-            weights, intercept = fit(Z[~own], y[~own], penalty)
-            crossed[row, own] = intercept + Z[own] @ weights
+            weights, intercept = fit(Z[~held_out], y[~held_out], penalty)
+            crossed[row, held_out] = intercept + Z[held_out] @ weights
     losses = np.array([off(values) for values in crossed])  # t p
     best = int(losses.mean(axis=1).argmin())
     gain = losses[-1] - losses[best]

@@ -226,7 +226,7 @@ def search(
     kinds = (grid if P is not None else replace(grid, prices=())).by_clusterer()
     if not kinds:
         raise PolyplinkError("the grid has no setting", "give it parameters, or use paper_grid()")
-    found: dict[str, Clusterings] = {}
+    clusterings: dict[str, Clusterings] = {}
     if "temporal_ap" in kinds:
         from polyplink.associate.affinity import (  # noqa: PLC0415 - it imports numba
             propagate,
@@ -247,8 +247,8 @@ def search(
             done = dict(zip(distinct, pool.map(propagate_all, distinct), strict=True))
         labels, converged = (np.concatenate([done[pair][k] for pair in pairs]) for k in (0, 1))
         rows = np.asarray(grid.ap_rows(), dtype=np.int64)
-        found["temporal_ap"] = Clusterings(labels, converged)
-        found["ap"] = Clusterings(labels[rows], converged[rows])
+        clusterings["temporal_ap"] = Clusterings(labels, converged)
+        clusterings["ap"] = Clusterings(labels[rows], converged[rows])
     always = {}
     if "threshold" in kinds:
         always["threshold"] = threshold_components(V, grid.thresholds)
@@ -256,16 +256,21 @@ def search(
         each = [setting.cluster(V, positions).labels for setting in kinds.get(name, ())]
         always[name] = np.array(each, dtype=np.int32).reshape(-1, len(V))
     if "agglomerative" in kinds:
-        always["agglomerative"] = average_linkage(V, [one.distance for one in grid.linkages])
+        always["agglomerative"] = average_linkage(
+            V, [setting.distance for setting in grid.linkages]
+        )
     if P is not None and "links" in kinds:
         always["links"] = partition(P, grid.prices)
     for name, settings in grid.others.items():
-        own = [setting.cluster(V, positions) for setting in settings]
-        labels, converged = np.array([c.labels for c in own]), np.array([c.converged for c in own])
-        found[name] = Clusterings(labels, converged)
+        clustered = [setting.cluster(V, positions) for setting in settings]
+        labels, converged = (
+            np.array([c.labels for c in clustered]),
+            np.array([c.converged for c in clustered]),
+        )
+        clusterings[name] = Clusterings(labels, converged)
     for name, labels in always.items():
-        found[name] = Clusterings(labels, np.ones(len(labels), dtype=np.bool_))
-    return {name: found[name] for name in kinds}
+        clusterings[name] = Clusterings(labels, np.ones(len(labels), dtype=np.bool_))
+    return {name: clusterings[name] for name in kinds}
 
 
 def find_grid(name: str) -> "Grid":

@@ -49,13 +49,13 @@ def assign(S: Reals, exemplars: npt.NDArray[np.int64], labels: Labels) -> None:
                 sums[j] += S[i, members[j]]
         exemplars[k] = members[np.argmax(sums)]
     choice = _nearest(S, exemplars)
-    number, found = np.full(S.shape[0], -1, np.int32), 0
+    number, count = np.full(S.shape[0], -1, np.int32), 0
     for exemplar in exemplars:
         number[exemplar] = 0
     for k in range(number.size):
         if number[k] == 0:
-            number[k] = found
-            found += 1
+            number[k] = count
+            count += 1
     for k in range(labels.size):
         labels[k] = number[exemplars[choice[k]]]
 
@@ -71,13 +71,13 @@ def _run(  # noqa: PLR0917
     """
     n, runs = S.shape[0], diagonals.shape[0]
     messages = few(S, order, room)
-    own = np.empty(n * LANES)
+    scratch = np.empty(n * LANES)
     is_exemplar, settled = np.zeros((LANES, n), np.bool_), np.zeros(LANES, np.bool_)
     for start in range(0, runs, LANES):
         for lane in range(LANES):  # the last is repeated where there are not enough
             for k in range(n):
-                own[k * LANES + lane] = diagonals[min(start + lane, runs - 1), k]
-        while not settle_few(messages, own, is_exemplar, settled):
+                scratch[k * LANES + lane] = diagonals[min(start + lane, runs - 1), k]
+        while not settle_few(messages, scratch, is_exemplar, settled):
             room *= 2
             messages = few(S, order, room)
         for lane in range(min(LANES, runs - start)):
@@ -110,8 +110,8 @@ def with_noise(S: Reals, preferences: Reals, noise: Reals | None = None) -> tupl
     """
     noise = tie_noise(len(S)) if noise is None else noise
     real = np.finfo(np.float64)
-    own = preferences[:, None]
-    diagonals = own + (real.eps * own + real.tiny * 100) * np.diag(noise)
+    columns = preferences[:, None]
+    diagonals = columns + (real.eps * columns + real.tiny * 100) * np.diag(noise)
     return S + (real.eps * S + real.tiny * 100) * noise, diagonals
 
 
@@ -165,7 +165,7 @@ def propagate(
     labels[alone] = np.arange(n)
     rest = np.flatnonzero(~alone)
     if rest.size:
-        found, settled = labels[rest], converged[rest]
-        _run(noisy, np.argsort(-noisy, axis=1), diagonals[rest], CONTENDERS, found, settled)
-        labels[rest], converged[rest] = found, settled
+        left_labels, settled = labels[rest], converged[rest]
+        _run(noisy, np.argsort(-noisy, axis=1), diagonals[rest], CONTENDERS, left_labels, settled)
+        labels[rest], converged[rest] = left_labels, settled
     return labels, converged

@@ -72,10 +72,10 @@ def _follow_risen(  # noqa: PLR0917
     """Follow all of row i that may have risen above 0 after round t, and add them to sums."""
     n, j = U(by_size.shape[0]), U(risen[i])
     while j < n - U(1) and any_above(every(GROWN[t] * by_size[i, j]), least):
-        new, known = every(0.0), U(0)
+        new, followed = every(0.0), U(0)
         if j < reached[i]:  # followed before: from where it was left
-            new, known = load(r, i * n + j), U(until[i, j])
-        for u in range(known, t + U(1)):
+            new, followed = load(r, i * n + j), U(until[i, j])
+        for u in range(followed, t + U(1)):
             new = damped(new, minus(every(by_size[i, j]), load(best, u * n + i)))
         store(r, i * n + j, new)
         k = U(column[i, j])
