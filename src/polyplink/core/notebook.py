@@ -61,8 +61,8 @@ def result_html(value: Any, printed: Sequence[Any], warnings: Sequence[str]) -> 
         warnings: One sentence each.
     """
     parts = [f"<p><b>warning:</b> {escape(visible(text))}</p>" for text in warnings]
-    own = None if isinstance(value, Facts) else getattr(value, "_repr_html_", None)
-    parts += [own()] if own is not None else [_printed(item) for item in printed]
+    render = None if isinstance(value, Facts) else getattr(value, "_repr_html_", None)
+    parts += [render()] if render is not None else [_printed(item) for item in printed]
     return "\n".join(parts)
 
 
@@ -88,8 +88,8 @@ class Facts:
         return []
 
     def _repr_html_(self) -> str:
-        own: Any = self
-        rows = [(one.name, getattr(self, one.name)) for one in fields(own) if one.repr]
+        record: Any = self
+        rows = [(field.name, getattr(self, field.name)) for field in fields(record) if field.repr]
         cells = (f"<tr><th>{name}</th><td>{escape(visible(str(v)))}</td></tr>" for name, v in rows)
         table = f"<table><caption>{type(self).__name__}</caption>{''.join(cells)}</table>"
         return "\n".join([table, *map(_printed, self._tables())])

@@ -45,8 +45,8 @@ def find_recipe(name: str) -> TrainConfig:
         PolyplinkError: If there is none, naming the nearest or all.
     """
     if (plain := name.removeprefix(OTHER_PART)) in RECIPES and plain != name:
-        own = (*PREDECESSOR.get(plain, ()), f"part={OTHER_PART.rstrip('-')}")
-        return dataclasses.replace(override(RECIPES[plain](), own), name=name)
+        changes = (*PREDECESSOR.get(plain, ()), f"part={OTHER_PART.rstrip('-')}")
+        return dataclasses.replace(override(RECIPES[plain](), changes), name=name)
     file, python, function = name.partition(".py")
     if not python:
         return find_named("recipe", name, RECIPES)()
@@ -56,15 +56,15 @@ def find_recipe(name: str) -> TrainConfig:
 def _own_recipe(path: Path, name: str) -> TrainConfig:
     """What a file calls `name`: a recipe, or a function that returns one."""
     module = import_file(path, "recipe")
-    found = getattr(module, name, None)
-    found = found() if callable(found) else found
-    if not isinstance(found, TrainConfig):
-        own = [key for key, value in vars(module).items() if isinstance(value, TrainConfig)]
+    recipe = getattr(module, name, None)
+    recipe = recipe() if callable(recipe) else recipe
+    if not isinstance(recipe, TrainConfig):
+        names = [key for key, value in vars(module).items() if isinstance(value, TrainConfig)]
         raise PolyplinkError(
             f"{path} has no recipe {name!r}",
-            f"write {path}:{own[0]}" if own else f"define a function {name} that returns one",
+            f"write {path}:{names[0]}" if names else f"define a function {name} that returns one",
         )
-    return found
+    return recipe
 
 
 def field_names(value: Any, prefix: str = "") -> list[str]:
@@ -111,12 +111,12 @@ def type_text(recipe: TrainConfig, name: str) -> str:
 def _text(hint: Any) -> str:
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        ranges = [str(one) for one in inner[1:] if isinstance(one, Range)]
+        ranges = [str(detail) for detail in inner[1:] if isinstance(detail, Range)]
         return ", ".join([_text(inner[0]), *ranges])
     if origin is Literal:
         return " | ".join(map(str, inner))
     if origin in (Union, UnionType):
-        return " | ".join(_text(one) for one in inner)
+        return " | ".join(_text(choice) for choice in inner)
     if origin is tuple:
         return f"{len(inner)} of {_text(inner[0])}"
     return "none" if hint is type(None) else str(getattr(hint, "__name__", hint)).lower()
@@ -134,13 +134,13 @@ def override(recipe: TrainConfig, assignments: Sequence[str]) -> TrainConfig:
             its value does not fit the field.
     """
     for assignment in assignments:
-        known = field_names(recipe)  # a `kind` set before may have brought other fields
+        fields = field_names(recipe)  # a `kind` set before may have brought other fields
         name, equals, text = assignment.partition("=")
         if not equals:
             raise PolyplinkError(f"--set {assignment!r} has no value", "write NAME=VALUE")
-        if name not in known:
-            near = get_close_matches(name, known, n=1, cutoff=0.5)
-            mend = f"did you mean {near[0]}?" if near else f"the names are: {', '.join(known)}"
+        if name not in fields:
+            near = get_close_matches(name, fields, n=1, cutoff=0.5)
+            mend = f"did you mean {near[0]}?" if near else f"the names are: {', '.join(fields)}"
             raise PolyplinkError(f"recipe {recipe.name} has no field {name!r}", mend)
         *outer, field = name.split(".")
         parents = list(accumulate(outer, getattr, initial=recipe))

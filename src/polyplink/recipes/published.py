@@ -86,9 +86,9 @@ def _rows(name: str) -> Iterator[dict[str, str]]:
 
 
 def _cell(row: Mapping[str, str]) -> Cell:
-    own = ("group", "row", "column", "spread", "unit", "subject", "measure", "remark")
+    columns = ("group", "row", "column", "spread", "unit", "subject", "measure", "remark")
     return Cell(
-        **{name: row[name] for name in own},
+        **{name: row[name] for name in columns},
         text=row["value"],
         crop=float(row["crop"]) if row["crop"] not in ("", "full") else None,
         clip=int(row["clip"]) if row["clip"] not in ("", "whole") else None,

@@ -241,7 +241,7 @@ def field_sources(recipe: TrainConfig, published: TrainConfig | None = None) -> 
     small = recipe.name.endswith(("-small", "-demo"))
     plain_name = recipe.name.removeprefix(OTHER_PART)
     family = next((f for f in _FAMILIES if plain_name.startswith(f)), None)
-    found = []
+    sources = []
     for name in field_names(recipe):
         parts = name.split(".")
         value, was = (
@@ -257,5 +257,5 @@ def field_sources(recipe: TrainConfig, published: TrainConfig | None = None) -> 
             source, note = _OF_VALUES.get(f"{name}={value}", (source, note))
         if value != was:
             source, note = "ours", f"set; {was} in the recipe"
-        found.append(FieldSource(name, type_text(recipe, name), value, source, note))
-    return found
+        sources.append(FieldSource(name, type_text(recipe, name), value, source, note))
+    return sources

@@ -108,7 +108,9 @@ def reading_text(reading: Reading, words: Mapping[str, str] = READING) -> str:
     texts = []
     if reading.size_mm is not None:
         size = (reading.size_mm, reading.size_low_mm, reading.size_high_mm)
-        mm, low, high = (number(one, 1).replace(".", words["decimal"]) for one in size)
+        mm, low, high = (
+            number(millimetres, 1).replace(".", words["decimal"]) for millimetres in size
+        )
         texts.append(words["polyp.size"].format(mm=mm, low=low, high=high))
     if reading.adenoma is not None:
         texts.append(words["polyp.adenoma"].format(p=f"{100 * reading.adenoma:.0f}"))

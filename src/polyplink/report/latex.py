@@ -55,7 +55,9 @@ def tabular(header: Sequence[str], groups: Mapping[str, Sequence[Sequence[TexCel
         if name:
             lines.append(rf"\multicolumn{{{len(header)}}}{{l}}{{\textit{{{tex(name)}}}}} \\")
         for row in rows:
-            cells = (rf"\textbf{{{tex(one.text)}}}" if one.bold else tex(one.text) for one in row)
+            cells = (
+                rf"\textbf{{{tex(cell.text)}}}" if cell.bold else tex(cell.text) for cell in row
+            )
             lines.append(" & ".join(cells) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 
@@ -70,11 +72,12 @@ def chosen_metrics(comparison: Comparison, names: Sequence[str]) -> list[FigureC
         return comparison.first_metrics
     chosen = []
     for name in names:
-        same = [one for one in comparison.metrics if name in (one.key, one.name)]
+        same = [metric for metric in comparison.metrics if name in (metric.key, metric.name)]
         PolyplinkError.unless(
             bool(same),
             f"there is no figure {name!r}",
-            "--columns takes " + ", ".join(dict.fromkeys(one.key for one in comparison.metrics)),
+            "--columns takes "
+            + ", ".join(dict.fromkeys(metric.key for metric in comparison.metrics)),
         )
         chosen += same
     return chosen
@@ -102,6 +105,7 @@ def comparison_latex(comparison: Comparison, names: Sequence[str] = ()) -> str:
         rows.append(row)
     doubled = [metric.name for metric in metrics]
     header = [
-        one.name if doubled.count(one.name) == 1 else f"{one.name} ({one.group})" for one in metrics
+        metric.name if doubled.count(metric.name) == 1 else f"{metric.name} ({metric.group})"
+        for metric in metrics
     ]
     return tabular(["", *header], {"": rows}) + "\n"

@@ -192,8 +192,8 @@ class Comparison:
     @property
     def measured(self) -> bool:
         """Whether any figure of any method has a value."""
-        figures = (one for method in self.methods for one in method.figures.values())
-        return any(one.value is not None for one in figures)
+        figures = (figure for method in self.methods for figure in method.figures.values())
+        return any(figure.value is not None for figure in figures)
 
 
 @dataclass(frozen=True)

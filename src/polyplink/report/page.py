@@ -117,10 +117,14 @@ def _context(report: Report) -> dict[str, Any]:
     doubts = [(s, link) for s in sections for link in s.procedure.uncertain]
     doubts.sort(key=lambda entry: 1 - entry[1].doubt)
     links = [
-        (s, one, [[s.procedure.tracklets[i] for i in side] for side in (one.members, one.others)])
-        for s, one in doubts[:MOST_LINKS]
+        (
+            s,
+            doubt,
+            [[s.procedure.tracklets[i] for i in side] for side in (doubt.members, doubt.others)],
+        )
+        for s, doubt in doubts[:MOST_LINKS]
     ]
-    known = [p for p in report.procedures if p.n_polyps is not None]
+    with_truth = [p for p in report.procedures if p.n_polyps is not None]
     failed = [p.procedure_id for p in report.procedures if p.converged is False]
     warnings = list(report.warnings)
     line = str(Message("not_converged", {"names": ", ".join(failed)}))
@@ -131,9 +135,9 @@ def _context(report: Report) -> dict[str, Any]:
         "sections": sections,
         "links": links,
         "counted": sum(p.n_counted for p in report.procedures),
-        "known": len(known),  # procedures whose true number of polyps is known
-        "counted_where_known": sum(p.n_counted for p in known),
-        "n_true": sum(p.n_polyps or 0 for p in known),
+        "known": len(with_truth),  # procedures whose true number of polyps is known
+        "counted_where_known": sum(p.n_counted for p in with_truth),
+        "n_true": sum(p.n_polyps or 0 for p in with_truth),
         "uncertain": len(doubts),
         "alarms": sum(len(p.alarms) for p in report.procedures),
         "failed": failed,
@@ -159,9 +163,9 @@ def _section(index: int, procedure: Procedure) -> Section:
     polyps = list(matching.counted.values())
     strips = []
     for polyp in polyps:
-        own = [t for t in members if t.predicted == polyp.name]
-        n_wrong = sum(map(matching.is_wrong, own))
-        strips.append((polyp, own, most_doubtful(own, matching), n_wrong))
+        views = [t for t in members if t.predicted == polyp.name]
+        n_wrong = sum(map(matching.is_wrong, views))
+        strips.append((polyp, views, most_doubtful(views, matching), n_wrong))
     matrix = None
     if procedure.similarity is not None and members:
         place = {polyp.name: index for index, polyp in enumerate(polyps)}
@@ -183,7 +187,7 @@ def _section(index: int, procedure: Procedure) -> Section:
         strips,
         matrix,
         sum(map(matching.is_wrong, members)),
-        sorted(procedure.alarms, key=lambda one: -(one.sureness or 0.0))[:MOST_VIEWS],
+        sorted(procedure.alarms, key=lambda alarm: -(alarm.sureness or 0.0))[:MOST_VIEWS],
     )
 
 
@@ -192,8 +196,8 @@ def most_doubtful(members: list[Tracklet], matching: Matching) -> list[Tracklet]
 
     def doubt(tracklet: Tracklet) -> tuple[bool, float]:
         sureness = tracklet.sureness
-        known = sureness is not None and math.isfinite(sureness)
-        return (not matching.is_wrong(tracklet), sureness if sureness and known else 0.0)
+        has_confidence = sureness is not None and math.isfinite(sureness)
+        return (not matching.is_wrong(tracklet), sureness if sureness and has_confidence else 0.0)
 
     return sorted(sorted(members, key=doubt)[:MOST_VIEWS], key=lambda t: (t.first, t.last))
 
@@ -221,9 +225,9 @@ def training_charts(
             ]
             for name, values in series.items()
         }
-        known = {name: series[name] for name, texts in titles.items() if texts}
-        if known:
-            axes = plot_epochs(known, y_label, best_epoch=best_epoch, limits=limits)
+        charted = {name: series[name] for name, texts in titles.items() if texts}
+        if charted:
+            axes = plot_epochs(charted, y_label, best_epoch=best_epoch, limits=limits)
             drawn.append(
                 (title, caption, inline_svg(axes.figure, f"{title} over the epochs", titles))
             )

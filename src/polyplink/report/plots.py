@@ -219,16 +219,16 @@ def plot_methods(
         runs: By method, the figures of each of its runs, with a dot each; None for one dot at the
             figure itself.
     """
-    shown = comparison.first_metrics[:MOST_PLOTTED]
-    wide = max(min(len(shown), 5), 1)
-    rows = max(math.ceil(len(shown) / wide), 1)
+    metrics = comparison.first_metrics[:MOST_PLOTTED]
+    wide = max(min(len(metrics), 5), 1)
+    rows = max(math.ceil(len(metrics) / wide), 1)
     height = rows * (1.0 + 0.25 * len(comparison.methods))
     names = [method.name for method in comparison.methods]
     beside = 0.4 + 0.07 * max(map(len, names), default=0)  # inches for the names
     _, axes = new_figure(beside + 1.9 * wide, height, rows=rows, columns=wide)
-    for axis in axes[len(shown) :]:
+    for axis in axes[len(metrics) :]:
         axis.set_axis_off()
-    for place, (axis, metric) in enumerate(zip(axes, shown, strict=False)):
+    for place, (axis, metric) in enumerate(zip(axes, metrics, strict=False)):
         for row, method in enumerate(comparison.methods):
             figure = method.figure(metric)
             if figure.low is not None and figure.high is not None:

@@ -96,10 +96,10 @@ def match(procedure: Procedure) -> Matching:
     counted = list(dict.fromkeys(t.predicted for t in tracklets))
     true = list(dict.fromkeys(t.polyp_id for t in tracklets if t.polyp_id is not None))
     frames = np.zeros((len(counted), len(true)), dtype=np.int64)  # (k, m), shared by two polyps
-    for one in tracklets:
-        if one.polyp_id is not None:
-            shared = one.last - one.first + 1
-            frames[counted.index(one.predicted), true.index(one.polyp_id)] += shared
+    for tracklet in tracklets:
+        if tracklet.polyp_id is not None:
+            shared = tracklet.last - tracklet.first + 1
+            frames[counted.index(tracklet.predicted), true.index(tracklet.polyp_id)] += shared
     rows, columns = linear_sum_assignment(frames, maximize=True)
     pairs = [(int(r), int(c)) for r, c in zip(rows, columns, strict=True) if frames[r, c] > 0]
     true_of, counted_of = dict(pairs), {column: row for row, column in pairs}

@@ -146,9 +146,9 @@ class ReproducedTable:
         ranked = [cell for cell in self.cells if cell.column == self.ranked_by]
         for group, cells in _by_text((cell.group, cell) for cell in ranked).items():
             values = [(cell.ours.value, cell.row) for cell in cells if cell.ours.known]
-            known = [(-v if ideal is None else abs(v - ideal), row) for v, row in values]  # type: ignore[operator]
+            ranks = [(-v if ideal is None else abs(v - ideal), row) for v, row in values]  # type: ignore[operator]
             equal: dict[float, list[str]] = {}
-            for value, row in sorted(known, key=lambda pair: pair[0]):
+            for value, row in sorted(ranks, key=lambda pair: pair[0]):
                 equal.setdefault(value, []).append(row)
             ours = [" = ".join(rows) for rows in equal.values()]
             place = f" ({group})" if group else ""
@@ -163,16 +163,16 @@ class ReproducedTable:
         """A warning to print above numbers that are not comparable, or ""."""
         if not self.incomparable:
             return ""
-        shown = "differences are shown nevertheless" if self.anyway else "no difference is shown"
-        return f"{self.incomparable}: not comparable with the paper, {shown}"
+        policy = "differences are shown nevertheless" if self.anyway else "no difference is shown"
+        return f"{self.incomparable}: not comparable with the paper, {policy}"
 
 
 def _by_text(pairs: Iterable[tuple[str, ReproducedCell]]) -> dict[str, list[ReproducedCell]]:
     """Cells grouped by a text, in order of first appearance."""
-    found: dict[str, list[ReproducedCell]] = {}
+    grouped: dict[str, list[ReproducedCell]] = {}
     for text, cell in pairs:
-        found.setdefault(text, []).append(cell)
-    return found
+        grouped.setdefault(text, []).append(cell)
+    return grouped
 
 
 def places(cells: Sequence[ReproducedCell]) -> str:
@@ -288,10 +288,10 @@ def latex(result: ReproducedTable) -> str:
     for group, row, cells in result.rows:
         at = {cell.column: cell for cell in cells}
         rows = groups.setdefault(group, [])
-        known, none = [at.get(column) for column in columns], TexCell("")
-        published = [TexCell(c.published_words, c.published_bold) if c else none for c in known]
+        row_cells, none = [at.get(column) for column in columns], TexCell("")
+        published = [TexCell(c.published_words, c.published_bold) if c else none for c in row_cells]
         rows.append([TexCell(f"{row} (published)"), *published])
-        ours = [TexCell(c.our_words, c.best) if c else none for c in known]
+        ours = [TexCell(c.our_words, c.best) if c else none for c in row_cells]
         rows.append([TexCell("ours"), *ours])
     lines = [tabular(["", *columns], groups), "", tex(caption)]
     for line in result.rankings:

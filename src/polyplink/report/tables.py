@@ -63,10 +63,10 @@ def difference_table(columns: Mapping[str, Mapping[str, Figure]]) -> Table:
     table.add_column("figure")
     for heading in columns:
         table.add_column(Text(heading), justify="right")
-    for name in dict.fromkeys(name for own in columns.values() for name in own):
+    for name in dict.fromkeys(name for figures in columns.values() for name in figures):
         cells = []
-        for own in columns.values():
-            gap = own.get(name, NOT_MEASURED)
+        for figures in columns.values():
+            gap = figures.get(name, NOT_MEASURED)
             apart = gap.low is not None and gap.high is not None and gap.low * gap.high > 0
             ends = interval(gap)
             text = f"{signed(gap.value)} ({ends})" if ends else signed(gap.value)

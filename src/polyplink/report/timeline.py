@@ -198,5 +198,5 @@ def ticks(procedure: Procedure) -> list[tuple[float, str]]:
         step = steps[0] if steps else CLOCK_STEPS[-1] * math.ceil(seconds / 36000 / TICKS)
         times = range(0, math.floor(seconds) + 1, step)
         return [(time * fps, moment(round(time * fps), fps)) for time in times]
-    found = MaxNLocator(TICKS, integer=True, steps=[1, 2, 5, 10]).tick_values(0, last)
-    return [(float(frame), f"{frame:.0f}") for frame in found if 0 <= frame <= last]
+    positions = MaxNLocator(TICKS, integer=True, steps=[1, 2, 5, 10]).tick_values(0, last)
+    return [(float(frame), f"{frame:.0f}") for frame in positions if 0 <= frame <= last]
