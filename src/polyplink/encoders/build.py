@@ -70,7 +70,7 @@ class StageMeans(nn.Module):
     def forward(self, frames: torch.Tensor) -> torch.Tensor:
         """Frames (n, 3, h, w) to vectors (n, num_features)."""
         maps = self.network(frames)  # n channels h w, for each stage
-        return torch.cat([normalize(one.mean(dim=(2, 3)), dim=1) for one in maps], dim=1)
+        return torch.cat([normalize(stage.mean(dim=(2, 3)), dim=1) for stage in maps], dim=1)
 
 
 def build_frame_encoder(
@@ -136,13 +136,13 @@ def backbone_state(model: nn.Module, state: Mapping[str, torch.Tensor]) -> dict[
     """
     named = getattr(model, "pretrained_cfg", {}).get("classifier") or ()
     heads = tuple(f"{head}." for head in ([named] if isinstance(named, str) else named))
-    own = {key.removeprefix(_BACKBONE): value for key, value in state.items()}
+    backbone = {key.removeprefix(_BACKBONE): value for key, value in state.items()}
     if isinstance(model, StageMeans):  # what comes after its last stage is not its own
         wanted = model.network.state_dict()
-        named = {key.removeprefix(_NETWORK): value for key, value in own.items()}
+        named = {key.removeprefix(_NETWORK): value for key, value in backbone.items()}
         return {_NETWORK + key: named[key] for key in wanted if key in named}
     counters = {k: v for k, v in model.state_dict().items() if k.endswith(COUNTER)}
-    return counters | {key: value for key, value in own.items() if not key.startswith(heads)}
+    return counters | {key: value for key, value in backbone.items() if not key.startswith(heads)}
 
 
 def two_layers(width: int, hidden: int, out: int) -> nn.Sequential:
@@ -322,13 +322,13 @@ class LoadedEncoder:
     weights_id: str
 
 
-def load_encoder(given: Path, device: torch.device) -> LoadedEncoder:
+def load_encoder(weights: Path, device: torch.device) -> LoadedEncoder:
     """Load an encoder and its record, strictly: every tensor, none besides.
 
     Raises:
         PolyplinkError: If there is no such file, or its tensors do not fit its record.
     """
-    path = weights_path(given)
+    path = weights_path(weights)
     record = read_record(path)
     with memory_suffices(device):
         state = read_tensors(path)

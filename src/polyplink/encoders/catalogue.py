@@ -156,8 +156,8 @@ def _vjepa2_network(spec: Spec, config: FoundationConfig) -> torch.nn.Module:
 def _vjepa2_tokens(model: Any, pixels: torch.Tensor) -> tuple[torch.Tensor, None]:
     """Tokens of pairs of frames; the last frame of an odd number is ignored, as in the original."""
     pairs = pixels.shape[1] // _TUBELET
-    found = model(pixels).last_hidden_state  # b p*pairs d, time first
-    return found.view(len(found), pairs, -1, found.shape[2]), None
+    hidden = model(pixels).last_hidden_state  # b p*pairs d, time first
+    return hidden.view(len(hidden), pairs, -1, hidden.shape[2]), None
 
 
 VJEPA2 = Spec(
@@ -220,8 +220,8 @@ def _timesformer_tokens(model: Any, pixels: torch.Tensor) -> tuple[torch.Tensor,
     # All layers share this object and reshape by it, not by the shape of their input
     # (huggingface/transformers issue 38027).
     model.config.num_frames, model.config.image_size = t, height
-    found = model(pixels).last_hidden_state  # b 1+p*t d, patch by patch
-    return found[:, 1:].view(b, -1, t, found.shape[2]).transpose(1, 2), found[:, 0]
+    hidden = model(pixels).last_hidden_state  # b 1+p*t d, patch by patch
+    return hidden[:, 1:].view(b, -1, t, hidden.shape[2]).transpose(1, 2), hidden[:, 0]
 
 
 def _timesformer(name: str, title: str, frames: int, **origin: Any) -> Spec:
@@ -429,7 +429,7 @@ TPC = Reference(
     encoder=MveConfig(**_PLAIN),
     prepare=PrepareSettings(crop_factor=1.0),
 )
-REFERENCES: dict[str, Reference] = {one.name: one for one in (HMVE, TA, TPC)}
+REFERENCES: dict[str, Reference] = {reference.name: reference for reference in (HMVE, TA, TPC)}
 BACKBONE = Published(  # timm's name of torchvision's second weights, whose names timm shares
     name="resnet50.tv2_in1k",
     title="resnet50",
@@ -442,5 +442,5 @@ BACKBONE = Published(  # timm's name of torchvision's second weights, whose name
 
 def recognise(state: State) -> Published | None:
     """The published weights that tensors belong to, or None if unknown."""
-    known = (*REFERENCES.values(), *FOUNDATION.values(), BACKBONE)
-    return next((one for one in known if one.recognises(state)), None)
+    every = (*REFERENCES.values(), *FOUNDATION.values(), BACKBONE)
+    return next((weights for weights in every if weights.recognises(state)), None)

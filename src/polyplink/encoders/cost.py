@@ -48,9 +48,9 @@ def count_macs(module: nn.Module, run: Callable[[], object]) -> tuple[int, int]:
     """
     total = 0
 
-    def count(part: nn.Module, given: tuple[torch.Tensor, ...], y: torch.Tensor) -> None:
+    def count(part: nn.Module, inputs: tuple[torch.Tensor, ...], y: torch.Tensor) -> None:
         nonlocal total
-        total += _RULES[type(part).__name__](part, given[0], y)
+        total += _RULES[type(part).__name__](part, inputs[0], y)
 
     counted = (m for m in module.modules() if type(m).__name__ in _RULES)
     hooks = [m.register_forward_hook(count) for m in counted]

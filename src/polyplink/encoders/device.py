@@ -23,9 +23,9 @@ def check_device(name: str) -> None:
     Raises:
         PolyplinkError: If it is not.
     """
-    known = re.fullmatch(r"auto|cpu|cuda(:\d+)?", name)
+    matched = re.fullmatch(r"auto|cpu|cuda(:\d+)?", name)
     PolyplinkError.unless(
-        bool(known), f"no device {name!r} here", "use --device auto, cpu, cuda or cuda:N"
+        bool(matched), f"no device {name!r} here", "use --device auto, cpu, cuda or cuda:N"
     )
 
 

@@ -103,11 +103,15 @@ class NetworkEmbedder:
                 clips = np.split(crops, np.cumsum(lengths)[:-1])  # s h w 3 each
                 groups = length_groups(lengths, self.frames_per_pass, equal=True)
             for group in groups:
-                own = [lengths[i] for i in group]
+                group_lengths = [lengths[i] for i in group]
                 if isinstance(encoder, FrameWise):
-                    tokens = encoder.aggregate(torch.cat([features[i] for i in group]), own)
+                    tokens = encoder.aggregate(
+                        torch.cat([features[i] for i in group]), group_lengths
+                    )
                 else:
-                    tokens = encoder(self._tensor(np.concatenate([clips[i] for i in group])), own)
+                    tokens = encoder(
+                        self._tensor(np.concatenate([clips[i] for i in group])), group_lengths
+                    )
                 vectors[group] = tokens.tracklet.float().cpu().numpy()
         return vectors
 
@@ -125,13 +129,13 @@ class NetworkEmbedder:
         return features
 
     @torch.inference_mode()
-    def tracklets(self, kept: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
+    def tracklets(self, features: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
         """Vectors float32 (b, d) of tracklets of some lengths, from what `frames` gave."""
         if not isinstance(self.encoder, FrameWise):
-            return self(kept, lengths)
+            return self(features, lengths)
         device = self.encoder.device
         with precision(device, self.compute), memory_suffices(device):
-            tokens = self.encoder.aggregate(torch.from_numpy(kept).to(device), lengths)
+            tokens = self.encoder.aggregate(torch.from_numpy(features).to(device), lengths)
             vectors: np.ndarray = tokens.tracklet.float().cpu().numpy()
         return vectors
 
@@ -262,27 +266,27 @@ def embed_stored(
     if length is not None:
         table, name = fragment_table(prepared, length), "fragment_id"
     parts = table.partition_by("procedure_id", maintain_order=True)
-    ids = {str(own["procedure_id"][0]): own[name].to_list() for own in parts}
-    found: dict[str, Embeddings] = {}
+    ids = {str(part["procedure_id"][0]): part[name].to_list() for part in parts}
+    embedded: dict[str, Embeddings] = {}
     done, width = 0, getattr(embedder, "width", None)
 
     def there(procedure_id: str) -> bool:
         path = folder / f"{prepared.stem(procedure_id)}.parquet"
-        if procedure_id not in found and path.is_file():
+        if procedure_id not in embedded and path.is_file():
             with suppress(PolyplinkError):  # a broken file, or one of other rows, is written again
                 stored = read_embeddings(path)
                 mine = stored.tracklet_ids == ids[procedure_id] and stored.weights_id == weights_id
                 mine &= width in (None, stored.vectors.shape[1])
                 if mine and np.isfinite(stored.vectors).all():
-                    found[procedure_id] = stored
-        return procedure_id in found
+                    embedded[procedure_id] = stored
+        return procedure_id in embedded
 
     def count(done_here: int, of: int) -> None:
         if progress is not None:
             progress(done + done_here, table.height)
 
     for missing in rounds(list(ids), there):
-        done = sum(len(own.tracklet_ids) for own in found.values())
+        done = sum(len(embeddings.tracklet_ids) for embeddings in embedded.values())
         for procedure_id in missing:
             path = folder / f"{prepared.stem(procedure_id)}.parquet"
             with claimed(path) as mine:
@@ -291,15 +295,18 @@ def embed_stored(
                 if path.is_file():
                     say_remade(path)
                 with with_crops(prepared.select([procedure_id])) as part:
-                    own = embed(part, embedder, weights_id, length=length, progress=count)
-                found[procedure_id] = own
-                if own.tracklet_ids:
-                    write_embeddings(path, replace(own, crops_id=prepared.keys[procedure_id]))
-                done += len(own.tracklet_ids)
-    each = [found[procedure_id] for procedure_id in ids if found[procedure_id].tracklet_ids]
+                    embeddings = embed(part, embedder, weights_id, length=length, progress=count)
+                embedded[procedure_id] = embeddings
+                if embeddings.tracklet_ids:
+                    write_embeddings(
+                        path, replace(embeddings, crops_id=prepared.keys[procedure_id])
+                    )
+                done += len(embeddings.tracklet_ids)
+    each = [embedded[procedure_id] for procedure_id in ids if embedded[procedure_id].tracklet_ids]
     if not each:
         return Embeddings([], np.zeros((0, 1), np.float32), weights_id, prepared.key)
-    if len({own.vectors.shape[1] for own in each}) > 1:  # which are right is not known
+    widths = {embeddings.vectors.shape[1] for embeddings in each}
+    if len(widths) > 1:  # which are right is not known
         for path in (folder / f"{prepared.stem(procedure_id)}.parquet" for procedure_id in ids):
             say_remade(path)
             path.unlink(missing_ok=True)
@@ -312,8 +319,8 @@ def embed_stored(
             with_crops=with_crops,
             progress=progress,
         )
-    names = [name for own in each for name in own.tracklet_ids]
-    vectors = np.concatenate([own.vectors for own in each])
+    names = [name for embeddings in each for name in embeddings.tracklet_ids]
+    vectors = np.concatenate([embeddings.vectors for embeddings in each])
     return Embeddings(names, vectors, weights_id, prepared.key)
 
 

@@ -95,7 +95,7 @@ class Encoded:
     @property
     def vectors(self) -> dict[str, np.ndarray]:
         """Vectors (n, d) by the encoder's name."""
-        return {name: found.vectors for name, found in self.embeddings.items()}
+        return {name: embeddings.vectors for name, embeddings in self.embeddings.items()}
 
     @cached_property
     def table(self) -> pl.DataFrame:
@@ -113,20 +113,20 @@ class Encoded:
             PolyplinkError: If an encoder is made for other tracklets, or a vector is not finite.
         """
         ids = self.prepared.tracklets["tracklet_id"].to_list()
-        found, folders = dict(self.embeddings), dict(self.folders)
+        embedded, folders = dict(self.embeddings), dict(self.folders)
         for encoder in encoders:
-            own = self.prepared
-            if encoder.prepare != own.settings:
-                own = prepare_part(self.folder, encoder.prepare, self.part, workers, progress)
+            prepared = self.prepared
+            if encoder.prepare != prepared.settings:
+                prepared = prepare_part(self.folder, encoder.prepare, self.part, workers, progress)
                 PolyplinkError.unless(
-                    own.tracklets["tracklet_id"].to_list() == ids,
+                    prepared.tracklets["tracklet_id"].to_list() == ids,
                     f"{encoder.name} is made for tracklets of other settings than the first",
                     "give --min-length, --max-gap and --min-iou for all, or evaluate it alone",
                 )
-            found[encoder.name] = stored_vectors(encoder, own, self.clip, progress)
-            folders[encoder.name] = vectors_folder(encoder, own, self.clip)
+            embedded[encoder.name] = stored_vectors(encoder, prepared, self.clip, progress)
+            folders[encoder.name] = vectors_folder(encoder, prepared, self.clip)
         named = {**self.encoders, **{encoder.name: encoder for encoder in encoders}}
-        return replace(self, encoders=named, embeddings=found, folders=folders)
+        return replace(self, encoders=named, embeddings=embedded, folders=folders)
 
 
 def encode(
@@ -214,7 +214,7 @@ def crops_of(
         workers: Threads that cut crops.
         passing: Folder for crops that are removed in the end; None to keep them.
     """
-    kept = part.crops_path(part.procedures[0])
+    first_crops = part.crops_path(part.procedures[0])
     if passing is None or part.has_crops(part.procedures[0]):
         yield add_crops(part, data, workers=workers)
         return
@@ -222,7 +222,7 @@ def crops_of(
     crops = cut.crops_path(cut.procedures[0])
     broken = broken_path(crops)
     if broken.is_file():  # whoever reads the vectors must know where tracklets were cut
-        with whole_file(broken_path(kept)) as copy:
+        with whole_file(broken_path(first_crops)) as copy:
             shutil.copyfile(broken, copy)
     yield cut
     crops.unlink()

@@ -153,8 +153,8 @@ class FrameWise(Encoder):
         Returns:
             (b, d).
         """
-        own = owners(features, lengths)[None] == torch.arange(lengths.shape[0])[:, None]  # b n
-        return own.to(features.dtype) @ features / lengths[:, None]
+        member = owners(features, lengths)[None] == torch.arange(lengths.shape[0])[:, None]  # b n
+        return member.to(features.dtype) @ features / lengths[:, None]
 
     def forward(self, frames: torch.Tensor, lengths: Sequence[int]) -> Tokens:
         """Crops uint8 (n, h, w, 3), packed, of tracklets of `lengths` frames to their tokens."""

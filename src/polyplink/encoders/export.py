@@ -50,13 +50,13 @@ class _Method(nn.Module):
         super().__init__()
         self.encoder, self.name = encoder, name
 
-    def forward(self, *given: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = getattr(self.encoder, self.name)(*given)
-        return found
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        output: torch.Tensor = getattr(self.encoder, self.name)(*inputs)
+        return output
 
 
 def _write_graph(
-    path: Path, module: nn.Module, given: Mapping[str, torch.Tensor], output: str
+    path: Path, module: nn.Module, inputs: Mapping[str, torch.Tensor], output: str
 ) -> None:
     """Write a module as ONNX; the first axis of each input may have any length."""
     with extras_installed("an exported encoder"):
@@ -69,10 +69,10 @@ def _write_graph(
                 warnings.simplefilter("ignore")  # the exporter warns about itself
                 program = torch.onnx.export(
                     module.eval(),
-                    tuple(given.values()),
-                    input_names=list(given),
+                    tuple(inputs.values()),
+                    input_names=list(inputs),
                     output_names=[output],
-                    dynamic_shapes=(tuple({0: torch.export.Dim(name)} for name in given),),
+                    dynamic_shapes=(tuple({0: torch.export.Dim(name)} for name in inputs),),
                     opset_version=OPSET,
                     dynamo=True,
                     verbose=False,
@@ -119,8 +119,8 @@ def export_encoder(
         network, pool = _Method(encoder, "encode_frames"), _Method(encoder, "pool_packed")
         _write_graph(new / FRAMES, network, {CROPS: crops}, FEATURES)
         _write_graph(new / TRACKLETS, pool, {FEATURES: features, LENGTHS: lengths}, VECTORS)
-        found = _session(new / FRAMES)({CROPS: crops.numpy()})
-        vectors = _session(new / TRACKLETS)({FEATURES: found, LENGTHS: lengths.numpy()})
+        frame_features = _session(new / FRAMES)({CROPS: crops.numpy()})
+        vectors = _session(new / TRACKLETS)({FEATURES: frame_features, LENGTHS: lengths.numpy()})
         wanted = encoder.aggregate(features, [2, 3]).tracklet.numpy()
         off = np.abs(vectors - wanted).max() / max(np.abs(wanted).max(), 1e-9)
         PolyplinkError.unless(
@@ -199,7 +199,7 @@ def _session(path: Path) -> Run:
     One thread, because several wait for each other: see docs/logbook.md.
     """
     session = open_session(path, "an exported encoder", _AGAIN)
-    return lambda given: np.asarray(session.run(None, given)[0], np.float32)
+    return lambda inputs: np.asarray(session.run(None, inputs)[0], np.float32)
 
 
 def _bf16_session(path: Path) -> Run:
@@ -220,7 +220,7 @@ def _bf16_session(path: Path) -> Run:
         raise PolyplinkError(
             f"this processor does not compute {path} in bf16 ({first_line(error)})", mend
         ) from None
-    return lambda given: np.array(model.create_infer_request().infer(given)[0], np.float32)
+    return lambda inputs: np.array(model.create_infer_request().infer(inputs)[0], np.float32)
 
 
 class ExportedEncoder:
@@ -288,11 +288,11 @@ class ExportedEncoder:
         """Features (n, f), packed, of tracklets of the given lengths, to vectors float32 (b, d)."""
         # One at a time: the graph compares all tokens that it is given with each other.
         parts = np.split(features, np.cumsum(lengths)[:-1])
-        one = (
+        pieces = (
             self._tracklets({FEATURES: part, LENGTHS: np.array([len(part)], np.int64)})
             for part in parts
         )
-        return np.concatenate([*one])
+        return np.concatenate([*pieces])
 
     def __call__(self, crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
         """Crops uint8 (n, side, side, 3), packed, to vectors float32 (b, d)."""

@@ -67,21 +67,21 @@ def _pairs(encoder: FrameWise, crops: torch.Tensor) -> tuple[dict[str, str], tor
     read = list[tuple[nn.Module, nn.Module]]()
     uses = Counter[nn.Module]()
 
-    def after(module: nn.Module, given: tuple[torch.Tensor, ...], found: torch.Tensor) -> None:
+    def after(module: nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
         uses[module] += 1
         if isinstance(module, nn.Conv2d):
-            made[id(found)] = module, found
-        elif id(given[0]) in made:
-            read.append((made[id(given[0])][0], module))
+            made[id(output)] = module, output
+        elif id(inputs[0]) in made:
+            read.append((made[id(inputs[0])][0], module))
 
-    layers = [one for one in names if isinstance(one, nn.Conv2d | nn.BatchNorm2d)]
-    hooks = [one.register_forward_hook(after) for one in layers]
+    layers = [layer for layer in names if isinstance(layer, nn.Conv2d | nn.BatchNorm2d)]
+    hooks = [layer.register_forward_hook(after) for layer in layers]
     try:
         features = encoder.encode_frames(crops)
     finally:
         for hook in hooks:
             hook.remove()
-    once = (pair for pair in read if all(uses[one] == 1 for one in pair))
+    once = (pair for pair in read if all(uses[layer] == 1 for layer in pair))
     return {
         names[convolution]: names[norm]
         for convolution, norm in once

@@ -53,24 +53,24 @@ def seen_procedures(seen: Seen, data: DataSet, procedures: Sequence[str]) -> lis
     Returns:
         Procedure id and what was seen of it, in the data set's order.
     """
-    known = [*seen.trained, *seen.validated]
-    met = {(plain_name(dataset), procedure) for dataset, procedure, _ in known}
-    patients = {(plain_name(dataset), patient) for dataset, _, patient in known}
-    sets = sorted({dataset for dataset, _, _ in known} | set(seen.datasets))
-    found = []
+    seen_procedures = [*seen.trained, *seen.validated]
+    met = {(plain_name(dataset), procedure) for dataset, procedure, _ in seen_procedures}
+    patients = {(plain_name(dataset), patient) for dataset, _, patient in seen_procedures}
+    sets = sorted({dataset for dataset, _, _ in seen_procedures} | set(seen.datasets))
+    overlaps = []
     pretrained = {plain_name(name) for name in seen.datasets}
     for dataset, procedure, patient in _named(data, procedures):
         plain = plain_name(dataset)
         shared = [why for d in sets if (why := known_overlap(dataset, d))]
         if (plain, procedure) in met:
-            found.append((procedure, "the procedure itself"))
+            overlaps.append((procedure, "the procedure itself"))
         elif (plain, patient) in patients:
-            found.append((procedure, f"its patient {patient}"))
+            overlaps.append((procedure, f"its patient {patient}"))
         elif plain in pretrained:
-            found.append((procedure, f"{dataset} was in its pre-training"))
+            overlaps.append((procedure, f"{dataset} was in its pre-training"))
         elif shared:
-            found.append((procedure, shared[0]))
-    return found
+            overlaps.append((procedure, shared[0]))
+    return overlaps
 
 
 def guard(seen: Seen, data: DataSet, part: str | Sequence[str]) -> None:

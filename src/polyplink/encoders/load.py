@@ -131,10 +131,10 @@ def load_several(
     )
     origin = None if data is None else read_origin(data)
     loaded = [load_named(path, device, tracklets=tracklets, origin=origin) for path in weights]
-    count = Counter(one.name for one in loaded)
+    count = Counter(encoder.name for encoder in loaded)
     return [
-        one if count[one.name] == 1 else replace(one, name=f"{one.name} ({path})")
-        for one, path in zip(loaded, weights, strict=True)
+        encoder if count[encoder.name] == 1 else replace(encoder, name=f"{encoder.name} ({path})")
+        for encoder, path in zip(loaded, weights, strict=True)
     ]
 
 

@@ -81,10 +81,10 @@ def read_published(path: Path, *, trust_pickle: bool = False) -> dict[str, torch
             source = file if named else path
             loaded = torch.load(source, "cpu", weights_only=not trust_pickle, mmap=zipped)
     except _BROKEN as error:
-        found = re.search(r"GLOBAL (\S+)|(?:class|function) (\S+)", str(error))
-        if found and isinstance(error, pickle.UnpicklingError):
+        refused = re.search(r"GLOBAL (\S+)|(?:class|function) (\S+)", str(error))
+        if refused and isinstance(error, pickle.UnpicklingError):
             raise PolyplinkError(
-                f"{path} wants to run code when it is read ({found[1] or found[2]})",
+                f"{path} wants to run code when it is read ({refused[1] or refused[2]})",
                 "give --trust-pickle if you trust its authors",
             ) from None
         raise PolyplinkError(
@@ -145,30 +145,33 @@ def fit_published(path: Path, state: State, config: FoundationConfig | None = No
         PolyplinkError: If they are of no known encoder, or a tensor is missing, unknown or of
             another shape.
     """
-    known = recognise(state)
-    if known is None:
+    published = recognise(state)
+    if published is None:
         first = ", ".join(list(state)[:3]) or "no tensor at all"
         raise PolyplinkError(
             f"{path} holds weights of no encoder that is known here (it begins with {first})",
             f"known are {', '.join([*FOUNDATION, *REFERENCES, BACKBONE.title])}; for a backbone of "
             "timm give its name with --timm",
         )
-    if known is BACKBONE:
-        return fit_timm(path, state, known.name, config)._replace(known=known)
+    if published is BACKBONE:
+        return fit_timm(path, state, published.name, config)._replace(known=published)
     encoder: AnyEncoderConfig
-    if isinstance(known, Reference):
-        encoder, prepare = known.encoder, known.prepare
-        tensors: State = known.renamed(state)
+    if isinstance(published, Reference):
+        encoder, prepare = published.encoder, published.prepare
+        tensors: State = published.renamed(state)
     else:
-        assert isinstance(known, Spec)
-        values = vars(config or FoundationConfig()) | {"model": known.name, "frame_weights": None}
-        encoder = settled = known.settle(FoundationConfig(**values))
-        found = known.library_names(settled, state)
-        tensors = {f"backbone.{name}": tensor for name, tensor in found.items()}
-        prepare = PrepareSettings(size=settled.size or known.size)
+        assert isinstance(published, Spec)
+        values = vars(config or FoundationConfig()) | {
+            "model": published.name,
+            "frame_weights": None,
+        }
+        encoder = settled = published.settle(FoundationConfig(**values))
+        renamed = published.library_names(settled, state)
+        tensors = {f"backbone.{name}": tensor for name, tensor in renamed.items()}
+        prepare = PrepareSettings(size=settled.size or published.size)
     with torch.device("meta"):  # names and shapes alone
         check_state(path, tensors, build_encoder(encoder).state_dict())
-    return Fitted(known, tensors, encoder, prepare)
+    return Fitted(published, tensors, encoder, prepare)
 
 
 def fit_timm(
@@ -210,8 +213,8 @@ def fit_timm(
     if renamed:
         tensors = _by_order(wanted, state) or tensors
     check_state(path, tensors, wanted)
-    own = config.preset == "own"
-    size = config.size or (int(stated["input_size"][-1]) if own else REFERENCE_SIZE)
+    as_pretrained = config.preset == "own"
+    size = config.size or (int(stated["input_size"][-1]) if as_pretrained else REFERENCE_SIZE)
     try:
         with torch.inference_mode():
             model.eval()(torch.zeros(1, 3, size, size))
@@ -220,9 +223,9 @@ def fit_timm(
             f"{name} takes no images of {size} pixels ({first_line(error)})", "leave --size out"
         ) from None
     encoder = SfeConfig(FAMILY + name, stages=stages)
-    if own:
+    if as_pretrained:
         encoder = replace(encoder, mean=tuple(stated["mean"]), std=tuple(stated["std"]))
-    known = Published(
+    published = Published(
         name=name,
         title=f"timm's {name}",
         source="not stated",
@@ -231,7 +234,7 @@ def fit_timm(
         marks=(),
     )
     tensors = {f"backbone.{key}": tensor for key, tensor in tensors.items()}
-    return Fitted(known, tensors, encoder, PrepareSettings(size=size), renamed)
+    return Fitted(published, tensors, encoder, PrepareSettings(size=size), renamed)
 
 
 def _by_order(wanted: State, state: State) -> dict[str, torch.Tensor] | None:
@@ -244,14 +247,14 @@ def _by_order(wanted: State, state: State) -> dict[str, torch.Tensor] | None:
         None if they do not agree, or if the names are in alphabetical order, as in safetensors
         files: then the order says nothing.
     """
-    own = [(key, value) for key, value in wanted.items() if not key.endswith(COUNTER)]
-    given = [(key, value) for key, value in state.items() if not key.endswith(COUNTER)]
-    names = [key for key, _ in given]
-    if not 0 <= len(given) - len(own) <= 2 or names == sorted(names):
+    expected = [(key, value) for key, value in wanted.items() if not key.endswith(COUNTER)]
+    stored = [(key, value) for key, value in state.items() if not key.endswith(COUNTER)]
+    names = [key for key, _ in stored]
+    if not 0 <= len(stored) - len(expected) <= 2 or names == sorted(names):
         return None
-    found = {key: value for key, value in wanted.items() if key.endswith(COUNTER)}
-    for (key, value), (name, tensor) in zip(own, given, strict=False):
+    tensors = {key: value for key, value in wanted.items() if key.endswith(COUNTER)}
+    for (key, value), (name, tensor) in zip(expected, stored, strict=False):
         if key.rpartition(".")[2] != name.rpartition(".")[2] or value.shape != tensor.shape:
             return None
-        found[key] = tensor
-    return found
+        tensors[key] = tensor
+    return tensors

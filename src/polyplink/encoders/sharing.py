@@ -149,13 +149,13 @@ def _measured(figures: Path, key: str) -> list[dict[str, str]]:
     # run.json says which weights each method is; "weights" are those of the first.
     run = path.with_name("run.json")
     ids = read_json(run).get("inputs", {}) if run.is_file() else {"weights": key}
-    own = [name for name, one in ids.items() if str(one).partition("-")[0] == key]
+    holders = [name for name, weights_id in ids.items() if str(weights_id).partition("-")[0] == key]
     PolyplinkError.unless(
-        bool(own),
+        bool(holders),
         f"the figures of {path} are of other weights ({ids.get('weights')}) than these ({key})",
         "evaluate these with `polyplink evaluate`, or leave the figures out",
     )
-    method = rows[0]["method"] if "weights" in own else own[0]
+    method = rows[0]["method"] if "weights" in holders else holders[0]
     return [row for row in rows if row["method"] == method and row["value"]]
 
 
@@ -218,8 +218,8 @@ def _data_lines(record: WeightsRecord) -> list[str]:
     """What the weights were trained and validated on, a line a data set."""
     seen, lines = record.seen, []
     for what, rows in (("trained", seen.trained), ("validated", seen.validated)):
-        for dataset, own in groupby(sorted(rows), key=lambda row: row[0]):
-            each = list(own)
+        for dataset, members in groupby(sorted(rows), key=lambda row: row[0]):
+            each = list(members)
             patients = len({patient for _, _, patient in each})
             lines.append(f"- {what} on {dataset} (procedures: {len(each)}, patients: {patients})")
     lines += [f"- pre-trained by others on {dataset}" for dataset in seen.datasets]

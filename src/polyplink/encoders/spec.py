@@ -81,14 +81,14 @@ class Published:
                     parts[name.replace(".qkv.", f".{part}.")] = rows
             else:
                 parts[name] = tensor
-        found = {}
+        renamed = {}
         for old, tensor in parts.items():
             if not (self.dropped and re.search(self.dropped, old)):
                 name = old
                 for pattern, new in self.names:
                     name = re.sub(pattern, new, name)
-                found[name] = tensor
-        return found
+                renamed[name] = tensor
+        return renamed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,10 +141,10 @@ class Spec(Published):
         Raises:
             PolyplinkError: If the model does not support the image size, clip or pooling.
         """
-        own = config.preset == "own"
-        size = config.size or (self.size if own else REFERENCE_SIZE)
-        clip = config.clip if config.clip is not None else (self.clip if own else 0)
-        pooling = config.pooling or (self.pooling[0] if own else self.reference_pooling)
+        as_pretrained = config.preset == "own"
+        size = config.size or (self.size if as_pretrained else REFERENCE_SIZE)
+        clip = config.clip if config.clip is not None else (self.clip if as_pretrained else 0)
+        pooling = config.pooling or (self.pooling[0] if as_pretrained else self.reference_pooling)
         nearest = max(round(size / self.patch), 1) * self.patch
         PolyplinkError.unless(
             size == self.size or not self.only_size,
@@ -171,10 +171,10 @@ class Spec(Published):
             config,
             pooling=pooling,
             size=size,
-            mean=config.mean or (self.mean if own else REFERENCE_MEAN),
-            std=config.std or (self.std if own else REFERENCE_STD),
+            mean=config.mean or (self.mean if as_pretrained else REFERENCE_MEAN),
+            std=config.std or (self.std if as_pretrained else REFERENCE_STD),
             clip=clip,
-            positions=config.positions or ("correct" if own else "paper"),
+            positions=config.positions or ("correct" if as_pretrained else "paper"),
         )
 
     def library_names(self, config: FoundationConfig, state: State) -> State:
@@ -183,17 +183,17 @@ class Spec(Published):
         Shapes differ where a library has another layer for the same product, as a 1 x 1
         convolution for a linear layer.
         """
-        found = self.renamed(state)
+        tensors = self.renamed(state)
         with torch.device("meta"):
             network: Any = self.network(self, config)
         for name, wanted in network.state_dict().items():
-            if name in found and found[name].squeeze().shape == wanted.squeeze().shape:
-                found[name] = found[name].reshape(wanted.shape)
+            if name in tensors and tensors[name].squeeze().shape == wanted.squeeze().shape:
+                tensors[name] = tensors[name].reshape(wanted.shape)
         if self.hub:
-            found = dict(from_published_names(type(network), network.config, found))
+            tensors = dict(from_published_names(type(network), network.config, tensors))
         if not self.part:
-            return found
-        return {name.removeprefix(f"{self.part}."): tensor for name, tensor in found.items()}
+            return tensors
+        return {name.removeprefix(f"{self.part}."): tensor for name, tensor in tensors.items()}
 
 
 def timm() -> ModuleType:

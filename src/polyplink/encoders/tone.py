@@ -47,12 +47,12 @@ def tone_statistics(crops: torch.Tensor) -> torch.Tensor:
     channels = torch.stack([red - green, green - blue, red + green + blue], dim=3)
     h, w = channels.shape[1:3]
     middle = channels[:, h // MIDDLE : h - h // MIDDLE, w // MIDDLE : w - w // MIDDLE]
-    found = []
+    statistics = []
     for region in (channels, middle):
         rising = region.flatten(1, 2).sort(dim=1).values  # n p 3
         last = rising.shape[1] - 1
-        found += [rising[:, int(share * last + 0.5)] for share in QUANTILES]
-    return torch.cat(found, dim=1)
+        statistics += [rising[:, int(share * last + 0.5)] for share in QUANTILES]
+    return torch.cat(statistics, dim=1)
 
 
 class ToneEncoder(WrappedEncoder):

@@ -81,15 +81,15 @@ def stored() -> list[Path]:
     return sorted(store_folder().glob(f"[!.]*{SUFFIX}"))
 
 
-def added_weights(given: Path) -> Path | None:
-    """The added weights of a bare name, or None if `given` exists, is a path or unknown."""
-    if given.exists() or given.name != str(given):
+def added_weights(weights: Path) -> Path | None:
+    """The added weights of a bare name, or None if the path exists, is one or is unknown."""
+    if weights.exists() or weights.name != str(weights):
         return None
-    if (path := stored_path(given.name)).is_file():
+    if (path := stored_path(weights.name)).is_file():
         return path
     for mirror in filter(None, os.environ.get("POLYPLINK_MIRRORS", "").split(os.pathsep)):
         for name in (HUB_FILE, FRAMES):
-            path = Path(mirror) / given / name
+            path = Path(mirror) / weights / name
             with suppress(PolyplinkError):  # a copy that is not whole: the next mirror
                 if path.is_file():
                     check_seal(path)
@@ -97,8 +97,8 @@ def added_weights(given: Path) -> Path | None:
     return None
 
 
-def weights_path(given: Path) -> Path:
-    """The weights file: `given` itself, the one in the folder `given`, or that of a name.
+def weights_path(weights: Path) -> Path:
+    """The weights file: the path itself, the one in the folder, or that of a name.
 
     A name is that of a shipped encoder, or of added weights.
 
@@ -106,15 +106,15 @@ def weights_path(given: Path) -> Path:
         PolyplinkError: If there is none, with where to get the weights of a known model, or a
             shipped file has changed.
     """
-    if is_shipped(given, "encoder"):
-        return shipped_model(given.name).path
-    path = given
-    if given.is_dir():  # of a run, in the Hub's layout, or of an exported encoder
-        files = (given / name for name in (WEIGHTS_FILE, HUB_FILE, FRAMES))
-        path = next((file for file in files if file.is_file()), given / WEIGHTS_FILE)
+    if is_shipped(weights, "encoder"):
+        return shipped_model(weights.name).path
+    path = weights
+    if weights.is_dir():  # of a run, in the Hub's layout, or of an exported encoder
+        files = (weights / name for name in (WEIGHTS_FILE, HUB_FILE, FRAMES))
+        path = next((file for file in files if file.is_file()), weights / WEIGHTS_FILE)
     if path.is_file():
         return path
-    if (added := added_weights(given)) is not None:
+    if (added := added_weights(weights)) is not None:
         return added
     PolyplinkError.unless(
         path.suffix != ".onnx",
@@ -123,7 +123,7 @@ def weights_path(given: Path) -> Path:
     )
     from polyplink.encoders.catalogue import FOUNDATION  # noqa: PLC0415 - a mistake alone needs it
 
-    if given.name == str(given) and (spec := FOUNDATION.get(given.name)) is not None:
+    if weights.name == str(weights) and (spec := FOUNDATION.get(weights.name)) is not None:
         raise PolyplinkError(
             f"the weights of {spec.title} are not on this machine, and nothing is downloaded",
             f"get {spec.file} from {spec.source} (licence: {spec.licence}), then "
@@ -295,8 +295,8 @@ class WeightsRecord:
     @property
     def name(self) -> str:
         """What to call the weights: their name, else their recipe's, else a title; may be empty."""
-        known = (self.origin.get("name"), self.recipe.get("name"), self.origin.get("title"))
-        return str(next(filter(None, known), ""))
+        titles = (self.origin.get("name"), self.recipe.get("name"), self.origin.get("title"))
+        return str(next(filter(None, titles), ""))
 
 
 def save_weights(path: Path, encoder: Encoder, record: WeightsRecord) -> None:
