@@ -11,18 +11,16 @@ from polyplink.associate.similarity import unit_rows
 from polyplink.core._torchvision import heal_torchvision
 from polyplink.evaluate.intervals import draw_weights
 from polyplink.evaluate.reid import (
-    auroc_aupr,
     published_reid,
     reid_measures,
     reid_rows,
     reidentify,
     resample_reid,
     roc_and_pr,
+    squashed,
 )
 from polyplink.evaluate.samples import Samples
 from tests.evaluate.made import ends, made
-
-SCORES = st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=20)
 
 
 def naive_pairs(vectors: np.ndarray, names: list[str | None]) -> tuple[list[bool], list[float]]:
@@ -30,14 +28,6 @@ def naive_pairs(vectors: np.ndarray, names: list[str | None]) -> tuple[list[bool
     known = [i for i, name in enumerate(names) if name is not None]
     pairs = list(combinations(known, 2))
     return [names[i] == names[j] for i, j in pairs], [float(unit[i] @ unit[j]) for i, j in pairs]
-
-
-@given(SCORES, SCORES)
-def test_areas_equal_scikit_learn_with_ties(positive: list[float], negative: list[float]) -> None:
-    truth = [1] * len(positive) + [0] * len(negative)
-    auroc, aupr = auroc_aupr(np.array(positive), np.array(negative))
-    assert auroc == pytest.approx(roc_auc_score(truth, positive + negative), abs=1e-9)
-    assert aupr == pytest.approx(average_precision_score(truth, positive + negative), abs=1e-9)
 
 
 def naive_reid(
@@ -81,6 +71,7 @@ def directions(kind: str) -> np.ndarray:
         {"ROWS": 1, "COLUMNS": 1, "PICKED": 1},
         {"ROWS": 3, "COLUMNS": 4, "PICKED": 2, "SAMPLED": 100},
         {"NARROW": 0},  # wide counts
+        {"ROOM": 40},  # a few pairs of procedures, and resamples, at a time
     ],
 )
 def test_reid_equals_scikit_learn_on_all_pairs(
@@ -112,6 +103,22 @@ def test_reid_equals_scikit_learn_on_all_pairs(
         for r, w in enumerate(weights[1:], start=1):
             expected = naive_reid(vectors, names, samples.procedure, w)
             np.testing.assert_allclose([auroc[r], aupr[r]], expected, rtol=1e-9)
+
+
+def test_many_procedures_have_fewer_bins_and_the_same_figures(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    vectors, samples, _ = made(noise=2.0)
+    weights = draw_weights(4, resamples=50)
+    fine = reidentify(vectors, samples)
+    monkeypatch.setattr(module, "MOST_COUNTS", 10 * 2 * 150)  # ten pairs of four procedures
+    coarse = reidentify(vectors, samples)
+    assert (coarse.auroc, coarse.aupr) == (fine.auroc, fine.aupr)
+    assert fine.counts is not None
+    assert coarse.counts is not None
+    assert coarse.counts.edges.size <= 300 < fine.counts.edges.size
+    resampled = (resample_reid(each, weights) for each in (coarse.counts, fine.counts))
+    np.testing.assert_allclose(*resampled, rtol=0, atol=0.005)
 
 
 def test_threads_change_no_bit() -> None:
@@ -147,6 +154,10 @@ def test_reid_as_published_is_that_of_torchmetrics(seed: int, unknown: int) -> N
     same = torch.from_numpy(samples.polyp[i] == samples.polyp[j]).int()
     found = published_reid(vectors, samples)
     assert found is not None
+    tied = squashed(np.round((unit[i] * unit[j]).sum(axis=1), 12))
+    truth = same.numpy()
+    assert found[0] == pytest.approx(roc_auc_score(truth, tied), abs=1e-9)
+    assert found[1] == pytest.approx(average_precision_score(truth, tied), abs=1e-9)
     # In single precision two scores may be equal in one sum and not in another: a pair or two of
     # some 30,000 change sides.
     assert found[0] == pytest.approx(float(theirs.binary_auroc(scores, same)), abs=1e-4)

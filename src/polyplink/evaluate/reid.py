@@ -32,6 +32,9 @@ Places = npt.NDArray[np.int32]
 Wide = npt.NDArray[np.int32 | np.int64]
 
 CHUNK = 256  # resamples whose binned pairs are held at a time
+ROOM = 8_000_000  # numbers of a block of the bootstrap
+MOST_COUNTS = 32_000_000  # of pairs of procedures and bins; with more pairs there are fewer bins
+LEAST_BINS = 32
 SAMPLED = 1_000_000  # negatives, about: enough to place the edges of bins
 ROWS = 256  # of a block of similarities
 COLUMNS = 480
@@ -108,12 +111,13 @@ class PairCounts:
         edges: Bin edges, rising (e,).
         positives: Pairs of one polyp, per procedure and bin (procedures, e + 1).
         negatives: Pairs of two polyps, per pair of procedures and bin (pairs, e + 1), the pairs
-            being in the order of `np.triu_indices`: a procedure with itself and those after it.
+            being in the order of `np.triu_indices`: a procedure with itself and those after it;
+            of 32 bits where that is enough.
     """
 
     edges: Reals
     positives: Counts
-    negatives: Counts
+    negatives: Wide
 
 
 def some_other_scores(grouped: Grouped, every: int, *, threads: int | None = None) -> Reals:
@@ -134,7 +138,7 @@ def some_other_scores(grouped: Grouped, every: int, *, threads: int | None = Non
 
 def count_others(
     grouped: Grouped, values: Reals, edges: Reals, *, threads: int | None = None
-) -> tuple[Counts, Counts, Counts]:
+) -> tuple[Counts, Counts, Wide]:
     """Count the pairs of two polyps among levels, and by bin.
 
     Args:
@@ -177,7 +181,7 @@ def count_others(
             jobs.append((begin, end))
             begin = end
     counted = np.sum(parallel(work, jobs, threads), axis=0).astype(np.int64)
-    return counted[:, 0], counted[:, 1], bins.astype(np.int64)
+    return counted[:, 0], counted[:, 1], bins
 
 
 @njit(error_model="numpy")
@@ -228,22 +232,6 @@ class Reid:
     counts: PairCounts | None
 
 
-def auroc_aupr(positive: Reals, negative: Reals) -> tuple[float, float]:
-    """AUROC and average precision of pooled scores, ties included.
-
-    A tie of a positive with a negative counts one half in AUROC; in average precision, as in
-    scikit-learn, scores that are equal enter together.
-
-    Args:
-        positive: Scores of the positives (p,), p > 0.
-        negative: Scores of the negatives (q,), q > 0.
-    """
-    level, times = np.unique(positive, return_counts=True)  # (u,)
-    scores = np.sort(negative)
-    below, up_to = (np.searchsorted(scores, level, side=side) for side in ("left", "right"))
-    return _pooled(times, below, up_to, scores.size)
-
-
 def _pooled(times: Counts, below: Counts, up_to: Counts, total: int) -> tuple[float, float]:
     """AUROC and average precision from counts at rising levels (u,).
 
@@ -266,7 +254,8 @@ def reidentify(
         vectors: Embeddings (n, d) of the samples.
         samples: The tracklets of these vectors.
         bins: Quantiles of the positive and of the negative scores that bound the bins of
-            `PairCounts`; the figures themselves are exact.
+            `PairCounts`, fewer where there are many procedures (`MOST_COUNTS`); the figures
+            themselves are exact.
         threads: How many; None for one a core. The result is the same.
 
     Raises:
@@ -278,6 +267,8 @@ def reidentify(
     negatives = rows * (rows - 1) // 2 - positive.size
     if not positive.size or not negatives:
         return Reid(None, None, positive.size, negatives, samples.unlabelled, None)
+    pairs = grouped.procedures * (grouped.procedures + 1) // 2
+    bins = min(bins, max(MOST_COUNTS // (2 * pairs), LEAST_BINS))
     sample = some_other_scores(grouped, 1 + n * n // (2 * SAMPLED), threads=threads)
     # Quantiles that are scores (an inverted distribution), so that few positives get a bin each.
     # numpy's own take five times as long as a sort.
@@ -316,26 +307,49 @@ def roc_and_pr(counts: PairCounts) -> tuple[Reals, Reals, Reals]:
     return alarms / alarms[-1], hits / hits[-1], precision
 
 
-def published_reid(vectors: npt.ArrayLike, samples: Samples) -> tuple[float, float] | None:
+def published_reid(
+    vectors: npt.ArrayLike, samples: Samples, *, threads: int | None = None
+) -> tuple[float, float] | None:
     """AUROC and AUPR of similarities after the sigmoid, or None without pairs of both kinds.
 
     The thesis on foundation models sends similarities through a sigmoid in single precision first.
-    That keeps their order but for rounding, which makes ties.
+    That keeps their order but for rounding, which makes ties: scores are counted between the least
+    cosines of each rounded value, and none is kept.
 
     Args:
         vectors: Embeddings (n, d) of the samples.
         samples: The tracklets of these vectors.
+        threads: How many; None for one a core. The result is the same.
     """
     grouped = Grouped.of(samples.unit_rows(vectors), samples)
-    positive, negative = own_cosines(grouped.rows, grouped.stop), some_other_scores(grouped, 1)
-    if not positive.size or not negative.size:
+    positive, known = own_cosines(grouped.rows, grouped.stop), len(grouped.rows)  # (p,)
+    negatives = known * (known - 1) // 2 - positive.size
+    if not positive.size or not negatives:
         return None
+    level, times = np.unique(squashed(positive), return_counts=True)  # (u,)
+    # A score is squashed to a level or above it if it is at or above the level's least score.
+    least = [lowest_score(some) for some in (level, np.nextafter(level, np.float32(2)))]
+    limits = np.unique(least)
+    around, tied, _ = count_others(grouped, limits / SCALE, limits[:1] / SCALE, threads=threads)
+    below_limit = (np.cumsum(around) - tied)[:-1]
+    below, up_to = (below_limit[np.searchsorted(limits, each)] for each in least)
+    return _pooled(times, below, up_to, negatives)
 
-    def squashed(scores: Reals) -> Reals:
-        narrow = scores.astype(np.float32)
-        return np.asarray(np.float32(1) / (np.float32(1) + np.exp(-narrow)), dtype=np.float64)
 
-    return auroc_aupr(squashed(positive), squashed(negative))
+def squashed(scores: Reals) -> npt.NDArray[np.float32]:
+    """The sigmoid of scores (n,), in single precision."""
+    return np.asarray(np.float32(1) / (np.float32(1) + np.exp(-scores.astype(np.float32))))
+
+
+def lowest_score(levels: npt.NDArray[np.float32]) -> Counts:
+    """Least cosine that is squashed to each level (u,) or above it, in units of the last digit."""
+    end = int(SCALE) + 1
+    low, high = np.full(levels.size, -end), np.full(levels.size, end)
+    while (low < high).any():
+        middle = (low + high) // 2
+        reached = squashed(middle / SCALE) >= levels
+        low, high = np.where(reached, low, middle + 1), np.where(reached, middle, high)
+    return low
 
 
 def resample_reid(counts: PairCounts, weights: Weights) -> tuple[Reals, Reals]:
@@ -357,22 +371,29 @@ def resample_reid(counts: PairCounts, weights: Weights) -> tuple[Reals, Reals]:
     """
     auroc, aupr = np.empty((2, len(weights)))
     positives = counts.positives.astype(np.float64)  # (procedures, bins)
-    negatives = counts.negatives.astype(np.float64)  # (pairs, bins)
     a, b = np.triu_indices(len(positives))  # (pairs,)
     filled = positives.any(axis=0)
-    hits, alarms = _or_above(positives)[:, filled], _or_above(negatives)
-    below = alarms[:, :1] - alarms + negatives / 2  # negatives under a positive of the bin
-    wins = below @ positives.T  # (pairs, procedures)
-    positives_filled, alarms = positives[:, filled], alarms[:, filled]
-    many = positives.sum(axis=1), negatives.sum(axis=1)
-    for start in range(0, len(weights), CHUNK):
-        w = weights[start : start + CHUNK].astype(np.float64)  # (chunk, procedures)
-        pair = w[:, a] * np.where(a == b, 1.0, w[:, b])  # (chunk, pairs)
+    hits = _or_above(positives)[:, filled]
+    alarms = np.empty((a.size, hits.shape[1]))
+    wins = np.empty((a.size, len(positives)))
+    step = max(1, ROOM // positives.shape[1])
+    for start in range(0, a.size, step):
+        negatives = counts.negatives[start : start + step].astype(np.float64)  # (some, bins)
+        above = _or_above(negatives)
+        alarms[start : start + step] = above[:, filled]
+        below = above[:, :1] - above + negatives / 2  # negatives under a positive of the bin
+        wins[start : start + step] = below @ positives.T
+    positives_filled = positives[:, filled]
+    many = positives.sum(axis=1), counts.negatives.sum(axis=1).astype(np.float64)
+    step = max(1, min(CHUNK, ROOM // a.size))
+    for start in range(0, len(weights), step):
+        w = weights[start : start + step].astype(np.float64)  # (some, procedures)
+        pair = w[:, a] * np.where(a == b, 1.0, w[:, b])  # (some, pairs)
         part = slice(start, start + len(w))
-        p, n = w @ many[0], pair @ many[1]  # (chunk,)
+        p, n = w @ many[0], pair @ many[1]  # (some,)
         with np.errstate(invalid="ignore", divide="ignore"):
             auroc[part] = ((pair @ wins) * w).sum(axis=1) / (p * n)
-            h = w @ hits  # (chunk, bins kept)
+            h = w @ hits  # (some, bins filled)
             share = h / np.maximum(h + pair @ alarms, 1.0)
             aupr[part] = np.where(
                 n > 0, np.einsum("rb,rb->r", w @ positives_filled, share) / p, np.nan
