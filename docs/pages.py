@@ -47,6 +47,8 @@ FOLDERS = {"tutorials": "Tutorials", "how-to": "How to", "reference": "Reference
     "verbs": "Verbs",
     "python": "Python",
 }
+# A search shows a how-to before other pages with the same words, and those made from code last.
+BOOSTS = {"how-to/": 8, "tutorials/": 3, "reference/verbs/": 0.5, "reference/python/": 0.2}
 nbformat: Any = importlib.import_module("nbformat")  # its functions have no types
 OUTPUTS: dict[str, list[str]] = {}  # HTML of the outputs of a notebook's cells, by page
 WORDS = {int: "whole number", float: "number", Path: "path"}
@@ -101,6 +103,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Put the tables that are made into the pages that ask for them; lead to pages of notebooks."""
+    for folder, boost in BOOSTS.items():
+        if page.file.src_uri.startswith(folder):
+            page.meta.setdefault("search", {"boost": boost})
     if page.file.src_uri in OUTPUTS:
         return markdown
     markdown = re.sub(r"\]\(([\w./-]+)\.ipynb\)", r"](\1.md)", markdown)

@@ -6,12 +6,12 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
-from shutil import copytree
 from typing import Any
 
 import pytest
@@ -89,7 +89,7 @@ def opened(commands: tuple[str, ...], places: pytest.TempPathFactory) -> Path:
     if commands not in OPENED:
         folder = places.mktemp("opened")
         if before := commands[:-1]:
-            copytree(opened(before, places), folder, dirs_exist_ok=True)
+            shutil.copytree(opened(before, places), folder, dirs_exist_ok=True)
         run_commands(commands[-1], folder)
         OPENED[commands] = folder
     return OPENED[commands]
@@ -107,7 +107,7 @@ def test_commands_run_as_written(
     lines = code.splitlines()
     first = tuple(line.partition("  #")[0].rstrip() for line in takewhile(OPENING.match, lines))
     if first:
-        copytree(opened(first, tmp_path_factory), tmp_path, dirs_exist_ok=True)
+        shutil.copytree(opened(first, tmp_path_factory), tmp_path, dirs_exist_ok=True)
     run_commands("\n".join(lines[len(first) :]), tmp_path)
 
 
@@ -192,32 +192,79 @@ def test_new_pages_join_the_navigation() -> None:
     assert found[2]["Reference"] == [{"Verbs": ["reference/verbs/x.md"]}]
 
 
-@pytest.mark.slow
-def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(
-    tmp_path: Path,
-) -> None:
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the built site, without outputs of notebooks."""
     pytest.importorskip("material")
-    command = [
-        sys.executable,
-        "-m",
-        "mkdocs",
-        "build",
-        "--quiet",
-        "--strict",
-        "--site-dir",
-        str(tmp_path),
-    ]
-    environment = os.environ | {"NOTEBOOKS": "shown"}
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir"]
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment
+        [*command, str(folder)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"NOTEBOOKS": "shown"},
     )
     assert done.returncode == 0, done.stderr
-    searched = (tmp_path / "search/search_index.js").read_text(encoding="utf-8")
+    return folder
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(site: Path) -> None:
+    searched = (site / "search/search_index.js").read_text(encoding="utf-8")
     assert "results.html" in searched
     assert "logbook.html" not in re.findall(r'"location":"([^"#]*)', searched)
-    assert "logbook.html" not in (tmp_path / "gallery.html").read_text(encoding="utf-8")
+    assert "logbook.html" not in (site / "gallery.html").read_text(encoding="utf-8")
     for page in (*PAGES[1:], *NOTEBOOKS):
-        assert (tmp_path / page.relative_to(ROOT / "docs")).with_suffix(".html").is_file()
+        assert (site / page.relative_to(ROOT / "docs")).with_suffix(".html").is_file()
+
+
+QUESTIONS = {  # of new users, and the page that answers each
+    "how to install": "install",
+    "count polyps in a video": "run",
+    "use my own detector": "run",
+    "count is not calibrated": "count",
+    "correct a wrong count": "review",
+    "import COCO annotations": "import",
+    "compare two encoders": "evaluate",
+    "train on GPU": "gpu",
+    "export to ONNX": "export",
+    "migrating from lightly": "migrating-from",
+    "search similar polyps": "search",
+}
+TYPED = "(box, text) => { box.value = text; box.dispatchEvent(new Event('keyup')) }"
+
+
+@pytest.mark.slow
+def test_the_search_of_the_site_shows_the_how_to_first(site: Path) -> None:
+    """In a browser, from the disk: the site's search as a reader of the files has it."""
+    browsers = pytest.importorskip("playwright.sync_api")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("chromium is not installed")
+    first = {}
+    with browsers.sync_playwright() as playwright:
+        arguments = ["--no-sandbox", "--disable-gpu"]
+        browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
+        page = browser.new_page()
+        page.set_default_timeout(60_000)
+        page.goto((site / "index.html").as_uri())
+        box, results = (
+            page.locator(".md-search__input"),
+            page.locator(".md-search-result__item > a"),
+        )
+        box.click()
+        browsers.expect(page.get_by_text("Type to start searching")).to_be_attached(timeout=60_000)
+        for question in QUESTIONS:
+            box.evaluate(TYPED, question)
+            results.first.wait_for(state="attached")
+            first[question] = str(results.first.get_attribute("href")).partition("?")[0]
+            box.evaluate(TYPED, "")
+            results.first.wait_for(state="detached")
+        browser.close()
+    answers = {q: (site / f"how-to/{name}.html").as_uri() for q, name in QUESTIONS.items()}
+    assert first == answers
 
 
 EXAMPLES = sorted(
