@@ -31,6 +31,13 @@ ROOMS = (
     "bench",
     "app",
 )
+# What only research needs; it joins the rest as plugins do, and as verbs.
+RESEARCH = (
+    *("simulate", "bench", "report.reproduced", "recipes.published", "recipes.standing"),
+    *("app.demo", "app.simulate", "app.study", "app.reproduce", "app.bench"),
+    *("app.reproduction_plan", "app.encoders_under_test", "app.crop_variants"),
+    "app.tolerance_checks",
+)
 ENTRY = "__main__"  # above everything: it calls the command line
 TESTING = "testing"  # for authors of plugins: it may use every room, and none uses it
 LONGEST = 700  # lines; a longer file holds two concepts
@@ -136,6 +143,21 @@ def test_no_verb_imports_a_verb() -> None:
     research = {verb.__module__ for verb in SECTIONS["Research"].values()}
     wrong = {name: reached(name) & defined - {name} for name in defined - research}
     assert not {name: sorted(others) for name, others in wrong.items() if others}
+
+
+def is_research(module: str) -> bool:
+    name = module.removeprefix("polyplink.")
+    return any(f"{name}.".startswith(f"{each}.") for each in RESEARCH)
+
+
+def test_research_is_imported_by_the_table_of_verbs_alone() -> None:
+    table = "polyplink.app.command_line"
+    wrong = {
+        name: sorted(filter(is_research, others))
+        for name, others in IMPORTS.items()
+        if name != table and not is_research(name)
+    }
+    assert not {name: others for name, others in wrong.items() if others}
 
 
 def test_files_can_be_held_in_the_head() -> None:

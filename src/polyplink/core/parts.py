@@ -141,11 +141,16 @@ FORMATS = Registry[Any](
         "masks": "polyplink.data.formats.masks:MASKS",
     },
 )
+DETECTORS = Registry[Any]("detector", "polyplink.detectors", {}, needs=("__call__",))
+"""Functions that draw the boxes of a detector in annotated procedures."""
+CROPS = Registry[Any]("crops", "polyplink.crops", {}, needs=("holds", "open"))
+"""Sources of crops that no file holds, see `tracklets.rendered`."""
 
 REGISTRIES = {
     registry.kind: registry
     for registry in (
         *(ENCODERS, LOSSES, BAGS, CLUSTERERS, METRICS, FIGURES, FORMATS, TRACKERS, LAYOUTS),
+        *(DETECTORS, CROPS),
     )
 }
 """Every registry, by its kind."""

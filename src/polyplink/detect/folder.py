@@ -5,9 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from polyplink.core.artefacts import RunRecord, file_key
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
+from polyplink.core.parts import DETECTORS
 from polyplink.core.progress import Progress, silent
 from polyplink.data import SIMULATED, BoxesOrigin, DataSet, read_data, write_data, write_origin
 from polyplink.detect import OnnxDetector, detect
@@ -20,7 +23,6 @@ from polyplink.tracklets.options import with_options
 Function = Callable[..., Any] | None
 
 MOST_AT_ONCE = 4  # frames: decoding is not faster
-PREFIX = "sim:"  # of the names of simulated detectors
 
 
 def detect_folder(
@@ -63,25 +65,12 @@ def detect_folder(
     record = RunRecord("detect", settings=plain)
     record.claim(out)
     warnings: list[Message] = []
-    if name is not None and name.startswith(PREFIX):
-        from polyplink.simulate import detect_simulated, detector_preset  # noqa: PLC0415
-
-        given = read_data(source)
-        PolyplinkError.unless(
-            bool(given.detections["polyp_id"].count()),
-            f"{source} has no annotated polyps to simulate a detector on",
-            "give a data folder with polyps",
-        )
-        preset = detector_preset(name.removeprefix(PREFIX))
-        found = detect_simulated(given, preset, seed, source).drop("truth", "alarm")
-        root = str(source.resolve())
-        sources = given.procedures.with_columns(
-            source=given.procedures["source"].replace({".": root, "": root})
-        )
-        data = DataSet.of(found, sources, given.polyps.clear(), given.splits)
+    plugin, colon, preset = (name or "").partition(":")
+    if colon and plugin in DETECTORS.names():
+        data = _simulated(plugin, preset, source, seed)
         begin()
         write_data(out, data)
-        origin = BoxesOrigin(name, name)
+        origin = BoxesOrigin(str(name), str(name))
     else:
         recordings = find_recordings(source, fps)
         names = [one.name for one in recordings]
@@ -118,6 +107,26 @@ def detect_folder(
         warnings.append(Message("detector_nothing", values))
     record.write(out)
     return data, warnings
+
+
+def _simulated(plugin: str, preset: str, folder: Path, seed: int) -> DataSet:
+    """The boxes that a plugin's detector finds in the annotated procedures of a data folder.
+
+    Raises:
+        PolyplinkError: If there is no such detector, or no polyp is annotated.
+    """
+    annotated = read_data(folder)
+    PolyplinkError.unless(
+        bool(annotated.detections["polyp_id"].count()),
+        f"{folder} has no annotated polyps to simulate a detector on",
+        "give a data folder with polyps",
+    )
+    boxes: pl.DataFrame = DETECTORS.find(plugin)(preset, annotated, seed, folder)
+    root = str(folder.resolve())
+    sources = annotated.procedures.with_columns(
+        source=annotated.procedures["source"].replace({".": root, "": root})
+    )
+    return DataSet.of(boxes, sources, annotated.polyps.clear(), annotated.splits)
 
 
 def origin_of(detector: Detector, key: str) -> BoxesOrigin:

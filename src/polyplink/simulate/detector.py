@@ -86,6 +86,15 @@ def detector_preset(name: str) -> DetectorPreset:
     return find_named("detector", name, DETECTORS)
 
 
+def detector_boxes(name: str, data: DataSet, seed: int, folder: Path) -> pl.DataFrame:
+    """The boxes of a simulated detector, by its name: the plugin `sim` of the kind "detector".
+
+    Raises:
+        PolyplinkError: If there is no such detector.
+    """
+    return detect_simulated(data, detector_preset(name), seed, folder).drop("truth", "alarm")
+
+
 def detect_simulated(
     data: DataSet, preset: DetectorPreset, seed: int, folder: Path | None = None
 ) -> pl.DataFrame:

@@ -32,6 +32,7 @@ from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.data.files.archives import INSIDE, is_archive, read_archived
 from polyplink.data.files.images import decode_image, resize
 from polyplink.data.files.video import open_video, split_frame_name
+from polyplink.tracklets.rendered import crop_source
 
 Pixels = npt.NDArray[np.uint8]
 Unreadable = str  # the reason why a frame cannot be decoded
@@ -382,8 +383,12 @@ def render_crops(
     Raises:
         PolyplinkError: If the source was simulated by another version, or lacks the procedure.
     """
-    from polyplink.simulate import SimulatedProcedure  # noqa: PLC0415
-
+    renderer = crop_source(source)
+    if renderer is None:
+        raise PolyplinkError(
+            f"nothing installed renders the pictures of {source}",
+            "import the data with its images, or install what simulated it",
+        )
     count = sum(len(frame.rows) for frame in frames)
     numbers = np.zeros(count, np.int64)  # frame of each crop, in the order of the file's rows
     windows = np.zeros((count, 4), np.int64)  # left, top, right, bottom in it
@@ -392,7 +397,7 @@ def render_crops(
     batch, threads = (BATCH, 1) if device == "cpu" else (GPU_BATCH, os.cpu_count() or 1)
     with crops_file(path, count, size) as file:
         if count:
-            made = SimulatedProcedure.open(source, procedure_id, device)
+            made = renderer.open(source, procedure_id, device)
             for start in range(0, count, batch):
                 part = slice(start, start + batch)
                 drawn = made.crops(numbers[part], windows[part], size, threads=threads)

@@ -40,6 +40,7 @@ from polyplink.tracklets.crops import (
 )
 from polyplink.tracklets.fragments import Spans, fragments, positions, spans_of
 from polyplink.tracklets.kept import take_kept
+from polyplink.tracklets.rendered import crop_source
 from polyplink.tracklets.scenes import read_scenes
 from polyplink.tracklets.settings import PrepareSettings
 
@@ -375,8 +376,6 @@ def _write_crops(
     device: str,
     progress: Progress | None,
 ) -> None:
-    from polyplink.simulate import is_simulation  # noqa: PLC0415 - it takes torch
-
     rows = {row["procedure_id"]: row for row in prepared.data.procedures.iter_rows(named=True)}
     total = int(prepared.uncut["n_crops"].sum())
     done = total - int(prepared.select(missing).uncut["n_crops"].sum())
@@ -393,7 +392,7 @@ def _write_crops(
         path, size = prepared.crops_path(procedure_id), prepared.settings.size
         part = prepared.select([procedure_id])
         frames, source = frame_crops(part, row), folder / row["source"]
-        if is_simulation(source) and all(frame.image is None for frame in frames):
+        if all(frame.image is None for frame in frames) and crop_source(source) is not None:
             render = partial(
                 render_crops, path, frames, source, size, procedure_id=procedure_id, device=device
             )

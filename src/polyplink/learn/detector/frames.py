@@ -17,8 +17,8 @@ from polyplink.data.empty import read_empty
 from polyplink.data.files.archives import INSIDE
 from polyplink.data.files.video import split_frame_name
 from polyplink.learn.detector.augment import TrainingFrames
-from polyplink.simulate import is_simulation
 from polyplink.tracklets.crops import FrameCrops, cut, decoded_image, render_crops, write_crops
+from polyplink.tracklets.rendered import crop_source
 
 Floats = npt.NDArray[np.float64]
 Pixels = npt.NDArray[np.uint8]
@@ -135,7 +135,7 @@ def _choose(
         most: Most frames with a polyp.
     """
     half = max(most // 2, 1)
-    if not is_simulation(source):
+    if crop_source(source) is None:
         images = {number: name for number, name in images.items() if name is not None}
     without = _spread(empty, half) or _unnamed(_spread(dict.fromkeys(free), half), images, source)
     return _spread(images, most) | without
@@ -158,7 +158,7 @@ def _unnamed(numbers: Iterable[int], images: Images, source: Path) -> Images:
     """
     first, name = next(iter(images.items()), (0, None))
     if name is None:
-        return dict.fromkeys(numbers) if is_simulation(source) else {}
+        return dict.fromkeys(numbers) if crop_source(source) is not None else {}
     digits = _NUMBER.search(name)
     if INSIDE in name or digits is None:
         return {}
