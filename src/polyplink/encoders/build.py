@@ -298,6 +298,10 @@ def build_encoder(config: AnyEncoderConfig) -> Encoder:
                 check_state(path, state, encoder.state_dict())
                 encoder.load_state_dict(state)
             return encoder
+        case _:
+            raise TypeError(
+                f"{type(config).__name__} is no configuration of an encoder: no build()"
+            )
 
 
 def build_projector(encoder: Encoder) -> nn.Module:
