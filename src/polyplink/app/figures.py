@@ -7,7 +7,6 @@ from pathlib import Path
 from polyplink.app import options
 from polyplink.app.options import Request, names_of, option
 from polyplink.app.request import Result, check_given, inform, named_files
-from polyplink.associate.search import find_grid
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import CLUSTERERS, FIGURES
@@ -49,6 +48,7 @@ def draw(request: FiguresRequest, progress: Progress = inform) -> Result[list[Pa
             drawn, polyps are unknown, the encoders have crops of different kinds, or weights, data
             folder or an image is at fault.
     """
+    from polyplink.associate.search import find_grid
     from polyplink.evaluate.truth import samples_of
 
     only = FIGURES.take(request.only)

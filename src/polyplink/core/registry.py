@@ -76,6 +76,9 @@ class Registry(Mapping[str, Part], Generic[Part]):
         part: Part = getattr(importlib.import_module(module), name_there)
         return part
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._built_in  # a mapping would look the part up, which imports it
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._built_in)
 
@@ -136,10 +139,10 @@ class Registry(Mapping[str, Part], Generic[Part]):
 
     def _take(self, text: str) -> str:
         file, python, name = text.partition(".py:")
+        if text in self:  # not imported: mistakes are answered at once
+            return text
         if not python:
-            part = self.find(text)
-            if text not in self:
-                self._taken[text] = part
+            self._taken[text] = self.find(text)
             return text
         part = object_of_file(Path(f"{file}.py"), name, self.kind)
         PolyplinkError.unless(
