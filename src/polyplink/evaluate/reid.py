@@ -444,7 +444,18 @@ def reid_measures(
         weights: Draws (r, procedures).
     """
     nothing = np.full(len(weights), np.nan)
-    auroc, aupr = resample_reid(reid.counts, weights) if reid.counts else (nothing, nothing)
+    auroc, aupr = nothing, nothing
+    if reid.counts:
+        # What bins change in the figures themselves is taken off the resamples.
+        once = np.ones((1, weights.shape[1]), weights.dtype)
+        auroc, aupr = (
+            resampled[1:] + (exact - resampled[0])
+            for exact, resampled in zip(
+                (reid.auroc, reid.aupr),
+                resample_reid(reid.counts, np.concatenate([once, weights])),
+                strict=True,
+            )
+        )
     values = {
         "AUROC": (reid.auroc, auroc),
         "AUPR": (reid.aupr, aupr),
