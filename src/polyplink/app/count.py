@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from polyplink.app import options
-from polyplink.app.count_data import Counted
 from polyplink.app.options import TrackletOptions, option
 from polyplink.app.outputs import (
     OutOfSource,
@@ -13,6 +13,9 @@ from polyplink.app.outputs import (
 )
 from polyplink.app.request import Result, inform
 from polyplink.core.progress import Progress
+
+if TYPE_CHECKING:
+    from polyplink.app.count_data import Counted
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class CountRequest(TrackletOptions):
     video: options.Video = False
 
 
-def count(request: CountRequest, progress: Progress = inform) -> Result[Counted]:
+def count(request: CountRequest, progress: Progress = inform) -> "Result[Counted]":
     """Count the polyps of every procedure; writes count.json, tables and a report.
 
     Procedures are linked at the operating point stored in the weights. True polyps are shown where

@@ -15,7 +15,6 @@ from typer import Argument
 from polyplink.app import options
 from polyplink.app.options import Request, names_of, option
 from polyplink.app.request import Result, check_given, inform, named_files
-from polyplink.associate.search import find_grid
 from polyplink.core.artefacts import RunRecord, file_key, read_json, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.progress import Progress
@@ -153,6 +152,8 @@ def reproduce(
             f"{request.table} has no row of {wanted!r}",
             f"choose among {', '.join(subjects)}",
         )
+    from polyplink.associate.search import find_grid
+
     find_grid(request.grid)
     named_files("--weights", request.weights)
     check_given(data=request.data, parts=[request.part], device=request.device)
@@ -500,6 +501,8 @@ def _measured(
 
     def seen(variant: Variant) -> Variant:
         return replace(variant, crop=encoder.prepare.crop_factor) if keeps else variant
+
+    from polyplink.associate.search import find_grid
 
     settings = EvaluationSettings(
         grid=find_grid(request.grid),

@@ -17,8 +17,6 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.notebook import Facts
 from polyplink.core.progress import Progress, silent
 from polyplink.core.text import many
-from polyplink.evaluate.settings import evaluation_settings
-from polyplink.report.tables import difference_tables, write_clusterers
 
 if TYPE_CHECKING:
     from polyplink.encoders.encode import Encoded
@@ -164,6 +162,8 @@ def study(request: StudyRequest, progress: Progress = inform) -> Result[Studied]
     record.write(request.out)
     procedures = len(samples_of(encoded.prepared).procedures)
     shown: list[Any] = [comparison_table(comparison)]
+    from polyplink.report.tables import difference_tables
+
     shown += difference_tables(comparison, gaps)
     shown.append(
         f"mean of {many(request.seeds, 'seed')} ± standard deviation over seeds; "
@@ -181,6 +181,8 @@ def _checked(request: StudyRequest) -> "tuple[EvaluationSettings, list[TrainConf
     from polyplink.recipes import find_recipe, override
 
     asked = {name: getattr(request, name) for name in ("tasks", "clusterers", "grid", "purpose")}
+    from polyplink.evaluate.settings import evaluation_settings
+
     settings, probes = evaluation_settings(**asked, threads=request.workers)
     PolyplinkError.unless(not probes, f"a study has no task {probes[:1]}", "use `polyplink probe`")
     data = read_data(request.data)
@@ -271,7 +273,7 @@ def _write(out: Path, result: Studied, columns: Sequence[str]) -> None:
     from polyplink.report import write_csv
     from polyplink.report.latex import comparison_latex
     from polyplink.report.plots import plot_methods, write_figure
-    from polyplink.report.tables import write_rows
+    from polyplink.report.tables import write_clusterers, write_rows
 
     write_json(out / "study.json", to_plain(result))
     write_csv(out / "figures.csv", result.comparison)
