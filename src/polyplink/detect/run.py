@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -177,8 +178,16 @@ def read_piece(folder: Path) -> Piece:
     )
     sound = (scenes.ndim, scenes.dtype.kind, lost.ndim, lost.dtype.kind) == (2, "i", 0, "i")
     sound &= scenes.shape[-1:] == (2,) and finder.shape in ((0,), (STATE,))
+    sound &= finder.dtype == np.float64
+    sound = sound and all(_counts(some) for some in (scenes, finder[-4:], lost))
     PolyplinkError.unless(boxes.schema == _BOXES and sound, f"{folder} is damaged", AGAIN)
     return Piece(boxes, places, scenes, finder, int(lost))
+
+
+def _counts(numbers: npt.NDArray[Any]) -> bool:
+    """Whether all are whole numbers that frames or scenes may have."""
+    with np.errstate(invalid="ignore"):
+        return bool(((numbers >= 0) & (numbers < 1 << 31) & (numbers % 1 == 0)).all())
 
 
 @dataclass(frozen=True)
