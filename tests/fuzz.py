@@ -29,6 +29,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import IO, Any
+from unittest.mock import patch
 
 import numpy as np
 import polars as pl
@@ -52,6 +53,7 @@ from polyplink.data.files.video import open_video
 from polyplink.data.image_files import decode_size
 from polyplink.data.sets.facts import read_rows
 from polyplink.data.vocabulary import find_maps
+from polyplink.detect import detect, find_recordings
 from polyplink.detect.live import boxes_from
 from polyplink.detect.onnx import OnnxDetector, read_record
 from polyplink.encoders import (
@@ -59,11 +61,14 @@ from polyplink.encoders import (
     Encoder,
     Seen,
     WeightsRecord,
+    colour_histogram,
+    embed,
     load_encoder,
     read_embeddings,
     save_weights,
     write_embeddings,
 )
+from polyplink.encoders.embed import embed_stored
 from polyplink.encoders.published import read_published
 from polyplink.evaluate.probing import read_split
 from polyplink.learn.checkpoint import load_checkpoint, save_checkpoint
@@ -78,13 +83,16 @@ from tests.data.made_sets import seen_set, small_set
 from tests.data.packed import files_of, pack
 from tests.data.sets.test_facts import spreadsheet
 from tests.data.test_corrupted import readers, write_every_format
+from tests.detect.test_detect import SETTINGS as TRACKS, Finder, write_frames
 from tests.detect.test_onnx import outputs_of, write_model
 from tests.encoders.small import SFE, TRANSFORMER, crops, made
+from tests.fuzz_pages import live_page, review, write_requests
 from tests.mutations import misplace, spoil
 from tests.samples import write_procedures
 from tests.serve.loads import write_counted
 
 SLOW = 5.0  # seconds of the processor that no file of less than a megabyte may take
+SHORT = PrepareSettings(size=8, min_length=2)  # keeps the short tracklets of the samples
 HANGS = 120.0  # seconds after which a process is ended; an exception interrupts it after half
 
 
@@ -216,6 +224,28 @@ def _desk(folder: Path, _: Done) -> None:
     desk.correct(0, {"kind": "same", "a": 0, "b": 1})
 
 
+def _stored(prepared: Path, folder: Path, _: Done) -> None:
+    """Vectors that were kept are those of the crops, or are made again."""
+    crops = prepare(prepared, SHORT, workers=1)
+    whole = embed(crops, colour_histogram, "h").vectors
+    found = embed_stored(crops, colour_histogram, "h", folder)
+    assert np.array_equal(found.vectors, whole), "vectors of other crops"
+
+
+def _kept(folder: Path, _: Done) -> None:
+    prepared = prepare(folder, TRACKS, workers=1)
+    np.asarray(prepared.crops(prepared.procedures[0])).sum()
+
+
+def _detected(frames: Path, folder: Path, done: Done) -> None:
+    """A detection that was stopped goes on; its kept crops serve, or are cut again."""
+    recordings = find_recordings(frames)
+    with patch("polyplink.detect.run.PIECE", 8):
+        found = detect(recordings, Finder(), folder, TRACKS)
+    assert found.procedures.height == 1
+    _kept(folder, done)
+
+
 def _live(folder: Path, _: Done) -> None:
     with _only(folder).open(encoding="utf-8", errors="replace") as lines:
         for frame in boxes_from(lines, "boxes").frames:
@@ -284,6 +314,15 @@ def write_all(root: Path) -> None:
     rows = pl.DataFrame({"tracklet_id": ids, "procedure_id": ["v"] * 12, "key": ["k"] * 12})
     absent = (pl.lit(None, kind).alias(n) for n, kind in ROWS.items() if n not in rows.columns)
     build_index(root / "index", [(rows.with_columns(*absent), vectors)], "w")
+    crops_of = prepare(root / "prepared", SHORT, workers=1)
+    embed_stored(crops_of, colour_histogram, "h", root / "stored vectors")
+    (root / "film").mkdir()
+    write_frames(root / "film" / "p1")
+    recordings = find_recordings(root / "film" / "p1")
+    with patch("polyplink.detect.run.PIECE", 8), contextlib.suppress(KeyboardInterrupt):
+        detect(recordings, Finder(stop_after=20), root / "stopped detection", TRACKS)
+    detect(recordings, Finder(), root / "kept crops", TRACKS)
+    write_requests(root)
     write_counted(root / "counted", (4, 3))
     desk = Desk(root / "counted" / "count", root / "counted" / "data")
     for kind in ("same", "different", "unsure", "same"):
@@ -342,6 +381,11 @@ def targets(root: Path) -> list[Target]:
         "vectors": _vectors,
         "index": _index,
         "counted": _desk,
+        "stored vectors": partial(_stored, root / "prepared"),
+        "stopped detection": partial(_detected, root / "film" / "p1"),
+        "kept crops": _kept,
+        "review requests": partial(review, root / "counted"),
+        "live requests": live_page,
         "live": _live,
         "recipe": _recipe,
         **{kind: partial(_json, read) for kind, read in READ_JSON.items()},

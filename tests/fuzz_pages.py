@@ -1,0 +1,135 @@
+"""Requests of any kind to the review and to the page of a running procedure, for `tests.fuzz`.
+
+They go to the applications as the server would hand them over, without a socket. Every one is
+answered, none by a status of 500, and what a review has recorded can be read again.
+"""
+
+import asyncio
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from starlette.applications import Starlette
+
+from polyplink.core.artefacts import read_json, write_json
+from polyplink.core.errors import PolyplinkError
+from polyplink.serve import Desk, live, server
+from polyplink.serve.corrections import LOG, read_corrections
+
+PORT, TOKEN = 8125, "t" * 43
+HEADERS = {"host": f"127.0.0.1:{PORT}", "x-polyplink-token": TOKEN}
+TRACKLET = "/api/procedures/0/tracklets/0"
+ANSWERS = (
+    {"kind": "same", "a": 0, "b": 1},
+    {"kind": "split", "rows": [0], "others": [1, 2]},
+    {"kind": "merge", "rows": [0, 2]},
+    {"kind": "move", "row": 0, "to": 1},
+    {"kind": "not_polyp", "rows": [1]},
+    {"kind": "cut", "row": 0, "frame": 8},
+    {"kind": "done"},
+    {"kind": "undo", "of": "0123456789ab"},
+)
+REVIEW = [
+    *({"method": "GET", "path": path} for path in ("/", "/page/review.js", "/api/overview")),
+    *({"method": "GET", "path": f"{TRACKLET}/{name}"} for name in ("boxes", "similar")),
+    {"method": "GET", "path": f"{TRACKLET}/pictures/0.jpg?size=160"},
+    {"method": "GET", "path": "/api/procedures/0/frames/3.jpg"},
+    *({"method": "POST", "path": "/api/procedures/0/corrections", "body": a} for a in ANSWERS),
+    {"method": "GET", "path": "/api/hand-off/polyps.csv"},
+]
+LIVE = [
+    {"method": "GET", "path": path}
+    for path in ("/", "/page/live.css", "/api/states", "/api/report", "/api/pictures/3.jpg")
+]
+
+
+def write_requests(root: Path) -> None:
+    """Write the requests that are spoilt: `review requests` and `live requests`."""
+    for name, requests in (("review", REVIEW), ("live", LIVE)):
+        rows = [{"headers": HEADERS, **request} for request in requests]
+        write_json(root / f"{name} requests" / "a.json", rows)
+
+
+def ask(app: Starlette, request: Mapping[str, Any]) -> int:
+    """Send one request, whatever its values are; the status of the answer.
+
+    Raises:
+        AssertionError: If it is 500, or there is none.
+    """
+    headers, body = request.get("headers"), request.get("body", b"")
+    method, whole = str(request.get("method", "GET")), str(request.get("path", "/"))
+    path, _, query = whole.encode("utf-8", "surrogatepass").partition(b"?")
+    named = headers if isinstance(headers, dict) else {}
+    if "body" in request:
+        named = {"content-type": "application/json", **named}
+        body = body if isinstance(body, str) else json.dumps(body)
+        body = body.encode("utf-8", "surrogatepass")
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method.upper(),
+        "scheme": "http",
+        "path": unquote(path.decode("utf-8", "replace")),
+        "raw_path": path,
+        "root_path": "",
+        "query_string": query,
+        "headers": [
+            (k.lower().encode("latin-1", "replace"), str(v).encode("latin-1", "replace"))
+            for k, v in named.items()
+        ],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", PORT),
+    }
+    waiting = [{"type": "http.request", "body": body, "more_body": False}]
+    answers = []
+
+    async def receive() -> dict[str, Any]:
+        return waiting.pop() if waiting else {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        answers.append(message)
+
+    asyncio.run(app(scope, receive, send))
+    status = next((one["status"] for one in answers if "status" in one), 0)
+    assert status not in (0, 500), f"{method} {whole!r} was answered by {status}"
+    return int(status)
+
+
+def _requests(folder: Path) -> list[dict[str, Any]]:
+    rows = read_json(min(path for path in folder.rglob("*") if path.is_file()))
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def review(counted: Path, folder: Path, _: object) -> None:
+    """Send requests to the review of a copy of a counted folder, and open it again."""
+    requests, own = _requests(folder), folder.parent / "reviewed"
+    if not own.exists():
+        shutil.copytree(counted, own)
+    (own / "count" / LOG).unlink(missing_ok=True)
+    app = server.build_app(Desk(own / "count", own / "data"), TOKEN, PORT)
+    recorded = 0
+    for request in requests:
+        status = ask(app, request)
+        recorded += status == 200 and str(request.get("method")).upper() == "POST"
+    try:
+        found = len(read_corrections(own / "count"))
+        desk = Desk(own / "count", own / "data")
+        for procedure in range(len(desk.names)):
+            desk.procedure(procedure)
+    except PolyplinkError as error:
+        raise AssertionError(f"what was recorded cannot be read: {error}") from error
+    assert found == recorded, f"{recorded} corrections were accepted, {found} are recorded"
+
+
+def live_page(folder: Path, _: object) -> None:
+    """Send requests to the page of a running procedure."""
+    requests = _requests(folder)
+    page = live.LivePage(lambda: b'{"count": 1}', folder.parent, folder.parent / "report.html")
+    page.closing = True  # streams end at once
+    app = live.build_app(page, TOKEN, PORT)
+    for request in requests:
+        ask(app, request)
