@@ -65,15 +65,15 @@ def import_folder(
     importer = find_format(data_format).read
     _check_taken(data_format, options)
     maps = find_maps(histology_map or "papers")
-    asked = {
+    stated = {
         "format": data_format,
         "source": source,
         "images": images,
         "strict": strict,
     }
     if histology_map is not None:
-        asked["histology_map"] = histology_map
-    record = RunRecord("import", settings=asked | dict(options))
+        stated["histology_map"] = histology_map
+    record = RunRecord("import", settings=stated | dict(options))
     # realpath and not Path.resolve, which fails on a link that leads to itself.
     if Path(os.path.realpath(out)).is_relative_to(os.path.realpath(source)):
         raise PolyplinkError(
@@ -147,7 +147,7 @@ def write_folder(
 
 def _check_taken(data_format: str, options: Mapping[str, Any]) -> None:
     """Refuse options that the format does not take."""
-    takes = {name: _options_of(one.read) for name, one in FORMATS.items()}
+    takes = {name: _options_of(entry.read) for name, entry in FORMATS.items()}
     takes[data_format] = _options_of(find_format(data_format).read)
     for name in options:
         if name not in takes[data_format]:
@@ -162,4 +162,4 @@ def _options_of(importer: Callable[..., Imported]) -> set[str]:
     """Names of the options that an importer takes, by name or as `**options`."""
     parameters = inspect.signature(importer).parameters
     typed = get_args(parameters["options"].annotation) if "options" in parameters else ()
-    return {*parameters, *(name for one in typed for name in one.__annotations__)}
+    return {*parameters, *(name for taken in typed for name in taken.__annotations__)}

@@ -59,9 +59,9 @@ def detect_folder(
         PolyplinkError: If there is no recording or no detector, the detector's outputs fit no
             layout, or no frame decodes.
     """
-    name, asked = detector, tracklets or {}
+    name, stated = detector, tracklets or {}
     plain = {"source": source, "detector": name, "fps": fps, "seed": seed}
-    settings = with_options(settings, asked)  # refuses what is at fault before anything is loaded
+    settings = with_options(settings, stated)  # refuses what is at fault before anything is loaded
     record = RunRecord("detect", settings=plain)
     record.claim(out)
     warnings: list[Message] = []
@@ -73,13 +73,13 @@ def detect_folder(
         origin = BoxesOrigin(str(name), str(name))
     else:
         recordings = find_recordings(source, fps)
-        names = [one.name for one in recordings]
+        names = [recording.name for recording in recordings]
         cores = os.cpu_count() or 1
         several = 1 if function is not None else min(cores, MOST_AT_ONCE)
         threads = cores // several
         model, key = find_detector(name, function, names, warnings, threads)
         origin = origin_of(model, key)
-        settings = with_options(settings, asked, origin)
+        settings = with_options(settings, stated, origin)
         begin()
         lost: dict[str, int] = {}
         with record.stage("detect"):
@@ -161,11 +161,11 @@ def find_detector(
     """
     if function is not None:
         return function, "function"
-    found = OnnxDetector(Path(name or DETECTOR), threads=threads)
-    known = [one for one in procedures if one in found.record.trained_on]
-    if known:
-        warnings.append(Message("detector_seen", {"n": len(known), "first": known[0]}))
-    sets = found.record.datasets
-    if sets and all(one.startswith(SIMULATED) for one in sets):
+    model = OnnxDetector(Path(name or DETECTOR), threads=threads)
+    seen = [procedure for procedure in procedures if procedure in model.record.trained_on]
+    if seen:
+        warnings.append(Message("detector_seen", {"n": len(seen), "first": seen[0]}))
+    sets = model.record.datasets
+    if sets and all(dataset.startswith(SIMULATED) for dataset in sets):
         warnings.append(Message("detector_simulated"))
-    return found, found.key
+    return model, model.key
