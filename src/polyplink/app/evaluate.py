@@ -160,9 +160,6 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
     Raises:
         PolyplinkError: If procedures were seen in training, or what is asked for is not there.
     """
-    from polyplink.evaluate.truth import samples_of, tracklet_boxes
-    from polyplink.report.tables import difference_tables
-
     settings, probes = _checked(request)
     folder, out, workers = request.data, request.out, request.workers
     record = RunRecord("evaluate", settings=_asked(request, settings, probes))
@@ -174,8 +171,10 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
     from polyplink.encoders.load import baselines, load_several
     from polyplink.evaluate import evaluate_embeddings
     from polyplink.evaluate.probing import PROBES, probe_encoders
+    from polyplink.evaluate.truth import samples_of, tracklet_boxes
     from polyplink.report import comparison_table, write_report
     from polyplink.report.evaluation_table import comparison, notes, probe_notes, with_probes
+    from polyplink.report.tables import difference_tables
 
     with record.stage("embed"):
         given = load_several(request.encoders, request.device, request.tracklet_options, folder)

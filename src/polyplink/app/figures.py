@@ -49,7 +49,6 @@ def draw(request: FiguresRequest, progress: Progress = inform) -> Result[list[Pa
             folder or an image is at fault.
     """
     from polyplink.associate.search import find_grid
-    from polyplink.evaluate.truth import samples_of
 
     only = FIGURES.take(request.only)
     others = named_files("--beside", request.beside)
@@ -62,6 +61,7 @@ def draw(request: FiguresRequest, progress: Progress = inform) -> Result[list[Pa
     from polyplink.core.notebook import Pictures
     from polyplink.encoders.encode import encode
     from polyplink.encoders.load import load_named
+    from polyplink.evaluate.truth import samples_of
     from polyplink.report.plots import write_figure
 
     wanted = {name: FIGURES.find(name) for name in only or FIGURES}
