@@ -32,7 +32,7 @@ ANSWERS = (
     {"kind": "done"},
     {"kind": "undo", "of": "0123456789ab"},
 )
-REVIEW = [
+REVIEW: list[dict[str, Any]] = [
     *({"method": "GET", "path": path} for path in ("/", "/page/review.js", "/api/overview")),
     *({"method": "GET", "path": f"{TRACKLET}/{name}"} for name in ("boxes", "similar")),
     {"method": "GET", "path": f"{TRACKLET}/pictures/0.jpg?size=160"},
@@ -40,7 +40,7 @@ REVIEW = [
     *({"method": "POST", "path": "/api/procedures/0/corrections", "body": a} for a in ANSWERS),
     {"method": "GET", "path": "/api/hand-off/polyps.csv"},
 ]
-LIVE = [
+LIVE: list[dict[str, Any]] = [
     {"method": "GET", "path": path}
     for path in ("/", "/page/live.css", "/api/states", "/api/report", "/api/pictures/3.jpg")
 ]
@@ -49,7 +49,7 @@ LIVE = [
 def write_requests(root: Path) -> None:
     """Write the requests that are spoilt: `review requests` and `live requests`."""
     for name, requests in (("review", REVIEW), ("live", LIVE)):
-        rows = [{"headers": HEADERS, **request} for request in requests]
+        rows = [{"headers": HEADERS} | request for request in requests]
         write_json(root / f"{name} requests" / "a.json", rows)
 
 

@@ -94,7 +94,7 @@ def test_published_encoders_are_fed_as_by_the_program(made: Made, tmp_path: Path
     moving = build_encoder(FoundationConfig("endofm", depth=1))
     fed = fed_as(replace(clips, embedder=NetworkEmbedder(moving)), "reference").embedder
     assert isinstance(fed, NetworkEmbedder)
-    assert (fed.encoder.config.clip, moving.config.clip) == (0, 8)  # type: ignore[union-attr]
+    assert (fed.encoder.config.clip, moving.config.clip) == (0, 8)
 
 
 def test_each_training_starts_from_what_it_needs(
@@ -121,7 +121,7 @@ def test_each_training_starts_from_what_it_needs(
     assert [name for name, _ in trained] == ["sfe", "tpc", "mve", "ta384-sfe", "ta384-mve"]
     own = override(find_recipe("ta384-mve"), place.sets).encoder
     assert isinstance(own, MveConfig)  # of the predecessor, from an SFE with its head
-    assert find_recipe("ta384-sfe").encoder.vector == "projected"  # type: ignore[union-attr]
+    assert find_recipe("ta384-sfe").encoder.vector == "projected"
     assert [bool(start) for _, start in trained] == [False, True, True, False, True]
 
 

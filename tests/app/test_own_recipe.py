@@ -58,7 +58,7 @@ def test_a_loss_of_ones_own_trains_from_the_command_line(made: Made, own: Path) 
     extended = polyplink("train", own, made.data, "-o", out, "--device=cpu", *more)
     assert extended.exit_code == 0, extended.output
     assert len((out / "history.csv").read_text().splitlines()) == 1 + 2
-    assert override(find_recipe(str(own)), ["loss.least=1"]).loss.least == 1.0  # type: ignore[union-attr]
+    assert override(find_recipe(str(own)), ["loss.least=1"]).loss.least == 1.0
 
 
 def test_mistakes_in_a_file_are_named(own: Path, made: Made) -> None:

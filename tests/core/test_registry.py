@@ -210,10 +210,10 @@ def test_a_clusterer_metrics_and_a_figure_of_a_file_are_used(
     parts: Path, made: Made, tmp_path: Path
 ) -> None:
     out, usual = tmp_path / "out", ("--device", "cpu", "--workers", "1")
-    own = ("--clusterer", f"{parts}:Mutual", "--metric", f"{parts}:RECIPROCAL")
-    own = (*own, "--metric", f"{parts}:V_MEASURE", "--task", "retrieval", "--task", "counting")
+    of_file = ["--clusterer", f"{parts}:Mutual", "--metric", f"{parts}:RECIPROCAL"]
+    of_file += ["--metric", f"{parts}:V_MEASURE", "--task", "retrieval", "--task", "counting"]
     command = ("evaluate", made.run, made.data, "-o", out, "--no-baselines", "--choose-on", "train")
-    done = polyplink(*command, *usual, *own)
+    done = polyplink(*command, *usual, *of_file)
     assert done.exit_code == 0, done.stderr
     figures = pl.read_csv(out / "figures.csv")
     rows = {(row["group"], row["metric"]): row["value"] for row in figures.to_dicts()}
@@ -250,8 +250,8 @@ def test_a_clusterer_metrics_and_a_figure_of_a_file_are_used(
 def test_a_file_without_the_part_is_one_line(
     parts: Path, made: Made, typed: str, says: str
 ) -> None:
-    command = ("evaluate", made.run, made.data, *typed.format(parts).split())
-    assert_refused(polyplink(*command), says)
+    options = typed.format(parts).split()
+    assert_refused(polyplink("evaluate", made.run, made.data, *options), says)
 
 
 @pytest.mark.slow

@@ -91,7 +91,8 @@ WRITERS: dict[str, Callable[[Path, list[Box]], Path]] = {
 
 def read(name: str, source: Path, **more: str) -> Imported:
     options: dict[str, Any] = {"size": SIZE, "identity": "none", "dataset": "mine", **more}
-    return FORMATS[name].read(source, **options)
+    imported: Imported = FORMATS[name].read(source, **options)
+    return imported
 
 
 def plain(path: Path, name: str) -> list[Any]:

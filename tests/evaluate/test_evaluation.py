@@ -12,10 +12,10 @@ from polyplink.associate.search import Grid
 from polyplink.associate.similarity import visual
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
+from polyplink.evaluate import TASKS
 from polyplink.evaluate.choosing import counting_figures, operating_curve, rates
 from polyplink.evaluate.counting import count_procedure
 from polyplink.evaluate.evaluation import (
-    TASKS,
     EvaluationSettings,
     evaluate_embeddings,
 )

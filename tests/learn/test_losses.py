@@ -152,7 +152,7 @@ def test_unknown_views_match_nothing_not_even_each_other() -> None:
 
 
 KINDS = tuple(LOSSES.values())
-LOSSES = [kind() for kind in KINDS] + [NoiseAwareLoss(form="anchored", within=1.0)]
+EVERY = [kind() for kind in KINDS] + [NoiseAwareLoss(form="anchored", within=1.0)]
 
 
 def views(
@@ -207,7 +207,7 @@ def test_identities_between_losses() -> None:
     torch.testing.assert_close(pairs(two), same)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.kind)
+@pytest.mark.parametrize("loss", EVERY, ids=lambda loss: loss.kind)
 @pytest.mark.parametrize(
     "given",
     [
@@ -227,7 +227,7 @@ def test_nothing_gives_nan_in_value_or_gradient(loss: NoiseAwareLoss, given: dic
     assert all(torch.isfinite(slope).all() for slope in slopes if slope is not None)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.kind)
+@pytest.mark.parametrize("loss", EVERY, ids=lambda loss: loss.kind)
 def test_bf16_embeddings_give_the_loss_of_their_values(loss: NoiseAwareLoss) -> None:
     low = views(dtype=torch.bfloat16)
     high = Views(

@@ -141,7 +141,7 @@ def test_a_bad_batch_names_its_tracklet_and_takes_no_step(data: FragmentSet) -> 
 def test_a_bad_loss_of_good_embeddings_and_too_little_memory_are_one_line(
     data: FragmentSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    infinite = replace(config(), loss=lambda views: torch.tensor(math.inf))  # type: ignore[arg-type]
+    infinite = replace(config(), loss=lambda views: torch.tensor(math.inf))
     model = Model(infinite, CPU)
     drawn, parts = epoch_of(model, data)
     with pytest.raises(PolyplinkError, match=r"the loss is inf .*whose embeddings are finite"):

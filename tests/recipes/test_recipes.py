@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -172,7 +173,7 @@ def test_the_others_differ_in_the_loss_alone() -> None:
 
 
 def test_the_thesis_setting() -> None:
-    losses = (SupervisedLoss(), TemporallyAwareLoss(), IntraInterLoss())
+    losses: tuple[Any, ...] = (SupervisedLoss(), TemporallyAwareLoss(), IntraInterLoss())
     recipes = (endofm_supervised(), endofm_temporally_aware(), endofm_intra_inter())
     for recipe, loss in zip(recipes, losses, strict=True):
         assert recipe.loss == loss

@@ -280,7 +280,7 @@ class Follower:
         size = self._settings.size
         with whole_folder(piece) as target:
             rows = np.concatenate([np.zeros((0, 6)), *self._found])
-            boxes = pl.DataFrame(rows, schema=list(_BOXES)).cast(_BOXES)  # type: ignore[arg-type]
+            boxes = pl.DataFrame(rows, schema=list(_BOXES)).cast(_BOXES)
             write_table(target / "boxes.parquet", boxes)
             places = pl.DataFrame(self._places, schema=PLACES, orient="row")
             write_table(target / "kept.parquet", places)

@@ -67,7 +67,7 @@ def _silence_libtiff() -> None:
     Its handlers are reached through Pillow's own module, whichever libtiff that was linked with;
     where it was linked statically (Windows), they cannot be found and stay.
     """
-    library = ctypes.CDLL(Image.core.__file__)
+    library = ctypes.CDLL(Image.core.__file__)  # type: ignore[attr-defined]
     for name in ("TIFFSetErrorHandler", "TIFFSetWarningHandler"):
         if set_handler := getattr(library, name, None):
             set_handler(None)
