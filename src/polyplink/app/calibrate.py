@@ -139,9 +139,6 @@ def _on_stills(request: CalibrateRequest, stills: Path, progress: Progress) -> R
 
 def _on_data(request: CalibrateRequest, progress: Progress) -> Result[Calibrated]:
     """Calibrate on the boxes of a data folder."""
-    from polyplink.counting.calibrate import fit_point, fit_probes
-    from polyplink.counting.operating_point import store_operating_point
-
     assert request.data is not None
     check_given(request.weights, request.data, [request.part], request.device, request.truth)
     from polyplink.encoders import read_record, weights_path
@@ -153,8 +150,9 @@ def _on_data(request: CalibrateRequest, progress: Progress) -> Result[Calibrated
     record = RunRecord("calibrate", settings=asked)
     record.claim(out)
     from polyplink.associate import from_record
+    from polyplink.counting.calibrate import fit_point, fit_probes
     from polyplink.counting.labels import true_counts, with_truth
-    from polyplink.counting.operating_point import find_operating_point
+    from polyplink.counting.operating_point import find_operating_point, store_operating_point
     from polyplink.data import box_source, read_data, read_origin
     from polyplink.encoders.encode import encode
     from polyplink.encoders.leakage import seen_procedures

@@ -110,12 +110,10 @@ def study(request: StudyRequest, progress: Progress = inform) -> Result[Studied]
         PolyplinkError: If a recipe, part or field is unknown, the part has no known polyp, or no
             training could be evaluated.
     """
-    from polyplink.evaluate.truth import tracklet_boxes
-
     settings, recipes = _checked(request)
     from polyplink.encoders.encode import prepare_part
     from polyplink.evaluate.evaluation import evaluate_encoder
-    from polyplink.evaluate.truth import samples_of
+    from polyplink.evaluate.truth import samples_of, tracklet_boxes
     from polyplink.report import comparison_table
 
     record = RunRecord("study", settings=request)

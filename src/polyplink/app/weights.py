@@ -227,12 +227,11 @@ def adapt_weights(request: AdaptRequest, progress: Progress = inform) -> Result[
     Raises:
         PolyplinkError: If the encoder has no BatchNorm layers or reads clips, or there is no crop.
     """
-    from polyplink.encoders.adapt import CROPS, batches, fitted_to_crops
-
     check_given(request.weights, request.data, [request.part], request.device)
 
     from polyplink.data import read_data, read_origin
     from polyplink.encoders import FrameWise, load_encoder, pick_device, save_weights
+    from polyplink.encoders.adapt import CROPS, batches, fitted_to_crops
     from polyplink.encoders.encode import prepare_part
     from polyplink.encoders.finetune import adapt_statistics
     from polyplink.encoders.leakage import seen_by

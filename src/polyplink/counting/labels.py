@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -12,9 +13,11 @@ from polyplink.core.artefacts import content_key
 from polyplink.core.errors import PolyplinkError
 from polyplink.counting.link import by_procedure
 from polyplink.data import DataSet, read_data
-from polyplink.encoders.encode import Encoded
 from polyplink.evaluate import match_tracklets
 from polyplink.tracklets import Prepared, box_rows
+
+if TYPE_CHECKING:
+    from polyplink.encoders.encode import Encoded
 
 
 def annotated_boxes(truth: Path, procedures: Sequence[str]) -> dict[str, pl.DataFrame]:
@@ -73,7 +76,7 @@ def true_counts(data: DataSet, procedures: Sequence[str], *, every: bool) -> dic
     return {name: found.get(name, 0) for name in procedures if every or name in found}
 
 
-def with_pseudo_labels(prepared: Prepared, encoded: Encoded) -> Prepared:
+def with_pseudo_labels(prepared: Prepared, encoded: "Encoded") -> Prepared:
     """Tracklets with pseudo-labels: the polyps that links without labels find, not known ones.
 
     What a second encoder can be trained on where nobody has annotated polyps: clusters as labels

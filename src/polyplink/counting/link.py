@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import polars as pl
@@ -23,9 +23,11 @@ from polyplink.core.messages import Message
 from polyplink.counting import Cover, Coverage, cover_of
 from polyplink.data import box_source
 from polyplink.encoders import Embeddings
-from polyplink.encoders.encode import Encoded
 from polyplink.tracklets import Prepared, box_rows, fill_gaps, numbers_of_boxes
 from polyplink.tracklets.build import seconds
+
+if TYPE_CHECKING:
+    from polyplink.encoders.encode import Encoded
 
 
 @dataclass(frozen=True)
@@ -232,7 +234,7 @@ class LinkedPart:
         linked: Its procedures; those without tracklets are missing.
     """
 
-    encoded: Encoded
+    encoded: "Encoded"
     point: OperatingPoint
     cover: Cover
     screened: Screened
@@ -240,7 +242,7 @@ class LinkedPart:
 
 
 def link_part(
-    encoded: Encoded, *, purpose: Literal["count", "link", "published"], drop_alarms: bool
+    encoded: "Encoded", *, purpose: Literal["count", "link", "published"], drop_alarms: bool
 ) -> LinkedPart:
     """Link every procedure of a part at the operating point that the weights carry.
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -18,8 +18,6 @@ from polyplink.core.notebook import Facts
 from polyplink.core.progress import Progress, counter, silent
 from polyplink.data import DataSet, read_data
 from polyplink.data.protocols import SHARE, split_by_patient
-from polyplink.encoders.encode import encode
-from polyplink.encoders.load import NamedEncoder
 from polyplink.evaluate.intervals import RESAMPLES, draw_weights
 from polyplink.evaluate.probe import (
     HISTOLOGY_PROBE,
@@ -34,6 +32,9 @@ from polyplink.evaluate.probe import (
     probe_scores,
     size_labels,
 )
+
+if TYPE_CHECKING:
+    from polyplink.encoders.load import NamedEncoder
 
 
 @dataclass(frozen=True)
@@ -237,6 +238,8 @@ def probe_encoders(
     train, test = divide(task, data, part, split_seed, split)
     used = {*train["procedure_id"], *test["procedure_id"]}
     both = [name for name in data.part(None) if name in used]
+    from polyplink.encoders.encode import encode  # noqa: PLC0415  torch
+
     encoded = encode(encoders, folder, both, clip=length, workers=workers, progress=progress)
     found = {}
     for name, vectors in encoded.vectors.items():

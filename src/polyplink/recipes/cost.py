@@ -1,25 +1,15 @@
 """Parameters and multiply-accumulates of encoders, counted as the papers do."""
 
 from dataclasses import replace
-from typing import Any
-
-import torch
-from torch import nn
+from typing import TYPE_CHECKING, Any
 
 from polyplink.core.errors import find_named
-from polyplink.encoders import (
-    AnyEncoderConfig,
-    Encoder,
-    EncoderConfig,
-    FoundationConfig,
-    SfeConfig,
-    build_encoder,
-    build_projector,
-)
+from polyplink.encoders import AnyEncoderConfig, EncoderConfig, FoundationConfig, SfeConfig
 from polyplink.encoders.catalogue import FOUNDATION, REFERENCES, find_spec
-from polyplink.encoders.cost import count_macs
-from polyplink.encoders.spec import transformers
 from polyplink.recipes import RECIPES
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 def cost_of(name: str, size: int | None = None, frames: int = 8) -> dict[str, Any]:
@@ -44,9 +34,13 @@ def cost_of(name: str, size: int | None = None, frames: int = 8) -> dict[str, An
     pixels = size or 224
     if isinstance(config, FoundationConfig):
         config = find_spec(config.model).settle(replace(config, size=pixels))
+    import torch  # noqa: PLC0415  a wrong name is refused before it
+
+    from polyplink.encoders import build_encoder, build_projector  # noqa: PLC0415
+    from polyplink.encoders.cost import count_macs  # noqa: PLC0415
 
     with torch.device("meta"):  # no memory, no arithmetic
-        encoder: Encoder = build_encoder(config).eval()
+        encoder = build_encoder(config).eval()
         projector, unused = build_projector(encoder), _unused(name)
         crops = torch.empty(frames, pixels, pixels, 3, dtype=torch.uint8)
         own, every = count_macs(encoder, lambda: encoder(crops, [frames]))
@@ -64,7 +58,7 @@ def cost_of(name: str, size: int | None = None, frames: int = 8) -> dict[str, An
     trained = isinstance(config, SfeConfig | EncoderConfig)
     heads = (encoder, projector if trained else None, unused)
 
-    def millions(*modules: nn.Module | None) -> float:
+    def millions(*modules: "nn.Module | None") -> float:
         return sum(p.numel() for m in modules if m is not None for p in m.parameters()) / 1e6
 
     return {
@@ -94,6 +88,10 @@ def known_encoders() -> "dict[str, AnyEncoderConfig]":
 
 def _unused(name: str) -> "nn.Module | None":
     """Modules that NTSSL's program builds and does not use, but the paper's parameters include."""
+    from torch import nn  # noqa: PLC0415
+
+    from polyplink.encoders.spec import transformers  # noqa: PLC0415
+
     if name == "endovit":
         return nn.Linear(768, 1000)
     if name == "surgenet":
