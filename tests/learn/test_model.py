@@ -131,7 +131,7 @@ def test_a_bad_batch_names_its_tracklet_and_takes_no_step(data: FragmentSet) -> 
     model.network.encoder = _Breaks(model.encoder)
     row = drawn.clips[parts[1].fragments[2], 0]
     name = data.tracklets.names[data.tracklet_of[row]]
-    says = rf"embedding of tracklet {name} is not finite \(1 of the .* --resume goes on"
+    says = rf"embedding of tracklet {name} is not finite \(1 of the .* --resume continues"
     with pytest.raises(PolyplinkError, match=says):
         model.learn(data, drawn, [parts[1]], generator())
     for old, now in zip(before, model.encoder.parameters(), strict=True):
