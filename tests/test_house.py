@@ -4,7 +4,7 @@ docs/explanation/architecture.md explains them.
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from polyplink.app.command_line import SECTIONS, VERBS
@@ -103,10 +103,10 @@ def nodes_of(tree: ast.AST) -> Iterator[ast.AST]:
             yield from nodes_of(node)
 
 
-def imported_modules(tree: ast.Module) -> set[str]:
+def imported_modules(nodes: Iterable[ast.AST]) -> set[str]:
     """Modules of the package that a file imports, when it is imported or later."""
     names: set[str] = set()
-    for node in nodes_of(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -114,7 +114,7 @@ def imported_modules(tree: ast.Module) -> set[str]:
     return names & set(MODULES)
 
 
-IMPORTS = {name: imported_modules(tree) - {name} for name, tree in MODULES.items()}
+IMPORTS = {name: imported_modules(nodes_of(tree)) - {name} for name, tree in MODULES.items()}
 # A file that imports `polyplink.room.module` executes the face of the room first, which imports
 # nothing by itself.
 FACES = {name for name in MODULES if any(other.startswith(f"{name}.") for other in MODULES)}
@@ -130,7 +130,12 @@ def reached(start: str) -> set[str]:
 
 
 def test_imports_form_no_circle() -> None:
-    rest = {name: set(others) - FACES for name, others in IMPORTS.items()}
+    """What only type checkers read counts too; the faces of rooms hand on, and use nothing."""
+    rest = {
+        name: imported_modules(ast.walk(tree)) - FACES - {name}
+        for name, tree in MODULES.items()
+        if name not in FACES
+    }
     while leaves := [name for name, others in rest.items() if not others & set(rest)]:
         for name in leaves:
             del rest[name]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         calibrate as calibrate,
     )
     from polyplink.app.count import CountRequest as CountRequest, count as count
-    from polyplink.app.count_data import Counted as Counted
+    from polyplink.app.counted import Counted as Counted
     from polyplink.app.data_folder import (
         DoctorRequest as DoctorRequest,
         ImportRequest as ImportRequest,

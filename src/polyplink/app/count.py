@@ -15,7 +15,7 @@ from polyplink.app.request import Result, inform
 from polyplink.core.progress import Progress
 
 if TYPE_CHECKING:
-    from polyplink.app.count_data import Counted
+    from polyplink.app.counted import Counted
 
 
 @dataclass(frozen=True)

@@ -8,71 +8,23 @@ import os
 import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
 
+from polyplink.app.counted import Counted
 from polyplink.app.outputs import BOXES, VIDEOS
 from polyplink.app.request import Result
 from polyplink.core.messages import Message
 from polyplink.core.progress import Progress, silent
 from polyplink.counting import Count
 from polyplink.counting.link import LinkedPart
-from polyplink.data import DataSet
 from polyplink.report import Report
 
 _COMMAND_LINE = subprocess.list2cmdline if os.name == "nt" else shlex.join
 # What a folder holds of a count; the rest is written whole in its place.
 COUNT_FILES = ("count.json", "corrections.jsonl", BOXES, VIDEOS)
-# Columns of counts.csv.
-COUNTS = ("procedure_id", "polyps", "low", "high", "tracklets", "false_alarms", "converged")
-
-
-@dataclass(frozen=True)
-class Counted:
-    """A finished count; a notebook shows the counts, the time lines and the views.
-
-    Attributes:
-        report: The report's file.
-        polyps: Polyps counted in all procedures.
-        page: Its contents.
-        count: The record of the count, as written to count.json.
-        boxes: The linked boxes: procedure_id, frame, x, y, w, h, score, polyp and
-            tracklet (both from 1 in a procedure), and interpolated (in a gap of the tracklet).
-        data: The data set that was counted.
-        tracks: track_id and polyp of each of its detections, null for none.
-        views: What views.csv holds: a row for each tracklet.
-    """
-
-    report: Path
-    polyps: int
-    page: "Report" = field(repr=False)
-    count: "Count" = field(repr=False)
-    boxes: "pl.DataFrame" = field(repr=False)
-    data: "DataSet" = field(repr=False)
-    tracks: "pl.DataFrame" = field(repr=False)
-    views: "pl.DataFrame" = field(repr=False)
-
-    @cached_property
-    def summary(self) -> dict[str, Any]:
-        """What count.json holds."""
-        return self.count.plain()
-
-    @property
-    def counts(self) -> "pl.DataFrame":
-        """What counts.csv holds: a row for each procedure."""
-        import polars as pl
-
-        rows = [{name: getattr(one, name) for name in COUNTS} for one in self.count.procedures]
-        return pl.DataFrame(rows, infer_schema_length=None)
-
-    def _repr_html_(self) -> str:
-        from polyplink.report import render_fragment
-
-        return render_fragment(self.page)
 
 
 def return_data(
@@ -87,8 +39,6 @@ def return_data(
         progress: Called for frames of videos.
         video: Whether `out` also gets videos with the boxes.
     """
-    from polyplink.app.outputs import BOXES, VIDEOS
-    from polyplink.app.request import Result
     from polyplink.data import return_boxes
 
     found = counted.value
@@ -144,10 +94,8 @@ def count_data(
     Raises:
         PolyplinkError: If weights, data folder or an image is at fault.
     """
-    from typing import Any
-
     from polyplink.app.outputs import SOURCE, keep_other_counts
-    from polyplink.app.request import Result, check_given
+    from polyplink.app.request import check_given
     from polyplink.core.artefacts import RunRecord
 
     check_given(weights, data, [part], device, truth)
@@ -209,9 +157,7 @@ def _recorded(
 ) -> "tuple[Count, list[str]]":
     """The record of a count, and notes for its page."""
     from polyplink.core.artefacts import to_plain
-    from polyplink.core.messages import Message
     from polyplink.core.text import relative_path
-    from polyplink.counting import Count
     from polyplink.counting.link import coverage_of
     from polyplink.counting.record import (
         compare_with_truth,
@@ -332,8 +278,6 @@ def count_and_track(
         options: Of `count_data`.
     """
     # What is in the folder is of this folder's own run.
-    from polyplink.app.request import Result
-
     counted = count_data(weights, data, out / "count", replace=True, progress=progress, **options)
     counted = return_data(counted, data, out, progress, video=video)
     tracks = _write_tracks(counted.value, out / "tracks")
@@ -348,8 +292,6 @@ def _write_tracks(counted: Counted, folder: Path) -> Path:
     Boxes that were interpolated in the gaps of tracks are no boxes of a detector: they are in a
     file of the same name in the folder `interpolated`, with a score of 0.
     """
-    import polars as pl
-
     from polyplink.core.artefacts import write_text
     from polyplink.core.text import file_name
     from polyplink.evaluate import one_box_a_frame

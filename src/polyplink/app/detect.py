@@ -32,7 +32,7 @@ from polyplink.core.sharing import sole_writer
 from polyplink.models import ENCODER
 
 if TYPE_CHECKING:
-    from polyplink.app.count_data import Counted
+    from polyplink.app.counted import Counted
     from polyplink.core.messages import Message
     from polyplink.data import DataSet
 

@@ -30,7 +30,7 @@ from polyplink.tracklets.build import USUAL_FPS
 from polyplink.tracklets.crops import VIDEO_AHEAD, prefetch, read_image
 
 if TYPE_CHECKING:
-    from polyplink.app.count_data import Counted
+    from polyplink.app.counted import Counted
 
 Plane = npt.NDArray[np.uint8]
 Planes = tuple[Plane, Plane, Plane]  # luma (height, width); chroma, half as high and wide

@@ -40,7 +40,7 @@ from polyplink.core.sharing import sole_writer
 from polyplink.models import ENCODER
 
 if TYPE_CHECKING:
-    from polyplink.app.count_data import Counted
+    from polyplink.app.counted import Counted
     from polyplink.app.live_count import LiveCount
     from polyplink.associate import OperatingPoint
     from polyplink.core.messages import Message

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from polyplink.app.count_data import Counted
+    from polyplink.app.counted import Counted
     from polyplink.app.request import Result
 
 
