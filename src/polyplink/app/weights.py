@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import torch
 
     from polyplink.encoders import Encoder
+    from polyplink.stills import Still
     from polyplink.tracklets import PrepareSettings
 
 SHIPPED = "this package"  # the source of shipped weights
@@ -228,7 +229,11 @@ def adapt_weights(request: AdaptRequest, progress: Progress = inform) -> Result[
         PolyplinkError: If the encoder has no BatchNorm layers or reads clips, or there is no crop.
     """
     check_given(request.weights, request.data, [request.part], request.device)
-
+    PolyplinkError.unless(
+        not request.in_motion or (request.whiten and not request.tone),
+        "--in-motion goes with --whiten, and without --tone",
+        f"give --whiten --in-motion {request.in_motion} alone",
+    )
     from polyplink.data import read_data, read_origin
     from polyplink.encoders import FrameWise, load_encoder, pick_device, save_weights
     from polyplink.encoders.adapt import CROPS, batches, fitted_to_crops
@@ -236,13 +241,9 @@ def adapt_weights(request: AdaptRequest, progress: Progress = inform) -> Result[
     from polyplink.encoders.finetune import adapt_statistics
     from polyplink.encoders.leakage import seen_by
     from polyplink.encoders.weights import seal, stored_path
+    from polyplink.stills import read_stills
     from polyplink.tracklets.prepare import typical_crops
 
-    PolyplinkError.unless(
-        not request.in_motion or (request.whiten and not request.tone),
-        "--in-motion goes with --whiten, and without --tone",
-        f"give --whiten --in-motion {request.in_motion} alone",
-    )
     path, device = stored_path(request.name), pick_device(request.device)
     loaded = load_encoder(request.weights, device)
     encoder, record = loaded.encoder, loaded.record
@@ -251,7 +252,8 @@ def adapt_weights(request: AdaptRequest, progress: Progress = inform) -> Result[
     if request.in_motion:
         data = read_data(request.data)
         procedures = data.part(request.part)
-        encoder, crops = _whitened_in_motion(encoder, request, procedures, settings, progress)
+        stills = read_stills(request.data, data, procedures)
+        encoder, crops = _whitened_in_motion(encoder, stills, request.in_motion, settings, progress)
         statistics = content_key("stills in motion", request.in_motion, procedures)
     else:
         prepared = prepare_part(request.data, settings, request.part, request.workers, progress)
@@ -286,32 +288,38 @@ def adapt_weights(request: AdaptRequest, progress: Progress = inform) -> Result[
 
 def _whitened_in_motion(
     encoder: "Encoder",
-    request: AdaptRequest,
-    procedures: "Sequence[str]",
+    stills: "Sequence[Still]",
+    views: int,
     settings: "PrepareSettings",
     progress: Progress,
 ) -> "tuple[Encoder, int]":
-    """An encoder whitened by what views of one polyp differ in, and the number of views."""
+    """An encoder whitened by what views of one polyp differ in, and the number of crops.
+
+    Args:
+        encoder: The encoder.
+        stills: Annotated stills.
+        views: Views of each beside the still itself.
+        settings: Size and rule of the crops.
+        progress: Called for stills.
+    """
     import torch
 
-    from polyplink.data import read_data
     from polyplink.encoders.adapt import unwrapped
     from polyplink.encoders.whitening import WhitenedEncoder
-    from polyplink.stills import draw_views, read_stills
+    from polyplink.stills import draw_views
 
-    stills = read_stills(request.data, read_data(request.data), procedures)
-    shown = 0
+    count = 0
 
-    def views() -> "Iterator[torch.Tensor]":
-        nonlocal shown
-        drawn = draw_views(stills, request.in_motion, settings.size, settings.crop_factor)
+    def crops_of_stills() -> "Iterator[torch.Tensor]":
+        nonlocal count
+        drawn = draw_views(stills, views, settings.size, settings.crop_factor)
         for done, crops in enumerate(drawn, 1):
-            shown += len(crops)
+            count += len(crops)
             progress("stills in motion", done, len(stills))
             yield torch.from_numpy(crops).to(encoder.device)
 
-    whitened = WhitenedEncoder(unwrapped(encoder)).to(encoder.device).fit_within(views())
-    return whitened.eval(), shown
+    whitened = WhitenedEncoder(unwrapped(encoder)).to(encoder.device).fit_within(crops_of_stills())
+    return whitened.eval(), count
 
 
 def list_weights(request: Request, progress: Progress = inform) -> Result[list[dict[str, str]]]:
