@@ -71,7 +71,7 @@ def count_data(
     device: str = "auto",
     workers: int = 2,
     tracklets: Mapping[str, Any] | None = None,
-    said: "Sequence[str | Message]" = (),
+    warnings: "Sequence[str | Message]" = (),
     progress: Progress = silent,
 ) -> Result[Counted]:
     """Count the polyps of a data folder into `out`; boxes are not given back.
@@ -88,7 +88,7 @@ def count_data(
         device: Device.
         workers: Threads.
         tracklets: Options of tracklets, see `with_options`.
-        said: Warnings of earlier stages, for count.json and the report.
+        warnings: Those of earlier stages, for count.json and the report.
         progress: Called for crops and tracklets.
 
     Raises:
@@ -124,7 +124,7 @@ def count_data(
     with record.stage("associate"):
         linked = link_part(encoded, purpose=purpose, drop_alarms=alarms == "drop")
     boxes = linked_boxes(prepared, linked.linked)
-    found, notes = _recorded(linked, boxes, weights, out, truth, purpose, said)
+    found, notes = _recorded(linked, boxes, weights, out, truth, purpose, warnings)
     page = _page(linked, weights, found, notes, record.seconds)
     report = out / "report.html"
     with record.results(out) as new, record.stage("report"):
@@ -142,7 +142,7 @@ def count_data(
         write_embeddings(new / "vectors.parquet", encoded.embeddings[encoder.name])
         _write_tables(new, counted, views)
         write_report(new / report.name, page)
-    shown = [count_table(page), *_said_of(found, page.notes), *_written(report, out)]
+    shown = [count_table(page), *_lines_below(found, page.notes), *_written(report, out)]
     return Result(counted, counted.summary, shown, found.warnings)
 
 
@@ -153,7 +153,7 @@ def _recorded(
     out: Path,
     truth: Path | None,
     purpose: str,
-    said: "Sequence[str | Message]",
+    warnings: "Sequence[str | Message]",
 ) -> "tuple[Count, list[str]]":
     """The record of a count, and notes for its page."""
     from polyplink.core.artefacts import to_plain
@@ -176,7 +176,7 @@ def _recorded(
     messages = [
         *part.cover.warnings(part.point),
         *shipped_messages(used, part.point),
-        *map(Message.of, said),
+        *map(Message.of, warnings),
         *more,
     ]
     procedures = counted_procedures(part)
@@ -226,7 +226,7 @@ def _page(
     )
 
 
-def _said_of(count: "Count", notes: Sequence[str]) -> list[str]:
+def _lines_below(count: "Count", notes: Sequence[str]) -> list[str]:
     """What is printed below the table of a count."""
     from polyplink.report.formats import figure_text
 

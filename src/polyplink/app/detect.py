@@ -190,6 +190,6 @@ def _run(request: RunRequest, out: Path, progress: Progress) -> "Result[Counted]
         device=request.device,
         workers=request.workers,
         tracklets=request.tracklet_options,
-        said=warnings,
+        warnings=warnings,
         progress=progress,
     )

@@ -290,7 +290,7 @@ def _reported(
         device=request.device,
         workers=request.workers,
         tracklets=request.tracklet_options,
-        said=warnings,
+        warnings=warnings,
         progress=progress,
     )
     record.write(out)

@@ -137,7 +137,7 @@ def views_table(part: LinkedPart) -> pl.DataFrame:
         start_frame, end_frame (the last one), probability (of the link), shows_polyp (the
         probability, where it is known), bridged (share of its frames without a box), size_mm and
         adenoma (a probability; from this view alone, null without probes), track_id (see
-        `linked.tracks_of_boxes`) and whether the procedure's clustering converged, in the order of
+        `link.tracks_of_boxes`) and whether the procedure's clustering converged, in the order of
         time.
     """
     prepared, linked, alarms, point = (
