@@ -28,7 +28,7 @@ from polyplink.encoders.whitening import (
     fit_whitening,
     fit_within,
 )
-from polyplink.evaluate import retrieve
+from polyplink.evaluate import Samples, retrieve
 from polyplink.evaluate.truth import samples_of
 from polyplink.stills import draw_views, read_stills
 
@@ -40,21 +40,21 @@ FOLDS, EPOCHS, TEMPERATURE, RATE, PAIRS = 5, 20, 0.1, 1e-3, 256
 def contrastive(polyps: Polyps) -> Fitted:
     """A linear map trained with InfoNCE, from the whitening over crops."""
     mean, start = fit_whitening(torch.cat(polyps), SHRINKAGE)
-    way = (0.1 * start / start.std()).requires_grad_()
-    optimiser, rng = torch.optim.Adam([way], lr=RATE), np.random.default_rng(0)
-    seen = [views - mean for views in polyps if len(views) > 1]
+    features_map = (0.1 * start / start.std()).requires_grad_()
+    optimiser, rng = torch.optim.Adam([features_map], lr=RATE), np.random.default_rng(0)
+    centred = [views - mean for views in polyps if len(views) > 1]
     for _ in range(EPOCHS):
-        order = rng.permutation(len(seen))
+        order = rng.permutation(len(centred))
         for first in range(0, max(1, len(order) - PAIRS + 1), PAIRS):
-            rows = [seen[k] for k in order[first : first + PAIRS]]
+            rows = [centred[k] for k in order[first : first + PAIRS]]
             pairs = torch.stack([views[rng.choice(len(views), 2, False)] for views in rows])
-            one, other = normalize(pairs @ way, dim=2).unbind(1)  # n t
-            logits, truth = one @ other.T / TEMPERATURE, torch.arange(len(rows))
+            first_views, others = normalize(pairs @ features_map, dim=2).unbind(1)  # n t
+            logits, truth = first_views @ others.T / TEMPERATURE, torch.arange(len(rows))
             loss = cross_entropy(logits, truth) + cross_entropy(logits.T, truth)
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
-    return mean, way.detach()
+    return mean, features_map.detach()
 
 
 METHODS: dict[str, Callable[[Polyps], Fitted]] = {
@@ -66,17 +66,12 @@ METHODS: dict[str, Callable[[Polyps], Fitted]] = {
 
 def mean_ap(polyps: Polyps, fitted: Fitted) -> float:
     """Mean average precision of retrieving the other views of a polyp among all views."""
-    mean, way = fitted
-    vectors = normalize((torch.cat(polyps) - mean) @ way, dim=1)
-    labels = np.repeat(np.arange(len(polyps)), [len(views) for views in polyps])
-    scores = (vectors @ vectors.T).fill_diagonal_(-np.inf).numpy()
-    precisions = []
-    for row, label in zip(scores, labels, strict=True):
-        hits = (labels == label)[np.argsort(-row, kind="stable")[:-1]]
-        if hits.any():
-            ranks = np.flatnonzero(hits) + 1
-            precisions.append(np.mean(np.arange(1, len(ranks) + 1) / ranks))
-    return float(np.mean(precisions))
+    mean, features_map = fitted
+    labels = [str(k) for k, views in enumerate(polyps) for _ in views]
+    names = [f"view {k}" for k in range(len(labels))]
+    samples = Samples.of(names, labels, labels, np.zeros(len(labels)))
+    vectors = (torch.cat(polyps) - mean) @ features_map
+    return retrieve(vectors.numpy(), samples).mean_ap or 0.0
 
 
 def main() -> None:
