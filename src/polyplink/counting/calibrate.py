@@ -55,11 +55,11 @@ def fit_point(
             warnings.append(f"false alarms are not filtered: {model}")
         point = replace(point, alarms=None if isinstance(model, str) else model)
     # Links are fitted on what will be linked: tracklets that pass for polyps.
-    left = screen(labelled, embeddings, point.alarms).prepared
-    found = fit(by_procedure(left, embeddings))
-    if found.links is None:
-        return replace(point, origin=f"{point.origin} (here {found.origin})"), warnings
-    return replace(found, alarms=point.alarms, size=point.size, adenoma=point.adenoma), warnings
+    to_link = screen(labelled, embeddings, point.alarms).prepared
+    fitted = fit(by_procedure(to_link, embeddings))
+    if fitted.links is None:
+        return replace(point, origin=f"{point.origin} (here {fitted.origin})"), warnings
+    return replace(fitted, alarms=point.alarms, size=point.size, adenoma=point.adenoma), warnings
 
 
 def fit_probes(
@@ -76,11 +76,13 @@ def fit_probes(
     Returns:
         The operating point, what the probes were fitted on, and why one that could be is missing.
     """
-    shown = labelled.tracklets.select("procedure_id", "polyp_id").with_row_index("row").drop_nulls()
+    of_polyps = (
+        labelled.tracklets.select("procedure_id", "polyp_id").with_row_index("row").drop_nulls()
+    )
     group = pl.struct("procedure_id", "polyp_id").rank("dense").cast(pl.Int64) - 1
-    shown = shown.with_columns(group=group)
+    of_polyps = of_polyps.with_columns(group=group)
     units = mean_units(
-        vectors_of(labelled, embeddings)[shown["row"].to_numpy()], shown["group"].to_numpy()
+        vectors_of(labelled, embeddings)[of_polyps["row"].to_numpy()], of_polyps["group"].to_numpy()
     )
     try:
         adenomas, missing = data.adenoma_labels(), list[str]()
@@ -90,7 +92,7 @@ def fit_probes(
     patient = pl.concat_str("dataset", "patient", separator="/")
     table = (
         data.polyps.select("procedure_id", "polyp_id", "size_mm", adenoma=adenomas)
-        .join(shown.unique("group"), on=["procedure_id", "polyp_id"])
+        .join(of_polyps.unique("group"), on=["procedure_id", "polyp_id"])
         .join(data.procedures.select("procedure_id", "dataset", patient=patient), on="procedure_id")
         .sort("group")
     )
@@ -98,14 +100,14 @@ def fit_probes(
     probes = {"size": point.size, "adenoma": point.adenoma}
     fitted = []
     for column, name, fit in (("size_mm", "size", fit_size), ("adenoma", "adenoma", fit_adenoma)):
-        own = table.drop_nulls(column)
-        if own.is_empty():
+        known_rows = table.drop_nulls(column)
+        if known_rows.is_empty():
             continue
-        values, patients = own[column].to_list(), own["patient"].to_list()
-        found = fit(units[own["group"].to_numpy()], values, patients, simulated=simulated)
-        if isinstance(found, str):
-            missing.append(found)
+        values, patients = known_rows[column].to_list(), known_rows["patient"].to_list()
+        probe = fit(units[known_rows["group"].to_numpy()], values, patients, simulated=simulated)
+        if isinstance(probe, str):
+            missing.append(probe)
             continue
-        probes[name] = found
-        fitted.append(found.origin + ("; simulated polyps among them" if simulated else ""))
+        probes[name] = probe
+        fitted.append(probe.origin + ("; simulated polyps among them" if simulated else ""))
     return replace(point, size=probes["size"], adenoma=probes["adenoma"]), fitted, missing

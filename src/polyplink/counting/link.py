@@ -63,16 +63,18 @@ def by_procedure(prepared: Prepared, embeddings: Embeddings) -> list[ProcedureTr
         PolyplinkError: If a tracklet has no vector.
     """
     tracklets, vectors = prepared.tracklets, vectors_of(prepared, embeddings)
-    found = []
+    procedures = []
     for procedure_id in prepared.procedures:
-        own = tracklets["procedure_id"] == procedure_id
-        table = tracklets.filter(own)
+        of_procedure = tracklets["procedure_id"] == procedure_id
+        table = tracklets.filter(of_procedure)
         if table.is_empty():
             continue
-        rows = vectors[own.to_numpy()]
+        rows = vectors[of_procedure.to_numpy()]
         views = Views(rows, *seconds(table, prepared.data.procedures).T)
-        found.append(ProcedureTracklets(procedure_id, table, table["position"].to_numpy(), views))
-    return found
+        procedures.append(
+            ProcedureTracklets(procedure_id, table, table["position"].to_numpy(), views)
+        )
+    return procedures
 
 
 def vectors_of(prepared: Prepared, embeddings: Embeddings) -> np.ndarray:
@@ -152,7 +154,7 @@ def link(tracklets: ProcedureTracklets, point: OperatingPoint) -> Linked:
 
 def link_all(prepared: Prepared, embeddings: Embeddings, point: OperatingPoint) -> list[Linked]:
     """Link every procedure that has tracklets."""
-    return [link(one, point) for one in by_procedure(prepared, embeddings)]
+    return [link(procedure, point) for procedure in by_procedure(prepared, embeddings)]
 
 
 def linked_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFrame:
@@ -166,13 +168,13 @@ def linked_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFrame:
     every = prepared.detections.select(
         *columns, polyp=pl.lit(0, pl.Int64), tracklet=pl.lit(0, pl.Int64)
     )
-    found = [fill_gaps(every.clear())]
-    for one in linked:
-        rows, tracklet = box_rows(one.tracklets.table)
-        polyp = one.identities.labels.astype(np.int64)[tracklet] + 1
+    tables = [fill_gaps(every.clear())]
+    for procedure in linked:
+        rows, tracklet = box_rows(procedure.tracklets.table)
+        polyp = procedure.identities.labels.astype(np.int64)[tracklet] + 1
         names = pl.Series("polyp", polyp), pl.Series("tracklet", tracklet + 1)
-        found.append(fill_gaps(every[rows].with_columns(*names)))
-    return pl.concat(found)
+        tables.append(fill_gaps(every[rows].with_columns(*names)))
+    return pl.concat(tables)
 
 
 def tracks_of_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFrame:
@@ -189,9 +191,11 @@ def tracks_of_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFram
     """
     polyps = {
         name: label + 1
-        for one in linked
+        for procedure in linked
         for name, label in zip(
-            one.tracklets.table["tracklet_id"], one.identities.labels.tolist(), strict=True
+            procedure.tracklets.table["tracklet_id"],
+            procedure.identities.labels.tolist(),
+            strict=True,
         )
     }
     rows, tracklet = box_rows(prepared.tracklets)
@@ -204,22 +208,26 @@ def tracks_of_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFram
 def coverage_of(linked: Sequence[Linked], polyps: Mapping[str, int]) -> Coverage | None:
     """How often intervals hold the true number of polyps; None where none can be judged."""
     rows = [
-        (polyps[one.tracklets.procedure_id], *one.identities.interval)
-        for one in linked
-        if one.identities.interval is not None and one.tracklets.procedure_id in polyps
+        (polyps[procedure.tracklets.procedure_id], *procedure.identities.interval)
+        for procedure in linked
+        if procedure.identities.interval is not None and procedure.tracklets.procedure_id in polyps
     ]
     return Coverage.of(rows) if rows else None
 
 
 def link_messages(point: OperatingPoint, linked: Sequence[Linked]) -> list[Message]:
     """What makes the links of procedures doubtful."""
-    found = []
+    messages = []
     if point.links is None:
-        found.append(Message("no_probabilities", {"why": point.origin}))
-    failed = [one.tracklets.procedure_id for one in linked if not one.identities.converged]
+        messages.append(Message("no_probabilities", {"why": point.origin}))
+    failed = [
+        procedure.tracklets.procedure_id
+        for procedure in linked
+        if not procedure.identities.converged
+    ]
     if failed:
-        found.append(Message("not_converged", {"names": ", ".join(failed)}))
-    return found
+        messages.append(Message("not_converged", {"names": ", ".join(failed)}))
+    return messages
 
 
 @dataclass(frozen=True)

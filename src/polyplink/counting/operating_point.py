@@ -55,9 +55,13 @@ def find_operating_point(
         polyps: True number of polyps of each procedure that is annotated, those without a tracklet
             included; by default the number of polyps with a tracklet.
     """
-    labelled = [one for one in procedures if any(polyp is not None for polyp in one.polyps)]
+    labelled = [
+        procedure
+        for procedure in procedures
+        if any(polyp is not None for polyp in procedure.polyps)
+    ]
     if not labelled:
-        several = [one.views for one in procedures if len(one.polyps) > 1]
+        several = [procedure.views for procedure in procedures if len(procedure.polyps) > 1]
         guessed = fit_unlabelled(several)
         if isinstance(guessed, str):
             return untuned(f"no procedure has known polyps, and {guessed}")
@@ -66,14 +70,14 @@ def find_operating_point(
             f"{len(several)} procedures, at a price of a polyp that is right on simulated ones"
         )
         return OperatingPoint(LearnedLinks(unlabelled_price(several)), guessed, origin)
-    given = [(one.views, one.polyps) for one in labelled]
-    pairs = [link_terms(each) for each in given]
-    crossed, model = cross_probabilities(given, pairs), fit_links(pairs)
+    views_and_polyps = [(procedure.views, procedure.polyps) for procedure in labelled]
+    pairs = [link_terms(each) for each in views_and_polyps]
+    crossed, model = cross_probabilities(views_and_polyps, pairs), fit_links(pairs)
     if isinstance(crossed, str) or isinstance(model, str):
         return untuned(str(model if isinstance(model, str) else crossed))
     counts = [
-        count_procedure(partition(P, PRICES), one.polyps, one.procedure_id)
-        for P, one in zip(crossed, labelled, strict=True)
+        count_procedure(partition(P, PRICES), procedure.polyps, procedure.procedure_id)
+        for P, procedure in zip(crossed, labelled, strict=True)
     ]
     chosen = {purpose: choose(counts, purpose=purpose) for purpose in get_args(Purpose)}
     prices = {purpose: PRICES[choice.row] for purpose, choice in chosen.items()}
@@ -83,13 +87,15 @@ def find_operating_point(
         f"cross-fitted there: count off by {off.mean():.2f} polyps on average, right in "
         f"{100 * (off == 0).mean():.0f} %"
     )
-    known = polyps or {c.procedure: c.polyps for c in counts}
+    known_counts = polyps or {c.procedure: c.polyps for c in counts}
     trials = list(zip(labelled, crossed, strict=True))
     # Procedures of false alarms alone have no part in the model: it has not seen them.
-    alarms = [one for one in procedures if all(polyp is None for polyp in one.polyps)]
-    trials += [(one, model.probability(one.views)) for one in alarms]
-    trials = [(one, P) for one, P in trials if one.procedure_id in known]
-    true = [known[one.procedure_id] for one, _ in trials]
+    alarms = [
+        procedure for procedure in procedures if all(polyp is None for polyp in procedure.polyps)
+    ]
+    trials += [(procedure, model.probability(procedure.views)) for procedure in alarms]
+    trials = [(procedure, P) for procedure, P in trials if procedure.procedure_id in known_counts]
+    true = [known_counts[procedure.procedure_id] for procedure, _ in trials]
     interval = fit_interval([P for _, P in trials], true, prices["count"])
     setting, error = LearnedLinks(prices["count"]), float(off.mean())
     calibration = None
@@ -124,11 +130,11 @@ def store_operating_point(
         data: What it was chosen on.
         names: Procedures of it; they count as validated on, so that `evaluate` does not use them.
     """
-    own = read_record(path)
-    seen = replace(seen_by(data, (), names, own.seen), data=own.seen.data)
-    made = replace(own, seen=seen, operating=asdict(point))
+    record = read_record(path)
+    seen = replace(seen_by(data, (), names, record.seen), data=record.seen.data)
+    new_record = replace(record, seen=seen, operating=asdict(point))
     if path.suffix == ".onnx":  # the record of an exported encoder is beside its graphs
-        return with_record(path.parent, out, made)
+        return with_record(path.parent, out, new_record)
     weights = out / WEIGHTS_FILE
-    write_tensors(weights, read_tensors(path), {RECORD: record_text(made)})
+    write_tensors(weights, read_tensors(path), {RECORD: record_text(new_record)})
     return weights

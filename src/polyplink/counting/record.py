@@ -56,10 +56,10 @@ def compare_with_truth(truth: Path, boxes: pl.DataFrame, prepared: Prepared) -> 
     Raises:
         PolyplinkError: If a procedure is not annotated there.
     """
-    known = annotated_boxes(truth, prepared.procedures)
+    truth_boxes = annotated_boxes(truth, prepared.procedures)
     rows = [
-        score_procedure(name, own, boxes.filter(pl.col("procedure_id") == name))
-        for name, own in known.items()
+        score_procedure(name, annotated, boxes.filter(pl.col("procedure_id") == name))
+        for name, annotated in truth_boxes.items()
     ]
     plain = [{k: v for k, v in to_plain(row).items() if k != "counts"} for row in rows]
     return {"figures": chain_figures(rows), "procedures": plain}
@@ -153,13 +153,19 @@ def views_table(part: LinkedPart) -> pl.DataFrame:
     schema = {"polyp": pl.String, "probability": pl.Float64, "converged": pl.Boolean}
     schema |= {"size_mm": pl.Float64, "adenoma": pl.Float64}
     tables = []
-    for one in linked:
-        polyps = [one.identities.names[label] for label in one.identities.labels]
-        converged = [one.identities.converged] * len(polyps)
-        alone = point.read(one.tracklets.views.vectors, np.arange(len(polyps)))
-        own = {"polyp": polyps, "probability": one.identities.scores, "converged": converged}
-        own |= {name: [getattr(each, name) for each in alone] for name in ("size_mm", "adenoma")}
-        table = one.tracklets.table.hstack(pl.DataFrame(own, schema=schema))
+    for procedure in linked:
+        polyps = [procedure.identities.names[label] for label in procedure.identities.labels]
+        converged = [procedure.identities.converged] * len(polyps)
+        alone = point.read(procedure.tracklets.views.vectors, np.arange(len(polyps)))
+        columns = {
+            "polyp": polyps,
+            "probability": procedure.identities.scores,
+            "converged": converged,
+        }
+        columns |= {
+            name: [getattr(each, name) for each in alone] for name in ("size_mm", "adenoma")
+        }
+        table = procedure.tracklets.table.hstack(pl.DataFrame(columns, schema=schema))
         tables.append(table.sort("first_frame", maintain_order=True))
     nothing = (pl.lit(None, kind).alias(name) for name, kind in schema.items())
     return pl.concat([*tables, alarms.with_columns(*nothing)]).select(
@@ -182,15 +188,17 @@ def views_table(part: LinkedPart) -> pl.DataFrame:
 
 def counted_procedures(part: LinkedPart) -> list[CountedProcedure]:
     """The record of each procedure: polyps with their tracklets, and what to look at."""
-    by_name = {one.tracklets.procedure_id: one for one in part.linked}
-    found = []
+    by_name = {procedure.tracklets.procedure_id: procedure for procedure in part.linked}
+    procedures = []
     for name in part.encoded.prepared.procedures:
         rows = part.screened.alarms.filter(procedure_id=name).iter_rows(named=True)
-        left = tuple(_tracklet(row, None) for row in rows)
-        counted = CountedProcedure(name, false_alarms=len(left), alarms=left)
-        one = by_name.get(name)
-        found.append(counted if one is None else _linked_procedure(counted, one, part.point))
-    return found
+        alarms = tuple(_tracklet(row, None) for row in rows)
+        counted = CountedProcedure(name, false_alarms=len(alarms), alarms=alarms)
+        procedure = by_name.get(name)
+        procedures.append(
+            counted if procedure is None else _linked_procedure(counted, procedure, part.point)
+        )
+    return procedures
 
 
 def _linked_procedure(
