@@ -97,7 +97,7 @@ def test_of_two_commands_at_once_both_end_well_or_one_is_refused(
         "export": (made.run, out),
         "index build": (made.run, data, "--index", out, "--device", "cpu"),
         "train": ("ntssl-demo", data, "--out", out, "--device", "cpu", "--set", "optim.epochs=1"),
-        "prepare": (data, "--set", "size=8", "--workers", "1"),
+        "prepare": (data, "--set", "prepare.size=8", "--workers", "1"),
     }
     command = [sys.executable, "-m", "polyplink", *verb.split(), *map(str, line[verb])]
     both = [subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True) for _ in range(2)]

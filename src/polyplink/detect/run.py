@@ -29,7 +29,7 @@ from polyplink.tracklets import PrepareSettings
 from polyplink.tracklets.crops import Pixels, cut, prefetch, read_array
 from polyplink.tracklets.kept import PLACES, read_kept, write_kept
 from polyplink.tracklets.prepare import enlarge
-from polyplink.tracklets.scenes import STATE, SceneFinder, write_scenes
+from polyplink.tracklets.scenes import SceneFinder, are_counts, is_state, write_scenes
 from polyplink.tracklets.tracks import ONE_SCENE, make_tracker, tracker_input
 
 Floats = npt.NDArray[np.float64]
@@ -177,17 +177,10 @@ def read_piece(folder: Path) -> Piece:
         np.array(read_array(folder / f"{name}.npy", AGAIN)) for name in ("scenes", "finder", "lost")
     )
     sound = (scenes.ndim, scenes.dtype.kind, lost.ndim, lost.dtype.kind) == (2, "i", 0, "i")
-    sound &= scenes.shape[-1:] == (2,) and finder.shape in ((0,), (STATE,))
-    sound &= finder.dtype == np.float64
-    sound = sound and all(_counts(some) for some in (scenes, finder[-4:], lost))
+    sound &= scenes.shape[-1:] == (2,) and is_state(finder)
+    sound = sound and are_counts(scenes) and are_counts(lost)
     PolyplinkError.unless(boxes.schema == _BOXES and sound, f"{folder} is damaged", AGAIN)
     return Piece(boxes, places, scenes, finder, int(lost))
-
-
-def _counts(numbers: npt.NDArray[Any]) -> bool:
-    """Whether all are whole numbers that frames or scenes may have."""
-    with np.errstate(invalid="ignore"):
-        return bool(((numbers >= 0) & (numbers < 1 << 31) & (numbers % 1 == 0)).all())
 
 
 @dataclass(frozen=True)

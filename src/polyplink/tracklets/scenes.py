@@ -9,6 +9,7 @@ is the scene of before, and its tracks go on.
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,21 @@ LASTING = 12  # frames: a shorter scene does not replace the one that may come b
 AREA = SIDE * SIDE
 STATE = 2 * AREA + BEFORE + 4  # numbers of a finder's state
 SCHEMA = {"procedure_id": pl.String(), "frame": pl.Int32(), "scene": pl.Int32()}
+
+
+def are_counts(numbers: npt.NDArray[Any]) -> bool:
+    """Whether all are whole numbers that frames or scenes may have."""
+    with np.errstate(invalid="ignore"):
+        return bool(((numbers >= 0) & (numbers < 1 << 31) & (numbers % 1 == 0)).all())
+
+
+def is_state(array: npt.NDArray[Any]) -> bool:
+    """Whether an array read from a file can be the `state` of a `SceneFinder`."""
+    if array.dtype != np.float64 or array.shape not in ((0,), (STATE,)):
+        return False
+    levels = array[:-4]  # of images, and their differences; infinite where no frame came before
+    in_range = (levels >= 0) & ((levels <= 255) | np.isposinf(levels))
+    return bool(in_range.all()) and are_counts(array[-4:])
 
 
 class SceneFinder:
