@@ -555,6 +555,13 @@ def _cost(name: str) -> dict[str, Any]:
     return cost_of(name)
 
 
+@cache
+def _parameters(name: str) -> dict[str, float]:
+    from polyplink.recipes.cost import parameters_of
+
+    return parameters_of(name)
+
+
 def _costs(name: str) -> "dict[str, Figure]":
     """Parameters and multiply-accumulates of an encoder, counted as in the paper."""
     from polyplink.evaluate import Figure
@@ -574,12 +581,12 @@ def _remark(cell: "Cell") -> str:
     if cell.measure != PARAMETERS:
         return cell.remark
     try:
-        cost = _cost(cell.subject)
+        count = _parameters(cell.subject)
     except PolyplinkError:
         return cell.remark
     needed = ""
-    if cost["published_params_m"] - cost["params_m"] > 0.005:
-        needed = f"{cost['params_m']:.2f} M without projectors and unused heads"
+    if count["published_params_m"] - count["params_m"] > 0.005:
+        needed = f"{count['params_m']:.2f} M without projectors and unused heads"
     return "; ".join(filter(None, (needed, cell.remark)))
 
 
