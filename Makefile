@@ -6,6 +6,8 @@ READY := $(VENV)/.ready
 
 # A second busy process makes spinning OpenMP threads many times slower.
 export OMP_WAIT_POLICY ?= PASSIVE
+# Compiled modules are kept: each of the hundreds of processes of the tests would compile them anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help install demo docs docs-pictures test test-all fuzz kill check bench bench-gpu study study-real study-sequences study-views clean
 .DEFAULT_GOAL := help

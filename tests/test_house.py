@@ -5,6 +5,7 @@ docs/explanation/architecture.md explains them.
 
 import ast
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 from polyplink.app.command_line import SECTIONS, VERBS
@@ -41,7 +42,11 @@ RESEARCH = (
 ENTRY = "__main__"  # above everything: it calls the command line
 TESTING = "testing"  # for authors of plugins: it may use every room, and none uses it
 LONGEST = 700  # lines; a longer file holds two concepts
-FILES = {path: ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
+
+
+@cache
+def files() -> dict[Path, ast.Module]:
+    return {path: ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
 
 
 def room_of(path: Path) -> str:
@@ -72,7 +77,7 @@ def imported_rooms(tree: ast.Module) -> set[str]:
 
 def test_a_room_imports_only_rooms_above_it() -> None:
     wrong = []
-    for path, tree in FILES.items():
+    for path, tree in files().items():
         room, rooms = room_of(path), imported_rooms(tree)
         if room == ENTRY:
             allowed = {"core", "app"}
@@ -89,10 +94,14 @@ def test_a_room_imports_only_rooms_above_it() -> None:
     assert not wrong
 
 
-MODULES = {
-    ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__"): tree
-    for path, tree in FILES.items()
-}
+@cache
+def modules() -> dict[str, ast.Module]:
+    return {
+        ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(
+            ".__init__"
+        ): tree
+        for path, tree in files().items()
+    }
 
 
 def nodes_of(tree: ast.AST) -> Iterator[ast.AST]:
@@ -111,13 +120,19 @@ def imported_modules(nodes: Iterable[ast.AST]) -> set[str]:
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
-    return names & set(MODULES)
+    return names & set(modules())
 
 
-IMPORTS = {name: imported_modules(nodes_of(tree)) - {name} for name, tree in MODULES.items()}
-# A file that imports `polyplink.room.module` executes the face of the room first, which imports
-# nothing by itself.
-FACES = {name for name in MODULES if any(other.startswith(f"{name}.") for other in MODULES)}
+@cache
+def imports() -> dict[str, set[str]]:
+    """What each module imports."""
+    return {name: imported_modules(nodes_of(tree)) - {name} for name, tree in modules().items()}
+
+
+@cache
+def faces() -> set[str]:
+    """Faces of rooms; importing `polyplink.room.module` executes them first, and nothing more."""
+    return {name for name in modules() if any(other.startswith(f"{name}.") for other in modules())}
 
 
 def reached(start: str) -> set[str]:
@@ -125,16 +140,16 @@ def reached(start: str) -> set[str]:
     seen, new = set[str](), {start}
     while new:
         seen |= new
-        new = set[str]().union(*(IMPORTS[name] for name in new)) - seen - FACES
+        new = set[str]().union(*(imports()[name] for name in new)) - seen - faces()
     return seen
 
 
 def test_imports_form_no_circle() -> None:
     """What only type checkers read counts too; the faces of rooms hand on, and use nothing."""
     rest = {
-        name: imported_modules(ast.walk(tree)) - FACES - {name}
-        for name, tree in MODULES.items()
-        if name not in FACES
+        name: imported_modules(ast.walk(tree)) - faces() - {name}
+        for name, tree in modules().items()
+        if name not in faces()
     }
     while leaves := [name for name, others in rest.items() if not others & set(rest)]:
         for name in leaves:
@@ -159,19 +174,19 @@ def test_research_is_imported_by_the_table_of_verbs_alone() -> None:
     table = "polyplink.app.command_line"
     wrong = {
         name: sorted(filter(is_research, others))
-        for name, others in IMPORTS.items()
+        for name, others in imports().items()
         if name != table and not is_research(name)
     }
     assert not {name: others for name, others in wrong.items() if others}
 
 
 def test_files_can_be_held_in_the_head() -> None:
-    lengths = {str(path): path.read_text().count("\n") for path in FILES}
+    lengths = {str(path): path.read_text().count("\n") for path in files()}
     assert not {path: length for path, length in lengths.items() if length > LONGEST}
 
 
 def test_faces_hold_no_code_and_hand_on_what_they_name() -> None:
-    for path, tree in FILES.items():
+    for path, tree in files().items():
         if path.name != "__init__.py":
             assert isinstance(tree.body[0], ast.Expr), f"{path} has no docstring"
             continue
@@ -191,9 +206,11 @@ def test_faces_hold_no_code_and_hand_on_what_they_name() -> None:
 def test_every_test_asserts() -> None:
     silent = []
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+        source = path.read_text()
+        lines = source.splitlines()
+        for node in ast.parse(source).body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-                text = ast.unparse(node)
+                text = "\n".join(lines[node.lineno - 1 : node.end_lineno])
                 if "assert" not in text and "raises" not in text:
                     silent.append(f"{path.name}:{node.name}")
     assert not silent
