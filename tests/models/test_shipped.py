@@ -5,13 +5,16 @@ import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from polyplink.core.artefacts import file_key
 from polyplink.core.errors import PolyplinkError
 from polyplink.detect import DetectorRecord
 from polyplink.detect.onnx import read_record as read_detector_record
-from polyplink.encoders import read_record, weights_path
+from polyplink.encoders import NetworkEmbedder, read_record, weights_path
+from polyplink.encoders.export import ExportedEncoder
+from polyplink.encoders.load import load_named
 from polyplink.encoders.weights import stored_path
 from polyplink.models import DETECTOR, ENCODER, is_shipped, models, shipped, shipped_model
 from tests.app.calls import assert_refused, polyplink
@@ -30,7 +33,8 @@ def test_the_package_has_a_detector_and_an_encoder_that_are_what_they_are_said_t
     assert sum(one.bytes for one in models()) <= 12_000_000
     for one in models():
         assert file_key(one.path) == one.sha256
-        assert one.path.stat().st_size == one.bytes
+        graphs = [*one.graphs_path.parent.glob("*")]
+        assert sum(path.stat().st_size for path in (one.path, *graphs)) == one.bytes
         assert one.card.startswith(f"# {one.name}\n")
         assert "not a medical device" in one.card
         for name in one.trained_on:
@@ -43,10 +47,11 @@ def test_the_package_has_a_detector_and_an_encoder_that_are_what_they_are_said_t
 def test_a_changed_file_is_refused_in_one_line(copied: Path, tmp_path: Path) -> None:
     for one in models():
         one.verify()
+        size = one.path.stat().st_size
         with one.path.open("r+b") as file:
-            file.seek(one.bytes // 2)
+            file.seek(size // 2)
             (byte,) = file.read(1)
-            file.seek(one.bytes // 2)
+            file.seek(size // 2)
             file.write(bytes([byte ^ 1]))
         with pytest.raises(PolyplinkError, match="not the file that was shipped"):
             shipped_model(one.name)
@@ -61,6 +66,28 @@ def test_a_changed_file_is_refused_in_one_line(copied: Path, tmp_path: Path) -> 
     (copied / shipped.LIST).write_text('[{"name": "x"}]')
     with pytest.raises(PolyplinkError, match="broken"):
         models()
+
+
+def test_the_graphs_of_the_encoder_compute_what_its_weights_do(copied: Path) -> None:
+    weights = Path(ENCODER)
+    quick = load_named(weights, "cpu")
+    slow = load_named(weights_path(weights), "cpu")
+    assert isinstance(quick.embedder, ExportedEncoder)
+    assert isinstance(slow.embedder, NetworkEmbedder)
+    assert (quick.key, quick.record, quick.prepare) == (slow.key, slow.record, slow.prepare)
+    assert quick.embedder.record == slow.record
+    side = slow.prepare.size
+    crops = np.random.default_rng(0).integers(0, 256, (5, side, side, 3), np.uint8)
+    wanted = slow.embedder(crops, [2, 3])
+    np.testing.assert_allclose(quick.embedder(crops, [2, 3]), wanted, atol=1e-5)
+    assert not any(b".py" in path.read_bytes() for path in (copied / ENCODER).glob("*.onnx"))
+    config = copied / ENCODER / "config.json"
+    config.write_text(config.read_text().replace('"vectors"', '"vector"', 1))
+    with pytest.raises(PolyplinkError, match=r"config\.json is not the file that was shipped"):
+        load_named(weights, "cpu")
+    shutil.rmtree(config.parent)
+    with pytest.raises(PolyplinkError, match=r"config\.json is missing"):
+        load_named(weights, "cpu")
 
 
 def test_a_file_of_the_name_goes_before_the_shipped_model(

@@ -80,7 +80,10 @@ def _write_graph(
         finally:
             torch.backends.mha.set_fastpath_enabled(fast)
     assert program is not None
-    onnx.save(program.model_proto, str(path))
+    model = program.model_proto
+    for part in (*model.graph.node, *model.graph.value_info, *model.graph.input):
+        del part.metadata_props[:]  # paths of source files on this machine
+    onnx.save(model, str(path))
 
 
 def export_encoder(

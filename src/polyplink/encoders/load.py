@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,12 @@ from polyplink.encoders import (
     load_encoder,
     pick_device,
     place,
+    read_record,
     weights_path,
 )
 from polyplink.encoders.export import ExportedEncoder
+from polyplink.encoders.weights import weights_id
+from polyplink.models import is_shipped, shipped_model
 from polyplink.tracklets import PrepareSettings
 from polyplink.tracklets.options import with_options
 
@@ -106,13 +110,23 @@ def load_named(
             f"{weights} holds no 8-bit numbers",
             "write some with `polyplink export --int8 DATA`",
         )
-        loaded = load_encoder(weights, where)
-        network = NetworkEmbedder(loaded.encoder, compute=used, frozen=True)
-        record, key = loaded.record, loaded.weights_id
+        if where.type == "cpu" and used == "float32" and (graphs := _graphs(weights)) is not None:
+            network, record, key = ExportedEncoder(graphs), read_record(path), weights_id(path)
+        else:
+            loaded = load_encoder(weights, where)
+            network = NetworkEmbedder(loaded.encoder, compute=used, frozen=True)
+            record, key = loaded.record, loaded.weights_id
     name = name or record.name or weights.stem
     key = key if used == usual else f"{key}-{used}"
     settings = with_options(record.prepare, tracklets or {}, origin)
     return NamedEncoder(name, key, network, where, settings, record, used)
+
+
+def _graphs(weights: Path) -> Path | None:
+    """The graphs beside a shipped encoder: the same vectors in half the time, and without timm."""
+    if not is_shipped(weights, "encoder") or find_spec("onnxruntime") is None:
+        return None
+    return shipped_model(weights.name).graphs_path
 
 
 def load_several(

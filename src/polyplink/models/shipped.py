@@ -30,13 +30,15 @@ class ShippedModel:
         kind: "detector" or "encoder".
         file: Name of its file, beside models.json.
         sha256: SHA-256 of the file.
-        bytes: Size of the file.
+        bytes: Size of the file, and of an encoder's graphs.
         title: What it is, in a line.
         licence: Of the file.
         data: The data that it was made from, with authors and licences, a line for each set.
         trained_on: Names of these sets.
         record_sha256: SHA-256 of a detector's record, NAME.json; None for an encoder, whose record
             is in its file.
+        graphs_sha256: SHA-256 of NAME/config.json, which holds those of an encoder's graphs beside
+            it; None for a detector.
     """
 
     name: str
@@ -49,6 +51,7 @@ class ShippedModel:
     data: tuple[str, ...]
     trained_on: tuple[str, ...]
     record_sha256: str | None = None
+    graphs_sha256: str | None = None
 
     @property
     def path(self) -> Path:
@@ -59,6 +62,11 @@ class ShippedModel:
     def record_path(self) -> Path:
         """Where a detector's record is."""
         return self.path.with_suffix(".json")
+
+    @property
+    def graphs_path(self) -> Path:
+        """Where the graph is that encodes the frames of an encoder's crops."""
+        return FOLDER / self.name / "frames.onnx"
 
     @property
     def card(self) -> str:
@@ -80,6 +88,8 @@ class ShippedModel:
         wanted = {self.path: self.sha256}
         if self.record_sha256 is not None:
             wanted[self.record_path] = self.record_sha256
+        if self.graphs_sha256 is not None:
+            wanted[self.graphs_path.with_name("config.json")] = self.graphs_sha256
         for path, digest in wanted.items():
             PolyplinkError.unless(path.is_file(), f"the shipped file {path} is missing", MEND)
             about = path.stat()
