@@ -113,6 +113,22 @@ def test_ours_stands_beside_the_published_and_the_rest_says_why(
     assert read_json(tmp_path / "out" / "table.json")["name"] == "ntssl/1"
 
 
+def test_columns_are_chosen_and_nothing_else_is_computed(run: Run, tmp_path: Path) -> None:
+    result = run("ntssl/1", only=["endovit"], columns=["Params", "FLOPs"])
+    assert {cell.column for cell in result.cells} == {"Params", "FLOPs"}
+    assert {c.row for c in result.cells if c.ours.known} == {"EndoViT"}
+    for name in ("table.html", "table.tex", "table.csv"):
+        text = (tmp_path / "out" / name).read_text()
+        assert "Params" in text
+        assert "mAP" not in text
+    (mean,) = {c.column for c in run("ntssl/1", only=["endovit"], columns=[PUBLISHED_MAP]).cells}
+    assert mean == PUBLISHED_MAP
+    with pytest.raises(PolyplinkError, match=r"ntssl/1 has no column 'mpa'; choose among .*mAP"):
+        run("ntssl/1", columns=["mpa"])
+    with pytest.raises(PolyplinkError, match="no cell in the columns Params"):
+        run("all", only=["none"], columns=["Params"])
+
+
 def test_no_difference_is_shown_of_what_is_not_comparable(run: Run, made: Made) -> None:
     plain = run("ta/1", only=["none"])
     assert plain.incomparable == "the part eval, not rc19"

@@ -58,7 +58,7 @@ def test_recipes_are_trained_once_and_compared(tmp_path: Path) -> None:
     ours, other = table.rows(named=True)
     assert other["difference"] == pytest.approx(other["value"] - ours["value"])
     assert other["difference_low"] <= other["difference"] <= other["difference_high"]
-    assert {"study.svg", "study.png", "clusterers.csv", "run.json"} <= {
+    assert {"study.svg", "study.png", "clusterers.csv", "run.json", "table.tex", "report.html"} <= {
         path.name for path in out.iterdir()
     }
     # Again, with the mistake corrected: nothing else is trained.

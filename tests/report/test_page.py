@@ -63,6 +63,19 @@ def test_page_asks_for_nothing_outside_itself(given_report: Report) -> None:
     assert f"script-src 'sha256-{digest}'" in policy
 
 
+def test_a_page_of_methods_alone_has_figures_and_no_counts() -> None:
+    table = comparison().with_headline(["FPR"])
+    deviated = {"FPR": Figure(0.05, 0.01, 0.09, n=10, sd=0.012)}
+    seeds = Method("second", deviated)
+    text = render(replace(EMPTY, comparison=replace(table, methods=(table.methods[0], seeds))))
+    assert "0.050 ± 0.012" in text
+    assert "standard deviation over seeds" in text
+    assert "All 2 figures" in text
+    links = {a["href"] for tag, a in Page(text).elements if tag == "a"}
+    assert links == {"#figures", "#made"}
+    assert "standard deviation" not in render(replace(EMPTY, comparison=table))
+
+
 def test_whatever_comes_from_data_is_inert() -> None:
     rude = Procedure(
         RUDE,

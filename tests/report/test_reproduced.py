@@ -135,12 +135,12 @@ def test_latex_is_escaped_and_shaped_as_the_paper_prints_it(tmp_path: Path) -> N
 
 
 def test_columns_of_a_comparison_are_chosen_by_name() -> None:
-    text = comparison_latex(comparison(), ["FPR"])
+    text = comparison_latex(comparison().with_headline(["FPR"]))
     assert r" & FPR \\" in text
     assert r"second & 0.050 \\" in text
     assert r"\textbf{0.700 (0.600 to 0.800)}" in comparison_latex(comparison())
     with pytest.raises(PolyplinkError, match="no figure 'mpa'; --columns takes mAP, FPR"):
-        comparison_latex(comparison(), ["mpa"])
+        comparison().with_headline(["mpa"])
 
 
 def test_the_list_of_tables_says_what_each_needs() -> None:

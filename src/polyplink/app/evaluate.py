@@ -76,7 +76,8 @@ class EvaluateRequest(TrackletOptions):
         "--metric",
     )
     columns: Sequence[str] = option(
-        "Figures of table.tex, by name (mAP) or key; may be repeated; by default the first ones.",
+        "Figures of table.tex, of the first table of report.html and of the terminal, by name "
+        "(mAP) or key; may be repeated.",
         (),
     )
     baselines: bool = option("Also an untrained encoder and a colour histogram.", True)
@@ -212,7 +213,7 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
         )
     missing = missing if "counting" in settings.tasks else ()
     said = (*notes(evaluation, settings), *missing, *probe_notes(probed))
-    table = with_probes(comparison(evaluation, settings), probed)
+    table = with_probes(comparison(evaluation, settings), probed).with_headline(request.columns)
 
     with record.stage("report"):
         page = _page(request, encoded, table, said, record.seconds)
@@ -359,7 +360,7 @@ def _write(
     from polyplink.report.tables import write_clusterers
 
     write_json(out / "evaluation.json", found.as_dict())
-    write_text(out / "table.tex", comparison_latex(found.comparison, request.columns))
+    write_text(out / "table.tex", comparison_latex(found.comparison))
     write_csv(out / "figures.csv", found.comparison)
     write_clusterers(out / "clusterers.csv", found.evaluation.minus_clusterer)
     if found.procedures.width:

@@ -57,6 +57,7 @@ class ReproduceRequest(Request):
     workspace: Path = option("Folder for training runs.", Path("reproduced"))
     part: str | None = option("Part; by default rc19 if present, else eval.")
     only: Sequence[str] = option("Only this encoder or method.", ())
+    columns: Sequence[str] = option("Only this column of the table; may be repeated.", ())
     weights: Sequence[str] = option("NAME=FILE: weights of an encoder or method.", ())
     stand_in: bool = option("Replace every encoder by a small one.", False)
     as_published: bool = option(
@@ -128,8 +129,8 @@ def reproduce(
     cached in the workspace and data folder, and reused.
 
     Raises:
-        PolyplinkError: If there is no such table, part or data folder, `only` names no row, or no
-            polyp of the part is known.
+        PolyplinkError: If there is no such table, column, part or data folder, `only` names no
+            row, or no polyp of the part is known.
     """
     from polyplink.recipes.published import published, published_table
 
@@ -152,8 +153,17 @@ def reproduce(
             f"{request.table} has no row of {wanted!r}",
             f"choose among {', '.join(subjects)}",
         )
+    headings = {one.column for table in tables for one in both_precisions(table.cells)}
+    for wanted in request.columns:
+        PolyplinkError.unless(
+            wanted in headings,
+            f"{request.table} has no column {wanted!r}",
+            f"choose among {', '.join(sorted(headings))}",
+        )
     from polyplink.associate.search import find_grid
 
+    tables = [replace(one, cells=_in_columns(one.cells, request.columns)) for one in tables]
+    tables = [table for table in tables if table.cells]
     find_grid(request.grid)
     named_files("--weights", request.weights)
     check_given(data=request.data, parts=[request.part], device=request.device)
@@ -167,6 +177,11 @@ def reproduce(
             divide(PROBES[task], read_data(request.data), "", split=path)
     if request.only:
         tables = [table for table in tables if set(request.only) & set(table.subjects)]
+    PolyplinkError.unless(
+        bool(tables),
+        f"{', '.join(request.only)} has no cell in the columns {', '.join(request.columns)}",
+        "leave --only or --columns out",
+    )
     tables.sort(key=lambda table: sum(map(has_recipe, table.subjects)))
     if request.dry_run:
         return plan(request, tables)
@@ -227,7 +242,7 @@ def task_part(task: str, data: "DataSet", part: str) -> str:
 
 def _asked(request: ReproduceRequest, table: str) -> dict[str, Any]:
     """What decides the figures of a table, for its run.json."""
-    names = ("part", "grid", "time", "anyway", "seeds", "only")
+    names = ("part", "grid", "time", "anyway", "seeds", "only", "columns")
     choices = {name: getattr(request, name) for name in names}
     splits = {task: [path, file_key(path)] for task, path in request.splits().items()}
     own = {"splits": splits} if splits else {}
@@ -272,9 +287,7 @@ def reproduce_table(
     data = workspace.tables
     part = find_part(data, request.part)
     check_polyps(data, part, name)
-    table = replace(table, cells=tuple(both_precisions(table.cells)))
-    if not table.ranked_by:
-        table = replace(table, cells=tuple(with_learned_links(table.cells)))
+    table = replace(table, cells=_extended(table, request.columns))
     found: dict[tuple[str, Variant, str], Measured] = {}
     encoders: dict[str, NamedEncoder] = {}
     for encoder in table.subjects:
@@ -374,6 +387,22 @@ def both_precisions(cells: "Sequence[Cell]") -> "Iterator[Cell]":
                 named = (text.replace("mAP", PUBLISHED_MAP) for text in (cell.row, cell.column))
                 name, column = named
                 yield replace(cell, row=name, column=column, measure=PUBLISHED_MAP, remark="")
+
+
+def _extended(table: "PublishedTable", columns: Sequence[str]) -> "tuple[Cell, ...]":
+    """The cells of a table with those that are added to the paper's, all or of some columns."""
+    cells = tuple(both_precisions(table.cells))
+    cells = cells if table.ranked_by else tuple(with_learned_links(cells))
+    return tuple(cell for cell in cells if not columns or cell.column in columns)
+
+
+def _in_columns(cells: "Sequence[Cell]", columns: Sequence[str]) -> "tuple[Cell, ...]":
+    """The cells that columns need: theirs, and the mAP that another precision is made from."""
+
+    def needed(cell: "Cell") -> bool:
+        return any(one.column in columns for one in both_precisions([cell]))
+
+    return tuple(cell for cell in cells if not columns or needed(cell))
 
 
 def with_learned_links(cells: "Sequence[Cell]") -> "Iterator[Cell]":

@@ -41,7 +41,8 @@ class StudyRequest(Request):
     grid: str = option("Settings searched for counting: paper or demo.", "paper")
     purpose: options.Purpose = "published"
     columns: Sequence[str] = option(
-        "Figures of table.tex, by name (mAP) or key; may be repeated; by default the first ones.",
+        "Figures of table.tex, of the first table of report.html and of study.svg, by name (mAP) "
+        "or key; may be repeated.",
         (),
     )
     device: options.Device = "auto"
@@ -100,8 +101,8 @@ def study(request: StudyRequest, progress: Progress = inform) -> Result[Studied]
 
     Args:
         request: Recipes, data folder, and the output folder, which gets study.json, figures.csv,
-            table.tex, runs.csv (one row per training and figure), clusterers.csv, study.svg and
-            .png, and run.json.
+            table.tex, report.html, runs.csv (one row per training and figure), clusterers.csv,
+            study.svg and .png, and run.json.
         progress: Called for crops, epochs and tracklets.
 
     The exit code is 1 if no figure could be measured.
@@ -114,7 +115,8 @@ def study(request: StudyRequest, progress: Progress = inform) -> Result[Studied]
     from polyplink.encoders.encode import prepare_part
     from polyplink.evaluate.evaluation import evaluate_encoder
     from polyplink.evaluate.truth import samples_of, tracklet_boxes
-    from polyplink.report import comparison_table
+    from polyplink.report import comparison_table, write_report
+    from polyplink.report.contents import comparison_report
 
     record = RunRecord("study", settings=request)
     record.claim(request.out)
@@ -155,21 +157,33 @@ def study(request: StudyRequest, progress: Progress = inform) -> Result[Studied]
         )
     record.inputs |= {"data": encoded.prepared.data.key}
     comparison, gaps = compare_runs(measured, first)
+    comparison = comparison.with_headline(request.columns)
     result = Studied(comparison, gaps, tuple(runs), tuple(failed))
-    _write(request.out, result, request.columns)
-    record.write(request.out)
     procedures = len(samples_of(encoded.prepared).procedures)
+    basis = (
+        f"mean of {many(request.seeds, 'seed')} ± standard deviation over seeds; "
+        f"{many(procedures, 'procedure')} of the part {request.part!r}"
+    )
+    _write(request.out, result)
+    page = comparison_report(
+        "Study",
+        encoded.prepared,
+        comparison,
+        notes=(basis,),
+        warnings=failed,
+        seconds=record.seconds,
+    )
+    write_report(request.out / "report.html", page)
+    record.write(request.out)
     shown: list[Any] = [comparison_table(comparison)]
     from polyplink.report.tables import difference_tables
 
     shown += difference_tables(comparison, gaps)
-    shown.append(
-        f"mean of {many(request.seeds, 'seed')} ± standard deviation over seeds; "
-        f"{many(procedures, 'procedure')} of the part {request.part!r}"
-    )
     code = int(not comparison.measured)
     warnings = [*failed, *code * [UNMEASURED]]
-    return Result(result, shown=[*shown, f"files: {request.out}"], warnings=warnings, code=code)
+    return Result(
+        result, shown=[*shown, basis, f"files: {request.out}"], warnings=warnings, code=code
+    )
 
 
 def _checked(request: StudyRequest) -> "tuple[EvaluationSettings, list[TrainConfig]]":
@@ -267,7 +281,7 @@ def compare_runs(
     return table, {name: minus_first_clusterer(own) for name, own in means.items()}
 
 
-def _write(out: Path, result: Studied, columns: Sequence[str]) -> None:
+def _write(out: Path, result: Studied) -> None:
     from polyplink.report import write_csv
     from polyplink.report.latex import comparison_latex
     from polyplink.report.plots import plot_methods, write_figure
@@ -275,7 +289,7 @@ def _write(out: Path, result: Studied, columns: Sequence[str]) -> None:
 
     write_json(out / "study.json", to_plain(result))
     write_csv(out / "figures.csv", result.comparison)
-    write_text(out / "table.tex", comparison_latex(result.comparison, columns))
+    write_text(out / "table.tex", comparison_latex(result.comparison))
     write_clusterers(out / "clusterers.csv", result.minus_clusterer)
     rows = [
         {"recipe": run.recipe, "seed": run.seed, "weights": str(run.weights), "figure": key}

@@ -61,21 +61,16 @@ def build_report(
     prepared, record = encoded.prepared, encoded.first.record
     assert record is not None
     found = {one.tracklets.procedure_id: one for one in linked}
-    names = prepared.data.procedures["dataset"].unique().sort().to_list()
-    here, seed = machine(), record.recipe.get("seed")
+    seed = record.recipe.get("seed")
     watched = "loss_bags" if record.origin.get("selected_by") == "bags" else "loss_labels"
     curves = _training_curves(weights_path(weights).parent, watched)
     best = record.origin.get("epoch")
     basis = None if cover is None else cover.basis
     return Report(
         title=title,
-        dataset=", ".join(names),
-        date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        machine=f"{here['system']}, {here['processor']}, {here['cores']} cores",
         weights=encoded.first.key,
         crops=prepared.key,
         seed=seed if isinstance(seed, int) else None,
-        simulated=any(name.startswith(SIMULATED) for name in names),
         procedures=tuple(
             _procedure(name, found.get(name), prepared, point, alarms)
             for name in prepared.procedures
@@ -84,13 +79,55 @@ def build_report(
         curves=curves,
         best_epoch=int(best) if curves and best is not None else None,
         operating_point=_shown_setting(point),
-        settings={name: str(value) for name, value in to_plain(prepared.settings).items()},
         seconds=seconds,
         notes=notes,
         warnings=tuple(map(str, messages)),
         basis="" if basis is None else str(basis),
         ask_below=point.ask_below,
+        **_made_of(prepared),
     )
+
+
+def comparison_report(
+    title: str,
+    prepared: Prepared,
+    comparison: Comparison,
+    *,
+    seconds: Mapping[str, float],
+    notes: tuple[str, ...] = (),
+    warnings: Sequence[str] = (),
+) -> Report:
+    """A page with a table of methods alone.
+
+    Args:
+        title: Headline.
+        prepared: The procedures that were measured.
+        comparison: The table.
+        seconds: Time per stage.
+        notes: Notes.
+        warnings: Warnings, one sentence each.
+    """
+    return Report(
+        title=title,
+        crops=prepared.key,
+        comparison=comparison,
+        seconds=seconds,
+        notes=notes,
+        warnings=tuple(warnings),
+        **_made_of(prepared),
+    )
+
+
+def _made_of(prepared: Prepared) -> dict[str, Any]:
+    """The data sets, date and machine of a page, and its settings of the crops."""
+    names, here = prepared.data.procedures["dataset"].unique().sort().to_list(), machine()
+    return {
+        "dataset": ", ".join(names),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "machine": f"{here['system']}, {here['processor']}, {here['cores']} cores",
+        "simulated": any(name.startswith(SIMULATED) for name in names),
+        "settings": {name: str(value) for name, value in to_plain(prepared.settings).items()},
+    }
 
 
 def _shown_setting(point: OperatingPoint) -> dict[str, float | str]:

@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from polyplink.core.errors import PolyplinkError
 from polyplink.report.formats import DASH, MINUS, interval, number
-from polyplink.report.model import Comparison, FigureColumn
+from polyplink.report.model import Comparison
 
 _TEX = {
     "\\": r"\textbackslash{}",
@@ -62,35 +61,9 @@ def tabular(header: Sequence[str], groups: Mapping[str, Sequence[Sequence[TexCel
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 
 
-def chosen_metrics(comparison: Comparison, names: Sequence[str]) -> list[FigureColumn]:
-    """The metrics with some names or keys, in the order of the names; the first ones for none.
-
-    Raises:
-        PolyplinkError: If there is no such figure.
-    """
-    if not names:
-        return comparison.first_metrics
-    chosen = []
-    for name in names:
-        same = [metric for metric in comparison.metrics if name in (metric.key, metric.name)]
-        PolyplinkError.unless(
-            bool(same),
-            f"there is no figure {name!r}",
-            "--columns takes "
-            + ", ".join(dict.fromkeys(metric.key for metric in comparison.metrics)),
-        )
-        chosen += same
-    return chosen
-
-
-def comparison_latex(comparison: Comparison, names: Sequence[str] = ()) -> str:
-    """Methods in rows and figures in columns, with 95 % intervals or standard deviations.
-
-    Args:
-        comparison: Methods by figures.
-        names: Names or keys of the figures; none for the first ones.
-    """
-    metrics = chosen_metrics(comparison, names)
+def comparison_latex(comparison: Comparison) -> str:
+    """Methods in rows and the headline's figures in columns, with 95 % intervals or deviations."""
+    metrics = comparison.first_metrics
     rows = []
     for method in comparison.methods:
         row = [TexCell(method.name)]

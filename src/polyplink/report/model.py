@@ -3,8 +3,8 @@
 The verbs fill these records; the other modules here turn them into pages, tables and plots.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,6 +181,23 @@ class Comparison:
         """The metrics of the headline, in its order; all of them where none are chosen."""
         by_key = {metric.key: metric for metric in self.metrics}
         return [by_key[key] for key in self.headline or by_key if key in by_key]
+
+    def with_headline(self, names: Sequence[str]) -> "Comparison":
+        """This comparison with the figures of some names or keys first; unchanged for no name.
+
+        Raises:
+            PolyplinkError: If there is no such figure.
+        """
+        chosen: list[str] = []
+        for name in names:
+            same = [metric.key for metric in self.metrics if name in (metric.key, metric.name)]
+            PolyplinkError.unless(
+                bool(same),
+                f"there is no figure {name!r}",
+                "--columns takes " + ", ".join(metric.key for metric in self.metrics),
+            )
+            chosen += same
+        return replace(self, headline=tuple(dict.fromkeys(chosen)) or self.headline)
 
     def groups(self) -> list[tuple[str, list[FigureColumn]]]:
         """Metrics by group, both in the order given."""

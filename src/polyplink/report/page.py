@@ -143,6 +143,12 @@ def _context(report: Report) -> dict[str, Any]:
         "failed": failed,
         "warnings": warnings,
         "intervals": any(p.interval is not None for p in report.procedures),
+        "figures_with_sd": report.comparison is not None
+        and any(
+            figure.sd is not None
+            for method in report.comparison.methods
+            for figure in method.figures.values()
+        ),
         "comparison_plot": _methods_drawn(report.comparison),
         "hues": HUES,
         "most_of_side": MOST_OF_SIDE,
