@@ -6,8 +6,9 @@ polyps more on either side. The rung is the lowest that holds the true number in
 procedures, and of others like them.
 
 Procedures of one price are not alike: where links are clear, the counts do not vary with the price,
-and the interval is a single number. Such intervals are read as certainty. Unless the procedures
-show that they are right in 90 % of their own, they are widened by a polyp on either side.
+and the interval is a single number. Such intervals are read as certainty. They are widened by a
+polyp on either side, unless the procedures show with 90 % confidence that at most one of ten is
+wrong: none of 22, for example, or one of 38.
 """
 
 import math
@@ -17,6 +18,7 @@ from typing import Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import bdtr
 
 from polyplink.associate.identities import SPREADS, count_intervals
 
@@ -107,9 +109,10 @@ def fit_interval(
     rest = [np.arange(len(true)) != i for i in range(len(true))]
     held = np.mean([holds[i, _rung(holds[others])] for i, others in enumerate(rest)])
     margin = max(rung + 1 - len(SPREADS), 0)
-    wrong = int((single & ~holds)[:, rung].sum())
-    # As for a procedure that is still to come, and might be wrong.
-    lone = int(wrong + 1 > (1 - COVERED) * (single[:, rung].sum() + 1) + 1e-9)
+    n_single, n_wrong = int(single[:, rung].sum()), int((single & ~holds)[:, rung].sum())
+    # A one-sided interval of Clopper and Pearson (1934): so few errors in so many single numbers
+    # are unlikely where more than one in ten is wrong.
+    lone = int(bdtr(n_wrong, n_single, 1 - COVERED) > 1 - COVERED)
     spread = float(SPREADS[min(rung, len(SPREADS) - 1)])
     return FittedInterval(spread, margin, lone, float(held))
 
