@@ -46,6 +46,7 @@ class TrainDetectorRequest(Request):
     empty: Path | None = option(
         "Folder of images without a polyp, to learn from too.", metavar="FOLDER"
     )
+    empty_repeats: int = option("Times that a frame without a polyp is seen in an epoch.", 2, min=1)
     epochs: int = option("Times that each frame is seen.", 24, min=1)
     side: int = option("Width and height of the input, pixels; a multiple of 32.", 320, min=64)
     rate: float = option("Largest learning rate.", 1e-3, min=1e-6)
@@ -111,6 +112,7 @@ def _train(
         epochs=request.epochs,
         batch=request.batch,
         rate=request.rate,
+        empty_repeats=request.empty_repeats,
         freeze=request.init is not None,
         seed=request.seed,
     )
@@ -238,7 +240,7 @@ def _claim(folder: Path, request: TrainDetectorRequest) -> None:
     settings = {k: v for k, v in to_plain(request).items() if k not in ("out", "workers")}
     path = folder / "settings.json"
     PolyplinkError.unless(
-        not path.is_file() or read_json(path) == settings,
+        not path.is_file() or settings == {"empty_repeats": 2} | read_json(path),  # older: 2
         f"{folder} holds a training with other data or options",
         "give another --out, or delete that folder",
     )
