@@ -31,11 +31,12 @@ from typer.models import ArgumentInfo
 
 from polyplink.app.command_line import SECTIONS, VERBS, command
 from polyplink.core.parts import METRICS, REGISTRIES
-from polyplink.recipes.published import published
-from polyplink.recipes.standing import STANDINGS, reasons, standard_errors
+from polyplink_lab.reproduce.published import published
+from polyplink_lab.reproduce.standing import STANDINGS, reasons, standard_errors
 
 ROOT = Path(__file__).parents[1]
-SOURCE = ROOT / "src" / "polyplink"
+SOURCE = ROOT / "src"
+PACKAGES = ("polyplink", "polyplink_lab")
 FRONT = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
@@ -92,10 +93,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, target, content=verb_page(name, guides)))
     architecture = (ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
     for room in re.findall(r"^\| `(\w+)` \|", architecture, re.M):
-        if room == "app" or not (SOURCE / room).is_dir():  # verbs have pages of their own
+        package = next((name for name in PACKAGES if (SOURCE / name / room).is_dir()), None)
+        if room == "app" or package is None:  # verbs have pages of their own
             continue
         target = f"reference/python/{room}.md"
-        files.append(File.generated(config, target, content=room_page(room, guides)))
+        files.append(File.generated(config, target, content=room_page(package, room, guides)))
     shown = files.documentation_pages(inclusion=InclusionLevel.is_in_nav)
     config.nav = navigation(config.nav or [], [file.src_uri for file in shown])
     return files
@@ -292,23 +294,23 @@ def verb_page(name: str, guides: dict[str, str]) -> str:
     return "\n\n".join(text)
 
 
-def room_page(room: str, guides: dict[str, str]) -> str:
+def room_page(package: str, room: str, guides: dict[str, str]) -> str:
     """The page of a room: what its face hands on, and what the guides import besides."""
-    face = ast.parse((SOURCE / room / "__init__.py").read_text(encoding="utf-8"))
+    face = ast.parse((SOURCE / package / room / "__init__.py").read_text(encoding="utf-8"))
     named = [one.value for one in face.body if isinstance(one, ast.Assign)]
     handed = [name for value in named for name in ast.literal_eval(value)]
-    names = [f"polyplink.{room}.{name}" for name in handed]
+    names = [f"{package}.{room}.{name}" for name in handed]
     for content in guides.values():
         for module, imported in _imports(content):
-            if module.startswith(f"polyplink.{room}."):
+            if module.startswith(f"{package}.{room}."):
                 names += [f"{module}.{name}" for name in imported]
-    text = [f"# polyplink.{room}", ast.get_docstring(face) or ""]
+    text = [f"# {package}.{room}", ast.get_docstring(face) or ""]
     ordered = sorted(dict.fromkeys(names), key=lambda name: name.rpartition(".")[2].isupper())
     return "\n\n".join([*text, *(f"::: {name}" for name in ordered)])  # constants last
 
 
 def _imports(content: str) -> Iterator[tuple[str, list[str]]]:
-    """Modules of the package that code in a page imports from, with the names."""
+    """Modules of the packages that code in a page imports from, with the names."""
     for module, one, several in re.findall(
         r"^from (polyplink[\w.]*) import (?:([\w, ]+)|\(([^)]*)\))", content, re.M
     ):

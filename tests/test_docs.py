@@ -23,7 +23,7 @@ from polyplink.core.parts import METRICS, REGISTRIES
 from polyplink.data import DETECTIONS, POLYPS, PROCEDURES
 
 ROOT = Path(__file__).parents[1]
-SOURCE = ROOT / "src" / "polyplink"
+SOURCE = ROOT / "src"
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 NOTEBOOKS = sorted(ROOT.glob("docs/**/*.ipynb"))
 BLOCK = re.compile(r"^(<!-- not run: [^\n]+ -->\n)?```(bash|python)\n(.*?)^```$", re.M | re.S)
@@ -286,7 +286,7 @@ def test_examples_of_docstrings_hold(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    parts = path.relative_to(SOURCE).with_suffix("").parts
     module = importlib.import_module(".".join(parts).removesuffix(".__init__"))
     assert not doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE).failed
 

@@ -8,15 +8,17 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from polyplink.app.command_line import SECTIONS, VERBS
+import pytest
+
+from polyplink.app.command_line import VERBS
 
 ROOT = Path(__file__).parents[1]
-SOURCE = ROOT / "src" / "polyplink"
+SOURCE = ROOT / "src"
+PRODUCT, LAB = "polyplink", "polyplink_lab"
 ROOMS = (
     "core",
     "models",
     "data",
-    "simulate",
     "tracklets",
     "detect",
     "encoders",
@@ -29,17 +31,9 @@ ROOMS = (
     "scale",
     "serve",
     "stills",
-    "bench",
     "app",
 )
-# What only research needs; it joins the rest as plugins do, and as verbs.
-RESEARCH = (
-    *("simulate", "bench", "report.reproduced", "recipes.published", "recipes.standing"),
-    *("app.demo", "app.simulate", "app.study", "app.reproduce", "app.bench"),
-    *("app.reproduction_plan", "app.encoders_under_test", "app.crop_variants"),
-    "app.tolerance_checks",
-)
-ENTRY = "__main__"  # above everything: it calls the command line
+LAB_ROOMS = ("simulate", "reproduce", "bench", "app", "verbs")  # it may use all of the product
 TESTING = "testing"  # for authors of plugins: it may use every room, and none uses it
 LONGEST = 700  # lines; a longer file holds two concepts
 
@@ -49,8 +43,10 @@ def files() -> dict[Path, ast.Module]:
     return {path: ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
 
 
-def room_of(path: Path) -> str:
-    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+def room_of(path: Path) -> tuple[str, str]:
+    """The package of a file, and its room there."""
+    package, room, *_ = path.relative_to(SOURCE).parts
+    return package, room.removesuffix(".py")
 
 
 def names_in(folder: Path) -> set[str]:
@@ -58,48 +54,50 @@ def names_in(folder: Path) -> set[str]:
     return {path.stem for path in folder.iterdir() if path.suffix == ".py" or path.is_dir()}
 
 
-def imported_rooms(tree: ast.Module) -> set[str]:
-    """Rooms that a file imports from, anywhere in it."""
-    found = set()
+def imported_rooms(tree: ast.Module, package: str) -> set[str]:
+    """Rooms of a package that a file imports from, anywhere in it."""
+    rooms = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             parts = node.module.split(".")
-            if parts[0] == "polyplink":
-                found |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
+            if parts[0] == package:
+                rooms |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
         elif isinstance(node, ast.Import):
-            found |= {
+            rooms |= {
                 alias.name.split(".")[1]
                 for alias in node.names
-                if alias.name.startswith("polyplink.")
+                if alias.name.startswith(f"{package}.")
             }
-    return found - {"__version__", "PolyplinkError"}
+    return rooms - {"__version__", "PolyplinkError"}
 
 
 def test_a_room_imports_only_rooms_above_it() -> None:
     wrong = []
     for path, tree in files().items():
-        room, rooms = room_of(path), imported_rooms(tree)
-        if room == ENTRY:
-            allowed = {"core", "app"}
-        elif room == TESTING:
+        package, room = room_of(path)
+        rooms = imported_rooms(tree, package)
+        order = ROOMS if package == PRODUCT else LAB_ROOMS
+        if room == TESTING:
             allowed = set(ROOMS)
-        elif room not in ROOMS:  # the package's face, which hands on `run`
+        elif room not in order:  # the package's face, which hands on `run`, and the entry
             allowed = {"core", "app"}
-        elif room == "simulate":
-            allowed = {"core", "data", "simulate"}
         else:
-            allowed = set(ROOMS[: ROOMS.index(room) + 1])
-        allowed |= {ENTRY} if room == "bench" else set()
+            allowed = set(order[: order.index(room) + 1])
         wrong += [f"{path.relative_to(SOURCE)} imports {name}" for name in sorted(rooms - allowed)]
     assert not wrong
+
+
+def test_the_product_does_not_name_the_lab() -> None:
+    """In no import and in no string: what it uses of the lab joins by entry points."""
+    product = [path for path in files() if room_of(path)[0] == PRODUCT]
+    assert 100 < len(product) < len(files())
+    assert not [path for path in product if LAB in path.read_text()]
 
 
 @cache
 def modules() -> dict[str, ast.Module]:
     return {
-        ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(
-            ".__init__"
-        ): tree
+        ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): tree
         for path, tree in files().items()
     }
 
@@ -157,27 +155,14 @@ def test_imports_form_no_circle() -> None:
     assert not rest, f"circles among {sorted(rest)}"
 
 
-def test_no_verb_imports_a_verb() -> None:
-    """Not through other modules either; research runs the verbs as a user's program does."""
+@pytest.mark.parametrize("package", [PRODUCT, LAB])
+def test_no_verb_imports_a_verb(package: str) -> None:
+    """Not through other modules either; the lab runs those of the product, as a user's program."""
     defined = {verb.__module__ for verb in VERBS.values()}
-    research = {verb.__module__ for verb in SECTIONS["Research"].values()}
-    wrong = {name: reached(name) & defined - {name} for name in defined - research}
+    verbs = {name for name in defined if name.startswith(f"{package}.")}
+    assert verbs
+    wrong = {name: reached(name) & verbs - {name} for name in verbs}
     assert not {name: sorted(others) for name, others in wrong.items() if others}
-
-
-def is_research(module: str) -> bool:
-    name = module.removeprefix("polyplink.")
-    return any(f"{name}.".startswith(f"{each}.") for each in RESEARCH)
-
-
-def test_research_is_imported_by_the_table_of_verbs_alone() -> None:
-    table = "polyplink.app.command_line"
-    wrong = {
-        name: sorted(filter(is_research, others))
-        for name, others in imports().items()
-        if name != table and not is_research(name)
-    }
-    assert not {name: others for name, others in wrong.items() if others}
 
 
 def test_files_can_be_held_in_the_head() -> None:
@@ -199,7 +184,7 @@ def test_faces_hold_no_code_and_hand_on_what_they_name() -> None:
                 assert all(alias.asname == alias.name for alias in node.names), path
                 for name in {alias.name for alias in node.names} & names_in(path.parent):
                     # Python would put the submodule of this name in its place.
-                    package = ".".join(path.parent.relative_to(ROOT / "src").parts)
+                    package = ".".join(path.parent.relative_to(SOURCE).parts)
                     assert node.module == f"{package}.{name}", path
 
 

@@ -3,8 +3,8 @@
     >>> import polyplink
     >>> polyplink.run("colonoscopy.mp4")  # doctest: +SKIP
 
-Its rooms read the tables of the rooms before them: ``data``, ``simulate``, ``tracklets``,
-``encoders``, ``learn``, ``associate``, ``evaluate``, ``recipes``, ``report``, ``bench``, ``app``.
+Its rooms read the tables of the rooms before them: ``data``, ``tracklets``, ``encoders``,
+``learn``, ``associate``, ``evaluate``, ``counting``, ``recipes``, ``report``, ``app``.
 Import the room you need; importing ``polyplink`` alone is instant and imports neither torch nor
 numpy.
 """

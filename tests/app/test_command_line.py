@@ -22,8 +22,8 @@ from typer.testing import CliRunner
 from polyplink import __version__
 from polyplink.app.command_line import GROUPS, SECTIONS, VERBS, build
 from polyplink.app.request import Result
-from polyplink.bench.cases import imported
 from polyplink.core.progress import Progress, silent
+from polyplink_lab.bench.cases import imported
 from tests.app.calls import assert_refused, polyplink
 from tests.conftest import Made
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from polyplink.app import crop_variants
-from polyplink.app.crop_variants import PUBLISHED_MAP, Variant, compare_variants
 from polyplink.associate import Grid, demo_grid
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.load import load_named
 from polyplink.evaluate import EvaluationSettings, Figure, Samples, TrackletBoxes
-from polyplink.recipes.published import published
+from polyplink_lab.reproduce import crop_variants
+from polyplink_lab.reproduce.crop_variants import PUBLISHED_MAP, Variant, compare_variants
+from polyplink_lab.reproduce.published import published
 from tests.conftest import Made
 
 QUICK = EvaluationSettings(grid=demo_grid(), resamples=200)

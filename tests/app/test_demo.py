@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from polyplink.app.demo import DemoRequest, demo
 from polyplink.core.errors import PolyplinkError
-from polyplink.simulate import smoke
+from polyplink_lab.app.demo import DemoRequest, demo
+from polyplink_lab.simulate import smoke
 from tests.conftest import TINY
 
 

@@ -5,16 +5,6 @@ import numpy as np
 import pytest
 import torch
 
-from polyplink.app import encoders_under_test
-from polyplink.app.encoders_under_test import (
-    Workspace,
-    fed_as,
-    find_encoder,
-    run_folder,
-    stand_in_recipe,
-    untrained_stand_in,
-    what_is_missing,
-)
 from polyplink.app.train import TrainRequest
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import (
@@ -29,6 +19,16 @@ from polyplink.encoders import (
 from polyplink.encoders.weights import stored_path
 from polyplink.recipes import find_recipe, override
 from polyplink.tracklets import PrepareSettings
+from polyplink_lab.reproduce import encoders_under_test
+from polyplink_lab.reproduce.encoders_under_test import (
+    Workspace,
+    fed_as,
+    find_encoder,
+    run_folder,
+    stand_in_recipe,
+    untrained_stand_in,
+    what_is_missing,
+)
 from tests.conftest import Made
 
 

@@ -12,14 +12,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from polyplink.app.crop_variants import PUBLISHED_MAP, named_figures
-from polyplink.app.encoders_under_test import (
-    Workspace,
-    has_recipe,
-    list_tables,
-    untrained_stand_in,
-)
-from polyplink.app.reproduce import (
+from polyplink.core.artefacts import read_json
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.progress import Progress
+from polyplink.data import read_data, write_data
+from polyplink.encoders.catalogue import FOUNDATION
+from polyplink.evaluate import Figure, Samples
+from polyplink.evaluate.intervals import draw_weights, resampled_mean
+from polyplink_lab.app.reproduce import (
     ReproduceRequest,
     best_cells,
     find_part,
@@ -29,23 +29,23 @@ from polyplink.app.reproduce import (
     task_part,
     with_learned_links,
 )
-from polyplink.app.reproduction_plan import Step
-from polyplink.core.artefacts import read_json
-from polyplink.core.errors import PolyplinkError
-from polyplink.core.progress import Progress
-from polyplink.data import read_data, write_data
-from polyplink.encoders.catalogue import FOUNDATION
-from polyplink.evaluate import Figure, Samples
-from polyplink.evaluate.intervals import draw_weights, resampled_mean
-from polyplink.recipes.published import PublishedTable, published
-from polyplink.report.reproduced import ReproducedTable
+from polyplink_lab.reproduce.crop_variants import PUBLISHED_MAP, named_figures
+from polyplink_lab.reproduce.encoders_under_test import (
+    Workspace,
+    has_recipe,
+    list_tables,
+    untrained_stand_in,
+)
+from polyplink_lab.reproduce.published import PublishedTable, published
+from polyplink_lab.reproduce.reproduced import ReproducedTable
+from polyplink_lab.reproduce.reproduction_plan import Step
 from tests.app.calls import assert_refused, polyplink
 from tests.app.probed import write_labelled
 from tests.conftest import Made
 from tests.samples import write_procedures
 
 Run = Callable[..., ReproducedTable]
-reproduce_module = importlib.import_module("polyplink.app.reproduce")  # its verb hides it
+reproduce_module = importlib.import_module("polyplink_lab.app.reproduce")  # its verb hides it
 
 
 @pytest.fixture(autouse=True)

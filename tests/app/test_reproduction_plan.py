@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from polyplink.app import reproduction_plan
-from polyplink.app.encoders_under_test import Workspace, run_folder, stand_in_recipe
-from polyplink.app.reproduce import ReproduceRequest, plan, reproduce
-from polyplink.app.reproduction_plan import Step, cost
 from polyplink.data import read_data, write_data
 from polyplink.recipes import override
-from polyplink.recipes.published import published
+from polyplink_lab.app.reproduce import ReproduceRequest, plan, reproduce
+from polyplink_lab.reproduce import reproduction_plan
+from polyplink_lab.reproduce.encoders_under_test import Workspace, run_folder, stand_in_recipe
+from polyplink_lab.reproduce.published import published
+from polyplink_lab.reproduce.reproduction_plan import Step, cost
 from tests.app.calls import polyplink
 from tests.app.probed import write_labelled
 

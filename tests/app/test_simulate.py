@@ -6,8 +6,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from polyplink.app.tolerance_checks import Row
-from polyplink.bench.cases import imported
+from polyplink_lab.bench.cases import imported
+from polyplink_lab.simulate.tolerance_checks import Row
 from tests.app.calls import polyplink
 
 
@@ -52,7 +52,9 @@ def test_the_check_ends_with_0_only_if_all_holds(
         Row("polyps", (132.0,), (132.0,), "exact", True, "a table"),
         Row("boxes", (10.0,), (9.0,), "1 %", holds, "a table"),
     ]
-    monkeypatch.setattr("polyplink.app.tolerance_checks.check_simulation", lambda *_, **__: rows)
+    monkeypatch.setattr(
+        "polyplink_lab.simulate.tolerance_checks.check_simulation", lambda *_, **__: rows
+    )
     result = polyplink("simulate", "--check")
     assert result.exit_code == (0 if holds else 1)
     assert "published" in result.stdout

@@ -10,8 +10,19 @@ import numpy as np
 import polars as pl
 import pytest
 
-from polyplink.app import tolerance_checks
-from polyplink.app.tolerance_checks import (
+from polyplink.data import DETECTIONS, POLYPS, PROCEDURES, DataSet, check, split_by_rule
+from polyplink_lab.simulate import (
+    DETECTORS,
+    Preset,
+    procedure_specs,
+    real_colon_sim,
+    tolerance_checks,
+)
+from polyplink_lab.simulate.course.timeline import draw_timeline
+from polyplink_lab.simulate.data_set import tables_of
+from polyplink_lab.simulate.detector import DetectorPreset
+from polyplink_lab.simulate.procedure_specs import ProcedureSpec, stream
+from polyplink_lab.simulate.tolerance_checks import (
     ABOVE,
     AT_LEAST,
     AT_MOST,
@@ -25,12 +36,6 @@ from polyplink.app.tolerance_checks import (
     rows_text,
     within,
 )
-from polyplink.data import DETECTIONS, POLYPS, PROCEDURES, DataSet, check, split_by_rule
-from polyplink.simulate import DETECTORS, Preset, procedure_specs, real_colon_sim
-from polyplink.simulate.course.timeline import draw_timeline
-from polyplink.simulate.data_set import tables_of
-from polyplink.simulate.detector import DetectorPreset
-from polyplink.simulate.procedure_specs import ProcedureSpec, stream
 
 # --- One row --------------------------------------------------------------------------------
 

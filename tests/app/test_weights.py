@@ -30,7 +30,7 @@ from polyplink.encoders import (
 from polyplink.encoders.catalogue import FOUNDATION
 from polyplink.models import ENCODER
 from polyplink.recipes.cost import cost_of
-from polyplink.recipes.published import published
+from polyplink_lab.reproduce.published import published
 from tests.app.calls import assert_refused, polyplink
 from tests.encoders.checkpoints import caformer_shapes, golden_state
 from tests.samples import write_procedures

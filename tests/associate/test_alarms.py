@@ -14,8 +14,8 @@ from polyplink.associate.alarms import FEATURES
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, read_data, write_data
-from polyplink.simulate import DETECTORS, detect_simulated
 from polyplink.tracklets import PrepareSettings, box_rows, prepare
+from polyplink_lab.simulate import DETECTORS, detect_simulated
 from tests.samples import write_procedures
 
 

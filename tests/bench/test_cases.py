@@ -10,14 +10,20 @@ import torch
 from polars.testing import assert_frame_equal
 
 from polyplink.associate import Grid, paper_grid
-from polyplink.bench import CASES, cases, evaluation, read_recorded, run_benches, training
-from polyplink.bench.harness import Work, most_memory
-from polyplink.bench.images import recording, simulated_crops
-from polyplink.bench.training import Stepper, profile_step, recipe, same_mean, synthetic_prepared
 from polyplink.core._torchvision import heal_torchvision
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import EncoderConfig
 from polyplink.learn.fragment_set import FragmentSet
+from polyplink_lab.bench import CASES, cases, evaluation, read_recorded, run_benches, training
+from polyplink_lab.bench.harness import Work, most_memory
+from polyplink_lab.bench.images import recording, simulated_crops
+from polyplink_lab.bench.training import (
+    Stepper,
+    profile_step,
+    recipe,
+    same_mean,
+    synthetic_prepared,
+)
 
 heal_torchvision()
 CPU = torch.device("cpu")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from polyplink.bench import BenchResult, Case, complaint, read_recorded, record
-from polyplink.bench.harness import Work, measure, most_memory, timed
 from polyplink.core.artefacts import to_plain
+from polyplink_lab.bench import BenchResult, Case, complaint, read_recorded, record
+from polyplink_lab.bench.harness import Work, measure, most_memory, timed
 
 CPU = torch.device("cpu")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from polyplink.bench.cases import imported
+from polyplink_lab.bench.cases import imported
 
 
 def test_a_function_keeps_its_place_beside_its_module(
@@ -37,7 +37,7 @@ def test_settings_and_tables_import_no_heavy_library() -> None:
 from polyplink.data import import_csv, read_data
 from polyplink.encoders import read_record
 from polyplink.recipes import find_recipe, override
-from polyplink.simulate import preset
+from polyplink_lab.simulate import preset
 from polyplink.tracklets import PrepareSettings
 override(find_recipe("ntssl"), ["loss.form=anchored"])
 preset("smoke")

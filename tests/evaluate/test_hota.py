@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from polyplink.bench.evaluation import agree, trackeval_figures
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.hota import (
     TrackingCounts,
@@ -16,6 +15,7 @@ from polyplink.evaluate.hota import (
 )
 from polyplink.evaluate.metric import metrics_of
 from polyplink.evaluate.samples import BoxTracks
+from polyplink_lab.bench.evaluation import agree, trackeval_figures
 from tests.evaluate.scenes import scene
 
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from polyplink.bench.evaluation import agree, trackeval_figures
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.hota import (
     TrackingCounts,
@@ -24,6 +23,7 @@ from polyplink.evaluate.tracking import (
     true_and_found,
     without_doubles,
 )
+from polyplink_lab.bench.evaluation import agree, trackeval_figures
 from tests.evaluate.made import ends
 from tests.evaluate.scenes import procedure
 

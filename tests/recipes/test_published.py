@@ -3,8 +3,8 @@ from collections import Counter
 import pytest
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.recipes.published import Cell, published, published_table
-from polyplink.recipes.standing import STANDINGS, standing
+from polyplink_lab.reproduce.published import Cell, published, published_table
+from polyplink_lab.reproduce.standing import STANDINGS, standing
 
 # Cells in each table, counted by hand: rows times columns of the printed table.
 COUNTS = {

@@ -9,7 +9,7 @@ import pytest
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate import Figure
 from polyplink.report.latex import comparison_latex
-from polyplink.report.reproduced import (
+from polyplink_lab.reproduce.reproduced import (
     ReproducedCell,
     ReproducedTable,
     latex,

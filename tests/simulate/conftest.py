@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from polyplink.data import DataSet
-from polyplink.simulate import simulate, smoke
+from polyplink_lab.simulate import simulate, smoke
 
 
 @dataclass(frozen=True)

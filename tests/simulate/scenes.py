@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from polyplink.simulate.colon.surface import (
+from polyplink_lab.simulate.colon.surface import (
     BatchSurface,
     Colon,
     Lump,
@@ -21,9 +21,9 @@ from polyplink.simulate.colon.surface import (
     to_material,
     wall_distance,
 )
-from polyplink.simulate.plan import Plan, plan_procedure
-from polyplink.simulate.presets import Preset
-from polyplink.simulate.procedure_specs import PairSpec, PolypSpec, ProcedureSpec
+from polyplink_lab.simulate.plan import Plan, plan_procedure
+from polyplink_lab.simulate.presets import Preset
+from polyplink_lab.simulate.procedure_specs import PairSpec, PolypSpec, ProcedureSpec
 
 COLON = Colon(
     bend=(0.9, 0.7),

@@ -16,17 +16,17 @@ from polyplink.core.artefacts import read_json, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import import_real_colon, read_data
 from polyplink.data.sets.voc import parse_voc
-from polyplink.simulate import (
+from polyplink_lab.simulate import (
     WRITINGS,
     is_simulation,
     preset,
     simulate,
     smoke,
 )
-from polyplink.simulate.data_set import Job, write_archive, write_procedure
-from polyplink.simulate.plan import boxes_of, plan_procedure
-from polyplink.simulate.presets import SimulationSettings, key_path, read_settings
-from polyplink.simulate.procedure_specs import procedure_specs
+from polyplink_lab.simulate.data_set import Job, write_archive, write_procedure
+from polyplink_lab.simulate.plan import boxes_of, plan_procedure
+from polyplink_lab.simulate.presets import SimulationSettings, key_path, read_settings
+from polyplink_lab.simulate.procedure_specs import procedure_specs
 from tests.simulate.conftest import Made
 
 QUICK = dataclasses.replace(

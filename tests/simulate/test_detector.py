@@ -9,9 +9,9 @@ import torch
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
-from polyplink.simulate import DETECTORS, detect_simulated, detector_preset
-from polyplink.simulate.lookalikes import fold_height, wall_behind
-from polyplink.simulate.rendering import planned
+from polyplink_lab.simulate import DETECTORS, detect_simulated, detector_preset
+from polyplink_lab.simulate.lookalikes import fold_height, wall_behind
+from polyplink_lab.simulate.rendering import planned
 from tests.simulate.conftest import Made
 
 

@@ -8,10 +8,10 @@ import torch
 from hypothesis import example, given, strategies as st
 from numpy.typing import NDArray
 
-from polyplink.simulate.course.stage import MIN_AREA
-from polyplink.simulate.picture.rays import Windows
-from polyplink.simulate.picture.render import Renderer, draw_appearance
-from polyplink.simulate.plan import Plan, boxes_of, pixel_boxes, plan_procedure
+from polyplink_lab.simulate.course.stage import MIN_AREA
+from polyplink_lab.simulate.picture.rays import Windows
+from polyplink_lab.simulate.picture.render import Renderer, draw_appearance
+from polyplink_lab.simulate.plan import Plan, boxes_of, pixel_boxes, plan_procedure
 from tests.simulate.scenes import MINI, enlarged, mini_plan, mini_spec
 
 EDGES: st.SearchStrategy[np.ndarray] = st.lists(

@@ -9,8 +9,8 @@ import pytest
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import lesion_info, positive_frames, published_splits, split_by_rule, video_info
-from polyplink.simulate import PRESETS, Preset, preset, real_colon_sim, small, smoke, tiny
-from polyplink.simulate.procedure_specs import (
+from polyplink_lab.simulate import PRESETS, Preset, preset, real_colon_sim, small, smoke, tiny
+from polyplink_lab.simulate.procedure_specs import (
     PAIR_LIMIT,
     SITES,
     procedure_specs,

@@ -11,9 +11,9 @@ import torch
 from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.simulate import SimulatedProcedure, preview as room, procedure_specs, smoke
-from polyplink.simulate.plan import boxes_of
-from polyplink.simulate.preview import (
+from polyplink_lab.simulate import SimulatedProcedure, preview as room, procedure_specs, smoke
+from polyplink_lab.simulate.plan import boxes_of
+from polyplink_lab.simulate.preview import (
     chosen,
     film_frames,
     film_pictures,
@@ -22,7 +22,7 @@ from polyplink.simulate.preview import (
     write_film,
     write_preview,
 )
-from polyplink.simulate.rendering import check_device, one_thread, through_jpeg, to_jpeg
+from polyplink_lab.simulate.rendering import check_device, one_thread, through_jpeg, to_jpeg
 from tests.simulate.conftest import Made
 
 WIDTH, HEIGHT = smoke().width, smoke().height

@@ -29,7 +29,7 @@ from polyplink.evaluate.intervals import Resampled, resampled_mean
 from polyplink.learn.config import LAST
 from polyplink.recipes import RECIPES
 from polyplink.report.formats import figure_text
-from polyplink.simulate.detector import detect_simulated, detector_preset
+from polyplink_lab.simulate.detector import detect_simulated, detector_preset
 from tests.studies.test_methods import simulate_small
 from tests.studies.test_trackers import with_views
 

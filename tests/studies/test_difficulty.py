@@ -19,8 +19,8 @@ from polyplink.evaluate.truth import samples_of
 from polyplink.learn import purity, sampled_bags
 from polyplink.learn.temporal_bags import cosine_tau
 from polyplink.recipes import ntssl_demo, override
-from polyplink.simulate import preset, simulate
 from polyplink.tracklets import Prepared, PrepareSettings, prepare
+from polyplink_lab.simulate import preset, simulate
 
 SETTINGS = PrepareSettings(crop_factor=2.0, size=96)
 

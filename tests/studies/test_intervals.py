@@ -20,10 +20,10 @@ from polyplink.counting.link import ProcedureTracklets, link
 from polyplink.counting.operating_point import find_operating_point
 from polyplink.data import read_data
 from polyplink.evaluate import choose, count_procedure
-from polyplink.simulate import preset, simulate
 from polyplink.tracklets import PrepareSettings
 from polyplink.tracklets.build import build_tracklets, seconds
 from polyplink.tracklets.prepare import kept_tracklets
+from polyplink_lab.simulate import preset, simulate
 
 SEEDS, WIDTH, NOISE = range(100, 122), 16, 1.9
 TEMPORAL = Grid(

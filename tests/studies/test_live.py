@@ -29,8 +29,8 @@ from polyplink.encoders.encode import encode
 from polyplink.encoders.load import NamedEncoder, load_named
 from polyplink.learn.config import LAST
 from polyplink.recipes import RECIPES
-from polyplink.simulate import preset, simulate
 from polyplink.tracklets import PrepareSettings
+from polyplink_lab.simulate import preset, simulate
 from tests.encoders.small import made as made_encoder
 from tests.samples import write_procedures
 

@@ -11,8 +11,8 @@ from statistics import mean
 import pytest
 
 from polyplink.app.evaluate import EvaluateRequest, evaluate
-from polyplink.app.study import StudyRequest, study
-from polyplink.simulate import preset, simulate
+from polyplink_lab.app.study import StudyRequest, study
+from polyplink_lab.simulate import preset, simulate
 
 METHODS = ("ntssl", "sfe", "mve", "tpc", "supervised", "temporally-aware", "intra-inter")
 

@@ -20,10 +20,10 @@ from polyplink.evaluate import draw_weights
 from polyplink.evaluate.hota import THRESHOLD, TrackingCounts, score_tracks, tracking_figures
 from polyplink.evaluate.intervals import Resampled
 from polyplink.evaluate.samples import BoxTracks, overlaps
-from polyplink.simulate import preset, simulate
-from polyplink.simulate.detector import detect_simulated, detector_preset
 from polyplink.tracklets.build import BOX, fill_gaps
 from polyplink.tracklets.tracks import Tracker, tracker_input
+from polyplink_lab.simulate import preset, simulate
+from polyplink_lab.simulate.detector import detect_simulated, detector_preset
 
 SEEDS = (0, 1, 2)
 LASTING = 0.5  # seconds

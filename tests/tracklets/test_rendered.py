@@ -6,9 +6,9 @@ import pytest
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import read_data
-from polyplink.simulate import SimulatedProcedure, simulate, smoke
 from polyplink.tracklets import PrepareSettings, prepare
 from polyplink.tracklets.crops import FrameCrops, render_crops
+from polyplink_lab.simulate import SimulatedProcedure, simulate, smoke
 
 TABLES = dataclasses.replace(
     smoke(), polyps=(("001-001", 1), ("001-009", 1)), frames="none", annotations="none"

@@ -4,8 +4,8 @@ Every verb is a function of its request, in Python as on the command line:
 
 Example:
     >>> from pathlib import Path
-    >>> from polyplink.app import SimulateRequest, simulate
-    >>> simulate(SimulateRequest(Path("made"), preset="smoke", write="tables"))  # doctest: +SKIP
+    >>> from polyplink.app import RunRequest, run
+    >>> run(RunRequest(Path("colonoscopy.mp4")))  # doctest: +SKIP
 """
 
 from typing import TYPE_CHECKING
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from polyplink.core.on_demand import hand_on
 
 if TYPE_CHECKING:
-    from polyplink.app.bench import BenchRequest as BenchRequest, bench as bench
     from polyplink.app.calibrate import (
         Calibrated as Calibrated,
         CalibrateRequest as CalibrateRequest,
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
         prepare_data as prepare_data,
         split_data as split_data,
     )
-    from polyplink.app.demo import DemoRequest as DemoRequest, demo as demo
     from polyplink.app.detect import (
         DetectRequest as DetectRequest,
         RunRequest as RunRequest,
@@ -64,7 +62,6 @@ if TYPE_CHECKING:
     from polyplink.app.listings import RecipeRequest as RecipeRequest, show_recipe as show_recipe
     from polyplink.app.live import LiveRequest as LiveRequest, live as live
     from polyplink.app.probe import ProbeRequest as ProbeRequest, probe as probe
-    from polyplink.app.reproduce import ReproduceRequest as ReproduceRequest, reproduce as reproduce
     from polyplink.app.request import Result as Result
     from polyplink.app.review import (
         HandOffRequest as HandOffRequest,
@@ -76,8 +73,6 @@ if TYPE_CHECKING:
         review as review,
     )
     from polyplink.app.shipped import ModelsRequest as ModelsRequest, show_models as show_models
-    from polyplink.app.simulate import SimulateRequest as SimulateRequest, simulate as simulate
-    from polyplink.app.study import Studied as Studied, StudyRequest as StudyRequest, study as study
     from polyplink.app.train import (
         Trained as Trained,
         TrainRequest as TrainRequest,

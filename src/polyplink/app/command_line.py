@@ -1,4 +1,4 @@
-"""The command line, built from the requests of the verbs.
+"""The command line, built from the requests of the verbs: those here, and those of packages.
 
 For every verb in `VERBS` the fields of its request that are options or arguments become those of
 its command, the first line of its docstring becomes the help, and `--json` and `--debug` are added.
@@ -10,7 +10,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, ForwardRef, get_args, get_origin
@@ -20,7 +20,6 @@ from typer.core import TyperGroup
 from typer.models import ArgumentInfo
 
 from polyplink import __version__
-from polyplink.app.bench import bench
 from polyplink.app.calibrate import calibrate
 from polyplink.app.count import count
 from polyplink.app.data_folder import (
@@ -31,7 +30,6 @@ from polyplink.app.data_folder import (
     prepare_data,
     split_data,
 )
-from polyplink.app.demo import demo
 from polyplink.app.detect import detect_polyps, run
 from polyplink.app.evaluate import evaluate
 from polyplink.app.export import embed_data, export
@@ -41,11 +39,8 @@ from polyplink.app.listings import list_plugins, list_recipes, show_recipe
 from polyplink.app.live import live
 from polyplink.app.one_line import LONGEST_MESSAGE, one_line_errors
 from polyplink.app.probe import probe
-from polyplink.app.reproduce import reproduce
 from polyplink.app.review import hand_off_review, learn_from, review
 from polyplink.app.shipped import show_models
-from polyplink.app.simulate import simulate
-from polyplink.app.study import study
 from polyplink.app.train import train
 from polyplink.app.train_detector import evaluate_detector, train_detector
 from polyplink.app.weights import (
@@ -57,11 +52,12 @@ from polyplink.app.weights import (
     show_weights,
 )
 from polyplink.core.errors import PolyplinkError, one_line
+from polyplink.core.parts import VERB_TABLES
 from polyplink.core.progress import Progress
 
 Verb = Callable[..., Any]  # (request, progress) -> a Result, or what has its methods and fields
 
-SECTIONS: Mapping[str, Mapping[str, Verb]] = {
+BUILT_IN: Mapping[str, Mapping[str, Verb]] = {
     "Count a recording": {
         "run": run,
         "detect": detect_polyps,
@@ -107,14 +103,31 @@ SECTIONS: Mapping[str, Mapping[str, Verb]] = {
         "export": export,
     },
     "Research": {
-        "demo": demo,
-        "simulate": simulate,
-        "study": study,
-        "reproduce": reproduce,
-        "bench": bench,
         "plugins": list_plugins,
     },
 }
+
+
+def with_packages(built_in: Mapping[str, Mapping[str, Verb]]) -> dict[str, dict[str, Verb]]:
+    """Sections of verbs with those of installed packages, which come first in their section.
+
+    They replace none that is built in. A package that cannot be imported is left out, so that the
+    other verbs work; `polyplink plugins` says why it cannot.
+    """
+    names = {name for verbs in built_in.values() for name in verbs}
+    sections: dict[str, dict[str, Verb]] = {title: {} for title in built_in}
+    for package in VERB_TABLES.installed():
+        with suppress(PolyplinkError):
+            for title, verbs in VERB_TABLES.find(package).items():
+                added = {name: verb for name, verb in verbs.items() if name not in names}
+                sections.setdefault(title, {}).update(added)
+                names.update(added)
+    for title, verbs in built_in.items():
+        sections[title].update(verbs)
+    return sections
+
+
+SECTIONS = with_packages(BUILT_IN)
 """Verbs by name, as `--help` lists them; "weights add" is the verb `add` of the group weights."""
 VERBS = {name: verb for verbs in SECTIONS.values() for name, verb in verbs.items()}
 
@@ -281,7 +294,7 @@ def build(verbs: Mapping[str, Verb]) -> typer.Typer:
         group, _, last = name.rpartition(" ")
         if group and group not in groups:
             members = (other.split()[-1] for other in verbs if other.startswith(f"{group} "))
-            about = f"{GROUPS[group]}: {', '.join(members)}."
+            about = f"{GROUPS.get(group, group.capitalize())}: {', '.join(members)}."
             groups[group] = typer.Typer(cls=InSections, help=about, no_args_is_help=True)
             application.add_typer(groups[group], name=group)
         first_line = (inspect.getdoc(verb) or "").partition("\n")[0]

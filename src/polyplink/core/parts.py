@@ -145,12 +145,14 @@ DETECTORS = Registry[Any]("detector", "polyplink.detectors", {}, needs=("__call_
 """Functions that draw the boxes of a detector in annotated procedures."""
 CROPS = Registry[Any]("crops", "polyplink.crops", {}, needs=("holds", "open"))
 """Sources of crops that no file holds, see `tracklets.rendered`."""
+VERB_TABLES = Registry[Any]("verbs", "polyplink.verbs", {}, needs=("items",))
+"""Verbs by name, by section of `polyplink --help`; those built in are in `app.command_line`."""
 
 REGISTRIES = {
     registry.kind: registry
     for registry in (
         *(ENCODERS, LOSSES, BAGS, CLUSTERERS, METRICS, FIGURES, FORMATS, TRACKERS, LAYOUTS),
-        *(DETECTORS, CROPS),
+        *(DETECTORS, CROPS, VERB_TABLES),
     )
 }
 """Every registry, by its kind."""

@@ -22,7 +22,7 @@ def unexpected(error: BaseException, doing: str) -> str:
     """
     at = ""  # the path that the innermost function had at hand
     for frame, _ in traceback.walk_tb(error.__traceback__):
-        if frame.f_globals.get("__name__", "").startswith("polyplink."):
+        if frame.f_globals.get("__name__", "").startswith("polyplink"):
             paths = [value for value in frame.f_locals.values() if isinstance(value, Path)]
             at = f" on {paths[-1]}" if paths else at
     trace = "".join(traceback.format_exception(error))

@@ -146,14 +146,17 @@ def plain(value: object) -> object:
     return visible(value) if type(value) is str else value
 
 
-def environment() -> Environment:
-    """The HTML templates of this package, with the formats above as filters.
+def environment(package: str = "polyplink.report") -> Environment:
+    """The HTML templates of a package, with the formats above as filters.
 
     Everything that comes from data is escaped, control characters too; an undefined name is an
     error.
+
+    Args:
+        package: Whose folder `templates` has them.
     """
     templates = Environment(
-        loader=PackageLoader("polyplink.report", "templates"),
+        loader=PackageLoader(package, "templates"),
         autoescape=True,
         finalize=plain,
         undefined=StrictUndefined,

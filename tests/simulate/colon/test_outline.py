@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import torch
 
-from polyplink.simulate.colon.outline import AROUND, DOWN, coarser, outline
-from polyplink.simulate.colon.polyp import FORMS, draw_traits
-from polyplink.simulate.colon.projection import Outline, rest_of
-from polyplink.simulate.colon.surface import Colon, Lump, draw_colon
-from polyplink.simulate.course.stage import Place, calm_at, set_lump
+from polyplink_lab.simulate.colon.outline import AROUND, DOWN, coarser, outline
+from polyplink_lab.simulate.colon.polyp import FORMS, draw_traits
+from polyplink_lab.simulate.colon.projection import Outline, rest_of
+from polyplink_lab.simulate.colon.surface import Colon, Lump, draw_colon
+from polyplink_lab.simulate.course.stage import Place, calm_at, set_lump
 from tests.simulate.scenes import surface
 
 

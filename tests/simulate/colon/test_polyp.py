@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.simulate.colon.polyp import (
+from polyplink_lab.simulate.colon.polyp import (
     FORMS,
     Traits,
     draw_traits,
@@ -23,14 +23,14 @@ from polyplink.simulate.colon.polyp import (
     surface_maps,
     wall_frame,
 )
-from polyplink.simulate.colon.surface import (
+from polyplink_lab.simulate.colon.surface import (
     MAP_EXTENT,
     MM_PER_UNIT,
     draw_colon,
     lump_distance,
     wall_distance,
 )
-from polyplink.simulate.colon.tissue import (
+from polyplink_lab.simulate.colon.tissue import (
     HABITS,
     draw_pattern,
     draw_tissue,

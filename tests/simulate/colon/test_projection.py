@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.spatial.transform import Rotation
 
-from polyplink.simulate.colon.projection import (
+from polyplink_lab.simulate.colon.projection import (
     LENS_CORNERS,
     Lens,
     Outline,

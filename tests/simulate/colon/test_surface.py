@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, strategies as st
 from scipy.ndimage import map_coordinates
 
-from polyplink.simulate.colon.surface import (
+from polyplink_lab.simulate.colon.surface import (
     LUMP_BOUND,
     MAP_EXTENT,
     RADIUS,

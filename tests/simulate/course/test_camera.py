@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.spatial.transform import Rotation
 
-from polyplink.simulate.colon.surface import draw_colon
-from polyplink.simulate.course.camera import (
+from polyplink_lab.simulate.colon.surface import draw_colon
+from polyplink_lab.simulate.course.camera import (
     AIM_LIMIT,
     AZIMUTH,
     FARTHEST,

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from polyplink.simulate.colon.surface import centre_line, draw_colon
-from polyplink.simulate.course.camera import CameraPath, look_down, to_tube
-from polyplink.simulate.course.conditions import (
+from polyplink_lab.simulate.colon.surface import centre_line, draw_colon
+from polyplink_lab.simulate.course.camera import CameraPath, look_down, to_tube
+from polyplink_lab.simulate.course.conditions import (
     FORCEPS,
     MOST_MOTION,
     SHARP_FAR,
@@ -22,14 +22,14 @@ from polyplink.simulate.course.conditions import (
     draw_splash,
     picture_motion,
 )
-from polyplink.simulate.course.route import (
+from polyplink_lab.simulate.course.route import (
     BLINK_GAP,
     FREE,
     Pose,
     travel,
     turn_away,
 )
-from polyplink.simulate.course.timeline import Timeline
+from polyplink_lab.simulate.course.timeline import Timeline
 from tests.simulate.course.test_camera import turned_by
 from tests.simulate.scenes import mini_plan, mini_spec
 

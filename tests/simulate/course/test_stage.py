@@ -8,11 +8,11 @@ import pytest
 import torch
 from hypothesis import given, strategies as st
 
-from polyplink.simulate.colon.outline import coarser, outline
-from polyplink.simulate.colon.projection import Outlines
-from polyplink.simulate.colon.surface import draw_colon, wall_distance
-from polyplink.simulate.course.camera import CameraPath
-from polyplink.simulate.course.stage import (
+from polyplink_lab.simulate.colon.outline import coarser, outline
+from polyplink_lab.simulate.colon.projection import Outlines
+from polyplink_lab.simulate.colon.surface import draw_colon, wall_distance
+from polyplink_lab.simulate.course.camera import CameraPath
+from polyplink_lab.simulate.course.stage import (
     SPACING,
     Place,
     Stage,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.simulate import PRESETS, Preset, preset, procedure_specs, real_colon_sim
-from polyplink.simulate.course.timeline import (
+from polyplink_lab.simulate import PRESETS, Preset, preset, procedure_specs, real_colon_sim
+from polyplink_lab.simulate.course.timeline import (
     EXPONENT,
     FACTOR,
     LONG,
@@ -27,7 +27,7 @@ from polyplink.simulate.course.timeline import (
     look_lengths,
     mean_gap,
 )
-from polyplink.simulate.procedure_specs import PairSpec, PolypSpec, ProcedureSpec, stream
+from polyplink_lab.simulate.procedure_specs import PairSpec, PolypSpec, ProcedureSpec, stream
 
 SEEDS = st.integers(0, 2**32)
 

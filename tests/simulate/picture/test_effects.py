@@ -8,8 +8,8 @@ from scipy.ndimage import gaussian_filter
 from torch import Tensor
 from torch.nn import functional
 
-from polyplink.simulate.picture import effects
-from polyplink.simulate.picture.rays import Windows
+from polyplink_lab.simulate.picture import effects
+from polyplink_lab.simulate.picture.rays import Windows
 
 
 def pictures(s: int, h: int = 40, w: int = 52) -> Tensor:

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 import torch
 
-from polyplink.simulate.colon.projection import LENS_CORNERS, Lens
-from polyplink.simulate.course.conditions import FORCEPS, SNARE
-from polyplink.simulate.picture import overlays
-from polyplink.simulate.picture.rays import Windows, lens_mask
+from polyplink_lab.simulate.colon.projection import LENS_CORNERS, Lens
+from polyplink_lab.simulate.course.conditions import FORCEPS, SNARE
+from polyplink_lab.simulate.picture import overlays
+from polyplink_lab.simulate.picture.rays import Windows, lens_mask
 
 FRAME = (100, 80)
 IMAGES = torch.full((3, 1, 80, 100), 0.3)

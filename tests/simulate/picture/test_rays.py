@@ -9,9 +9,9 @@ import torch
 from hypothesis import given, strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from polyplink.simulate.colon.projection import FOCAL, LENS_CORNERS, Lens
-from polyplink.simulate.picture import rays
-from polyplink.simulate.picture.rays import (
+from polyplink_lab.simulate.colon.projection import FOCAL, LENS_CORNERS, Lens
+from polyplink_lab.simulate.picture import rays
+from polyplink_lab.simulate.picture.rays import (
     FAR,
     SETTLE_ROUNDS,
     Beams,

@@ -5,15 +5,15 @@ import numpy as np
 import pytest
 import torch
 
-from polyplink.simulate.colon.surface import BatchSurface
-from polyplink.simulate.course.conditions import Conditions
-from polyplink.simulate.picture import rays
-from polyplink.simulate.picture.render import (
+from polyplink_lab.simulate.colon.surface import BatchSurface
+from polyplink_lab.simulate.course.conditions import Conditions
+from polyplink_lab.simulate.picture import rays
+from polyplink_lab.simulate.picture.render import (
     Renderer,
     draw_appearance,
     on_device,
 )
-from polyplink.simulate.plan import boxes_of
+from polyplink_lab.simulate.plan import boxes_of
 from tests.simulate.picture.test_rays import Waits
 from tests.simulate.scenes import mini_plan
 

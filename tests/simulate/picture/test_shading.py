@@ -8,8 +8,8 @@ import pytest
 import torch
 from scipy.ndimage import correlate1d
 
-from polyplink.simulate.picture import shading
-from polyplink.simulate.picture.rays import FAR
+from polyplink_lab.simulate.picture import shading
+from polyplink_lab.simulate.picture.rays import FAR
 from tests.simulate.scenes import LUMPS, batch, points
 
 PATIENT = shading.draw_patient(np.random.default_rng(0))

@@ -1,0 +1,279 @@
+"""Cases that handle pixels: stored crops, first pass, recordings, simulated crops."""
+
+import functools
+import itertools
+import os
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import simplejpeg
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from polyplink.core.workers import worker_pool
+from polyplink.data.files.images import decode_image
+from polyplink.detect import detect, find_recordings
+from polyplink.encoders import to_pixels
+from polyplink.tracklets import PrepareSettings, prepare
+from polyplink.tracklets.crops import FrameCrops, Pixels, cut_frame
+from polyplink_lab.bench.harness import Call, Work, timed
+from polyplink_lab.simulate.colon.surface import BatchSurface
+from polyplink_lab.simulate.picture.rays import (
+    FAR,
+    SETTLED,
+    Eyes,
+    Windows,
+    beams_of,
+    march_windows,
+    tiles,
+)
+from polyplink_lab.simulate.picture.render import March, Renderer, draw_appearance
+from polyplink_lab.simulate.plan import boxes_of, plan_procedure
+from polyplink_lab.simulate.presets import preset
+from polyplink_lab.simulate.preview import write_film
+from polyplink_lab.simulate.procedure_specs import procedure_specs
+from polyplink_lab.simulate.rendering import one_thread
+
+GREY_LEVELS, MASKS = 1.0, 0.01  # how far pixels and masks may differ on average
+SIDE = 232  # pixels of a crop, as the encoders of the papers read them
+
+LENGTH = 8  # frames of a fragment
+FRAME = (1920, 1080)
+BOX = np.array([760, 340, 1360, 940])  # a crop at psi = 5
+MEAN, STD = 0.45, 0.225
+
+
+def smooth_pictures(
+    n: int, height: int, width: int, rng: np.random.Generator, detail: tuple[int, int] = (4, 4)
+) -> np.ndarray:
+    """Pictures (n, height, width, 3) float32 in about [0, 255], `detail` random values enlarged."""
+    small = rng.uniform(0, 255, (n, 3, *detail)).astype(np.float32)
+    smooth = interpolate(torch.from_numpy(small), (height, width), mode="bicubic")
+    return smooth.permute(0, 2, 3, 1).numpy()
+
+
+def cut(frame: bytes) -> Pixels:
+    """The crop (side, side, 3) of a frame, as the first pass cuts it."""
+    crops = FrameCrops("frame", 0, *FRAME, np.arange(1), BOX[None])
+    pixels: Any = cut_frame(decode_image(frame), crops, "frame", SIDE)
+    return np.asarray(pixels[0])
+
+
+def normalised(crops: Pixels) -> Tensor:
+    """Crops (s, h, w, 3) as the network's input (s, 3, h, w)."""
+    mean, std = torch.full((3, 1, 1), MEAN), torch.full((3, 1, 1), STD)
+    return to_pixels(torch.from_numpy(crops), mean, std)
+
+
+def read_at_every_step(images: list[Path]) -> Tensor:
+    """The rival: decode whole frames, make them floats, crop, resize, normalise (s, 3, h, w).
+
+    As the papers' program does, for the frames of one fragment.
+    """
+    frames = np.stack([np.asarray(Image.open(path).convert("RGB")) for path in images])
+    floats = torch.from_numpy(frames).permute(0, 3, 1, 2).float() / 255.0  # s 3 h w
+    left, top, right, bottom = BOX.tolist()
+    part = floats[:, :, top:bottom, left:right]
+    small = interpolate(part, (SIDE, SIDE), mode="bilinear", antialias=True)
+    return (small - MEAN) / STD
+
+
+def same_pixels(ours: Tensor, theirs: Tensor) -> bool:
+    """Whether pixels differ by less than a grey level on average."""
+    return float((ours - theirs).abs().mean()) * STD * 255.0 < GREY_LEVELS
+
+
+def _fragment(folder: Path) -> tuple[list[bytes], list[Path]]:
+    """Full-HD JPEG frames of one fragment, with some detail, in memory and as files."""
+    frames, paths = [], [folder / f"{number}.jpg" for number in range(LENGTH)]
+    for number, path in enumerate(paths):
+        rng = np.random.default_rng(number)
+        picture = smooth_pictures(1, FRAME[1], FRAME[0], rng, (68, 120))[0]
+        noisy = picture + rng.normal(0, 3, picture.shape).astype(np.float32)
+        pixels = np.clip(noisy, 0, 255).astype(np.uint8)
+        frames.append(bytes(simplejpeg.encode_jpeg(pixels, quality=90)))
+        path.write_bytes(frames[-1])
+    return frames, paths
+
+
+def stored_crops(size: int, device: torch.device, folder: Path) -> Work:
+    """Reading `size` fragments of 8 crops after the first pass, one at a time, in one thread.
+
+    Ours copies bytes out of a memory map and normalises them. The rate is fragments a second of
+    the copy alone, for a device that normalises by itself. `equal` is pixels within a grey level.
+    """
+    frames, paths = _fragment(folder)
+    shape = (size * LENGTH, SIDE, SIDE, 3)
+    stored = np.lib.format.open_memmap(folder / "crops.npy", "w+", np.uint8, shape)
+    stored[:] = np.tile(np.stack([cut(frame) for frame in frames]), (size, 1, 1, 1))
+    stored.flush()
+    crops = np.load(folder / "crops.npy", mmap_mode="r")
+
+    def copied(fragment: int) -> Pixels:
+        # A copy: torch wants writable memory, and a memory map is read-only.
+        return np.array(crops[fragment * LENGTH : (fragment + 1) * LENGTH])
+
+    def read(fragments: int) -> Call:
+        def one_by_one() -> Tensor:
+            for fragment in range(fragments):  # as a training loop does, holding one at a time
+                pixels = normalised(copied(fragment))
+            return pixels
+
+        return one_thread()(one_by_one)
+
+    def rate(output: object, seconds: float) -> dict[str, Any]:
+        return {"rate": size / timed(lambda: [copied(k) for k in range(size)], 25)[1]}
+
+    rival = one_thread()(lambda: read_at_every_step(paths))
+    return Work(read(size), rival, same_pixels, scale=size, at=read, more=rate)
+
+
+def first_pass(size: int, device: torch.device, folder: Path) -> Work:
+    """Decoding and cropping the frames of `size` fragments, in one thread.
+
+    `equal` is pixels within a grey level of those that the rival reads.
+    """
+    frames, paths = _fragment(folder)
+
+    def pass_over(fragments: int) -> Call:
+        def cut_all() -> list[Pixels]:
+            for _ in range(fragments):
+                crops = [cut(frame) for frame in frames]
+            return crops
+
+        return cut_all
+
+    def equal(ours: list[Pixels], theirs: Tensor) -> bool:
+        return same_pixels(normalised(np.stack(ours)), theirs)
+
+    rival = one_thread()(lambda: read_at_every_step(paths))
+    return Work(pass_over(size), rival, equal, scale=size, at=pass_over)
+
+
+def recording(
+    size: int, device: torch.device, folder: Path, frame: tuple[int, int] = FRAME
+) -> Work:
+    """A full-HD video of `size` frames, from the file to stored crops, without a detector's time.
+
+    The detector answers at once with a box that moves. The rate is frames a second. The rival
+    decodes the video a second time for its crops, as `prepare` does where none were kept; `equal`
+    is the same crops.
+    """
+    rng, (width, height) = np.random.default_rng(0), frame
+    wide = smooth_pictures(1, height + 64, width + 64, rng, (68, 120))[0]
+    noisy = np.clip(wide + rng.normal(0, 3, wide.shape), 0, 255).astype(np.uint8)
+    moving = (noisy[k % 64 :, k % 64 :][:height, :width] for k in range(size))
+    write_film(folder / "film.mp4", map(np.ascontiguousarray, moving), 25.0)
+    recordings, settings = find_recordings(folder / "film.mp4"), PrepareSettings()
+    runs = itertools.count()
+
+    def run(keep: bool) -> Pixels:
+        numbers = itertools.count()
+        data = folder / f"data{next(runs)}"
+
+        def answer(image: Pixels) -> NDArray[np.float64]:
+            left = width / 3 + next(numbers) % 64
+            return np.array([[left, height / 3, width / 5, height / 3, 0.9]])
+
+        detect(recordings, answer, data, settings)
+        if not keep:
+            shutil.rmtree(data / "kept")
+        return prepare(data, settings, workers=2).crops("film")
+
+    def rate(output: object, seconds: float) -> dict[str, Any]:
+        return {"rate": size / seconds}
+
+    return Work(lambda: run(True), lambda: run(False), np.array_equal, more=rate)
+
+
+RELEASED = (1350, 1080)  # frame size of the simulated release
+GPU_CROPS = 256  # drawn at a time on a GPU; fewer would time its calls and not its work
+MARGIN = 1.5  # of a crop about its box
+STEPS = 400  # of a plain march, at most
+
+
+def plain_march(surface: BatchSurface, eyes: Eyes, windows: Windows, most: int) -> Tensor:
+    """The rival: every ray steps from the camera until all rays of its tile have arrived."""
+    beams = beams_of(eyes, windows)
+    depth = torch.zeros_like(beams.directions[0])
+    for frames, pixels in tiles(len(depth), depth.shape[1], most):
+        tile, part = beams.part(frames, pixels), depth[frames, pixels]
+        for _ in range(STEPS):
+            free = surface.distance(tile.at(part), tile.frame)
+            part = (part + free).clamp_max(FAR)
+            if not ((free.abs() > SETTLED * part * tile.width) & (part < FAR)).any():
+                break
+        depth[frames, pixels] = part
+    return depth
+
+
+@functools.cache
+def renderer(device: str, march: March = march_windows) -> Renderer:
+    """A renderer of a small procedure in frames of the released size."""
+    small = preset("smoke")
+    spec = procedure_specs(small, 0)[0]
+    plan = plan_procedure(small, 0, spec)
+    plan = replace(plan, spec=replace(spec, width=RELEASED[0], height=RELEASED[1]))
+    return Renderer(plan, draw_appearance(plan, 0), torch.device(device), march=march)
+
+
+def draw(
+    device: str, count: int, side: int, march: March = march_windows
+) -> tuple[Pixels, NDArray[np.int8]]:
+    """Images and masks of crops around boxes, rendered one by one as for tracklets."""
+    drawer = renderer(device, march)
+    boxes = boxes_of(drawer.plan).sort("polyp", "frame")
+    rows = boxes[(np.arange(count) % len(boxes)).tolist()]
+    x, y, w, h = (rows[name].to_numpy().astype(float) for name in ("x", "y", "w", "h"))
+    half = MARGIN / 2 * np.maximum(w, h)
+    middle = np.stack([x + w / 2, y + h / 2], axis=1)
+    windows = np.concatenate([middle - half[:, None], middle + half[:, None]], axis=1)
+    return drawer.windows(rows["frame"].to_numpy().astype(np.int64), windows, (side, side))
+
+
+def drawn_from_to(device: str, count: int, side: int) -> tuple[float, float]:
+    """When a process began to draw and when it was done, without its start."""
+    with one_thread():
+        draw(device, min(count, 4), side)
+        start = time.time()
+        draw(device, count, side)
+        return start, time.time()
+
+
+def simulated_crops(size: int, device: torch.device, folder: Path, side: int = SIDE) -> Work:
+    """Drawing `size` crops of 232 x 232 pixels in one process of one thread.
+
+    The rate is that of one process per core, or of the GPU at 256 crops or more per batch. Both
+    render everything (colours, light, effects, noise) and differ only in how they find the surface:
+    `equal` is images within one grey level and masks equal except for 1 % of the pixels.
+    """
+    kind = device.type
+
+    def at(count: int) -> Call:
+        return one_thread()(lambda: draw(kind, count, side))
+
+    def equal(ours: tuple[Any, Any], theirs: tuple[Any, Any]) -> bool:
+        off = np.abs(ours[0].astype(np.int16) - theirs[0]).mean()
+        return bool(off < GREY_LEVELS and (ours[1] != theirs[1]).mean() < MASKS)
+
+    def rate(output: object, seconds: float) -> dict[str, Any]:
+        workers = os.cpu_count() or 1
+        if kind == "cuda":
+            many = max(size, GPU_CROPS)
+            return {"rate": many / timed(at(many))[1]}
+        if workers == 1:
+            return {"rate": size / seconds}
+        with worker_pool(workers) as pool:
+            spans = [pool.submit(drawn_from_to, kind, size, side) for _ in range(workers)]
+            starts, stops = zip(*(span.result() for span in spans), strict=True)
+        return {"rate": workers * size / float(max(stops) - min(starts))}
+
+    rival = one_thread()(lambda: draw(kind, size, side, plain_march))
+    return Work(at(size), rival, equal, at=at, more=rate)

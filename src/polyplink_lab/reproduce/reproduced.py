@@ -1,0 +1,303 @@
+"""A published table compared with our figures: records, printing and output files."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from polyplink.core.artefacts import write_text
+from polyplink.evaluate import Figure
+from polyplink.evaluate.metric import ideal_of
+from polyplink.report.formats import DASH, environment, figure_text, signed
+from polyplink.report.latex import TexCell, tabular, tex
+from polyplink.report.tables import write_rows
+
+
+@dataclass(frozen=True)
+class ReproducedCell:
+    """A published number and ours, both in the table's unit.
+
+    Attributes:
+        group: Part of the table, or "".
+        row: Row of the table.
+        column: Column of the table.
+        unit: "%", "1", "M" or "G".
+        published: The digits of the paper's number, as printed; "" where the paper has none.
+        spread: The digits of its standard deviation; "" where none is printed.
+        ours: Our figure; its value is missing if it was not computed.
+        units_of: The independent units that ours rests on ("procedures").
+        difference: Ours minus the paper's; None where the two are not comparable.
+        remark: Irregularities of the published number, and of how ours was measured.
+        best: Whether ours is the best of its column or no different from it (p > 0.05).
+        stand_in: The network that ours is of, where it is not the one that the row names; "" if
+            it is.
+        published_bold: Whether the paper prints its number in bold.
+    """
+
+    group: str
+    row: str
+    column: str
+    unit: str
+    published: str
+    spread: str
+    ours: Figure
+    units_of: str
+    difference: float | None
+    remark: str
+    best: bool = False
+    stand_in: str = ""
+    published_bold: bool = False
+
+    @property
+    def published_words(self) -> str:
+        """The paper's number with its standard deviation."""
+        return f"{self.published} ± {self.spread}" if self.spread else self.published or DASH
+
+    @property
+    def our_words(self) -> str:
+        """Our figure with as many digits as the paper prints, and one at least."""
+        return figure_text(self.ours, self._digits)
+
+    @property
+    def difference_words(self) -> str:
+        """The difference with its sign, or a dash."""
+        return signed(self.difference, self._digits)
+
+    @property
+    def units_words(self) -> str:
+        """The units that our figure rests on, "19 procedures"; "" where it is missing."""
+        return f"{self.ours.n} {self.units_of}" if self.ours.value is not None else ""
+
+    @property
+    def _digits(self) -> int:
+        return max(1, len(self.published.partition(".")[2])) if self.published else 2
+
+
+@dataclass(frozen=True)
+class ReproducedTable:
+    """A table of a paper compared with our figures.
+
+    Attributes:
+        name: "ntssl/1".
+        source: Paper and table.
+        caption: What it shows.
+        part: Part of the data set that ours is measured on.
+        incomparable: Why differences would be meaningless ("SIMULATED data"); "" if they are not.
+        anyway: Whether differences are shown nevertheless.
+        cells: Its numbers.
+        settings: How ours was measured where the papers differ.
+        ranked_by: The column that its rows are ranked by; "" if it is no ranking.
+    """
+
+    name: str
+    source: str
+    caption: str
+    part: str
+    incomparable: str
+    anyway: bool
+    cells: tuple[ReproducedCell, ...]
+    settings: str = ""
+    ranked_by: str = ""
+
+    @property
+    def computed(self) -> int:
+        """How many cells have a number of ours."""
+        return sum(cell.ours.value is not None for cell in self.cells)
+
+    @property
+    def summary(self) -> dict[str, int]:
+        """How many cells have a number of ours, and how many there are."""
+        return {"computed": self.computed, "cells": len(self.cells)}
+
+    @property
+    def rows(self) -> list[tuple[str, str, list[ReproducedCell]]]:
+        """Consecutive cells of one row: group, row ("(stand-in)" if it is one) and the cells."""
+        by_row = groupby(self.cells, key=lambda cell: (cell.group, cell.row))
+        rows = [(group, row, list(cells)) for (group, row), cells in by_row]
+        return [
+            (group, f"{row} (stand-in)" if any(c.stand_in for c in cells) else row, cells)
+            for group, row, cells in rows
+        ]
+
+    @property
+    def stand_ins(self) -> dict[str, list[ReproducedCell]]:
+        """Networks that stand in for others, and where."""
+        return _by_text((cell.stand_in, cell) for cell in self.cells if cell.stand_in)
+
+    @property
+    def reasons(self) -> dict[str, list[ReproducedCell]]:
+        """Why cells were not computed, and which."""
+        missing = (cell for cell in self.cells if cell.ours.value is None)
+        return _by_text((cell.ours.why or "undefined on these data", cell) for cell in missing)
+
+    @property
+    def remarks(self) -> dict[str, list[ReproducedCell]]:
+        """Remarks on published numbers, and on which."""
+        return _by_text((cell.remark, cell) for cell in self.cells if cell.remark)
+
+    @property
+    def rankings(self) -> list[str]:
+        """For a ranking, the printed order of each group's rows and ours by the same column."""
+        lines, ideal = [], ideal_of(self.ranked_by)
+        ranked = [cell for cell in self.cells if cell.column == self.ranked_by]
+        for group, cells in _by_text((cell.group, cell) for cell in ranked).items():
+            values = [(cell.ours.value, cell.row) for cell in cells if cell.ours.known]
+            ranks = [(-v if ideal is None else abs(v - ideal), row) for v, row in values]  # type: ignore[operator]
+            equal: dict[float, list[str]] = {}
+            for value, row in sorted(ranks, key=lambda pair: pair[0]):
+                equal.setdefault(value, []).append(row)
+            ours = [" = ".join(rows) for rows in equal.values()]
+            place = f" ({group})" if group else ""
+            lines.append(
+                f"ranking by {self.ranked_by}{place}: published "
+                f"{', '.join(cell.row for cell in cells)}; ours {', '.join(ours) or DASH}"
+            )
+        return lines
+
+    @property
+    def banner(self) -> str:
+        """A warning to print above numbers that are not comparable, or ""."""
+        if not self.incomparable:
+            return ""
+        policy = "differences are shown nevertheless" if self.anyway else "no difference is shown"
+        return f"{self.incomparable}: not comparable with the paper, {policy}"
+
+
+def _by_text(pairs: Iterable[tuple[str, ReproducedCell]]) -> dict[str, list[ReproducedCell]]:
+    """Cells grouped by a text, in order of first appearance."""
+    grouped: dict[str, list[ReproducedCell]] = {}
+    for text, cell in pairs:
+        grouped.setdefault(text, []).append(cell)
+    return grouped
+
+
+def places(cells: Sequence[ReproducedCell]) -> str:
+    """Where cells are, briefly: rows and columns, or how many cells."""
+    rows = list(dict.fromkeys(f"{c.group}: {c.row}" if c.group else c.row for c in cells))
+    columns = list(dict.fromkeys(c.column for c in cells))
+    if len(rows) > 3:
+        return f"{len(cells)} cells"
+    return f"{'; '.join(rows)} ({', '.join(columns)})"
+
+
+def reproduced_table(result: ReproducedTable) -> Table:
+    """For the terminal: one row per cell with the paper's number, ours and the difference."""
+    table = Table(title=f"{result.name}: {result.caption}", title_justify="left")
+    for name in ("", "row", "column"):
+        table.add_column(name)
+    ours = "ours" if not result.incomparable else f"ours ({result.incomparable})"
+    for name in ("published", ours, "difference", "n"):
+        table.add_column(name, justify="right")
+    for group, row, cells in result.rows:
+        table.add_section()
+        for i, cell in enumerate(cells):
+            table.add_row(
+                *(Text(name if i == 0 else "") for name in (group, row)),
+                Text(cell.column),
+                Text(
+                    cell.published_words + ("*" if cell.remark else ""),
+                    style="bold" if cell.published_bold else "",
+                ),
+                Text(cell.our_words, style="bold" if cell.best else ""),
+                cell.difference_words,
+                str(cell.ours.n) if cell.ours.value is not None else "",
+            )
+    return table
+
+
+def states_table(states: Iterable[Mapping[str, Any]]) -> Table:
+    """For the terminal: every published table, what it needs and whether it can be run now.
+
+    Args:
+        states: Mappings with name, cells, data, recipes, weights, runs ("whole", "in part",
+            "not"), standings and missing, as `polyplink reproduce list --json` prints them.
+    """
+    table = Table(
+        caption="runs now, given the data: whole; in part; not. The last column names what is "
+        "missing; `--json` says how to get it. e, i, n: cells that are exact, inferred and not to "
+        "be had; `--json` says which, and why",
+        caption_justify="left",
+    )
+    table.add_column("table", no_wrap=True)
+    table.add_column("cells", justify="right")
+    table.add_column("e, i, n", justify="right", no_wrap=True)
+    table.add_column("runs", no_wrap=True)
+    for name in ("data", "needs", "missing"):
+        table.add_column(name)
+    for state in states:
+        needs, missing = [*state["recipes"], *state["weights"]], state["missing"]
+        table.add_row(
+            state["name"],
+            str(state["cells"]),
+            " ".join(map(str, state["standings"].values())),
+            state["runs"],
+            Text(state["data"]),
+            Text(", ".join(needs)),
+            Text("all of them" if len(missing) == len(needs) else ", ".join(missing)),
+        )
+    return table
+
+
+def write_reproduced(folder: Path, result: ReproducedTable) -> None:
+    """Write table.html (to read), table.csv (to compute with) and table.tex (to print)."""
+    page = environment("polyplink_lab.reproduce").get_template("reproduced.html.j2")
+    write_text(folder / "table.html", page.render(table=result, places=places))
+    write_text(folder / "table.tex", latex(result))
+    rows = [
+        {
+            "table": result.name,
+            "group": cell.group,
+            "row": cell.row,
+            "column": cell.column,
+            "unit": cell.unit,
+            "published": cell.published,
+            "published_spread": cell.spread,
+            "published_bold": cell.published_bold,
+            "ours": cell.ours.value,
+            "low": cell.ours.low,
+            "high": cell.ours.high,
+            "spread": cell.ours.sd,
+            "best": cell.best,
+            "units": cell.ours.n if cell.ours.value is not None else None,
+            "units_of": cell.units_of,
+            "difference": cell.difference,
+            "not_comparable": result.incomparable,
+            "missing": cell.ours.why,
+            "remark": cell.remark,
+            "stand_in": cell.stand_in,
+        }
+        for cell in result.cells
+    ]
+    write_rows(folder / "table.csv", rows)
+
+
+def latex(result: ReproducedTable) -> str:
+    """The table as the paper prints it: its columns, and under each of its rows one of ours.
+
+    The caption says if figures are not comparable; cells that were not computed are listed below.
+    """
+    caption = f"{result.caption} ({result.source})."
+    if result.banner:
+        caption += f" {result.banner}."
+    columns = list(dict.fromkeys(cell.column for cell in result.cells))
+    groups: dict[str, list[list[TexCell]]] = {}
+    for group, row, cells in result.rows:
+        at = {cell.column: cell for cell in cells}
+        rows = groups.setdefault(group, [])
+        row_cells, none = [at.get(column) for column in columns], TexCell("")
+        published = [TexCell(c.published_words, c.published_bold) if c else none for c in row_cells]
+        rows.append([TexCell(f"{row} (published)"), *published])
+        ours = [TexCell(c.our_words, c.best) if c else none for c in row_cells]
+        rows.append([TexCell("ours"), *ours])
+    lines = [tabular(["", *columns], groups), "", tex(caption)]
+    for line in result.rankings:
+        lines += ["", tex(f"{line}.")]
+    for what, cells in result.stand_ins.items():
+        lines += ["", tex(f"(stand-in) {places(cells)}: {what}.")]
+    for why, cells in result.reasons.items():
+        lines += ["", tex(f"Not computed: {places(cells)}: {why}.")]
+    return "\n".join([*lines, ""])

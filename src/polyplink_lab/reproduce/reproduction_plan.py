@@ -1,0 +1,379 @@
+"""What `reproduce --dry-run` prints: the work that tables need, what is missing, and its cost.
+
+Nothing is trained, cut or written. Times follow from multiply-accumulates and the measured rate of
+matrix products of this device (`BASIS`); they are estimates, within a factor of two or three.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import polars as pl
+import torch
+from rich.table import Table
+from rich.text import Text
+from torch import nn
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.encoders import (
+    WEIGHTS_FILE,
+    AnyEncoderConfig,
+    FoundationConfig,
+    build_encoder,
+    pick_device,
+    weights_path,
+)
+from polyplink.encoders.catalogue import FOUNDATION
+from polyplink.encoders.cost import count_macs
+from polyplink.encoders.weights import read_record
+from polyplink.evaluate.probing import PAIRS, PROBES, check_labels, divide
+from polyplink.learn import FramePairs, TemporalBags, TrainConfig
+from polyplink.learn.polyp_views import PolypViews
+from polyplink.tracklets import PrepareSettings, build_tracklets
+from polyplink.tracklets.prepare import crops_keys, crops_path, prepared_folder, sampled
+from polyplink_lab.reproduce.crop_variants import Variant
+from polyplink_lab.reproduce.encoders_under_test import (
+    NO_ENCODER,
+    OTHER_VALIDATION,
+    STAND_IN,
+    Workspace,
+    has_recipe,
+    recipe_of,
+    run_folder,
+    start_of,
+    what_is_missing,
+    would_see,
+)
+
+if TYPE_CHECKING:
+    from polyplink_lab.reproduce.published import PublishedTable
+
+# Measured in CPU time on an AMD EPYC. Of the rate of large matrix products, a training step of
+# NTSSL's encoder at 232 pixels reached 0.59, of ntssl-demo's 0.52, embedding 0.83 and 0.52.
+EFFICIENCY = {"cpu": 0.55, "cuda": 0.3}  # no GPU was there: assumed
+CROPS_PER_SECOND = 115.0  # of a thread: a JPEG of 1350 x 1080 pixels is decoded for each
+SEARCH_SECONDS = 8.3  # of a thread and a procedure, under the paper's 29,274 settings: bench sweep
+BASIS = (
+    "times: from the rate of matrix products measured here, of which encoders reach 0.55 (measured "
+    "on an AMD EPYC; 0.3 is assumed of a GPU), and from 115 crops and 0.12 procedures searched a "
+    "second and thread (measured there)"
+)
+SPLIT = "split of "  # a probe: stands for a part in the plan
+PASS = 256  # frames that are embedded together
+Crop = float | Literal["own"] | None  # crop factor, that of the encoder, or the full frame
+
+
+@dataclass(frozen=True)
+class Step:
+    """A piece of work, listed once however many tables need it.
+
+    Attributes:
+        what: What would be done, and for which encoder.
+        part: Part of the data set.
+        settings: How.
+        state: "done" if its result is there, "missing" if it cannot be done, "waits" if it can
+            be done when what is missing is there, "refused" if it may not be done.
+        why: What is missing, or why it is refused.
+        seconds: Estimated time.
+        memory: Estimated peak, bytes of the device.
+        disk: Bytes that it writes.
+    """
+
+    what: str
+    part: str
+    settings: str
+    state: Literal["to do", "done", "missing", "waits", "refused"] = "to do"
+    why: str = ""
+    seconds: float = 0.0
+    memory: int = 0
+    disk: int = 0
+
+
+def steps_table(steps: Sequence[Step]) -> Table:
+    """For the terminal: one row per step, then what all steps to do take together."""
+    table = Table("step", "part", "settings", "state", "time", "memory", "disk")
+    for step in steps:
+        known = step.state in {"to do", "waits"}
+        numbers = (hours(step.seconds), gigabytes(step.memory), gigabytes(step.disk))
+        told = f"{step.state}: {step.why}" if step.why else step.state
+        row = (step.what, step.part, step.settings, told, *(numbers if known else ("", "", "")))
+        table.add_row(*map(Text, row))
+    return table
+
+
+def hours(seconds: float) -> str:
+    """A duration in the largest unit that gives at least 1.
+
+    Example:
+        >>> hours(40.0), hours(600.0), hours(90000.0)
+        ('40 s', '10 min', '25 h')
+    """
+    for size, unit in ((3600, "h"), (60, "min")):
+        if seconds >= size:
+            return (
+                f"{seconds / size:.2g} {unit}"
+                if seconds < 100 * size
+                else f"{seconds / size:.0f} {unit}"
+            )
+    return f"{seconds:.0f} s"
+
+
+def gigabytes(size: int) -> str:
+    """Bytes in GB, or MB below one; "" for none."""
+    if not size:
+        return ""
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{max(size / 1e6, 1):.0f} MB"
+
+
+def _task(measure: str) -> str:
+    """The first word of a measure: "size" of "size/F1"."""
+    return measure.partition("/")[0]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Cost of an encoder: parameters, and for each frame its multiply-accumulates and bytes.
+
+    Attributes:
+        parameters: Their number.
+        macs: Multiply-accumulates of a forward pass.
+        kept: Bytes of activations that the backward pass needs.
+        largest: Bytes of the largest activation.
+    """
+
+    parameters: int
+    macs: int
+    kept: int
+    largest: int
+
+
+@cache
+def cost(config: AnyEncoderConfig, size: int, frames: int = 8) -> Cost:
+    """Cost of an encoder in float32, on crops of `size` pixels; computed without memory."""
+    sizes: list[int] = []
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        if not isinstance(tensor, nn.Parameter):
+            sizes.append(tensor.numel() * tensor.element_size())
+        return tensor
+
+    with torch.device("meta"):
+        encoder = build_encoder(replace(config, frame_weights=None))
+        crops = torch.empty(frames, size, size, 3, dtype=torch.uint8)
+        _, macs = count_macs(encoder, lambda: encoder(crops, [frames]))
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            encoder(crops, [frames])
+    weights = sum(parameter.numel() for parameter in encoder.parameters())
+    return Cost(weights, macs // frames, sum(sizes) // frames, max(sizes) // frames)
+
+
+def measured_rate(device: torch.device, side: int = 1024) -> float:
+    """Multiply-accumulates of a second on a device, of whole encoders: measured in 0.2 s."""
+    kind = torch.bfloat16 if device.type == "cuda" else torch.float32
+    matrix = torch.rand(side, side, dtype=kind, device=device)
+    done, started, seconds = 0, time.perf_counter(), 0.0
+    while seconds < 0.2:
+        float((matrix @ matrix)[0, 0])  # waits for the device
+        done, seconds = done + 1, time.perf_counter() - started
+    return EFFICIENCY.get(device.type, 0.3) * done * side**3 / seconds
+
+
+@dataclass
+class Planner:
+    """Lists the steps of tables.
+
+    Attributes:
+        workspace: Where encoders come from.
+        part: Part that ours is measured on.
+        probe_parts: By probe, the part that it is trained and tested on.
+        grid: Name of the grid of settings.
+        splits: By probe, a file that divides its polyps in place of the part.
+    """
+
+    workspace: Workspace
+    part: str
+    probe_parts: dict[str, str]
+    grid: str
+    splits: Mapping[str, Path] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.data = self.workspace.tables
+        self.device = pick_device(self.workspace.device)
+        self.rate = measured_rate(self.device)
+        self._tables: dict[PrepareSettings, pl.DataFrame] = {}
+
+    def plan(self, tables: "Sequence[PublishedTable]", only: Sequence[str] = ()) -> list[Step]:
+        """The steps in the order in which they are done; equal ones once."""
+        needed: dict[tuple[str, Crop, int | None], dict[str, None]] = {}
+        for table in tables:
+            cells = [c for c in table.cells if "cost/" not in c.measure]
+            # Stand-ins keep their crops unless the table is about them, as `reproduce` does.
+            keeps = self.workspace.stand_in and len({cell.crop for cell in cells}) == 1
+            for cell in cells:
+                if cell.subject != NO_ENCODER and (not only or cell.subject in only):
+                    crop: Crop = "own" if keeps else cell.crop
+                    key = cell.subject, crop, cell.clip
+                    needed.setdefault(key, {})[cell.measure] = None
+        steps: dict[tuple[str, str], Step] = {}
+        for (name, crop, clip), measures in needed.items():
+            for step in self._steps(name, crop, clip, list(measures)):
+                same = steps.get((step.what, step.part))
+                if same is None or same.state == "waits":
+                    steps[step.what, step.part] = step
+        return list(steps.values())
+
+    def _steps(
+        self, name: str, crop: Crop, clip: int | None, measures: Sequence[str]
+    ) -> Iterator[Step]:
+        """Everything that measures of one encoder on one kind of crops need."""
+        if refusal := would_see(name, self.workspace, self.part):
+            yield Step(
+                f"encoder {name}", self.part, "", "refused", f"{refusal}; {OTHER_VALIDATION}"
+            )
+            return
+        why = what_is_missing(name, self.workspace)
+        if not why:
+            yield from self._work(name, crop, clip, measures)
+            return
+        yield Step(f"encoder {name}", self.part, "", "missing", why)
+        with suppress(PolyplinkError):  # of data that are missing too nothing can be counted
+            for step in self._work(name, crop, clip, measures):
+                yield replace(step, state="waits") if step.state == "to do" else step
+
+    def _work(
+        self, name: str, crop: Crop, clip: int | None, measures: Sequence[str]
+    ) -> Iterator[Step]:
+        """Training and use of an encoder whose weights, or those that it starts from, are there."""
+        recipe = recipe_of(name, self.workspace)
+        if recipe is not None:
+            config, prepare = recipe.encoder, recipe.prepare_evaluation
+            yield from self._training(recipe)
+        elif name in FOUNDATION and what_is_missing(name, self.workspace):
+            spec = FOUNDATION[name]
+            config = spec.settle(FoundationConfig(name, self.workspace.preset))
+            prepare = PrepareSettings(size=config.size or spec.size)
+        else:
+            record = read_record(weights_path(self.workspace.given.get(name, Path(name))))
+            config, prepare = record.encoder, record.prepare
+        settings = prepare if crop == "own" else replace(prepare, crop_factor=crop)
+        on: dict[str, list[str]] = {}
+        for measure in measures:
+            task = _task(measure)
+            of = f"{SPLIT}{task}" if task in self.splits else self.probe_parts.get(task, self.part)
+            on.setdefault(of, []).append(measure)
+        for part in sorted(on):
+            yield from self._measuring(name, config, settings, clip, part=part, measures=on[part])
+
+    def _training(self, recipe: TrainConfig) -> Iterator[Step]:
+        """Crops and training of a recipe, after those that it starts from."""
+        if recipe.name == STAND_IN:  # its network serves untrained
+            return
+        if (start := start_of(recipe, self.workspace.sets)) is not None:
+            yield from self._training(start)
+        for settings in dict.fromkeys((recipe.prepare, recipe.prepare_evaluation)):
+            yield self._crops(settings, recipe.part)  # those of evaluation choose prices of links
+        own = cost(recipe.encoder, recipe.prepare.size)
+        optim, bags = recipe.optim, recipe.bags
+        clip = 1 if isinstance(bags, FramePairs) else recipe.fragment_length
+        views = 1 + bags.k if isinstance(bags, TemporalBags) else getattr(bags, "views", 2)
+        fragments = self._count(recipe.prepare, recipe.part, recipe.fragment_length)
+        # A bag a fragment; of a polyp's views, each fragment serves once.
+        frames = fragments * clip * (1 if isinstance(bags, PolypViews) else views)
+        step = optim.bags_per_batch * views * clip
+        done = (run_folder(self.workspace, recipe) / WEIGHTS_FILE).is_file()
+        yield Step(
+            f"train {recipe.name}",
+            recipe.part,
+            f"{optim.epochs} epochs of {fragments} fragments, {step} frames a step"
+            + (f"; {', '.join(self.workspace.sets)}" if self.workspace.sets else ""),
+            "done" if done else "to do",
+            "",
+            optim.epochs * frames * 3 * own.macs / self.rate,
+            16 * own.parameters + step * own.kept // (2 if self.device.type == "cuda" else 1),
+            28 * own.parameters,  # two checkpoints with both moments, and the weights
+        )
+
+    def _measuring(
+        self,
+        name: str,
+        config: AnyEncoderConfig,
+        settings: PrepareSettings,
+        clip: int | None,
+        *,
+        part: str,
+        measures: Sequence[str],
+    ) -> Iterator[Step]:
+        """Crops of a part, its vectors by one encoder, and what is computed from them."""
+        for task in sorted({_task(measure) for measure in measures} & set(PROBES)):
+            try:
+                self._names(part)
+                own_part = part not in PAIRS and not part.startswith(SPLIT)
+                check_labels((task,) if own_part else (), self.data, part)
+            except PolyplinkError as error:
+                yield Step(f"probe {task} of {name}", part, "", "missing", str(error))
+                measures = [measure for measure in measures if _task(measure) != task]
+        if not measures:
+            return
+        yield self._crops(settings, part)
+        own = cost(config, settings.size)
+        crops = self._count(settings, part)
+        counted = self.grid == "paper" and any("temporal_ap/" in m for m in measures)
+        search = SEARCH_SECONDS * len(self._names(part)) if counted else 0.0
+        published = isinstance(config, FoundationConfig) and not has_recipe(name)
+        fed = f"preset {self.workspace.preset}, " if published else ""
+        divided = any(_task(measure) in {"val", "test"} for measure in measures)
+        yield Step(
+            f"embed and measure {name}, {Variant(settings.crop_factor, clip).words}",
+            part,
+            f"{fed}grid {self.grid}, {len(set(measures))} figures"
+            + (", some of them on tpc-val and tpc-test" if divided and part == "rc19" else ""),
+            seconds=crops * own.macs / self.rate + search / self.workspace.workers,
+            memory=4 * own.parameters + 3 * PASS * own.largest,
+            disk=4 * 512 * crops // max(clip or 30, 1),
+        )
+
+    def _crops(self, settings: PrepareSettings, part: str) -> Step:
+        """Cutting the crops of a part, as far as they are not there."""
+        names = self._names(part)
+        folder = prepared_folder(self.workspace.data, settings)
+        keys = crops_keys(self.workspace.data, self.data, settings)
+        left = [name for name in names if not crops_path(folder, name, keys[name]).is_file()]
+        crops = self._count(settings, part, only=left)
+        shown = "full frame" if settings.crop_factor is None else f"psi {settings.crop_factor:g}"
+        return Step(
+            f"cut crops, {shown}, {settings.size} pixels, one frame in {settings.stride}",
+            part,
+            f"{crops} crops of {len(left)} procedures",
+            "to do" if left else "done",
+            seconds=crops / CROPS_PER_SECOND / self.workspace.workers,
+            disk=3 * crops * settings.size**2,
+        )
+
+    def _names(self, part: str) -> list[str]:
+        """Procedures of a part, of both sides of one that is divided for probes."""
+        if (task := part.removeprefix(SPLIT)) != part:
+            sides = divide(PROBES[task], self.data, part, split=self.splits[task])
+            return list(dict.fromkeys(name for side in sides for name in side["procedure_id"]))
+        parts = (f"{part}-train", f"{part}-test") if part in PAIRS else (part,)
+        return [name for one in parts for name in self.data.part(one)]
+
+    def _count(
+        self,
+        settings: PrepareSettings,
+        part: str,
+        length: int = 1,
+        only: Sequence[str] | None = None,
+    ) -> int:
+        """Fragments of `length` crops in a part, or in some of its procedures."""
+        key = replace(settings, crop_factor=None, size=1)
+        if key not in self._tables:
+            gap, iou = settings.max_gap, settings.min_iou
+            _, tracklets = build_tracklets(self.data.detections, max_gap=gap, min_iou=iou)
+            self._tables[key] = sampled(tracklets, settings)
+        names = self._names(part) if only is None else only
+        mine = self._tables[key].filter(pl.col("procedure_id").is_in(list(names)))
+        return int((mine["n_crops"] // length).sum())

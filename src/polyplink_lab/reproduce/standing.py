@@ -1,0 +1,98 @@
+"""What a published number can be held against: whether all that made it is known."""
+
+import statistics
+from collections.abc import Mapping
+from typing import Literal
+
+from polyplink_lab.reproduce.published import Cell, PublishedTable
+
+Standing = Literal["exact", "inferred", "not to be had"]
+STANDINGS: tuple[Standing, ...] = ("exact", "inferred", "not to be had")
+FOLDS = 19  # procedures, each left out once: what a printed standard deviation is over
+_LISTS = "the authors' lists of polyps (--split) replace a division by patient"
+# By the beginning of a subject's name, after "ta384-"; the first that fits.
+_INFERRED = (
+    (
+        ("dino", "vjepa", "endovit", "surgenet"),
+        "pooling, image size and normalisation are not recorded",
+    ),
+    (
+        ("endofm-supervised", "endofm-temporally", "endofm-intra"),
+        "the thesis's program is not released: its normalisation, sampler and choice of the "
+        "checkpoint are taken from temporally-aware counting's",
+    ),
+    (("endofm",), "pooling, image size and normalisation are not recorded"),
+    (("sfe", "mve", "tpc"), "learning rate, epochs and batch are not recorded"),
+    (("ntssl-fixed",), "the fixed temperature is not named; which procedures chose the checkpoint"),
+    (
+        ("ntssl", "supervised", "temporally-aware"),
+        "which ten procedures chose the checkpoint, and whether training normalised its inputs, "
+        "follow from the released commands alone",
+    ),
+)
+
+
+def standing(cell: Cell) -> tuple[Standing, str]:
+    """Whether everything that made a published number is known, and what is not.
+
+    "exact": counted without any choice. "inferred": a setting or list that neither text nor
+    program records was inferred, so that ours may differ by it. "not to be had": the number has no
+    target, because it is a copying mistake or rests on procedures that are not published.
+
+    Args:
+        cell: A cell of a published table.
+
+    Returns:
+        The standing, and why; "" for exact.
+
+    Example:
+        >>> from polyplink_lab.reproduce.published import published_table
+        >>> standing(published_table("ta/1").cells[0])
+        ('exact', '')
+    """
+    if "is a copying mistake" in cell.remark and "digit for digit" in cell.remark:
+        return "not to be had", cell.remark
+    if cell.measure.startswith(("val/", "test/")):
+        return "not to be had", "the thesis does not publish its validation and test procedures"
+    if cell.subject == "none" or cell.measure.startswith("cost/"):
+        return "exact", ""
+    name = cell.subject.removeprefix("ta384-")
+    why = next(why for starts, why in _INFERRED if name.startswith(starts))
+    if "clusterer is not said" in cell.remark:
+        why += "; which clusterer is not said"
+    if cell.measure.startswith(("size/", "histology/")):
+        why += f"; {_LISTS}"
+    return "inferred", why
+
+
+def reasons(table: PublishedTable) -> Mapping[tuple[Standing, str], int]:
+    """How many cells of a table are exact, inferred or not to be had, by the reason.
+
+    Example:
+        >>> from polyplink_lab.reproduce.published import published_table
+        >>> [(kind, n) for (kind, _), n in reasons(published_table("ta/1")).items()]
+        [('exact', 2), ('inferred', 4), ('inferred', 2), ('inferred', 2)]
+    """
+    found: dict[tuple[Standing, str], int] = {}
+    for cell in table.cells:
+        found[standing(cell)] = found.get(standing(cell), 0) + 1
+    return found
+
+
+def standard_errors(table: PublishedTable) -> Mapping[str, float]:
+    """Standard error of each column's means over the 19 procedures, in the unit of the column.
+
+    The printed standard deviation over the square root of 19; the median of the column's rows, only
+    of columns that have one.
+
+    Example:
+        >>> from polyplink_lab.reproduce.published import published_table
+        >>> errors = standard_errors(published_table("ta/2"))
+        >>> {name: round(error, 3) for name, error in errors.items()}
+        {'FR': 0.475, 'FPR': 0.013}
+    """
+    spreads: dict[str, list[float]] = {}
+    for cell in table.cells:
+        if cell.spread:
+            spreads.setdefault(cell.column, []).append(float(cell.spread))
+    return {name: statistics.median(own) / FOLDS**0.5 for name, own in spreads.items()}

@@ -1,0 +1,185 @@
+"""The part of a polyp's surface that its mask shows, as a mesh.
+
+The mask of a polyp holds the pixels that show a surface more than half of which is polyp, see
+`surface.surface`. A polyp is star-shaped about its centre, so that this part of the surface
+is found by rays from there: along each the joined surface by marching outwards, and around the
+polyp the rim where wall and polyp have equal shares.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from polyplink_lab.simulate.colon import surface
+from polyplink_lab.simulate.colon.projection import Outline, rest_of
+from polyplink_lab.simulate.colon.surface import Colon, Lump
+
+Array = NDArray[np.float64]
+RAYS, RINGS = 72, 30  # marched: around the polyp, from its top to its rim
+AROUND, DOWN = 144, 60  # points of the mesh; between the rays the relief alone is read anew
+HIGHEST = math.radians(40)  # from the top that a rim begins
+SCAN = 16  # angles among which the rim is looked for
+LOWEST = math.radians(177)  # from the top
+INSIDE = 0.4  # radii from the centre where the march begins
+STEPS = 60
+FEW = 18  # steps after which a ray that has not arrived goes into the wall
+FOOT = 1.5  # widths of the joint with the wall that the rays to a stalk's foot start above it
+PARTS, ROUNDS = 14, 2  # a bracket of the rim is cut into, so often: few passes of many rays
+CLOSE = 2e-3  # of the smallest radius: a distance from which the next step arrives
+STRIDE = 1.12  # of a distance: they are bounds, and a little short
+COARSE_DOWN, COARSE_AROUND = 10, 24
+DIRECTIONS = 1000  # in which points of the hull are looked for: 7 degrees apart
+TOGETHER = 50  # directions, so that what they give stays in the cache
+CALM_REACH = 3.0  # units along the tube beyond which a calm place does not count
+REACH = 3.0  # the surface is looked for up to so many radii from the centre
+
+
+class _Rays:
+    """Rays from a point within a polyp out to the surface of a tube without a wave, at rest.
+
+    They start in the polyp's centre, or within the foot of its stalk, whose fillet cannot be seen
+    from the head.
+    """
+
+    def __init__(self, colon: Colon, lump: Lump, *, from_foot: bool = False) -> None:
+        everywhere, calm = np.ones((1, 1), np.bool_), np.ones((1, len(colon.calm)), np.bool_)
+        stack = surface.stack_maps([lump.maps[:1]])
+        self._surface = surface.BatchSurface(colon, [lump], stack, (everywhere, calm), np.zeros(1))
+        self._axes, self._steps = lump.axes.double(), STEPS if lump.stalk[1] else FEW
+        self._origin, self._scale = lump.centre.double()[:, None], lump.radii.double()
+        if from_foot:
+            lift = surface.wall_distance(colon, lump.centre[:, None]).double() / surface.WALL_BOUND
+            self._origin = self._origin - self._axes[:, 2:] * (lift - FOOT * lump.blend)
+            self._scale = torch.full((3,), lump.stalk[0], dtype=torch.float64)
+
+    def _at(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        """Distances (n,) of points (3, n), and the polyp's share there."""
+        frame = torch.zeros(1, 1, dtype=torch.int64)
+        distance, shares = self._surface.fast(points[:, None].float(), frame, with_shares=True)
+        return distance[0].double(), shares[0, 0].double()
+
+    def meet(self, tilt: Tensor, turn: Tensor, steps: int = STEPS) -> tuple[Tensor, Tensor]:
+        """Where rays first leave the joined surface: points (3, n) and the polyp's share (n,).
+
+        Rays have angles from the top, `tilt` (n,), and around, `turn` (n,). Steps about as long as
+        the distance lead outwards to the surface. Beyond the rim, where there is only wall to go
+        into, they end at `REACH` or after so many steps with no share.
+        """
+        local = torch.stack([tilt.sin() * turn.cos(), tilt.sin() * turn.sin(), tilt.cos()])
+        ways = self._axes @ (self._scale[:, None] * local)  # (3, n)
+        per_unit = STRIDE / torch.linalg.vector_norm(ways, dim=0)
+        s = torch.full_like(per_unit, INSIDE)
+        close = CLOSE * float(self._scale.min())
+        some = torch.arange(len(s))  # of the rays, those that are not there yet
+        for _ in range(steps):
+            distance, _ = self._at(self._origin + s[some] * ways[:, some])
+            s[some] = (s[some] - distance * per_unit[some]).clamp(max=REACH)
+            some = some[(distance.abs() > close) & (s[some] < REACH)]
+            if not len(some):
+                break
+        points = self._origin + s * ways
+        distance, share = self._at(points)
+        arrived = distance.abs() < 2 * close  # the others stay inside, down a stalk into the wall
+        return points, torch.where(arrived, share, 0.0)
+
+    def rim(self, turn: Tensor) -> Tensor:
+        """The largest angle from the top at which half of the surface is polyp, around at (n,)."""
+        scan = torch.linspace(HIGHEST, LOWEST, SCAN, dtype=turn.dtype)
+        grid = scan[:, None].expand(SCAN, len(turn)).reshape(-1)
+        shares = self.meet(grid, turn.repeat(SCAN), self._steps)[1]
+        inside = shares.view(SCAN, -1) > 0.5
+        last = SCAN - 1 - inside.flip(0).int().argmax(0)  # (n,)
+        low, high = scan[last], scan[(last + 1).clamp(max=SCAN - 1)]
+        part = torch.arange(1, PARTS, dtype=turn.dtype)[:, None] / PARTS
+        for _ in range(ROUNDS):
+            middle = low + (high - low) * part  # (PARTS - 1, n)
+            shares = self.meet(middle.reshape(-1), turn.repeat(PARTS - 1), self._steps)[1]
+            passed = (shares.view(PARTS - 1, -1) > 0.5).int().cumprod(0).sum(0)  # (n,)
+            step = (high - low) / PARTS
+            low = low + step * passed
+            high = low + step
+        return low
+
+
+def coarser(fine: Outline) -> Outline:
+    """An outline with few of its points, for what need not be exact to the pixel."""
+    some = np.linspace(0, DOWN - 1, COARSE_DOWN).astype(int)
+    grid = np.ascontiguousarray(fine.grid[some, :: AROUND // COARSE_AROUND])
+    rest = rest_of(grid.reshape(-1, 7))
+    return Outline(grid, _hull(rest - rest.mean(0)), fine.ball)
+
+
+def carried(colon: Colon, points: Array) -> Array:
+    """Points (n, 3) at rest as `projection.Outline` keeps them, (n, 7)."""
+    z = torch.from_numpy(points[:, 2])
+    x, y = (part.numpy() for part in surface.centre_line(colon, z))
+    angle = colon.wave_rate * points[:, 2]
+    parts = [x, y, points[:, 0] - x, points[:, 1] - y, points[:, 2], np.sin(angle), np.cos(angle)]
+    return np.stack(parts, axis=1)
+
+
+def _hull(points: Array) -> NDArray[np.int64]:
+    """The points (n, 3) that lie furthest out in some of `DIRECTIONS` spread evenly."""
+    index = np.arange(DIRECTIONS) + 0.5
+    height, turn = 1 - 2 * index / DIRECTIONS, index * (math.pi * (3 - math.sqrt(5)))
+    across = np.sqrt(1 - height * height)
+    ways = np.stack([across * np.cos(turn), across * np.sin(turn), height], 1).astype(np.float32)
+    columns = points.T.astype(np.float32)
+    few = [ways[k : k + TOGETHER] for k in range(0, DIRECTIONS, TOGETHER)]
+    furthest = np.concatenate([(part @ columns).argmax(1) for part in few])
+    return np.unique(furthest).astype(np.int64)
+
+
+def _finer(grid: Tensor) -> Tensor:
+    """A grid (c, r, `RAYS`) around the polyp read at r' x `AROUND` places, r' = `DOWN` or 1."""
+    rows = DOWN if grid.shape[1] > 1 else 1
+    closed = torch.cat([grid, grid[:, :, :1]], dim=2)[None]
+    fine = functional.interpolate(
+        closed, size=(rows, AROUND + 1), mode="bilinear", align_corners=True
+    )
+    return fine[0, :, :, :-1]
+
+
+def _relief(lump: Lump, local: Tensor) -> Tensor:
+    """Relative radius (r, n) of the lump in unit directions (3, r, n) of its own frame."""
+    place = surface.map_place(local.float().unbind(), torch.ones(local.shape[1:]))
+    return surface.read_maps(lump.maps[:1], torch.tensor(0.0), place)[0].double()
+
+
+def outline(colon: Colon, lump: Lump) -> Outline:
+    """The visible part of a polyp in a mask: `AROUND` points on each of `DOWN` rings to the rim."""
+    near = tuple(p for p in colon.calm if abs(p[2] - float(lump.centre[2])) < CALM_REACH)
+    still = replace(colon, wave=0.0, calm=near)
+    turn = torch.arange(RAYS, dtype=torch.float64) * (2 * math.pi / RAYS)
+    rays = _Rays(still, lump)
+    tilt = torch.linspace(0, 1, RINGS, dtype=torch.float64)[:, None] * rays.rim(turn)
+    coarse, _ = rays.meet(tilt.reshape(-1), turn.repeat(RINGS))
+    # A finer mesh: how far the surface is from the relief is smooth, the relief is not.
+    centre, radii = (part.double()[:, None, None] for part in (lump.centre, lump.radii))
+    axes = lump.axes.double()
+    local = torch.einsum("ij,irn->jrn", axes, coarse.view(3, RINGS, RAYS) - centre) / radii
+    length = torch.linalg.vector_norm(local, dim=0)  # (RINGS, RAYS)
+    rest, fine = _finer(torch.stack([length - _relief(lump, local / length), tilt]))
+    turns = torch.arange(AROUND, dtype=torch.float64) * (2 * math.pi / AROUND)
+    across = fine.sin()  # (DOWN, AROUND)
+    ways = torch.stack([across * turns.cos(), across * turns.sin(), fine.cos()])
+    local = (rest + _relief(lump, ways)) * ways * radii
+    points = centre + torch.einsum("ij,jrn->irn", axes, local)  # (3, DOWN, AROUND)
+    if lump.stalk[1]:
+        rays = _Rays(still, lump, from_foot=True)
+        ring = rays.meet(rays.rim(turn), turn)[0]
+        points[:, -1] = _finer(ring[:, None])[:, 0]
+    at_rest = np.ascontiguousarray(points.reshape(3, -1).T.numpy())
+    middle = 0.5 * (at_rest.min(0) + at_rest.max(0))
+    # The wave widens by a few percent; a ball this much too large is still a ball around it all.
+    radius = (1 + 2 * abs(colon.wave)) * float(np.linalg.norm(at_rest - middle, axis=1).max())
+    return Outline(
+        grid=carried(colon, at_rest).reshape(DOWN, AROUND, 7),
+        hull=_hull(at_rest - middle),
+        ball=np.append(carried(colon, middle[None])[0], radius),
+    )

@@ -1,0 +1,374 @@
+"""The camera: its path, its rotations, and its looks at polyps.
+
+Rotations are (3, 3) matrices with columns right, down, forward in the world. They are computed by
+hand because `scipy.spatial` takes 0.3 s to import, in every worker process.
+
+A look is planned around its polyp (distance, azimuth, elevation, roll, aim); each of these
+wanders smoothly about a mean, slower in short looks, and the operator's hand trembles and the
+patient breathes. All looks of a procedure are sampled and followed at once, as arrays.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from polyplink_lab.simulate.colon.projection import FOCAL
+from polyplink_lab.simulate.colon.surface import Colon, centre_line, to_world
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+# A wander is two sine waves of these sizes; the second is so many times as fast.
+WANDER = ((0.8, 1.0), (0.45, 1.9))
+WANDER_RATE = 2 * np.pi * sum(size * speed for size, speed in WANDER)
+
+
+class Rows:
+    """Base of records of arrays (or of such records) whose rows belong together."""
+
+    def __getitem__(self, rows: Index | Mask) -> Self:
+        """A copy with some of the rows."""
+        return type(self)(**{name: values[rows] for name, values in vars(self).items()})
+
+    def put(self, rows: Index | Mask, other: Self) -> None:
+        """Overwrite some of the rows."""
+        for name, values in vars(self).items():
+            values[rows] = getattr(other, name)
+
+
+@dataclass(frozen=True)
+class CameraPath(Rows):
+    """The camera in s frames.
+
+    Attributes:
+        positions: (s, 3).
+        rotations: (s, 3, 3) columns: right, down, forward.
+        exposures: (s,) factor on the automatic exposure.
+        whites: (s, 3) white balance, factors on RGB.
+    """
+
+    positions: Array
+    rotations: Array
+    exposures: Array
+    whites: Array
+
+    @classmethod
+    def of(cls, positions: Array, rotations: Array) -> Self:
+        """A path with plain exposure and white balance."""
+        n = len(positions)
+        return cls(positions, rotations, np.ones(n), np.ones((n, 3)))
+
+
+def wander(turns: NDArray[Any], phases: Array) -> Array:
+    """A smooth back and forth within about -1.25 to 1.25, at most `WANDER_RATE` a turn.
+
+    `turns` (n,) is time in turns of the slower wave, `phases` (n, 2) or (2,) are in radians.
+    """
+    waves = [
+        size * np.sin(2 * np.pi * speed * turns + phases[..., index])
+        for index, (size, speed) in enumerate(WANDER)
+    ]
+    return np.asarray(sum(waves))
+
+
+def smooth(t: Array) -> Array:
+    """Smoothstep of t in 0 to 1: begins and ends at rest."""
+    return t * t * (3 - 2 * t)
+
+
+def to_tube(colon: Colon, positions: Array) -> Array:
+    """World positions (s, 3) to tube coordinates (s, 3): offset from the centre line, z."""
+    x, y = centre_line(colon, torch.from_numpy(positions[:, 2]))
+    return np.asarray(positions - np.stack([x, y, torch.zeros_like(x)], axis=1))
+
+
+def from_tube(colon: Colon, places: Array) -> Array:
+    """Tube coordinates (s, 3) to world positions (s, 3)."""
+    x, y = centre_line(colon, torch.from_numpy(places[:, 2]))
+    return np.asarray(places + np.stack([x, y, torch.zeros_like(x)], axis=1))
+
+
+def carry(colon: Colon, points: Array, phase: Array) -> Array:
+    """Where the peristaltic wave of phases (n,) carries points (n, 3) at rest."""
+    moved = to_world(colon, torch.from_numpy(points.T.copy()), torch.from_numpy(phase))
+    return np.asarray(moved.numpy().T)
+
+
+def unit(vectors: Array) -> Array:
+    """Vectors (..., 3) scaled to length 1."""
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=-1, keepdims=True))
+
+
+def look_along(forward: Array, up: Array) -> Array:
+    """Rotations (s, 3, 3) for viewing directions and rough up directions (s, 3)."""
+    forward = unit(forward)
+    right = unit(np.cross(forward, up))
+    return np.stack([right, np.cross(forward, right), forward], axis=-1)
+
+
+def look_down(axes: Array, azimuth: Array, elevation: Array) -> tuple[Array, Array]:
+    """Cameras that look at places on a wall, without a singularity straight above them.
+
+    The right side of the picture is the tangent of the circle of azimuth, so that small changes
+    of azimuth and elevation are small turns everywhere.
+
+    Args:
+        axes: (s, 3, 3) columns along the wall, around, and into the lumen.
+        azimuth: (s,) 0 along the first axis, radians.
+        elevation: (s,) above the wall, radians.
+
+    Returns:
+        Unit ways (s, 3) from the places to the cameras, and rotations (s, 3, 3).
+    """
+    ca, sa = np.cos(azimuth)[:, None], np.sin(azimuth)[:, None]
+    ce, se = np.cos(elevation)[:, None], np.sin(elevation)[:, None]
+    along, around, inward = axes[:, :, 0], axes[:, :, 1], axes[:, :, 2]
+    flat = ca * along + sa * around
+    way = ce * flat + se * inward
+    right = ca * around - sa * along
+    down = se * flat - ce * inward  # so that right x down = forward = -way
+    return way, np.stack([right, down, -way], axis=-1)
+
+
+def turn_own(rotations: Array, axis: int, angles: Array) -> Array:
+    """Turn cameras about an axis of their own: R @ rotation(e_axis, angle), without the product.
+
+    Args:
+        rotations: (s, 3, 3).
+        axis: 0 right (a positive angle looks up), 1 down (looks right), 2 forward (rolls).
+        angles: (s,) radians.
+    """
+    c, s = np.cos(angles)[:, None], np.sin(angles)[:, None]
+    i, j = (axis + 1) % 3, (axis + 2) % 3
+    turned = rotations.copy()
+    turned[:, :, i] = c * rotations[:, :, i] + s * rotations[:, :, j]
+    turned[:, :, j] = c * rotations[:, :, j] - s * rotations[:, :, i]
+    return turned
+
+
+def turn_between(first: Array, last: Array, t: Array, which: Index) -> Array:
+    """Rotations (s, 3, 3) on the shortest ways from the `first` (k, 3, 3) to the `last` (k, 3, 3).
+
+    `t` (s,) is how far on the way, 0 to 1, `which` (s,) the index of the pair.
+    """
+    # Axis and angle of the turns R = last first^T (k, 3, 3).
+    turns = last @ first.transpose(0, 2, 1)
+    trace = turns[:, 0, 0] + turns[:, 1, 1] + turns[:, 2, 2]
+    angle = np.arccos(np.clip((trace - 1) / 2, -1, 1))
+    skew = turns - turns.transpose(0, 2, 1)
+    axis = np.stack([skew[:, 2, 1], skew[:, 0, 2], skew[:, 1, 0]], axis=1)
+    axis[angle < 1e-6] = (0.0, 0.0, 1.0)
+    # Near half a turn the antisymmetric part vanishes: R + 1 is 2 a a^T.
+    for row in np.flatnonzero(angle > np.pi - 1e-3):
+        axis[row] = (turns[row] + np.eye(3))[:, int(np.argmax(np.diag(turns[row])))]
+    # Rodrigues' formula: 1 + sin K + (1 - cos) K^2, K the cross product with the axis.
+    x, y, z = unit(axis)[which].T
+    zero = np.zeros(len(x))
+    cross = np.stack([zero, -z, y, z, zero, -x, -y, x, zero], axis=1).reshape(-1, 3, 3)
+    s, c = (part[:, None, None] for part in (np.sin(angle[which] * t), np.cos(angle[which] * t)))
+    return np.asarray((np.eye(3) + s * cross + (1 - c) * (cross @ cross)) @ first[which])
+
+
+WIDTH = (0.335, 0.46)  # median and log sd over looks of the share of the frame a polyp is wide
+PAIR_WIDTH = (0.6, 0.9)  # share that two polyps in one view take together
+SPREAD = (0.36, 0.5)  # median and log sd of the sd of log distance within a look
+FARTHEST = 1.7  # units from a polyp: the lumen has room for no more
+GAP = 0.04  # units between a polyp and the lens at least
+ELEVATION = (math.radians(28), math.radians(80))
+HEADROOM = 1.25  # units above the wall at most
+CYCLE = 120  # frames of one cycle of the wandering; a longer look has several
+# What wanders: the logarithm of the distance, azimuth, elevation, roll, aim right and down.
+DISTANCE, AZIMUTH, ELEVATE, ROLL, RIGHT, DOWN = range(6)
+RATES = (0.05, 0.03, 0.02, 0.03, 0.018, 0.018)  # largest change in a frame; radians but the first
+SWINGS = (0.0, 0.5, 0.2, 0.3, 0.12, 0.12)  # radians about the mean; the distance has its spread
+AIM = 0.17  # sd of the angle between the picture's middle and the polyp
+AIM_LIMIT = (0.5, 0.4)  # right and down
+
+
+@dataclass(frozen=True)
+class Targets(Rows):
+    """What k looks are directed at, at rest.
+
+    Attributes:
+        centres: (k, 3).
+        axes: (k, 3, 3) columns along the wall, around, into the lumen.
+        reaches: (k,) radius of a ball around what is looked at.
+        pair: (k,) whether that is two polyps.
+    """
+
+    centres: Array
+    axes: Array
+    reaches: Array
+    pair: Mask
+
+
+@dataclass(frozen=True)
+class Poses(Rows):
+    """How k looks are taken. What wanders has a mean and a swing about it.
+
+    Attributes:
+        frames: (k,) length.
+        distance: (k,) typical distance from the centre.
+        nearest: (k,) distance that it never falls below.
+        spread: (k,) standard deviation of the logarithm of the distance.
+        angles: (k, 6, 2) mean and swing of azimuth around the polyp, elevation above the wall,
+            roll about the camera's axis, and aim: the angles right and down from the picture's
+            middle to the polyp; the first row (distance) is 0.
+        cycles: (k,) cycles of the wandering in the look.
+        phases: (k, 6, 2) of the wanderings.
+        tremor: (k, 3, 3) turns a frame, phase, size of three small swings.
+        breath: (k, 4) turns a frame, phase, size as a share of the distance, direction.
+        light: (k, 4, 2) mean and swing of the logarithms of the factor on the automatic
+            exposure and of the white balance (RGB).
+    """
+
+    frames: Index
+    distance: Array
+    nearest: Array
+    spread: Array
+    angles: Array
+    cycles: Array
+    phases: Array
+    tremor: Array
+    breath: Array
+    light: Array
+
+
+def draw_poses(
+    rng: np.random.Generator,
+    targets: Targets,
+    frames: Index,
+    *,
+    fps: float,
+    unrest: float,
+    nearer: float = 1.0,
+) -> Poses:
+    """Sample k looks of so many frames (k,).
+
+    `unrest` is a factor on all change within a look and on how far off the middle it aims,
+    `nearer` on the share of the frame that is filled.
+    """
+    k = len(frames)
+
+    def log_normal(median: float, sigma: float) -> Array:
+        return median * np.exp(sigma * rng.standard_normal(k))
+
+    share = np.where(targets.pair, rng.uniform(*PAIR_WIDTH, k), log_normal(*WIDTH))
+    nearest = 1.05 * targets.reaches + GAP
+    distance = FOCAL * 1.9 * targets.reaches / np.clip(share * nearer, 0.08, 0.95)
+    distance = np.clip(distance, nearest, FARTHEST)
+    cycles = rng.uniform(0.35, 0.8, k) * np.maximum(1, frames / CYCLE)
+    pace = WANDER_RATE * cycles / frames  # largest change in a frame of a wander of size 1
+    sine = rng.uniform(math.sin(ELEVATION[0]), math.sin(ELEVATION[1]), k)
+    elevation = np.arcsin(np.minimum(sine, np.maximum(HEADROOM / distance, 0.55)))
+    spread = unrest * log_normal(*SPREAD) * np.where(targets.pair, 0.2, 1)
+    angles = np.zeros((k, 6, 2))
+
+    def set_angle(move: int, mean: Array) -> None:
+        """The swing is sampled, but limited to what the rate a frame allows."""
+        size = unrest * SWINGS[move] * rng.uniform(0.3, 1.0, k)
+        angles[:, move] = np.stack([mean, np.minimum(size, RATES[move] / pace)], axis=1)
+
+    for move, limit in zip((RIGHT, DOWN), AIM_LIMIT, strict=True):
+        set_angle(move, unrest * AIM * rng.standard_normal(k))
+        angles[:, move] = angles[:, move].clip(-limit, limit)
+    warm, green = unrest * rng.normal(0, [0.10, 0.05], (k, 2)).T
+    azimuth, roll = (rng.uniform(-math.pi, math.pi, k) for _ in range(2))
+    for move, mean in ((AZIMUTH, azimuth), (ELEVATE, elevation), (ROLL, roll)):
+        set_angle(move, mean)
+    phases = rng.uniform(0, 2 * math.pi, (k, 6, 2))
+    tremor = [
+        rng.uniform(0.5, 3.0, (k, 3)) / fps,
+        rng.uniform(0, 2 * math.pi, (k, 3)),
+        unrest * rng.uniform(0.004, 0.012, (k, 3)),
+    ]
+    breath = [
+        rng.uniform(0.2, 0.3, k) / fps,
+        rng.uniform(0, 2 * math.pi, k),
+        unrest * rng.uniform(0.01, 0.06, k),
+        rng.uniform(0, 2 * math.pi, k),
+    ]
+    exposure = unrest * rng.normal(0, [0.25, 0.08], (k, 2))
+    white = np.stack([warm, green, -warm], axis=1), unrest * rng.normal(0, 0.015, (k, 3))
+    return Poses(
+        frames=frames,
+        distance=distance,
+        nearest=nearest,
+        spread=np.minimum(spread, 0.65 * RATES[DISTANCE] / pace),
+        angles=angles,
+        cycles=cycles,
+        phases=phases,
+        tremor=np.stack(tremor, axis=1),
+        breath=np.stack(breath, axis=1),
+        light=np.concatenate([exposure[:, None], np.stack(white, axis=2)], axis=1),
+    )
+
+
+def link_poses(rng: np.random.Generator, poses: Poses, linked: Mask) -> Poses:
+    """Let the `linked` looks (k,) begin about where the one before ended: the gap is too short."""
+    k = len(linked)
+    head = np.maximum.accumulate(np.where(linked, 0, np.arange(k)))
+    angles, light = poses.angles.copy(), poses.light.copy()
+    for move, size in ((AZIMUTH, 0.12), (ELEVATE, 0.06), (ROLL, 0.12)):
+        angles[:, move, 0] = angles[head, move, 0] + size * linked * rng.standard_normal(k)
+    light[:, :, 0] = light[head, :, 0]
+    light[:, 0, 0] += 0.03 * linked * rng.standard_normal(k)
+    distance = np.maximum(poses.distance[head], poses.nearest)
+    return replace(poses, distance=distance, angles=angles, light=light)
+
+
+def look_times(frames: Index) -> tuple[Index, Index]:
+    """Which look (n,) and how far into it (n,) each frame of k looks is, n their sum."""
+    which = np.repeat(np.arange(len(frames)), frames)
+    starts = np.cumsum(frames) - frames
+    return which, np.arange(len(which)) - starts[which]
+
+
+def follow_looks(colon: Colon, targets: Targets, poses: Poses, phase: Array) -> CameraPath:
+    """The camera during k looks, one after the other.
+
+    `phase` (n,) is that of the peristaltic wave in their frames, n the sum of their lengths.
+    """
+    which, time = look_times(poses.frames)
+    count = np.maximum(poses.frames, 1)
+    turns = (poses.cycles / count)[which] * time
+    moves = [wander(turns, poses.phases[which, move]) for move in range(6)]
+
+    def swung(pairs: Array, move: int) -> Array:
+        """Mean plus swing (k, 2) in every frame (n,)."""
+        return np.asarray(pairs[which, 0] + pairs[which, 1] * moves[move])
+
+    # Distances whose logarithm has the look's spread; but a look too short for its wander to get
+    # anywhere is not blown up to it.
+    mean = np.bincount(which, moves[DISTANCE], len(count)) / count
+    rest = moves[DISTANCE] - mean[which]
+    sd = np.sqrt(np.bincount(which, rest * rest, len(count)) / count)
+    logarithm = (poses.spread / np.maximum(sd, 0.3))[which] * rest
+    distance = np.clip(poses.distance[which] * np.exp(logarithm), poses.nearest[which], FARTHEST)
+    elevation = swung(poses.angles[:, ELEVATE], ELEVATE).clip(ELEVATION[0], math.radians(86))
+    azimuth = swung(poses.angles[:, AZIMUTH], AZIMUTH)
+    way, turned = look_down(targets.axes[which], azimuth, elevation)
+    # The camera rides on the wall that the wave carries; the breath shifts it.
+    rate, start, size, heading = poses.breath[which].T
+    breath = distance * size * np.sin(2 * math.pi * rate * time + start)
+    aside = turned[:, :, 0] * np.cos(heading)[:, None] + turned[:, :, 1] * np.sin(heading)[:, None]
+    rest_places = targets.centres[which]
+    positions = carry(colon, rest_places, phase) + distance[:, None] * way + breath[:, None] * aside
+    rates, starts, sizes = (poses.tremor[which, row] for row in range(3))
+    shake = sizes * np.sin(2 * math.pi * rates * time[:, None] + starts)  # (n, 3)
+    aim = [
+        swung(poses.angles[:, move], move).clip(-limit, limit)
+        for move, limit in zip((RIGHT, DOWN), AIM_LIMIT, strict=True)
+    ]
+    turned = turn_own(turned, 2, swung(poses.angles[:, ROLL], ROLL) + shake[:, 2])
+    turned = turn_own(turned, 1, aim[0] + shake[:, 0])
+    turned = turn_own(turned, 0, aim[1] + shake[:, 1])
+    slow = wander(0.7 * turns, poses.phases[which, DISTANCE])
+    white = poses.light[which, 1:, 0] + poses.light[which, 1:, 1] * slow[:, None]
+    exposure = swung(poses.light[:, 0], ROLL)
+    return CameraPath(positions, turned, np.exp(exposure), np.exp(white))

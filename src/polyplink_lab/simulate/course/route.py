@@ -1,0 +1,316 @@
+"""The camera of a whole procedure: its looks, sampled until each shows what it should, and between.
+
+A look is sampled again, ever calmer, until its polyp has a box in every frame, nothing hides it
+and no other polyp can be seen (see `stage`). Between two looks at a polyp the camera turns away
+and back; a gap of a few frames is a blink. What lies far from the last polyp and the next happens
+in a stretch of the tube without polyps: the camera always looks up the lumen, away from all of
+them, and a blink hides the jump to that stretch.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from polyplink_lab.simulate.colon.surface import Colon
+from polyplink_lab.simulate.course.camera import (
+    Array,
+    CameraPath,
+    Index,
+    Mask,
+    Poses,
+    Targets,
+    carry,
+    draw_poses,
+    follow_looks,
+    from_tube,
+    link_poses,
+    look_along,
+    look_times,
+    smooth,
+    to_tube,
+    turn_between,
+    turn_own,
+    unit,
+    wander,
+)
+from polyplink_lab.simulate.course.stage import (
+    Place,
+    Stage,
+    Views,
+    hidden,
+    misses,
+    strays,
+    wall_axes,
+)
+from polyplink_lab.simulate.course.timeline import Timeline
+
+# Unrest of a look and how much nearer it is taken, try after try.
+TRIES = (
+    *((1.0, 1.0),) * 4,
+    *((0.7, 1.1),) * 4,
+    *((0.4, 1.25),) * 6,
+    *((0.2, 1.5),) * 8,
+    *((0.05, 1.8),) * 10,
+)
+LINKED = 15  # frames: after a shorter gap a polyp is seen again much as it was
+BLINK_SHARE = 0.004  # of the frames on the way through the tube begin a blink
+BLINK_FRAMES = (2, 12)
+BLINK_GAP = 5  # frames: a shorter gap is a blink as a whole
+TURN_GAP = 240  # frames: a longer one is spent elsewhere in the tube
+LEAVE = 7  # frames in which the camera turns away, and back
+JOINT = 6  # frames of a blink that hides a cut
+SPEED = (0.004, 0.012)  # units a frame through the tube
+FREE = 5.0  # units from the first polyp up the tube where the stretch without polyps begins
+OFF_LINE = 0.28  # units that the camera sways off the centre line
+AHEAD = 1.3  # units up the tube that it looks at
+
+Pose = tuple[Array, Array]  # positions (k, 3) and rotations (k, 3, 3) of cameras
+
+
+# A procedure's camera in every frame; (s,) frames in which nothing may be recognised; (s,) index of
+# the look, -1 between looks; (s, 3) what the camera looks at; looks for which no pose was found
+# that shows what it should.
+Route = tuple[CameraPath, Mask, Index, Array, tuple[int, ...]]
+
+
+def frames_of(course: Index) -> tuple[Index, Index]:
+    """The look (n,) and the frame in the procedure (n,) of every frame of looks (k, 4)."""
+    which, time = look_times(course[:, 3])
+    return which, course[which, 2] + time
+
+
+def draw_phase(rng: np.random.Generator, n: int, fps: float) -> Array:
+    """Phase (n,) of the peristaltic wave, some 3 to 6 a minute, at an uneven pace."""
+    second = np.arange(n) / fps
+    pace, start = 2 * np.pi * rng.uniform(0.05, 0.1), rng.uniform(0, 2 * np.pi)
+    return np.asarray(start + pace * second + 0.6 * wander(0.04 * second, rng.uniform(0, 6, 2)))
+
+
+def follow_route(
+    rng: np.random.Generator,
+    stage: Stage,
+    places: Sequence[Place],
+    timeline: Timeline,
+    phase: Array,
+    *,
+    fps: float,
+    unrest: float,
+) -> Route:
+    """Follow all looks of a procedure, and the ways between them.
+
+    Args:
+        rng: The stream "camera".
+        stage: What is there.
+        places: Of the polyps.
+        timeline: What happens when.
+        phase: (s,) of the peristaltic wave.
+        fps: Frames per second.
+        unrest: Factor on all change within a look.
+    """
+    n, looks = timeline.n_frames, timeline.looks
+    # Looks (k, 4): polyp, the other one in view (-1 for none), first frame, number of frames.
+    look_rows = [(k.polyp, -1 if k.beside is None else k.beside, k.first, k.frames) for k in looks]
+    course = np.array(look_rows, np.int64).reshape(-1, 4)
+    path = CameraPath.of(np.zeros((n, 3)), np.zeros((n, 3, 3)))
+    goals, look, failed = np.zeros((n, 3)), np.full(n, -1), np.zeros(0, np.int64)
+    blink, on_way = np.zeros(n, np.bool_), np.ones(n, np.bool_)
+
+    def put_pose(rows: Index, pose: Pose) -> None:
+        path.positions[rows], path.rotations[rows] = pose
+        goals[rows] = pose[0] + pose[1][:, :, 2]
+
+    if len(course):
+        targets = aim_at(stage, places, course)
+        seen, failed = draw_looks(rng, stage, course, targets, phase, fps=fps, unrest=unrest)
+        which, frames = frames_of(course)
+        path.put(frames, seen)
+        look[frames], on_way[frames] = which, False
+        goals[frames] = carry(stage.colon, targets.centres[which], phase[frames])
+        # The gaps before, between and after looks; those to turn away in are at the same place.
+        starts = np.append(0, course[:, 2:].sum(1))  # (k + 1,)
+        lengths = np.append(course[:, 2], n) - starts
+        beside = {max(pair): min(pair) for pair in timeline.pairs}
+        place = np.array([beside.get(polyp, polyp) for polyp in course[:, 0].tolist()])
+        same = np.append(False, place[1:] == place[:-1])
+        turns = np.flatnonzero(same & (lengths[:-1] <= TURN_GAP))
+        if len(turns):
+            before, after = starts[turns] - 1, starts[turns] + lengths[turns]
+            ends = tuple((path.positions[rows], path.rotations[rows]) for rows in (before, after))
+            axes = targets.axes[turns - 1], targets.axes[turns]
+            gap, time = look_times(lengths[turns])
+            rows = starts[turns][gap] + time
+            put_pose(rows, turn_away(rng, stage.colon, ends, axes, lengths[turns]))
+            on_way[rows] = False
+            blink[rows] = (lengths[turns] <= BLINK_GAP)[gap]
+        # Exposure and white balance change from one look's to the next one's.
+        rows = np.flatnonzero(look >= 0)
+        for values in (path.exposures, *path.whites.T):
+            values[:] = np.interp(np.arange(n), rows, values[rows])
+    rows = np.flatnonzero(on_way)
+    put_pose(rows, travel(rng, stage.colon, rows < timeline.turn, fps, FREE))
+    # Blinks where the way through the tube is joined to looks, and some by chance.
+    joints = np.flatnonzero(on_way[1:] != on_way[:-1])[:, None] + np.arange(1 - JOINT, 1 + JOINT)
+    joined = np.zeros(n, np.bool_)
+    joined[joints.clip(0, n - 1)] = True
+    begin = np.flatnonzero(rng.random(len(rows)) < BLINK_SHARE)
+    end = np.minimum(begin + rng.integers(*BLINK_FRAMES, len(begin)), len(rows))
+    begun, ended = (np.bincount(edges, minlength=len(rows) + 1) for edges in (begin, end))
+    blink[rows] = joined[rows] | (np.cumsum(begun - ended)[:-1] > 0)
+    # Other frames between looks that show a polyp, or lie in the wall, blink, too.
+    rows = np.flatnonzero((look < 0) & ~on_way & ~blink)
+    views = Views(path[rows], phase[rows], rows, np.zeros(len(rows), np.int64))
+    blink[rows] = strays(stage, views, np.full((1, 2), -1))
+    return path, blink, look, goals, tuple(failed.tolist())
+
+
+# --- Looks ----------------------------------------------------------------------------------
+
+
+def aim_at(stage: Stage, places: Sequence[Place], course: Index) -> Targets:
+    """What looks are directed at: a polyp, or the middle of two."""
+    balls = stage.bodies.balls
+    x, y, z = balls[:, 0] + balls[:, 2], balls[:, 1] + balls[:, 3], balls[:, 4]
+    rest = np.stack([x, y, z], axis=1)  # (p, 3)
+    radii = balls[:, 7] / (1 + 2 * abs(stage.colon.wave))
+    first, pair = course[:, 0], course[:, 1] >= 0
+    second = np.where(pair, course[:, 1], first)
+    way = rest[second] - rest[first]  # (k, 3)
+    away = np.linalg.norm(way, axis=1)
+    reach = np.where(pair, 0.5 * (away + radii[first] + radii[second]), radii[first])
+    # The middle of the span that both take, not of their centres.
+    along = 0.5 * (1 + (radii[second] - radii[first]) / np.maximum(away, 1e-9))
+    centres = rest[first] + np.where(pair, along, 0)[:, None] * way
+    axes = np.stack([wall_axes(stage.colon, place)[1] for place in places])[first]
+    return Targets(centres, axes, reach, pair)
+
+
+def draw_looks(
+    rng: np.random.Generator,
+    stage: Stage,
+    course: Index,
+    targets: Targets,
+    phase: Array,
+    *,
+    fps: float,
+    unrest: float,
+) -> tuple[CameraPath, Index]:
+    """Sample looks until every one shows what it should.
+
+    Returns:
+        The camera in the frames of the looks, one after the other, and the looks that failed.
+    """
+    todo = np.arange(len(course))
+    poses: Poses | None = None
+    for calmer, nearer in TRIES:
+        part, goal = course[todo], targets[todo]
+        polyp, beside, _, lengths = part.T
+        drawn = draw_poses(rng, goal, lengths, fps=fps, unrest=unrest * calmer, nearer=nearer)
+        if poses is None:
+            # A look at the same polyps after a short gap begins about where the last one ended.
+            gap = course[1:, 2] - course[:-1, 2:].sum(1)
+            same = (course[1:, :2] == course[:-1, :2]).all(1)
+            poses = drawn = link_poses(rng, drawn, np.append(False, same & (gap < LINKED)))
+        else:
+            poses.put(todo, drawn)
+        which, frames = frames_of(part)
+        path = follow_looks(stage.colon, goal, drawn, phase[frames])
+        views = Views(path, phase[frames], frames, which)
+        # Looks that do not show what they should are sampled again.
+        bad = misses(stage, views, polyp)
+        if (beside >= 0).any():
+            bad |= misses(stage, views, beside)
+        stray = strays(stage, views, part[:, :2])
+        bad |= np.bincount(which, stray, len(bad)) > 0
+        bad |= hidden(stage, views, polyp, beside)
+        pair = np.flatnonzero((beside >= 0) & ~bad)
+        if len(pair):  # the other polyp of a pair must not be hidden either
+            some = views[np.isin(which, pair)]
+            again = Views(some.path, some.phase, some.frames, np.searchsorted(pair, some.look))
+            bad[pair] |= hidden(stage, again, beside[pair], polyp[pair])
+        todo = todo[bad]
+        if not len(todo):
+            break
+    assert poses is not None
+    return follow_looks(stage.colon, targets, poses, phase[frames_of(course)[1]]), todo
+
+
+# --- Between looks --------------------------------------------------------------------------
+
+
+def turn_away(
+    rng: np.random.Generator,
+    colon: Colon,
+    ends: tuple[Pose, ...],
+    axes: tuple[Array, Array],
+    lengths: Index,
+) -> Pose:
+    """The camera in k gaps in which it turns away from a polyp and back to one near by.
+
+    Args:
+        rng: Random generator.
+        colon: The tube.
+        ends: The camera (k,) in the last frame of the look before, and the first of that after.
+        axes: (k, 3, 3) of the wall at the polyp before, and after.
+        lengths: (k,) frames of the gaps.
+
+    Returns:
+        The camera in the frames of all gaps, one gap after the other.
+    """
+    (start, before), (stop, after) = ends
+    k, lost = len(lengths), []
+    for wall, rotations in zip(axes, (before, after), strict=True):
+        # Away from the polyp: to the wall across, somewhat up or down the tube, the picture as
+        # upright as possible: the same right side, made square.
+        lean = rng.choice((-1.0, 1.0), k) * rng.uniform(0.2, 0.7, k)
+        away = unit(wall[:, :, 2] + lean[:, None] * wall[:, :, 0])
+        right = unit(np.cross(rotations[:, :, 1], away) + 1e-9)
+        lost.append(np.stack([right, np.cross(away, right), away], axis=-1))
+    phases = rng.uniform(0, 2 * np.pi, (k, 2, 2))
+    gap, time = look_times(lengths)
+    length = lengths[gap]
+    leave = np.minimum(LEAVE, np.maximum(1, length // 3))
+    # Three turns after one another: away, from one lost view to the other, back.
+    rest = np.maximum(length - 2 * leave, 1)
+    part = np.where(time < leave, 0, np.where(time >= length - leave, 2, 1))
+    t = np.choose(
+        part, [(time + 1) / (leave + 1), (time - leave) / rest, (time - length + leave) / leave]
+    )
+    first, last = np.concatenate([before, *lost]), np.concatenate([*lost, after])
+    turned = turn_between(first, last, smooth(np.clip(t, 0, 1)), part * k + gap)
+    sway = 0.12 * np.where(part == 1, np.sin(np.pi * np.clip(t, 0, 1)), 0)
+    turned = turn_own(turned, 1, sway * wander(length / 150 * t, phases[gap, 0]))
+    turned = turn_own(turned, 0, sway * wander(length / 150 * t, phases[gap, 1]))
+    # Meanwhile it moves from one place to the other, nearer to the centre line.
+    s = (time + 1) / (length + 1)
+    begin, end = to_tube(colon, start)[gap], to_tube(colon, stop)[gap]
+    places = begin + (end - begin) * smooth(s)[:, None]
+    inwards = 1 - 0.5 * np.sin(np.pi * s)
+    places[:, :2] *= inwards[:, None]
+    return from_tube(colon, places), turned
+
+
+def travel(rng: np.random.Generator, colon: Colon, forward: Mask, fps: float, start: float) -> Pose:
+    """The camera on its way through the stretch without polyps, looking up the lumen.
+
+    `forward` (n,) says whether it is pushed up the tube, frame by frame, or withdrawn; `start` is
+    the lowest z.
+    """
+    n = len(forward)
+    second = np.arange(n) / fps
+    phases = rng.uniform(0, 2 * math.pi, (6, 2))
+    rates = rng.uniform([0.03, 0.08, 0.08, 0.04, 0.04, 0.03], [0.07, 0.2, 0.2, 0.12, 0.12, 0.08])
+    pace, x, y, heading, nod, roll = (
+        wander(rate * second, phase) for rate, phase in zip(rates, phases, strict=True)
+    )
+    step = rng.uniform(*SPEED) * (30 / fps) * (1 + 0.75 * pace) * np.where(forward, 1, -1)
+    z = np.cumsum(step)
+    z += start - z.min(initial=0.0)
+    places = np.stack([OFF_LINE * x, OFF_LINE * y, z], axis=1)
+    ahead = np.stack([-0.3 * places[:, 0], -0.3 * places[:, 1], z + AHEAD], axis=1)
+    positions = from_tube(colon, places)
+    up = np.broadcast_to(np.array([0.0, 1.0, 0.0]), (n, 3))
+    turned = look_along(from_tube(colon, ahead) - positions, up)
+    turned = turn_own(turned, 2, 0.6 * roll + phases[0, 0])
+    turned = turn_own(turned, 1, 0.22 * heading)
+    return positions, turn_own(turned, 0, 0.22 * nod)

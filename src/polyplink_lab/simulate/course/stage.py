@@ -1,0 +1,247 @@
+"""Where the polyps of a procedure stand, and whether a camera sees what it should.
+
+A look must show its polyp with a box in every frame that moves little from one frame to the next,
+with nothing in the way and no other polyp in the picture.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from polyplink_lab.simulate.colon.outline import COARSE_AROUND, COARSE_DOWN
+from polyplink_lab.simulate.colon.polyp import Traits, place_lump, surface_maps, wall_frame
+from polyplink_lab.simulate.colon.projection import FOCAL, Lens, Outlines, project, shots
+from polyplink_lab.simulate.colon.surface import (
+    MM_PER_UNIT,
+    Colon,
+    Lump,
+    lump_distance,
+    to_material,
+    to_world,
+    wall_distance,
+)
+from polyplink_lab.simulate.course.camera import Array, CameraPath, Index, Mask, Rows
+
+SPACING = (4.5, 6.0)  # units between one polyp and the next along the withdrawal
+USUAL = 3.3  # distance of a usual look, in radii of the polyp
+SPECK = 0.04  # share of the frame's width below which a polyp has no box
+
+MIN_AREA = 1 / 480  # share of the frame that a box's w * h must have
+FIRM, FAINT = 1.5, 0.45  # times MIN_AREA: from here on surely a box, below surely none
+LEAST_OVERLAP = 0.25  # IoU of the boxes of consecutive frames of a look
+IN_SIGHT = 10.0  # units along the tube beyond which nothing is seen
+BETWEEN = (0.08, 0.18, 0.28, 0.38, 0.48, 0.58, 0.68, 0.78, 0.87, 0.94, 0.98)  # of a line of sight
+CALM_REACH = 4.5  # units along the tube within which folds matter to a line of sight
+KEY_FRAMES = 40  # every so many frames of a look are checked for what stands in the way
+CLEARANCE = 0.025  # units from the wall that the lens keeps, by the bound of the distance
+
+
+class Place(NamedTuple):
+    """A place on the wall: where along the tube, and where around it (radians)."""
+
+    z: float
+    angle: float
+
+
+def distance_between(first: float, second: float) -> float:
+    """How far two polyps of these radii (units) are apart: near, but each can be viewed alone."""
+    away = 1.5 * (first + second) + 0.05
+    for radius, other in ((first, second), (second, first)):
+        usual = USUAL * radius
+        if 2 * other * FOCAL / usual > SPECK:
+            away = max(away, 1.05 * usual + other)
+    return away
+
+
+def draw_places(
+    rng: np.random.Generator, sizes: Sequence[float], pairs: Sequence[tuple[int, int]]
+) -> tuple[Place, ...]:
+    """Sample a place for polyps of these diameters in mm, in the order of their first visit.
+
+    Those of a pair are adjacent.
+    """
+    partner = {max(pair): min(pair) for pair in pairs}
+    radii = [0.5 * size / MM_PER_UNIT for size in sizes]
+    places: list[Place] = []
+    z = 0.0
+    for index, radius in enumerate(radii):
+        angle, heading, side = rng.uniform(-math.pi, math.pi), rng.uniform(-0.5, 0.5), rng.random()
+        step = rng.uniform(*SPACING) + 4 * radius  # a large polyp is seen from further away
+        if index in partner:
+            beside = places[partner[index]]
+            away = distance_between(radii[partner[index]], radius) * (1 if side < 0.5 else -1)
+            along, around = away * math.cos(heading), away * math.sin(heading)
+            places.append(Place(beside.z + along, beside.angle + around))
+        else:
+            places.append(Place(z, angle))
+            z -= step
+    return tuple(places)
+
+
+def calm_at(colon: Colon, places: Sequence[Place]) -> Colon:
+    """The tube with its folds faded around places."""
+    calm = []
+    for z, angle in places:
+        x, y = (
+            bend * math.sin(rate * z + phase)
+            for bend, rate, phase in zip(colon.bend, colon.bend_rate, colon.bend_phase, strict=True)
+        )
+        calm.append((x + math.cos(angle), y + math.sin(angle), z))
+    return replace(colon, calm=tuple(calm))
+
+
+def wall_axes(colon: Colon, place: Place) -> tuple[Array, Array]:
+    """A place's point (3,) and axes (3, 3) along, around, inwards, at rest."""
+    point, axes = wall_frame(replace(colon, wave=0.0), place.z, place.angle)
+    return point.double().numpy(), axes.double().numpy()
+
+
+def set_lump(rng: np.random.Generator, colon: Colon, place: Place, traits: Traits) -> Lump:
+    """A polyp's body at its place, at rest; rng samples its surface."""
+    point, axes = (torch.from_numpy(part).float() for part in wall_axes(colon, place))
+    return place_lump(traits, surface_maps(rng, traits), point, axes)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What can be seen in a procedure, and the lens it is seen through.
+
+    Attributes:
+        colon: The tube.
+        lumps: Its polyps, at rest.
+        bodies: Their outlines, coarse.
+        lens: Of the endoscope.
+        size: Width and height of the frame, pixels.
+        removed: (k,) frame from which each polyp is gone.
+    """
+
+    colon: Colon
+    lumps: tuple[Lump, ...]
+    bodies: Outlines
+    lens: Lens
+    size: tuple[int, int]
+    removed: Index
+
+
+@dataclass(frozen=True)
+class Views(Rows):
+    """n frames of k looks.
+
+    Attributes:
+        path: The camera in these frames.
+        phase: (n,) of the peristaltic wave.
+        frames: (n,) numbers of the frames.
+        look: (n,) the look of each, ascending.
+    """
+
+    path: CameraPath
+    phase: Array
+    frames: Index
+    look: Index
+
+
+def shots_of(colon: Colon, path: CameraPath, phase: Array) -> Array:
+    """A path (s,) as `project` takes it, phases (s,)."""
+    return shots(path.positions, path.rotations, colon.wave, phase)
+
+
+def in_reach(
+    bodies: Outlines, removed: Index, path: CameraPath, frames: Index
+) -> tuple[Index, Index]:
+    """Rows of a path (n,) and polyps (n,) that are there and near enough along the tube.
+
+    `removed` (k,) holds the frame from which each polyp is gone, `frames` (s,) the numbers of the
+    path's frames.
+    """
+    near = np.abs(path.positions[:, 2, None] - bodies.balls[:, 4]) < IN_SIGHT  # (s, k)
+    rows, polyps = np.nonzero(near & (frames[:, None] < removed))
+    return rows, polyps
+
+
+def box_areas(boxes: Array, size: tuple[int, int]) -> Array:
+    """Areas (n,) of boxes (n, 4) as shares of the frame, from first to last pixel; 0 for none."""
+    width, height = size
+    w = np.nan_to_num((boxes[:, 2] - boxes[:, 0]) * width - 1).clip(0)
+    h = np.nan_to_num((boxes[:, 3] - boxes[:, 1]) * height - 1).clip(0)
+    return np.asarray(w * h / (width * height))
+
+
+def overlaps(first: Array, second: Array) -> Array:
+    """IoU (n,) of boxes (n, 4) row by row; 0 where one is missing."""
+    low, high = np.maximum(first[:, :2], second[:, :2]), np.minimum(first[:, 2:], second[:, 2:])
+    both = (high - low).clip(0).prod(1)
+    either = (first[:, 2:] - first[:, :2]).prod(1) + (second[:, 2:] - second[:, :2]).prod(1) - both
+    return np.asarray(np.nan_to_num(both / np.maximum(either, 1e-12)))
+
+
+def _any_by_look(flags: Mask, look: Index, k: int) -> Mask:
+    """For each of k looks, whether one of its flags (n,) is set."""
+    return np.asarray(np.bincount(look, flags, k) > 0)
+
+
+def misses(stage: Stage, views: Views, polyp: Index) -> Mask:
+    """Looks (k,) that do not show the polyp (k,) they must, -1 for none, well in every frame."""
+    views = views[polyp[views.look] >= 0]
+    look, targets = views.look, polyp[views.look]
+    cameras = shots_of(stage.colon, views.path, views.phase)
+    boxes = project(stage.bodies, cameras, stage.lens, np.arange(len(look)), targets)
+    faint = box_areas(boxes, stage.size) < FIRM * MIN_AREA
+    gone = views.frames >= stage.removed[targets]
+    jumps = (look[1:] == look[:-1]) & (overlaps(boxes[1:], boxes[:-1]) < LEAST_OVERLAP)
+    k = len(polyp)
+    return _any_by_look(faint | gone, look, k) | _any_by_look(jumps, look[1:], k)
+
+
+def strays(stage: Stage, views: Views, polyps: Index) -> Mask:
+    """Frames (n,) that show a polyp other than the two (k, 2) that their look may, -1 for none."""
+    rows, polyp = in_reach(stage.bodies, stage.removed, views.path, views.frames)
+    other = (polyps[views.look[rows]] != polyp[:, None]).all(1)
+    rows, polyp = rows[other], polyp[other]
+    cameras = shots_of(stage.colon, views.path, views.phase)
+    boxes = project(stage.bodies, cameras, stage.lens, rows, polyp)
+    padded = boxes + np.array([-1, -1, 1, 1]) / np.array(2 * stage.size)
+    seen = box_areas(padded, stage.size) >= FAINT * MIN_AREA
+    return _any_by_look(seen, rows, len(views.frames))
+
+
+def hidden(stage: Stage, views: Views, polyp: Index, before: Index) -> Mask:
+    """Looks (k,) whose camera is too near the wall, or whose view of the polyp (k,) is blocked.
+
+    By the wall, or by another polyp `before` it (k,), -1 for none. The first and last frame of
+    every look are checked, and some between.
+    """
+    first = np.append(True, views.look[1:] != views.look[:-1])
+    regular = np.arange(len(first)) % KEY_FRAMES == 0
+    views = views[first | np.append(first[1:], True) | regular]
+    targets, blocking = polyp[views.look], before[views.look]
+    origins = torch.from_numpy(views.path.positions)  # (f, 3)
+    phases = torch.from_numpy(views.phase)
+    bad = wall_distance(stage.colon, origins.T, phases).numpy() < CLEARANCE
+    between = torch.tensor(BETWEEN, dtype=torch.float64)
+    for index in np.unique(targets):
+        some = np.flatnonzero(targets == index)
+        z = stage.bodies.balls[index, 4]
+        near = tuple(place for place in stage.colon.calm if abs(place[2] - z) < CALM_REACH)
+        colon = replace(stage.colon, calm=near)
+        # Lines of sight are drawn to points of its rim, its middle ring and its top.
+        first_point, last = stage.bodies.starts[index : index + 2, 0]
+        grid = stage.bodies.points[first_point:last].reshape(COARSE_DOWN, COARSE_AROUND, 7)
+        rows = np.concatenate([grid[-1, ::2], grid[COARSE_DOWN // 2, ::4], grid[0, :1]])
+        ends = [rows[:, 0] + rows[:, 2], rows[:, 1] + rows[:, 3], rows[:, 4]]
+        marks = torch.from_numpy(np.stack(ends))[:, None]  # (3, 1, m)
+        phase = phases[some][:, None]
+        goals = to_world(colon, marks.expand(3, len(some), -1), phase)  # (3, f, m)
+        start = origins[some].T[:, :, None]
+        points = start[..., None] + (goals - start)[..., None] * between  # (3, f, m, b)
+        wall = wall_distance(colon, points, phase[..., None])
+        bad[some] |= (wall < 0).flatten(1).any(1).numpy()
+        for other in np.unique(blocking[some][blocking[some] >= 0]):
+            is_blocked = blocking[some] == other
+            rest = to_material(stage.colon, points[:, is_blocked], phase[is_blocked][..., None])
+            inside = lump_distance(stage.lumps[int(other)], rest.float().reshape(3, -1)) < 0.01
+            bad[some[is_blocked]] |= inside.view(int(is_blocked.sum()), -1).any(1).numpy()
+    return _any_by_look(bad, views.look, len(polyp))

@@ -1,0 +1,494 @@
+"""When each polyp of a procedure is seen, treated and removed.
+
+A procedure is an insertion, then a withdrawal during which polyp after polyp is visited. A visit
+is a series of looks (unbroken views, each one tracklet) and ends with the removal of the polyp.
+Three things break this order, because a loss that infers difference from distance in time must
+cope with them: two polyps in one view, two polyps viewed alternately within a minute, and a return
+to a polyp after another one was removed.
+
+Where the statistics come from: the number of long tracklets of a polyp is fitted to the frames
+with a box of REAL-Colon (Biffi et al., Scientific Data 2024, 11:539) and the fragmentation without
+clustering of the 19 evaluation procedures, 20.74 +- 20.78 (arXiv 2507.02493); the 736 long
+tracklets that the results of arXiv 2605.12320 imply confirm it. More than 400 tracklets in 003-013
+are a remark in the program of arXiv 2502.10054. The shapes of the distributions are not published
+of lengths and gaps: they are free choices.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polyplink.core.errors import PolyplinkError
+from polyplink_lab.simulate.presets import Preset
+from polyplink_lab.simulate.procedure_specs import ProcedureSpec
+
+Counts = NDArray[np.int64]
+Span = tuple[int, int]
+
+# How many looks there are, and how long they are.
+LONG = 30  # frames from which a tracklet counts in evaluation
+FACTOR, EXPONENT = 0.0118, 0.9  # number of long tracklets of a polyp = FACTOR * frames ** EXPONENT
+FEWEST = 2  # long tracklets of a polyp: each needs another one to be matched with
+NOISE, STEADY = 0.25, 8  # log noise of that number; it shrinks when more than STEADY are expected
+SHORT_PER_LONG = (4.8, 5.1)
+SHORT_FRAMES = (5.0, 1.0)  # median and log-sigma of a short tracklet, below LONG
+SHORT_SHARE = 0.4  # largest share, for short ones, of the frames that long ones do not need
+SIGMA = 1.2  # of the log of what a long tracklet has beyond LONG frames: about 1 for the whole
+
+# What lies between looks.
+FLICKER = (3.0, 0.7, 15)  # frames: median, log-sigma, largest
+SECONDS = (2.0, 0.8, 30.0)  # seconds: median, log-sigma, largest
+FLICKER_SHARE = 0.8  # of the gaps within a visit; the others last seconds
+QUICK_FRAMES = 50  # longest gap before a look that follows quickly
+PAUSE_SHARE = 0.03  # of the gaps within a visit are as long as those between visits
+CROWDED = 0.3  # of the frames without a box insertion may have at least
+GAP_SHARE = 0.75  # of the frames without a box, at most, lie within visits
+
+# In which order looks come.
+HEAD_SHARE = 0.6  # of a visit's looks come before it is interrupted
+CLOSE_SECONDS = 15.0  # of looks at either of two polyps that are viewed alternately
+GLIMPSED = 0.1  # share of polyps that are glimpsed during insertion
+WAY_IN = 1000  # frames from which insertion is long enough for that
+
+# What happens besides looking.
+BIOPSIED = 0.25  # share of the lesions of class NO POLYP that are left after a biopsy
+TREATMENT_SECONDS = (10.0, 0.4)  # an instrument is in view: median, log-sigma
+TREATMENT_SHARE = 0.25  # of the frames in which a polyp is seen, at most
+WITHDRAWN_SECONDS = 1.0  # at most, that the instrument stays after the last look
+JET_EVERY = 40.0  # seconds
+JET_SECONDS = (0.6, 3.0)
+HOT_MM = 5.0  # larger polyps are resected with current, which smokes; few smaller ones are
+HOT_SMALL = 0.15
+SMOKE_BEFORE = (1.0, 4.0)  # seconds before the polyp is gone
+SMOKE_AFTER = (5.0, 20.0)
+EVENT_SHARE = 0.02  # of a procedure, at most, that one event takes: presets may be short
+
+
+@dataclass(frozen=True)
+class Look:
+    """One unbroken view of a polyp: one tracklet, or two where another polyp is beside it.
+
+    Attributes:
+        polyp: Index of the polyp in its procedure.
+        first: First frame.
+        frames: Number of frames.
+        beside: Another polyp that is in the view throughout, else None.
+    """
+
+    polyp: int
+    first: int
+    frames: int
+    beside: int | None = None
+
+    @property
+    def end(self) -> int:
+        """The frame after the last."""
+        return self.first + self.frames
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The timeline of a procedure; frames count from 0, spans name their first and last frame.
+
+    Attributes:
+        n_frames: Frames of the procedure.
+        looks: By first frame; at least one frame lies between two.
+        turn: Frame at which insertion ends and withdrawal begins; few looks come before it.
+        removed: For each polyp the frame from which it is gone; None: it stays.
+        treated: Polyp, first and last frame with an instrument in view.
+        jets: Spans with a water jet.
+        pairs: Pairs of adjacent polyps.
+        smoke: Spans with smoke in the lumen.
+    """
+
+    n_frames: int
+    looks: tuple[Look, ...]
+    turn: int
+    removed: tuple[int | None, ...]
+    treated: tuple[tuple[int, int, int], ...]
+    jets: tuple[Span, ...]
+    pairs: tuple[Span, ...]
+    smoke: tuple[Span, ...] = ()
+
+    @property
+    def gone(self) -> Counts:
+        """The frame (k,) from which each polyp is gone; `n_frames` for one that stays."""
+        never = self.n_frames
+        return np.array([never if r is None else r for r in self.removed], np.int64)
+
+
+class Item(NamedTuple):
+    """A look that has no place in time yet; `quick`: within seconds of the one before."""
+
+    polyp: int
+    frames: int
+    beside: int | None = None
+    quick: bool = False
+
+
+Visit = list[Item]  # minutes may lie between two visits, seconds between the looks of one
+
+
+def draw_timeline(rng: np.random.Generator, spec: ProcedureSpec, preset: Preset) -> Timeline:
+    """Sample what happens when in a procedure.
+
+    Args:
+        rng: The stream "course" of the procedure.
+        spec: The procedure: its number of frames and those of each polyp hold exactly.
+        preset: Which statistics to follow, and how often the order is broken.
+
+    Returns:
+        The timeline; every polyp's looks (those with another beside it counted for both) have
+        its `visible_frames` in all.
+
+    Raises:
+        PolyplinkError: If the looks do not fit into the procedure.
+    """
+    polyps = len(spec.polyps)
+    visits = draw_visits(rng, spec, preset, *draw_lengths(rng, spec, preset))
+    # Insertion ends earlier where the looks would be crowded otherwise.
+    free = spec.n_frames - spec.boxed_frames
+    comfortable = free - sum(map(len, visits)) * mean_gap(spec.fps)
+    share = rng.uniform(*preset.insertion)
+    turn = max(int(min(share * spec.n_frames, max(comfortable, CROWDED * free))), 0)
+    # A few polyps are glimpsed out of their visits: a short look at them comes during insertion.
+    glimpses: Visit = []
+    for polyp in np.flatnonzero(rng.random(polyps) < GLIMPSED) if turn >= WAY_IN else ():
+        for visit in visits:
+            polyp_items = [k for k in visit[:-1] if k.polyp == polyp and k.beside is None]
+            short = [item for item in polyp_items if item.frames < LONG]
+            if short:
+                visit.remove(short[0])
+                glimpses.append(short[0])
+                break
+    slot = turn // max(polyps, 1)  # polyps are passed in the opposite order on the way in
+    looks = [
+        Look(item.polyp, int(slot * (polyps - 1 - item.polyp + rng.uniform(0.2, 0.6))), item.frames)
+        for item in reversed(glimpses)
+    ]
+    looks += _withdrawal(rng, spec, visits, turn)
+    ends = [
+        max((look.end for look in looks if polyp in (look.polyp, look.beside)), default=None)
+        for polyp in range(polyps)
+    ]
+    stays = [
+        polyp.histology_class == "NO POLYP" and bool(rng.random() < BIOPSIED)
+        for polyp in spec.polyps
+    ]
+    removed = tuple(None if stay else end for stay, end in zip(stays, ends, strict=True))
+    return Timeline(
+        n_frames=spec.n_frames,
+        looks=tuple(looks),
+        turn=turn,
+        removed=removed,
+        treated=draw_treatment(rng, spec, looks, ends),
+        jets=draw_jets(rng, spec),
+        pairs=tuple((pair.first, pair.second) for pair in spec.pairs),
+        smoke=draw_smoke(rng, spec, removed),
+    )
+
+
+# --- How long looks are ---------------------------------------------------------------------
+
+
+def draw_lengths(
+    rng: np.random.Generator, spec: ProcedureSpec, preset: Preset
+) -> tuple[list[Counts], list[Counts]]:
+    """Frames of the looks that show each polyp alone, and of those that show each pair.
+
+    They sum up, for every polyp, to its visible frames (those of its pairs counted for both).
+    """
+    alone = [polyp.visible_frames for polyp in spec.polyps]
+    for pair in spec.pairs:
+        for polyp in (pair.first, pair.second):
+            alone[polyp] = max(alone[polyp] - pair.frames, 0)
+    if not preset.published_looks:
+        long, short = preset.long_frames, preset.short_frames
+        pairs = [compose(rng, pair.frames, ((1, 2), long), ((0, 0), short)) for pair in spec.pairs]
+        kinds = (preset.long_views, long), (preset.short_views, short)
+        return [compose(rng, frames, *kinds) for frames in alone], pairs
+    # A polyp's number of long looks follows from all its frames; pairs get their part of it: as
+    # many for their frames as the less visible of the two has.
+    numbers = [draw_long(rng, polyp.visible_frames) for polyp in spec.polyps]
+    pairs = []
+    for pair in spec.pairs:
+        both = (pair.first, pair.second)
+        share = min(pair.frames * numbers[p] / spec.polyps[p].visible_frames for p in both)
+        common = max(round(share), 1)
+        pairs.append(look_lengths(rng, pair.frames, common))
+        for polyp in both:
+            numbers[polyp] = max(numbers[polyp] - common, 1)
+    return [look_lengths(rng, n, k) for n, k in zip(alone, numbers, strict=True)], pairs
+
+
+def draw_long(rng: np.random.Generator, frames: int) -> int:
+    """Sample the number of long tracklets of a polyp with this many frames: `FEWEST` if they fit.
+
+    The noise shrinks with the number, so that the sum over a data set is steady although one
+    procedure (004-013) makes most of its spread.
+    """
+    expected = FACTOR * math.exp(EXPONENT * math.log(frames)) if frames else 0.0
+    sigma = NOISE * min(1.0, STEADY / max(expected, 1.0))
+    count = round(expected * rng.lognormal(-(sigma**2) / 2, sigma))
+    return min(max(count, FEWEST), frames // LONG)
+
+
+def look_lengths(rng: np.random.Generator, frames: int, long: int) -> Counts:
+    """Split the frames in which a polyp is seen into looks (n,), in random order.
+
+    `long` of them have `LONG` frames or more, fewer where the frames do not suffice.
+    """
+    long = min(long, frames // LONG)
+    if not long:
+        return np.array([frames] if frames else [], np.int64)
+    count = round(rng.uniform(*SHORT_PER_LONG) * long)
+    median, sigma = SHORT_FRAMES
+    short = np.clip(np.round(rng.lognormal(math.log(median), sigma, count)), 1, LONG - 1)
+    short = short[np.cumsum(short) <= SHORT_SHARE * (frames - LONG * long)].astype(np.int64)
+    excess = rng.lognormal(0, SIGMA, long)
+    rest = frames - int(short.sum()) - LONG * long
+    ends = np.round(rest * np.cumsum(excess) / excess.sum())
+    lengths = LONG + np.diff(ends, prepend=0.0).astype(np.int64)
+    return rng.permutation(np.concatenate([short, lengths]))
+
+
+def compose(
+    rng: np.random.Generator, total: int, long: tuple[Span, Span], short: tuple[Span, Span]
+) -> Counts:
+    """Split frames into long and short looks (n,), in random order.
+
+    `long` and `short` are ranges of the number of looks and of the frames of one. A total that
+    cannot be reached within them is split evenly into looks of about the right length.
+    """
+    (least, most), (short_least, short_most) = long[1], short[1]
+    counts = (range(low, high + 1) for low, high in (long[0], short[0]))
+    fits = [
+        (n, k)
+        for n, k in itertools.product(*counts)
+        if n * least + k * short_least <= total <= n * most + k * short_most
+    ]
+    if not total:
+        return np.zeros(0, np.int64)
+    if not fits:
+        looks = max(round(2 * total / (least + most)), 1)
+        return np.diff(np.arange(looks + 1) * total // looks)
+    numbers = fits[rng.integers(len(fits))]
+    low, high = np.repeat([least, short_least], numbers), np.repeat([most, short_most], numbers)
+    lengths = rng.integers(low, high, endpoint=True)
+    for index in rng.permutation(len(lengths)):  # move one after the other towards the total
+        wanted = lengths[index] + total - lengths.sum()
+        lengths[index] = np.clip(wanted, low[index], high[index])
+    return rng.permutation(lengths)
+
+
+# --- In which order they come ---------------------------------------------------------------
+
+
+def draw_visits(
+    rng: np.random.Generator,
+    spec: ProcedureSpec,
+    preset: Preset,
+    lengths: Sequence[Counts],
+    pairs: Sequence[Counts],
+) -> list[Visit]:
+    """Put the looks of a procedure into an order; the lengths are those of `draw_lengths`.
+
+    Polyps are visited by index, except as often as the preset breaks this order.
+    """
+    visits: list[Visit] = []
+    for polyp, frames in enumerate(lengths):
+        # A long look comes last, if there is one: the polyp is treated in it.
+        long = np.flatnonzero(frames >= LONG)[-1:]
+        ordered = np.append(np.delete(frames, long), frames[long])
+        visits.append([Item(polyp, int(n)) for n in ordered])
+    for pair, frames in zip(spec.pairs, pairs, strict=True):
+        both = [Item(pair.first, int(n), pair.second) for n in frames]
+        first, second = visits[pair.first], visits[pair.second]
+        head, rest = math.ceil(HEAD_SHARE * len(first)), max(len(first) - 1, 0)
+        third = len(second) // 3
+        middle = _alternate(rng, first[head:rest], both, second[:third])
+        ends = [*first[rest:], *second[third:]]
+        visits[pair.first] = [*first[: min(head, rest)], *middle, *ends]
+        visits[pair.second] = []
+    visits = [visit for visit in visits if visit]
+    several = len(spec.polyps) > 1
+    if several and rng.random() < preset.close_share:
+        visits = _viewed_alternately(rng, visits, round(CLOSE_SECONDS * spec.fps))
+    if several and rng.random() < preset.return_share:
+        visits = _returned_to(rng, visits)
+    return visits
+
+
+def _alternate(rng: np.random.Generator, *parts: Visit) -> Visit:
+    """Shuffle several series of looks into one, each in its own order; they follow quickly."""
+    turns = rng.permutation(np.repeat(np.arange(len(parts)), [len(part) for part in parts]))
+    sources = [iter(part) for part in parts]
+    return [next(sources[turn])._replace(quick=True) for turn in turns]
+
+
+def _ending(visit: Visit, frames: int | None = None) -> int:
+    """Index where the final looks at a visit's last polyp alone begin, `frames` long at most."""
+    begin, total = len(visit), 0
+    while begin and visit[begin - 1].polyp == visit[-1].polyp and visit[begin - 1].beside is None:
+        total += visit[begin - 1].frames
+        if frames is not None and total > frames:
+            break
+        begin -= 1
+    return begin
+
+
+def _viewed_alternately(rng: np.random.Generator, visits: list[Visit], frames: int) -> list[Visit]:
+    """Join two visits: both polyps are viewed alternately before the first is removed."""
+    options = []
+    for index, (visit, after) in enumerate(itertools.pairwise(visits)):
+        before = visit[:-1]
+        if not before or before[-1].polyp != visit[-1].polyp or len(after) < 2:
+            continue
+        tail = max(_ending(before, frames), len(before) - max(len(before) // 3, 1))
+        head = min(len(after) - _ending(after[::-1], frames), max(len(after) // 3, 1))
+        options.append((index, min(tail, len(before) - 1), max(head, 1)))
+    if not options:
+        return visits
+    index, tail, head = options[rng.integers(len(options))]
+    before, after = visits[index], visits[index + 1]
+    mixed = _alternate(rng, before[tail:-1], after[:head])
+    joined = [*before[:tail], *mixed, before[-1], *after[head:]]
+    return [*visits[:index], joined, *visits[index + 2 :]]
+
+
+def _returned_to(rng: np.random.Generator, visits: list[Visit]) -> list[Visit]:
+    """Postpone the end of one visit until after the next one."""
+    options = []
+    for index, visit in enumerate(visits[:-1]):
+        begin = _ending(visit)
+        split = begin + math.ceil(HEAD_SHARE * (len(visit) - begin))
+        if begin < split < len(visit):
+            options.append((index, split))
+    if not options:
+        return visits
+    index, split = options[rng.integers(len(options))]
+    visit, between = visits[index], visits[index + 1]
+    return [*visits[:index], visit[:split], between, visit[split:], *visits[index + 2 :]]
+
+
+# --- When they are --------------------------------------------------------------------------
+
+
+def _withdrawal(
+    rng: np.random.Generator, spec: ProcedureSpec, visits: list[Visit], turn: int
+) -> list[Look]:
+    """Looks during withdrawal, with the procedure's remaining frames between them."""
+    items = [item for visit in visits for item in visit]
+    lengths = np.array([item.frames for item in items], np.int64)
+    free = spec.n_frames - turn - int(lengths.sum())
+    n = len(items) + 1
+    # Gaps before each look and after the last are flickers of the box (1 to 15 frames), last
+    # seconds (the polyp is lost and found again), or are long pauses.
+    pause = rng.random(n) < PAUSE_SHARE
+    quick = np.array([False, *(item.quick for item in items)], np.bool_)
+    pause[quick] = False
+    pause[np.cumsum([0, *(len(visit) for visit in visits)])] = True
+    flickers = rng.random(n) < FLICKER_SHARE
+    median, sigma, largest = FLICKER
+    flicker = np.clip(np.round(rng.lognormal(math.log(median), sigma, n)), 1, largest)
+    median, sigma, longest = SECONDS
+    seconds = np.minimum(rng.lognormal(math.log(median), sigma, n), longest)
+    lost = np.maximum(np.round(spec.fps * seconds), 1)
+    gaps = np.where(flickers, flicker, lost).astype(np.int64)
+    gaps[quick] = np.minimum(gaps[quick], QUICK_FRAMES)
+    gaps[pause] = 1
+    if free < n:
+        raise PolyplinkError(
+            f"procedure {spec.procedure_id}: {spec.boxed_frames} frames of looks do not fit into "
+            f"{spec.n_frames}",
+            "give it more frames, or its polyps fewer",
+        )
+    # Gaps shrink, to one frame at least, where there are too few frames for them; what is left is
+    # divided among the pauses.
+    most = max(int(GAP_SHARE * free), n)
+    excess = gaps - 1
+    if gaps.sum() > most:
+        excess = (excess * (most - n) // max(int(excess.sum()), 1)).astype(np.int64)
+    weights = np.where(pause, rng.lognormal(0, 0.7, n), 0.0)
+    spare = free - n - int(excess.sum())
+    ends = np.round(spare * np.cumsum(weights) / weights.sum())
+    waits = 1 + excess + np.diff(ends, prepend=0.0).astype(np.int64)
+    firsts = turn + np.cumsum(waits)[:-1] + np.cumsum(lengths) - lengths
+    return [
+        Look(item.polyp, int(first), item.frames, item.beside)
+        for item, first in zip(items, firsts, strict=True)
+    ]
+
+
+def mean_gap(fps: float) -> float:
+    """Frames between looks of one visit, on average."""
+    flicker, seconds = (law[0] * math.exp(law[1] ** 2 / 2) for law in (FLICKER, SECONDS))
+    return FLICKER_SHARE * flicker + (1 - FLICKER_SHARE) * seconds * fps
+
+
+# --- What happens besides looking -----------------------------------------------------------
+
+
+def _event_frames(spec: ProcedureSpec, seconds: float) -> int:
+    return max(round(min(seconds * spec.fps, EVENT_SHARE * spec.n_frames)), 1)
+
+
+def draw_treatment(
+    rng: np.random.Generator,
+    spec: ProcedureSpec,
+    looks: Sequence[Look],
+    ends: Sequence[int | None],
+) -> tuple[tuple[int, int, int], ...]:
+    """When an instrument is in view: over the end of each polyp's last looks.
+
+    `ends` holds the frame after each polyp's last look. Returns polyp, first and last frame, by
+    first frame. No treatment overlaps a look at another polyp alone.
+    """
+    treated = []
+    for polyp, (polyp_spec, end) in enumerate(zip(spec.polyps, ends, strict=True)):
+        if end is None:
+            continue
+        place = next(index for index, look in enumerate(looks) if look.end == end)
+        start = place
+        while start and looks[start - 1].polyp == looks[place].polyp:
+            start -= 1
+        median, sigma = TREATMENT_SECONDS
+        seconds = median * rng.lognormal(0, sigma)
+        length = min(seconds * spec.fps, TREATMENT_SHARE * polyp_spec.visible_frames)
+        after = looks[place + 1].first if place + 1 < len(looks) else spec.n_frames
+        stay = _event_frames(spec, rng.uniform(0, WITHDRAWN_SECONDS))
+        first = max(end - max(round(length), 1), looks[start].first)
+        treated.append((polyp, first, min(end + stay, after) - 1))
+    return tuple(sorted(treated, key=lambda treatment: treatment[1]))
+
+
+def draw_jets(rng: np.random.Generator, spec: ProcedureSpec) -> tuple[Span, ...]:
+    """When water is sprayed: first and last frames of jets that do not overlap, in order."""
+    seconds = spec.n_frames / spec.fps
+    firsts = np.sort(rng.integers(0, spec.n_frames, rng.poisson(seconds / JET_EVERY)))
+    jets: list[Span] = []
+    for first in firsts.tolist():
+        length = _event_frames(spec, rng.uniform(*JET_SECONDS))
+        if not jets or first > jets[-1][1] + 1:
+            jets.append((first, min(first + length, spec.n_frames) - 1))
+    return tuple(jets)
+
+
+def draw_smoke(
+    rng: np.random.Generator, spec: ProcedureSpec, removed: Sequence[int | None]
+) -> tuple[Span, ...]:
+    """When there is smoke: around the removal of large polyps and of a few small ones."""
+    spans: list[Span] = []
+    for polyp, gone in zip(spec.polyps, removed, strict=True):
+        hot = polyp.size_mm > HOT_MM or rng.random() < HOT_SMALL
+        if gone is None or not hot:
+            continue
+        first = max(gone - _event_frames(spec, rng.uniform(*SMOKE_BEFORE)), 0)
+        last = min(gone + _event_frames(spec, rng.uniform(*SMOKE_AFTER)), spec.n_frames - 1)
+        spans.append((first, last))
+    return tuple(sorted(spans))

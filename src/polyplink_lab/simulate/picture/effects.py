@@ -1,0 +1,211 @@
+"""What lies between the surface and the sensor: blur, smoke, water on the lens; and blinks.
+
+Images are (3, s, h, w) in 0 to 1. Clouds and drops are read from one tile in places of the frame,
+so that a window shows what its frame shows. Beyond a window's edge the edge goes on, so that within
+a blur's reach of its edges a window differs a little from its frame. Where torch rounds differently
+for one image than for several, images are taken one by one: a frame must not depend on what it is
+drawn with.
+"""
+
+import math
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from polyplink_lab.simulate.colon.tissue import periodic_noise
+from polyplink_lab.simulate.course.conditions import blink_runs
+from polyplink_lab.simulate.picture.rays import Windows, colour_like, onto
+from polyplink_lab.simulate.picture.shading import read_tile, tiling
+
+LEAST_BLUR = 0.25  # pixels; less blur than this is not drawn
+REACH = 5  # pixels at which a Gaussian is cut off
+MOST_TAPS = 9  # pictures that a moving one is the mean of
+WIDE = 2.0  # pixels; a wider Gaussian is computed at a lower resolution
+CLOUD_TEXELS = 96
+SMOKE = (0.74, 0.72, 0.71)
+# Drops on the lens, in frame widths and in heights of a median drop.
+DROP_TEXELS = 192
+DROP_ZOOM = 1.5  # frame widths that the tile is wide
+DROPS = 60  # of the tile
+DROP_RADIUS, DROP_SIGMA = 0.032, 0.55  # frame widths: median, log-sigma
+FILM = 0.35  # height of the film between drops
+LEVELS = 64  # quantiles of the height that are kept
+EDGE = 0.8  # height over which an edge is soft
+FIRST = 0.12  # share of the view under water up to which drops fade in
+SHIFT = 0.020  # farthest that a drop shifts what is behind it
+DROP_BLUR = 0.005  # of what is seen through water
+SHADE = 0.16  # how much brighter the lower side of a drop is than its middle
+RIM = 0.11  # how much darker its edge is
+GLINT, GLINT_SIZE = 0.30, 0.16  # brightness; share of the range of slopes
+LAMP = (-0.45, -0.55)  # slope that mirrors the lamp: up and to the left
+WATER = (0.86, 0.88, 0.88)
+CLOUDY = 0.05
+# Water that a lens may catch: a tile (3, m, m), see `shading.tiling`, of the height and its slopes
+# right and down in units of a median drop's; (LEVELS,) quantiles of the height, ascending: what is
+# above one is the rest's share of the view.
+Drops = tuple[Tensor, NDArray[np.float32]]
+BLINKS = ("red", "smear", "white")  # the lens on the wall, under a smear, blinded
+BLINK_CHANCES = (0.5, 0.35, 0.15)
+BLINK_ZOOM = 2.0
+RED = (0.9, 0.5, 0.45)  # of the patient's own tissue
+SLIME = (0.78, 0.62, 0.36)
+GLARE = (0.99, 0.95, 0.90)
+
+
+def defocus(images: Tensor, sigma: NDArray[np.float32]) -> Tensor:
+    """Pictures (3, s, h, w) blurred by a Gaussian each, of (s,) standard deviations in pixels.
+
+    A wide Gaussian is computed at a lower resolution.
+    """
+    h, w = images.shape[2:]
+    blurred = images.clone()
+    for k in np.flatnonzero(sigma >= LEAST_BLUR):
+        width, small = float(sigma[k]), images[None, :, k]
+        factor = 2 ** max(0, math.ceil(math.log2(width / WIDE)))
+        if factor > 1:
+            small = functional.pad(small, (0, -w % factor, 0, -h % factor), mode="replicate")
+            small = functional.avg_pool2d(small, factor)
+            # Means and the way back blur too: by a box and a tent of `factor` pixels.
+            variance = (factor * factor - 1) / 12 + (factor * factor) / 6
+            width = math.sqrt(max(width * width - variance, 0.1)) / factor
+        weights = np.exp(-0.5 * (np.arange(-REACH, REACH + 1) / width) ** 2)
+        weights /= weights.sum()
+        small = functional.pad(small, (REACH,) * 4, mode="replicate")
+        for axis in (2, 3):  # sums of shifted pictures: several times as fast as a convolution here
+            size = small.shape[axis] - 2 * REACH
+            total = small.narrow(axis, 0, size) * weights[0]
+            for tap in range(1, len(weights)):
+                total.add_(small.narrow(axis, tap, size), alpha=weights[tap])
+            small = total
+        if factor > 1:
+            small = functional.interpolate(small, scale_factor=float(factor), mode="bilinear")
+        blurred[:, k] = small[0, :, :h, :w]
+    return blurred
+
+
+def smear(images: Tensor, motion: NDArray[np.float32]) -> Tensor:
+    """Blur pictures (3, s, h, w) along the way (s, 2), right and down in pixels, that they move."""
+    h, w = images.shape[2:]
+    along = np.linspace(-0.5, 0.5, MOST_TAPS, dtype=np.float32)
+    moved = torch.zeros_like(images)
+    for k, way in enumerate(motion):
+        # Whole-pixel shifts along the way, each read once.
+        shifts, counts = np.unique(np.rint(along[:, None] * way), axis=0, return_counts=True)
+        reach = int(np.abs(shifts).max())
+        padded = functional.pad(images[:, k], (reach,) * 4, mode="replicate")
+        for (x, y), count in zip(shifts.astype(int).tolist(), counts.tolist(), strict=True):
+            part = padded[:, reach - y : reach - y + h, reach - x : reach - x + w]
+            moved[:, k].add_(part, alpha=count / MOST_TAPS)
+    return moved
+
+
+def draw_clouds(rng: np.random.Generator) -> Tensor:
+    """A tile (2, c, c) of slow and of faster waves, 0 to 1; see `shading.tiling`."""
+    slow = 0.8 * periodic_noise(rng, CLOUD_TEXELS, 2.2) + 0.4 * periodic_noise(rng, CLOUD_TEXELS, 7)
+    fast = 0.8 * periodic_noise(rng, CLOUD_TEXELS, 8) + 0.4 * periodic_noise(rng, CLOUD_TEXELS, 16)
+    return tiling(np.clip(0.5 + 0.25 * np.stack([slow, fast]), 0, 1))
+
+
+def read_clouds(clouds: Tensor, windows: Windows, drift: Tensor, zoom: float = 1.0) -> Tensor:
+    """A tile's values (c, s, h, w) at the pixels of windows.
+
+    `clouds` (c, m, m), see `draw_clouds`, have moved by `drift` (s, 2) right and down, in frame
+    widths; the tile is `zoom` times as large as the frame's width.
+    """
+    x = (windows.x - drift[:, :1]) / zoom  # (s, w)
+    y = (windows.y - drift[:, 1:]) / zoom  # (s, h)
+    shape = (len(x), y.shape[1], x.shape[1])
+    return read_tile(clouds, x[:, None, :].expand(shape), y[:, :, None].expand(shape))
+
+
+def smoke(images: Tensor, haze: Tensor, cloud: Tensor) -> Tensor:
+    """Smoke of strength (s,), 0 to 1, thicker where cloud (s, h, w) is; 0 changes nothing."""
+    cover = (haze[:, None, None] * (0.45 + 0.6 * cloud)).clamp(0, 0.96)
+    return torch.lerp(images, colour_like(images, SMOKE), cover)
+
+
+def draw_drops(rng: np.random.Generator) -> Drops:
+    """Draw the drops of a procedure: rounded heaps, the larger the higher, on an uneven film."""
+    edge = DROP_ZOOM * np.arange(DROP_TEXELS) / DROP_TEXELS  # frame widths
+    height = FILM * periodic_noise(rng, DROP_TEXELS, 4.0).astype(np.float64)
+    radii = DROP_RADIUS * np.exp(DROP_SIGMA * rng.standard_normal(DROPS))
+    for (x, y), radius in zip(rng.uniform(0, DROP_ZOOM, (DROPS, 2)), radii, strict=True):
+        across, down = (np.abs(edge - middle) for middle in (x, y))
+        across, down = (np.minimum(away, DROP_ZOOM - away) / radius for away in (across, down))
+        # Heavy drops hang: they are longer than they are wide.
+        down = down / min(1 + 2 * radius, 1.5)
+        height += radius / DROP_RADIUS * np.exp(-0.5 * (down[:, None] ** 2 + across**2))
+    step = DROP_ZOOM / DROP_TEXELS / DROP_RADIUS
+    slopes = [
+        (np.roll(height, -1, axis) - np.roll(height, 1, axis)) / (2 * step) for axis in (1, 0)
+    ]
+    levels = np.quantile(height, np.linspace(0, 1, LEVELS))
+    return tiling(np.stack([height, *slopes])), levels.astype(np.float32)
+
+
+def water(
+    images: Tensor, splash: NDArray[np.float32], drops: Drops, drift: Tensor, windows: Windows
+) -> Tensor:
+    """Pictures (3, s, h, w) through a wet lens; 0 changes nothing.
+
+    A drop on the lens is too near to be in focus: its edge is soft, what lies behind it is blurred
+    and shifted towards the drop's own slope, and the lamp beside the lens leaves a faint glint.
+    `splash` (s,) is the share of the view that is under water, 0 to 1; `drift` (s, 2) how far the
+    drops have run right and down, in frame widths.
+    """
+    tile, levels = drops
+    quantiles = np.linspace(0, 1, LEVELS)
+    least = np.interp(1 - splash, quantiles, levels).astype(np.float32)
+    height, right, down = read_clouds(tile, windows, drift, DROP_ZOOM)  # (s, h, w) each
+    level = onto(least, images.device)[:, None, None]
+    strength = onto(np.minimum(splash / FIRST, 1), images.device)[:, None, None]
+    cover = ((height - level) / EDGE + 0.5).clamp(0, 1)
+    cover = cover * cover * (3 - 2 * cover) * strength
+    slope = torch.stack([right, down]).tanh()  # (2, s, h, w)
+    # Read a little way off; beyond a window's edge the edge goes on.
+    h, w = images.shape[2:]
+    rows = (torch.arange(h, device=images.device) + 0.5)[:, None]
+    columns = torch.arange(w, device=images.device) + 0.5
+    x, y = -SHIFT * cover * slope * windows.scale[:, None, None]  # (s, h, w) each, pixels
+    places = torch.stack([(columns + x) * (2 / w) - 1, (rows + y) * (2 / h) - 1], 3)
+    read = [
+        functional.grid_sample(
+            images[None, :, k], place[None], padding_mode="border", align_corners=False
+        )
+        for k, place in enumerate(places)
+    ]
+    behind = torch.cat(read).transpose(0, 1)
+    behind = defocus(behind, np.float32(DROP_BLUR) * windows.host_scale)
+    glint = torch.exp(-((slope - colour_like(slope, LAMP)) / GLINT_SIZE).square().sum(0)) * cover
+    behind = behind * (1 + SHADE * slope[1] - RIM * 4 * cover * (1 - cover))
+    behind = torch.lerp(behind, colour_like(images, WATER), (CLOUDY + GLINT * glint)[None])
+    return torch.lerp(images, behind, cover).clamp(0, 1)
+
+
+def draw_blinks(rng: np.random.Generator, blink: NDArray[np.bool_]) -> NDArray[np.int8]:
+    """Indices (s,) into `BLINKS` of frames that are blinks (s,), -1 for others.
+
+    One kind is drawn for every unbroken run.
+    """
+    run, count = blink_runs(blink)
+    kinds = rng.choice(len(BLINKS), count, p=BLINK_CHANCES)
+    return np.where(blink, kinds[run], -1).astype(np.int8)
+
+
+def blinded(kind: Tensor, cloud: Tensor, tissue: Tensor) -> Tensor:
+    """Pictures (3, s, h, w) in which nothing can be recognised, made of clouds (2, s, h, w) alone.
+
+    `kind` (s,) are indices into `BLINKS`, `tissue` (3,) is the linear colour of the patient's wall.
+    """
+    slow, fast = cloud
+    red = (colour_like(tissue, RED) * tissue)[:, None, None, None]
+    red = red * (0.12 + 1.7 * slow * slow + 0.15 * fast)
+    red = (1 - torch.exp(-2.2 * red)).sqrt()
+    slime = colour_like(red, SLIME) * (0.55 + 0.5 * slow)
+    over = torch.lerp(red, slime, (0.1 + 1.6 * fast * slow).clamp(0, 1))
+    glare = colour_like(red, GLARE) * (0.86 + 0.16 * slow)
+    which = kind[:, None, None]
+    return torch.where(which == 0, red, torch.where(which == 1, over, glare)).clamp(0, 1)

@@ -1,0 +1,314 @@
+"""Windows of frames, the rays through their pixels, and where these meet the surface.
+
+A window is a rectangle of a frame that is drawn at a size of its own. Whatever lies on the lens or
+before it (mask, text, blur, water, instruments) is placed in shares of the frame's width, so that
+a window shows the same as the frame it was cut from.
+
+Rays meet the surface by cone marching. A cell of 8 x 8 pixels is marched as one cone, which stops
+as soon as the surface comes nearer to its axis than the cone is wide: up to there every ray inside
+is free. Its four quarters go on from there, and so on down to the pixel, so that nothing that is
+smaller than a cell is missed. From a few pixels before the surface every ray goes on by itself,
+with secant steps.
+
+Source: Hart, Sphere tracing, The Visual Computer 12 (1996), for the steps; Seven and Fossum, Cone
+marching (2012), for the cells.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from polyplink_lab.simulate.colon.projection import FOCAL, Lens
+from polyplink_lab.simulate.colon.surface import BatchSurface
+
+FAR = 9.0  # units; further away nothing is lit
+VIGNETTE = 0.24  # of the light is missing in the middle of each edge, twice that in the corners
+HOST = torch.device("cpu")
+
+
+def onto(values: NDArray[Any], device: torch.device) -> Tensor:
+    """Host values on a device, without waiting for it: a plain copy waits for a GPU."""
+    return torch.from_numpy(np.ascontiguousarray(values)).to(device, non_blocking=True)
+
+
+def colour_like(images: Tensor, colour: Sequence[float]) -> Tensor:
+    """A colour (3, 1, ...) with the type, device and number of dimensions of images (3, ...)."""
+    shape = (-1, *(1 for _ in images.shape[1:]))
+    return torch.tensor(colour, dtype=images.dtype).view(shape).to(images.device, non_blocking=True)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """One window in each of s frames.
+
+    Attributes:
+        edges: (s, 4) left, top, right, bottom in pixels of the frame; a whole frame is 0, 0,
+            width, height. Always in the host's memory, so that what is to be done can be decided
+            without waiting for a device.
+        frame: Width and height of the frame, pixels.
+        size: Width and height that every window is drawn at, pixels.
+        device: Where coordinates are wanted.
+    """
+
+    edges: Tensor
+    frame: tuple[int, int]
+    size: tuple[int, int]
+    device: torch.device = HOST
+
+    @property
+    def x(self) -> Tensor:
+        """Middles of columns (s, w), shares of the frame's width: 0 left to 1 right."""
+        return self._middles(0, self.size[0])
+
+    @property
+    def y(self) -> Tensor:
+        """Middles of rows (s, h), shares of the frame's width: 0 top to height / width below."""
+        return self._middles(1, self.size[1])
+
+    @property
+    def tall(self) -> float:
+        """The frame's height over its width."""
+        return self.frame[1] / self.frame[0]
+
+    @property
+    def host_scale(self) -> NDArray[np.float32]:
+        """Pixels drawn per width of the frame: (s,)."""
+        scale = self.size[0] * self.frame[0] / (self.edges[:, 2] - self.edges[:, 0])
+        return np.asarray(scale.numpy(), np.float32)
+
+    @property
+    def scale(self) -> Tensor:
+        """The same on the device: (s,)."""
+        return onto(self.host_scale, self.device)
+
+    def cells(self, edge: int) -> tuple[int, int]:
+        """Columns and rows of cells of `edge` x `edge` pixels."""
+        return math.ceil(self.size[0] / edge), math.ceil(self.size[1] / edge)
+
+    def _middles(self, first: int, count: int) -> Tensor:
+        start, stop = (self.edges[:, side, None] for side in (first, first + 2))
+        part = (torch.arange(count) + 0.5) / count  # (count,)
+        middles = (start + part * (stop - start)) / self.frame[0]
+        return middles.to(self.device, non_blocking=True)
+
+    def some(self, which: NDArray[np.int64]) -> "Windows":
+        """The windows of some frames, by index."""
+        return replace(self, edges=self.edges[torch.from_numpy(which)])
+
+
+def in_windows(
+    windows: Windows,
+    positions: NDArray[np.float64],
+    rotations: NDArray[np.float64],
+    centres: NDArray[np.float64],
+    radii: NDArray[np.float64],
+) -> NDArray[np.bool_]:
+    """Whether spheres may show: (s, k), False only where no ray of s windows can meet them.
+
+    Cameras have positions (s, 3) and rotations (s, 3, 3), columns right, down and forward; spheres
+    have centres (k, 3) and radii (k,).
+    """
+    away = np.einsum("sji,skj->ski", rotations, centres[None] - positions[:, None])  # (s, k, 3)
+    width, height = windows.frame
+    middle = np.array([width, height, width, height]) / 2
+    # Tangents (s, 4) of left, top, right, bottom.
+    sides = (windows.edges.double().numpy() - middle) / (width * FOCAL)
+    visible = (np.linalg.norm(away, axis=2) < FAR + radii) & (away[:, :, 2] > -radii)
+    for side, (axis, sign) in enumerate(((0, 1), (1, 1), (0, -1), (1, -1))):
+        tangent = sides[:, side, None]  # (s, 1)
+        inward = sign * (away[:, :, axis] - tangent * away[:, :, 2])
+        visible &= inward / np.sqrt(1 + tangent**2) > -radii
+    return np.asarray(visible)
+
+
+def lens_mask(lens: Lens, windows: Windows) -> tuple[Tensor, Tensor]:
+    """What a lens lets through of s windows.
+
+    Returns:
+        Light (s, h, w) from 1 in the middle, with its vignette, to 0 outside the view; and
+        whether a pixel's middle is inside the view (s, h, w), which is what polyps are masked by.
+    """
+    x, y = 2 * windows.x - 1, 2 * windows.y / windows.tall - 1
+    fall = (1 - VIGNETTE * y * y)[:, :, None] - (VIGNETTE * x * x)[:, None, :]
+    # The view is the same left and right, above and below, so that the sides of its right lower
+    # quarter are enough for tangents that are folded there.
+    u = (windows.x - 0.5).abs() / FOCAL  # (s, w)
+    v = (windows.y - 0.5 * windows.tall).abs() / FOCAL  # (s, h)
+    inside = torch.full_like(fall, math.inf)  # how far pixels lie inside the view, drawn pixels
+    for a, b, c in lens.planes[(lens.planes[:, :2] < 1e-9).all(1)].tolist():
+        per = windows.scale[:, None] * (FOCAL / math.hypot(a, b))
+        edge = (per * (a * u + c))[:, None, :] + (per * (b * v))[:, :, None]
+        inside = torch.minimum(inside, edge)
+    return fall * (inside + 0.5).clamp(0, 1), inside >= 0
+
+
+LEVELS = ((8, 16), (4, 4), (2, 3), (1, 0))  # pixels along a cell, steps of its cone
+WIDEN = 1.0  # half a cell's diagonal is 0.71 of its edge; distances are bounds, but not strictly
+SLANT, STEEPEST = 0.35, 2.0  # what a secant's slope is kept between
+OPEN = 1.0  # its least far from everything, where steps are plain
+SETTLED = 0.2  # pixels: what is left to go when a ray is there
+SETTLE_STEPS = 2  # of a ray that is not there, before those that are there are picked out
+# Rounds of such steps before those that are there are left out: rays that graze an edge take many,
+# and few are left by then. To leave some out a GPU must be waited for, so it is asked seldom.
+SETTLE_ROUNDS = {"cpu": (1,) * 60, "cuda": (1, 2, 4, 8, 16, 29)}
+
+
+@dataclass(frozen=True)
+class Eyes:
+    """Cameras of s frames.
+
+    Attributes:
+        origins: (s, 3) positions.
+        rotations: (s, 3, 3) columns: right, down, forward.
+        frame: (s,) index of each in the batch, see `BatchSurface`.
+    """
+
+    origins: Tensor
+    rotations: Tensor
+    frame: Tensor
+
+
+@dataclass(frozen=True)
+class Beams:
+    """Rays of s windows of n cells each; m single rays are m windows of one cell.
+
+    Attributes:
+        origins: (3, s, 1).
+        directions: (3, s, n) unit vectors.
+        frame: (s, 1) index in the batch.
+        width: (s, 1) of a pixel, units a unit of depth.
+    """
+
+    origins: Tensor
+    directions: Tensor
+    frame: Tensor
+    width: Tensor
+
+    def at(self, depth: Tensor) -> Tensor:
+        """Points (3, s, n) at depths (s, n)."""
+        return torch.addcmul(self.origins, self.directions, depth)
+
+    def part(self, rows: slice | Tensor, cells: slice = slice(None)) -> "Beams":
+        """Some cells of some windows."""
+        directions = self.directions[:, rows, cells].contiguous()
+        return Beams(self.origins[:, rows], directions, self.frame[rows], self.width[rows])
+
+    def single(self, which: Tensor) -> "Beams":
+        """The m rays at indices (m,) into s * n."""
+        row = which // self.directions.shape[2]
+        directions = self.directions.flatten(1)[:, which, None]
+        return Beams(self.origins[:, row], directions, self.frame[row], self.width[row])
+
+
+def beams_of(eyes: Eyes, windows: Windows, cell: int = 1) -> Beams:
+    """Rays through the middles of cells of `cell` x `cell` pixels.
+
+    Cells begin at the window's left upper corner; the last ones may go beyond its edge.
+    """
+    columns, rows = windows.cells(cell)
+    device = windows.device
+    edges = windows.edges[:, :2].to(device, non_blocking=True) / windows.frame[0]  # (s, 2)
+    pixel = 1 / windows.scale[:, None]  # (s, 1) shares of the frame's width
+    x = edges[:, :1] + pixel * cell * (torch.arange(columns, device=device) + 0.5)  # (s, columns)
+    y = edges[:, 1:] + pixel * cell * (torch.arange(rows, device=device) + 0.5)  # (s, rows)
+    x, y = (x - 0.5) / FOCAL, (y - 0.5 * windows.tall) / FOCAL
+    turn = eyes.rotations.permute(1, 2, 0)[..., None]  # (3, 3, s, 1)
+    across = turn[:, 0] * x + turn[:, 2]  # (3, s, columns)
+    down = turn[:, 1] * y  # (3, s, rows)
+    scale = torch.rsqrt((1 + x * x)[:, None, :] + (y * y)[:, :, None])  # (s, rows, columns)
+    directions = (across[:, :, None, :] + down[:, :, :, None]) * scale  # (3, s, rows, columns)
+    origins = eyes.origins.T[:, :, None].contiguous()  # (3, s, 1)
+    return Beams(origins, directions.flatten(2), eyes.frame[:, None], pixel / FOCAL)
+
+
+# Where rays are and were a step ago is one tensor (4, s, n): depth now, distance to the surface
+# there, depth a step ago, distance there.
+
+
+def _stride(surface: BatchSurface, beams: Beams, pace: Tensor) -> Tensor:
+    """One step by the secant through the last two distances."""
+    depth, distance, before, behind = pace
+    way = depth - before
+    way = torch.where(way.abs() < 1e-7, 1e-7, way)
+    # Far from everything a secant means nothing: there the step is hardly more than the distance.
+    least = (distance * (0.2 * OPEN) / (depth * beams.width)).clamp_(SLANT, OPEN)
+    steep = torch.maximum(((behind - distance) / way).clamp_max_(STEEPEST), least)
+    after = (depth + distance / steep).clamp_(0, FAR)
+    return torch.stack([after, surface.distance(beams.at(after), beams.frame), depth, distance])
+
+
+def _away(beams: Beams, pace: Tensor) -> Tensor:
+    """Whether rays are not on the surface yet."""
+    return (pace[1].abs() > SETTLED * pace[0] * beams.width) & (pace[0] < FAR)
+
+
+def tiles(frames: int, pixels: int, most: int) -> list[tuple[slice, slice]]:
+    """Cut s x n pixels into parts of at most `most`: whole frames where they fit, else rows."""
+    if pixels > most:
+        cuts = [slice(start, start + most) for start in range(0, pixels, most)]
+        return [(slice(k, k + 1), cut) for k in range(frames) for cut in cuts]
+    step = most // pixels
+    return [(slice(k, k + step), slice(0, pixels)) for k in range(0, frames, step)]
+
+
+def march_windows(
+    surface: BatchSurface, eyes: Eyes, windows: Windows, most: int = 1 << 16
+) -> Tensor:
+    """Depths (s, n) at which the rays of all pixels meet the surface, at most `FAR`.
+
+    Args:
+        surface: Of the s frames.
+        eyes: Their cameras.
+        windows: A window of each, n pixels.
+        most: Pixels whose temporaries are held at a time.
+    """
+    depth = torch.zeros(0)
+    for cell, steps in LEVELS:
+        beams, (columns, rows) = beams_of(eyes, windows, cell), windows.cells(cell)
+        if len(depth):  # quarters go on from the depth of their cell; the last ones may be cut
+            depth = depth.repeat_interleave(2, 1).repeat_interleave(2, 2)[:, :rows, :columns]
+            depth = depth.flatten(1).contiguous()
+        else:
+            depth = beams.directions[0] * 0
+        widths = WIDEN * cell * beams.width
+        for _ in range(steps):
+            free = surface.distance(beams.at(depth), beams.frame)
+            free.addcmul_(depth, widths, value=-1).clamp_min_(0)
+            depth = free.add_(depth).clamp_max_(FAR)
+        depth = depth.view(-1, rows, columns)
+    depth = depth.flatten(1)  # (s, n), a few pixels before the surface
+    paces, places = [], []
+    for frames, pixels in tiles(len(depth), depth.shape[1], most):
+        tile, start = beams.part(frames, pixels), depth[frames, pixels]
+        first = surface.distance(tile.at(start), tile.frame)
+        after = (start + first).clamp_max_(FAR)
+        second = surface.distance(tile.at(after), tile.frame)
+        pace = _stride(surface, tile, torch.stack([after, second, start, first]))
+        depth[frames, pixels] = pace[0]
+        which = torch.nonzero(_away(tile, pace).flatten())[:, 0]  # grazing rays, still on their way
+        paces.append(pace.flatten(1)[:, which, None])
+        row, column = which // pace.shape[2], which % pace.shape[2]
+        places.append((row + frames.start) * depth.shape[1] + column + pixels.start)
+    place, pace = torch.cat(places), torch.cat(paces, 1)
+    rays = beams.single(place)
+    # These go on, each by its own secant, until all are there. Depths do not depend on how many
+    # steps are taken before those that are there are left out, only on their sum.
+    for count in SETTLE_ROUNDS[depth.device.type]:
+        if not len(place):
+            break
+        for once in range(count):
+            after = pace
+            for _ in range(SETTLE_STEPS):
+                after = _stride(surface, rays, after)
+            # All that are left at the beginning are on their way; later those that are there stay.
+            pace = after if not once else torch.where(_away(rays, pace), after, pace)
+        depth.view(-1)[place] = pace[0, :, 0]
+        on = torch.nonzero(_away(rays, pace))[:, 0]
+        place, rays, pace = place[on], rays.part(on), pace[:, on]
+    return depth

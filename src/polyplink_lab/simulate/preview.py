@@ -1,0 +1,254 @@
+"""A preview for people: a contact sheet of the workflow and the polyps, and a short film."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont, ImageOps
+
+from polyplink.core.artefacts import whole_file
+from polyplink.core.errors import PolyplinkError
+from polyplink_lab.simulate.plan import Plan, boxes_of, plan_procedure
+from polyplink_lab.simulate.presets import Preset
+from polyplink_lab.simulate.procedure_specs import ProcedureSpec, procedure_specs
+from polyplink_lab.simulate.rendering import SimulatedProcedure
+
+CELL = (180, 150)  # of the contact sheet, pixels
+GAP, MARGIN, LINE = 4, 150, 15  # pixels between pictures, for the names of rows, of a line of text
+PAPER, INK = (250, 250, 250), (30, 30, 30)
+COLUMNS = 7  # looks at a polyp, at most
+POLYPS = 5  # rows of polyps of one procedure, at most
+ENLARGE = 2.0  # window around a polyp, times its box's longer side
+FILM_WIDTH, LEAST_WIDTH = 480, 240  # pixels: smaller frames would hardly be seen
+FILM_BATCH = 8  # frames rendered at a time
+QUALITY = "20"  # x264's constant rate factor: small files without visible loss
+DRY = 0.05  # share of the view under water up to which a lens is dry
+SEEN, SCAR_FAR = 0.85, 2.0  # cosine from the view's middle and distance within which a scar shows
+# Okabe and Ito's colours, which colour-blind people can tell apart, without black; one a polyp.
+COLOURS = ("#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7")
+
+Picture = NDArray[np.uint8]  # (h, w, 3) RGB
+Frames = NDArray[np.int64]
+SheetRow = tuple[str, Sequence[tuple[str, Picture]]]  # its name; caption and picture of each cell
+
+
+def write_preview(
+    folder: Path,
+    preset: Preset,
+    seed: int,
+    *,
+    device: str = "cpu",
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> dict[str, Path]:
+    """Render a contact sheet of one procedure of each brand, and a film of the first.
+
+    Args:
+        folder: Gets `sheet.png` and `film.mp4`, each whole or not at all.
+        preset: What is simulated.
+        seed: Of the data set.
+        device: Where to render, a torch device.
+        progress: Callback (pictures done, pictures in all) of the film.
+
+    Returns:
+        The files by what they are: "sheet" and "film".
+    """
+    samples = []
+    for spec in chosen(procedure_specs(preset, seed)):
+        plan = plan_procedure(preset, seed, spec)
+        samples.append((SimulatedProcedure.of(plan, seed, device), boxes_of(plan)))
+    first, boxes = samples[0]
+    frames = film_frames(first.plan)
+    progress(0, len(frames))
+    sheet, film = folder / "sheet.png", folder / "film.mp4"
+    rows = [row for sample in samples for row in sheet_rows(*sample)]
+    with whole_file(sheet) as temporary:
+        contact_sheet(rows).save(temporary, format="PNG")
+
+    def pictures() -> Iterator[Picture]:
+        for done, picture in enumerate(film_pictures(first, boxes, frames), start=1):
+            progress(done, len(frames))
+            yield picture
+
+    write_film(film, pictures(), first.plan.spec.fps)
+    return {"sheet": sheet, "film": film}
+
+
+def film_size(spec: ProcedureSpec) -> tuple[int, int]:
+    """Width and height that whole frames are shown at: even, the frame's shape."""
+    width = min(FILM_WIDTH, max(spec.width, LEAST_WIDTH)) // 2 * 2
+    return width, round(width * spec.height / spec.width / 2) * 2
+
+
+def chosen(specs: Sequence[ProcedureSpec]) -> list[ProcedureSpec]:
+    """The procedure of each brand to show, preferably with two polyps in a view and a large one."""
+    best: dict[str, ProcedureSpec] = {}
+
+    def rank(spec: ProcedureSpec) -> tuple[bool, bool, float]:
+        largest = max((polyp.size_mm for polyp in spec.polyps), default=0.0)
+        return not spec.pairs, len(spec.polyps) < 2, -largest
+
+    for spec in sorted(specs, key=rank):
+        best.setdefault(spec.brand, spec)
+    return list(best.values())
+
+
+# --- The contact sheet ----------------------------------------------------------------------
+
+
+def sheet_rows(procedure: SimulatedProcedure, boxes: pl.DataFrame) -> list[SheetRow]:
+    """The workflow of a procedure, then its polyps, each in several looks."""
+    plan, spec = procedure.plan, procedure.plan.spec
+    moments = workflow(plan, boxes)
+    pictures = procedure.frames(list(moments.values()), film_size(spec))
+    title = f"{spec.procedure_id}\n{spec.brand}\n{spec.width} x {spec.height}"
+    rows: list[SheetRow] = [(title, list(zip(moments, pictures, strict=True)))]
+    for index, polyp in enumerate(spec.polyps[:POLYPS]):
+        # The box in the middle of some looks: long looks before short ones, in order of time.
+        looks = [look for look in plan.timeline.looks if look.polyp == index]
+        by_length = sorted(looks, key=lambda look: -look.frames)
+        picked = [
+            look.first + look.frames // 2 for look in by_length[: 2 * COLUMNS : 2] or by_length
+        ]
+        frame_boxes = boxes.filter(pl.col("polyp") == index, pl.col("frame").is_in(picked))
+        frame_boxes = frame_boxes.sort("frame").head(COLUMNS)
+        if frame_boxes.is_empty():
+            continue
+        # Square windows around the boxes, moved into the frame.
+        place = (
+            frame_boxes.select("x", "y").to_numpy() + frame_boxes.select("w", "h").to_numpy() / 2
+        )
+        side = ENLARGE * frame_boxes.select(pl.max_horizontal("w", "h")).to_numpy()
+        side = np.minimum(side, min(spec.width, spec.height))
+        corner = np.clip(place - side / 2, 0, np.array([spec.width, spec.height]) - side)
+        windows = np.concatenate([corner, corner + side], axis=1)
+        pictures = procedure.windows(frame_boxes["frame"], windows, (CELL[0], CELL[0]))
+        captions = [f"frame {frame}" for frame in frame_boxes["frame"]]
+        name = f"{spec.procedure_id}_{index + 1}\n{polyp.size_mm:g} mm"
+        title = f"{name}, {plan.traits[index].form.paris}\n{polyp.histology_class}\n{polyp.site}"
+        rows.append((title, list(zip(captions, pictures, strict=True))))
+    return rows
+
+
+def workflow(plan: Plan, boxes: pl.DataFrame) -> dict[str, int]:
+    """Frames that show what happens in a procedure, by what they show."""
+    conditions, n = plan.conditions, plan.timeline.n_frames
+    numbers = boxes["frame"].to_numpy()
+    count, area, scar = np.bincount(numbers, minlength=n), np.zeros(n), np.zeros(n)
+    area[numbers] = (boxes["w"] * boxes["h"]).to_numpy()
+    # How well each frame shows the place of a removed polyp, 0 to 1.
+    for lump, gone in zip(plan.lumps, plan.timeline.gone, strict=True):
+        way = lump.centre.double().numpy() - plan.path.positions[gone:]  # (s, 3)
+        far = np.linalg.norm(way, axis=1)
+        cosine = (way * plan.path.rotations[gone:, :, 2]).sum(1) / far
+        closeness = np.where((cosine > SEEN) & (far < SCAR_FAR), cosine / (1 + far), 0.0)
+        scar[gone:] = np.maximum(scar[gone:], closeness)
+    boxed, clear, tool = count > 0, ~conditions.blink, conditions.instrument[:, 0]
+    dry = clear & (conditions.splash < DRY)
+    view = dry & boxed & (tool == 0)
+    steady = 1 / (1 + 100 * np.abs(conditions.motion).sum(1))
+    inserted = np.arange(n) < plan.timeline.turn
+    moments = {}
+    # What is shown, by which score the best frame is chosen, and among which frames.
+    candidates: tuple[tuple[str, NDArray[np.floating], NDArray[np.bool_]], ...] = (
+        ("insertion", steady, dry & inserted & ~boxed),
+        ("inspection", area, view & ~conditions.near),
+        ("near focus", area, view & conditions.near),
+        ("two in view", area, view & (count > 1)),
+        ("water", conditions.splash, clear & boxed),
+        ("instrument", tool * area, clear & boxed),
+        ("after removal", scar * steady, clear & ~boxed),
+        ("smoke", conditions.haze, clear),
+        ("nothing seen", np.ones(n), ~clear),
+    )
+    for name, score, where in candidates:
+        if where.any() and score[where].max() > 0:
+            moments[name] = int(np.flatnonzero(where)[np.argmax(score[where])])
+    return moments
+
+
+def contact_sheet(rows: Sequence[SheetRow]) -> Image.Image:
+    """Lay pictures out in rows, each with its name on the left and captions below its pictures."""
+    columns = max((len(pictures) for _, pictures in rows), default=0)
+    step = CELL[0] + GAP, CELL[1] + GAP + LINE
+    image = Image.new("RGB", (MARGIN + columns * step[0] + GAP, len(rows) * step[1] + GAP), PAPER)
+    draw = ImageDraw.Draw(image)
+    font = ImageFont.load_default(12)
+    for row, (name, pictures) in enumerate(rows):
+        top = GAP + row * step[1]
+        draw.multiline_text((GAP, top), name, fill=INK, font=font)
+        for column, (caption, picture) in enumerate(pictures):
+            left = MARGIN + column * step[0]
+            image.paste(ImageOps.pad(Image.fromarray(picture), CELL), (left, top))
+            draw.text((left, top + CELL[1]), caption, fill=INK, font=font)
+    return image
+
+
+# --- The film -------------------------------------------------------------------------------
+
+
+def film_frames(plan: Plan) -> Frames:
+    """Some 12 to 16 seconds: insertion, a polyp seen, lost, found and removed, the next one."""
+    timeline, fps = plan.timeline, plan.spec.fps
+    parts = [(timeline.turn // 2, 1.5)]
+    looks = [look for look in timeline.looks if look.first >= timeline.turn] or timeline.looks
+    if looks:
+        parts.append((looks[0].first - round(0.5 * fps), 5.0))
+        polyp = looks[0].polyp
+        gone = timeline.removed[polyp]
+        if gone is not None:
+            parts.append((gone - round(2.5 * fps), 4.0))
+        others = [look for look in looks if look.polyp != polyp]
+        parts += [(others[0].first - round(0.5 * fps), 3.0)] if others else []
+    frames = [np.arange(first, first + round(seconds * fps)) for first, seconds in parts]
+    every = np.unique(np.concatenate(frames))
+    return np.asarray(every[(every >= 0) & (every < timeline.n_frames)])
+
+
+def film_pictures(
+    procedure: SimulatedProcedure, boxes: pl.DataFrame, frames: Frames
+) -> Iterator[Picture]:
+    """Whole frames at the film's size, with the boxes and names of polyps."""
+    spec, size = procedure.plan.spec, film_size(procedure.plan.spec)
+    scale, font = size[0] / spec.width, ImageFont.load_default(12)
+    for start in range(0, len(frames), FILM_BATCH):
+        batch = frames[start : start + FILM_BATCH]
+        for frame, picture in zip(batch, procedure.frames(batch, size), strict=True):
+            image = Image.fromarray(picture)
+            draw = ImageDraw.Draw(image)
+            frame_boxes = boxes.filter(pl.col("frame") == frame)
+            for polyp, *box in frame_boxes.select("polyp", "x", "y", "w", "h").iter_rows():
+                x, y, w, h = (round(value * scale) for value in box)
+                colour, name = COLOURS[polyp % len(COLOURS)], f"{spec.procedure_id}_{polyp + 1}"
+                draw.text((x, max(y - LINE - 2, 0)), name, fill=colour, font=font)
+                draw.rectangle((x - 2, y - 2, x + w + 2, y + h + 2), outline=colour, width=2)
+            yield np.array(image)
+
+
+def write_film(path: Path, frames: Iterable[Picture], fps: float) -> None:
+    """Write an mp4 (H.264, 4:2:0), whole or not at all.
+
+    Args:
+        path: The file.
+        frames: (h, w, 3) RGB each, all of one size; h and w even.
+        fps: Frames per second.
+
+    Raises:
+        PolyplinkError: If there is no frame.
+    """
+    import av  # noqa: PLC0415 - 0.1 s to import, for videos alone
+
+    stream = None
+    with whole_file(path) as temporary, av.open(str(temporary), "w", format="mp4") as container:
+        for frame in frames:
+            if stream is None:
+                rate = Fraction(fps).limit_denominator(100_000)  # 29.97 stays 29.97
+                stream = container.add_stream("libx264", rate, options={"crf": QUALITY})
+                stream.height, stream.width = frame.shape[:2]
+                stream.pix_fmt = "yuv420p"
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
+        if stream is None:
+            raise PolyplinkError(f"{path}: no frames for a video", "give at least one")
+        container.mux(stream.encode())

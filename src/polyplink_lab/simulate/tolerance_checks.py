@@ -1,0 +1,380 @@
+"""Compare published figures with a simulated set (`polyplink simulate --check`).
+
+Every simulated value is measured on the simulated tables, even where the simulator takes it from
+a released one: a table that was changed on its way makes its row fail. There is no tolerance where
+the release is copied, that of rounding where a figure was printed rounded, and a wider one, each
+for a reason given beside it, where the published figure is an estimate or of other patients.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from polyplink.app.request import inform
+from polyplink.core.progress import Progress, counter
+from polyplink.data import DataSet
+from polyplink.tracklets import build_tracklets
+from polyplink_lab.simulate import DETECTORS, Preset, detect_simulated, simulate
+from polyplink_lab.simulate.detector import DetectorPreset
+
+Floats = NDArray[np.float64]
+Values = Sequence[float]
+Fits = Callable[[Floats, Floats], NDArray[np.bool_]]  # (published, simulated) -> which agree
+
+TABLES = "Biffi et al., Sci Data 2024, released tables"
+COUNTED = "third-party count of frames with a box"
+TA = "arXiv 2507.02493"
+NTSSL = "arXiv 2605.12320"
+TPC = "arXiv 2502.10054, program"
+CVC = "CVC-ClinicDB, 612 frames, measured"
+GENIUS = "Brand et al., on GI Genius"
+
+LONG = 30  # frames from which evaluation keeps a tracklet
+SEVEN = (0, 0.1, 0.25, 0.5, 0.75, 0.9, 1)  # quantiles
+FIVE = (0.1, 0.25, 0.5, 0.75, 0.9)
+AT_SEVEN, AT_FIVE = "0, 10, 25, 50, 75, 90, 100 %", "10, 25, 50, 75, 90 %"
+CLASSES = ("AD", "HP", "NO POLYP", "SSL", "TSA", "OTHER")
+
+
+class Tolerance(NamedTuple):
+    """Tolerance of simulated values: in words, and as a function."""
+
+    words: str
+    fits: Fits
+
+
+def within(share: float) -> Tolerance:
+    """Values may differ by a share of the published ones."""
+    return Tolerance(f"{100 * share:g}%", lambda p, v: abs(v - p) <= share * abs(p))
+
+
+EXACT = Tolerance("exact", lambda p, v: p == v)
+AT_MOST = Tolerance("at most", lambda p, v: v <= p)
+AT_LEAST = Tolerance("at least", lambda p, v: v >= p)
+ABOVE = Tolerance("above", lambda p, v: v > p)
+ROUNDED = Tolerance("+- 0.005", lambda p, v: abs(v - p) <= 0.005)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A published figure and the simulated one.
+
+    Attributes:
+        name: What it is, with its unit.
+        published: The published values; for a limit, the limit.
+        simulated: Those of the simulated tables, in the same order.
+        tolerance: How far they may differ, in words.
+        holds: Whether they differ no further.
+        source: Who published it.
+    """
+
+    name: str
+    published: tuple[float, ...]
+    simulated: tuple[float, ...]
+    tolerance: str
+    holds: bool
+    source: str
+
+
+def compare(
+    name: str, source: str, tolerance: Tolerance, published: Values, simulated: Values
+) -> Row:
+    """Compare simulated values with published ones; missing values and NaN never hold.
+
+    Example:
+        >>> compare("polyps", "somebody", within(0.05), (100, 10), [104, 9.7]).holds
+        True
+    """
+    p, v = np.asarray(published, np.float64), np.asarray(simulated, np.float64)
+    same = p.shape == v.shape and bool(np.isfinite(v).all())
+    holds = same and bool(tolerance.fits(p, v).all())
+    return Row(name, tuple(published), tuple(v.tolist()), tolerance.words, holds, source)
+
+
+def rows_text(rows: Sequence[Row]) -> str:
+    """The rows as a table of plain text, one line each, a newline at the end."""
+
+    def text(value: float) -> str:
+        if math.isfinite(value) and value == round(value):
+            return f"{value:,.0f}"
+        return f"{value:,.2f}" if abs(value) >= 1 else f"{value:.3f}"
+
+    lines = [("", "published", "simulated", "tolerance", "holds")]
+    for row in rows:
+        published, simulated = (
+            " ".join(map(text, values)) for values in (row.published, row.simulated)
+        )
+        lines.append((row.name, published, simulated, row.tolerance, "yes" if row.holds else "NO"))
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    padded = (map(str.ljust, line, widths) for line in lines)
+    return "".join("  ".join(line).rstrip() + "\n" for line in padded)
+
+
+def check_simulation(
+    preset: Preset, seed: int, *, workers: int = 2, progress: Progress = inform
+) -> list[Row]:
+    """Simulate the tables of a preset and compare them with what is published of REAL-Colon.
+
+    Args:
+        preset: `real_colon_sim()`, or one that is meant to agree with the release as it does.
+        seed: Of the simulation.
+        workers: Worker processes.
+        progress: Callback, for procedures.
+
+    Returns:
+        One row for each figure; the simulation agrees if all hold.
+    """
+    tables = replace(preset, frames="none", annotations="none")
+    stage = counter(progress, "procedures")
+    with TemporaryDirectory() as folder:
+        out = Path(folder) / "tables"
+        data = simulate(out, tables, seed, workers=workers, progress=stage)
+        genius = check_detector(data, DETECTORS["gi-genius"], seed, out)
+        return [*check_tables(data), *genius]
+
+
+def check_tables(data: DataSet) -> list[Row]:
+    """Compare a data set with what is published of REAL-Colon.
+
+    Args:
+        data: Tables of a simulated set with the release's 60 procedures.
+
+    Returns:
+        One row for each figure.
+    """
+    ordered, tracklets = build_tracklets(data.detections)
+    lesions = data.polyps.group_by("procedure_id").len(name="lesions")
+    frames = data.detections.group_by("procedure_id").agg(boxed=pl.col("frame").n_unique())
+    procedures = (  # with the number of polyps and of frames with a box
+        data.procedures.join(lesions, on="procedure_id", how="left", maintain_order="left")
+        .join(frames, on="procedure_id", how="left", maintain_order="left")
+        .with_columns(pl.col("lesions", "boxed").fill_null(0).cast(pl.Int64))
+    )
+    return [
+        *_of_procedures(data, procedures),
+        *_of_polyps(data),
+        *_of_frames(data, procedures),
+        *_of_tracklets(data, procedures, tracklets),
+        *_of_boxes(data, ordered, tracklets),
+    ]
+
+
+def check_detector(
+    data: DataSet, preset: DetectorPreset, seed: int, folder: Path | None = None
+) -> list[Row]:
+    """Compare a simulated detector with what is published of GI Genius.
+
+    Args:
+        data: Annotated procedures.
+        preset: The detector's rates.
+        seed: Of the detector.
+        folder: Of the data set, see `detect_simulated`.
+
+    Returns:
+        One row for each figure, over the procedures of the data set.
+    """
+    found = detect_simulated(data, preset, seed, folder)
+    hits = found.drop_nulls("truth").select("procedure_id", "frame").n_unique()
+    boxed = data.detections.select("procedure_id", "frame").n_unique()
+    alarms = found.drop_nulls("alarm").group_by("procedure_id", "alarm").len()
+    each = data.procedures.join(
+        alarms.group_by("procedure_id").len("alarms"), on="procedure_id", how="left"
+    )["alarms"].fill_null(0)
+    counts = each.cast(pl.Float64).to_numpy()
+    short = 100 * float((alarms["len"] <= 6).to_numpy().mean()) if alarms.height else math.nan
+    recall = 100 * hits / max(boxed, 1)
+    return [
+        # One of two polyps in a frame is enough for the frame to count.
+        compare("GI Genius: frames of polyps found, %", GENIUS, within(0.05), (46.6,), (recall,)),
+        # Of 60 procedures: two standard errors of a mean with this deviation are 22 %, of the
+        # deviation 33 %.
+        compare(
+            "GI Genius: alarms a procedure: mean, sd",
+            GENIUS,
+            within(0.33),
+            (101, 88),
+            (float(counts.mean()), float(counts.std(ddof=1))),
+        ),
+        compare("GI Genius: alarms of at most 6 frames, %", GENIUS, within(0.03), (88,), (short,)),
+    ]
+
+
+def quantiles(values: Floats, at: Values) -> tuple[float, ...]:
+    """Quantiles that are values themselves, the lower of two; none of no values.
+
+    So were those of REAL-Colon's tables taken: all seven of each agree to the frame.
+    """
+    return tuple(float(q) for q in np.quantile(values, at, method="lower")) if len(values) else ()
+
+
+def _counts(values: pl.Series, wanted: Sequence[object]) -> list[int]:
+    """How often each wanted value occurs, and last, how often any other does."""
+    found = [int((values == value).sum()) for value in wanted]
+    return [*found, len(values) - sum(found)]
+
+
+def _of_procedures(data: DataSet, procedures: pl.DataFrame) -> list[Row]:
+    """What the simulator copies from the released tables, so exact."""
+    parts = [data.splits.get(part, []) for part in ("train", "eval", "negative")]
+    own = [procedures.filter(pl.col("procedure_id").is_in(names))["lesions"] for names in parts]
+    sizes = procedures.group_by("width", "height").len()
+    largest = sizes.filter(pl.col("width") == 1352, pl.col("height") == 1080)["len"].sum()
+    lengths = procedures["n_frames"].cast(pl.Float64).to_numpy()
+    fps = _counts(procedures["fps"].round(2).cast(pl.String), ("25.0", "29.97", "60.0"))
+    brands = _counts(procedures["brand"], ("Olympus", "Fujifilm"))
+    sexes = _counts(procedures["sex"], ("male", "female"))
+    patients = (procedures.height, procedures["patient"].n_unique())
+    polyps = _counts(procedures["lesions"], range(10))
+    with_polyps = (14, 17, 5, 11, 5, 2, 3, 1, 1, 1, 0)
+    seven = (20_915, 24_006, 29_108, 39_611, 52_719, 75_918, 123_610)
+
+    def exact(name: str, published: Values, simulated: Values, source: str = TABLES) -> Row:
+        return compare(name, source, EXACT, published, simulated)
+
+    return [
+        exact("procedures, patients", (60, 60), patients),
+        exact("procedures: train, eval, without a polyp", (27, 19, 14), [*map(len, parts)], TPC),
+        exact("polyps: train, eval, without", (85, 47, 0), [int(n.sum()) for n in own], TPC),
+        exact("procedures with 0, 1 .. 9, more polyps", with_polyps, polyps),
+        exact("procedures at 25, 29.97, 60, other fps", (23, 36, 1, 0), fps),
+        exact("procedures: Olympus, Fujifilm, other", (53, 7, 0), brands),
+        exact("patients: male, female, other", (33, 27, 0), sexes),
+        exact(
+            "frame sizes; procedures of 1352 x 1080",
+            (11, 29),
+            (sizes.height, int(largest)),
+            COUNTED,
+        ),
+        exact("frames in all", (2_757_723,), (int(lengths.sum()),)),
+        exact(f"frames of a procedure: {AT_SEVEN}", seven, quantiles(lengths, SEVEN)),
+    ]
+
+
+def _of_polyps(data: DataSet) -> list[Row]:
+    polyps = data.polyps
+    part = {name: key for key, names in data.splits.items() for name in names}
+    parts = polyps["procedure_id"].replace_strict(part, default="none", return_dtype=pl.String)
+    sets = [polyps, polyps.filter(parts == "train"), polyps.filter(parts == "eval")]
+    every, train, test = (int((some["size_mm"] <= 5).sum()) for some in sets)
+    sizes = _counts(polyps["size_mm"], (*range(1, 11), 17))
+    published = (27, 34, 29, 16, 11, 7, 1, 3, 1, 2, 1, 0)
+    share = every / max(polyps.height, 1)
+    small = ((train, sets[1].height - train), (test, sets[2].height - test))
+    all_classes, train_classes, eval_classes = (
+        _counts(some["histology_class"], CLASSES) for some in sets
+    )
+    classes = "AD HP NO-POLYP SSL TSA OTHER unknown"
+    return [
+        compare("polyps of 1 .. 10, 17, other mm", TABLES, EXACT, published, sizes),
+        # 89 % was printed without a decimal.
+        compare("share of polyps of 5 mm or less", TABLES, ROUNDED, (0.89,), (share,)),
+        compare("polyps to 5 mm and above, train", TABLES, EXACT, (77, 8), small[0]),
+        compare("polyps to 5 mm and above, eval", TABLES, EXACT, (40, 7), small[1]),
+        compare(classes, TABLES, EXACT, (55, 54, 19, 2, 1, 1, 0), all_classes),
+        compare("the same, train", TABLES, EXACT, (38, 34, 13, 0, 0, 0, 0), train_classes),
+        compare("the same, eval", TABLES, EXACT, (17, 20, 6, 2, 1, 1, 0), eval_classes),
+    ]
+
+
+def _of_frames(data: DataSet, procedures: pl.DataFrame) -> list[Row]:
+    """Frames with a box; 1 %, because a look may lose or gain single frames at its ends."""
+
+    def share(some: pl.DataFrame) -> float:
+        return 100 * int(some["boxed"].sum()) / max(int(some["n_frames"].sum()), 1)
+
+    name, lesions = pl.col("procedure_id"), pl.col("lesions")
+    seen, boxes = procedures.filter(lesions > 0), data.detections.height
+    studies = [share(procedures.filter(name.str.starts_with(f"00{k}-"))) for k in range(1, 5)]
+    surplus = boxes - int(procedures["boxed"].sum())
+    none = int(procedures.filter(lesions == 0)["boxed"].sum())
+    means = quantiles((seen["boxed"] / seen["lesions"]).to_numpy(), SEVEN)
+    # The 17 procedures with a single polyp, whose frames are known exactly.
+    single = procedures.filter(lesions == 1)["boxed"].cast(pl.Float64).to_numpy()
+    logs = np.log(np.maximum(single, 1))
+    fit = (float(np.exp(logs.mean())), float(logs.std(ddof=1))) if len(logs) > 1 else ()
+    own = data.detections.group_by("polyp_id").agg(frames=pl.col("frame").n_unique())
+    most = own["frames"].to_numpy().max(initial=0)
+
+    def counted(name: str, share: float, published: Values, simulated: Values) -> Row:
+        return compare(name, COUNTED, within(share), published, simulated)
+
+    seven = (1106, 1355, 1823, 2661, 3401, 4499, 23_201)
+    alone = (1170, 1255, 2781, 3401, 4317, 7889, 23_201)
+    return [
+        counted("share of frames with a box, %", 0.01, (12.41,), (share(procedures),)),
+        # Printed with one decimal, which is 1 % of its least.
+        counted("the same, studies 001 to 004, %", 0.015, (9.4, 16.4, 10.7, 15.3), studies),
+        compare("boxes", TABLES, within(0.01), (351_264,), (boxes,)),
+        # 10 %: a polyp at the edge of a view of two may be seen some frames less or more.
+        compare("boxes beyond one per frame with a box", TABLES, within(0.1), (9_155,), (surplus,)),
+        compare("frames with a box in procedures without a polyp", COUNTED, EXACT, (0,), (none,)),
+        counted(f"frames with a box per polyp, 46 procedures: {AT_SEVEN}", 0.01, seven, means),
+        counted(f"frames of a polyp alone: {AT_SEVEN}", 0.01, alone, quantiles(single, SEVEN)),
+        # Median and sigma of the fit were given with three and two digits.
+        counted("the same, log-normal fit: median, sigma", 0.02, (3534, 0.73), fit),
+        counted("frames of a polyp, most", 0.01, (23_201,), (most,)),
+    ]
+
+
+def _of_tracklets(data: DataSet, procedures: pl.DataFrame, tracklets: pl.DataFrame) -> list[Row]:
+    """Fragmentation: the fit behind it is uncertain by 10 %, see `simulate.course.timeline`."""
+    own = pl.col("procedure_id").is_in(data.splits.get("eval", []))
+    some = tracklets.filter(own, pl.col("n") >= LONG)
+    long = some.group_by("procedure_id").len(name="long")
+    joined = procedures.filter(own).join(long, on="procedure_id", how="left")
+    rates = (joined["long"].fill_null(0) / joined["lesions"]).to_numpy()
+    polyps = data.polyps.filter(own).select("polyp_id")
+    each = polyps.join(some.group_by("polyp_id").len(), on="polyp_id", how="left")
+    fewest = each["len"].fill_null(0).to_numpy()
+    pooled = some.height / max(polyps.height, 1)
+    moments = (float(rates.mean()), float(rates.std())) if len(rates) else ()
+    least = int(fewest.min()) if len(fewest) else 0
+    mean = float(some["n"].to_numpy().mean()) if some.height else math.nan
+    most = tracklets.filter(pl.col("procedure_id") == "003-013").height
+    fr = "FR without clustering, eval: mean, sd"
+    return [
+        compare("long tracklets per polyp, eval, pooled", NTSSL, within(0.1), (15.7,), (pooled,)),
+        compare(fr, TA, within(0.1), (20.74, 20.78), moments),
+        compare("long tracklets of an eval polyp, fewest", NTSSL, AT_LEAST, (2,), (least,)),
+        compare("frames of a long tracklet, eval, mean", NTSSL, AT_MOST, (194,), (mean,)),
+        compare("tracklets of 003-013, short ones included", TPC, ABOVE, (400,), (most,)),
+    ]
+
+
+def _of_boxes(data: DataSet, ordered: pl.DataFrame, tracklets: pl.DataFrame) -> list[Row]:
+    """Sizes of boxes.
+
+    Of other patients and cameras: about a standard error of them is allowed. They are of 29
+    sequences. With the published spread (a standard deviation of 0.54 of the log) a quantile of so
+    few is uncertain by 12 % in the middle and 17 % at 10 and 90 %: sqrt(p (1 - p) / 29) over the
+    density there. The spread within a tracklet is the natural logarithm's of the area; its own log
+    has a standard deviation of 0.42 by the range of the 29, so that their median is uncertain by
+    10 % and their extremes, for which 5 % and 95 % of thousands of tracklets stand, by 20 %.
+    """
+    sizes = data.procedures.select("procedure_id", pl.col("width", "height").cast(pl.Float64))
+    boxes = ordered.join(sizes, on="procedure_id", how="left", maintain_order="left")
+    # The standard deviation of the log of the box area within each long tracklet.
+    log_area = (pl.col("w") * pl.col("h")).cast(pl.Float64).log()
+    n = tracklets["n"].to_numpy()
+    own = ordered.group_by(pl.Series("tracklet", np.repeat(np.arange(len(n)), n)))
+    each = own.agg(log_area.std(ddof=0).alias("spread"), pl.len().alias("n"))
+    spread = each.filter(pl.col("n") >= LONG)["spread"].to_numpy()
+
+    def measured(name: str, share: float, published: Values, found: Floats, at: Values) -> Row:
+        return compare(name, CVC, within(share), published, quantiles(found, at))
+
+    wide = (boxes["w"] / boxes["width"]).to_numpy()
+    high = (boxes["h"] / boxes["height"]).to_numpy()
+    return [
+        measured(f"box width / W: {AT_FIVE}", 0.15, (0.15, 0.20, 0.28, 0.41, 0.59), wide, FIVE),
+        measured(f"box height / H: {AT_FIVE}", 0.15, (0.17, 0.25, 0.35, 0.52, 0.67), high, FIVE),
+        measured("sd of log area in a tracklet, median", 0.1, (0.49,), spread, (0.5,)),
+        measured("the same, range", 0.2, (0.19, 1.05), spread, (0.05, 0.95)),
+    ]

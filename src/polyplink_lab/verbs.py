@@ -1,0 +1,18 @@
+"""The verbs that join the command line, by the entry point `polyplink.verbs`."""
+
+from polyplink_lab.app.bench import bench
+from polyplink_lab.app.demo import demo
+from polyplink_lab.app.reproduce import reproduce
+from polyplink_lab.app.simulate import simulate
+from polyplink_lab.app.study import study
+
+SECTIONS = {
+    "Research": {
+        "demo": demo,
+        "simulate": simulate,
+        "study": study,
+        "reproduce": reproduce,
+        "bench": bench,
+    }
+}
+"""Verbs by section of `polyplink --help`, and by name."""
