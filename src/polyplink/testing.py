@@ -5,6 +5,7 @@ Each raises an AssertionError that says what does not hold. docs/how-to/plugins.
 
 import copy
 import dataclasses
+import inspect
 import json
 import tempfile
 from collections.abc import Callable, Mapping
@@ -314,6 +315,27 @@ def check_figure(draw: Callable[[Any], Any]) -> None:
             return file.getvalue()
 
     _require(drawn() == drawn(), "the figure is another one the second time")
+
+
+def check_verbs(sections: Mapping[str, Mapping[str, Any]]) -> None:
+    """Check verbs: a command can be made of each, which has a sentence for `polyplink --help`.
+
+    Args:
+        sections: Functions of a request by name, by section of `polyplink --help`.
+
+    Example:
+        >>> from polyplink.app.command_line import BUILT_IN
+        >>> check_verbs(BUILT_IN)
+    """
+    from polyplink.app.command_line import command  # noqa: PLC0415 - all verbs
+
+    for title, verbs in sections.items():
+        for name, verb in verbs.items():
+            _require(inspect.getdoc(verb), f"{name} of {title!r} has no docstring")
+            request = inspect.signature(verb).parameters.get("request")
+            named = dataclasses.is_dataclass(getattr(request, "annotation", None))
+            _require(named, f"{name} of {title!r} has no parameter request of a dataclass")
+            command(verb)
 
 
 def check_metric(metric: Metric) -> None:

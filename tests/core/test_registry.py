@@ -13,7 +13,9 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from polyplink.app.command_line import BUILT_IN, SECTIONS, build, with_packages
 from polyplink.associate import Grid, search
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import LOSSES, REGISTRIES
@@ -63,7 +65,7 @@ def test_every_part_on_the_pages_is_listed(installed: Path) -> None:
     done = polyplink("plugins", "--json")
     assert done.exit_code == 0, done.stderr
     found = {one["kind"]: one for one in json.loads(done.stdout)}
-    assert set(found) == set(REGISTRIES)  # the page adds one of each kind but the simulator's
+    assert set(found) == set(REGISTRIES)  # the page adds one of each kind but those of the lab
     joined = {kind: found[kind]["name"] for kind in ("detector", "crops")}
     assert joined == {"detector": "sim", "crops": "simulator"}
     assert found["loss"] == {
@@ -174,6 +176,28 @@ def test_an_importer_and_a_tracker_are_named_on_the_command_line(
     fault = polyplink("import", "lines", source, tmp_path / "other")
     assert fault.exit_code == 3
     assert "this is a fault of my-parts: report it" in fault.stderr
+
+
+def test_a_verb_joins_the_command_line_and_replaces_none(installed: Path, made: Made) -> None:
+    code = (installed / "my_parts.py").read_text()
+    more = 'SECTIONS |= {"Mine": {"mine longest": longest}, "Train": {"train": longest}}\n'
+    (installed / "my_parts.py").write_text(code + more)
+    sections = with_packages(BUILT_IN)
+    assert list(sections) == [*BUILT_IN, "Mine"]
+    assert [*sections["Your data"]] == ["longest", *BUILT_IN["Your data"]]
+    assert [*sections["Research"]] == ["demo", "simulate", "study", "reproduce", "bench", "plugins"]
+    assert sections["Train"] == BUILT_IN["Train"]
+    application = build({name: verb for each in sections.values() for name, verb in each.items()})
+    for words in (["longest"], ["mine", "longest"]):
+        done = CliRunner().invoke(application, [*words, str(made.data), "--most", "2", "--json"])
+        lengths = read_data(made.data).procedures.sort("n_frames", descending=True)
+        assert json.loads(done.stdout) == lengths["procedure_id"].head(2).to_list()
+    assert "Mine: longest." in CliRunner().invoke(application, ["mine", "--help"]).stdout
+
+
+def test_verbs_that_cannot_be_imported_leave_the_others(installed: Path) -> None:
+    (installed / "my_parts.py").write_text("import numpy\nnumpy.nothing\n")
+    assert with_packages(BUILT_IN) == SECTIONS
 
 
 def test_a_layout_is_named_beside_the_file(installed: Path, tmp_path: Path) -> None:

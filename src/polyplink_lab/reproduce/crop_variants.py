@@ -1,7 +1,7 @@
 """Figures of an encoder by name, also on other crops and clips than it was trained with.
 
 Source: thesis (Bongiovanni 2025), 5.2: crop factors 1, 2, 3, 5, 10 and the full frame; fragments
-of 8 and 32 crops, and whole tracklets. Figures have the names of `recipes.published`: "mAP",
+of 8 and 32 crops, and whole tracklets. Figures have the names of `reproduce.published`: "mAP",
 "AUROC", "temporal_ap/FR", "dbscan/AssA", ...
 """
 
