@@ -46,7 +46,7 @@ test-all: $(READY) ## Run all tests: the slow ones and the documentation too
 	$(PYTEST) -m "not study"
 
 fuzz: $(READY) ## Read N mutated files of every kind and print what was neither read nor refused
-	$(BIN)/python -m tests.fuzz --count $(or $(N),100000)
+	POLARS_MAX_THREADS=1 $(BIN)/python -m tests.fuzz --count $(or $(N),100000)
 
 kill: $(READY) ## Kill every verb at each of its file events and compare what it leaves
 	KILLS=1 $(BIN)/python -m pytest -m slow -s -k kill tests/app/test_kills.py tests/app/test_live.py \

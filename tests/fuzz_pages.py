@@ -8,6 +8,7 @@ import asyncio
 import json
 import shutil
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -93,10 +94,16 @@ def ask(app: Starlette, request: Mapping[str, Any]) -> int:
     async def send(message: Any) -> None:
         answers.append(message)
 
-    asyncio.run(app(scope, receive, send))
+    _runner().run(app(scope, receive, send))
     status = next((one["status"] for one in answers if "status" in one), 0)
     assert status not in (0, 500), f"{method} {whole!r} was answered by {status}"
     return int(status)
+
+
+@cache
+def _runner() -> asyncio.Runner:
+    """One loop for all requests, with the threads that it has started."""
+    return asyncio.Runner()
 
 
 def _requests(folder: Path) -> list[dict[str, Any]]:

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from polyplink.core.artefacts import (
     RunRecord,
     change_folder,
     content_key,
     file_key,
+    from_plain,
     read_json,
     settle,
     to_plain,
@@ -29,6 +31,9 @@ class Settings:
 def test_plain_values() -> None:
     assert to_plain({"a": (1, Settings(2, Path("x")))}) == {"a": [1, {"size": 2, "where": "x"}]}
     assert to_plain({3, 1, 2}) == [1, 2, 3]
+    assert from_plain(Settings, to_plain(Settings(2, Path("x")))) == Settings(2, Path("x"))
+    with pytest.raises(ValidationError, match="size"):
+        from_plain(Settings, {"size": "two", "where": "x"})
 
 
 def test_keys_depend_on_content_alone() -> None:

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from polyplink.associate.alarms import AlarmModel
 from polyplink.associate.clusterers import LearnedLinks, TemporalAP
@@ -20,6 +20,7 @@ from polyplink.associate.links import LinkModel, Views
 from polyplink.associate.partition import NEVER, Pairs, constraint_groups, pair_costs, partition
 from polyplink.associate.probes import Probe, Reading, read_polyps
 from polyplink.associate.similarity import VisualForm, visual
+from polyplink.core.artefacts import from_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import brief
 from polyplink.data.origin import BoxSource
@@ -128,7 +129,7 @@ def from_record(record: Mapping[str, Any] | None) -> OperatingPoint:
     if record is None:
         return untuned("the weights contain no operating point")
     try:
-        return TypeAdapter(OperatingPoint).validate_python({"links": None, **record})
+        return from_plain(OperatingPoint, {"links": None, **record})
     except (ValidationError, TypeError) as error:
         reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "no mapping"
         raise PolyplinkError(

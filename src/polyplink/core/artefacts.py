@@ -20,8 +20,9 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from pydantic_core import from_json
@@ -29,6 +30,7 @@ from pydantic_core import from_json
 from polyplink import __version__
 from polyplink.core.errors import PolyplinkError, first_line
 
+T = TypeVar("T")
 KEY_DIGITS = 16  # 64 bits: no two artefacts of one user will collide
 
 
@@ -43,6 +45,24 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return sorted(to_plain(v) for v in value)
     return str(value) if isinstance(value, Path) else value
+
+
+def from_plain(kind: type[T], value: Any) -> T:
+    """The dataclass that `to_plain` turned into `value`, with its types checked.
+
+    Raises:
+        pydantic.ValidationError: If a field is missing, unknown or of another type.
+    """
+    key: Any = kind
+    read: T = _reader(key).validate_python(value)
+    return read
+
+
+@cache
+def _reader(kind: type) -> Any:
+    from pydantic import TypeAdapter  # noqa: PLC0415 - slow, as is making one: longer than reading
+
+    return TypeAdapter(kind)
 
 
 def content_key(*parts: Any) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from polyplink.core.artefacts import from_plain
 from polyplink.core.errors import PolyplinkError, find_named, first_line, one_line
 
 if TYPE_CHECKING:
@@ -169,12 +170,12 @@ class Registry(Mapping[str, Part], Generic[Part]):
         Args:
             default: The kind of a record that has none.
         """
-        from pydantic import BeforeValidator, TypeAdapter  # noqa: PLC0415 - slow
+        from pydantic import BeforeValidator  # noqa: PLC0415 - slow
 
         def validate(value: Any) -> Any:
             if isinstance(value, Mapping):
                 kind: Any = self.find(str(value.get("kind", default)))
-                return TypeAdapter(kind).validate_python(value)
+                return from_plain(kind, value)
             if not isinstance(getattr(value, "kind", None), str):  # of a class of one's own too
                 raise ValueError(f"a {self.kind} has a field kind, and {value!r} has none")  # noqa: TRY004
             return value

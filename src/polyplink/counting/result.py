@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from polyplink import __version__
 from polyplink.associate import OperatingPoint, from_record
-from polyplink.core.artefacts import read_json, to_plain
+from polyplink.core.artefacts import from_plain, read_json, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, in_every_language
 from polyplink.core.text import brief
@@ -152,7 +152,7 @@ class Count:
         """
         path = folder / FILE
         try:
-            read = TypeAdapter(cls).validate_python(read_json(path))
+            read = from_plain(cls, read_json(path))
         except ValidationError as error:
             first = error.errors()[0]
             reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

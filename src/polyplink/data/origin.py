@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Literal
 
 import polars as pl
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
-from polyplink.core.artefacts import read_json, write_json
+from polyplink.core.artefacts import from_plain, read_json, write_json
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.data.tables import DataSet
 from polyplink.data.vocabulary import SIMULATED, STILLS
@@ -132,7 +132,7 @@ def read_origin(folder: Path) -> BoxesOrigin | None:
     if not path.is_file():
         return None
     try:
-        return TypeAdapter(BoxesOrigin).validate_python(read_json(path))
+        return from_plain(BoxesOrigin, read_json(path))
     except ValidationError as error:
         raise PolyplinkError(
             f"{path} is not of polyplink ({first_line(error)})", "run `polyplink detect` again"

@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter
 from safetensors import SafetensorError, safe_open
 
 from polyplink.core.artefacts import (
     KEY_DIGITS,
     content_key,
     file_key,
+    from_plain,
     parse_json,
     read_json,
     to_plain,
@@ -344,7 +344,7 @@ def parse_record(text: str, path: Path) -> WeightsRecord:
         record = parse_json(text, f"the record of {path}", "train or copy again")
         if record.pop("format", None) != _FORMAT:
             raise PolyplinkError(f"{path} has another format of record", "update polyplink")
-        return TypeAdapter(WeightsRecord).validate_python(record)
+        return from_plain(WeightsRecord, record)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise PolyplinkError(
             f"the record of {path} is broken ({first_line(error)})", "train or copy again"

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from polyplink import __version__
-from polyplink.core.artefacts import content_key, read_json, to_plain, write_json
+from polyplink.core.artefacts import content_key, from_plain, read_json, to_plain, write_json
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, SHARE, Range, check_ranges
 from polyplink.data import lesion_info, positive_frames, video_info
@@ -366,7 +366,7 @@ def read_settings(folder: Path) -> SimulationSettings:
             f"install polyplink {version}, or simulate again into another folder",
         )
     try:
-        return TypeAdapter(SimulationSettings).validate_python(stored)
+        return from_plain(SimulationSettings, stored)
     except ValidationError as error:
         reason = error.errors()[0]["msg"]
         raise PolyplinkError(f"{key_path(folder)} is broken ({reason})", "simulate again") from None
