@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import torch
 from pydantic import TypeAdapter
 
 from polyplink.associate import visual
 from polyplink.core.artefacts import to_plain
-from polyplink.data import Imported, read_data, write_data
+from polyplink.data import DataSet, Imported, read_data, write_data
 from polyplink.detect.onnx import DetectorRecord
 from polyplink.encoders import Encoder, FrameWise, NetworkEmbedder
 from polyplink.evaluate import Metric, Samples, choose, count_procedure, retrieve
@@ -31,6 +32,7 @@ from polyplink.learn import Views
 from polyplink.learn.fragment_set import FragmentSet, Tracklets
 from polyplink.report.plots import plot_style
 from polyplink.tracklets import TrackSettings
+from polyplink.tracklets.rendered import CropSource
 
 VIEWS, WIDTH = 6, 8
 CLOSE = 1e-4
@@ -285,6 +287,67 @@ def check_importer(importer: Callable[..., Imported], source: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         write_data(Path(folder), read.data)
         _require(read_data(Path(folder)).key == read.data.key, "written and read, it is another")
+
+
+def check_detector(
+    detector: Callable[[str, DataSet, int, Path], pl.DataFrame], preset: str
+) -> None:
+    """Check a detector of annotated procedures: boxes with scores, in their frames, by the seed.
+
+    Args:
+        detector: Called with the preset, two procedures of one polyp each, a seed, and the folder
+            of the procedures.
+        preset: A name that it knows.
+    """
+    frames = np.arange(40)
+    boxes = pl.concat(
+        pl.DataFrame({"frame": frames, "x": 100 + frames, "y": 80.0, "w": 60.0, "h": 50.0})
+        .cast({"x": pl.Float64})
+        .with_columns(procedure_id=pl.lit(name), polyp_id=pl.lit(f"{name}-polyp"))
+        for name in "vw"
+    )
+    size = {"n_frames": len(frames), "fps": 25.0, "width": 640, "height": 480, "source": "."}
+    rows = [{"procedure_id": name, "dataset": "made", "patient": name, **size} for name in "vw"]
+    polyps = boxes.select("polyp_id", "procedure_id").unique(maintain_order=True)
+    data = DataSet.of(boxes, pl.DataFrame(rows), polyps)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_data(folder, data)
+
+        def boxes_of(seed: int) -> pl.DataFrame:
+            return detector(preset, read_data(folder), seed, folder)
+
+        found = boxes_of(0)
+        _require(found.equals(boxes_of(0)), "the same seed gives other boxes")
+    _require(found.height, "it gives no box")
+    DataSet.of(found, data.procedures, data.polyps.clear())
+    scores = found["score"].to_numpy()
+    _require(np.isfinite(scores).all(), "a box has no score")
+    _require(((scores >= 0) & (scores <= 1)).all(), "a score is outside 0 to 1")
+    inside = (pl.col("x") + pl.col("w") <= 640) & (pl.col("y") + pl.col("h") <= 480)
+    inside &= (pl.col("x") >= 0) & (pl.col("y") >= 0) & pl.col("frame").is_in(frames.tolist())
+    _require(found.select(inside.all()).item(), "a box is outside its frame, or its frame is none")
+
+
+def check_crops(source: CropSource, folder: Path, procedure_id: str) -> None:
+    """Check a source of crops: pictures of the size asked for, the same whoever asks.
+
+    Args:
+        source: The source.
+        folder: A folder that it renders the crops of.
+        procedure_id: A procedure there, of three frames or more.
+    """
+    with tempfile.TemporaryDirectory() as empty:
+        _require(not source.holds(Path(empty)), "it takes a folder that is not its own")
+    _require(source.holds(folder), f"it does not take {folder}")
+    frames, windows = np.arange(3), np.tile([0, 0, 32, 32], (3, 1))
+    crops = source.open(folder, procedure_id, "cpu").crops(frames, windows, 16, threads=1)
+    _require(crops.dtype == np.uint8, f"crops are {crops.dtype}, not uint8")
+    _require(crops.shape == (3, 16, 16, 3), f"three crops of 16 pixels are {crops.shape}")
+    again = source.open(folder, procedure_id, "cpu")
+    for k in range(3):
+        one = again.crops(frames[k : k + 1], windows[k : k + 1], 16, threads=2)
+        _require(np.array_equal(one[0], crops[k]), "a crop depends on those it is rendered with")
 
 
 def check_figure(draw: Callable[[Any], Any]) -> None:

@@ -9,7 +9,9 @@ import torch
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet
+from polyplink.testing import check_detector
 from polyplink_lab.simulate import DETECTORS, detect_simulated, detector_preset
+from polyplink_lab.simulate.detector import detector_boxes
 from polyplink_lab.simulate.lookalikes import fold_height, wall_behind
 from polyplink_lab.simulate.rendering import planned
 from tests.simulate.conftest import Made
@@ -82,6 +84,10 @@ def test_false_alarms_come_without_polyps_too_but_only_where_they_can_be_shown()
         ).filter(pl.col("truth").is_null())
         assert (found["image"].null_count() == 0) == (boxes is shown)
         assert set(found["procedure_id"]) == ({"p00"} if boxes is shown else {"p00", "p01"})
+
+
+def test_it_keeps_what_a_plugin_of_its_kind_promises() -> None:
+    check_detector(detector_boxes, "good")
 
 
 def test_an_unknown_detector_is_refused() -> None:

@@ -11,7 +11,9 @@ import torch
 from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.testing import check_crops
 from polyplink_lab.simulate import SimulatedProcedure, preview as room, procedure_specs, smoke
+from polyplink_lab.simulate.crop_source import SimulatedCrops
 from polyplink_lab.simulate.plan import boxes_of
 from polyplink_lab.simulate.preview import (
     chosen,
@@ -31,6 +33,10 @@ WIDTH, HEIGHT = smoke().width, smoke().height
 @pytest.fixture(scope="module")
 def procedure(made: Made) -> SimulatedProcedure:
     return SimulatedProcedure.open(made.out, "001-009")
+
+
+def test_it_keeps_what_a_plugin_of_its_kind_promises(made: Made) -> None:
+    check_crops(SimulatedCrops, made.out, "001-009")
 
 
 def test_the_limit_of_threads_is_lifted_again() -> None:
