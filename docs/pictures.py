@@ -47,7 +47,7 @@ def main(demo: Path, chromium: str) -> None:
         ) as desk:
             assert desk.stdout is not None
             page.goto(desk.stdout.readline().split()[-1])
-            page.get_by_text("Go on with").click()
+            page.get_by_text("Continue with").click()
             page.wait_for_timeout(5000)  # until the views are loaded
             page.screenshot(path=folder / "shot.png")
             keep(folder / "shot.png", "review")

@@ -1,10 +1,11 @@
-"""Words that a native technical writer would not use are refused in pages and in messages.
+"""Words that a native technical writer would not use are refused in pages, messages and docstrings.
 
 A word of the list is no mistake of grammar: it marks a sentence that a reader has to decode.
 Rewrite the sentence; `ALLOWED` is for terms. CONTRIBUTING.md has the rules of style.
 """
 
 import ast
+import json
 import re
 from pathlib import Path
 
@@ -30,14 +31,19 @@ WORDS = {  # and what to write instead
     "whoever": "anyone who",
     "whose": "with",
 }
-LEFT_TO_MESSAGES = {"own", "whose"}  # still common there
+# Of a docstring only the first line is read for these: they are common and often right below.
+FIRST_LINE_ALONE = {"own", "whose"}
 ALLOWED = (
     "IProgress not found",  # a warning of another library
     "polyps found",  # a figure of `count --truth`
     "your own",
     "its own",
     "their own",
+    "'s own",  # the backbone's own output
+    "without own",  # a figure of retrieval
 )
+ARGUMENT = r"^ +\w+: |^ *(?:>>>|\.\.\.).*$"  # of a docstring, and its examples
+MARKUP = r"{%.*?%}|{{.*?}}|{#.*?#}|<style.*?</style>|<script.*?</script>|<[^>]*>"
 EXAMPLES = re.compile(r"<!-- before and after -->.*?<!-- end -->", re.S)
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`|\]\([^)]*\)|<!--.*?-->", re.M | re.S)
 REFUSED = re.compile(rf"\b(?:{'|'.join(ALLOWED)}|({'|'.join(WORDS)}))\b", re.I)
@@ -52,11 +58,14 @@ def refused(text: str) -> list[tuple[int, str]]:
     ]
 
 
+def blank(pattern: re.Pattern[str], text: str) -> str:
+    """A text without the matches of a pattern, with the same lines."""
+    return pattern.sub(lambda match: "\n" * match[0].count("\n"), text)
+
+
 def prose(page: str) -> str:
     """A page without code and examples, with the same lines."""
-    for pattern in (EXAMPLES, CODE):
-        page = pattern.sub(lambda match: "\n" * match[0].count("\n"), page)
-    return page
+    return blank(CODE, blank(EXAMPLES, page))
 
 
 def messages(source: str) -> list[tuple[int, str]]:
@@ -69,6 +78,26 @@ def messages(source: str) -> list[tuple[int, str]]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
         if " " in node.value and id(node) not in documented
     ]
+
+
+def docstrings(source: str) -> list[tuple[int, str]]:
+    """Line and text of a file's docstrings, without names of arguments, code and examples."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, documented)]
+    return [
+        (node.body[0].lineno, blank(re.compile(ARGUMENT, re.M), prose(text)))
+        for node in nodes
+        if (text := ast.get_docstring(node, clean=False)) is not None
+    ]
+
+
+def words_of_page(path: Path) -> str:
+    """What a reader sees of a template, of a page, or of a file of messages."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".json":
+        english = json.loads(text)["en"]
+        return "\n".join(english.values())
+    return blank(re.compile(MARKUP, re.S), text)
 
 
 def test_pages_are_written_in_plain_words() -> None:
@@ -91,6 +120,32 @@ def test_messages_are_written_in_plain_words() -> None:
         for path in sorted(SOURCE.rglob("*.py"))
         for line, text in messages(path.read_text(encoding="utf-8"))
         for _, word in refused(text)
-        if word not in LEFT_TO_MESSAGES
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_docstrings_are_written_in_plain_words() -> None:
+    doc = 'def f():\n    """Its own `found`.\n\n    found: What was\n      told.\n    """\n'
+    ((first, text),) = docstrings(doc)
+    assert [(first + line - 1, word) for line, word in refused(text)] == [(5, "told")]
+    wrong = [
+        f"{path.relative_to(ROOT)}:{first + line - 1}: {word}: {WORDS[word]}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        for first, text in docstrings(path.read_text(encoding="utf-8"))
+        for line, word in refused(text)
+        if line == 1 or word not in FIRST_LINE_ALONE
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_what_a_reader_sees_of_templates_is_written_in_plain_words(tmp_path: Path) -> None:
+    (tmp_path / "page.html.j2").write_text('{% if told %}<p class="own">is {{ found }} found</p>')
+    assert refused(words_of_page(tmp_path / "page.html.j2")) == [(1, "found")]
+    files = [path for end in ("*.j2", "*.html", "messages.json") for path in SOURCE.rglob(end)]
+    assert len(files) > 10
+    wrong = [
+        f"{path.relative_to(ROOT)}: {word}: {WORDS[word]}"
+        for path in sorted(files)
+        for _, word in refused(words_of_page(path))
     ]
     assert not wrong, "\n".join(wrong)

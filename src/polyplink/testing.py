@@ -330,7 +330,7 @@ def check_detector(
 
 
 def check_crops(source: CropSource, folder: Path, procedure_id: str) -> None:
-    """Check a source of crops: pictures of the size asked for, the same whoever asks.
+    """Check a source of crops: pictures of the requested size, the same at each request.
 
     Args:
         source: The source.

@@ -68,7 +68,7 @@ def test_a_count_of_nothing_says_why(made: Made, tmp_path: Path, detector: Path)
         )
     )
     assert none.value.summary["polyps"] == 0
-    assert any("found nothing in 1 procedure" in line for line in none.warnings)
+    assert any("no box in 1 procedure" in line for line in none.warnings)
     assert any("there is no box in them" in line for line in none.warnings)
 
 

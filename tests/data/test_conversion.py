@@ -94,11 +94,11 @@ def test_what_a_format_has_no_place_for_is_counted(tmp_path: Path) -> None:
         data.detections.with_columns(image=with_image), data.procedures, data.polyps, data.splits
     )
     assert convert(data, "real-colon", tmp_path / "real-colon") == [
-        "1 x box whose image is not written",
-        "3 x box whose score is not written",
+        "1 x box written without its image",
+        "3 x box written without its score",
         "2 x part of the split that is not written",
     ]
-    assert convert(data, "yolo", tmp_path / "yolo") == ["1 x box whose image is not written"]
+    assert convert(data, "yolo", tmp_path / "yolo") == ["1 x box written without its image"]
     for name in ("ldpolyp", "sun", "polypsset", "polyp-size"):
         with pytest.raises(PolyplinkError, match=r"not of whole pixels|is no|is in no part"):
             convert(data, name, tmp_path / name)

@@ -144,7 +144,7 @@ def test_a_bad_loss_of_good_embeddings_and_too_little_memory_are_one_line(
     infinite = replace(config(), loss=lambda views: torch.tensor(math.inf))
     model = Model(infinite, CPU)
     drawn, parts = epoch_of(model, data)
-    with pytest.raises(PolyplinkError, match=r"the loss is inf .*whose embeddings are finite"):
+    with pytest.raises(PolyplinkError, match=r"the loss is inf .*which has finite embeddings"):
         model.learn(data, drawn, parts[:1], generator())
 
     def too_much(clips: np.ndarray) -> torch.Tensor:

@@ -292,7 +292,7 @@ def test_settings_of_another_version_or_broken_ones_are_refused(tmp_path: Path) 
         write_json(key_path(tmp_path), broken)
         with pytest.raises(PolyplinkError, match=message):
             read_settings(tmp_path)
-    with pytest.raises(PolyplinkError, match="holds a simulation whose key is broken"):
+    with pytest.raises(PolyplinkError, match="holds a simulation with a broken key"):
         SETTINGS.claim(tmp_path)
 
 

@@ -58,7 +58,7 @@ class Calibrated(Facts):
         false_alarms: Those of them that show no polyp.
         links: What the links were fitted on and how well they count there.
         alarms: What the model of false alarms was fitted on and how well it does there; None where
-            no detector's boxes were given, or false alarms cannot be told from polyps.
+            no detector's boxes were given, or false alarms cannot be distinguished from polyps.
         probes: What the probes of size and histology were fitted on and how well they do there;
             empty where the polyps' sizes and histology are not known.
         warnings: Warnings for the user.

@@ -419,7 +419,9 @@ class PrepareRequest(TrackletOptions):
     """What to prepare, and with which recipe."""
 
     data: options.Data
-    recipe: str = option("Recipe whose settings to use.", "ntssl", autocompletion=options.RECIPES)
+    recipe: str = option(
+        "Recipe with the settings to use.", "ntssl", autocompletion=options.RECIPES
+    )
     sets: options.Sets = ()
     crops: bool = option("Cut crops, or build only tracklets.", True)
     part: str | None = option("Part to crop; all by default.")

@@ -242,7 +242,7 @@ def draw_video(
 def draw_videos(
     counted: "Counted", folder: Path, out: Path, progress: Progress
 ) -> tuple[list[Path], list[str]]:
-    """Write a video for each procedure whose pictures are at hand.
+    """Write a video for each procedure with pictures.
 
     Args:
         counted: The count.
@@ -277,7 +277,7 @@ def draw_videos(
 
 
 def _pictures(source: Path, images: Mapping[int, str], n_frames: int) -> Iterator[Numbered]:
-    """All frames of a procedure that are at hand, from the images that some of them have.
+    """All frames of a procedure that exist, from the images that some of them have.
 
     Raises:
         PolyplinkError: If there is none, or the video is missing.

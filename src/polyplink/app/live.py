@@ -240,7 +240,7 @@ def _review(out: Path) -> Iterator[str]:
 def _cover(
     request: LiveRequest, out: Path, origin: "BoxesOrigin | None", point: "OperatingPoint"
 ) -> "Cover":
-    """Whether intervals are given for the boxes; it is written whose boxes they are."""
+    """Whether intervals are given for the boxes; records which detector they are from."""
     from polyplink.app.live_count import LIVE
     from polyplink.counting import cover_of
     from polyplink.data import BoxSource, write_origin

@@ -63,7 +63,7 @@ def choose_threads(run: Callable[[], object], most: int) -> int:
 
 @dataclass
 class OpenTracklet:
-    """A track that may go on."""
+    """A track that may continue."""
 
     name: str
     number: int

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from polyplink.tracklets import Prepared
 
 TOO_SURE = (
-    "the links are fitted on procedures whose polyps the encoder was taught, and trust its vectors "
-    "too much on others: fit them on procedures that it has not seen, with `polyplink calibrate`"
+    "the links are fitted on procedures with polyps that the encoder was taught, and trust its "
+    "vectors too much on others: fit them on procedures that it has not seen, with "
+    "`polyplink calibrate`"
 )
 
 
@@ -308,7 +309,7 @@ def _training_labels(
     """Tracklets with the labels to train on; what pseudo-labels come from: data seen, and a key.
 
     Raises:
-        PolyplinkError: If the polyps are to be found, and cannot be.
+        PolyplinkError: If the polyps are to be linked, and cannot be.
     """
     from polyplink.counting.labels import with_pseudo_labels
     from polyplink.encoders.encode import encode
@@ -325,7 +326,7 @@ def _training_labels(
 
 
 def _operating_point(encoder: "Encoder", prepared: "Prepared", data: Path) -> "OperatingPoint":
-    """Found on all procedures of the training, held out or not: three are too few to choose on."""
+    """Fitted on all procedures of the training, held out or not: three are too few to choose on."""
     from polyplink.associate import untuned
     from polyplink.counting.labels import true_counts
     from polyplink.counting.link import by_procedure

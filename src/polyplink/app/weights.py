@@ -35,7 +35,7 @@ class AddRequest(Request):
     file: Annotated[Path, Argument(help="The published file, or a folder of `weights save`.")]
     timm: str | None = option("Backbone of timm that the weights are of.", metavar="NAME")
     stages: Sequence[int] = option(
-        "With --timm: a stage whose mean is part of the vector, from 0; may be repeated.",
+        "With --timm: a stage to append the mean of to the vector, from 0; may be repeated.",
         (),
         "--stage",
     )
@@ -141,7 +141,7 @@ class SaveRequest(Request):
     weights: options.Weights
     out: Annotated[Path, Argument(help="New folder.")]
     figures: Path | None = option(
-        "Folder of `evaluate` whose figures the card shows.", metavar="FOLDER"
+        "Folder of `evaluate` with the figures for the card.", metavar="FOLDER"
     )
     licence: str | None = option("Licence of the weights.")
     mirrors: Sequence[str] = option(

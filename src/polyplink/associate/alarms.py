@@ -43,7 +43,7 @@ FEATURES = (
 
 
 def tracklet_features(prepared: Prepared) -> pl.DataFrame:
-    """The `FEATURES` of tracklets whose boxes are a detector's.
+    """The `FEATURES` of tracklets with a detector's boxes.
 
     Args:
         prepared: t tracklets.

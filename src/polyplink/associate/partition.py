@@ -168,7 +168,7 @@ def constraint_groups(n: int, must: Pairs, cannot: Pairs) -> Counts:
 def _merge(  # noqa: PLR0912
     costs: Reals,
 ) -> tuple[Counts, Reals]:
-    """Merge the two clusters whose pairs cost least, until one is left.
+    """Merge the two clusters with the lowest cost of their pairs, until one is left.
 
     Returns:
         Merged clusters (n - 1, 2), the second into the first, named by a tracklet, and their

@@ -61,7 +61,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Reading:
-    """What probes tell of a polyp or a tracklet; None where there is no probe.
+    """What probes estimate for a polyp or a tracklet; None where there is no probe.
 
     Attributes:
         size_mm: Size, mm.
@@ -90,7 +90,7 @@ def read_polyps(
     vectors: npt.ArrayLike,
     groups: npt.NDArray[np.integer],
 ) -> list[Reading]:
-    """What probes tell of polyps, each from all of its tracklets.
+    """What probes estimate for polyps, each from all of its tracklets.
 
     Args:
         size: The probe of sizes, or None.
@@ -132,8 +132,8 @@ def fit_size(
         simulated: Whether they are simulated.
 
     Returns:
-        The probe; or the reason why there is none: too few polyps, or sizes are not told better
-        than by one size for all.
+        The probe; or the reason why there is none: too few polyps, or sizes are not estimated
+        better than by one size for all.
     """
     y = np.log(np.asarray(size_mm, np.float64))
 

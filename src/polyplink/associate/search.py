@@ -85,7 +85,7 @@ class Grid:
         return tuple(i for i, s in rows if s.alpha == 1 and s.gamma == self.gammas[0])
 
     def in_frames(self, span: float) -> Self:
-        """The grid whose gammas, given per frame, apply to positions within a span of frames."""
+        """The grid with its gammas, given per frame, for positions within a span of frames."""
         return replace(self, gammas=tuple(gamma * span for gamma in self.gammas))
 
     def by_clusterer(self) -> dict[str, tuple[Setting, ...]]:

@@ -56,7 +56,7 @@ def digest(path: Path, root: Path) -> str:
 
 
 class _Compiled:
-    """A function that is compiled at its first call; of numba's own kind in all other respects."""
+    """A function that is compiled at its first call; like one of numba in all other respects."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
         functools.update_wrapper(self, function)

@@ -53,7 +53,7 @@ def _bar(stage: str, done: int, total: int) -> str:
 
 
 def result_html(value: Any, printed: Sequence[Any], warnings: Sequence[str]) -> str:
-    """What a notebook shows of a result: warnings, then the value's own HTML or what is printed.
+    """What a notebook shows of a result: warnings, then the HTML of the value or what is printed.
 
     Args:
         value: Of the result.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 
 class _Face(ModuleType):
-    """A package that imports the modules whose names it hands on when they are asked for."""
+    """A package that imports a module when a name that it hands on from there is asked for."""
 
     _modules: dict[str, str]  # by the names that they define
 

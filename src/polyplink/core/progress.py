@@ -1,4 +1,4 @@
-"""Callbacks that are told how far a piece of work is."""
+"""Callbacks for the progress of a piece of work."""
 
 from collections.abc import Callable
 from functools import partial

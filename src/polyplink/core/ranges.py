@@ -91,7 +91,7 @@ def _ranges(kind: type) -> list[tuple[str, Range]]:
 
 
 class Ranged:
-    """A dataclass whose ranges are checked when one is made.
+    """A dataclass with ranges that are checked when one is made.
 
     Args:
         prefix: How the user names the settings, see `check_ranges`.

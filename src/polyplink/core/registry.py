@@ -165,7 +165,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
         return Plugin(entry.name, self.kind, _package(entry), version, error)
 
     def of_kind(self, default: str | None = None) -> Any:
-        """For pydantic: the annotation of a field whose value's `kind` names its class.
+        """For pydantic: the annotation of a field with a `kind` in its value that names its class.
 
         Args:
             default: The kind of a record that has none.
@@ -230,7 +230,7 @@ def import_file(path: Path, kind: str) -> ModuleType:
 
 
 def plugin_at_fault(error: BaseException, registries: Sequence[Registry[Any]]) -> str:
-    """The package or file of the part whose code raised an error; empty if polyplink's did."""
+    """The package or file of the part that raised an error; empty if polyplink did."""
     entries = [entry for registry in registries for entry in registry.installed().values()]
     owners = {entry.module.partition(".")[0]: _package(entry) for entry in entries} | _FILES
     owner = ""

@@ -23,8 +23,8 @@ PAUSE = 0.2  # seconds between two looks at what other processes are making
 def claimed(path: Path) -> Iterator[bool]:
     """Claim a file for this process; yields whether no other process holds it.
 
-    The claim ends with the block, or with the process. Whoever claims a file looks again whether it
-    is there, because another process may have made it just before.
+    The claim ends with the block, or with the process. A process that claims a file
+    checks again whether it is there, because another may have made it just before.
 
     Example:
         >>> import tempfile

@@ -1,4 +1,4 @@
-"""Faults of the program: their trace goes into a file, and one line says whose fault it is."""
+"""Faults of the program: their trace goes into a file, and one line says what is at fault."""
 
 import os
 import tempfile

@@ -59,7 +59,7 @@ class Cover:
 
     @staticmethod
     def of_earlier_version() -> Message:
-        """What is said of a count whose file does not say what it was calibrated on."""
+        """What is said of a count without a record of what it was calibrated on."""
         ask = Message("ask.below", {"share": round(100 * ASK_BELOW)})
         return Message("cover.old count", {"ask": ask})
 
@@ -80,7 +80,7 @@ class Cover:
 
 
 def boxes_message(source: BoxSource) -> Message:
-    """Whose boxes they are, as a message."""
+    """The source of the boxes, as a message."""
     if source.boxes == ANNOTATED:
         return Message("boxes.annotated")
     if source.boxes == UNKNOWN:

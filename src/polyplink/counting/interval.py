@@ -1,4 +1,4 @@
-"""How wide the 90 % interval of a count must be, found on procedures whose polyps are known.
+"""How wide the 90 % interval of a count must be, fitted on procedures with known polyps.
 
 Split conformal prediction (Vovk et al. 2005) over a ladder of intervals, each within the next: the
 counts while the price of a polyp varies by a growing factor, then those counts and one, two ...

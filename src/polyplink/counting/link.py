@@ -94,7 +94,7 @@ def vectors_of(prepared: Prepared, embeddings: Embeddings) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Screened:
-    """Tracklets of a detector, without those that are taken for false alarms.
+    """Tracklets of a detector, without those that are rejected as false alarms.
 
     Attributes:
         prepared: The tracklets to link. Their column `shows_polyp` is the probability that they

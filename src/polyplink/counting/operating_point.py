@@ -1,7 +1,7 @@
-"""The operating point: found on labelled procedures, and stored in weights.
+"""The operating point: fitted on labelled procedures, and stored in weights.
 
 It is the model of links that a count uses, the price of a polyp for each purpose, how far the price
-is varied for the interval of a count, and a model of the detector's false alarms. It is found on
+is varied for the interval of a count, and a model of the detector's false alarms. It is fitted on
 the labelled procedures of a training run by cross-fitting, or by `calibrate`.
 """
 

@@ -75,7 +75,7 @@ class CountedProcedure:
         procedure_id: Its name.
         polyps: Polyps counted.
         low: Lowest number of polyps, 90 %; None where no interval is given.
-        high: Highest number of polyps, 90 %; None likewise.
+        high: Highest number of polyps, 90 %; None as for `low`.
         tracklets: Tracklets that are linked.
         false_alarms: Tracklets left out as false alarms.
         converged: Whether the clustering converged; None without tracklets.

@@ -20,7 +20,7 @@ RECORDINGS = ("video", "videos", "images", "frames", "recording")  # mistaken fo
 
 
 def find_format(name: str) -> Format:
-    """A format by name: built in, or a package's, whose importer alone may stand for it.
+    """A format by name: built in, or of a package, which may have an importer alone.
 
     Raises:
         PolyplinkError: If there is none.
@@ -62,8 +62,8 @@ _MANY, _OTHER = pl.col("procedure_id").is_duplicated(), pl.col("patient") != pl.
 
 # What may be lost, and how often it occurs in a data set.
 LOSSES: Mapping[str, tuple[str, Callable[[DataSet], int]]] = {
-    "images": ("box whose image is not written", _known("detections", "image")),
-    "scores": ("box whose score is not written", _known("detections", "score")),
+    "images": ("box written without its image", _known("detections", "image")),
+    "scores": ("box written without its score", _known("detections", "score")),
     "unnamed boxes": (
         "box of no known polyp, which may be read as a polyp",
         _rows("detections", pl.col("polyp_id").is_null()),
@@ -73,10 +73,10 @@ LOSSES: Mapping[str, tuple[str, Callable[[DataSet], int]]] = {
         "part of the split that is not train, val or test, not written",
         lambda d: len(set(d.splits) - set(PARTS)),
     ),
-    "patients": ("procedure whose patient is not written", _rows("procedures", _OTHER)),
-    "fps": ("procedure whose frame rate is not written", _known("procedures", "fps")),
+    "patients": ("procedure written without its patient", _rows("procedures", _OTHER)),
+    "fps": ("procedure written without its frame rate", _known("procedures", "fps")),
     "brand and preparation": (
-        "procedure whose age, sex, brand, preparation or date is not written",
+        "procedure written without its age, sex, brand, preparation or date",
         _known("procedures", "age", "sex", "brand", "bbps", "date"),
     ),
     "empty polyps": (
@@ -84,16 +84,16 @@ LOSSES: Mapping[str, tuple[str, Callable[[DataSet], int]]] = {
         lambda d: d.polyps.join(d.detections, on="polyp_id", how="anti").height,
     ),
     "several polyps": (
-        "polyp whose procedure has others, read as one with them",
+        "polyp read as one with the others of its procedure",
         _rows("polyps", _MANY),
     ),
-    "sizes": ("polyp whose size is not written", _known("polyps", "size_mm")),
+    "sizes": ("polyp written without its size", _known("polyps", "size_mm")),
     "histology": (
-        "polyp whose histology is not written",
+        "polyp written without its histology",
         _known("polyps", "histology", "histology_class"),
     ),
-    "locations": ("polyp whose location is not written", _known("polyps", "location")),
-    "morphology": ("polyp whose Paris class is not written", _known("polyps", "morphology")),
+    "locations": ("polyp written without its location", _known("polyps", "location")),
+    "morphology": ("polyp written without its Paris class", _known("polyps", "morphology")),
 }
 
 

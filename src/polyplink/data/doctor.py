@@ -56,7 +56,7 @@ class Finding:
         check: Short name of the check.
         what: What is wrong, with the first place.
         count: How often.
-        mend: What to do about it.
+        mend: The remedy.
     """
 
     severity: Severity
@@ -157,7 +157,7 @@ def _of_splits(data: DataSet) -> _Checks:
 
 
 def _of_boxes(data: DataSet) -> _Checks:
-    """Where boxes lie, and whose they are."""
+    """Where boxes lie, and which polyp they show."""
     size = data.procedures.select("procedure_id", "n_frames", "width", "height")
     owner = data.polyps.select("polyp_id", owner="procedure_id")
     boxes = data.detections.join(size, on="procedure_id", how="left", maintain_order="left")

@@ -13,7 +13,7 @@ Rule = tuple[str, str, pl.Expr]  # what is wrong, what to do about it, which row
 
 @dataclass
 class Faults:
-    """Faults found while reading a source.
+    """Faults noticed while reading a source.
 
     Attributes:
         strict: Whether a fault is raised instead of left out and counted.

@@ -23,7 +23,7 @@ _Key = tuple[str, str]  # source and image
 
 
 def missing_images(data: DataSet, root: Path) -> pl.DataFrame:
-    """Boxes whose image does not exist, one for each image, from one listing of each folder.
+    """Boxes without an existing image, one for each image, from one listing of each folder.
 
     Of an image in an archive the archive must exist and, for a .zip, list the image; of a frame of
     a video the video.

@@ -1,6 +1,6 @@
 """Several data sets merged into one by concatenation; nothing is renamed and no image copied.
 
-Ids are never changed, not even to tell two apart: the published parts, the leakage guard and the
+Ids are never changed, not even to distinguish two: the published parts, the leakage guard and the
 renderer identify procedures by them.
 
 Sources of the known overlaps: github.com/GewelsJI/VPS (SUN-SEG is cut from SUN);
@@ -53,7 +53,7 @@ def overlaps(data: DataSet) -> list[str]:
 def merge(sets: Sequence[tuple[Path, DataSet]], adenoma: Maps | None = None) -> DataSet:
     """Concatenate data sets, in the order given.
 
-    Sources become absolute, so that images stay where they are and are found from anywhere.
+    Sources become absolute, so that images stay where they are and can be read from anywhere.
     Parts of one name (`train`) become one part.
 
     Args:

@@ -31,8 +31,8 @@ class BoxesOrigin:
         key: Digest of the detector; of a simulated one its name.
         name: Its name, for people.
         high: Score from which a box begins a track; None if the detector's record does not say.
-        low: Score from which a box continues one; None likewise.
-        min_seconds: Seconds that a track must last; None likewise.
+        low: Score from which a box continues one; None as for `high`.
+        min_seconds: Seconds that a track must last; None as for `high`.
         sha256: SHA-256 of the detector's file; None where it has none.
     """
 

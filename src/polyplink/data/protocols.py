@@ -1,4 +1,4 @@
-"""Splits: the parts that papers name, the rule and the draw behind them, REAL-Colon's own tables.
+"""Splits: the parts that papers name, the rule and the draw behind them, the tables of REAL-Colon.
 
 Sources: Biffi et al., Scientific Data 2024, 11:539, for the tables of REAL-Colon that are included
 in this package (no images, no boxes; terms in `released/real_colon/README.md`); thesis and TA

@@ -356,7 +356,7 @@ class Imported:
         data: The data set.
         warnings: From `Faults.lines`: what was left out or is odd, how often, and the first name.
         places: Where in the source the boxes are; None where the importer does not say.
-        empty: Frames annotated to be without a polyp, see `polyplink.data.empty`; None likewise.
+        empty: Frames annotated to be without a polyp, see `polyplink.data.empty`; None as above.
     """
 
     data: DataSet

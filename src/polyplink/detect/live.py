@@ -68,8 +68,8 @@ class LiveSource:
         frames: The frames, in time.
         recording: Where its pictures can be read again; None for a camera.
         kind: A recording is played at a speed, frames of a device come when they are due, and
-            whoever writes lines waits until they are read.
-        warnings: What was odd of the frames so far; whoever says it removes it.
+            the writer of lines waits until they are read.
+        warnings: What was odd of the frames so far; removed once it is said.
     """
 
     name: str

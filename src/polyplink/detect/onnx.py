@@ -63,8 +63,8 @@ class DetectorRecord:
         datasets: Their data sets; if all are simulated, a count says so.
         name: Name for people; None for that of the file.
         high: Score from which one of its boxes begins a track; None for the default of tracks.
-        low: Score from which a box continues one; None likewise.
-        min_seconds: Seconds that a track of its boxes must last; None likewise.
+        low: Score from which a box continues one; None as for `high`.
+        min_seconds: Seconds that a track of its boxes must last; None as for `high`.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")

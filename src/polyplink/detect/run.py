@@ -3,7 +3,7 @@
 A recording is worked through in pieces of `PIECE` frames; what is written of a piece stays, so
 that a run that was stopped continues with the next one. While the detector finds boxes, the
 tracker (`tracklets.Tracker`) follows them, so that every `stride`-th box of a track can be cropped
-from the frame that is at hand: these are the crops that `prepare` will ask for.
+from the frame just decoded: these are the crops that `prepare` will ask for.
 """
 
 import shutil
@@ -200,7 +200,7 @@ class Followed:
 
 
 class Follower:
-    """Follows the boxes of a recording frame by frame, and writes what was found in pieces.
+    """Follows the boxes of a recording frame by frame, and writes the results in pieces.
 
     A piece is a folder with boxes.parquet, kept.parquet (the places of the crops), crops.npy,
     scenes.npy (first frames and numbers of scenes), finder.npy (state of the `SceneFinder`) and
@@ -268,7 +268,7 @@ class Follower:
         return Followed(rounded, tracks, areas, crops)
 
     def write(self, piece: Path) -> None:
-        """Write what was found since the last piece."""
+        """Write the results since the last piece."""
         size = self._settings.size
         with whole_folder(piece) as target:
             rows = np.concatenate([np.zeros((0, 6)), *self._found])
@@ -288,7 +288,7 @@ class Follower:
         self._clear()
 
     def resume(self, piece: Path) -> None:
-        """Go on after a piece that an earlier run wrote.
+        """Continue after a piece that an earlier run wrote.
 
         Raises:
             FileNotFoundError: If a file of it is missing.
@@ -315,7 +315,7 @@ def _looked_at(
 
 
 def _goes_on(follower: Follower, piece: Path) -> bool:
-    """Go on after a piece if it is there, whole."""
+    """Continue after a piece if it is there, whole."""
     try:
         follower.resume(piece)
     except FileNotFoundError:

@@ -19,7 +19,7 @@ def batches(crops: np.ndarray, device: torch.device) -> Iterator[torch.Tensor]:
 
 
 def fitted_to_crops(encoder: Encoder, crops: np.ndarray, tone: float, whiten: bool) -> Encoder:
-    """An encoder whose features are whitened by crops without labels, and with their tone.
+    """An encoder with features whitened by crops without labels, and with their tone.
 
     Args:
         encoder: Where it has these parts, they are fitted again.

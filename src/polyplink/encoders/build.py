@@ -51,7 +51,7 @@ _NETWORK = "network."
 class StageMeans(nn.Module):
     """The means of a backbone's feature maps at some stages, each of length 1, side by side.
 
-    Stages before the last keep texture and colour, which tell polyps apart, where the last of a
+    Stages before the last keep texture and colour, which distinguish polyps, where the last of a
     network for ImageNet tells objects apart. What comes after the last stage asked for is dropped.
 
     Args:

@@ -124,7 +124,7 @@ def memory_suffices(device: torch.device, mend: str = _SMALLER) -> Iterator[None
 
     Args:
         device: The device whose memory it is.
-        mend: What to do about it.
+        mend: The remedy.
 
     Raises:
         PolyplinkError: If torch cannot allocate memory.

@@ -125,7 +125,7 @@ def owners(features: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
 
 
 class FrameWise(Encoder):
-    """An encoder of single frames, whose features it aggregates per tracklet."""
+    """An encoder of single frames that aggregates their features per tracklet."""
 
     @abstractmethod
     def encode_frames(self, frames: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""BatchNorm folded into the convolutions before it, for encoders whose weights no longer change.
+"""BatchNorm folded into the convolutions before it, for encoders with final weights.
 
 In evaluation mode BatchNorm multiplies each channel by a constant and adds another, and the weights
 and the bias of the convolution before it can contain both. On a CPU, where the time goes into
@@ -19,7 +19,7 @@ CLOSE = 1e-5  # largest difference of features, as a share of the largest featur
 
 
 def folded(encoder: FrameWise, side: int) -> FrameWise:
-    """A copy of an encoder, for evaluation alone, whose BatchNorm layers are in its convolutions.
+    """A copy of an encoder, for evaluation alone, with its BatchNorm layers in its convolutions.
 
     Which layer reads what which convolution gives is seen while crops pass through the encoder, so
     that the order of execution counts, and not that of definition.

@@ -187,7 +187,7 @@ def model_card(
         f"---\nlibrary_name: polyplink\n{_licence_lines(licence)}\n"
         "tags: [colonoscopy, polyp, re-identification]\n---\n",
         f"# {name}\n\nAn encoder for polyplink: crops of a "
-        "tracklet of a polyp to one vector. Tracklets whose vectors are similar show one polyp.\n",
+        "tracklet of a polyp to one vector. Tracklets with similar vectors show one polyp.\n",
         f"## Input\n\nCrops of {prepare.size} x {prepare.size} pixels, RGB, 8 bits; {rule}, "
         f"resized without keeping the aspect ratio (antialiased bilinear); one of every "
         f"{prepare.stride} boxes. Normalisation is part of the model: pixels / 255, minus "

@@ -50,7 +50,7 @@ def read_embeddings(path: Path, mend: str = "embed again") -> Embeddings:
 
     Args:
         path: The file.
-        mend: What to do if it is broken.
+        mend: The remedy if it is broken.
 
     Raises:
         PolyplinkError: If the file is missing or unreadable, lacks a column, repeats a tracklet,

@@ -221,7 +221,7 @@ def write_tensors(
 def check_state(
     path: Path, state: Mapping[str, torch.Tensor], wanted: Mapping[str, torch.Tensor]
 ) -> None:
-    """Refuse tensors whose names or shapes differ from those of a model.
+    """Refuse tensors with other names or shapes than those of a model.
 
     Args:
         path: Where they were read, for the message.

@@ -70,7 +70,7 @@ def fit_within(
 
 
 class WhitenedEncoder(WrappedEncoder):
-    """A frame-wise encoder whose features of frames, of length 1, are whitened.
+    """A frame-wise encoder with whitened features of frames, of length 1.
 
     A tracklet's vector is the mean over its frames of whitened features of length 1.
 
@@ -88,7 +88,7 @@ class WhitenedEncoder(WrappedEncoder):
         super().__init__()
         PolyplinkError.unless(
             isinstance(encoder, FrameWise) and type(encoder).aggregate is FrameWise.aggregate,
-            "whitening is for encoders whose tracklet is the mean of its frames, and this one "
+            "whitening is for encoders that take the mean of a tracklet's frames, and this one "
             "reads clips or has a transformer",
             "leave encoder.whiten (--whiten) off, or give --tone",
         )

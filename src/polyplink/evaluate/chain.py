@@ -1,7 +1,7 @@
 """From a detector's boxes to a count, against the truth: what detection, tracking and links cost.
 
-Found boxes are matched with annotated ones frame by frame; a tracklet shows the polyp that most of
-its boxes match, or is a false alarm if most match none.
+Detected boxes are matched with annotated ones frame by frame; a tracklet shows the polyp that most
+of its boxes match, or is a false alarm if most match none.
 """
 
 from collections.abc import Mapping, Sequence
@@ -167,7 +167,7 @@ def resampled_chain(rows: Sequence[ChainRow]) -> Mapping[str, Resampled]:
 
     Returns:
         polyps found, tracklets mixed (shares); false polyps, count error (means a procedure, the
-        error without its sign); FR (counted polyps that are real for each polyp found); HOTA;
+        error without its sign); FR (counted polyps that are real for each polyp detected); HOTA;
         IDF1.
     """
     draws = draw_weights(len(rows))

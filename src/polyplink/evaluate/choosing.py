@@ -64,7 +64,7 @@ def choose(
     target: float = TARGET_FPR,
     purpose: Purpose = "published",
 ) -> Choice:
-    """Choose a setting; for the published purpose the one whose FPR is nearest to the target.
+    """Choose a setting; for the published purpose the one with the FPR nearest to the target.
 
     FPR is averaged over the procedures with two polyps or more, FR over all. Self-pairs, which the
     published program counts as true positives, have no part in either.
@@ -283,7 +283,7 @@ COUNT_ERROR = Metric(
 )
 EXACT = Metric(
     task="counting",
-    meaning="share of procedures whose number of polyps is right",
+    meaning="share of procedures with the right number of polyps",
     value=lambda counted: counted.fold["clusters"] == counted.fold["polyps"],
 )
 PPC = Metric(

@@ -4,11 +4,11 @@ Source: HOTA (Luiten et al., IJCV 2021), IDF1 (Ristani et al. 2016), MOTA (CLEAR
 Stiefelhagen 2008), with the results of TrackEval 1.3.0: HOTA's parts are means over 19 thresholds
 of IoU, 0.05 to 0.95; sequences are combined by adding counts, not by averaging.
 
-- General form (`score_boxes`): true and found boxes are matched frame by frame. Two boxes that
+- General form (`score_boxes`): true and detected boxes are matched frame by frame. Two boxes that
   overlap each other and no other box are matched whatever the scores are, so that the Hungarian
   algorithm runs only on the frames in which boxes compete.
-- Table form (`score_table`): where the found boxes are the true ones and none overlaps another in
-  its frame, every box is matched with itself at every threshold, and all figures follow from how
+- Table form (`score_table`): where the detected boxes are the true ones and none overlaps another
+  in its frame, every box is matched with itself at every threshold, and all figures follow from how
   many boxes each track has of each polyp.
 
 Both score many assignments of the same boxes to tracks in one call: a grid search cuts a procedure
@@ -44,7 +44,7 @@ class TrackingCounts:
 
     Attributes:
         true: True boxes (...,).
-        found: Found boxes (...,).
+        found: Detected boxes (...,).
         tp: Matched pairs at every threshold (..., 19).
         ass_a: Sum over matched pairs of their tracks' association score (..., 19).
         ass_pr: Sum of their association precision (..., 19).
@@ -354,11 +354,11 @@ def score_tracks(true: BoxTracks, found: BoxTracks) -> TrackingCounts:
 
 
 def score_boxes(true: BoxTracks, found: BoxTracks, tracks: Codes) -> TrackingCounts:
-    """Score assignments of found boxes to tracks, in the general form.
+    """Score assignments of detected boxes to tracks, in the general form.
 
     Args:
         true: True boxes, tracks being polyps.
-        found: Found boxes; its tracks are the n parts that assignments put together.
+        found: Detected boxes; its tracks are the n parts that assignments put together.
         tracks: Track of every part under p assignments (p, n), no track twice in a frame.
 
     Returns:
@@ -406,10 +406,10 @@ def _score_frames(
 ) -> None:
     """Score every assignment: track of every part (q, n).
 
-    who are the polyp of every true box (d,), boxes of every polyp (g,) and the part of every found
-    box; values the share and level of every pair (p,) and the contested frames for HOTA and CLEAR
-    (f,). out are zeros for the sums (q, 5, 19), and for boxes under the best matching, matches and
-    switches of CLEAR (q, 3).
+    who are the polyp of every true box (d,), boxes of every polyp (g,) and the part of every
+    detected box; values the share and level of every pair (p,) and the contested frames for HOTA
+    and CLEAR (f,). out are zeros for the sums (q, 5, 19), and for boxes under the best matching,
+    matches and switches of CLEAR (q, 3).
     """
     polyp, true, part = who
     share, level, for_hota, for_clear = values

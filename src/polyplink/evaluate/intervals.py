@@ -29,7 +29,7 @@ class Figure:
         value: The number; None where it is undefined or was not measured.
         low: 2.5th percentile over the resamples in which it is defined; None without an interval,
             as with fewer than two units.
-        high: 97.5th percentile, likewise.
+        high: 97.5th percentile; None as for `low`.
         n: Independent units (procedures, polyps) that it rests on.
         sd: Standard deviation over the units (dividing by n), where papers print mean ± sd, or
             over runs with other seeds (dividing by their number - 1).

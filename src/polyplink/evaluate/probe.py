@@ -58,7 +58,7 @@ HISTOLOGY_PROBE = ProbeSettings(rate=1e-5)
 
 
 def size_labels(data: DataSet) -> pl.DataFrame:
-    """Polyps whose size is known: diminutive (5 mm or less) against the rest.
+    """Polyps of known size: diminutive (5 mm or less) against the rest.
 
     Args:
         data: The data set.
@@ -78,7 +78,7 @@ def size_labels(data: DataSet) -> pl.DataFrame:
 
 
 def histology_labels(data: DataSet) -> pl.DataFrame:
-    """Polyps whose class is known and part of the task: adenoma, or not.
+    """Polyps of a known class that is part of the task: adenoma, or not.
 
     What counts as adenoma depends on each data set's words; unknown classes and invasive cancer are
     left out.
@@ -255,7 +255,7 @@ def accuracy(counts: PolypCounts, weights: Doubles) -> Doubles:
 
 
 def majority(counts: PolypCounts, weights: Doubles) -> Doubles:
-    """Share of polyps whose fragments vote rightly (r,); a tied vote is half right."""
+    """Share of polyps with a right vote of their fragments (r,); a tied vote is half right."""
     twice = 2 * counts.called
     vote = np.where(twice > counts.fragments, 1.0, np.where(twice == counts.fragments, 0.5, 0.0))
     right = np.where(counts.label, vote, 1.0 - vote)

@@ -136,7 +136,7 @@ def divide(
             side["label"].n_unique() == 2,
             f"{task.name}: the {len(side)} labelled polyps of {where} to {name} the probe on are "
             "not of both classes",
-            f"give more polyps whose {task.column} is known, or leave {task.name} out",
+            f"give more polyps of known {task.column}, or leave {task.name} out",
         )
     return found
 

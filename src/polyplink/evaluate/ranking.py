@@ -5,7 +5,8 @@ number of rows before it, so that counting replaces sorting. Rows of the query's
 counted apart, so that retrieval with and without them comes from one pass.
 
 Similarities are computed in float32, twice as fast, and that is nearly always enough: only a score
-that float32 cannot tell from a match's exact similarity is computed again in double precision.
+that float32 cannot distinguish from a match's exact similarity is computed again in double
+precision.
 """
 
 import os
@@ -267,8 +268,8 @@ def _find_nearer(  # noqa: PLR0917
 ) -> None:
     """Look in a block, see `_count_before`, for columns nearer to its rows than the nearest so far.
 
-    highest (a,) is the largest of each row of near; found are the nearest row so far, -1 for none,
-    and its exact cosine (n,) each; changed.
+    highest (a,) is the largest of each row of near; `found` are the nearest row so far, -1 for
+    none, and its exact cosine (n,) each; changed.
     """
     rows, similarity, first, order = matches[0], matches[1], matches[2], matches[7]
     nearest, cosine = found

@@ -121,7 +121,7 @@ class PairCounts:
 
 
 def some_other_scores(grouped: Grouped, every: int, *, threads: int | None = None) -> Reals:
-    """Scores of the pairs of two polyps whose first is each `every`-th row, in any order."""
+    """Scores of the pairs of two polyps with each `every`-th row as the first, in any order."""
 
     def work(starts: Iterator[int]) -> Reals:
         sampled = [np.zeros(0)]
@@ -217,7 +217,7 @@ class Reid:
 
     Attributes:
         auroc: Area under the ROC curve; None without a positive or without a negative pair.
-        aupr: Average precision; None likewise.
+        aupr: Average precision; None as for `auroc`.
         positives: Pairs of one polyp.
         negatives: Pairs of two polyps.
         unlabelled: Tracklets left out because their polyp is unknown.
@@ -438,8 +438,8 @@ def reid_measures(
     alone.
 
     Args:
-        reid: What `reidentify` found.
-        published: What `published_reid` found.
+        reid: The result of `reidentify`.
+        published: The result of `published_reid`.
         samples: The tracklets.
         weights: Draws (r, procedures).
     """

@@ -84,7 +84,7 @@ MAP = Metric(
 HR_1 = Metric(
     task="retrieval",
     title="hit rate at 1",
-    meaning="share of queries whose most similar view shows the same polyp",
+    meaning="share of queries for which the most similar view shows the same polyp",
     value=lambda retrieval: retrieval.best_rank <= 1,
     key="hr1",
 )
@@ -173,7 +173,7 @@ def query_values(
     """By figure, its value for every query (n,); meaningless where there is no valid query.
 
     Args:
-        retrieval: What `retrieve` found.
+        retrieval: The result of `retrieve`.
         metrics: Metrics of retrieval by name.
         without_own: Also those that are not as published without the query's own procedure.
     """
@@ -197,7 +197,7 @@ def retrieval_measures(
     """Figures over all queries with their resamples over procedures.
 
     Args:
-        retrieval: What `retrieve` found.
+        retrieval: The result of `retrieve`.
         samples: The tracklets.
         weights: Draws (r, procedures).
         metrics: Metrics of retrieval by name; the built-in ones by default.
@@ -212,7 +212,7 @@ def retrieval_measures(
 
 
 def retrieval_figures(retrieval: Retrieval, samples: Samples) -> dict[str, Any]:
-    """Count queries, and average each procedure's own.
+    """Count queries, and average those of each procedure.
 
     Returns:
         queries: those with a match; unmatched and unlabelled: tracklets left out because nothing
@@ -243,7 +243,7 @@ def query_table(retrieval: Retrieval, samples: Samples) -> pl.DataFrame:
     """One row per query: its figures, the rank of its best match, and its nearest tracklet.
 
     Args:
-        retrieval: What `retrieve` found.
+        retrieval: The result of `retrieve`.
         samples: The tracklets.
 
     Returns:

@@ -205,15 +205,15 @@ class BoxTracks:
 
 
 class Overlaps(NamedTuple):
-    """Pairs of a true and a found box of one frame that overlap, frame by frame.
+    """Pairs of a true and a detected box of one frame that overlap, frame by frame.
 
     Attributes:
         true: Row of the true box (p,).
-        found: Row of the found box (p,).
+        found: Row of the detected box (p,).
         similarity: Their IoU (p,), above 0.
         starts: First pair of every common frame, and the end (f + 1,).
         true_rows: First true box of every common frame, and the row after its last (f, 2).
-        found_rows: The same of the found boxes (f, 2).
+        found_rows: The same of the detected boxes (f, 2).
     """
 
     true: Ints
@@ -332,7 +332,7 @@ def find_concurrent(tracklets: TrackletBoxes) -> tuple[Ints, Flags, Flags]:
 
     Returns:
         Pairs whose spans overlap (m, 2), the one of the earlier first frame before the other, in
-        the order of the later one's first frames; whether they have a frame in common (m,);
+        the order of the first frames of the later one; whether they have a frame in common (m,);
         whether two of their boxes overlap in one frame (m,).
     """
     n, by_first = tracklets.polyp.size, np.argsort(tracklets.first, kind="stable")

@@ -293,5 +293,5 @@ def tracking_curve(
 
 
 def _with_mean(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
-    """Those whose mean over procedures is given too: what the thesis prints, and HOTA."""
+    """Those with a mean over procedures too: what the thesis prints, and HOTA."""
     return {name: metric for name, metric in metrics.items() if metric.with_mean}

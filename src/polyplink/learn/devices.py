@@ -36,7 +36,7 @@ class Devices:
         self.device = device
 
     def setup_module(self, module: nn.Module, *, move_to_device: bool) -> nn.Module:
-        """A module whose gradients are the mean over processes."""
+        """A module with gradients that are the mean over processes."""
         return module
 
     def backward(self, tensor: torch.Tensor) -> None:

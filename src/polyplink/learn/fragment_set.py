@@ -25,7 +25,7 @@ class Tracklets:
 
     Attributes:
         names: (t,) their ids.
-        procedures: (t,) int code of each one's procedure.
+        procedures: (t,) int code of the procedure of each.
         polyps: (t,) int code of its polyp; meaningless where `known` is False.
         known: (t,) bool, whether the polyp is known.
         first: (t,) int64, row of its first crop among all crops of the set.

@@ -199,7 +199,7 @@ def _fields(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _start(config: TrainConfig, model: Model, folder: Path, resume: bool, key: str) -> list[Row]:
-    """The history to go on from: empty for a new run."""
+    """The history to continue: empty for a new run."""
     if not resume:
         return []
     state = read_state(folder / LAST)
@@ -286,7 +286,7 @@ def fit(
 
     After every epoch `folder` gets last.safetensors (to resume from), best.safetensors (by the
     recipe's choice) and history.csv. A resumed run on one CPU thread continues bit by bit: all
-    randomness is drawn anew from (seed, purpose, epoch). It may go on with another number of
+    randomness is drawn anew from (seed, purpose, epoch). It may continue with another number of
     devices, which changes dropout, augmentations and rounding alone, or for more epochs.
 
     Args:
@@ -295,7 +295,7 @@ def fit(
         folder: Where checkpoints go.
         device: CPU or GPU (there bf16, crops on the device where they fit).
         devices: Processes, each with a GPU of its own or all on the CPU, see `learn.devices`.
-        resume: Go on from last.safetensors.
+        resume: Continue from last.safetensors.
         progress: Called with (epochs done, epochs, row) after each epoch.
 
     Raises:

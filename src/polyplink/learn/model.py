@@ -223,14 +223,14 @@ def labelled(
 
 
 def _bad_batch(loss: float, views: Views, data: FragmentSet, clips: np.ndarray) -> PolyplinkError:
-    """What to say of a batch whose loss is no number: the first tracklet at fault, if one is."""
+    """What to say of a batch without a finite loss: the first tracklet at fault, if one is."""
     names = [data.tracklets.names[i] for i in data.tracklet_of[clips[:, 0]]]
     per_view = views.frames.view(len(names), -1)
     fine = torch.isfinite(views.tracklets).all(dim=1) & torch.isfinite(per_view).all(dim=1)
     broken = [name for name, ok in zip(names, fine.tolist(), strict=True) if not ok]
     if not broken:
         what = (
-            f"the loss is {loss} in a batch with tracklet {names[0]}, whose embeddings are finite"
+            f"the loss is {loss} in a batch with tracklet {names[0]}, which has finite embeddings"
         )
         return PolyplinkError(
             what, "start anew in another --out with a higher --set loss.temperature"

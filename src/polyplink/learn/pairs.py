@@ -142,7 +142,7 @@ def two_parts(count: np.ndarray, length: int, longest: int, rng: np.random.Gener
 
     As in TPC's program: with m = count // 2, both have one stride, drawn in proportion to itself
     among those that fit m (`draw_strides`). The first begins uniformly below m - length x stride,
-    the second uniformly as many places or fewer after the first one's end. Where no stride fits,
+    the second uniformly as many places or fewer after the end of the first. Where no stride fits,
     they are the tracklet's halves, the last crop of each repeated if it is shorter.
 
     Args:

@@ -219,6 +219,6 @@ class TemporalBags(Ranged, prefix="bags"):
         """Bags at a fixed temperature, shuffled as in training (see `BagSampler`).
 
         In the order of time a batch would hold neighbours, and half of its negatives would show
-        the anchor's polyp: the loss would hardly tell a good encoder from a bad one.
+        the anchor's polyp: the loss would barely distinguish a good encoder from a bad one.
         """
         return EpochBags(data.rows, shuffled(self._bags(data, tau, rng), rng))

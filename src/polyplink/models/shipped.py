@@ -137,7 +137,7 @@ def is_shipped(name: Path | str, kind: Kind) -> bool:
 
 
 def shipped_model(name: str) -> ShippedModel:
-    """A shipped model whose files are what was shipped.
+    """A shipped model with the files that were shipped.
 
     Args:
         name: Its name.

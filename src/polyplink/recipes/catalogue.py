@@ -37,7 +37,7 @@ PREDECESSOR = {
 
 
 def find_recipe(name: str) -> TrainConfig:
-    """A recipe by name, or of a file of one's own: "my_recipe.py" or "my_recipe.py:function".
+    """A recipe by name, or of a user's file: "my_recipe.py" or "my_recipe.py:function".
 
     "ta384-NAME" is NAME as temporally-aware counting ran it: by its program, on the part ta384.
 

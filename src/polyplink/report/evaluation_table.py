@@ -28,7 +28,7 @@ def columns(first: EncoderFigures) -> list[FigureColumn]:
 
 
 def _exact(first: EncoderFigures) -> list[FigureColumn]:
-    """Retrieval and re-identification: exact, without the own procedure, and as published."""
+    """Retrieval and re-identification: exact, without the query's procedure, and as published."""
     retrieval, reid = (_by_style(METRICS.in_use(), task) for task in ("retrieval", "reid"))
     without = {
         f"{name}{WITHOUT_OWN}": replace(
@@ -39,7 +39,7 @@ def _exact(first: EncoderFigures) -> list[FigureColumn]:
     groups = {
         TASKS["retrieval"]: retrieval[True],
         TASKS["reid"]: reid[True],
-        f"{TASKS['retrieval']}, own procedure left out": without,
+        f"{TASKS['retrieval']}, the query's procedure left out": without,
         "Retrieval and re-identification, as published": retrieval[False] | reid[False],
     }
     return [

@@ -140,7 +140,7 @@ def draw_matrix(  # noqa: PLR0917
     limits: tuple[float, float],
     side: float,
 ) -> AxesImage:
-    """Draw a matrix (n, n) whose rows come in groups, each with a box and a label.
+    """Draw a matrix (n, n) with rows in groups, each with a box and a label.
 
     Args:
         axis: Where to draw.

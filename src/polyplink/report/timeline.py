@@ -128,7 +128,7 @@ def layout(procedure: Procedure, matching: Matching) -> Timeline:
 
 
 def describe(tracklet: Tracklet, matching: Matching, fps: float | None) -> str:
-    """Hover text of a tracklet: frames, share bridged, counted and true polyp, sureness."""
+    """Hover text of a tracklet: frames, share bridged, counted and true polyp, confidence."""
     counted, true = matching.counted_of(tracklet), matching.true_of(tracklet)
     lines = [
         f"view {tracklet.tracklet_id}",

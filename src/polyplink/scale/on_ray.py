@@ -1,7 +1,7 @@
 """An archive's procedures divided into shards for any scheduler, or worked on by Ray Data.
 
 Ray hands a procedure to an actor that is free, and hands it out again if the actor died. What was
-made lies in files by procedure: they are the checkpoint, and other runs go on from them.
+made lies in files by procedure: they are the checkpoint, and other runs continue from them.
 """
 
 import hashlib

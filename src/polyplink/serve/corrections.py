@@ -296,7 +296,7 @@ def _contradiction(must: Sequence[Pair], cannot: Sequence[Pair]) -> set[str]:
 
 
 def parse_correction(answer: Any, procedure: str, ids: Sequence[str], reviewer: str) -> Correction:
-    """A correction from the page, whose tracklets are rows of the procedure.
+    """A correction from the page, with rows of the procedure as its tracklets.
 
     Args:
         answer: kind, and `a` and `b`, or `rows` and `others`, or `row`, `others` and `apart`, or

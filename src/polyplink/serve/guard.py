@@ -94,7 +94,7 @@ class Guard:
         app: What answers the requests that pass.
         token: The secret that the address carries once.
         port: Port of the server: the Host header must name it, and cookies of two pages on one
-            machine (cookies know no ports) are told apart by it.
+            machine (cookies know no ports) are distinguished by it.
         verb: The command that serves the page, for messages.
     """
 

@@ -83,7 +83,7 @@ class ReviewedProcedure:
         polyps_before: Polyps before the review.
         polyps: Polyps now.
         low: Lowest number of polyps, 90 %; None where no interval is given.
-        high: Highest number of polyps, 90 %; None likewise.
+        high: Highest number of polyps, 90 %; None as for `low`.
         found: The polyps.
         not_polyps: Tracklets that are counted as no polyp.
     """

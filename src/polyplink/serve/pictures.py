@@ -1,4 +1,4 @@
-"""Pictures of views: cut from the recording where it is at hand, else the stored crops.
+"""Pictures of views: cut from the recording where it is available, else the stored crops.
 
 Text that a processor burns into the frame (a patient's name) can be masked: every picture that is
 made here has the given rectangles black, or all that is outside the endoscope's visible field.
@@ -192,7 +192,7 @@ class Pictures:
             return "damaged" if picture is None else picture.rgb()
 
     def _field_of(self, procedure: str) -> npt.NDArray[np.bool_] | None:
-        """The visible field (height, width) of a recording; None where it is not at hand."""
+        """The visible field (height, width) of a recording; None where it is not available."""
         if not self.recorded(procedure):
             return None
         boxes = self.prepared.detections.filter(procedure_id=procedure).drop_nulls("image")
@@ -261,7 +261,7 @@ def visible_field(frames: Sequence[Pixels]) -> npt.NDArray[np.bool_]:
     """Whether the endoscope shows something at each pixel: the largest bright area, without holes.
 
     Text beside the field is bright in every frame, but an area of its own, or joined by thin lines
-    that an opening removes. Text over the field is not found.
+    that an opening removes. Text over the field is not detected.
 
     Args:
         frames: Some frames of one recording, or a crop, each (height, width, 3).

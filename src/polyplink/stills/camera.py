@@ -124,7 +124,7 @@ def draw_path(
 def seen_boxes(boxes: Floats, to_frame: Floats, frame: tuple[int, int]) -> tuple[Floats, Floats]:
     """Boxes as a camera sees them, and the share of each that is in view.
 
-    The outline of a polyp is taken for the ellipse in its box.
+    The outline of a polyp is approximated by the ellipse in its box.
 
     Args:
         boxes: (k, 4) x, y, w, h in the still.

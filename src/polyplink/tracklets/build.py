@@ -80,7 +80,7 @@ def build_tracklets(
         tracks: How boxes without a polyp are linked; None for the defaults.
         fps: Frames per second of each procedure; 25 where not known.
         scenes: First frames and numbers (s, 2) of the scenes of procedures that have several, in
-            time: no track of a `Tracker` goes on from one to another.
+            time: no track of a `Tracker` continues from one to another.
 
     Returns:
         The detections, sorted so that each tracklet is one run in frame order, and the tracklets,

@@ -290,7 +290,7 @@ def read_broken(crops: Path) -> list[Broken]:
 
 
 def refuse_broken(frame: Broken, crops: Path | None = None) -> NoReturn:
-    """Raise the error of a broken frame, of the file `crops` if it was found earlier."""
+    """Raise the error of a broken frame, of the file `crops` if it was noticed earlier."""
     again = "" if crops is None else f", remove {crops}"
     raise PolyplinkError(
         f"image {frame.image}, frame {frame.frame}, cannot be decoded ({frame.why})",

@@ -242,7 +242,7 @@ def prepare(
         settings: None for the defaults.
         procedures: Crop these alone, and return them alone; None for all.
         with_crops: False for the tables alone, which need no images.
-        strict: Raise at a frame that cannot be decoded, one found by an earlier run included.
+        strict: Raise at a frame that cannot be decoded, in an earlier run too.
         workers: Threads, or processes that render; None for one per core.
         device: Renders the crops of a simulated set whose frames were not written.
         progress: Callback with crops written (earlier runs' included) and crops in all.

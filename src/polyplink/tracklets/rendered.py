@@ -11,7 +11,7 @@ from polyplink.core.parts import CROPS
 
 
 class Rendering(Protocol):
-    """A procedure whose pictures can be rendered."""
+    """A procedure with pictures that can be rendered."""
 
     def crops(
         self,

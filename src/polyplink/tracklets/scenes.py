@@ -1,10 +1,10 @@
-"""Scenes of a recording: no track goes on from one to another.
+"""Scenes of a recording: no track continues from one to another.
 
 A cut is a frame that differs much from the one before, and much more than the frames before it
 from theirs: recordings are cut where they were paused, and where films were put together. The
-difference is the mean over a small grey image, which blur and reflections hardly change. Water on
+difference is the mean over a small grey image, which blur and reflections change little. Water on
 the lens or a flash changes the picture as suddenly, but then the picture of before comes back: it
-is the scene of before, and its tracks go on.
+is the scene of before, and its tracks continue.
 """
 
 from collections.abc import Mapping
@@ -63,7 +63,7 @@ class SceneFinder:
     """
 
     def __init__(self, state: Floats | None = None) -> None:
-        """Start before the first frame, or after the frame whose `state` is given."""
+        """Start before the first frame, or after the frame of the given `state`."""
         self.state = np.zeros(0) if state is None else state
 
     def scene(self, image: npt.NDArray[np.uint8]) -> int:

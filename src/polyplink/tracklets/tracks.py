@@ -1,13 +1,13 @@
-"""Tracks of a detector's boxes, whose polyps are unknown: two thresholds, motion, bridged gaps.
+"""Tracks of a detector's boxes of unknown polyps: two thresholds, motion, bridged gaps.
 
 A detector misses a polyp in runs of frames, and while it does the polyp moves. The tracker here is
 an online one (nothing is looked up in later frames), as used for a running procedure: every track
 predicts where its polyp is from a damped velocity, and takes the box that is nearest to the
-prediction in units of the boxes' sides. While the polyp stays in view it is found again close to
+prediction in units of the boxes' sides. While the polyp stays in view it is seen again close to
 the prediction even after a second; a box farther away is more often another view, another polyp or
 a false alarm. As in ByteTrack (Zhang et al., ECCV 2022) confident boxes choose first, and the
 others may continue a track but not begin one. A track of few boxes, as false alarms are, may have
-short gaps only, and no track goes on from one scene to another.
+short gaps only, and no track continues from one scene to another.
 """
 
 import math
@@ -143,8 +143,8 @@ def _follow(  # noqa: PLR0912
     Args:
         inputs: Frames (d,), boxes (d, 4), scores (d,) and scenes (s, 2); frames ascend.
         limits: High and low score, longest gap in seconds, frames per second.
-        state: (at least tracks that may go on + d, FIELDS); changed.
-        counts: Tracks that may go on, in the first rows of the state, and tracks begun; changed.
+        state: (at least tracks that may continue + d, FIELDS); changed.
+        counts: Tracks that may continue, in the first rows of the state, and tracks begun; changed.
 
     Returns:
         (d,) track of each box, -1 for none.
@@ -206,7 +206,7 @@ def _follow(  # noqa: PLR0912
 
 @njit(error_model="numpy")
 def _continue(track: Floats, box: Floats, frame: int, fps: float) -> None:
-    """Put a box at the end of a track, whose state (FIELDS,) is changed."""
+    """Put a box at the end of a track, and change its state (FIELDS,)."""
     step = frame - track[FRAME]
     weight = 1.0
     if step <= max(CONTIGUOUS * fps, 1.0):

@@ -97,7 +97,7 @@ def study(request: StudyRequest, progress: Progress = inform) -> Result[Studied]
     """Train recipes with several seeds, and compare them in pairs on the held-out part.
 
     Every training lies in `out`/runs under a name made from recipe, seed and data: the same command
-    goes on where it stopped, and after a mistake in one recipe was corrected trains that one alone.
+    continues where it stopped, and trains only a recipe that was corrected.
 
     Args:
         request: Recipes, data folder, and the output folder, which gets study.json, figures.csv,
@@ -187,7 +187,7 @@ def study(request: StudyRequest, progress: Progress = inform) -> Result[Studied]
 
 
 def _checked(request: StudyRequest) -> "tuple[EvaluationSettings, list[TrainConfig]]":
-    """Settings of the evaluation, and recipes; mistakes are found before hours of work."""
+    """Settings of the evaluation, and recipes; mistakes are refused before hours of work."""
     check_given(None, request.data, [request.part], request.device)
     from polyplink.data import read_data
     from polyplink.recipes import find_recipe, override

@@ -136,7 +136,7 @@ def run_benches(
 
     Args:
         names: Names of cases; none for all.
-        size: The size to measure at; None for each one's own.
+        size: The size to measure at; None for the size of each path.
         device: "auto" (a GPU where there is one), "cpu" or "cuda".
 
     Raises:

@@ -143,7 +143,7 @@ RECOMPUTED = 4  # resamples that the rival of the bootstrap computes
 
 
 def synthetic_vectors(size: int, *, noise: float = 3.0) -> tuple[Reals, Samples]:
-    """Vectors (n, 256) about the centres of their polyps, 12 for a polyp, and whose they are.
+    """Vectors (n, 256) about the centres of their polyps, 12 for a polyp, and the polyp of each.
 
     Args:
         size: Tracklets n, of 19 procedures.
@@ -331,7 +331,7 @@ def tracklet_boxes(polyp: Ints, start: Ints, places: np.ndarray) -> TrackletBoxe
 
 
 def trackeval_figures(*scenes: tuple[BoxTracks, BoxTracks]) -> dict[str, float]:
-    """The rival: TrackEval's similarities and metrics, combined over scenes (true, found)."""
+    """The rival: TrackEval's similarities and metrics, combined over scenes (true, detected)."""
     from trackeval.datasets import MotChallenge2DBox  # noqa: PLC0415  an extra, and slow
     from trackeval.metrics import CLEAR, HOTA, Identity  # noqa: PLC0415
 
@@ -411,7 +411,7 @@ Procedure = tuple[Reals, Reals, list[int]]  # visual similarity (n, n), position
 
 
 def synthetic_procedure(size: int) -> Procedure:
-    """A procedure whose polyps appear around different times and differ only in part."""
+    """A procedure with polyps that appear around different times and differ only in part."""
     rng = np.random.default_rng(size)
     polyps = max(size // 12, 2)
     polyp = rng.integers(0, polyps, size)

@@ -138,7 +138,7 @@ def recipe(device: torch.device) -> TrainConfig:
 
 
 class Stepper:
-    """The training loop's own model, fragments and bags, a step at a time.
+    """Model, fragments and bags of the training loop, a step at a time.
 
     Attributes:
         model: Encoder, projector and optimiser.
@@ -192,7 +192,7 @@ class Stepper:
 
 
 def step(size: int, device: torch.device, folder: Path) -> Work:
-    """A step of `polyplink train ntssl` of `size` bags, with the loop's own objects.
+    """A step of `polyplink train ntssl` of `size` bags, with the objects of the loop.
 
     Bags of 5 fragments of 8 frames, crops on the device, augmentation, encoder, loss and AdamW.
     On a GPU the paper's recipe (ResNet-50, three transformer layers, 232 pixels, bf16); on a CPU

@@ -305,7 +305,7 @@ def trained(recipe: TrainConfig, workspace: Workspace, progress: Progress) -> Pa
 
 
 def start_of(recipe: TrainConfig, sets: Sequence[str] = ()) -> TrainConfig | None:
-    """The recipe whose weights another starts from, as in the papers; None for none."""
+    """The recipe that another takes its first weights from, as in the papers; None for none."""
     plain = recipe.name.removeprefix(OTHER_PART)
     if plain not in STARTS or recipe.init_from is not None:
         return None

@@ -247,7 +247,7 @@ class Planner:
     def _work(
         self, name: str, crop: Crop, clip: int | None, measures: Sequence[str]
     ) -> Iterator[Step]:
-        """Training and use of an encoder whose weights, or those that it starts from, are there."""
+        """Training and use of an encoder with existing weights, or those that it starts from."""
         recipe = recipe_of(name, self.workspace)
         if recipe is not None:
             config, prepare = recipe.encoder, recipe.prepare_evaluation

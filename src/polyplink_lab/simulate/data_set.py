@@ -279,7 +279,7 @@ def _description(preset: Preset, seed: int) -> str:
         f"Every frame, box and table here was made by polyplink {__version__} (preset "
         f"{preset.name}, seed {seed}, difficulty {preset.difficulty:g}). No patient was filmed. "
         "Sizes, histologies, ages and sexes are drawn from, or are, those of REAL-Colon's "
-        "released tables (Biffi et al., Scientific Data 2024, 11:539), whose layout this is.\n\n"
+        "released tables (Biffi et al., Scientific Data 2024, 11:539), in their layout.\n\n"
         + _WRITTEN.get(preset.frames, "")
         + _WRITTEN[annotations]
         + f"- `{FOLDER}/`: what each procedure was made from.\n"

@@ -3,9 +3,9 @@
 It misses polyps in runs, its boxes jitter, every box has a score, and it raises false alarms that
 last some frames. The presets have the published rates of detectors.
 
-Whether a box is found follows a two-state Markov chain for every view of a polyp: a uniform number
-is drawn anew with probability `1 / memory` in a frame, else that of the frame before is kept, and a
-box is found if its chance exceeds it. The chance is logistic in the box's size
+Whether a box is detected follows a two-state Markov chain for every view of a polyp: a uniform
+number is drawn anew with probability `1 / memory` in a frame, else that of the frame before is
+kept, and a box is detected if its chance exceeds it. The chance is logistic in the box's size
 (distance), its motion (blur), how much of it the frame's edge cuts off (view), and the time since
 the polyp came into view; the intercept makes the mean over all boxes the preset's recall.
 """
@@ -43,7 +43,7 @@ class DetectorPreset(Ranged):
     """Rates of a simulated detector.
 
     Attributes:
-        recall: Share of the frames with a polyp in which its box is found.
+        recall: Share of the frames with a polyp in which its box is detected.
         alarms: Mean number of false alarms in a procedure.
         alarms_sd: Their standard deviation over procedures.
         memory: Mean frames until a hit or miss is decided anew; 1 for independent misses.
@@ -179,7 +179,7 @@ def _intercept(odds: Floats, recall: float) -> float:
 
 
 def _found(rng: np.random.Generator, boxes: pl.DataFrame, preset: DetectorPreset) -> pl.DataFrame:
-    """The found boxes of one procedure, with jitter and scores."""
+    """The detected boxes of one procedure, with jitter and scores."""
     n = boxes.height
     chance, frame = boxes["chance"].to_numpy(), boxes["frame"].to_numpy()
     polyp = boxes["polyp_id"].rle_id().to_numpy()

@@ -30,9 +30,9 @@ class Preset:
     Attributes:
         name: Name of the preset.
         polyps: Procedure id and its number of polyps, in order.
-        width: Frame width in pixels, even; released procedures keep their own.
-        height: Frame height, likewise.
-        fps: Frames per second, likewise.
+        width: Frame width in pixels, even; released procedures keep the released one.
+        height: Frame height in pixels; released procedures keep the released one.
+        fps: Frames per second; released procedures keep the released ones.
         long_views: How many long views a polyp has, beside views that show two polyps.
         long_frames: Frames of a long view.
         short_views: How many short views a polyp has.
@@ -112,9 +112,9 @@ class Preset:
     def repeated(self, times: int) -> "Preset":
         """This preset with `times` procedures for each of its own, from different random numbers.
 
-        The studies of the copies go on counting: after 001 to 004 come 005 to 008, so that a copy
-        is in the part (`train`, `eval`, `negative`) of its original. The name stays: it is part of
-        the data set's name, by which a set is known as seen in training.
+        The studies of the copies continue the count: after 001 to 004 come 005 to 008, so that a
+        copy is in the part (`train`, `eval`, `negative`) of its original. The name stays: it is
+        part of the data set's name, by which a set is known as seen in training.
 
         Raises:
             PolyplinkError: If `times` is below 1, or too many for three digits, or a procedure is
@@ -294,7 +294,7 @@ class SimulationSettings:
 
     @classmethod
     def of(cls, preset: Preset, seed: int, device: str) -> "SimulationSettings":
-        """The settings of a data set whose frames, if it has any, are rendered on `device`."""
+        """The settings of a data set with its frames, if it has any, rendered on `device`."""
         return cls(preset, seed, device.partition(":")[0] if preset.frames != "none" else None)
 
     @property
@@ -326,7 +326,7 @@ class SimulationSettings:
             values["procedures"] = len(preset.get("polyps") or ()) or None
             words = ", ".join(f"{name} {v}" for name, v in values.items() if v is not None)
             raise PolyplinkError(
-                f"{out} holds {words or 'a simulation whose key is broken'}",
+                f"{out} holds {words or 'a simulation with a broken key'}",
                 "choose another folder, or remove it",
             )
         return True
@@ -347,7 +347,7 @@ def key_path(out: Path) -> Path:
 
 
 def is_simulation(folder: Path) -> bool:
-    """Whether a folder holds simulated procedures, whose pictures can be rendered again."""
+    """Whether a folder holds simulated procedures, with pictures that can be rendered again."""
     return key_path(folder).is_file()
 
 

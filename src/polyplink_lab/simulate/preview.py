@@ -190,7 +190,7 @@ def contact_sheet(rows: Sequence[SheetRow]) -> Image.Image:
 
 
 def film_frames(plan: Plan) -> Frames:
-    """Some 12 to 16 seconds: insertion, a polyp seen, lost, found and removed, the next one."""
+    """Some 12 to 16 seconds: insertion, a polyp seen, lost, seen again, removed, the next one."""
     timeline, fps = plan.timeline, plan.spec.fps
     parts = [(timeline.turn // 2, 1.5)]
     looks = [look for look in timeline.looks if look.first >= timeline.turn] or timeline.looks

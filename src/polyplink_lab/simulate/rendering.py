@@ -89,7 +89,7 @@ def planned(source: Path, procedure_id: str) -> tuple[Plan, int]:
 
 @dataclass(frozen=True)
 class SimulatedProcedure:
-    """A procedure whose pictures can be rendered, any part of any frame at any size.
+    """A procedure with pictures that can be rendered, any part of any frame at any size.
 
     Attributes:
         plan: What happens in it.

@@ -147,7 +147,7 @@ def test_images_and_frames_of_a_video(tmp_path: Path) -> None:
     write_film(tmp_path / "v.mp4", 3)
     imported = import_csv(tmp_path, size=(64, 48))
     assert imported.data.detections["image"].to_list() == ["v.mp4#0", "v.mp4#1", None]
-    assert "1 x procedure none of whose images exists (first: w/0.jpg)" in imported.warnings
+    assert "1 x procedure without any of its images (first: w/0.jpg)" in imported.warnings
     bare = import_csv(tmp_path, size=(64, 48), images=False)
     assert bare.data.detections["image"].null_count() == 3
 

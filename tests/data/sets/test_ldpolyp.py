@@ -11,7 +11,7 @@ from tests.data.films import HEIGHT, WIDTH, write_film
 from tests.data.made_sets import data_set, procedure_row
 from tests.data.public_sets import assert_same, picture, small_ldpolyp
 
-PATIENT = "procedure whose patient is not known, taken as its own patient"
+PATIENT = "procedure without a known patient, taken as its own patient"
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_upper_case_windows_and_blank_lines(root: Path) -> None:
     (texts / "classes.txt").write_text("polyp\n")
     imported = import_ldpolyp(root)
     assert_same(imported.data, small_ldpolyp())
-    assert "1 x file whose name is no number from 1, left out" in " ".join(imported.warnings)
+    assert "1 x file without a number from 1 as its name, left out" in " ".join(imported.warnings)
 
 
 def test_size_is_that_of_the_image_else_as_published(root: Path) -> None:

@@ -104,7 +104,7 @@ def test_videos_and_boxes_that_cannot_be_taken_are_counted(root: Path) -> None:
         "1 x second video of a name, left out",
         "1 x video inside an archive, left out",
         "1 x video that cannot be read, left out",
-        "1 x video whose name is no number, left out",
+        "1 x video without a number as its name, left out",
     ]
     with pytest.raises(PolyplinkError, match="or import without --strict"):
         import_polyp_size(root, boxes=boxes, strict=True)

@@ -48,7 +48,7 @@ def test_the_release_with_all_that_is_odd_in_it(root: Path) -> None:
     assert imported.warnings == [
         "2 x annotation without an image, left out (first: val2019/Annotation/10/11.xml)",
         "10 x size in the XML is not the image's, which counts (first: train2019/Annotation/1.xml)",
-        "2 x procedure whose patient is not known, taken as its own patient (first: val_10)",
+        "2 x procedure without a known patient, taken as its own patient (first: val_10)",
     ]
 
 
@@ -120,6 +120,6 @@ def test_frames_that_do_not_fit_their_video_and_files_out_of_place(root: Path) -
         "file of train in a folder",
         "file of val outside of a video's folder",
         "second file of a frame",
-        "file whose name is no number",
+        "file without a number as its name",
     ):
         assert f"1 x {kind}" in lines

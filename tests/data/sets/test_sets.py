@@ -128,7 +128,7 @@ INFINITE, NO_FRAME = "box with a side that is not finite", "box without a frame 
         ("ldpolyp", f"{LDPOLYP}0001.txt", "10 20 40 60", "600 20 700 60", OUTSIDE),
         ("ldpolyp", f"{LDPOLYP}0001.txt", "10 20 40 60", "nan 20 700 60", INFINITE),
         ("ldpolyp", f"{LDPOLYP}1.txt", "", "0\n", "second file of a frame"),
-        ("ldpolyp", f"{LDPOLYP}0000.txt", "", "0\n", "file whose name is no number from 1"),
+        ("ldpolyp", f"{LDPOLYP}0000.txt", "", "0\n", "file without a number from 1 as its name"),
         ("ldpolyp", f"{LDPOLYP}0009.txt", "", "1\n1 2 3 4\n", "frame with a box without an image"),
         ("polypsset", POLYPSSET, "</annotation>", "", BROKEN),
         ("polypsset", POLYPSSET, "<xmin> 5 <", "<xmin> five <", BROKEN),

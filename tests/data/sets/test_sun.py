@@ -86,7 +86,7 @@ def test_without_a_table_of_cases_nothing_is_made_up(root: Path) -> None:
     assert imported.data.procedures["patient"].to_list() == ["case2", "case10", "negative2"]
     assert imported.warnings == [
         "2 x recording without size, histology and shape, no table given (first: case2)",
-        "2 x procedure whose patient is not known, taken as its own patient (first: case2)",
+        "2 x procedure without a known patient, taken as its own patient (first: case2)",
     ]
     (root / "cases.csv").write_text("case,size\n2,5mm\n77,5mm\n")
     lines = import_sun(root, cases=root / "cases.csv").warnings
@@ -145,7 +145,8 @@ def test_files_are_sorted_into_cases_or_counted(root: Path) -> None:
     assert imported.data.splits == small_sun().splits
     assert imported.warnings[:3] == [
         f"2 x file outside of a case folder, left out (first: annotation_xml/{name}.xml)",
-        "1 x file whose name has no segment and number, left out (first: imgs/case2/0001.jpg)",
+        "1 x file without a segment and a number in its name, left out "
+        "(first: imgs/case2/0001.jpg)",
         f"1 x second file of a frame, left out (first: part2/negative2/{name}.jpg)",
     ]
 

@@ -144,7 +144,7 @@ def read_members(
 
 
 def read_archived(path: Path, wanted: Collection[str]) -> Iterator[tuple[str, bytes | str]]:
-    """Read members of an archive in one pass, found by their whole name or the last part of it.
+    """Read members of an archive in one pass, by their whole name or the last part of it.
 
     An archive may pack its files in a folder that the name of an image does not have.
 

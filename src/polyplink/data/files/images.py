@@ -65,7 +65,7 @@ def _silence_libtiff() -> None:
     """Let libtiff print nothing about damaged files: Pillow raises what decides about them.
 
     Its handlers are reached through Pillow's own module, whichever libtiff that was linked with;
-    where it was linked statically (Windows), they cannot be found and stay.
+    where it was linked statically (Windows), they cannot be located and stay.
     """
     library = ctypes.CDLL(Image.core.__file__)  # type: ignore[attr-defined]
     for name in ("TIFFSetErrorHandler", "TIFFSetWarningHandler"):

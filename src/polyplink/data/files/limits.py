@@ -37,7 +37,7 @@ def check_member(name: str, size: int, packed: int) -> None:
 
 
 def check_total(archive: Path, size: int, packed: int) -> None:
-    """Refuse an archive whose members grow too much together; as `check_member`."""
+    """Refuse an archive with members that grow too much together; as `check_member`."""
     if size > max(LARGEST_TOTAL, TOTAL_RATIO * packed):
         _refuse(f"{archive} holds {size >> 20} MiB or more in {packed >> 10} KiB")
 
@@ -63,7 +63,7 @@ def check_rows(path: Path, rows: int) -> None:
 
 
 def check_cells(name: str, rows: int, columns: int, text: int) -> None:
-    """Refuse a sheet whose cells would take too much memory.
+    """Refuse a sheet with cells that would take too much memory.
 
     Args:
         name: The spreadsheet and the sheet.

@@ -204,7 +204,7 @@ def first_of_frame(frames: pl.DataFrame, what: str, hint: str, faults: Faults) -
 
 
 def sizes_of_procedures(frames: pl.DataFrame, faults: Faults) -> pl.DataFrame:
-    """procedure_id, width and height: of each procedure's first frame whose size is known.
+    """procedure_id, width and height: of each procedure's first frame of known size.
 
     Args:
         frames: procedure_id, width, height.
@@ -281,7 +281,7 @@ def assemble(
 
     A box that has a polyp_id keeps it. One that has only a track gets the polyp that `polyps.csv`
     names for it, else `<procedure>_<track>` with a warning, since a track need not be a polyp.
-    A procedure none of whose images exists gets the frames of its video, if it has one. What is
+    A procedure without any of its images gets the frames of its video, if it has one. What is
     not stated of size, rate and length is that of the video, or of the images.
 
     Args:
@@ -369,7 +369,7 @@ def assemble(
 def _without_polyp(
     empty: pl.DataFrame, boxes: pl.DataFrame, rows: pl.DataFrame, options: Options
 ) -> pl.DataFrame | None:
-    """Frames that nobody drew a box in, and whose image exists; None for a detector's boxes.
+    """Frames with an image in which nobody drew a box; None for a detector's boxes.
 
     Args:
         empty: As `assemble` got it.
@@ -582,7 +582,7 @@ def _with_images(boxes: pl.DataFrame, wanted: bool, faults: Faults) -> pl.DataFr
     some = pl.col("exists").fill_null(False).any().over("procedure_id")
     bare = boxes.filter(~some & pl.col("image").is_not_null())
     faults.warn_rows(
-        "procedure none of whose images exists",
+        "procedure without any of its images",
         bare.unique("procedure_id", keep="first", maintain_order=True),
         "image",
     )

@@ -1,4 +1,4 @@
-"""Plain CSV with our own column names: `detections.csv` and its side tables.
+"""Plain CSV with the column names of polyplink: `detections.csv` and its side tables.
 
 `detections.csv`: procedure_id, frame (from 0), x, y, w, h (pixels) and, where known, score,
 polyp_id, image (relative to the folder; a video's frame is `video.mp4#12`). Beside it, optionally,

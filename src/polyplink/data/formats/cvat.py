@@ -209,7 +209,7 @@ class _PlainBoxes:
     Attributes:
         mark: Tag of that element, which no file can know; its attributes are the number of the
             run's first box and of the next box behind it.
-        runs: What the parser found, of each run in a track: `_RUNS`.
+        runs: What the parser read, of each run in a track: `_RUNS`.
         tables: The boxes, in blocks.
     """
 

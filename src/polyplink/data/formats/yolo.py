@@ -251,7 +251,7 @@ def _frames(files: Sequence[_LabelFile], source: Path, faults: Faults) -> pl.Dat
     frames = leave_out(
         frames,
         pl.col("frame").is_null() | pl.col("procedure_id").is_null(),
-        "file whose name tells no procedure and frame",
+        "file without a procedure and a frame in its name",
         "name it <procedure>_<frame>.txt or <procedure>/<frame>.txt",
         faults,
     )
@@ -261,7 +261,7 @@ def _frames(files: Sequence[_LabelFile], source: Path, faults: Faults) -> pl.Dat
 def _in_pixels(
     boxes: pl.DataFrame, sizes: pl.DataFrame, procedures: pl.DataFrame, size: Size | None
 ) -> pl.DataFrame:
-    """Fractions to pixels, by the size of the frame's own image where it was opened."""
+    """Fractions to pixels, by the size of the frame's image where it was opened."""
     own_sizes = sizes.rename({"width": "own_width", "height": "own_height"})
     sized = procedures.drop_nulls(["width", "height"]).unique("procedure_id", keep="first")
     sized = sized.select("procedure_id", of_width="width", of_height="height")

@@ -159,7 +159,7 @@ class Release:
         return open_tree(self.source, self.faults)
 
     def nothing_found(self, wanted: str) -> PolyplinkError:
-        """The error where nothing of the data set is found: suggests what the files look like."""
+        """The error where nothing of the data set exists: suggests what the files look like."""
         names = [member.path for member in self.tree.members] + list(self.tree.archives)
         others = (
             name
@@ -281,7 +281,7 @@ class Release:
         faults = self.faults
         unknown = [r.name for r in recordings if "patient" not in r.procedure]
         if unknown:
-            kind = "procedure whose patient is not known, taken as its own patient"
+            kind = "procedure without a known patient, taken as its own patient"
             faults.warn(kind, unknown[0], len(unknown))
         rows: list[tuple[Any, ...]] = []
         for done, recording in enumerate(recordings, 1):
@@ -339,7 +339,7 @@ def natural(name: str) -> tuple[int, str]:
 
 
 def write_origin(data: DataSet, root: Path, layout_name: str) -> None:
-    """Write `dataset.txt` where a data set is not the one whose layout it is written in.
+    """Write `dataset.txt` where a data set is written in the layout of another.
 
     So that nothing simulated, and nothing of another set, gets the layout's own name when it is
     imported again. A release has no such file.

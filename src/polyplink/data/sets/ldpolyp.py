@@ -111,7 +111,7 @@ def _place(member: Member, faults: Faults) -> Place | None:
     part, folder, stem = _FOLDERS[match[1].lower()], match[3], match[4]
     frame = (whole_number(stem) or 0) - 1
     if frame < 0:
-        faults.fault("file whose name is no number from 1", member.image, "rename it")
+        faults.fault("file without a number from 1 as its name", member.image, "rename it")
         return None
     order = (part == "Test", *layout.natural(folder))
     return order, f"{part}_{folder}", PARTS[part], frame

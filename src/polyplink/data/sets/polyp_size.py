@@ -68,7 +68,7 @@ def import_polyp_size(
         if match := re.fullmatch(facts.NUMBER, member.name, re.I):
             names[member] = f"{int(match[1]):02d}"
         else:
-            faults.warn("video whose name is no number, left out", member.image)
+            faults.warn("video without a number as its name, left out", member.image)
     if not names:
         raise release.nothing_found("video 01.mp4 or Video01.mp4")
     table, labels = _read_labels(tree, cases, faults)

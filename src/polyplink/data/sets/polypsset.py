@@ -93,7 +93,7 @@ def _place(member: Member, faults: Faults) -> Place | None:
         where = "in a folder" if part == "train" else "outside of a video's folder"
         faults.fault(f"file of {part} {where}", member.image, "move it as it was released")
     elif (number := whole_number(stem)) is None or number >= LARGEST // TRAIN_STEP:
-        faults.fault("file whose name is no number", member.image, "restore its name")
+        faults.fault("file without a number as its name", member.image, "restore its name")
     else:
         order = (PARTS.index(part), *layout.natural(video or ""))
         return order, part if video is None else f"{part}_{video}", part, number

@@ -161,7 +161,7 @@ def _find_cases(release: Release) -> list[Recording]:
                 faults.fault("file outside of a case folder", member.image, "put it into one")
         elif (name := parse_name(match[2])) is None:
             hint = "restore its name"
-            faults.fault("file whose name has no segment and number", member.image, hint)
+            faults.fault("file without a segment and a number in its name", member.image, hint)
         else:
             return place(member, match[1], name)
         return None

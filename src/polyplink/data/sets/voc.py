@@ -57,7 +57,7 @@ class VocFrame(NamedTuple):
 def parse_voc(text: str, name: str) -> VocFrame:
     """Read the VOC XML of a frame, as REAL-Colon, PolypsSet and a packaging of SUN have it.
 
-    Fields are found by their tags in any order; blanks around them are ignored, and coordinates
+    Fields are read by their tags in any order; blanks around them are ignored, and coordinates
     are neither rounded nor clamped.
 
     Raises:
@@ -99,7 +99,7 @@ def parse_voc(text: str, name: str) -> VocFrame:
 
 
 def _parse_released(text: str) -> VocFrame | None:
-    """`parse_voc` of a file whose fields are in the order of the releases; None for another."""
+    """`parse_voc` of a file with its fields in the order of the releases; None for another."""
     head = _HEAD.match(text)
     if head is None:
         return None

@@ -129,7 +129,7 @@ def _choose(
 
     Args:
         images: Frame -> image of all frames with a polyp.
-        empty: Likewise of those annotated to be without one.
+        empty: The same of those annotated to be without one.
         free: Frames without a box, which are taken where none is annotated to be without one.
         source: Folder of the images, or of a simulation.
         most: Most frames with a polyp.
@@ -149,7 +149,7 @@ def _spread(images: Images, most: int) -> Images:
 
 
 def _unnamed(numbers: Iterable[int], images: Images, source: Path) -> Images:
-    """Frame -> image of frames whose image no table names: rendered, or named as others are.
+    """Frame -> image of frames without an image in a table: rendered, or named as others are.
 
     Args:
         numbers: The frames.

@@ -2,7 +2,7 @@
 
 The mask of a polyp holds the pixels that show a surface more than half of which is polyp, see
 `surface.surface`. A polyp is star-shaped about its centre, so that this part of the surface
-is found by rays from there: along each the joined surface by marching outwards, and around the
+is located by rays from there: along each the joined surface by marching outwards, and around the
 polyp the rim where wall and polyp have equal shares.
 """
 

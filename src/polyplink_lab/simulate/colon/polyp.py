@@ -1,4 +1,4 @@
-"""One polyp's own body: form, size, lobes, the tissue it is made of, and its place on the wall.
+"""The body of one polyp: form, size, lobes, the tissue it is made of, and its place on the wall.
 
 Forms are those of the Paris classification (Gastrointestinal Endoscopy 58(6), 2003): Is sessile,
 Isp with a short neck, Ip on a stalk, IIa flat and raised.

@@ -35,7 +35,7 @@ ASPECT = 1.28  # about what released frames have; makes the rounded corners roun
 
 
 def _all_four(corner: Sequence[Corner]) -> tuple[Corner, ...]:
-    """The polygon whose corners all look like the right lower one, in shares of the frame."""
+    """The polygon with corners that all look like the right lower one, in shares of the frame."""
     right = [*((x, 1 - y) for x, y in reversed(corner)), *corner]  # downwards
     return (*right, *((1 - x, y) for x, y in reversed(right)))
 
@@ -57,7 +57,7 @@ class Outline(NamedTuple):
     Attributes:
         grid: (r, c, 7) points on rings from the top to the rim: centre line x, y; offset from it
             x, y; z; sine and cosine of the wave's angle at z.
-        hull: (k,) points on the convex hull, as many as the picture can tell apart.
+        hull: (k,) points on the convex hull, as many as the picture can distinguish.
         ball: (8,) a ball around all of it: its middle as a point, its radius.
     """
 

@@ -1,6 +1,6 @@
 """The tissue of polyps and wall: procedural patterns, and what histology does to them.
 
-Endoscopists tell the classes apart by pit pattern, colour and vessels, and are often wrong. Kinds
+Endoscopists distinguish the classes by pit pattern, colour and vessels, and are often wrong. Kinds
 of pit: Kudo et al., Gastrointestinal Endoscopy 44 (1996); colour and vessels: the NICE
 classification, Hewett et al., Gastroenterology 143 (2012); open wide pits and mucus of sessile
 serrated lesions: Kimura et al., American Journal of Gastroenterology 107 (2012). The numbers are

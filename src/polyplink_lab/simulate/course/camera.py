@@ -29,7 +29,7 @@ WANDER_RATE = 2 * np.pi * sum(size * speed for size, speed in WANDER)
 
 
 class Rows:
-    """Base of records of arrays (or of such records) whose rows belong together."""
+    """Base of records of arrays (or of such records) with rows that belong together."""
 
     def __getitem__(self, rows: Index | Mask) -> Self:
         """A copy with some of the rows."""

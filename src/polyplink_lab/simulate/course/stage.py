@@ -209,7 +209,7 @@ def strays(stage: Stage, views: Views, polyps: Index) -> Mask:
 
 
 def hidden(stage: Stage, views: Views, polyp: Index, before: Index) -> Mask:
-    """Looks (k,) whose camera is too near the wall, or whose view of the polyp (k,) is blocked.
+    """Looks (k,) with the camera too near the wall, or the view of the polyp (k,) blocked.
 
     By the wall, or by another polyp `before` it (k,), -1 for none. The first and last frame of
     every look are checked, and some between.

@@ -1,10 +1,10 @@
 """What lies between the surface and the sensor: blur, smoke, water on the lens; and blinks.
 
 Images are (3, s, h, w) in 0 to 1. Clouds and drops are read from one tile in places of the frame,
-so that a window shows what its frame shows. Beyond a window's edge the edge goes on, so that within
-a blur's reach of its edges a window differs a little from its frame. Where torch rounds differently
-for one image than for several, images are taken one by one: a frame must not depend on what it is
-drawn with.
+so that a window shows what its frame shows. Beyond a window's edge the edge continues, so that
+within a blur's reach of its edges a window differs a little from its frame. Where torch rounds
+differently for one image than for several, images are taken one by one: a frame must not depend on
+what it is drawn with.
 """
 
 import math

@@ -6,8 +6,8 @@ a window shows the same as the frame it was cut from.
 
 Rays meet the surface by cone marching. A cell of 8 x 8 pixels is marched as one cone, which stops
 as soon as the surface comes nearer to its axis than the cone is wide: up to there every ray inside
-is free. Its four quarters go on from there, and so on down to the pixel, so that nothing that is
-smaller than a cell is missed. From a few pixels before the surface every ray goes on by itself,
+is free. Its four quarters continue from there, and so on down to the pixel, so that nothing that is
+smaller than a cell is missed. From a few pixels before the surface every ray continues by itself,
 with secant steps.
 
 Source: Hart, Sphere tracing, The Visual Computer 12 (1996), for the steps; Seven and Fossum, Cone

@@ -134,7 +134,7 @@ def read_tile(texture: Tensor, across: Tensor, along: Tensor) -> Tensor:
     Args:
         texture: (c, m + 1, m + 1), its last row and column equal to the first, see `tiling`.
         across: (...) the place along a row of texels; whole numbers are seams.
-        along: (...) likewise along a column.
+        along: (...) the same along a column.
     """
     place = torch.stack([across.flatten(), along.flatten()])  # (2, n)
     place = place.sub_(place.floor()).mul_(2).sub_(1)
