@@ -8,7 +8,6 @@ Notebooks are run once and again when they or the package change; with NOTEBOOKS
 environment they are shown without outputs.
 """
 
-import ast
 import hashlib
 import importlib
 import inspect
@@ -296,15 +295,14 @@ def verb_page(name: str, guides: dict[str, str]) -> str:
 
 def room_page(package: str, room: str, guides: dict[str, str]) -> str:
     """The page of a room: what its face hands on, and what the guides import besides."""
-    face = ast.parse((SOURCE / package / room / "__init__.py").read_text(encoding="utf-8"))
-    named = [one.value for one in face.body if isinstance(one, ast.Assign)]
-    handed = [name for value in named for name in ast.literal_eval(value)]
-    names = [f"{package}.{room}.{name}" for name in handed]
+    face = importlib.import_module(f"{package}.{room}")
+    # Where they are defined: a function may have the name of its module (core/on_demand.py).
+    names = [f"{module}.{name}" for name, module in vars(face).get("_modules", {}).items()]
     for content in guides.values():
         for module, imported in _imports(content):
             if module.startswith(f"{package}.{room}."):
                 names += [f"{module}.{name}" for name in imported]
-    text = [f"# {package}.{room}", ast.get_docstring(face) or ""]
+    text = [f"# {package}.{room}", inspect.getdoc(face) or ""]
     ordered = sorted(dict.fromkeys(names), key=lambda name: name.rpartition(".")[2].isupper())
     return "\n\n".join([*text, *(f"::: {name}" for name in ordered)])  # constants last
 

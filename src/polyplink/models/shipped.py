@@ -13,7 +13,8 @@ from typing import Any, Literal
 from polyplink.core.artefacts import file_key, read_json
 from polyplink.core.errors import PolyplinkError, find_named, first_line
 
-DETECTOR, ENCODER = "detector-v1", "encoder-v1"  # what is used where a request names no other
+DETECTOR = "detector-v1"  # what is used where a request names no other
+ENCODER = "encoder-v1"
 FOLDER = Path(__file__).parent
 LIST = "models.json"
 MEND = 'install polyplink again (pip install --force-reinstall "polyplink[run]")'
