@@ -120,9 +120,12 @@ def _on_stills(request: CalibrateRequest, stills: Path, progress: Progress) -> R
         device=request.device,
         progress=progress,
     )
-    made = request.out / FIT
+    stills_data = request.out / FIT
     fitted = _on_data(
-        replace(request, data=Path(f"{made}-boxes"), truth=made, stills=None, part=None), progress
+        replace(
+            request, data=Path(f"{stills_data}-boxes"), truth=stills_data, stills=None, part=None
+        ),
+        progress,
     )
     figures, tested = test_count(
         fitted.value.weights,
@@ -144,10 +147,10 @@ def _on_data(request: CalibrateRequest, progress: Progress) -> Result[Calibrated
     from polyplink.encoders import read_record, weights_path
 
     path, out = weights_path(request.weights), request.out
-    own = read_record(path)
-    named = ("weights", "data", "truth", "part", "keep")
-    asked: dict[str, Any] = {name: getattr(request, name) for name in named}
-    record = RunRecord("calibrate", settings=asked)
+    weights_record = read_record(path)
+    setting_names = ("weights", "data", "truth", "part", "keep")
+    settings: dict[str, Any] = {name: getattr(request, name) for name in setting_names}
+    record = RunRecord("calibrate", settings=settings)
     record.claim(out)
     from polyplink.associate import from_record
     from polyplink.counting.calibrate import fit_point, fit_probes
@@ -165,7 +168,7 @@ def _on_data(request: CalibrateRequest, progress: Progress) -> Result[Calibrated
             tracklets=request.tracklet_options,
             origin=read_origin(request.data),
         )
-        asked["tracklets"] = encoder.prepare
+        settings["tracklets"] = encoder.prepare
         encoded = encode(
             [encoder], request.data, request.part, workers=request.workers, progress=progress
         )
@@ -175,26 +178,26 @@ def _on_data(request: CalibrateRequest, progress: Progress) -> Result[Calibrated
         labelled = prepared if request.truth is None else with_truth(prepared, request.truth)
         embeddings = encoded.embeddings[encoder.name]
         keep = None if request.truth is None else request.keep
-        known = prepared.data if request.truth is None else read_data(request.truth)
+        truth_data = prepared.data if request.truth is None else read_data(request.truth)
         source = box_source(request.data, prepared.data, prepared.procedures)
-        polyps = true_counts(known, prepared.procedures, every=request.truth is not None)
+        polyps = true_counts(truth_data, prepared.procedures, every=request.truth is not None)
         fit = partial(find_operating_point, source=source, polyps=polyps)
-        point = from_record(own.operating)
+        point = from_record(weights_record.operating)
         point, warnings = fit_point(point, labelled, embeddings, keep, fit)
-        point, fitted, missing = fit_probes(point, known, labelled, embeddings)
+        point, fitted, missing = fit_probes(point, truth_data, labelled, embeddings)
         warnings += missing
     names = prepared.procedures
-    met = seen_procedures(own.seen, prepared.data, names)
-    if met:
+    seen_in_training = seen_procedures(weights_record.seen, prepared.data, names)
+    if seen_in_training:
         warnings.append(
-            f"the encoder was trained or validated on {len(met)} of these procedures "
-            f"({met[0][0]}, ...): calibrate on others, or the threshold is optimistic"
+            f"the encoder was trained or validated on {len(seen_in_training)} of these procedures "
+            f"({seen_in_training[0][0]}, ...): calibrate on others, or the threshold is optimistic"
         )
     weights = store_operating_point(path, out, point, prepared.data, names)
     record.write(out)
     shown_polyps = labelled.tracklets["polyp_id"]
     alarms = None if request.truth is None or point.alarms is None else point.alarms.origin
-    done = Calibrated(
+    calibrated = Calibrated(
         weights,
         shown_polyps.drop_nulls().n_unique(),
         shown_polyps.len(),
@@ -207,4 +210,4 @@ def _on_data(request: CalibrateRequest, progress: Progress) -> Result[Calibrated
     shown = [f"{weights}: {point.origin}"]
     shown += [] if alarms is None else [f"false alarms: {alarms}"]
     shown += fitted
-    return Result(done, shown=shown, warnings=done.warnings)
+    return Result(calibrated, shown=shown, warnings=calibrated.warnings)

@@ -68,7 +68,7 @@ def write_procedures_of(
     )
     assert detector is not None
     check_given(weights, stills, [part], device)
-    least, most = _range(polyps)
+    min_polyps, max_polyps = _range(polyps)
     from polyplink.detect import OnnxDetector
     from polyplink.detect.folder import find_detector
     from polyplink.stills import StillsConfig
@@ -78,9 +78,14 @@ def write_procedures_of(
     model, _ = find_detector(detector, None, (), messages)
     assert isinstance(model, OnnxDetector)
     parts, warnings = _stills_of_parts(stills, empty, part, procedures, model.record)
-    for each in parts:
-        config = StillsConfig(each.procedures, least, most, seed=2 * seed + (each.name == "test"))
-        _write_part(out / "stills", each, detector, config, progress)
+    for stills_part in parts:
+        config = StillsConfig(
+            stills_part.procedures,
+            min_polyps,
+            max_polyps,
+            seed=2 * seed + (stills_part.name == "test"),
+        )
+        _write_part(out / "stills", stills_part, detector, config, progress)
     return [*map(str, messages), *warnings]
 
 
@@ -238,14 +243,14 @@ def _write_part(
     from polyplink.stills import write_procedures
     from polyplink.tracklets import PrepareSettings
 
-    made, out = folder / part.name, folder / f"{part.name}-boxes"
+    data_folder, out = folder / part.name, folder / f"{part.name}-boxes"
     truth = write_procedures(
-        *(made, part.stills, part.empty, config),
+        *(data_folder, part.stills, part.empty, config),
         name=part.dataset,
         progress=counter(progress, f"stills in motion, to {part.name}"),
     )
     data, _ = detect_folder(
-        *(made / "frames", out, PrepareSettings()),
+        *(data_folder / "frames", out, PrepareSettings()),
         detector=detector,
         fps=config.fps,
         progress=progress,

@@ -165,7 +165,7 @@ def command(verb: Verb) -> Callable[..., None]:
     """
     request = inspect.signature(verb).parameters["request"].annotation
     parameters, several = [], []
-    declared = {each.name: dict(each.metadata) for each in fields(request)}
+    declared = {item.name: dict(item.metadata) for item in fields(request)}
     for field in inspect.signature(request).parameters.values():
         plain, default, settings = field.annotation, field.default, declared[field.name]
         if settings:
@@ -185,20 +185,20 @@ def command(verb: Verb) -> Callable[..., None]:
                 plain, default = plain | None, None
         elif isinstance(plain, ForwardRef):  # it takes more from Python than can be typed
             plain = str
-        for each in details:  # in capitals in help and messages, as in the docs
-            if isinstance(each, ArgumentInfo) and each.metavar is None:
-                each.metavar = field.name.upper()
+        for annotation in details:  # in capitals in help and messages, as in the docs
+            if isinstance(annotation, ArgumentInfo) and annotation.metavar is None:
+                annotation.metavar = field.name.upper()
         option: Any = Annotated[plain, *details]
         parameters.append(
             inspect.Parameter(field.name, _KEYWORD, default=default, annotation=option)
         )
 
-    def run(as_json: bool, debug: bool, **given: Any) -> None:
+    def run(as_json: bool, debug: bool, **values: Any) -> None:
         with one_line_errors(" ".join(["polyplink", *sys.argv[1:2]]), debug=debug):
-            given |= {name: tuple(given[name] or ()) for name in several}
-            _check_paths(given.values())
+            values |= {name: tuple(values[name] or ()) for name in several}
+            _check_paths(values.values())
             with bars() as progress:
-                result = verb(request(**given), progress)
+                result = verb(request(**values), progress)
             for warning in result.warnings:
                 typer.echo(f"warning: {one_line(warning, LONGEST_MESSAGE)}", err=True)
             (result.print_json if as_json else result.print_text)()
@@ -219,9 +219,9 @@ def _check_paths(values: Iterable[Any]) -> None:
     for value in values:
         for path in value if isinstance(value, tuple) else (value,):
             if isinstance(path, Path):
-                whole = os.path.abspath(path)  # noqa: PTH100 - Path.absolute fails without a folder
-                plain = whole.encode("utf-8", "replace").decode() == whole
-                PolyplinkError.unless(plain, f"the path {whole} is not UTF-8", "rename it")
+                absolute = os.path.abspath(path)  # noqa: PTH100 - Path.absolute fails without a folder
+                plain = absolute.encode("utf-8", "replace").decode() == absolute
+                PolyplinkError.unless(plain, f"the path {absolute} is not UTF-8", "rename it")
 
 
 @contextmanager
@@ -264,8 +264,8 @@ def bars() -> Iterator[Progress]:
             bars.stop()
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(show_version: bool) -> None:
+    if show_version:
         typer.echo(f"polyplink {__version__}")
         raise typer.Exit
 
@@ -293,7 +293,7 @@ def build(verbs: Mapping[str, Verb]) -> typer.Typer:
     for name, verb in verbs.items():
         group, _, last = name.rpartition(" ")
         if group and group not in groups:
-            members = (other.split()[-1] for other in verbs if other.startswith(f"{group} "))
+            members = (name.split()[-1] for name in verbs if name.startswith(f"{group} "))
             about = f"{GROUPS.get(group, group.capitalize())}: {', '.join(members)}."
             groups[group] = typer.Typer(cls=InSections, help=about, no_args_is_help=True)
             application.add_typer(groups[group], name=group)

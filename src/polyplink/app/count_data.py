@@ -41,21 +41,21 @@ def return_data(
     """
     from polyplink.data import return_boxes
 
-    found = counted.value
+    result = counted.value
     facts, shown, warnings = counted.json, [*counted.shown], [*counted.warnings]
-    back = return_boxes(data, found.data, found.tracks, out / BOXES)
-    if back is not None:
-        facts |= {"boxes": str(back.folder)}
-        shown.append(f"your boxes with tracks ({back.format}): {back.folder}")
-        warnings += [] if back.warning is None else [back.warning]
+    returned = return_boxes(data, result.data, result.tracks, out / BOXES)
+    if returned is not None:
+        facts |= {"boxes": str(returned.folder)}
+        shown.append(f"your boxes with tracks ({returned.format}): {returned.folder}")
+        warnings += [] if returned.warning is None else [returned.warning]
     if video:
         from polyplink.app.drawn_video import draw_videos
 
-        files, lines = draw_videos(found, data, out / VIDEOS, progress)
+        files, lines = draw_videos(result, data, out / VIDEOS, progress)
         facts |= {"videos": list(map(str, files))}
         shown += [f"video: {file}" for file in files]
         warnings += lines
-    return Result(found, facts, shown, warnings)
+    return Result(result, facts, shown, warnings)
 
 
 def count_data(
@@ -99,11 +99,11 @@ def count_data(
     from polyplink.core.artefacts import RunRecord
 
     check_given(weights, data, [part], device, truth)
-    asked: dict[str, Any] = {
+    settings: dict[str, Any] = {
         SOURCE: str(data.resolve()),
         **{"weights": weights, "part": part, "purpose": purpose, "alarms": alarms},
     }
-    record = RunRecord("count", settings=asked)
+    record = RunRecord("count", settings=settings)
     record.claim(out)
     keep_other_counts(out, data, COUNT_FILES, replace=replace)
     from polyplink.counting.link import link_part, linked_boxes, tracks_of_boxes
@@ -117,23 +117,23 @@ def count_data(
     with record.stage("embed"):
         origin = read_origin(data)
         encoder = load_named(weights, device, tracklets=tracklets, origin=origin)
-        asked["tracklets"] = encoder.prepare
+        settings["tracklets"] = encoder.prepare
         encoded = encode([encoder], data, part, workers=workers, progress=progress)
     prepared = encoded.prepared
     record.inputs |= {"weights": encoder.key, "crops": prepared.key}
     with record.stage("associate"):
         linked = link_part(encoded, purpose=purpose, drop_alarms=alarms == "drop")
     boxes = linked_boxes(prepared, linked.linked)
-    found, notes = _recorded(linked, boxes, weights, out, truth, purpose, warnings)
-    page = _page(linked, weights, found, notes, record.seconds)
+    count, notes = _recorded(linked, boxes, weights, out, truth, purpose, warnings)
+    page = _page(linked, weights, count, notes, record.seconds)
     report = out / "report.html"
     with record.results(out) as new, record.stage("report"):
         views = views_table(linked)
         counted = Counted(
             report,
-            found.polyps,
+            count.polyps,
             page,
-            found,
+            count,
             boxes,
             prepared.data,
             tracks_of_boxes(prepared, linked.linked),
@@ -142,8 +142,8 @@ def count_data(
         write_embeddings(new / "vectors.parquet", encoded.embeddings[encoder.name])
         _write_tables(new, counted, views)
         write_report(new / report.name, page)
-    shown = [count_table(page), *_lines_below(found, page.notes), *_written(report, out)]
-    return Result(counted, counted.summary, shown, found.warnings)
+    shown = [count_table(page), *_lines_below(count, page.notes), *_written(report, out)]
+    return Result(counted, counted.summary, shown, count.warnings)
 
 
 def _recorded(
@@ -172,12 +172,12 @@ def _recorded(
 
     encoded, prepared, file = part.encoded, part.encoded.prepared, weights_path(weights)
     used, lost = used_models(file, encoded.first.name, encoded.folder), lost_boxes(prepared)
-    more, notes = count_messages(part, lost)
+    part_messages, notes = count_messages(part, lost)
     messages = [
         *part.cover.warnings(part.point),
         *shipped_messages(used, part.point),
         *map(Message.of, warnings),
-        *more,
+        *part_messages,
     ]
     procedures = counted_procedures(part)
     count = Count(
@@ -193,7 +193,7 @@ def _recorded(
         data=relative_path(encoded.folder.resolve(), out.resolve()),
         purpose=purpose if part.point.prices else None,
         lost_boxes=lost,
-        polyps=sum(one.polyps for one in procedures),
+        polyps=sum(procedure.polyps for procedure in procedures),
         false_alarms=part.screened.alarms.height,
         against_truth=None if truth is None else compare_with_truth(truth, boxes, prepared),
         models=tuple(to_plain(used)),
@@ -298,12 +298,12 @@ def _write_tracks(counted: Counted, folder: Path) -> Path:
 
     boxes = one_box_a_frame(counted.boxes, "procedure_id", "frame", "polyp")
     for (name,), rows in boxes.group_by("procedure_id", maintain_order=True):
-        for home, made in ((folder, False), (folder / "interpolated", True)):
-            lines = rows.filter(interpolated=made).select(
+        for home, interpolated in ((folder, False), (folder / "interpolated", True)):
+            lines = rows.filter(interpolated=interpolated).select(
                 pl.col("frame") + 1,
                 "polyp",
                 *(pl.col(side).round(2) for side in "xywh"),
-                pl.col("score").fill_null(0.0 if made else 1.0).round(4),
+                pl.col("score").fill_null(0.0 if interpolated else 1.0).round(4),
                 *(pl.lit(-1).alias(f"world{k}") for k in range(3)),
             )
             text = lines.write_csv(include_header=False)

@@ -48,7 +48,10 @@ class Counted:
     @property
     def counts(self) -> "pl.DataFrame":
         """What counts.csv holds: a row for each procedure."""
-        rows = [{name: getattr(one, name) for name in COUNTS} for one in self.count.procedures]
+        rows = [
+            {name: getattr(procedure, name) for name in COUNTS}
+            for procedure in self.count.procedures
+        ]
         return pl.DataFrame(rows, infer_schema_length=None)
 
     def _repr_html_(self) -> str:

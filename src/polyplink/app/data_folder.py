@@ -120,25 +120,26 @@ def _own_options(request: ImportRequest) -> dict[str, Any]:
     Raises:
         PolyplinkError: If a value is malformed.
     """
-    given: dict[str, Any] = {}
+    named_options: dict[str, Any] = {}
     for field in fields(request):
         value = getattr(request, field.name)
         if field.name not in COMMON and value not in (None, ()):
-            given[field.name] = value
-    if "size" in given:
-        found = re.fullmatch(r"([1-9]\d{0,8})x([1-9]\d{0,8})", given["size"])
-        if found is None:
+            named_options[field.name] = value
+    if "size" in named_options:
+        size = re.fullmatch(r"([1-9]\d{0,8})x([1-9]\d{0,8})", named_options["size"])
+        if size is None:
             raise PolyplinkError(
-                f"--size {given['size']} is not a size", "give WIDTHxHEIGHT, as in 1352x1080"
+                f"--size {named_options['size']} is not a size",
+                "give WIDTHxHEIGHT, as in 1352x1080",
             )
-        given["size"] = (int(found.group(1)), int(found.group(2)))
-    if "datasets" in given:
-        pairs = [text.partition("=") for text in given["datasets"]]
+        named_options["size"] = (int(size.group(1)), int(size.group(2)))
+    if "datasets" in named_options:
+        pairs = [text.partition("=") for text in named_options["datasets"]]
         for key, sign, name in pairs:
             if not (key and sign and name):
                 raise PolyplinkError(f"--datasets {key}{sign}{name} is not a pair", "give ID=NAME")
-        given["datasets"] = {key: name for key, _, name in pairs}
-    return given
+        named_options["datasets"] = {key: name for key, _, name in pairs}
+    return named_options
 
 
 def merge_data(request: MergeRequest, progress: Progress = inform) -> "Result[DataSet]":
@@ -167,19 +168,19 @@ def merge_data(request: MergeRequest, progress: Progress = inform) -> "Result[Da
         raise PolyplinkError(
             f"{out} is one of the folders to merge", "name another folder for the result"
         )
-    asked = {"folders": list(folders), "map": request.histology_map}
-    record = RunRecord("merge", settings=asked)
+    settings = {"folders": list(folders), "map": request.histology_map}
+    record = RunRecord("merge", settings=settings)
     record.claim(out)
     maps = None if request.histology_map is None else find_maps(request.histology_map)
     with record.stage("read"):
         sets = [(folder, read_data(folder)) for folder in folders]
     with record.stage("merge"):
         data = merge(sets, maps)
-    record.inputs = {str(folder): each.key for folder, each in sets}
-    scenes = {name: own for folder in folders for name, own in read_scenes(folder).items()}
+    record.inputs = {str(folder): dataset.key for folder, dataset in sets}
+    scenes = {name: scene for folder in folders for name, scene in read_scenes(folder).items()}
 
     def keep(folder: Path) -> None:
-        empty = [read_empty(each, own.part(None)) for each, own in sets]
+        empty = [read_empty(source, dataset.part(None)) for source, dataset in sets]
         write_empty(folder, pl.concat(empty))
         write_scenes(folder, scenes)
 
@@ -250,37 +251,39 @@ def _of_tracklets(data: "DataSet") -> "list[Finding]":
     fps = dict(data.procedures.select("procedure_id", "fps").iter_rows())
     build = partial(build_tracklets, data.detections, tracks=settings.tracks, fps=fps)
     _, cut = build(max_gap=settings.max_gap, min_iou=settings.min_iou)
-    _, whole = build(max_gap=int(data.procedures["n_frames"].sum()), min_iou=0.0)
-    kept = kept_tracklets(cut, settings, fps)
-    named = pl.col("polyp_id").is_not_null()
+    _, uncut_tracklets = build(max_gap=int(data.procedures["n_frames"].sum()), min_iou=0.0)
+    cut_tracklets = kept_tracklets(cut, settings, fps)
+    has_polyp = pl.col("polyp_id").is_not_null()
 
-    def boxes(tracklets: pl.DataFrame, rows: pl.Expr = named) -> int:
+    def boxes(tracklets: pl.DataFrame, rows: pl.Expr = has_polyp) -> int:
         return int(tracklets.filter(rows)["n"].sum())
 
-    uncut = boxes(kept_tracklets(whole, settings, fps))
+    uncut = boxes(kept_tracklets(uncut_tracklets, settings, fps))
     total, unnamed = data.detections.height, data.detections["polyp_id"].null_count()
     lost = {
         f"where gaps or jumps cut a polyp's boxes (--max-gap {settings.max_gap}, --min-iou "
-        f"{settings.min_iou:g})": uncut - boxes(kept),
+        f"{settings.min_iou:g})": uncut - boxes(cut_tracklets),
         f"of polyps with fewer than {settings.min_length} boxes at a time (--min-length)": total
         - unnamed
         - uncut,
         "without a polyp, in tracks shorter than "
         f"{settings.min_seconds:g} s (--min-seconds) or of too low a score (--low)": unnamed
-        - boxes(kept, ~named),
+        - boxes(cut_tracklets, ~has_polyp),
     }
     count = sum(lost.values())
-    many = 2 * count > total
-    what = f"the default settings give {kept.height} tracklets"
-    reasons = [f"{n} {why}" for why, n in lost.items() if n]
+    mostly_lost = 2 * count > total
+    summary = f"the default settings give {cut_tracklets.height} tracklets"
+    reasons = [f"{n} {reason}" for reason, n in lost.items() if n]
     return [
         Finding(
-            "warning" if many else "note",
+            "warning" if mostly_lost else "note",
             "tracklets",
-            f"{what}; of {total} boxes they leave out {', '.join(reasons)}" if reasons else what,
+            f"{summary}; of {total} boxes they leave out {', '.join(reasons)}"
+            if reasons
+            else summary,
             max(count, 1),
             _for_few_boxes(data, fps, settings)
-            if many
+            if mostly_lost
             else "give these options to change them"
             if reasons
             else "none needed",
@@ -301,14 +304,14 @@ def _for_few_boxes(
     steps = frames.select(pl.col("frame").diff().over(keys))["frame"].drop_nulls()
     # A longer step is an absence: half of a polyp's steps, or of a procedure's, are no longer.
     gap = max(int(steps.median() or 1), 1)  # type: ignore[arg-type]
-    few = replace(settings, max_gap=gap, min_iou=0.0, min_length=1, min_seconds=0.0, stride=1)
+    loose = replace(settings, max_gap=gap, min_iou=0.0, min_length=1, min_seconds=0.0, stride=1)
     _, built = build_tracklets(
-        data.detections, max_gap=gap, min_iou=0.0, tracks=few.tracks, fps=fps
+        data.detections, max_gap=gap, min_iou=0.0, tracks=loose.tracks, fps=fps
     )
-    kept = kept_tracklets(built, few, fps)
+    table = kept_tracklets(built, loose, fps)
     return (
         f"for single frames and short sequences: --max-gap {gap} --min-iou 0 --min-length 1 "
-        f"--min-seconds 0 --stride 1 gives {kept.height} tracklets of {kept['n'].sum()} boxes; "
+        f"--min-seconds 0 --stride 1 gives {table.height} tracklets of {table['n'].sum()} boxes; "
         "prepare, train, embed, count and evaluate take these options"
     )
 

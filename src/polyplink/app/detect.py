@@ -77,7 +77,7 @@ def detect_polyps(request: DetectRequest, progress: Progress = inform) -> "Resul
             tracklets=request.tracklet_options,
             progress=progress,
         )
-    boxes, lines = data.detections, [str(one) for one in warnings]
+    boxes, lines = data.detections, [str(warning) for warning in warnings]
     facts = {
         "out": str(request.out),
         "procedures": data.procedures.height,
@@ -147,7 +147,7 @@ def _run(request: RunRequest, out: Path, progress: Progress) -> "Result[Counted]
     record.claim(out)
     keep_other_counts(out, source, RUN_PARTS, replace=request.replace)
     settings = read_record(weights_path(request.weights)).prepare
-    data, given = out / "data", request.detector or request.function
+    data, detector = out / "data", request.detector or request.function
     warnings: list[str | Message] = []
     if request.boxes is not None:
         try:
@@ -163,7 +163,7 @@ def _run(request: RunRequest, out: Path, progress: Progress) -> "Result[Counted]
         except ImportOptionError as error:
             line = f"`polyplink import {request.boxes} {source} DATA`"
             raise error.of_command(f"{line}, and then `polyplink run DATA`") from None
-    elif given is None and is_data_folder(source):
+    elif detector is None and is_data_folder(source):
         data = source  # it has boxes
     else:
         _, lines = detect_folder(

@@ -90,15 +90,15 @@ def draw_curriculum(shown: Shown) -> Figure:
     first = shown.encoded.first
     assert first.record is not None
     length = int(first.record.recipe.get("fragment_length", 8))
-    whole = prepare(shown.encoded.folder, shown.encoded.prepared.settings, with_crops=False)
-    table = whole.fragments(length)
+    prepared = prepare(shown.encoded.folder, shown.encoded.prepared.settings, with_crops=False)
+    table = prepared.fragments(length)
     if table.height < 2:
         raise PolyplinkError(
             f"bags need two fragments of {length} crops, and there are {table.height}",
             "name another --part",
         )
     procedures, positions = table["procedure_id"].to_numpy(), table["position"].to_numpy()
-    known = table["polyp_id"].null_count() == 0
+    has_polyps = table["polyp_id"].null_count() == 0
     _, codes = np.unique(table["polyp_id"].fill_null("?").to_numpy(), return_inverse=True)
     ranks, pure = {}, {}
     for c in np.linspace(0, 1, STEPS).tolist():
@@ -107,10 +107,10 @@ def draw_curriculum(shown: Shown) -> Figure:
         drawn = bags.ranks[bags.valid[:, 1:]]
         if drawn.size:
             ranks[c] = np.quantile(drawn, QUANTILES)
-        if known:
+        if has_polyps:
             pure[c] = purity(bags, codes)
 
-    words = f"{table.height} fragments of {length} crops, {len(whole.procedures)} procedures"
+    words = f"{table.height} fragments of {length} crops, {len(prepared.procedures)} procedures"
     figure, (left, right) = new_figure(7.2, 3.1, columns=2, subtitle=words)
     c, q = np.array(list(ranks)), np.array(list(ranks.values())).T  # n, 5 n
     left.fill_between(c, q[0], q[4], color=colour(0), alpha=0.15, lw=0, label="5 to 95 %")
@@ -134,8 +134,8 @@ def draw_similarities(shown: Shown) -> Figure:
     Rows are sorted by polyp, in order of first sight, and by time within a polyp.
     """
     part, rows, order, polyps = _by_polyp(shown.samples)
-    every = shown.encoded.vectors.items()
-    matrices = {name: cosine(vectors[rows][order]) for name, vectors in every}  # n n
+    by_encoder = shown.encoded.vectors.items()
+    matrices = {name: cosine(vectors[rows][order]) for name, vectors in by_encoder}  # n n
     limits = min(float(S.min()) for S in matrices.values()), 1.0
     title = f"Procedure {part.procedures[0]}: {rows.size} tracklets of {polyps} polyps"
     return _side_by_side(matrices, part.polyp[order], title, "cosine similarity", limits)
@@ -188,8 +188,10 @@ def draw_targets(shown: Shown) -> Figure:
     order = order[part.known[order]]
     polyps = list(dict.fromkeys(part.polyp[order].tolist()))[:TARGET_POLYPS]
     rows = [order[part.polyp[order] == polyp][:TARGET_TRACKLETS] for polyp in polyps]
-    at = [part.positions[own] for own in rows]
-    times = [(own - own.min()) / max(float(np.ptp(own)), 1e-12) for own in at]
+    positions = [part.positions[tracklets] for tracklets in rows]
+    times = [
+        (position - position.min()) / max(float(np.ptp(position)), 1e-12) for position in positions
+    ]
     polyp = part.polyp[np.concatenate(rows)]
     matrices = target_matrices(polyp, np.concatenate(times))
     title = f"Procedure {part.procedures[0]}: {len(polyp)} tracklets of {len(polyps)} polyps"
@@ -207,15 +209,15 @@ def target_matrices(polyp: np.ndarray, time: np.ndarray) -> dict[str, np.ndarray
     Returns:
         By loss (n, n); the diagonal is that of a second view of the same time.
     """
-    same = same_polyp(torch.from_numpy(polyp))
-    near = same * fading(torch.from_numpy(time), TemporallyAwareLoss.decay)
-    found = {
+    same_label = same_polyp(torch.from_numpy(polyp))
+    near = same_label * fading(torch.from_numpy(time), TemporallyAwareLoss.decay)
+    by_loss = {
         "self-supervised": torch.eye(len(polyp), dtype=torch.float64),
-        "supervised": same,
+        "supervised": same_label,
         "temporally aware": near,
         "intra-inter": near + IntraInterLoss.gamma,
     }
-    return {name: weights.numpy() for name, weights in found.items()}
+    return {name: weights.numpy() for name, weights in by_loss.items()}
 
 
 def draw_losses(shown: Shown) -> Figure:
@@ -262,24 +264,24 @@ def draw_counting(shown: Shown) -> Figure:
         part, rows = samples.of_procedure(place)
         if part.known.any():
             polyps = [int(p) if k else None for p, k in zip(part.polyp, part.known, strict=True)]
-            found = search(visual(unit[rows]), part.positions, grid, threads=shown.threads)
-            for clusterer, clusterings in found.items():
+            by_clusterer = search(visual(unit[rows]), part.positions, grid, threads=shown.threads)
+            for clusterer, clusterings in by_clusterer.items():
                 counted = count_procedure(clusterings.labels, polyps, part.procedures[0])
                 counts.setdefault(clusterer, []).append(counted)
         tick(place + 1, len(samples.procedures))
-    if not any(one.polyps > 1 for each in counts.values() for one in each):
+    if not any(point.polyps > 1 for series in counts.values() for point in series):
         raise PolyplinkError(
             "no procedure has two polyps, so that FPR is undefined", "name another --part"
         )
 
     figure, (axis,) = new_figure(6.4, 4.0, subtitle=f"{name}; {shown.subtitle}; grid: {shown.grid}")
-    for i, (clusterer, each) in enumerate(counts.items()):
-        fr = np.mean([one.rates["fr"] for one in each], axis=0)  # s
-        fpr = np.mean([one.rates["fpr"] for one in each if one.polyps > 1], axis=0)  # s
+    for i, (clusterer, series) in enumerate(counts.items()):
+        fr = np.mean([point.rates["fr"] for point in series], axis=0)  # s
+        fpr = np.mean([point.rates["fpr"] for point in series if point.polyps > 1], axis=0)  # s
         label = clusterer_title(clusterer)
         axis.scatter(fpr, fr, s=5, color=colour(i), alpha=0.12, lw=0, rasterized=True)
         axis.step(*pareto_front(fr, fpr), where="post", color=colour(i), lw=1.8, label=label)
-        choice = choose(each)
+        choice = choose(series)
         if choice.rule == "nearest":
             at = choice.row
             axis.scatter(fpr[at], fr[at], s=30, marker=marker(i), color=colour(i))
@@ -310,25 +312,25 @@ def pareto_front(fr: np.ndarray, fpr: np.ndarray) -> tuple[np.ndarray, np.ndarra
     """
     order = np.lexsort((fr, fpr))
     best = np.minimum.accumulate(fr[order])
-    kept = np.concatenate([[True], best[1:] < best[:-1]])
-    return fpr[order][kept], fr[order][kept]
+    improves = np.concatenate([[True], best[1:] < best[:-1]])
+    return fpr[order][improves], fr[order][improves]
 
 
 @plot_style()
 def draw_recall(shown: Shown) -> Figure:
     """Share of queries with a match among the k nearest, for each encoder."""
     figure, (axis,) = new_figure(6.0, 3.6, subtitle=shown.subtitle)
-    most = 0
+    max_k = 0
     for i, (name, vectors) in enumerate(shown.encoded.vectors.items()):
         share = recall_at(vectors, shown.samples)  # k
-        most = max(most, len(share))
+        max_k = max(max_k, len(share))
         k = np.arange(1, len(share) + 1)
         axis.plot(k, share, color=colour(i), lw=1.8, marker=MARKERS[i % 5], ms=4, label=name)
     axis.set(
         title="Recall at k",
         xlabel="k nearest tracklets",
         ylabel="share of queries with a match",
-        xlim=(0.5, most + 0.5),
+        xlim=(0.5, max_k + 0.5),
         ylim=(0, 1.03),
     )
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -336,25 +338,25 @@ def draw_recall(shown: Shown) -> Figure:
     return figure
 
 
-def recall_at(vectors: np.ndarray, samples: Samples, most: int = NEAREST) -> np.ndarray:
-    """Share of queries with a match among the k nearest, for k = 1 to `most` (k,).
+def recall_at(vectors: np.ndarray, samples: Samples, max_k: int = NEAREST) -> np.ndarray:
+    """Share of queries with a match among the k nearest, for k = 1 to `max_k` (k,).
 
     Args:
         vectors: (n, d).
         samples: Whose they are.
-        most: Largest k; no more than there are other tracklets.
+        max_k: Largest k; no more than there are other tracklets.
 
     Raises:
         PolyplinkError: If no tracklet has a match.
     """
-    found = retrieve(vectors, samples)
-    ranks = found.best_rank[found.valid]
+    retrieved = retrieve(vectors, samples)
+    ranks = retrieved.best_rank[retrieved.valid]
     PolyplinkError.unless(
         bool(ranks.size),
         "no tracklet has another of its polyp, so that recall is undefined",
         "name another --part",
     )
-    k = max(1, min(most, int(samples.known.sum()) - 1))
+    k = max(1, min(max_k, int(samples.known.sum()) - 1))
     return np.asarray((ranks[:, None] <= np.arange(1, k + 1)).mean(axis=0))  # q k -> k
 
 
@@ -363,18 +365,18 @@ def draw_reid(shown: Shown) -> Figure:
     """ROC and precision-recall curves of re-identification, for each encoder."""
     figure, (roc, pr) = new_figure(7.2, 3.6, columns=2, subtitle=shown.subtitle)
     for i, (name, vectors) in enumerate(shown.encoded.vectors.items()):
-        found = reidentify(vectors, shown.samples)
-        if found.counts is None:
+        pairs = reidentify(vectors, shown.samples)
+        if pairs.counts is None:
             raise PolyplinkError(
                 "no two tracklets of one polyp, or none of two, so that re-identification is "
                 "undefined",
                 "name another --part",
             )
-        fpr, tpr, precision = roc_and_pr(found.counts)
+        fpr, tpr, precision = roc_and_pr(pairs.counts)
         line: Any = {"color": colour(i), "lw": 1.6}
-        roc.plot([0, *fpr], [0, *tpr], label=f"{name}, {found.auroc:.3f}", **line)
-        pr.step([0, *tpr], [precision[0], *precision], label=f"{name}, {found.aupr:.3f}", **line)
-    chance = found.positives / (found.positives + found.negatives)
+        roc.plot([0, *fpr], [0, *tpr], label=f"{name}, {pairs.auroc:.3f}", **line)
+        pr.step([0, *tpr], [precision[0], *precision], label=f"{name}, {pairs.aupr:.3f}", **line)
+    chance = pairs.positives / (pairs.positives + pairs.negatives)
     roc.plot([0, 1], [0, 1], color=GREY, lw=0.8, ls=":")
     pr.axhline(chance, color=GREY, lw=0.8, ls=":")
     roc.set(title="ROC", xlabel="false positive rate", ylabel="true positive rate")
@@ -406,10 +408,10 @@ def draw_clusterers(shown: Shown) -> Figure:
         clusterers=shown.clusterers,
     )
     encoded, samples = shown.encoded, shown.samples
-    found, _ = evaluate_embeddings(
+    evaluated, _ = evaluate_embeddings(
         encoded.vectors, samples, settings, boxes=tracklet_boxes(encoded.prepared, samples)
     )
-    return draw_bars(found, f"{shown.subtitle}; grid: {shown.grid}; means and 95 % intervals")
+    return draw_bars(evaluated, f"{shown.subtitle}; grid: {shown.grid}; means and 95 % intervals")
 
 
 @plot_style(**{"axes.grid.axis": "y"})
@@ -466,8 +468,8 @@ def draw_vectors(shown: Shown, way: Projection) -> Figure:
         x, y = points[polyps[rows] == name].T
         label = name if with_legend else None
         axis.scatter(x, y, color=colour(i), marker=marker(i), label=label, **dots)
-    how = "PCA" if way == "pca" or len(rows) < FEWEST_FOR_TSNE else "t-SNE of cosines"
-    axis.set(title=f"Tracklets by polyp ({how})", xticks=[], yticks=[])
+    method = "PCA" if way == "pca" or len(rows) < FEWEST_FOR_TSNE else "t-SNE of cosines"
+    axis.set(title=f"Tracklets by polyp ({method})", xticks=[], yticks=[])
     axis.grid(visible=False)
     axis.spines[:].set_visible(True)
     axis.spines[:].set_color("#d0d0d0")

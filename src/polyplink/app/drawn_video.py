@@ -79,8 +79,8 @@ class Drawing:
         of_frame: dict[int, list[Box]] = {}
         for frame, *box in rows.select("frame", *Box._fields).iter_rows():
             of_frame.setdefault(frame, []).append(Box(*box))
-        seen = rows.filter(pl.col("polyp") > 0).group_by("polyp").agg(pl.col("frame").min())
-        first = np.sort(seen["frame"].to_numpy().astype(np.int64))
+        first_frames = rows.filter(pl.col("polyp") > 0).group_by("polyp").agg(pl.col("frame").min())
+        first = np.sort(first_frames["frame"].to_numpy().astype(np.int64))
         return cls(of_frame, first, fps, n_frames)
 
     def on(self, planes: Planes, frame: int) -> None:
@@ -118,8 +118,8 @@ def _outline(planes: Planes, box: Box, colour: str, thick: int) -> None:
     """Lines inside a box's edges, as far as they are in the frame; broken if interpolated."""
     height, width = planes[0].shape
     left, top, right, bottom = (
-        int(np.clip(round(edge / 2) * 2, 0, most))
-        for edge, most in zip(
+        int(np.clip(round(edge / 2) * 2, 0, limit))
+        for edge, limit in zip(
             (box.x, box.y, box.x + box.w, box.y + box.h), (width, height) * 2, strict=True
         )
     )
@@ -185,9 +185,9 @@ def _drawn(item: Numbered, drawing: Drawing) -> tuple[int, av.VideoFrame | None]
     luma, u, v = np.split(pixels.reshape(-1), [height * width, height * width * 5 // 4])
     half = height // 2, width // 2
     drawing.on((luma.reshape(height, width), u.reshape(half), v.reshape(half)), frame)
-    made = av.VideoFrame.from_ndarray(pixels, format="yuv420p")
-    made.pts = frame
-    return frame, made
+    drawn = av.VideoFrame.from_ndarray(pixels, format="yuv420p")
+    drawn.pts = frame
+    return frame, drawn
 
 
 def draw_video(
@@ -215,28 +215,28 @@ def draw_video(
     """
     rate = Fraction(drawing.fps).limit_denominator(1000)
     x264 = "libx264" in av.codecs_available
-    written, size = 0, (0, 0)
+    n_written, size = 0, (0, 0)
     drawn = prefetch(partial(_drawn, drawing=drawing), pictures, THREADS, VIDEO_AHEAD)
     with whole_file(path) as temporary, av.open(str(temporary), "w", format="mp4") as container:
         stream: Any = container.add_stream(
             "libx264" if x264 else "mpeg4", rate=rate, options=QUALITY if x264 else {}
         )
-        for frame, made in drawn:
+        for frame, picture in drawn:
             progress(frame + 1, drawing.n_frames)
-            if made is None or (written and (made.width, made.height) != size):
+            if picture is None or (n_written and (picture.width, picture.height) != size):
                 continue
-            if not written:
-                size = made.width, made.height
+            if not n_written:
+                size = picture.width, picture.height
                 stream.width, stream.height, stream.pix_fmt = *size, "yuv420p"
                 stream.codec_context.time_base = 1 / rate
                 if not x264:
                     stream.codec_context.bit_rate = round(BITS * size[0] * size[1] * rate)
-            made.time_base = 1 / rate
-            container.mux(stream.encode(made))
-            written += 1
-        PolyplinkError.unless(written > 0, "no picture can be read", "restore its files")
+            picture.time_base = 1 / rate
+            container.mux(stream.encode(picture))
+            n_written += 1
+        PolyplinkError.unless(n_written > 0, "no picture can be read", "restore its files")
         container.mux(stream.encode())
-    return written
+    return n_written
 
 
 def draw_videos(
@@ -254,18 +254,21 @@ def draw_videos(
         The files, and a line for each procedure that has none.
     """
     files, lines, data = [], [], counted.data
-    rest = data.detections.filter(counted.tracks["polyp"].is_null())
-    rest = rest.with_columns(polyp=pl.lit(None, pl.Int64), interpolated=pl.lit(False))
+    unnumbered = data.detections.filter(counted.tracks["polyp"].is_null())
+    unnumbered = unnumbered.with_columns(polyp=pl.lit(None, pl.Int64), interpolated=pl.lit(False))
     boxes = pl.concat(
-        [table.select("procedure_id", "frame", *Box._fields) for table in (counted.boxes, rest)]
+        [
+            table.select("procedure_id", "frame", *Box._fields)
+            for table in (counted.boxes, unnumbered)
+        ]
     )
-    names = [one.procedure_id for one in counted.count.procedures]
+    names = [procedure.procedure_id for procedure in counted.count.procedures]
     for row in data.procedures.filter(pl.col("procedure_id").is_in(names)).iter_rows(named=True):
         name, n_frames = row["procedure_id"], row["n_frames"]
-        known = data.detections.filter(procedure_id=name).drop_nulls("image")
-        images = dict(known.select("frame", "image").iter_rows())
-        own = boxes.filter(procedure_id=name)
-        drawing = Drawing.of(own, row["fps"] or USUAL_FPS, n_frames)
+        with_image = data.detections.filter(procedure_id=name).drop_nulls("image")
+        images = dict(with_image.select("frame", "image").iter_rows())
+        procedure_boxes = boxes.filter(procedure_id=name)
+        drawing = Drawing.of(procedure_boxes, row["fps"] or USUAL_FPS, n_frames)
         path = out / f"{file_name(name)}.mp4"
         pictures = _pictures(folder / row["source"], images, n_frames)
         try:
@@ -299,17 +302,17 @@ def _image_files(source: Path, images: Mapping[int, str], n_frames: int) -> dict
     Files of a folder are numbered by their order if there are as many as frames, else by the number
     that their names end in.
     """
-    known = {frame: source / image for frame, image in images.items()}
-    known = {frame: path for frame, path in known.items() if path.is_file()}
-    homes = {path.parent for path in known.values()}
+    paths = {frame: source / image for frame, image in images.items()}
+    paths = {frame: path for frame, path in paths.items() if path.is_file()}
+    homes = {path.parent for path in paths.values()}
     if len(homes) != 1:
-        return known
+        return paths
     home = homes.pop()
     ordered = dict(enumerate(images_in(home)))
     number = {name: k for k, name in numbered(home, IMAGE_ENDINGS).items()}
-    offsets = {frame - number.get(path.name, 0) for frame, path in known.items()}
+    offsets = {frame - number.get(path.name, 0) for frame, path in paths.items()}
     by_number = {k + min(offsets): name for name, k in number.items()}
-    for every in (ordered, by_number) if len(ordered) == n_frames else (by_number,):
-        if all(every.get(frame) == path.name for frame, path in known.items()):
-            return {frame: home / name for frame, name in every.items() if 0 <= frame < n_frames}
-    return known
+    for names in (ordered, by_number) if len(ordered) == n_frames else (by_number,):
+        if all(names.get(frame) == path.name for frame, path in paths.items()):
+            return {frame: home / name for frame, name in names.items() if 0 <= frame < n_frames}
+    return paths
