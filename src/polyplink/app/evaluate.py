@@ -139,8 +139,8 @@ class Evaluated:
         """What evaluation.json holds."""
         plain: dict[str, Any] = to_plain(self.evaluation)
         plain["probes"] = {
-            task: {name: one.as_dict() for name, one in found.items()}
-            for task, found in self.probed.items()
+            task: {name: figure.as_dict() for name, figure in figures.items()}
+            for task, figures in self.probed.items()
         }
         return plain
 
@@ -178,14 +178,21 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
     from polyplink.report.tables import difference_tables
 
     with record.stage("embed"):
-        given = load_several(request.encoders, request.device, request.tracklet_options, folder)
-        ours = given[0]
-        encoded = encode([ours], folder, [*chosen_on, *names], workers=workers, progress=progress)
+        named_encoders = load_several(
+            request.encoders, request.device, request.tracklet_options, folder
+        )
+        main_encoder = named_encoders[0]
+        encoded = encode(
+            [main_encoder], folder, [*chosen_on, *names], workers=workers, progress=progress
+        )
         # Unknown polyps are refused before other encoders embed.
         samples = samples_of(encoded.prepared)
-        encoders = [*given, *(baselines(ours) if request.baselines else [])]
+        encoders = [*named_encoders, *(baselines(main_encoder) if request.baselines else [])]
         encoded = encoded.add(encoders[1:], workers, progress)
-    keys = {"weights" if one is ours else one.name: one.key for one in given}
+    keys = {
+        "weights" if encoder is main_encoder else encoder.name: encoder.key
+        for encoder in named_encoders
+    }
     record.inputs |= keys | {"crops": encoded.prepared.key}
 
     with record.stage("probe"):
@@ -196,13 +203,13 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
             for task in probes
         }
     with record.stage("evaluate"):
-        there = tuple(name for name in chosen_on if name in samples.procedures)
+        evaluated_on = tuple(name for name in chosen_on if name in samples.procedures)
         PolyplinkError.unless(
-            bool(there) or not chosen_on,
+            bool(evaluated_on) or not chosen_on,
             f"none of the {len(chosen_on)} procedures to choose settings on has a tracklet",
             "name another part with --choose-on",
         )
-        settings = replace(settings, chosen_on=there if settings.tasks else ())
+        settings = replace(settings, chosen_on=evaluated_on if settings.tasks else ())
         adenoma, missing = _adenoma(encoded)
         evaluation, tables = evaluate_embeddings(
             encoded.vectors,
@@ -212,30 +219,32 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
             adenoma=adenoma,
         )
     missing = missing if "counting" in settings.tasks else ()
-    said = (*notes(evaluation, settings), *missing, *probe_notes(probed))
+    remarks = (*notes(evaluation, settings), *missing, *probe_notes(probed))
     table = with_probes(comparison(evaluation, settings), probed).with_headline(request.columns)
 
     with record.stage("report"):
-        page = _page(request, encoded, table, said, record.seconds)
-        found = Evaluated(out / "report.html", evaluation, page, said, probed)
+        page = _page(request, encoded, table, remarks, record.seconds)
+        evaluated = Evaluated(out / "report.html", evaluation, page, remarks, probed)
         if "assignment" in tables and "tracking" in evaluation.tasks:
             write_trackeval(out / "trackeval", encoded.prepared, tables["assignment"], request.part)
     with record.results(out, SOMETIMES) as new:
-        _write(request, new, found, tables)
-        write_report(new / found.report.name, page)
+        _write(request, new, evaluated, tables)
+        write_report(new / evaluated.report.name, page)
     lines = (
         *([f"note: {table.note}"] if table.note else []),
         f"all {len(table.metrics)} figures, differences and notes: {out / 'figures.csv'}, "
         f"{out / 'clusterers.csv'}",
-        f"report: {found.report}",
+        f"report: {evaluated.report}",
     )
-    clusterers = {one.name: evaluation.minus_clusterer[one.name] for one in given}
+    clusterers = {
+        encoder.name: evaluation.minus_clusterer[encoder.name] for encoder in named_encoders
+    }
     apart = difference_tables(table, clusterers)
     first = replace(table, metrics=tuple(table.first_metrics))
     shown = [comparison_table(first), *apart, *lines]
     code = int(not table.measured)
     warnings = (*page.warnings, *(code * (UNMEASURED,)))
-    return Result(found, found.as_dict(), shown, warnings, code=code)
+    return Result(evaluated, evaluated.as_dict(), shown, warnings, code=code)
 
 
 def _page(
@@ -253,12 +262,12 @@ def _page(
     from polyplink.data import box_source
     from polyplink.report.contents import build_report
 
-    prepared, ours = encoded.prepared, encoded.first
-    assert ours.record is not None
-    point = from_record(ours.record.operating)
+    prepared, encoder = encoded.prepared, encoded.first
+    assert encoder.record is not None
+    point = from_record(encoder.record.operating)
     cover = cover_of(point, box_source(request.data, prepared.data, prepared.procedures))
     point = cover.applied(point)
-    linked = link_all(prepared, encoded.embeddings[ours.name], point)
+    linked = link_all(prepared, encoded.embeddings[encoder.name], point)
     coverage = coverage_of(linked, true_counts(prepared.data, prepared.procedures, every=False))
     return build_report(
         "Evaluation",
@@ -278,13 +287,13 @@ def _asked(
     request: EvaluateRequest, settings: "EvaluationSettings", probes: Sequence[str]
 ) -> dict[str, Any]:
     """What decides the figures, for run.json."""
-    named = ("weights", "part", "choose_on", "purpose", "grid", "visual", "time")
+    setting_names = ("weights", "part", "choose_on", "purpose", "grid", "visual", "time")
     return {
         "tasks": [*settings.tasks, *probes],
         "clusterers": settings.clusterers,
         "without_own": settings.without_own,
         "metrics": settings.metrics,
-    } | {name: getattr(request, name) for name in named}
+    } | {name: getattr(request, name) for name in setting_names}
 
 
 def _procedures(request: EvaluateRequest, probes: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -351,7 +360,7 @@ def _adenoma(encoded: "Encoded") -> tuple[list[bool | None] | None, tuple[str, .
 
 
 def _write(
-    request: EvaluateRequest, out: Path, found: Evaluated, tables: "Mapping[str, pl.DataFrame]"
+    request: EvaluateRequest, out: Path, evaluated: Evaluated, tables: "Mapping[str, pl.DataFrame]"
 ) -> None:
     """Write every file except the report."""
     from polyplink.data import csv_text, write_table
@@ -359,12 +368,12 @@ def _write(
     from polyplink.report.latex import comparison_latex
     from polyplink.report.tables import write_clusterers
 
-    write_json(out / "evaluation.json", found.as_dict())
-    write_text(out / "table.tex", comparison_latex(found.comparison))
-    write_csv(out / "figures.csv", found.comparison)
-    write_clusterers(out / "clusterers.csv", found.evaluation.minus_clusterer)
-    if found.procedures.width:
-        write_text(out / "procedures.csv", csv_text(found.procedures))
+    write_json(out / "evaluation.json", evaluated.as_dict())
+    write_text(out / "table.tex", comparison_latex(evaluated.comparison))
+    write_csv(out / "figures.csv", evaluated.comparison)
+    write_clusterers(out / "clusterers.csv", evaluated.evaluation.minus_clusterer)
+    if evaluated.procedures.width:
+        write_text(out / "procedures.csv", csv_text(evaluated.procedures))
     for name, table in tables.items():
         write_table(out / f"{name}.parquet", table)
     if request.curve_csv and "curve" in tables:

@@ -37,8 +37,8 @@ def mean_aps_text(mean_ap: Mapping[str, float]) -> list[str]:
         >>> mean_aps_text({"float32": 0.39911, "bf16": 0.39904})
         ['mAP on a sample: float32 0.3991, bf16 0.3990']
     """
-    each = ", ".join(f"{name} {value:.4f}" for name, value in mean_ap.items())
-    return [f"mAP on a sample: {each}"] if mean_ap else []
+    values = ", ".join(f"{name} {value:.4f}" for name, value in mean_ap.items())
+    return [f"mAP on a sample: {values}"] if mean_ap else []
 
 
 @dataclass(frozen=True)
@@ -98,13 +98,13 @@ def embed_data(request: EmbedRequest, progress: Progress = inform) -> "Result[En
         origin=read_origin(request.data),
     )
     part = read_data(request.data).part(request.part)
-    own = part if request.shard is None else shard(part, request.shard)
-    if request.engine == "ray" and own:
-        encoder = _embed_on_ray(request, encoder, own, progress)
+    procedures = part if request.shard is None else shard(part, request.shard)
+    if request.engine == "ray" and procedures:
+        encoder = _embed_on_ray(request, encoder, procedures, progress)
     encoded = encode(
         [encoder],
         request.data,
-        own,
+        procedures,
         keep_crops=request.keep_crops,
         workers=request.workers,
         progress=progress,
@@ -115,25 +115,25 @@ def embed_data(request: EmbedRequest, progress: Progress = inform) -> "Result[En
         plain = load_named(request.weights, request.device, precision="float32")
         plain = replace(plain, prepare=encoder.prepare)
         mean_ap = precision_effect(encoded.prepared, [plain, encoder])
-    found = encoded.embeddings[encoder.name]
+    embeddings = encoded.embeddings[encoder.name]
     if request.out is not None:
-        write_embeddings(request.out, found)
-    n, d = found.vectors.shape
+        write_embeddings(request.out, embeddings)
+    n, d = embeddings.vectors.shape
     counts = {
         "out": str(request.out or encoded.folders[encoder.name]),
         "tracklets": n,
         "width": d,
-        "weights": found.weights_id,
-        "crops": found.crops_id,
+        "weights": embeddings.weights_id,
+        "crops": embeddings.crops_id,
         "precision": encoder.precision,
         "mAP": mean_ap,
     }
     shown = ["{out}: {tracklets} vectors of {width}".format(**counts)]
     if request.shard is not None:
-        counts["procedures"] = own
-        shown.append(f"shard {request.shard}: {len(own)} of {len(part)} procedures")
-    what = "no tracklets: `polyplink doctor` says which options give some"
-    warnings = [] if n or not own else [what]
+        counts["procedures"] = procedures
+        shown.append(f"shard {request.shard}: {len(procedures)} of {len(part)} procedures")
+    no_tracklets = "no tracklets: `polyplink doctor` says which options give some"
+    warnings = [] if n or not procedures else [no_tracklets]
     return Result(encoded, counts, [*shown, *mean_aps_text(mean_ap)], warnings)
 
 
@@ -146,9 +146,9 @@ def _embed_on_ray(
     from polyplink.scale import on_ray
 
     weights = request.weights
-    there = weights.absolute() if weights.exists() else weights  # or the name of added weights
+    source = weights.absolute() if weights.exists() else weights  # or the name of added weights
     answers = on_ray(
-        partial(start_embedding, replace(request, weights=there, data=request.data.absolute())),
+        partial(start_embedding, replace(request, weights=source, data=request.data.absolute())),
         procedures,
         address=request.address,
         workers=request.workers,
@@ -285,9 +285,9 @@ def export(request: ExportRequest, progress: Progress = inform) -> Result[Export
             plain = load_named(weights, "cpu", precision="float32")
             mean_ap = precision_effect(prepared, [plain, narrow])
     bits, size = 8 if precision == "int8" else 32, sum(p.stat().st_size for p in out.glob("*.onnx"))
-    done = Exported(out, precision, bits, side, size, loaded.weights_id, mean_ap)
+    exported = Exported(out, precision, bits, side, size, loaded.weights_id, mean_ap)
     text = (
         f"{out}: {precision}, crops of {side} pixels, {size / 1e6:.1f} MB; "
         f"weights {loaded.weights_id}"
     )
-    return Result(done, shown=[text, *mean_aps_text(mean_ap)])
+    return Result(exported, shown=[text, *mean_aps_text(mean_ap)])

@@ -51,11 +51,11 @@ def draw(request: FiguresRequest, progress: Progress = inform) -> Result[list[Pa
     from polyplink.associate.search import find_grid
 
     only = FIGURES.take(request.only)
-    others = named_files("--beside", request.beside)
+    others_files = named_files("--beside", request.beside)
     grid = find_grid(request.grid)
     clusterers = CLUSTERERS.take(request.clusterers or [*CLUSTERERS])
     grid.only(clusterers)  # refuses those that it has no setting for
-    for weights in (request.weights, *others.values()):
+    for weights in (request.weights, *others_files.values()):
         check_given(weights, request.data, [request.part], request.device)
     from polyplink.app.drawings import Shown
     from polyplink.core.notebook import Pictures
@@ -64,9 +64,9 @@ def draw(request: FiguresRequest, progress: Progress = inform) -> Result[list[Pa
     from polyplink.evaluate.truth import samples_of
     from polyplink.report.plots import write_figure
 
-    wanted = {name: FIGURES.find(name) for name in only or FIGURES}
-    asked = {"weights": request.weights, "part": request.part, "only": request.only}
-    record = RunRecord("figures", settings=asked)
+    figures = {name: FIGURES.find(name) for name in only or FIGURES}
+    settings = {"weights": request.weights, "part": request.part, "only": request.only}
+    record = RunRecord("figures", settings=settings)
     record.claim(request.out)
     with record.stage("embed"):
         first = load_named(request.weights, request.device)
@@ -75,23 +75,23 @@ def draw(request: FiguresRequest, progress: Progress = inform) -> Result[list[Pa
         )
         # Unknown polyps are refused before other encoders embed.
         samples = samples_of(encoded.prepared)
-        named = [load_named(path, request.device, name) for name, path in others.items()]
-        encoded = encoded.add(named, request.workers, progress)
+        encoders = [load_named(path, request.device, name) for name, path in others_files.items()]
+        encoded = encoded.add(encoders, request.workers, progress)
     prepared = encoded.prepared
     record.inputs |= {"data": prepared.data.key, "crops": prepared.key}
     names = ", ".join(sorted(set(prepared.data.procedures["dataset"])))
     subtitle = f"{names}, part {request.part}: {len(samples.procedures)} procedures"
-    files = (request.weights, *others.values())
+    files = (request.weights, *others_files.values())
     shown = Shown(encoded, subtitle, request.grid, request.workers, progress, files, clusterers)
-    written, left_out = Pictures(), list[str]()
-    for done, (name, call) in enumerate(wanted.items(), start=1):
+    pictures, left_out = Pictures(), list[str]()
+    for done, (name, call) in enumerate(figures.items(), start=1):
         try:
             with record.stage(name):
-                written += write_figure(request.out, name, call(shown))
+                pictures += write_figure(request.out, name, call(shown))
         except PolyplinkError as error:  # one polyp, for example, has no nearest other one
-            if request.only or (not written and done == len(wanted)):
+            if request.only or (not pictures and done == len(figures)):
                 raise
             left_out.append(f"{name} is left out: {error}")
-        progress("figures", done, len(wanted))
+        progress("figures", done, len(figures))
     record.write(request.out)
-    return Result(written, shown=[str(path) for path in written], warnings=left_out)
+    return Result(pictures, shown=[str(path) for path in pictures], warnings=left_out)

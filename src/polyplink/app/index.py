@@ -81,19 +81,24 @@ def add_to_index(request: IndexAddRequest, progress: Progress = inform) -> "Resu
     index = Index(request.index)
     encoder = load_named(request.weights, request.device, tracklets=request.tracklet_options)
     index.check(encoder.key)
-    now = add_rows(index, lambda known: _blocks(request, encoder, known, progress))
-    return _described(now, len(now) - len(index))
+    extended = add_rows(
+        index, lambda indexed_keys: _blocks(request, encoder, indexed_keys, progress)
+    )
+    return _described(extended, len(extended) - len(index))
 
 
 def _blocks(
-    request: IndexAddRequest, encoder: "NamedEncoder", known: dict[str, str], progress: Progress
+    request: IndexAddRequest,
+    encoder: "NamedEncoder",
+    indexed_keys: dict[str, str],
+    progress: Progress,
 ) -> Iterator[Any]:
     """Rows and vectors of each data folder, without those of procedures that are known.
 
     Args:
         request: The folders.
         encoder: Of the index.
-        known: Procedure to the key of its crops; those that are yielded are added.
+        indexed_keys: Procedure to the key of its crops; those that are yielded are added.
         progress: Called for crops and tracklets.
 
     Raises:
@@ -111,15 +116,17 @@ def _blocks(
         of_folder = replace(encoder, prepare=settings)
         encoded = encode([of_folder], folder, workers=request.workers, progress=progress)
         table = view_rows(encoded.prepared, request.index)
-        own = dict(table.select("procedure_id", "key").unique().rows())
-        changed = sorted(name for name, key in own.items() if known.get(name, key) != key)
+        table_keys = dict(table.select("procedure_id", "key").unique().rows())
+        changed = sorted(
+            name for name, key in table_keys.items() if indexed_keys.get(name, key) != key
+        )
         PolyplinkError.unless(
             not changed,
             f"procedure {changed[:1]} of {folder} is in the index with other boxes or settings",
             "build the index again; procedures of one name belong into different indices",
         )
-        new = table.select(~pl.col("procedure_id").is_in(list(known))).to_series()
-        known |= own
+        new = table.select(~pl.col("procedure_id").is_in(list(indexed_keys))).to_series()
+        indexed_keys |= table_keys
         yield table.filter(new), encoded.embeddings[encoder.name].vectors[new.to_numpy()]
 
 
@@ -178,9 +185,9 @@ def search(request: SearchRequest, progress: Progress = inform) -> "Result[pl.Da
     from polyplink.scale import Index, picture_of
 
     index, out, of_file = Index(request.index), request.out, Path(request.query).is_file()
-    own, vector = (None, None) if of_file else index.find(request.query)
-    given = {"--box": request.box is not None, "--frame": request.frame is not None}
-    unread = {"--others": request.others} if of_file else given
+    query_row, vector = (None, None) if of_file else index.find(request.query)
+    frame_options = {"--box": request.box is not None, "--frame": request.frame is not None}
+    unread = {"--others": request.others} if of_file else frame_options
     kind = "picture or a video" if of_file else "tracklet"
     PolyplinkError.unless(
         not any(unread.values()),
@@ -195,36 +202,38 @@ def search(request: SearchRequest, progress: Progress = inform) -> "Result[pl.Da
     index.check(encoder.key)
     record = RunRecord("search", settings=request, inputs={"weights": encoder.key})
     record.claim(out)
-    where = _filters(request)
+    filters = _filters(request)
     picture: Pixels | None
-    if own is None or vector is None:
+    if query_row is None or vector is None:
         picture = _pictured(request, encoder)
         vector = encoder.embedder(picture[None], [1])[0]
     else:
-        picture = picture_of(index.folder, own)
+        picture = picture_of(index.folder, query_row)
         if request.others:
-            where["--others"] = pl.col("procedure_id") != own["procedure_id"]
-    condition = pl.all_horizontal(*where.values()) if where else None
-    found = index.search(vector, request.k + (own is not None), condition, exact=request.exact)
-    if own is not None:
-        found = found.filter(pl.col("tracklet_id") != request.query)[: request.k]
-    PolyplinkError.unless(
-        not found.is_empty(),
-        f"no other view of {request.index} passes {', '.join(where) or 'the search'}",
-        "leave out a filter" if where else "add more procedures with `polyplink index add`",
+            filters["--others"] = pl.col("procedure_id") != query_row["procedure_id"]
+    condition = pl.all_horizontal(*filters.values()) if filters else None
+    matches = index.search(
+        vector, request.k + (query_row is not None), condition, exact=request.exact
     )
-    rows = found.rows(named=True)
+    if query_row is not None:
+        matches = matches.filter(pl.col("tracklet_id") != request.query)[: request.k]
+    PolyplinkError.unless(
+        not matches.is_empty(),
+        f"no other view of {request.index} passes {', '.join(filters) or 'the search'}",
+        "leave out a filter" if filters else "add more procedures with `polyplink index add`",
+    )
+    rows = matches.rows(named=True)
     title = f"Views like {Path(request.query).name}"
     pictures = [picture_of(index.folder, row) for row in rows]
-    plain = found.drop("key", "left", "top", "right", "bottom").rows(named=True)
+    plain = matches.drop("key", "left", "top", "right", "bottom").rows(named=True)
     with record.results(out) as new:
         write_matches(new / "search.html", title, picture, rows, pictures)
         write_rows(new / "matches.csv", plain)
         write_json(new / "matches.json", plain)
-    said = []
-    if not (where or request.exact) and (made := index.record.get("approximate")):
-        said.append(f"approximate: recall {made['recall']} (--exact finds all)")
-    return Result(found, plain, [matches_table(title, rows), *said, str(out / "search.html")])
+    notes = []
+    if not (filters or request.exact) and (approximation := index.record.get("approximate")):
+        notes.append(f"approximate: recall {approximation['recall']} (--exact finds all)")
+    return Result(matches, plain, [matches_table(title, rows), *notes, str(out / "search.html")])
 
 
 def _filters(request: SearchRequest) -> "dict[str, pl.Expr]":
@@ -239,8 +248,8 @@ def _filters(request: SearchRequest) -> "dict[str, pl.Expr]":
 
     for name in ("since", "until"):
         day = getattr(request, name)
-        known = day is None or pl.select(is_date(pl.lit(day))).item()
-        PolyplinkError.unless(known, f"--{name} {day} is no date", "write YYYY-MM-DD")
+        valid = day is None or pl.select(is_date(pl.lit(day))).item()
+        PolyplinkError.unless(valid, f"--{name} {day} is no date", "write YYYY-MM-DD")
     conditions = {
         "patient": pl.col("patient").eq,
         "procedure": pl.col("procedure_id").eq,
@@ -279,8 +288,8 @@ def _pictured(request: SearchRequest, encoder: "NamedEncoder") -> "Pixels":
             "give --frame N and --box LEFT,TOP,WIDTH,HEIGHT",
         )
         with open_video(path) as video:
-            shown = video.frame(request.frame or 0)
-            image = "there is no such frame" if shown is None else shown.rgb()
+            frame = video.frame(request.frame or 0)
+            image = "there is no such frame" if frame is None else frame.rgb()
     else:
         image = read_image(path)
     if isinstance(image, str):

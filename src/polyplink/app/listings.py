@@ -26,10 +26,10 @@ def list_recipes(request: Request, progress: Progress = inform) -> Result[list[d
     columns = ("recipe", "part", "needs polyp ids", "what it is")
     table, rows = Table(*columns), list[dict[str, str]]()
     for name, recipe in RECIPES.items():
-        made = recipe()
-        needs = "yes" if made.bags.kind in NEED_POLYPS else "no"
-        what = (inspect.getdoc(recipe) or "").partition("\n")[0]
-        rows.append(dict(zip(columns, (name, made.part, needs, what), strict=True)))
+        built = recipe()
+        needs = "yes" if built.bags.kind in NEED_POLYPS else "no"
+        summary = (inspect.getdoc(recipe) or "").partition("\n")[0]
+        rows.append(dict(zip(columns, (name, built.part, needs, summary), strict=True)))
         table.add_row(*rows[-1].values())
     fields = "fields of one: polyplink recipes show NAME"
     return Result(rows, shown=[table, fields])
@@ -67,12 +67,12 @@ def list_plugins(request: Request, progress: Progress = inform) -> "Result[list[
 
     from polyplink.core.parts import REGISTRIES
 
-    found = [each for registry in REGISTRIES.values() for each in registry.plugins()]
-    code = int(any(one.error for one in found))
-    if not found:
+    plugins = [plugin for registry in REGISTRIES.values() for plugin in registry.plugins()]
+    code = int(any(plugin.error for plugin in plugins))
+    if not plugins:
         kinds = ", ".join(REGISTRIES)
-        return Result(found, shown=[f"no plugins; a package may add one as {kinds}"])
+        return Result(plugins, shown=[f"no plugins; a package may add one as {kinds}"])
     table = Table("name", "kind", "package", "version", "error")
-    for one in found:
-        table.add_row(one.name, one.kind, one.package, one.version, one.error)
-    return Result(found, shown=[table], code=code)
+    for plugin in plugins:
+        table.add_row(plugin.name, plugin.kind, plugin.package, plugin.version, plugin.error)
+    return Result(plugins, shown=[table], code=code)

@@ -108,9 +108,9 @@ def live(request: LiveRequest, progress: Progress = inform) -> "Result[Counted]"
             or the output folder holds a count that was killed.
     """
     check_given(request.weights, device=request.device)
-    asked = request.detector is not None or request.function is not None
+    detects = request.detector is not None or request.function is not None
     PolyplinkError.unless(
-        not (asked and _has_boxes(request)),
+        not (detects and _has_boxes(request)),
         "a detector is given beside boxes",
         "leave --detector or --boxes out",
     )
@@ -145,8 +145,8 @@ def _live(request: LiveRequest, out: Path, progress: Progress) -> "Result[Counte
         f"report it with `polyplink live {out} --weights WEIGHTS`, replace it with --replace, or "
         "name another --out",
     )
-    one = request.source if played else None
-    keep_other_counts(out, one, RUN_PARTS, replace=request.replace)
+    count_source = request.source if played else None
+    keep_other_counts(out, count_source, RUN_PARTS, replace=request.replace)
     source = _source(request)
     detector, origin = _detector(request, source, warnings)
     encoder = load_named(
@@ -179,24 +179,24 @@ def _live(request: LiveRequest, out: Path, progress: Progress) -> "Result[Counte
             counting.warn(message)
         with record.stage("live"):
             caught = _run(request, source, detector, counting)
-        mine = [one for one in counting.warnings if one not in uncovered]
+        warnings = [text for text in counting.warnings if text not in uncovered]
         PolyplinkError.unless(
             counting.frames > 0,
-            "; ".join(map(str, mine)) or f"{request.source} has no frame",
+            "; ".join(map(str, warnings)) or f"{request.source} has no frame",
             "give a source that is running",
         )
         counting.end()
-        mine = [one for one in counting.warnings if one not in uncovered]
-        counted, facts = _reported(request, out, record, mine, progress)
+        warnings = [text for text in counting.warnings if text not in uncovered]
+        counted, facts = _reported(request, out, record, warnings, progress)
         stays = page is not None and bool(page.open) and not caught
         counting.finish(counted.value.count, stack.enter_context(_review(out)) if stays else None)
         latency = {"frame": percentiles(counting.latencies)}
         latency["tracklet"] = percentiles(counting.closings)
-        more = {"backwards": counting.backwards, "milliseconds": latency}
-        said = counting.say("finished", **facts, **more)
+        timings = {"backwards": counting.backwards, "milliseconds": latency}
+        finished = counting.say("finished", **facts, **timings)
         if stays:
             _stay()
-    return Result(counted.value, said, [], counted.warnings)
+    return Result(counted.value, finished, [], counted.warnings)
 
 
 def _stay() -> None:
@@ -250,18 +250,27 @@ def _cover(
     if origin is not None:
         write_origin(out / LIVE, origin)
         source = BoxSource(origin.key, origin.name, "recordings")
-    kept = request.alarms == "keep"
-    return cover_of(point, source, purpose=request.purpose, alarms_kept=kept)
+    alarms_kept = request.alarms == "keep"
+    return cover_of(point, source, purpose=request.purpose, alarms_kept=alarms_kept)
 
 
 def _record(request: LiveRequest, out: Path) -> RunRecord:
     from polyplink.detect.live import without_password
 
-    named = ("source", "weights", "detector", "boxes", "speed", "window", "alarms", "purpose")
-    settings = {name: getattr(request, name) for name in named}
-    there = Path(request.source).exists()
+    setting_names = (
+        "source",
+        "weights",
+        "detector",
+        "boxes",
+        "speed",
+        "window",
+        "alarms",
+        "purpose",
+    )
+    settings = {name: getattr(request, name) for name in setting_names}
+    exists = Path(request.source).exists()
     settings[SOURCE] = (
-        str(Path(request.source).resolve()) if there else without_password(request.source)
+        str(Path(request.source).resolve()) if exists else without_password(request.source)
     )
     record = RunRecord("live", settings=settings)
     record.claim(out)
@@ -297,11 +306,11 @@ def _reported(
     (out / VECTORS).unlink(missing_ok=True)
     (out / PIECES).rename(out / f"{PIECES}.part")  # whole or gone
     shutil.rmtree(out / f"{PIECES}.part")
-    (own,) = counted.value.count.procedures
-    final = {name: getattr(own, name) for name in ("polyps", "low", "high", "tracklets")}
+    (procedure,) = counted.value.count.procedures
+    final = {name: getattr(procedure, name) for name in ("polyps", "low", "high", "tracklets")}
     facts = {"report": str(counted.value.report), "final": final}
-    more = ("cover", "warnings", "messages")
-    return counted, facts | {name: counted.value.summary[name] for name in more}
+    count_facts = ("cover", "warnings", "messages")
+    return counted, facts | {name: counted.value.summary[name] for name in count_facts}
 
 
 def _after_kill(request: LiveRequest, out: Path, progress: Progress) -> "Result[Counted]":
@@ -317,10 +326,10 @@ def _after_kill(request: LiveRequest, out: Path, progress: Progress) -> "Result[
     write_pieces(out, source, frames, encoder)
     killed = Message("live.killed", {"clock": clock(frames / source.fps)})
     counted, facts = _reported(request, out, record, [killed], progress)
-    said = {"event": "finished", "frame": frames - 1} | facts
+    finished = {"event": "finished", "frame": frames - 1} | facts
     with ExitStack() as stack:
-        _printer(out, stack, "a")(said)
-    return Result(counted.value, said, [], counted.warnings)
+        _printer(out, stack, "a")(finished)
+    return Result(counted.value, finished, [], counted.warnings)
 
 
 def _source(request: LiveRequest) -> "LiveSource":
@@ -329,11 +338,11 @@ def _source(request: LiveRequest) -> "LiveSource":
     from polyplink.detect.recordings import Recording, find_recordings
 
     def recorded(path: Path) -> Recording:
-        found = find_recordings(path, request.fps)
+        recordings = find_recordings(path, request.fps)
         PolyplinkError.unless(
-            len(found) == 1, f"{path} holds {len(found)} recordings", "name one of them"
+            len(recordings) == 1, f"{path} holds {len(recordings)} recordings", "name one of them"
         )
-        return found[0]
+        return recordings[0]
 
     if request.source == STDIN:
         recording = None if request.recording is None else recorded(request.recording)
@@ -409,12 +418,12 @@ def _signals() -> Iterator[list[str]]:
 
     def note(number: int, frame: FrameType | None) -> None:
         caught.append(signal.Signals(number).name)
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for signal_number, handler in before.items():
+            signal.signal(signal_number, handler)
 
     try:
-        for one in (signal.SIGINT, signal.SIGTERM):
-            before[one] = signal.signal(one, note)
+        for signal_number in (signal.SIGINT, signal.SIGTERM):
+            before[signal_number] = signal.signal(signal_number, note)
     except ValueError:  # not the main thread: whoever called ends it otherwise
         before.clear()
     try:
@@ -440,16 +449,16 @@ def _run(
             try:
                 frame = feed.next(LOOK)
                 while source.warnings:
-                    what = source.warnings.pop(0)
-                    counting.warn(Message("live.numbered_on", {"what": what}))
+                    numbered_on = source.warnings.pop(0)
+                    counting.warn(Message("live.numbered_on", {"what": numbered_on}))
                 if frame is None:
                     break
                 before = counting.frames
-                seen = size if frame.picture is None else frame.picture.size
+                frame_size = size if frame.picture is None else frame.picture.size
                 PolyplinkError.unless(
-                    seen == size,
-                    f"the pictures were {size[0]} x {size[1]} pixels and are now {seen[0]} x "
-                    f"{seen[1]}",
+                    frame_size == size,
+                    f"the pictures were {size[0]} x {size[1]} pixels and are now {frame_size[0]} x "
+                    f"{frame_size[1]}",
                     "start again with another --out",
                 )
                 boxes = frame.boxes

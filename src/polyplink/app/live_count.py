@@ -42,14 +42,14 @@ SEEN_FROM = 0.8  # confidence from which a view is said to be new, or to be seen
 SHOWN = 60  # polyps that the page shows, the latest
 
 
-def choose_threads(run: Callable[[], object], most: int) -> int:
+def choose_threads(run: Callable[[], object], max_threads: int) -> int:
     """Make torch use the number of threads, 1 or all, with which something runs fastest.
 
     A crop is too little work for many threads: waiting for each other may take them longer than
     the work itself, above all where the machine has other work to do.
     """
     best = (np.inf, 1)
-    for threads in sorted({1, most}):
+    for threads in sorted({1, max_threads}):
         torch.set_num_threads(threads)
         times = []
         for _ in range(TRIALS + 1):  # the first one prepares
@@ -71,20 +71,20 @@ class OpenTracklet:
     last: int
     boxes: "array[float]" = field(default_factory=lambda: array("f"))  # x, y, w, h, score of each
     frames: "array[int]" = field(default_factory=lambda: array("l"))
-    kept: list[np.ndarray] = field(default_factory=list)  # of its crops, see `NetworkEmbedder`
+    crops: list[np.ndarray] = field(default_factory=list)  # of its crops, see `NetworkEmbedder`
     step: int = 1  # crops from one that is kept to the next
-    crops: int = 0
+    n_crops: int = 0
     score: float = -1.0  # of the box that the picture shows
     picture: np.ndarray | None = None
-    said: bool = False
+    announced: bool = False
 
-    def keep(self, part: np.ndarray, most: int) -> None:
+    def keep(self, part: np.ndarray, max_crops: int) -> None:
         """Keep a crop; every second one is forgotten where there are too many."""
-        if self.crops % self.step == 0:
-            self.kept.append(part)
-        self.crops += 1
-        if len(self.kept) > most:
-            self.kept, self.step = self.kept[::2], 2 * self.step
+        if self.n_crops % self.step == 0:
+            self.crops.append(part)
+        self.n_crops += 1
+        if len(self.crops) > max_crops:
+            self.crops, self.step = self.crops[::2], 2 * self.step
 
 
 class LiveCount:
@@ -129,7 +129,7 @@ class LiveCount:
         assert isinstance(encoder.embedder, NetworkEmbedder | ExportedEncoder)
         self._embedder, self._encoder, self._out = encoder.embedder, encoder, out
         network = getattr(encoder.embedder, "encoder", None)
-        self._most = MOST_CLIPS if isinstance(network, ClipWise) else MOST_CROPS
+        self._max_crops = MOST_CLIPS if isinstance(network, ClipWise) else MOST_CROPS
         self._source, self._say = source, say
         self._linker = OnlineLinker(point, settings)
         self._alarms = point.alarms if drop_alarms else None
@@ -141,7 +141,7 @@ class LiveCount:
             "leave out --tracker, or give it the method `open` of `Tracker`",
         )
         self._open: dict[int, OpenTracklet] = {}
-        self._named = 0  # tracklets begun, too short ones and boxes in none included
+        self._n_begun = 0  # tracklets begun, too short ones and boxes in none included
         self._ids: list[str] = []  # tracklets with a vector in vectors.bin
         self._thinned = False
         self._piece, self._second, self.frames = 0, -1, 0
@@ -173,9 +173,9 @@ class LiveCount:
         for i in range(3):
             trial.add(str(i), vector + rng.normal(size=vector.shape), i, i + 0.5)
         size = (self._source.fps, self._source.width, self._source.height)
-        other = Follower(*size, self._encoder.prepare)
+        follower = Follower(*size, self._encoder.prepare)
         pixels = np.zeros((size[2], size[1], 3), np.uint8)
-        other.follow(0, Picture(pixels), np.array([[0.0, 0.0, 8.0, 8.0, 1.0]]))
+        follower.follow(0, Picture(pixels), np.array([[0.0, 0.0, 8.0, 8.0, 1.0]]))
         return threads
 
     def _facts(self) -> dict[str, Any]:
@@ -187,9 +187,9 @@ class LiveCount:
 
     def say(self, event: str, **facts: Any) -> Event:
         """Say what happened, with the time and the count so far."""
-        found = {"event": event} | self._facts() | facts
-        self._say(found)
-        return found
+        event_facts = {"event": event} | self._facts() | facts
+        self._say(event_facts)
+        return event_facts
 
     def warn(self, message: Message) -> None:
         """Say what makes the count doubtful."""
@@ -204,9 +204,9 @@ class LiveCount:
             counted: The count of the report.
             review: Address of the review, if it is served.
         """
-        (own,) = counted.procedures
+        (procedure,) = counted.procedures
         self.warnings, self._basis = [*counted.said], [counted.basis] if counted.basis else []
-        final = {"count": own.polyps, "low": own.low, "high": own.high}
+        final = {"count": procedure.polyps, "low": procedure.low, "high": procedure.high}
         self._finished = final | {"review": review}
         self.show()
 
@@ -228,68 +228,71 @@ class LiveCount:
             self._follower.write(self._out / PIECES / f"{self._piece:09d}")
             self._piece = frame.number // PIECE
         self.frames = frame.number + 1
-        found = self._follower.follow(frame.number, frame.picture, boxes, frame.crops)
-        self._extend(frame, found)
+        followed = self._follower.follow(frame.number, frame.picture, boxes, frame.crops)
+        self._extend(frame, followed)
         going = set(self._follower.tracker.open(frame.number + 1).tolist())
         for track in [track for track in self._open if track not in going]:
             self._close(self._open.pop(track))
         second = int(frame.number / self._source.fps)
         if second != self._second:
             self._second = second
-            self.say("count", open=[one.name for one in self._open.values() if one.said])
+            self.say(
+                "count",
+                open=[tracklet.name for tracklet in self._open.values() if tracklet.announced],
+            )
             self.show()
         self.latencies.append(time.perf_counter() - begun)
 
-    def _extend(self, frame: LiveFrame, found: Followed) -> None:
+    def _extend(self, frame: LiveFrame, followed: Followed) -> None:
         """Give the boxes of a frame to their tracklets."""
-        crops = list(found.crops.values())
+        crops = list(followed.crops.values())
         parts = self._embedder.frames(np.stack(crops)) if crops else ()
-        part = dict(zip(found.crops, parts, strict=True))
+        part = dict(zip(followed.crops, parts, strict=True))
         shortest = self._encoder.prepare.min_seconds * self._source.fps
-        for row, track in enumerate(found.tracks.tolist()):
+        for row, track in enumerate(followed.tracks.tolist()):
             # Named as `prepare` names them, which counts boxes in no track too.
             if track < 0 or track not in self._open:
-                name = f"{self._source.name}:{self._named:05d}"
-                self._named += 1
+                name = f"{self._source.name}:{self._n_begun:05d}"
+                self._n_begun += 1
                 if track < 0:
                     continue
-                number = self._named - 1
+                number = self._n_begun - 1
                 self._open[track] = OpenTracklet(name, number, frame.number, frame.number)
-            one = self._open[track]
-            one.last = frame.number
-            one.boxes.extend(found.boxes[row])
-            one.frames.append(frame.number)
+            tracklet = self._open[track]
+            tracklet.last = frame.number
+            tracklet.boxes.extend(followed.boxes[row])
+            tracklet.frames.append(frame.number)
             if row in part:
-                one.keep(part[row], self._most)
-                self._thinned |= one.step > 1
-                if found.boxes[row, 4] > one.score:
-                    picture = found.crops[row]
+                tracklet.keep(part[row], self._max_crops)
+                self._thinned |= tracklet.step > 1
+                if followed.boxes[row, 4] > tracklet.score:
+                    picture = followed.crops[row]
                     if frame.picture is not None:
-                        picture = cut(frame.picture.rgb(), found.areas[row], THUMBNAIL)
-                    one.score, one.picture = found.boxes[row, 4], picture
-            if not one.said and one.last - one.first + 1 >= shortest:
-                one.said = True
-                self.say("opened", tracklet=one.name, start=one.first / self._source.fps)
+                        picture = cut(frame.picture.rgb(), followed.areas[row], THUMBNAIL)
+                    tracklet.score, tracklet.picture = followed.boxes[row, 4], picture
+            if not tracklet.announced and tracklet.last - tracklet.first + 1 >= shortest:
+                tracklet.announced = True
+                self.say("opened", tracklet=tracklet.name, start=tracklet.first / self._source.fps)
                 self.show()
 
-    def _close(self, one: OpenTracklet) -> None:
+    def _close(self, tracklet: OpenTracklet) -> None:
         """Link a tracklet that has ended; one that was too short is forgotten."""
         shortest = self._encoder.prepare.min_seconds * self._source.fps
-        if one.last - one.first + 1 < shortest or not one.kept:
+        if tracklet.last - tracklet.first + 1 < shortest or not tracklet.crops:
             return
         begun, fps = time.perf_counter(), self._source.fps
-        vector = self._embedder.tracklets(np.stack(one.kept), [len(one.kept)])[0]
-        self._ids.append(one.name)
+        vector = self._embedder.tracklets(np.stack(tracklet.crops), [len(tracklet.crops)])[0]
+        self._ids.append(tracklet.name)
         self._vectors.write(vector.astype(np.float32).tobytes())
-        place = f"{LIVE}/{one.number:05d}.jpg"
-        if one.picture is not None:
-            Image.fromarray(one.picture).save(self._out / place, "JPEG", quality=85)
-        chance = self._shows_polyp(one, vector)
+        place = f"{LIVE}/{tracklet.number:05d}.jpg"
+        if tracklet.picture is not None:
+            Image.fromarray(tracklet.picture).save(self._out / place, "JPEG", quality=85)
+        chance = self._shows_polyp(tracklet, vector)
         facts: dict[str, Any] = {
-            "tracklet": one.name,
-            "start": round(one.first / fps, 2),
-            "end": round(one.last / fps, 2),
-            "boxes": len(one.frames),
+            "tracklet": tracklet.name,
+            "start": round(tracklet.first / fps, 2),
+            "end": round(tracklet.last / fps, 2),
+            "boxes": len(tracklet.frames),
             "thumbnail": place,
             "shows_polyp": chance,
         }
@@ -297,7 +300,9 @@ class LiveCount:
             self.say("alarm", **facts)
             return
         before = self._linker.numbers
-        decision = self._linker.add(one.name, vector, one.first / fps, one.last / fps)
+        decision = self._linker.add(
+            tracklet.name, vector, tracklet.first / fps, tracklet.last / fps
+        )
         self._decision, numbers = decision, self._linker.numbers
         certain, earlier = decision.probability >= SEEN_FROM, None
         if certain and decision.earlier is not None:
@@ -317,14 +322,14 @@ class LiveCount:
         self.show()
         self.closings.append(time.perf_counter() - begun)
 
-    def _shows_polyp(self, one: OpenTracklet, vector: np.ndarray) -> float | None:
+    def _shows_polyp(self, tracklet: OpenTracklet, vector: np.ndarray) -> float | None:
         """Probability that a tracklet is no false alarm; None where it is not known."""
         if self._model is None:
             return None
-        boxes = np.array(one.boxes, np.float32).reshape(-1, 5)
+        boxes = np.array(tracklet.boxes, np.float32).reshape(-1, 5)
         table = pl.DataFrame(boxes, schema=["x", "y", "w", "h", "score"]).with_columns(
             tracklet=pl.lit(0),
-            frame=pl.Series(np.array(one.frames)),
+            frame=pl.Series(np.array(tracklet.frames)),
             polyp_id=pl.lit(None, pl.String),
             fps=pl.lit(self._source.fps),
             width=pl.lit(self._source.width),
@@ -335,30 +340,30 @@ class LiveCount:
 
     def _listed(self) -> Sequence[Event]:
         """The polyps that are recognised, the latest first, from the views that are kept."""
-        kept = self._linker.kept
-        assert kept is not None
-        found: list[dict[str, Any]] = []
+        linked = self._linker.kept
+        assert linked is not None
+        listed: list[dict[str, Any]] = []
         numbers = self._linker.numbers
-        for polyp in np.unique(kept.polyp).tolist():
-            rows = np.flatnonzero(kept.polyp == polyp)
-            number = int(str(kept.name[rows[-1]]).rpartition(":")[2])
-            first, last = float(kept.start[rows].min()), float(kept.end[rows].max())
-            shown = {
+        for polyp in np.unique(linked.polyp).tolist():
+            rows = np.flatnonzero(linked.polyp == polyp)
+            number = int(str(linked.name[rows[-1]]).rpartition(":")[2])
+            first, last = float(linked.start[rows].min()), float(linked.end[rows].max())
+            facts = {
                 "polyp": numbers[polyp],
-                "views": int(kept.weight[rows].sum()),
+                "views": int(linked.weight[rows].sum()),
                 "picture": number,
             }
-            found.append(shown | {"first": round(first, 1), "last": round(last, 1)})
-        return sorted(found, key=lambda one: -one["last"])[:SHOWN]
+            listed.append(facts | {"first": round(first, 1), "last": round(last, 1)})
+        return sorted(listed, key=lambda facts: -facts["last"])[:SHOWN]
 
     def show(self) -> None:
         """Make anew what a page shows."""
         state = self._facts() | {
             "procedure": self._source.name,
             "open": [
-                {"tracklet": one.name, "since": round(one.first / self._source.fps, 1)}
-                for one in self._open.values()
-                if one.said
+                {"tracklet": tracklet.name, "since": round(tracklet.first / self._source.fps, 1)}
+                for tracklet in self._open.values()
+                if tracklet.announced
             ],
             "card": self._card,
             "revised": self._revised,
@@ -382,22 +387,22 @@ class LiveCount:
         prepared = write_pieces(self._out, self._source, self.frames, self._encoder)
         ids = prepared.tracklets["tracklet_id"].to_list()
         if ids and not self._thinned and sorted(self._ids) == sorted(ids):
-            found = np.fromfile(self._out / VECTORS, np.float32).reshape(len(ids), -1)
-            rows = found[[self._ids.index(name) for name in ids]]
+            vectors = np.fromfile(self._out / VECTORS, np.float32).reshape(len(ids), -1)
+            rows = vectors[[self._ids.index(name) for name in ids]]
             (name,), key = prepared.procedures, self._encoder.key
             target = vectors_folder(self._encoder, prepared) / f"{prepared.stem(name)}.parquet"
             write_embeddings(target, Embeddings(ids, rows, key, prepared.keys[name]))
 
 
-def write_pieces(out: Path, one: LiveSource, frames: int, encoder: NamedEncoder) -> Prepared:
+def write_pieces(out: Path, source: LiveSource, frames: int, encoder: NamedEncoder) -> Prepared:
     """Write the boxes and crops of the pieces as the data folder `data`, and find its tracklets."""
-    boxes, scenes = join_pieces(out / PIECES, out / "data", one.name, one.recording)
-    facts = {"width": one.width, "height": one.height, "source": "."}
-    if one.recording is not None:
-        facts = procedure_row(one.recording, "live")
-    named = {"procedure_id": one.name, "dataset": "live", "patient": one.name}
-    row = facts | named | {"n_frames": frames, "fps": one.fps}
-    write_found(out / "data", boxes, [row], {one.name: scenes})
+    boxes, scenes = join_pieces(out / PIECES, out / "data", source.name, source.recording)
+    facts = {"width": source.width, "height": source.height, "source": "."}
+    if source.recording is not None:
+        facts = procedure_row(source.recording, "live")
+    identity = {"procedure_id": source.name, "dataset": "live", "patient": source.name}
+    row = facts | identity | {"n_frames": frames, "fps": source.fps}
+    write_found(out / "data", boxes, [row], {source.name: scenes})
     return prepare(out / "data", encoder.prepare, with_crops=False)
 
 

@@ -40,10 +40,10 @@ def one_line_errors(doing: str = "polyplink", *, debug: bool = False) -> Iterato
     except BrokenPipeError:
         raise typer.Exit(0) from None
     except OSError as error:
-        where = f" at {error.filename}" if error.filename else ""
+        at_file = f" at {error.filename}" if error.filename else ""
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            _stop(f"the disk is full{where}; free space and run the command again", MISTAKE)
-        _stop(f"{error.strerror or error}{where}; check the path and its permissions", MISTAKE)
+            _stop(f"the disk is full{at_file}; free space and run the command again", MISTAKE)
+        _stop(f"{error.strerror or error}{at_file}; check the path and its permissions", MISTAKE)
     except MemoryError:
         _stop("there is not enough memory; close other programs, or give fewer --workers", MISTAKE)
     except Exception as error:

@@ -84,10 +84,10 @@ def option(
         kind: `typer.Option` or `typer.Argument`.
         settings: Of `kind`: min, max, metavar and others.
     """
-    made: Value = field(
+    declared: Value = field(
         default=default, metadata={"names": names, "kind": kind, "help": text} | settings
     )
-    return made
+    return declared
 
 
 @dataclass(frozen=True)
@@ -95,14 +95,14 @@ class Request:
     """A request, by itself of a verb without options: text is taken where a field is a path."""
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            hint, value = each.type, getattr(self, each.name)
+        for item in fields(self):
+            hint, value = item.type, getattr(self, item.name)
             plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
             kinds = (plain, *get_args(plain))
             if isinstance(value, str) and Path in kinds:
-                object.__setattr__(self, each.name, Path(value))
+                object.__setattr__(self, item.name, Path(value))
             elif not isinstance(value, str | Path) and Sequence[Path] in kinds:
-                object.__setattr__(self, each.name, tuple(map(Path, value)))
+                object.__setattr__(self, item.name, tuple(map(Path, value)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ class TrackletOptions(Request):
     @property
     def tracklet_options(self) -> dict[str, Any]:
         """The options by name; None for what was not given."""
-        return {each.name: getattr(self, each.name) for each in fields(TrackletOptions)}
+        return {item.name: getattr(self, item.name) for item in fields(TrackletOptions)}
 
     def on(
         self, settings: "PrepareSettings", origin: "BoxesOrigin | None" = None

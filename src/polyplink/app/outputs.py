@@ -61,19 +61,20 @@ def keep_other_counts(
     Raises:
         PolyplinkError: If the folder holds the count of something else, and is not replaced.
     """
-    there = [part for part in (folder / name for name in parts) if part.exists()]
-    if not there:
+    existing = [part for part in (folder / name for name in parts) if part.exists()]
+    if not existing:
         return
     record = folder / RUN_FILE
-    known = read_json(record).get("settings", {}).get(SOURCE) if record.is_file() else None
-    if known is not None and source is not None and known == str(Path(source).resolve()):
+    counted = read_json(record).get("settings", {}).get(SOURCE) if record.is_file() else None
+    if counted is not None and source is not None and counted == str(Path(source).resolve()):
         return
+    recording = "another recording" if counted in (None, "-") else counted
     PolyplinkError.unless(
         replace,
-        f"{folder} holds the count of {'another recording' if known in (None, '-') else known}",
+        f"{folder} holds the count of {recording}",
         "name another --out, or replace that count with --replace",
     )
-    for part in there:
+    for part in existing:
         if part.is_dir():
             shutil.rmtree(part)
         else:

@@ -71,13 +71,13 @@ def probe(request: ProbeRequest, progress: Progress = inform) -> "Result[Probed]
         epochs=task.settings.epochs if request.epochs is None else request.epochs,
     )
     names = ("part", "length", "seeds", "split_seed", "split", "rate", "epochs")
-    asked = {
+    choices = {
         "task": task.name,
         "weights": request.weights,
         "choice": {name: getattr(request, name) for name in names},
         "probe": settings,
     }
-    record = RunRecord("probe", settings=asked, seed=request.split_seed)
+    record = RunRecord("probe", settings=choices, seed=request.split_seed)
     record.claim(request.out)
     data = read_data(request.data)
     # Missing labels and procedures that were seen are refused before anything is cut or embedded.
@@ -88,10 +88,10 @@ def probe(request: ProbeRequest, progress: Progress = inform) -> "Result[Probed]
     from polyplink.report.tables import probe_table
 
     shared = sorted(patients(data, sides[0]) & patients(data, sides[1]))
-    said = f"{len(shared)} patients have polyps on both sides of {request.split} ({shared[:1]})"
+    overlap = f"{len(shared)} patients have polyps on both sides of {request.split} ({shared[:1]})"
     with record.stage("probe"):
         encoder = load_named(request.weights, request.device)
-        (found,) = probe_encoders(
+        (probed,) = probe_encoders(
             task,
             [encoder],
             request.data,
@@ -105,29 +105,29 @@ def probe(request: ProbeRequest, progress: Progress = inform) -> "Result[Probed]
             progress=progress,
         ).values()
     record.inputs |= {"weights": encoder.key, "data": data.key}
-    found = replace(found, out=request.out)
-    result = found.result
+    probed = replace(probed, out=request.out)
+    result = probed.result
     rows = [
         {
             "task": task.name,
             "figure": name,
-            "value": one.value,
-            "low": one.low,
-            "high": one.high,
-            "polyps": one.n,
+            "value": figure.value,
+            "low": figure.low,
+            "high": figure.high,
+            "polyps": figure.n,
             "published_figure": name == task.figure,
         }
-        for name, one in result.figures.items()
+        for name, figure in result.figures.items()
     ]
     with record.results(request.out) as new:
-        write_json(new / "probe.json", found.as_dict())
+        write_json(new / "probe.json", probed.as_dict())
         write_text(new / "figures.csv", pl.DataFrame(rows).write_csv())
     text = (
-        f"trained on {sum(found.trained_polyps)} polyps {found.trained_polyps}, tested on "
-        f"{sum(result.polyps)} {result.polyps}: (negative, positive); {found.left_out} "
+        f"trained on {sum(probed.trained_polyps)} polyps {probed.trained_polyps}, tested on "
+        f"{sum(result.polyps)} {result.polyps}: (negative, positive); {probed.left_out} "
         "labelled polyps without a whole fragment left out"
     )
-    shown = [probe_table(found.task, result.figures), text]
-    warnings = [said] if shared else []
-    code = int(all(one.value is None for one in result.figures.values()))
-    return Result(found, found.as_dict(), shown, [*warnings, *code * [UNMEASURED]], code)
+    shown = [probe_table(probed.task, result.figures), text]
+    warnings = [overlap] if shared else []
+    code = int(all(figure.value is None for figure in result.figures.values()))
+    return Result(probed, probed.as_dict(), shown, [*warnings, *code * [UNMEASURED]], code)

@@ -60,9 +60,9 @@ def check_given(
     if data is not None:
         check_folder(data)
         splits = data / "splits.json"
-        known = read_json(splits) if splits.is_file() else {}
+        parts_of_data = read_json(splits) if splits.is_file() else {}
         for part in parts:
-            if part not in (None, "all", *known):
+            if part not in (None, "all", *parts_of_data):
                 read_data(data).part(part)
 
 
@@ -130,8 +130,8 @@ def _print_table(table: Any) -> None:
     from rich.segment import Segment
 
     class Plain(Console):
-        def render(self, *given: Any, **named: Any) -> Iterator[Segment]:
-            for text, style, control in super().render(*given, **named):
+        def render(self, *args: Any, **kwargs: Any) -> Iterator[Segment]:
+            for text, style, control in super().render(*args, **kwargs):
                 yield Segment(text if control else visible(text), style, control)
 
     for column in table.columns:
@@ -150,9 +150,9 @@ def named_files(option: str, pairs: Sequence[str]) -> dict[str, Path]:
         >>> named_files("--weights", ["ntssl=run/weights.safetensors"])
         {'ntssl': PosixPath('run/weights.safetensors')}
     """
-    found = {}
+    files = {}
     for pair in pairs:
         name, equals, path = pair.partition("=")
         PolyplinkError.unless(bool(equals), f"{option} {pair!r} names no file", "write NAME=FILE")
-        found[name] = Path(path)
-    return found
+        files[name] = Path(path)
+    return files

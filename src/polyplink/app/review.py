@@ -62,9 +62,9 @@ def review(request: ReviewRequest, progress: Progress = inform) -> Result[Path]:
     counted_folder(request.folder)
     from polyplink.serve.server import serve
 
-    asked = (request.folder, request.data, request.mask_overlay, request.reviewer)
-    desk = _open(*asked, request.index)
-    questions = sum(one["questions"] for one in desk.overview()["procedures"])
+    desk_options = (request.folder, request.data, request.mask_overlay, request.reviewer)
+    desk = _open(*desk_options, request.index)
+    questions = sum(procedure["questions"] for procedure in desk.overview()["procedures"])
 
     def ready(address: str) -> None:
         echo(f"review: {address}\nopen this address; Ctrl-C ends")
@@ -107,10 +107,12 @@ def hand_off_review(request: HandOffRequest, progress: Progress = inform) -> Res
     desk = _open(request.folder, request.data, request.mask_overlay)
     paths = hand_off(desk, request.language)
     facts = {"folder": str(desk.out / FOLDER), "files": [str(path) for path in paths]}
-    unfinished = [one["id"] for one in desk.overview()["procedures"] if not one["done"]]
-    named = ", ".join(unfinished[:3]) + (", ..." if len(unfinished) > 3 else "")
-    said = [f"{many(len(unfinished), 'procedure')} not marked as finished ({named})"]
-    warnings = said if unfinished else []
+    unfinished = [
+        procedure["id"] for procedure in desk.overview()["procedures"] if not procedure["done"]
+    ]
+    names = ", ".join(unfinished[:3]) + (", ..." if len(unfinished) > 3 else "")
+    unfinished_text = [f"{many(len(unfinished), 'procedure')} not marked as finished ({names})"]
+    warnings = unfinished_text if unfinished else []
     if bare := sorted(desk.pictures.borderless):
         warnings.append(
             f"{many(len(bare), 'procedure')} without a dark border ({bare[0]}): `field` masks "
@@ -168,8 +170,8 @@ def learn_from(request: LearnFromRequest, progress: Progress = inform) -> Result
     from polyplink.encoders.weights import weights_id
     from polyplink.serve.handoff import identified
 
-    asked = {"weights": request.weights, "folders": list(request.folders)}
-    record = RunRecord("learn-from", settings=asked)
+    settings = {"weights": request.weights, "folders": list(request.folders)}
+    record = RunRecord("learn-from", settings=settings)
     record.claim(out)
     before, key = from_record(read_record(path).operating), weights_id(path)
     desks = [_open(folder, None, ()) for folder in request.folders]
@@ -183,7 +185,7 @@ def learn_from(request: LearnFromRequest, progress: Progress = inform) -> Result
 
     from polyplink.counting.operating_point import find_operating_point, store_operating_point
 
-    labelled = [one for desk in desks for one in _finished(desk)]
+    labelled = [labels for desk in desks for labels in _finished(desk)]
     PolyplinkError.unless(
         bool(labelled),
         f"no procedure of {', '.join(map(str, request.folders))} is marked as finished",
@@ -197,9 +199,9 @@ def learn_from(request: LearnFromRequest, progress: Progress = inform) -> Result
     )
     assert point.error is not None
     was = np.mean([abs(polyps) for desk in desks for polyps in _corrected(desk)])
-    said = []
+    notes = []
     if point.error > was:
-        said.append(
+        notes.append(
             f"links fitted on the reviews would count them off by {point.error:.2f} polyps, those "
             f"of the weights by {was:.2f}: the weights keep theirs; review more procedures"
         )
@@ -212,12 +214,12 @@ def learn_from(request: LearnFromRequest, progress: Progress = inform) -> Result
     record.write(out)
     learned = Learned(weights, out / "data", len(labelled), point.origin)
     shown = [f"{weights}: {point.origin}", f"{learned.data}: boxes with the corrected identities"]
-    return Result(learned, shown=shown, warnings=said)
+    return Result(learned, shown=shown, warnings=notes)
 
 
 def _corrected(desk: "Desk") -> list[int]:
     """By how many polyps the review has changed the count of each finished procedure."""
-    before = [one.polyps for one in desk.count.procedures]
+    before = [procedure.polyps for procedure in desk.count.procedures]
     rows = desk.overview()["procedures"]
     return [row["polyps"] - was for row, was in zip(rows, before, strict=True) if row["done"]]
 
@@ -228,15 +230,17 @@ def _finished(desk: "Desk") -> "list[ProcedureTracklets]":
 
     from polyplink.counting.link import ProcedureTracklets
 
-    found = []
+    labelled = []
     for index, name in enumerate(desk.names):
-        now = desk.solve(index)
-        if now.decided.done and now.views is not None:
-            table = now.table[now.counted]
-            polyps = [f"P{(now.polyps[row] or 0) + 1}" for row in now.counted]
+        solved = desk.solve(index)
+        if solved.decided.done and solved.views is not None:
+            table = solved.table[solved.counted]
+            polyps = [f"P{(solved.polyps[row] or 0) + 1}" for row in solved.counted]
             table = table.with_columns(polyp_id=pl.Series(polyps))
-            found.append(ProcedureTracklets(name, table, table["position"].to_numpy(), now.views))
-    return found
+            labelled.append(
+                ProcedureTracklets(name, table, table["position"].to_numpy(), solved.views)
+            )
+    return labelled
 
 
 def _open(

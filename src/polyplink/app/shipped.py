@@ -15,7 +15,7 @@ MODELS = names_of("polyplink.app.shipped", "names")
 
 def names() -> list[str]:
     """Names of the shipped models."""
-    return [one.name for one in models()]
+    return [model.name for model in models()]
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,11 @@ def show_models(
     Raises:
         PolyplinkError: If there is no such model, or a file of it is missing or has changed.
     """
-    asked = names() if request.name is None else [request.name]
-    found = tuple(shipped_model(name) for name in asked)
-    rows = [asdict(one) | {"path": str(one.path), "card": one.card} for one in found]
-    shown = [f"{one.card}\n{one.path}\n{one.bytes} bytes, SHA-256 {one.sha256}" for one in found]
-    return Result(found, rows, shown)
+    wanted_names = names() if request.name is None else [request.name]
+    listed = tuple(shipped_model(name) for name in wanted_names)
+    rows = [asdict(model) | {"path": str(model.path), "card": model.card} for model in listed]
+    shown = [
+        f"{model.card}\n{model.path}\n{model.bytes} bytes, SHA-256 {model.sha256}"
+        for model in listed
+    ]
+    return Result(listed, rows, shown)

@@ -27,9 +27,9 @@ def tracklet_boxes(prepared: Prepared) -> pl.DataFrame:
     tracklets = prepared.tracklets.filter(pl.col("polyp_id").is_not_null())
     rows, tracklet = box_rows(tracklets)
     boxes = prepared.detections.select("procedure_id", "polyp_id", "frame", *_BOX)[rows]
-    every = boxes.hstack(tracklets.select("tracklet_id", "first_frame")[tracklet])
+    candidates = boxes.hstack(tracklets.select("tracklet_id", "first_frame")[tracklet])
     return (
-        every.sort("first_frame", maintain_order=True)
+        candidates.sort("first_frame", maintain_order=True)
         .unique(["procedure_id", "polyp_id", "frame"], keep="first", maintain_order=True)
         .sort("procedure_id", "frame", maintain_order=True)
         .drop("first_frame")
@@ -54,10 +54,12 @@ def write_trackeval(out: Path, prepared: Prepared, assignment: pl.DataFrame, par
     names = assignment["procedure_id"].unique(maintain_order=True).to_list()
     data = prepared.data
     files = {name: file_name(name) for name in names}
-    own = pl.col("procedure_id").is_in(names)
-    named = pl.col("procedure_id").replace_strict(files)
-    boxes = boxes.filter(own).with_columns(named)
-    procedures, polyps = (t.filter(own).with_columns(named) for t in (data.procedures, data.polyps))
+    of_part = pl.col("procedure_id").is_in(names)
+    file_names = pl.col("procedure_id").replace_strict(files)
+    boxes = boxes.filter(of_part).with_columns(file_names)
+    procedures, polyps = (
+        t.filter(of_part).with_columns(file_names) for t in (data.procedures, data.polyps)
+    )
     truth = DataSet.of(boxes, procedures, polyps)
     split = f"{BENCHMARK}-{file_name(part)}"
     gt = out / "gt" / "mot_challenge"
@@ -86,7 +88,7 @@ def write_trackeval(out: Path, prepared: Prepared, assignment: pl.DataFrame, par
 
 def _read(folder: Path, kind: str, size: tuple[int, int] | None) -> dict[str, BoxTracks]:
     data = import_mot(folder, images=False, kind=kind, size=size).data
-    found = {}
+    tracks = {}
     for name in data.procedures["procedure_id"]:
         rows = data.detections.filter(pl.col("procedure_id") == name)
         nameless = rows["polyp_id"].null_count()
@@ -96,8 +98,8 @@ def _read(folder: Path, kind: str, size: tuple[int, int] | None) -> dict[str, Bo
             "give every box the id of its track",
         )
         box = rows.select(_BOX).to_numpy()
-        found[name] = BoxTracks.of(rows["frame"].to_numpy(), rows["polyp_id"].to_numpy(), box)
-    return found
+        tracks[name] = BoxTracks.of(rows["frame"].to_numpy(), rows["polyp_id"].to_numpy(), box)
+    return tracks
 
 
 def score_files(truth: Path, tracker: Path) -> Mapping[str, TrackingCounts]:
@@ -115,6 +117,6 @@ def score_files(truth: Path, tracker: Path) -> Mapping[str, TrackingCounts]:
     if missing:
         raise PolyplinkError(f"no {tracker / missing[0]}.txt", "write one file per sequence")
     # Frames end where they end: a tracker's boxes need no size of their own to be compared.
-    found = _read(tracker, "det", (1 << 20, 1 << 20))
+    predicted = _read(tracker, "det", (1 << 20, 1 << 20))
     empty = BoxTracks.of([], [], [])
-    return {name: score_tracks(one, found.get(name, empty)) for name, one in true.items()}
+    return {name: score_tracks(tracks, predicted.get(name, empty)) for name, tracks in true.items()}

@@ -41,8 +41,8 @@ def _list_fields(recipe: str | None) -> None:
 
         with one_line_errors("polyplink train"):
             fields = field_sources(find_recipe(recipe), find_recipe(recipe))
-            more = f"with fields changed: polyplink recipes show {recipe} --set NAME=VALUE"
-            Result(fields, shown=[fields_table(recipe, fields), more]).print_text()
+            hint = f"with fields changed: polyplink recipes show {recipe} --set NAME=VALUE"
+            Result(fields, shown=[fields_table(recipe, fields), hint]).print_text()
         raise Exit
 
 
@@ -115,23 +115,12 @@ def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]
 
 def _train(request: TrainRequest, config: "TrainConfig", progress: Progress) -> Result[Trained]:
     """Train into a folder that no other process writes into; as `train`."""
-    from polyplink.learn.config import LAST, NEED_POLYPS
+    from polyplink.learn.config import NEED_POLYPS
 
     out = request.out
-
     record = RunRecord("train", settings=config, seed=config.seed)
     record.claim(out)
-    there = (out / LAST).is_file()
-    PolyplinkError.unless(
-        request.resume or not there,
-        f"{out} holds a training run already",
-        "continue it with --resume, or name another --out",
-    )
-    PolyplinkError.unless(
-        there or not request.resume,
-        f"no checkpoint {out / LAST}",
-        "start without --resume, in a new folder",
-    )
+    _check_checkpoint(out, request.resume)
     from polyplink.encoders import (
         WEIGHTS_FILE,
         WeightsRecord,
@@ -140,12 +129,10 @@ def _train(request: TrainRequest, config: "TrainConfig", progress: Progress) -> 
         pick_device,
         save_weights,
     )
-    from polyplink.encoders.adapt import CROPS, fitted_to_crops
     from polyplink.encoders.leakage import seen_by
     from polyplink.learn import fit
     from polyplink.learn.devices import check_devices
     from polyplink.learn.loggers import open_loggers
-    from polyplink.tracklets.prepare import typical_crops
 
     device = pick_device(request.device)
     check_devices(request.devices, device)
@@ -167,18 +154,14 @@ def _train(request: TrainRequest, config: "TrainConfig", progress: Progress) -> 
             progress=_ticker(log, progress),
         )
     with record.stage("operating point"):
-        tone, whiten = (getattr(config.encoder, part, 0.0) for part in ("tone", "whiten"))
-        encoder = fitted.encoder
-        if tone or whiten:
-            crops = typical_crops(prepared, CROPS)
-            encoder = fitted_to_crops(encoder, crops, tone, bool(whiten))
+        encoder = _fitted_to_crops(fitted.encoder, config, prepared)
         used = prepared
         if config.prepare_evaluation != config.prepare:
             used = _prepared(request, replace(config, prepare=config.prepare_evaluation), progress)
         point = _operating_point(encoder, used, request.data)
-    # Without the seconds: equal trainings must give equal files.
+    # The weights' record leaves out the seconds: equal trainings must give equal files.
     chosen = {k: v for k, v in fitted.chosen.items() if k != "seconds" and not math.isnan(v)}
-    made = WeightsRecord(
+    weights_record = WeightsRecord(
         encoder=config.encoder,
         prepare=config.prepare_evaluation,
         recipe=to_plain(config),
@@ -188,13 +171,13 @@ def _train(request: TrainRequest, config: "TrainConfig", progress: Progress) -> 
     )
     weights = out / WEIGHTS_FILE
     record.write(out)
-    save_weights(weights, encoder, made)  # last: a run with weights is whole
+    save_weights(weights, encoder, weights_record)  # last: a run with weights is complete
     warnings: tuple[str, ...] = ()
     if not point.prices:
         warnings = (f"operating point: {point.origin}",)
     elif config.bags.kind in NEED_POLYPS:
         warnings = (TOO_SURE,)
-    done = Trained(
+    trained = Trained(
         weights=weights,
         epoch=int(fitted.chosen["epoch"]),
         epochs=len(fitted.history),
@@ -203,10 +186,38 @@ def _train(request: TrainRequest, config: "TrainConfig", progress: Progress) -> 
         warnings=warnings,
     )
     shown = (
-        f"{weights}: epoch {done.epoch + 1} of {done.epochs}, loss {done.loss:.3f}; "
-        f"operating point: {done.operating}"
+        f"{weights}: epoch {trained.epoch + 1} of {trained.epochs}, loss {trained.loss:.3f}; "
+        f"operating point: {trained.operating}"
     )
-    return Result(done, shown=[shown], warnings=done.warnings)
+    return Result(trained, shown=[shown], warnings=trained.warnings)
+
+
+def _check_checkpoint(out: Path, resume: bool) -> None:
+    """Refuse a second run in one folder, and the resumption of a run that never began."""
+    from polyplink.learn.config import LAST
+
+    exists = (out / LAST).is_file()
+    PolyplinkError.unless(
+        resume or not exists,
+        f"{out} holds a training run already",
+        "continue it with --resume, or name another --out",
+    )
+    PolyplinkError.unless(
+        exists or not resume,
+        f"no checkpoint {out / LAST}",
+        "start without --resume, in a new folder",
+    )
+
+
+def _fitted_to_crops(encoder: "Encoder", config: "TrainConfig", prepared: "Prepared") -> "Encoder":
+    """The encoder with the tone and whitening layers that the recipe asks for, of the crops."""
+    from polyplink.encoders.adapt import CROPS, fitted_to_crops
+    from polyplink.tracklets.prepare import typical_crops
+
+    tone, whiten = (getattr(config.encoder, part, 0.0) for part in ("tone", "whiten"))
+    if not (tone or whiten):
+        return encoder
+    return fitted_to_crops(encoder, typical_crops(prepared, CROPS), tone, bool(whiten))
 
 
 def _ticker(
@@ -218,8 +229,10 @@ def _ticker(
         log(row)
         progress("epochs", done, total)
         if progress not in (silent, inform) and not sys.stderr.isatty():  # no bars
-            own = {k: v for k, v in row.items() if k.startswith("loss") and not math.isnan(v)}
-            losses = [f"{name} {value:.3f}" for name, value in own.items()]
+            epoch_losses = {
+                k: v for k, v in row.items() if k.startswith("loss") and not math.isnan(v)
+            }
+            losses = [f"{name} {value:.3f}" for name, value in epoch_losses.items()]
             text = f"epoch {done} of {total}: {', '.join(losses)}, {row['seconds']:.1f} s"
             print(text, file=sys.stderr, flush=True)
 
@@ -260,19 +273,23 @@ def _fed_as_before(config: "TrainConfig", sets: Sequence[str]) -> "TrainConfig":
     if config.init_from is None:
         return config
     start, encoder = read_record(weights_path(config.init_from)).encoder, config.encoder
-    theirs, ours = (getattr(one, "frame_encoder", None) for one in (start, encoder))
+    start_backbone = getattr(start, "frame_encoder", None)
+    backbone = getattr(encoder, "frame_encoder", None)
     PolyplinkError.unless(
-        None in (theirs, ours) or theirs == ours,
-        f"{config.init_from} holds weights of {theirs}, and the recipe {config.name} builds {ours}",
-        f"build theirs with --set encoder.frame_encoder={theirs}",
+        None in (start_backbone, backbone) or start_backbone == backbone,
+        f"{config.init_from} holds weights of {start_backbone}, and the recipe {config.name} "
+        f"builds {backbone}",
+        f"build theirs with --set encoder.frame_encoder={start_backbone}",
     )
-    given = {assignment.partition("=")[0] for assignment in sets}
+    set_names = {assignment.partition("=")[0] for assignment in sets}
     scale = {
         name: getattr(start, name)
         for name in ("mean", "std")
-        if f"encoder.{name}" not in given and getattr(start, name, None) is not None
+        if f"encoder.{name}" not in set_names and getattr(start, name, None) is not None
     }
-    return replace(config, encoder=replace(encoder, **scale)) if theirs is not None else config
+    if start_backbone is None:
+        return config
+    return replace(config, encoder=replace(encoder, **scale))
 
 
 def _prepared(request: TrainRequest, config: "TrainConfig", progress: Progress) -> "Prepared":
@@ -290,11 +307,11 @@ def _prepared(request: TrainRequest, config: "TrainConfig", progress: Progress) 
     data = read_data(request.data)
     parts = filter(None, (config.part, config.validation.part))
     names = [name for part in parts for name in data.part(part)]
-    shown = data.detections.filter(pl.col("procedure_id").is_in(names))["polyp_id"]
+    polyps = data.detections.filter(pl.col("procedure_id").is_in(names))["polyp_id"]
     PolyplinkError.unless(
         config.bags.kind not in NEED_POLYPS
         or request.polyps_from is not None
-        or shown.drop_nulls().n_unique() > 1,
+        or polyps.drop_nulls().n_unique() > 1,
         f"table detections: column polyp_id is empty in the part {config.part!r} or names one "
         f"polyp, and bags.kind={config.bags.kind} draws views of known polyps",
         "name a labelled part (--part NAME), a recipe without labels, such as ntssl, or weights of "
@@ -321,8 +338,8 @@ def _training_labels(
     if finder.record is not None:
         seen = seen.joined(finder.record.seen)
     names, workers = prepared.procedures, request.workers
-    found = encode([finder], request.data, names, workers=workers, progress=progress)
-    return with_pseudo_labels(prepared, found), seen, {"polyps_from": finder.key}
+    encoded = encode([finder], request.data, names, workers=workers, progress=progress)
+    return with_pseudo_labels(prepared, encoded), seen, {"polyps_from": finder.key}
 
 
 def _operating_point(encoder: "Encoder", prepared: "Prepared", data: Path) -> "OperatingPoint":

@@ -198,7 +198,7 @@ def _measured(
     from polyplink.tracklets import TrackSettings
 
     predicted, truth = detect_in_frames(OnnxDetector(path), frames), true_boxes(frames)
-    in_empty = [boxes for boxes, known in zip(predicted, truth, strict=True) if not len(known)]
+    in_empty = [boxes for boxes, polyps in zip(predicted, truth, strict=True) if not len(polyps)]
     if in_empty:
         record = _with_track_scores(record, in_empty)
         write_json(record_path(path), to_plain(record))
@@ -231,8 +231,9 @@ def _split(names: Sequence[Name], share: float) -> tuple[list[Name], list[Name]]
     if not names:
         return [], []
     count = min(round(share * len(names)) or int(share > 0 and len(names) > 1), len(names) - 1)
-    held = {names[(2 * k + 1) * len(names) // (2 * count)] for k in range(count)}
-    return [name for name in names if name not in held], [name for name in names if name in held]
+    held_out = {names[(2 * k + 1) * len(names) // (2 * count)] for k in range(count)}
+    trained = [name for name in names if name not in held_out]
+    return trained, [name for name in names if name in held_out]
 
 
 def _claim(folder: Path, request: TrainDetectorRequest) -> None:
@@ -300,7 +301,7 @@ def evaluate_detector(
     detector, _ = find_detector(request.detector, None, names, messages)
     assert isinstance(detector, OnnxDetector)
     score = request.score or detector.record.high or detector.record.threshold
-    warnings = [str(one) for one in messages]
+    warnings = [str(message) for message in messages]
     empty = empty_files(request.data, data, names)
     learned = len(empty) - len(images_not_learned(empty, detector.record))
     if learned:
@@ -336,8 +337,8 @@ def figure_lines(figures: "DetectorFigures") -> list[str]:
         ),
     ]
     lines += [
-        f"recall at {most} boxes in a frame without a polyp: {recall:.3f}"
-        for most, recall in figures.recall_at.items()
+        f"recall at {boxes} boxes in a frame without a polyp: {recall:.3f}"
+        for boxes, recall in figures.recall_at.items()
     ]
     return lines + [
         f"recall, {name}: {recall:.3f} of {count}"

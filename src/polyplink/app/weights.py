@@ -81,29 +81,34 @@ def add_weights(request: AddRequest, progress: Progress = inform) -> Result[dict
     else:
         name, stages = request.timm.removeprefix("timm:"), tuple(request.stages)
         fitted = fit_timm(file, state, name, config, stages=stages)
-    known, tensors, encoder, prepare, renamed = fitted
+    published, tensors, encoder, prepare, renamed = fitted
     if not request.unverified:
-        check_published(file, digest, known.sha256)
+        check_published(file, digest, published.sha256)
     if request.crop_factor is not None:
         prepare = replace(prepare, crop_factor=request.crop_factor)
-    path = stored_path(request.name or known.name)
-    origin = {"title": known.title, "file": file.name, "sha256": digest, "licence": known.licence}
-    seen = Seen(datasets=known.saw)
-    if known is HMVE:
+    path = stored_path(request.name or published.name)
+    origin = {
+        "title": published.title,
+        "file": file.name,
+        "sha256": digest,
+        "licence": published.licence,
+    }
+    seen = Seen(datasets=published.saw)
+    if published is HMVE:
         seen = Seen(trained=[("real-colon", n, n) for n in published_splits()["rc27"]])
-    verified = bool(known.sha256) and not request.unverified
-    more = {"source": known.source, "verified": verified}
-    record = WeightsRecord(encoder, prepare, {"name": path.stem}, seen, origin | more)
+    verified = bool(published.sha256) and not request.unverified
+    verification = {"source": published.source, "verified": verified}
+    record = WeightsRecord(encoder, prepare, {"name": path.stem}, seen, origin | verification)
     metadata = {RECORD: record_text(record)}
     write_tensors(path, tensors, metadata)
     seal(path)
     added = {
         "name": path.stem,
         "path": path,
-        "title": known.title,
+        "title": published.title,
         "tensors": len(tensors),
         "sha256": digest,
-        "licence": known.licence,
+        "licence": published.licence,
     }
     text = "{name}: {title}, {tensors} tensors, licence {licence}".format(**added)
     warnings = [
@@ -169,31 +174,33 @@ def save_weights_folder(
         mirrors=request.mirrors,
     )
     record = read_record(out / HUB_FILE)
-    named = len({row[:2] for row in (*record.seen.trained, *record.seen.validated)})
-    saved = {"out": out, "sha256": file_key(out / HUB_FILE), "procedures_named": named}
-    warnings = [f"the record names {named} procedures and their patients"] if named else []
+    n_procedures = len({row[:2] for row in (*record.seen.trained, *record.seen.validated)})
+    saved = {"out": out, "sha256": file_key(out / HUB_FILE), "procedures_named": n_procedures}
+    warnings = (
+        [f"the record names {n_procedures} procedures and their patients"] if n_procedures else []
+    )
     licence = request.licence or record.origin.get("licence")
     warnings += [] if licence else ["the licence is not stated; give --licence"]
     return Result(saved, shown=["{out}: SHA-256 {sha256}".format(**saved)], warnings=warnings)
 
 
-def check_published(path: Path, digest: str, wanted: str) -> None:
+def check_published(path: Path, digest: str, sha256: str) -> None:
     """Refuse a file that is not the published one, where its SHA-256 is known.
 
     Args:
         path: The file; files of torch's hub carry eight digits of theirs in their names.
         digest: Its SHA-256.
-        wanted: The published SHA-256, or "" where none is known.
+        sha256: The published SHA-256, or "" where none is known.
 
     Raises:
         PolyplinkError: If they differ.
     """
-    named = _HUB_NAME.search(path.name)
-    for known in (wanted, named.group(1) if named else ""):
+    name_digest = _HUB_NAME.search(path.name)
+    for prefix in (sha256, name_digest.group(1) if name_digest else ""):
         PolyplinkError.unless(
-            digest.startswith(known),
+            digest.startswith(prefix),
             f"{path} is not the published file: its SHA-256 begins with {digest[:8]}, not "
-            f"{known[:8]}",
+            f"{prefix[:8]}",
             "download it again, or give --unverified if you know why",
         )
 
@@ -279,11 +286,13 @@ def adapt_weights(request: AdaptRequest, progress: Progress = inform) -> Result[
     origin |= {"name": path.stem, "title": f"{parent}, adapted"}
     save_weights(path, encoder, replace(record, seen=seen, origin=origin, operating=None))
     seal(path)
-    done = {"name": path.stem, "path": path, "layers": layers, "crops": crops}
+    facts = {"name": path.stem, "path": path, "layers": layers, "crops": crops}
     parts = {"whitening": request.whiten, "tone": request.tone > 0}
-    what = " and ".join(name for name, asked in parts.items() if asked) or f"{layers} layers"
-    text = f"{path.stem}: {what} adapted to {crops} crops"
-    return Result(done, shown=[text, str(path)])
+    summary = (
+        " and ".join(name for name, requested in parts.items() if requested) or f"{layers} layers"
+    )
+    text = f"{path.stem}: {summary} adapted to {crops} crops"
+    return Result(facts, shown=[text, str(path)])
 
 
 def _whitened_in_motion(
@@ -330,9 +339,11 @@ def list_weights(request: Request, progress: Progress = inform) -> Result[list[d
     from polyplink.models import models
 
     columns = ("name", "title", "licence", "path", "source")
-    shipped = [one for one in models() if one.kind == "encoder"]
-    found = [(one.name, one.title, one.licence, str(one.path), SHIPPED) for one in shipped]
-    found += [(s.name, s.title, s.licence, "", s.source) for s in FOUNDATION.values()]
+    shipped = [model for model in models() if model.kind == "encoder"]
+    listed = [
+        (model.name, model.title, model.licence, str(model.path), SHIPPED) for model in shipped
+    ]
+    listed += [(s.name, s.title, s.licence, "", s.source) for s in FOUNDATION.values()]
     for path in stored():
         try:
             origin = {"title": "trained here"} | dict(read_record(path).origin)
@@ -340,8 +351,8 @@ def list_weights(request: Request, progress: Progress = inform) -> Result[list[d
             origin = {}
         title, licence = origin.get("title", "no encoder"), origin.get("licence", "unknown")
         name = path.name.removesuffix(".safetensors")
-        found.append((name, str(title), str(licence), str(path), str(origin.get("source", ""))))
-    rows = {row[0]: dict(zip(columns, row, strict=True)) for row in found}
+        listed.append((name, str(title), str(licence), str(path), str(origin.get("source", ""))))
+    rows = {row[0]: dict(zip(columns, row, strict=True)) for row in listed}
     shown = [
         f"{row['name']:13} {row['title']:19} {row['licence']}\n{'':14}"
         + (row["path"] or f"not here; from {row['source']}")
@@ -390,11 +401,11 @@ def cost_weights(request: CostRequest, progress: Progress = inform) -> Result[di
     """
     from polyplink.recipes.cost import cost_of
 
-    found = cost_of(request.name, request.size, request.frames)
+    cost = cost_of(request.name, request.size, request.frames)
     text = (
         "{name} at {frames} x {size} x {size}: {params_m:.2f} M parameters "
         "({published_params_m:.2f} M as the paper counts; projector {projector_m:.2f} M), "
         "{published_macs_g:.2f} G multiply-accumulates as the paper counts, "
         "{all_macs_g:.2f} G with attention and without norms"
     )
-    return Result(found, shown=[text.format(**found)])
+    return Result(cost, shown=[text.format(**cost)])
