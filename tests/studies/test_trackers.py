@@ -103,7 +103,7 @@ def pieces(true: BoxTracks, found: BoxTracks) -> tuple[int, int]:
     best = np.argsort(pairs.similarity, kind="stable")
     best = best[pairs.similarity[best] >= THRESHOLD]
     track = np.full(len(true.frame), -1)
-    track[pairs.true[best]] = found.track[pairs.found[best]]
+    track[pairs.true[best]] = found.track[pairs.detected[best]]
     order = np.lexsort((true.frame, true.track))
     runs = np.stack([true.track, track])[:, order]
     begins = np.diff(runs, axis=1, prepend=-1).any(axis=0) & (runs[1] >= 0)

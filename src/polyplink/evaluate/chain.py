@@ -45,13 +45,13 @@ class ChainRow:
     counts: TrackingCounts
 
 
-def score_procedure(procedure_id: str, truth: pl.DataFrame, found: pl.DataFrame) -> ChainRow:
+def score_procedure(procedure_id: str, truth: pl.DataFrame, boxes: pl.DataFrame) -> ChainRow:
     """Compare one procedure's counted boxes with its annotated ones.
 
     Args:
         procedure_id: The procedure.
         truth: frame, x, y, w, h, polyp_id of the annotated boxes.
-        found: frame, x, y, w, h, score, tracklet, polyp (any names) of the boxes in tracklets, and
+        boxes: frame, x, y, w, h, score, tracklet, polyp (any names) of the boxes in tracklets, and
             interpolated: whether a box was put into a gap. These count in tracking alone.
 
     Example:
@@ -63,26 +63,26 @@ def score_procedure(procedure_id: str, truth: pl.DataFrame, found: pl.DataFrame)
         >>> row.found, row.counted, row.tracklets
         (1, 1, 2)
     """
-    single = one_box_a_frame(found, "frame", "polyp")
+    single = one_box_a_frame(boxes, "frame", "polyp")
     tracks = BoxTracks.of(single["frame"], single["polyp"], single.select(BOX).to_numpy())
-    each = match_tracklets(truth, found.filter(~pl.col("interpolated"))).join(
-        found.select("tracklet", "polyp").unique(), "tracklet"
+    tracklets = match_tracklets(truth, boxes.filter(~pl.col("interpolated"))).join(
+        boxes.select("tracklet", "polyp").unique(), "tracklet"
     )
-    real = each.drop_nulls("polyp_id")
+    real = tracklets.drop_nulls("polyp_id")
     return ChainRow(
         procedure_id,
         polyps=truth["polyp_id"].drop_nulls().n_unique(),
         found=real["polyp_id"].n_unique(),
-        counted=each["polyp"].n_unique(),
-        false_polyps=each["polyp"].n_unique() - real["polyp"].n_unique(),
+        counted=tracklets["polyp"].n_unique(),
+        false_polyps=tracklets["polyp"].n_unique() - real["polyp"].n_unique(),
         tracklets=real.height,
-        false_tracklets=each.height - real.height,
-        mixed=int(each["mixed"].sum()),
+        false_tracklets=tracklets.height - real.height,
+        mixed=int(tracklets["mixed"].sum()),
         counts=score_tracks(_annotated(truth), tracks),
     )
 
 
-def one_box_a_frame(found: pl.DataFrame, *keys: str) -> pl.DataFrame:
+def one_box_a_frame(boxes: pl.DataFrame, *keys: str) -> pl.DataFrame:
     """Boxes sorted by `keys` and one for each: two tracklets of a polyp may be in one frame.
 
     A detector's box goes before an interpolated one, and of two the one of higher score.
@@ -93,16 +93,16 @@ def one_box_a_frame(found: pl.DataFrame, *keys: str) -> pl.DataFrame:
         [0.9]
     """
     order = [*keys, pl.col("interpolated"), -pl.col("score").fill_null(1.0)]
-    ranked = found.sort(order, maintain_order=True)
+    ranked = boxes.sort(order, maintain_order=True)
     return ranked.unique(keys, keep="first", maintain_order=True)
 
 
-def match_tracklets(truth: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
+def match_tracklets(truth: pl.DataFrame, boxes: pl.DataFrame) -> pl.DataFrame:
     """The polyp that each tracklet of one procedure shows, by the overlap of boxes over time.
 
     Args:
         truth: frame, x, y, w, h, polyp_id of the annotated boxes.
-        found: frame, x, y, w, h and tracklet (any names) of the boxes in tracklets.
+        boxes: frame, x, y, w, h and tracklet (any names) of the boxes in tracklets.
 
     Returns:
         tracklet, polyp_id (of most of its matched boxes; null for a false alarm, most of whose
@@ -116,17 +116,17 @@ def match_tracklets(truth: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
         [(0, 'a', False), (1, None, False)]
     """
     true = _annotated(truth)
-    every = BoxTracks.of(found["frame"], np.arange(found.height), found.select(BOX).to_numpy())
-    pairs = overlaps(true, every)
+    detected = BoxTracks.of(boxes["frame"], np.arange(boxes.height), boxes.select(BOX).to_numpy())
+    pairs = overlaps(true, detected)
     # The polyp of each found box: that of the largest overlap, -1 for none.
-    shows = np.full(found.height, -1)
+    shows = np.full(boxes.height, -1)
     order = np.argsort(pairs.similarity, kind="stable")
     order = order[pairs.similarity[order] >= MATCH]
-    shows[every.track[pairs.found[order]]] = true.track[pairs.true[order]]
+    shows[detected.track[pairs.detected[order]]] = true.track[pairs.true[order]]
     matched = pl.col("shows").filter(pl.col("shows") >= 0)
     names = truth.select(pl.col("polyp_id").drop_nulls().unique().sort()).with_row_index("shows")
     return (
-        found.with_columns(shows=pl.Series(shows))
+        boxes.with_columns(shows=pl.Series(shows))
         .group_by("tracklet", maintain_order=True)
         .agg(
             real=(pl.col("shows") >= 0).mean() >= 0.5,
@@ -171,12 +171,12 @@ def resampled_chain(rows: Sequence[ChainRow]) -> Mapping[str, Resampled]:
         IDF1.
     """
     draws = draw_weights(len(rows))
-    ones = [1] * len(rows)
+    per_procedure = [1] * len(rows)
     parts: dict[str, tuple[list[int], list[int]]] = {
         "polyps found": ([r.found for r in rows], [r.polyps for r in rows]),
         "tracklets mixed": ([r.mixed for r in rows], [r.tracklets for r in rows]),
-        "false polyps": ([r.false_polyps for r in rows], ones),
-        "count error": ([abs(r.counted - r.polyps) for r in rows], ones),
+        "false polyps": ([r.false_polyps for r in rows], per_procedure),
+        "count error": ([abs(r.counted - r.polyps) for r in rows], per_procedure),
         "FR": ([r.counted - r.false_polyps for r in rows], [r.found for r in rows]),
     }
     figures = {name: resampled_mean(*part, draws) for name, part in parts.items()}

@@ -207,18 +207,18 @@ def counting_figures(
             there, or none is left.
     """
     basis = [c for c in counts if not chosen_on or c.procedure in chosen_on]
-    others = [c for c in counts if c.procedure not in chosen_on]
-    if chosen_on and not (basis and others):
+    counted = [c for c in counts if c.procedure not in chosen_on]
+    if chosen_on and not (basis and counted):
         raise PolyplinkError(
-            f"{len(basis)} labelled procedures to choose a setting on and {len(others)} to count",
+            f"{len(basis)} labelled procedures to choose a setting on and {len(counted)} to count",
             "name parts with --part and --choose-on that do not overlap, with labels in both",
         )
     chosen = choose(basis, purpose=purpose)
     if chosen_on:
-        folds = [apply_choice(left, chosen) for left in others]
+        folds = [apply_choice(held_out, chosen) for held_out in counted]
     else:
-        rest = [[c for c in counts if c is not left] for left in counts]
-        pairs = zip(counts, rest, strict=True)
+        remaining = [[c for c in counts if c is not held_out] for held_out in counts]
+        pairs = zip(counts, remaining, strict=True)
         folds = [apply_choice(c, choose(r, purpose=purpose)) for c, r in pairs if r]
     summary = summarise(folds) if folds else None
     alphas = [getattr(settings[fold["choice"].row], "alpha", None) for fold in folds]
@@ -343,8 +343,8 @@ def counting_measures(
     metrics = metrics_of("counting") if metrics is None else metrics
     measures = {}
     for key, metric in metrics.items():
-        each = [metric.value(procedure) for procedure in counted]  # type: ignore[misc]
-        values = each or [None] * weights.shape[1]
+        per_procedure = [metric.value(procedure) for procedure in counted]  # type: ignore[misc]
+        values = per_procedure or [None] * weights.shape[1]
         defined = [value is not None for value in values]
         sums = [value or 0.0 for value in values]
         measures[f"{name}/{key}"] = resampled_mean(sums, defined, weights)

@@ -62,17 +62,17 @@ def renumber(labels: Labels, codes: Codes, new: Codes) -> int:
 
 
 @njit()
-def _renumber_all(labels: Labels, most: int, codes: Codes) -> None:
-    new = np.full(most, -1, np.int32)
+def _renumber_all(labels: Labels, n_labels: int, codes: Codes) -> None:
+    new = np.full(n_labels, -1, np.int32)
     for s in range(labels.shape[0]):
         renumber(labels[s], codes[s], new)
 
 
 def partitions(labels: Labels) -> Partitions:
     """Find the distinct ones of clusterings (s, n), labels being 0 or more."""
-    every = np.ascontiguousarray(labels)
-    codes = np.empty(every.shape, dtype=np.int32)
-    _renumber_all(every, int(every.max(initial=0)) + 1, codes)
+    rows = np.ascontiguousarray(labels)
+    codes = np.empty(rows.shape, dtype=np.int32)
+    _renumber_all(rows, int(rows.max(initial=0)) + 1, codes)
     places: dict[bytes, int] = {}
     of = [places.setdefault(row.tobytes(), len(places)) for row in codes]
     first = np.unique(np.array(of, dtype=np.int64), return_index=True)[1]
@@ -147,14 +147,14 @@ def count_procedure(
         PolyplinkError: If the shapes do not match, a label is outside [0, n), or no polyp is
             known.
     """
-    every = np.asarray(labels)
+    label_rows = np.asarray(labels)
     labelled = np.array([polyp is not None for polyp in polyps], dtype=np.bool_)
-    if every.ndim != 2 or every.shape[1] != labelled.size:
+    if label_rows.ndim != 2 or label_rows.shape[1] != labelled.size:
         raise PolyplinkError(
-            f"procedure {procedure!r}: labels {every.shape} for {labelled.size} tracklets",
+            f"procedure {procedure!r}: labels {label_rows.shape} for {labelled.size} tracklets",
             "give one row per setting and one column per tracklet",
         )
-    if every.size and (every.min() < 0 or every.max() >= labelled.size):
+    if label_rows.size and (label_rows.min() < 0 or label_rows.max() >= labelled.size):
         raise PolyplinkError(
             f"procedure {procedure!r}: a label is outside [0, {labelled.size})",
             "number the clusters from 0",
@@ -164,7 +164,7 @@ def count_procedure(
         raise PolyplinkError(
             f"procedure {procedure!r} has no tracklet of known polyp", "leave it out of counting"
         )
-    cut = partitions(every[:, labelled])
+    cut = partitions(label_rows[:, labelled])
     place = {name: code for code, name in enumerate(dict.fromkeys(names))}
     polyp = np.array([place[name] for name in names], dtype=np.int64)  # (n,)
     pairs = np.zeros((3, len(cut.labels)), dtype=np.int64)
@@ -181,20 +181,20 @@ def count_procedure(
 
 
 @njit()
-def _count(labels: Codes, polyp: Counts, clusters: Counts, together: Counts, both: Counts) -> None:
+def _count(labels: Codes, polyp: Counts, clusters: Counts, together: Counts, joint: Counts) -> None:
     """Add clusters, pairs in one cluster, and pairs in one cluster and polyp, (s,) each.
 
     labels (s, n) are the clusters of tracklets of known polyp, polyp (n,) these, both from 0.
     """
-    most = labels.max() + 1 if labels.size else 0
-    sizes = np.zeros(most, np.int64)
-    table = np.zeros((most, polyp.max() + 1), np.int64)
+    n_clusters = labels.max() + 1 if labels.size else 0
+    sizes = np.zeros(n_clusters, np.int64)
+    table = np.zeros((n_clusters, polyp.max() + 1), np.int64)
     for row in range(labels.shape[0]):
         for i in range(polyp.size):
             cluster = labels[row, i]
             clusters[row] += sizes[cluster] == 0
             together[row] += sizes[cluster]
-            both[row] += table[cluster, polyp[i]]
+            joint[row] += table[cluster, polyp[i]]
             sizes[cluster] += 1
             table[cluster, polyp[i]] += 1
         for i in range(polyp.size):  # emptied for the next setting
@@ -246,16 +246,18 @@ def clinic_row(
     """
     clusters, of = np.unique(np.asarray(labels), return_inverse=True)
     labelled = np.array([kind is not None for kind in adenoma], dtype=np.bool_)
-    yes = np.array([bool(kind) for kind in adenoma], dtype=np.bool_)
-    votes = np.bincount(of, weights=yes, minlength=clusters.size)
-    against = np.bincount(of, weights=labelled & ~yes, minlength=clusters.size)
-    called = int(((votes > 0) & (votes >= against)).sum())  # a tie is called adenoma: it is one
+    adenomatous = np.array([bool(kind) for kind in adenoma], dtype=np.bool_)
+    votes = np.bincount(of, weights=adenomatous, minlength=clusters.size)
+    against = np.bincount(of, weights=labelled & ~adenomatous, minlength=clusters.size)
+    adenomas_counted = int(
+        ((votes > 0) & (votes >= against)).sum()
+    )  # a tie is called adenoma: it is one
     return {
         "procedure": procedure,
         "polyps": len(set(polyps)),
         "counted": int(clusters.size),
-        "adenomas": np.unique(np.asarray(polyps)[yes]).size if labelled.any() else None,
-        "adenomas_counted": called if labelled.any() else None,
+        "adenomas": np.unique(np.asarray(polyps)[adenomatous]).size if labelled.any() else None,
+        "adenomas_counted": adenomas_counted if labelled.any() else None,
     }
 
 

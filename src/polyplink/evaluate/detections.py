@@ -102,15 +102,15 @@ def average_precision(matches: Matches, weights: Floats | None = None) -> float:
     return float(np.where(at < len(precision), reached, 0).mean())
 
 
-def score_for_false_boxes(predicted: Sequence[Floats], most: float) -> float:
-    """Smallest score at which frames without a polyp have at most `most` boxes each on average.
+def score_for_false_boxes(predicted: Sequence[Floats], per_frame: float) -> float:
+    """Smallest score with at most `per_frame` boxes in a frame without a polyp, on average.
 
     Args:
         predicted: (k, 5) boxes of each frame without a polyp.
-        most: Boxes a frame.
+        per_frame: Boxes a frame.
     """
     scores = np.sort(np.concatenate([boxes[:, 4] for boxes in predicted]))[::-1]
-    allowed = int(most * len(predicted))
+    allowed = int(per_frame * len(predicted))
     return float(np.nextafter(scores[allowed], 2)) if allowed < len(scores) else 0.0
 
 
@@ -170,9 +170,9 @@ def measure_detector(
     empty = [boxes for boxes, true in zip(predicted, truth, strict=True) if not len(true)]
     sure = matches.scores >= score
     recall_at = {}
-    for most in (0.05, 0.2) if empty else ():
-        least = score_for_false_boxes(empty, most)
-        recall_at[f"{most:g}"] = float((matches.best >= least).mean())
+    for per_frame in (0.05, 0.2) if empty else ():
+        min_score = score_for_false_boxes(empty, per_frame)
+        recall_at[f"{per_frame:g}"] = float((matches.best >= min_score).mean())
     false = float(np.mean([(boxes[:, 4] >= score).sum() for boxes in empty])) if empty else None
     return DetectorFigures(
         frames=len(truth),
@@ -194,11 +194,11 @@ def measure_detector(
 
 def _interval(matches: Matches, procedures: Sequence[str], seed: int) -> tuple[float, float] | None:
     """95 % interval of AP50 over resamples of procedures."""
-    names, which = np.unique(np.asarray(procedures, str), return_inverse=True)
+    names, procedure = np.unique(np.asarray(procedures, str), return_inverse=True)
     if len(names) < 2:
         return None
     draws = draw_weights(len(names), resamples=RESAMPLES, seed=seed)
-    values = [average_precision(matches, draw[which].astype(float)) for draw in draws]
+    values = [average_precision(matches, draw[procedure].astype(float)) for draw in draws]
     low, high = np.nanpercentile(values, PERCENTILES)
     return float(low), float(high)
 

@@ -231,8 +231,8 @@ def evaluate_embeddings(
         figures = {key: measure.figure() for key, measure in resampled.items()}
         encoders[name] = EncoderFigures(figures, **fields)
         method = pl.lit(name).alias("method")
-        for table, each in tables.items():
-            parts.setdefault(table, []).extend(part.select(method, pl.all()) for part in each)
+        for table, pieces in tables.items():
+            parts.setdefault(table, []).extend(part.select(method, pl.all()) for part in pieces)
     for name, clinic in encoders[base].clinic.items():  # the true rates: the best a count can be
         ideals[f"{name}/PPC"] = clinic.ppc
         if clinic.adr is not None:
@@ -258,7 +258,7 @@ def evaluate_embeddings(
         tasks=settings.tasks,
     )
     return evaluation, {
-        name: pl.concat(each, how="diagonal") for name, each in parts.items() if each
+        name: pl.concat(pieces, how="diagonal") for name, pieces in parts.items() if pieces
     }
 
 
@@ -388,8 +388,10 @@ def _evaluate_encoder(
         measures |= reid_measures(reid, published, part, settings.draws(len(part.procedures)))
         fields |= {"pairs": (reid.positives, reid.negatives), "reid": reid_rows(unit_there, part)}
     if {"counting", "tracking"} & set(settings.tasks):
-        clustered, more, long = _count_and_track(vectors, samples, settings, adenoma, truths)
-        measures, fields, tables = measures | clustered, fields | more, tables | long
+        clustered, counts, of_clusterers = _count_and_track(
+            vectors, samples, settings, adenoma, truths
+        )
+        measures, fields, tables = measures | clustered, fields | counts, tables | of_clusterers
     return measures, fields, tables
 
 
@@ -523,7 +525,7 @@ def _count_and_track(
             curve |= tracking_curve([tracked[p] for p in rows], [cut[p] for p in rows], tracking)
             fields["tracking"][name] = tracking_rows(tracks, truths, tracking)
         # One row per setting: its parameters, then its figures; undefined is null.
-        each = [{"clusterer": name} | vars(setting) for setting in kinds[name]]
-        curves.append(pl.DataFrame(each).hstack(pl.DataFrame(curve).fill_nan(None)))
+        setting_rows = [{"clusterer": name} | vars(setting) for setting in kinds[name]]
+        curves.append(pl.DataFrame(setting_rows).hstack(pl.DataFrame(curve).fill_nan(None)))
         assignments += assigned
     return measures, fields, {"curve": curves, "assignment": assignments}

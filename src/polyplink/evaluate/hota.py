@@ -81,9 +81,14 @@ class TrackingCounts:
     @classmethod
     def total(cls, counts: Iterable[Self]) -> Self:
         """Add procedures up, as TrackEval combines sequences."""
-        every = list(counts)
+        all_counts = list(counts)
         names = [field.name for field in fields(cls)]
-        return cls(**{name: sum(getattr(one, name) for one in every) for name in names})
+        return cls(
+            **{
+                name: sum(getattr(procedure_counts, name) for procedure_counts in all_counts)
+                for name in names
+            }
+        )
 
     def take(self, rows: npt.ArrayLike) -> Self:
         """One or some entries of the leading axis."""
@@ -217,27 +222,29 @@ def assign(cost: Reals) -> Ints:
     row_on, column_on = np.zeros(rows, np.bool_), np.zeros(columns, np.bool_)
     for row in range(rows):
         # The shortest path from the row to a free column, by Dijkstra's algorithm.
-        left = np.arange(columns - 1, -1, -1)  # backwards: equal costs shall give the diagonal
+        unassigned = np.arange(
+            columns - 1, -1, -1
+        )  # backwards: equal costs shall give the diagonal
         length[:] = np.inf
         row_on[:] = False
         column_on[:] = False
-        distance, i, j, many = 0.0, row, -1, columns
+        distance, i, j, n_unassigned = 0.0, row, -1, columns
         while True:
             row_on[i] = True
             best, lowest = -1, np.inf
-            for k in range(many):
-                j = left[k]
-                here = distance + cost[i, j] - row_dual[i] - column_dual[j]
-                if here < length[j]:
-                    last[j], length[j] = i, here
+            for k in range(n_unassigned):
+                j = unassigned[k]
+                through = distance + cost[i, j] - row_dual[i] - column_dual[j]
+                if through < length[j]:
+                    last[j], length[j] = i, through
                 if length[j] < lowest or (length[j] == lowest and row_of[j] == -1):
                     best, lowest = k, length[j]
-            distance, j = lowest, left[best]
+            distance, j = lowest, unassigned[best]
             column_on[j] = True
             if row_of[j] == -1:
                 break
-            many -= 1
-            i, left[best] = row_of[j], left[many]
+            n_unassigned -= 1
+            i, unassigned[best] = row_of[j], unassigned[n_unassigned]
         # The duals keep every other path no shorter.
         row_dual[row] += distance
         for k in range(rows):
@@ -268,13 +275,13 @@ def best_matching(table: Ints) -> int:
     return int(total)
 
 
-def score_table(tracklets: TrackletBoxes, tracks: Codes, made: Ints) -> TrackingCounts:
+def score_table(tracklets: TrackletBoxes, tracks: Codes, n_tracks: Ints) -> TrackingCounts:
     """Score assignments of tracklets to tracks, the boxes being true and apart from each other.
 
     Args:
         tracklets: The n tracklets of a procedure, at least one, their boxes being ground truth.
         tracks: Track of every tracklet under p assignments (p, n), from 0 without gaps.
-        made: How many tracks (p,).
+        n_tracks: How many tracks (p,).
 
     Returns:
         Sums with a leading axis (p, ...); right only where no two boxes of a frame overlap, and
@@ -282,25 +289,35 @@ def score_table(tracklets: TrackletBoxes, tracks: Codes, made: Ints) -> Tracking
     """
     _, polyp = np.unique(tracklets.polyp, return_inverse=True)
     order = np.lexsort((tracklets.first, polyp))
-    sums, single = _count_table(tracks, made, polyp, tracklets.sizes, order)
+    sums, single = _count_table(tracks, n_tracks, polyp, tracklets.sizes, order)
     boxes = np.full(len(tracks), float(tracklets.sizes.sum()))
-    every, accuracy, precision, recall = (  # at every threshold (p, 19): views, no copies
+    at_thresholds, accuracy, precision, recall = (  # at every threshold (p, 19): views, no copies
         np.broadcast_to(values[:, None], (values.size, ALPHAS.size)) for values in (boxes, *sums)
     )
     # In the order of the fields: every box is matched with itself.
-    found = (boxes, every, accuracy, precision, recall, every, single[0], boxes, single[1])
-    return TrackingCounts(boxes, *found)
+    scored = (
+        boxes,
+        at_thresholds,
+        accuracy,
+        precision,
+        recall,
+        at_thresholds,
+        single[0],
+        boxes,
+        single[1],
+    )
+    return TrackingCounts(boxes, *scored)
 
 
 @njit()
 def _count_table(
-    tracks: Codes, made: Ints, polyp: Ints, sizes: Ints, order: Ints
+    tracks: Codes, n_tracks: Ints, polyp: Ints, sizes: Ints, order: Ints
 ) -> tuple[Reals, Reals]:
     """Fill and read the table of polyps and tracks of every assignment.
 
     Args:
         tracks: Track of every tracklet (p, n).
-        made: How many (p,).
+        n_tracks: How many (p,).
         polyp: Polyp of every tracklet (n,), from 0.
         sizes: Its boxes (n,).
         order: The tracklets polyp by polyp, in the order of first frames (n,).
@@ -309,23 +326,23 @@ def _count_table(
         Association accuracy, precision and recall (3, p); boxes under the best matching, and
         switches (2, p).
     """
-    n, g, many = polyp.size, polyp.max() + 1, tracks.shape[0]
-    sums, single = np.zeros((3, many)), np.zeros((2, many))
-    found, true = np.empty(n, np.int64), np.zeros(g, np.int64)
+    n, g, n_settings = polyp.size, polyp.max() + 1, tracks.shape[0]
+    sums, single = np.zeros((3, n_settings)), np.zeros((2, n_settings))
+    track_sizes, true = np.empty(n, np.int64), np.zeros(g, np.int64)
     for i in range(n):
         true[polyp[i]] += sizes[i]
-    for p in range(many):
-        table = np.zeros((g, made[p]), np.int64)
-        found[:] = 0
+    for p in range(n_settings):
+        table = np.zeros((g, n_tracks[p]), np.int64)
+        track_sizes[:] = 0
         for i in range(n):
             table[polyp[i], tracks[p, i]] += sizes[i]
-            found[tracks[p, i]] += sizes[i]
+            track_sizes[tracks[p, i]] += sizes[i]
         for row in range(g):
-            for t in range(made[p]):
+            for t in range(n_tracks[p]):
                 c = table[row, t]
                 if c:
-                    sums[0, p] += c * c / (true[row] + found[t] - c)
-                    sums[1, p] += c * c / found[t]
+                    sums[0, p] += c * c / (true[row] + track_sizes[t] - c)
+                    sums[1, p] += c * c / track_sizes[t]
                     sums[2, p] += c * c / true[row]
         single[0, p] = best_matching(table)
         for k in range(1, n):
@@ -334,12 +351,12 @@ def _count_table(
     return sums, single
 
 
-def score_tracks(true: BoxTracks, found: BoxTracks) -> TrackingCounts:
+def score_tracks(true: BoxTracks, detected: BoxTracks) -> TrackingCounts:
     """Score the tracks of one procedure against the true ones, in the general form.
 
     Args:
         true: True boxes, tracks being polyps.
-        found: A tracker's boxes.
+        detected: A tracker's boxes.
 
     Example:
         >>> boxes = [[0, 0, 10, 10]] * 10
@@ -349,49 +366,49 @@ def score_tracks(true: BoxTracks, found: BoxTracks) -> TrackingCounts:
         >>> float(figures["AssA"]), float(figures["IDSW"])
         (0.5, 1.0)
     """
-    same = np.arange(found.tracks, dtype=np.int32)[None]
-    return score_boxes(true, found, same).take(0)
+    identity = np.arange(detected.tracks, dtype=np.int32)[None]
+    return score_boxes(true, detected, identity).take(0)
 
 
-def score_boxes(true: BoxTracks, found: BoxTracks, tracks: Codes) -> TrackingCounts:
+def score_boxes(true: BoxTracks, detected: BoxTracks, tracks: Codes) -> TrackingCounts:
     """Score assignments of detected boxes to tracks, in the general form.
 
     Args:
         true: True boxes, tracks being polyps.
-        found: Detected boxes; its tracks are the n parts that assignments put together.
+        detected: Detected boxes; its tracks are the n parts that assignments put together.
         tracks: Track of every part under p assignments (p, n), no track twice in a frame.
 
     Returns:
         Sums with a leading axis (p, ...).
     """
-    pairs = overlaps(true, found)
+    pairs = overlaps(true, detected)
     s = pairs.similarity
     sums = np.zeros((len(tracks), 5, ALPHAS.size))
     single = np.zeros((len(tracks), 3), dtype=np.int64)
     if s.size and len(tracks):
         by_true = np.bincount(pairs.true, s, minlength=true.frame.size)
-        by_found = np.bincount(pairs.found, s, minlength=found.frame.size)
+        by_found = np.bincount(pairs.detected, s, minlength=detected.frame.size)
         # What each pair adds to the similarity of its tracks, and how many thresholds it passes.
-        share = s / (by_true[pairs.true] + by_found[pairs.found] - s)
+        share = s / (by_true[pairs.true] + by_found[pairs.detected] - s)
         level = np.searchsorted(ALPHAS - EPS, s, side="right")
         contested = (_contested(pairs, s > 0), _contested(pairs, s >= THRESHOLD - EPS))
         _score_frames(
             tracks,
-            (true.track, np.bincount(true.track, minlength=true.tracks), found.track),
+            (true.track, np.bincount(true.track, minlength=true.tracks), detected.track),
             pairs,
             (share, level, *contested),
             (sums, single),
         )
-    boxes = (np.full(len(tracks), float(side.frame.size)) for side in (true, found))
+    boxes = (np.full(len(tracks), float(side.frame.size)) for side in (true, detected))
     return TrackingCounts(*boxes, *np.moveaxis(sums, 1, 0), *single.T.astype(np.float64))
 
 
 def _contested(pairs: Overlaps, use: Flags) -> Flags:
     """Whether some box of a frame has two partners among the pairs in use (f,)."""
-    true, found = pairs.true[use], pairs.found[use]
+    true, detected = pairs.true[use], pairs.detected[use]
     flags = np.zeros(pairs.starts.size - 1, dtype=np.bool_)
     if true.size:
-        busy = (np.bincount(true)[true] > 1) | (np.bincount(found)[found] > 1)  # (u,)
+        busy = (np.bincount(true)[true] > 1) | (np.bincount(detected)[detected] > 1)  # (u,)
         flags[np.searchsorted(pairs.starts, np.flatnonzero(use)[busy], side="right") - 1] = True
     return flags
 
@@ -399,7 +416,7 @@ def _contested(pairs: Overlaps, use: Flags) -> Flags:
 @njit()
 def _score_frames(
     tracks: Codes,
-    who: tuple[Ints, Ints, Ints],
+    codes: tuple[Ints, Ints, Ints],
     pairs: Overlaps,
     values: tuple[Reals, Ints, Flags, Flags],
     out: tuple[Reals, Ints],
@@ -411,7 +428,7 @@ def _score_frames(
     and CLEAR (f,). out are zeros for the sums (q, 5, 19), and for boxes under the best matching,
     matches and switches of CLEAR (q, 3).
     """
-    polyp, true, part = who
+    polyp, true, part = codes
     share, level, for_hota, for_clear = values
     sums, single = out
     similarity, of_pair = pairs.similarity, polyp[pairs.true]  # (p,)
@@ -419,29 +436,29 @@ def _score_frames(
     # Matched pairs by cell of the table of polyps and tracks, and by how many thresholds they pass.
     counts = np.zeros((true.size * (tracks.max() + 1), LEVELS), np.int64)
     for q in range(tracks.shape[0]):
-        found = np.zeros(tracks[q].max() + 1, np.int64)
+        track_sizes = np.zeros(tracks[q].max() + 1, np.int64)
         for box in range(part.size):
-            found[tracks[q, part[box]]] += 1
+            track_sizes[tracks[q, part[box]]] += 1
         for p in range(share.size):
-            track[p] = tracks[q, part[pairs.found[p]]]
-            cell[p] = of_pair[p] * found.size + track[p]
-        kept = _match_hota(pairs, cell, (true, found), share, for_hota)
-        table = np.zeros((true.size, found.size), np.int64)  # pairs of IoU 0.5
-        filled, loc = np.zeros(true.size * found.size, np.bool_), np.zeros(LEVELS)
+            track[p] = tracks[q, part[pairs.detected[p]]]
+            cell[p] = of_pair[p] * track_sizes.size + track[p]
+        matched_pairs = _match_hota(pairs, cell, (true, track_sizes), share, for_hota)
+        table = np.zeros((true.size, track_sizes.size), np.int64)  # pairs of IoU 0.5
+        filled, loc = np.zeros(true.size * track_sizes.size, np.bool_), np.zeros(LEVELS)
         for p in range(share.size):
             table[of_pair[p], track[p]] += similarity[p] >= THRESHOLD
-            if kept[p]:
+            if matched_pairs[p]:
                 counts[cell[p], level[p]] += 1
                 filled[cell[p]] = True
                 loc[level[p]] += similarity[p]
         for c in np.flatnonzero(filled):
-            matched, g, t = 0, c // found.size, c % found.size
+            matched, g, t = 0, c // track_sizes.size, c % track_sizes.size
             for a in range(LEVELS - 2, -1, -1):  # a pair that passes five is one at the first five
                 matched += counts[c, a + 1]
                 if matched:
                     sums[q, 0, a] += matched
-                    sums[q, 1, a] += matched * matched / (true[g] + found[t] - matched)
-                    sums[q, 2, a] += matched * matched / found[t]
+                    sums[q, 1, a] += matched * matched / (true[g] + track_sizes[t] - matched)
+                    sums[q, 2, a] += matched * matched / track_sizes[t]
                     sums[q, 3, a] += matched * matched / true[g]
             counts[c] = 0
         total = 0.0
@@ -461,61 +478,63 @@ def _match_hota(
     cell (p,) are the pairs' cells in the table of polyps and tracks, boxes those of every polyp
     (g,) and track (t,), share (p,) what each pair adds to the similarity of its tracks.
     """
-    true, found = boxes
-    kept = np.ones(cell.size, np.bool_)
+    true, track_sizes = boxes
+    matched = np.ones(cell.size, np.bool_)
     if not contested.any():
-        return kept
-    possible, score = np.zeros(true.size * found.size), np.zeros(cell.size)
+        return matched
+    possible, score = np.zeros(true.size * track_sizes.size), np.zeros(cell.size)
     for p in range(cell.size):
         possible[cell[p]] += share[p]
     for frame in range(contested.size):
         if contested[frame]:
             for p in range(pairs.starts[frame], pairs.starts[frame + 1]):
                 c = cell[p]
-                either = true[c // found.size] + found[c % found.size] - possible[c]
+                either = (
+                    true[c // track_sizes.size] + track_sizes[c % track_sizes.size] - possible[c]
+                )
                 score[p] = possible[c] / either * pairs.similarity[p]
-            _assign_frame(frame, pairs, score, kept)
-    return kept
+            _assign_frame(frame, pairs, score, matched)
+    return matched
 
 
 @njit()
 def _match_clear(pairs: Overlaps, polyp: Ints, track: Ints, contested: Flags) -> tuple[int, int]:
     """Matches and switches at IoU 0.5; a match of the frame before is kept where it can be."""
     starts, similarity, limit = pairs.starts, pairs.similarity, THRESHOLD - EPS
-    last, seen = np.full(polyp.max() + 1, -1), np.full(polyp.max() + 1, -2)
-    score, kept = np.zeros(polyp.size), similarity >= limit
+    last, last_frame = np.full(polyp.max() + 1, -1), np.full(polyp.max() + 1, -2)
+    score, matched = np.zeros(polyp.size), similarity >= limit
     matches = switches = 0
     for frame in range(contested.size):
         if contested[frame]:
             for p in range(starts[frame], starts[frame + 1]):
-                stays = seen[polyp[p]] == frame - 1 and last[polyp[p]] == track[p]
+                stays = last_frame[polyp[p]] == frame - 1 and last[polyp[p]] == track[p]
                 score[p] = 1000.0 * stays + similarity[p] if similarity[p] >= limit else 0.0
-            _assign_frame(frame, pairs, score, kept)
+            _assign_frame(frame, pairs, score, matched)
         for p in range(starts[frame], starts[frame + 1]):
             g = polyp[p]
-            if kept[p]:
+            if matched[p]:
                 matches += 1
                 switches += last[g] >= 0 and last[g] != track[p]
-                last[g], seen[g] = track[p], frame
+                last[g], last_frame[g] = track[p], frame
     return matches, switches
 
 
 @njit()
-def _assign_frame(frame: int, pairs: Overlaps, score: Reals, kept: Flags) -> None:
+def _assign_frame(frame: int, pairs: Overlaps, score: Reals, matched: Flags) -> None:
     """Keep those of a frame's pairs that the Hungarian algorithm chooses, by their scores (p,).
 
     A score of 0 is not in use; kept (p,) is written for the pairs of the frame.
     """
-    true, found, _, starts, true_rows, found_rows = pairs
-    i, j = true_rows[frame, 0], found_rows[frame, 0]
-    cost = np.zeros((true_rows[frame, 1] - i, found_rows[frame, 1] - j))
+    true, detected, _, starts, true_rows, detected_rows = pairs
+    i, j = true_rows[frame, 0], detected_rows[frame, 0]
+    cost = np.zeros((true_rows[frame, 1] - i, detected_rows[frame, 1] - j))
     for p in range(starts[frame], starts[frame + 1]):
-        cost[true[p] - i, found[p] - j] = -score[p]
+        cost[true[p] - i, detected[p] - j] = -score[p]
     if cost.shape[0] <= cost.shape[1]:
         column = assign(cost)
         for p in range(starts[frame], starts[frame + 1]):
-            kept[p] = score[p] > 0 and column[true[p] - i] == found[p] - j
+            matched[p] = score[p] > 0 and column[true[p] - i] == detected[p] - j
     else:
         row = assign(np.ascontiguousarray(cost.T))
         for p in range(starts[frame], starts[frame + 1]):
-            kept[p] = score[p] > 0 and row[found[p] - j] == true[p] - i
+            matched[p] = score[p] > 0 and row[detected[p] - j] == true[p] - i

@@ -86,10 +86,10 @@ def draw_weights(units: int, *, resamples: int = RESAMPLES, seed: int = 0) -> We
     return rng.multinomial(units, np.full(units, 1 / units), size=resamples)
 
 
-def ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> Reals:
+def ratio(part: npt.ArrayLike, total: npt.ArrayLike) -> Reals:
     """Part / whole, NaN where the whole is 0."""
-    result = np.full(np.broadcast_shapes(np.shape(part), np.shape(whole)), np.nan)
-    return np.asarray(np.divide(part, whole, out=result, where=np.asarray(whole) != 0))
+    result = np.full(np.broadcast_shapes(np.shape(part), np.shape(total)), np.nan)
+    return np.asarray(np.divide(part, total, out=result, where=np.asarray(total) != 0))
 
 
 @dataclass(frozen=True)
@@ -135,8 +135,8 @@ class Resampled:
         Where the two rest on other procedures (precision, where one method linked nothing), they
         are no pairs, and there is no interval.
         """
-        both = self.value is not None and other.value is not None
-        value = self.value - other.value if both else None  # type: ignore[operator]
+        measured = self.value is not None and other.value is not None
+        value = self.value - other.value if measured else None  # type: ignore[operator]
         difference = self.resampled - other.resampled
         common = self.taking_part & other.taking_part
         if (self.taking_part != other.taking_part).any():

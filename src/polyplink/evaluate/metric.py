@@ -68,8 +68,8 @@ def metrics_of(task: Task, more: Sequence[str] = ()) -> dict[str, Metric]:
         task: A key of `TASKS`.
         more: Names of metrics of packages or files, of any task.
     """
-    every = {name: METRICS.find(name) for name in (*METRICS, *more)}
-    return {name: metric for name, metric in every.items() if metric.task == task}
+    named = {name: METRICS.find(name) for name in (*METRICS, *more)}
+    return {name: metric for name, metric in named.items() if metric.task == task}
 
 
 def ideal_of(figure: str, more: Sequence[str] = ()) -> float | None:

@@ -244,8 +244,8 @@ def macro_f1(counts: PolypCounts, weights: Doubles) -> Doubles:
     fp = weights @ (share * ~counts.label)
     f_positive = ratio(2 * tp, positive + tp + fp)
     f_negative = ratio(2 * (negative - fp), 2 * negative - fp + (positive - tp))
-    both = (positive > 0) & (negative > 0)
-    return np.where(both, (f_positive + f_negative) / 2, np.nan)
+    both_classes = (positive > 0) & (negative > 0)
+    return np.where(both_classes, (f_positive + f_negative) / 2, np.nan)
 
 
 def accuracy(counts: PolypCounts, weights: Doubles) -> Doubles:
@@ -256,8 +256,10 @@ def accuracy(counts: PolypCounts, weights: Doubles) -> Doubles:
 
 def majority(counts: PolypCounts, weights: Doubles) -> Doubles:
     """Share of polyps with a right vote of their fragments (r,); a tied vote is half right."""
-    twice = 2 * counts.called
-    vote = np.where(twice > counts.fragments, 1.0, np.where(twice == counts.fragments, 0.5, 0.0))
+    doubled_votes = 2 * counts.called
+    vote = np.where(
+        doubled_votes > counts.fragments, 1.0, np.where(doubled_votes == counts.fragments, 0.5, 0.0)
+    )
     right = np.where(counts.label, vote, 1.0 - vote)
     return ratio(weights @ right, weights.sum(axis=1))
 
@@ -331,14 +333,14 @@ def probe_figures(runs: Sequence[PolypCounts], weights: Weights) -> ProbeFigures
     """
     label = runs[0].label if runs else np.zeros(0, np.bool_)
     _check_both_classes("test", label)
-    whole = np.ones((1, len(label)))
+    unit_weights = np.ones((1, len(label)))
     draws = weights.astype(np.float64)
-    every = np.ones(len(label), np.bool_)
+    all_polyps = np.ones(len(label), np.bool_)
     measures, per_seed = {}, {}
     for name, metric in PROBE_METRICS.items():
-        values = [float(metric.value(run, whole)[0]) for run in runs]
+        values = [float(metric.value(run, unit_weights)[0]) for run in runs]
         spread = np.mean([metric.value(run, draws) for run in runs], axis=0)
-        measures[name] = Resampled(float(np.mean(values)), spread, every)
+        measures[name] = Resampled(float(np.mean(values)), spread, all_polyps)
         per_seed[name] = tuple(values)
     positive = int(label.sum())
     return ProbeFigures(

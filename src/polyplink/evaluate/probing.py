@@ -121,24 +121,24 @@ def divide(
     """
     labels = task.labels(data)
     if split is not None:
-        where, found = str(split), read_split(split, data, labels)
+        origin, sides = str(split), read_split(split, data, labels)
     else:
-        where = f"part {part!r}"
-        found = _split_part(data, labels, part, split_seed)
+        origin = f"part {part!r}"
+        sides = _split_part(data, labels, part, split_seed)
         PolyplinkError.unless(
-            any(not side.is_empty() for side in found),
+            any(not side.is_empty() for side in sides),
             f"table polyps: column {task.column} is empty in the part {part!r}, and the "
             f"{task.name} task needs it",
             "name another --part, or leave the task out",
         )
-    for name, side in zip(SIDES, found, strict=True):
+    for name, side in zip(SIDES, sides, strict=True):
         PolyplinkError.unless(
             side["label"].n_unique() == 2,
-            f"{task.name}: the {len(side)} labelled polyps of {where} to {name} the probe on are "
+            f"{task.name}: the {len(side)} labelled polyps of {origin} to {name} the probe on are "
             "not of both classes",
             f"give more polyps of known {task.column}, or leave {task.name} out",
         )
-    return found
+    return sides
 
 
 def _split_part(
@@ -148,9 +148,11 @@ def _split_part(
     if part in PAIRS:
         train, test = data.part(f"{part}-train"), data.part(f"{part}-test")
     else:
-        own = labels.filter(pl.col("procedure_id").is_in(data.part(part)))
-        rows = data.procedures.filter(pl.col("procedure_id").is_in(own["procedure_id"].implode()))
-        train, test = split_by_patient(rows, own, share=SHARE, seed=seed)
+        of_part = labels.filter(pl.col("procedure_id").is_in(data.part(part)))
+        rows = data.procedures.filter(
+            pl.col("procedure_id").is_in(of_part["procedure_id"].implode())
+        )
+        train, test = split_by_patient(rows, of_part, share=SHARE, seed=seed)
     shared = patients(data, train) & patients(data, test)
     PolyplinkError.unless(
         not shared,
@@ -168,34 +170,34 @@ def read_split(
     PolyplinkError.unless(
         path.is_file(), f"no file {path} that divides polyps", "name a JSON file with --split"
     )
-    given = read_json(path)
-    lists: list[Any] = [given.get(side) for side in SIDES] if isinstance(given, dict) else []
-    named = [name for each in lists if isinstance(each, list) for name in each]
+    content = read_json(path)
+    lists: list[Any] = [content.get(side) for side in SIDES] if isinstance(content, dict) else []
+    polyp_ids = [name for side_ids in lists if isinstance(side_ids, list) for name in side_ids]
     PolyplinkError.unless(
-        len(lists) == sum(isinstance(each, list) for each in lists) == len(SIDES)
-        and all(isinstance(name, str) for name in named),
+        len(lists) == sum(isinstance(side_ids, list) for side_ids in lists) == len(SIDES)
+        and all(isinstance(name, str) for name in polyp_ids),
         f"{path} does not divide polyps",
         'write {"train": [polyp ids], "test": [polyp ids]}',
     )
-    strange = sorted(set(named) - set(data.polyps["polyp_id"]))
+    strange = sorted(set(polyp_ids) - set(data.polyps["polyp_id"]))
     PolyplinkError.unless(
         not strange,
         f"{path} names polyps that are not in the data set: {', '.join(strange[:3])}"
         f"{', ...' * (len(strange) > 3)}",
         "correct the names, or import and merge the data sets that have them",
     )
-    twice = sorted(name for name, times in Counter(named).items() if times > 1)
+    repeated = sorted(name for name, times in Counter(polyp_ids).items() if times > 1)
     PolyplinkError.unless(
-        not twice, f"{path} names polyp {twice[:1]} twice", "give it to one side, once"
+        not repeated, f"{path} names polyp {repeated[:1]} twice", "give it to one side, once"
     )
-    first, second = (labels.filter(pl.col("polyp_id").is_in(each)) for each in lists)
+    first, second = (labels.filter(pl.col("polyp_id").is_in(side_ids)) for side_ids in lists)
     return first, second
 
 
 def patients(data: DataSet, procedures: Sequence[str]) -> set[str]:
     """Patients of procedures, as DATASET/PATIENT."""
-    own = data.procedures.filter(pl.col("procedure_id").is_in(list(procedures)))
-    return {f"{dataset}/{patient}" for dataset, patient in own.select("dataset", "patient").rows()}
+    rows = data.procedures.filter(pl.col("procedure_id").is_in(list(procedures)))
+    return {f"{dataset}/{patient}" for dataset, patient in rows.select("dataset", "patient").rows()}
 
 
 def probe_encoders(
@@ -237,11 +239,11 @@ def probe_encoders(
     data = read_data(folder)
     train, test = divide(task, data, part, split_seed, split)
     used = {*train["procedure_id"], *test["procedure_id"]}
-    both = [name for name in data.part(None) if name in used]
+    procedures = [name for name in data.part(None) if name in used]
     from polyplink.encoders.encode import encode  # noqa: PLC0415  torch
 
-    encoded = encode(encoders, folder, both, clip=length, workers=workers, progress=progress)
-    found = {}
+    encoded = encode(encoders, folder, procedures, clip=length, workers=workers, progress=progress)
+    probed = {}
     for name, vectors in encoded.vectors.items():
         result, trained = probe_vectors(
             encoded.table,
@@ -253,8 +255,8 @@ def probe_encoders(
             progress=counter(progress, f"probe {task.name}"),
         )
         left_out = len(train) + len(test) - sum(trained) - sum(result.polyps)
-        found[name] = Probed(task.name, result, trained, left_out)
-    return found
+        probed[name] = Probed(task.name, result, trained, left_out)
+    return probed
 
 
 def probe_vectors(
@@ -288,8 +290,8 @@ def probe_vectors(
     """
     rows, polyp, label = _labelled(fragments, train)
     test_rows, test_polyp, test_label = _labelled(fragments, test)
-    for side, found in (("train", rows), ("test", test_rows)):
-        if not len(found):
+    for side, side_rows in (("train", rows), ("test", test_rows)):
+        if not len(side_rows):
             raise PolyplinkError(
                 f"no labelled polyp to {side} the probe on has a whole fragment",
                 "name another --part, or give a smaller --length",
@@ -309,10 +311,10 @@ def _labelled(
     fragments: pl.DataFrame, labels: pl.DataFrame
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows of the fragments with a label (m,), codes of their polyps (m,), labels of these (p,)."""
-    mine = fragments.with_row_index("row").join(labels, on=["procedure_id", "polyp_id"])
-    mine = mine.sort("row")
-    code = mine.select(pl.struct("procedure_id", "polyp_id").rank("dense").cast(pl.Int64) - 1)
+    labelled = fragments.with_row_index("row").join(labels, on=["procedure_id", "polyp_id"])
+    labelled = labelled.sort("row")
+    code = labelled.select(pl.struct("procedure_id", "polyp_id").rank("dense").cast(pl.Int64) - 1)
     polyp = code.to_series().to_numpy()
     label = np.zeros(int(polyp.max()) + 1 if len(polyp) else 0, dtype=np.bool_)
-    label[polyp] = mine["label"].to_numpy()
-    return mine["row"].to_numpy(), polyp, label
+    label[polyp] = labelled["label"].to_numpy()
+    return labelled["row"].to_numpy(), polyp, label

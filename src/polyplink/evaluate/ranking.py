@@ -61,9 +61,9 @@ def parallel(
     Returns:
         One result a thread, at least one.
     """
-    every = list(jobs)
-    waiting = iter(every)  # the iterator of a list gives each job to one thread alone
-    count = max(1, min(threads or os.cpu_count() or 1, len(every)))
+    items = list(jobs)
+    waiting = iter(items)  # the iterator of a list gives each job to one thread alone
+    count = max(1, min(threads or os.cpu_count() or 1, len(items)))
     with _libraries().limit(limits=1, user_api="blas"):
         if count == 1:
             return [work(waiting)]
@@ -185,8 +185,8 @@ def rank_matches(
     best_first = np.lexsort((-level, row))
     row, similarity = row[best_first], level[best_first]
     first = np.append(0, np.cumsum(np.bincount(row, minlength=n)))  # n + 1
-    whole = _bounds(grouped.procedure)
-    matches = (rows, similarity, first, grouped.start, grouped.stop, *whole, order)
+    bounds = _bounds(grouped.procedure)
+    matches = (rows, similarity, first, grouped.start, grouped.stop, *bounds, order)
     narrow = rows.astype(np.float32)  # n d
     side = max(1, min(block, n))
     slack = tolerance(width) + UNIT32 * 2  # bounds are rounded to float32, too
@@ -206,20 +206,25 @@ def rank_matches(
                 mirror = mirror_room[: near.size].reshape(shape[::-1])  # b a
                 np.copyto(mirror, near.T)
                 blocks.append(((j, i), mirror))
-            for corner, each in blocks:
-                _count_before(each, corner, matches, slack, before)
-                _find_nearer(each, each.max(axis=1), corner, matches, slack, (nearest, cosine))
+            for corner, scores in blocks:
+                _count_before(scores, corner, matches, slack, before)
+                _find_nearer(scores, scores.max(axis=1), corner, matches, slack, (nearest, cosine))
         return before, nearest, cosine
 
     corners = [(i, j) for i in range(0, n, side) for j in range(i, n, side)]
-    done = parallel(work, corners, threads)
-    before, nearest, cosine = done[0]
-    for more, other, value in done[1:]:  # one result a thread
-        before += more
-        better = (value > cosine) | (
-            (value == cosine) & (other >= 0) & (order[other] < order[nearest])
+    per_thread = parallel(work, corners, threads)
+    before, nearest, cosine = per_thread[0]
+    for thread_before, thread_nearest, thread_cosine in per_thread[1:]:  # one result a thread
+        before += thread_before
+        better = (thread_cosine > cosine) | (
+            (thread_cosine == cosine)
+            & (thread_nearest >= 0)
+            & (order[thread_nearest] < order[nearest])
         )
-        nearest, cosine = np.where(better, other, nearest), np.where(better, value, cosine)
+        nearest, cosine = (
+            np.where(better, thread_nearest, nearest),
+            np.where(better, thread_cosine, cosine),
+        )
     has_nearest = nearest >= 0
     nearest = np.where(has_nearest, order[nearest], -1) if n else nearest
     place = 1 + np.arange(row.size) - first[row]
@@ -249,10 +254,10 @@ def _count_before(
         c = min(max(stop[row] - corner[1], 0), width)
         d = min(max(procedure_stop[row] - corner[1], 0), width)
         for k in range(first[row], first[row + 1]):
-            for whose, begin, end in ((0, 0, a), (1, a, b), (1, c, d), (0, d, width)):
+            for column, begin, end in ((0, 0, a), (1, a, b), (1, c, d), (0, d, width)):
                 if begin < end:
                     gallery = rows[corner[1] + begin :]
-                    before[k, whose] += _at_least(
+                    before[k, column] += _at_least(
                         near[i, begin:end], similarity[k], slack, rows[row], gallery
                     )
 
@@ -264,15 +269,15 @@ def _find_nearer(  # noqa: PLR0917
     corner: tuple[int, int],
     matches: Matches,
     slack: float,
-    found: tuple[Codes, Reals],
+    nearest_so_far: tuple[Codes, Reals],
 ) -> None:
     """Look in a block, see `_count_before`, for columns nearer to its rows than the nearest so far.
 
-    highest (a,) is the largest of each row of near; `found` are the nearest row so far, -1 for
+    highest (a,) is the largest of each row of near; `nearest_so_far` holds the nearest row, -1 for
     none, and its exact cosine (n,) each; changed.
     """
     rows, similarity, first, order = matches[0], matches[1], matches[2], matches[7]
-    nearest, cosine = found
+    nearest, cosine = nearest_so_far
     for i in range(near.shape[0]):
         row = corner[0] + i
         # The nearest row is no farther than the best match, wherever that is.
@@ -282,13 +287,13 @@ def _find_nearer(  # noqa: PLR0917
         if highest[i] < np.float32(bound - slack):
             continue
         for j in range(near.shape[1]):
-            other = corner[1] + j
-            if near[i, j] < np.float32(bound - slack) or other == row:
+            candidate = corner[1] + j
+            if near[i, j] < np.float32(bound - slack) or candidate == row:
                 continue
-            exact = exact_cosine(rows[row], rows[other])
-            tied = exact == cosine[row] and order[other] < order[nearest[row]]
+            exact = exact_cosine(rows[row], rows[candidate])
+            tied = exact == cosine[row] and order[candidate] < order[nearest[row]]
             if exact > cosine[row] or tied:
-                cosine[row], nearest[row] = exact, other
+                cosine[row], nearest[row] = exact, candidate
                 bound = max(bound, exact)
 
 
@@ -302,12 +307,12 @@ def _at_least(near: Singles, level: float, slack: float, query: Reals, gallery: 
     maybe, surely = _count_between(near, low, high)
     if maybe == surely:  # as nearly always: no score is in doubt
         return surely
-    for left in range(0, near.size, FINE):
-        right = min(left + FINE, near.size)
-        maybe, above = _count_between(near[left:right], low, high)
+    for begin in range(0, near.size, FINE):
+        end = min(begin + FINE, near.size)
+        maybe, above = _count_between(near[begin:end], low, high)
         if maybe == above:
             continue
-        for j in range(left, right):
+        for j in range(begin, end):
             if low <= near[j] <= high and exact_cosine(query, gallery[j]) >= level:
                 surely += 1
     return surely

@@ -60,15 +60,15 @@ def tabulate(values: Reals, edges: Reals) -> tuple[Table, Reals]:
         many scores are at it or between it and the level below; how many are at it; the bin of
         those below it. Nothing is counted yet.
     """
-    whole = np.rint(values * SCALE)
+    scaled = np.rint(values * SCALE)
     cells = int(min(MOST_CELLS, max(16, CELLS_A_LEVEL * values.size)))
-    low, high = float(whole[0]), float(whole[-1])
+    low, high = float(scaled[0]), float(scaled[-1])
     per_unit = cells / (high - low) if high > low else 1.0
     cell = np.empty(values.size, dtype=np.int32)
     _cells(values.copy(), low, per_unit, cells, cell)
     first = np.append(0, np.cumsum(np.bincount(cell, minlength=cells))).astype(np.int32)
     records = np.zeros((values.size + 1, 4))
-    records[:, 0] = np.append(whole, np.inf)
+    records[:, 0] = np.append(scaled, np.inf)
     records[:, 3] = np.append(np.searchsorted(edges, values, side="left"), edges.size)
     return (first, low, per_unit), records
 
@@ -78,9 +78,9 @@ def _cells(scores: Reals, low: float, per_unit: float, cells: int, places: Place
     """Round scores (n,) to whole numbers, and find their cells: outside, the first or the last."""
     last = float(cells - 1)
     for j in range(scores.size):
-        whole = np.rint(scores[j] * SCALE)
-        scores[j] = whole
-        places[j] = np.int32(min(max((whole - low) * per_unit, 0.0), last))
+        scaled = np.rint(scores[j] * SCALE)
+        scores[j] = scaled
+        places[j] = np.int32(min(max((scaled - low) * per_unit, 0.0), last))
 
 
 @njit(error_model="numpy")
@@ -120,18 +120,18 @@ class PairCounts:
     negatives: Wide
 
 
-def some_other_scores(grouped: Grouped, every: int, *, threads: int | None = None) -> Reals:
-    """Scores of the pairs of two polyps with each `every`-th row as the first, in any order."""
+def some_other_scores(grouped: Grouped, every_nth: int, *, threads: int | None = None) -> Reals:
+    """Scores of the pairs of two polyps with each `every_nth`-th row as the first, in any order."""
 
     def work(starts: Iterator[int]) -> Reals:
         sampled = [np.zeros(0)]
         for start in starts:
-            picked = np.arange(start, min(start + step, n), every)
+            picked = np.arange(start, min(start + step, n), every_nth)
             scores = cosines(grouped.rows[picked], grouped.rows[start:])  # (picked, n - start)
             sampled.append(scores[columns[start:] >= grouped.stop[picked, None]])
         return np.concatenate(sampled)
 
-    n, step = len(grouped.rows), PICKED * every
+    n, step = len(grouped.rows), PICKED * every_nth
     columns = np.arange(n)
     return np.concatenate(parallel(work, range(0, n, step), threads))
 
@@ -278,7 +278,7 @@ def reidentify(
         quantiles.append(np.sort(scores)[np.maximum(at, 0)])
     edges = np.unique(np.concatenate(quantiles))
     levels = np.union1d(positive, edges)  # (u,)
-    around, tied, others = count_others(grouped, levels, edges, threads=threads)
+    around, tied, binned_others = count_others(grouped, levels, edges, threads=threads)
     times = np.diff(np.searchsorted(np.sort(positive), levels, side="right"), prepend=0)
     up_to = np.cumsum(around)
     auroc, aupr = _pooled(times, up_to[:-1] - tied[:-1], up_to[:-1], int(up_to[-1]))
@@ -286,7 +286,7 @@ def reidentify(
     procedure = np.repeat(grouped.procedure, grouped.stop - np.arange(rows) - 1)
     place = procedure * bins + np.searchsorted(edges, positive, side="right")  # (p,)
     binned = np.bincount(place, minlength=grouped.procedures * bins).reshape(-1, bins)
-    counts = PairCounts(edges, binned, others)
+    counts = PairCounts(edges, binned, binned_others)
     return Reid(auroc, aupr, positive.size, negatives, samples.unlabelled, counts)
 
 
@@ -322,17 +322,17 @@ def published_reid(
         threads: How many; None for one a core. The result is the same.
     """
     grouped = Grouped.of(samples.unit_rows(vectors), samples)
-    positive, known = own_cosines(grouped.rows, grouped.stop), len(grouped.rows)  # (p,)
-    negatives = known * (known - 1) // 2 - positive.size
+    positive, n_known = own_cosines(grouped.rows, grouped.stop), len(grouped.rows)  # (p,)
+    negatives = n_known * (n_known - 1) // 2 - positive.size
     if not positive.size or not negatives:
         return None
     level, times = np.unique(squashed(positive), return_counts=True)  # (u,)
     # A score is squashed to a level or above it if it is at or above the level's least score.
-    least = [lowest_score(some) for some in (level, np.nextafter(level, np.float32(2)))]
-    limits = np.unique(least)
+    min_scores = [lowest_score(levels) for levels in (level, np.nextafter(level, np.float32(2)))]
+    limits = np.unique(min_scores)
     around, tied, _ = count_others(grouped, limits / SCALE, limits[:1] / SCALE, threads=threads)
     below_limit = (np.cumsum(around) - tied)[:-1]
-    below, up_to = (below_limit[np.searchsorted(limits, each)] for each in least)
+    below, up_to = (below_limit[np.searchsorted(limits, limit)] for limit in min_scores)
     return _pooled(times, below, up_to, negatives)
 
 
@@ -384,13 +384,13 @@ def resample_reid(counts: PairCounts, weights: Weights) -> tuple[Reals, Reals]:
         below = above[:, :1] - above + negatives / 2  # negatives under a positive of the bin
         wins[start : start + step] = below @ positives.T
     positives_filled = positives[:, filled]
-    many = positives.sum(axis=1), counts.negatives.sum(axis=1).astype(np.float64)
+    totals = positives.sum(axis=1), counts.negatives.sum(axis=1).astype(np.float64)
     step = max(1, min(CHUNK, ROOM // a.size))
     for start in range(0, len(weights), step):
         w = weights[start : start + step].astype(np.float64)  # (some, procedures)
         pair = w[:, a] * np.where(a == b, 1.0, w[:, b])  # (some, pairs)
         part = slice(start, start + len(w))
-        p, n = w @ many[0], pair @ many[1]  # (some,)
+        p, n = w @ totals[0], pair @ totals[1]  # (some,)
         with np.errstate(invalid="ignore", divide="ignore"):
             auroc[part] = ((pair @ wins) * w).sum(axis=1) / (p * n)
             h = w @ hits  # (some, bins filled)
@@ -447,12 +447,12 @@ def reid_measures(
     auroc, aupr = nothing, nothing
     if reid.counts:
         # What bins change in the figures themselves is taken off the resamples.
-        once = np.ones((1, weights.shape[1]), weights.dtype)
+        unit_weights = np.ones((1, weights.shape[1]), weights.dtype)
         auroc, aupr = (
             resampled[1:] + (exact - resampled[0])
             for exact, resampled in zip(
                 (reid.auroc, reid.aupr),
-                resample_reid(reid.counts, np.concatenate([once, weights])),
+                resample_reid(reid.counts, np.concatenate([unit_weights, weights])),
                 strict=True,
             )
         )

@@ -162,8 +162,8 @@ def retrieve(
 
 def _sums(values: npt.ArrayLike, retrieval: Retrieval, samples: Samples) -> Reals:
     """Sum of the valid queries' values in every procedure (procedures,)."""
-    valid, many = retrieval.valid, len(samples.procedures)
-    sums = np.bincount(samples.procedure[valid], np.asarray(values)[valid], minlength=many)
+    valid, n_procedures = retrieval.valid, len(samples.procedures)
+    sums = np.bincount(samples.procedure[valid], np.asarray(values)[valid], minlength=n_procedures)
     return sums.astype(np.float64)
 
 

@@ -83,10 +83,12 @@ class Samples:
                 f"{len(polyps)} polyps and {p.size} positions",
                 "give one of each per tracklet, and at least one tracklet",
             )
-        twice = np.setdiff1d(np.arange(p.size), np.unique(list(tracklet_ids), return_index=True)[1])
-        if twice.size:
+        repeated = np.setdiff1d(
+            np.arange(p.size), np.unique(list(tracklet_ids), return_index=True)[1]
+        )
+        if repeated.size:
             raise PolyplinkError(
-                f"tracklet {tracklet_ids[twice[0]]!r} occurs twice (row {twice[0]})",
+                f"tracklet {tracklet_ids[repeated[0]]!r} occurs twice (row {repeated[0]})",
                 "give each tracklet one row",
             )
         home: dict[str, str] = {}
@@ -195,11 +197,11 @@ class BoxTracks:
             )
         order = np.argsort(frames, kind="stable")
         keys = np.sort(frames * max(names.size, 1) + codes)
-        twice = np.flatnonzero(np.diff(keys) == 0)
-        if twice.size:
-            at, which = divmod(int(keys[twice[0]]), names.size)
+        repeated = np.flatnonzero(np.diff(keys) == 0)
+        if repeated.size:
+            at, track_code = divmod(int(keys[repeated[0]]), names.size)
             raise PolyplinkError(
-                f"track {names[which].item()!r} is in frame {at} twice", "keep one box of it"
+                f"track {names[track_code].item()!r} is in frame {at} twice", "keep one box of it"
             )
         return cls(frames[order], codes[order].astype(np.int64), boxes[order], names.size)
 
@@ -209,27 +211,27 @@ class Overlaps(NamedTuple):
 
     Attributes:
         true: Row of the true box (p,).
-        found: Row of the detected box (p,).
+        detected: Row of the detected box (p,).
         similarity: Their IoU (p,), above 0.
         starts: First pair of every common frame, and the end (f + 1,).
         true_rows: First true box of every common frame, and the row after its last (f, 2).
-        found_rows: The same of the detected boxes (f, 2).
+        detected_rows: The same of the detected boxes (f, 2).
     """
 
     true: Ints
-    found: Ints
+    detected: Ints
     similarity: Reals
     starts: Ints
     true_rows: Ints
-    found_rows: Ints
+    detected_rows: Ints
 
 
 def _in_one_frame(a: Ints, b: Ints) -> tuple[Ints, Ints]:
     """Rows of all pairs of boxes of one frame (p,), (p,), from rising frames (n,) and (m,)."""
     begin, end = (np.searchsorted(b, a, side) for side in ("left", "right"))  # (n,)
-    many = end - begin
-    i = np.repeat(np.arange(a.size), many)
-    return i, np.arange(i.size) - np.repeat(np.cumsum(many) - end, many)
+    n_pairs = end - begin
+    i = np.repeat(np.arange(a.size), n_pairs)
+    return i, np.arange(i.size) - np.repeat(np.cumsum(n_pairs) - end, n_pairs)
 
 
 def box_iou(a: Reals, b: Reals) -> Reals:
@@ -246,18 +248,18 @@ def box_iou(a: Reals, b: Reals) -> Reals:
     return np.asarray(shared / (areas - shared))
 
 
-def overlaps(true: BoxTracks, found: BoxTracks) -> Overlaps:
+def overlaps(true: BoxTracks, detected: BoxTracks) -> Overlaps:
     """Find the overlapping pairs of all frames that have boxes on both sides."""
-    i, j = _in_one_frame(true.frame, found.frame)
-    iou = box_iou(true.box[i], found.box[j])
+    i, j = _in_one_frame(true.frame, detected.frame)
+    iou = box_iou(true.box[i], detected.box[j])
     i, j, iou = i[iou > 0], j[iou > 0], iou[iou > 0]
-    common = np.intersect1d(true.frame, found.frame)  # (f,)
+    common = np.intersect1d(true.frame, detected.frame)  # (f,)
     starts = np.append(np.searchsorted(true.frame[i], common), i.size)
-    true_rows, found_rows = (
+    true_rows, detected_rows = (
         np.stack([np.searchsorted(side.frame, common, end) for end in ("left", "right")], axis=1)
-        for side in (true, found)
+        for side in (true, detected)
     )
-    return Overlaps(i, j, iou, starts, true_rows, found_rows)
+    return Overlaps(i, j, iou, starts, true_rows, detected_rows)
 
 
 @dataclass(frozen=True)

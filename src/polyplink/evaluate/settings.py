@@ -40,20 +40,22 @@ def evaluation_settings(
     Raises:
         PolyplinkError: If a grid, task, clusterer or metric is unknown.
     """
-    every = (*TASKS, *PROBES)
-    wanted = every if tuple(tasks) == ("all",) else tasks or TASKS
-    for task in wanted:
-        find_named("task", task, dict.fromkeys(every))
-    named = [*CLUSTERERS] if tuple(clusterers) == ("all",) else clusterers or USUAL_CLUSTERERS
+    all_tasks = (*TASKS, *PROBES)
+    task_names = all_tasks if tuple(tasks) == ("all",) else tasks or TASKS
+    for task in task_names:
+        find_named("task", task, dict.fromkeys(all_tasks))
+    clusterer_names = (
+        [*CLUSTERERS] if tuple(clusterers) == ("all",) else clusterers or USUAL_CLUSTERERS
+    )
     settings = EvaluationSettings(
         grid=find_grid(grid),
         form=visual,
         time=time,
         threads=threads,
-        tasks=tuple(task for task in TASKS if task in wanted),
-        clusterers=CLUSTERERS.take(named),
+        tasks=tuple(task for task in TASKS if task in task_names),
+        clusterers=CLUSTERERS.take(clusterer_names),
         purpose=purpose,
         without_own=without_own,
         metrics=METRICS.take(metrics),
     )
-    return settings, [task for task in PROBES if task in wanted]
+    return settings, [task for task in PROBES if task in task_names]

@@ -51,17 +51,21 @@ def make_tracks(labels: npt.ArrayLike, pairs: Ints) -> tuple[Codes, Ints, Ints]:
     clusters = np.ascontiguousarray(labels, dtype=np.int32)
     tracks, counts = np.empty_like(clusters), np.empty((2, len(clusters)), dtype=np.int64)
     if clusters.size:
-        most = int(np.bincount(pairs[:, 1], minlength=1).max()) + 1  # tracks a cluster may need
-        _split_clusters(clusters, pairs, most, tracks, counts)
+        # The tracks that a cluster may need.
+        max_tracks = int(np.bincount(pairs[:, 1], minlength=1).max()) + 1
+        _split_clusters(clusters, pairs, max_tracks, tracks, counts)
     return tracks, counts[0], counts[1]
 
 
 @njit()
-def _split_clusters(clusters: Codes, pairs: Ints, most: int, tracks: Codes, counts: Ints) -> None:
+def _split_clusters(
+    clusters: Codes, pairs: Ints, max_tracks: int, tracks: Codes, counts: Ints
+) -> None:
     """Fill tracks (p, n), and how many there are and how many tracklets moved (2, p)."""
     n = clusters.shape[1]
     place, key = np.zeros(n, np.int64), np.empty(n, np.int64)  # place among the cluster's tracks
-    taken, new = np.zeros(most, np.bool_), np.full((clusters.max() + 1) * most, -1, np.int32)
+    used = np.zeros(max_tracks, np.bool_)
+    new = np.full((clusters.max() + 1) * max_tracks, -1, np.int32)
     for p in range(clusters.shape[0]):
         labels, first = clusters[p], 0
         while first < pairs.shape[0]:  # one tracklet j with all its rivals i after the other
@@ -70,14 +74,14 @@ def _split_clusters(clusters: Codes, pairs: Ints, most: int, tracks: Codes, coun
                 last += 1
             for i in pairs[first:last, 0]:
                 if labels[i] == labels[j]:
-                    taken[place[i]] = True
+                    used[place[i]] = True
             place[j] = 0
-            while taken[place[j]]:
+            while used[place[j]]:
                 place[j] += 1
-            taken[:] = False
+            used[:] = False
             first = last
         for i in range(n):
-            key[i] = labels[i] * most + place[i]
+            key[i] = labels[i] * max_tracks + place[i]
         counts[0, p] = renumber(key, tracks[p], new)
         counts[1, p] = (place > 0).sum()
 
@@ -148,15 +152,17 @@ class TrackingTruth:
             >>> tracking_figures(found.counts)["IDF1"].tolist()
             [1.0, 0.8]
         """
-        tracks, made, split = make_tracks(labels, self.pairs)
+        tracks, n_tracks, split = make_tracks(labels, self.pairs)
         if self.table:
-            counts = score_table(self.tracklets, tracks, made)
-            return ProcedureTracking(self.procedure, "table", counts, tracks, made, split, 0)
-        left, rows = without_doubles(self.tracklets)
-        scene = true_and_found(left, np.arange(rows.size))
+            counts = score_table(self.tracklets, tracks, n_tracks)
+            return ProcedureTracking(self.procedure, "table", counts, tracks, n_tracks, split, 0)
+        distinct, rows = without_doubles(self.tracklets)
+        scene = true_and_found(distinct, np.arange(rows.size))
         counts = score_boxes(*scene, np.ascontiguousarray(tracks[:, rows]))
-        doubled = int(self.tracklets.frame.size - left.frame.size)
-        return ProcedureTracking(self.procedure, "general", counts, tracks, made, split, doubled)
+        doubled = int(self.tracklets.frame.size - distinct.frame.size)
+        return ProcedureTracking(
+            self.procedure, "general", counts, tracks, n_tracks, split, doubled
+        )
 
 
 def without_doubles(tracklets: TrackletBoxes) -> tuple[TrackletBoxes, Ints]:
@@ -168,14 +174,14 @@ def without_doubles(tracklets: TrackletBoxes) -> tuple[TrackletBoxes, Ints]:
     owner, rank = tracklets.owner(), np.argsort(np.argsort(tracklets.first, kind="stable"))
     polyp = tracklets.polyp[owner]
     order = np.lexsort((rank[owner], tracklets.frame, polyp))
-    again = (np.diff(polyp[order]) == 0) & (np.diff(tracklets.frame[order]) == 0)
-    single = np.sort(order[np.append(True, ~again)])
+    repeats = (np.diff(polyp[order]) == 0) & (np.diff(tracklets.frame[order]) == 0)
+    single = np.sort(order[np.append(True, ~repeats)])
     rows, counts = np.unique(owner[single], return_counts=True)
     offset = np.concatenate([[0], np.cumsum(counts)])
-    left = TrackletBoxes(
+    kept = TrackletBoxes(
         tracklets.polyp[rows], offset, tracklets.frame[single], tracklets.box[single]
     )
-    return left, rows
+    return kept, rows
 
 
 def true_and_found(
@@ -225,7 +231,7 @@ def tracking_rows(
         for fold in folds
     ]
     figures: list[Any] = [row["figures"] for row in rows]
-    spreads = {name: Figure.mean_of(each[name] for each in figures) for name in metrics}
+    spreads = {name: Figure.mean_of(figures_of[name] for figures_of in figures) for name in metrics}
     return {"procedures": tuple(rows), "spreads": spreads}
 
 
@@ -258,9 +264,9 @@ def tracking_measures(
         f"tracking/{name}/{figure}": Resampled(float(total[figure]), drawn[figure], part)
         for figure in metrics
     }
-    each = [tracking_figures(counted, means) for counted in counts]
+    per_procedure = [tracking_figures(counted, means) for counted in counts]
     for figure in means:
-        values: Reals = np.array([float(figures[figure]) for figures in each])
+        values: Reals = np.array([float(figures[figure]) for figures in per_procedure])
         measures[f"tracking/{name}/{figure} mean"] = resampled_mean(values, part, weights)
     return measures
 
@@ -286,9 +292,11 @@ def tracking_curve(
     total = TrackingCounts.total(procedure.counts.take(of) for procedure, of in settings)
     figures = tracking_figures(total, metrics)
     means = _with_mean(metrics)
-    each = [(tracking_figures(procedure.counts, means), of) for procedure, of in settings]
+    columns = [(tracking_figures(procedure.counts, means), of) for procedure, of in settings]
     for name in means:
-        figures[f"{name} mean"] = np.mean([figures_of[name][of] for figures_of, of in each], axis=0)
+        figures[f"{name} mean"] = np.mean(
+            [figures_of[name][of] for figures_of, of in columns], axis=0
+        )
     return figures
 
 

@@ -14,20 +14,21 @@ from polyplink.tracklets.build import seconds
 
 
 def precision_effect(
-    prepared: Prepared, encoders: Sequence[NamedEncoder], most: int = 64
+    prepared: Prepared, encoders: Sequence[NamedEncoder], enough_tracklets: int = 64
 ) -> dict[str, float]:
     """Retrieval mAP of encoders that differ in precision, on a sample of a part.
 
     Args:
-        prepared: The part; its first procedures that have `most` tracklets together are embedded.
+        prepared: The part; its first procedures with `enough_tracklets` tracklets together are
+            embedded.
         encoders: Each embeds the sample again.
-        most: Tracklets that suffice.
+        enough_tracklets: Tracklets that suffice.
 
     Returns:
         mAP by precision; empty if no polyp of the sample is known or has two tracklets.
     """
     counts = prepared.tracklets.group_by("procedure_id", maintain_order=True).len()
-    enough = (counts["len"].cum_sum() - counts["len"]) < most
+    enough = (counts["len"].cum_sum() - counts["len"]) < enough_tracklets
     sample = prepared.select(counts["procedure_id"].filter(enough).to_list())
     try:
         samples = samples_of(sample)
