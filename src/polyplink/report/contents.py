@@ -60,7 +60,7 @@ def build_report(
     """
     prepared, record = encoded.prepared, encoded.first.record
     assert record is not None
-    found = {one.tracklets.procedure_id: one for one in linked}
+    by_name = {procedure.tracklets.procedure_id: procedure for procedure in linked}
     seed = record.recipe.get("seed")
     watched = "loss_bags" if record.origin.get("selected_by") == "bags" else "loss_labels"
     curves = _training_curves(weights_path(weights).parent, watched)
@@ -72,7 +72,7 @@ def build_report(
         crops=prepared.key,
         seed=seed if isinstance(seed, int) else None,
         procedures=tuple(
-            _procedure(name, found.get(name), prepared, point, alarms)
+            _procedure(name, by_name.get(name), prepared, point, alarms)
             for name in prepared.procedures
         ),
         comparison=comparison,
@@ -120,11 +120,11 @@ def comparison_report(
 
 def _made_of(prepared: Prepared) -> dict[str, Any]:
     """The data sets, date and machine of a page, and its settings of the crops."""
-    names, here = prepared.data.procedures["dataset"].unique().sort().to_list(), machine()
+    names, computer = prepared.data.procedures["dataset"].unique().sort().to_list(), machine()
     return {
         "dataset": ", ".join(names),
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "machine": f"{here['system']}, {here['processor']}, {here['cores']} cores",
+        "machine": f"{computer['system']}, {computer['processor']}, {computer['cores']} cores",
         "simulated": any(name.startswith(SIMULATED) for name in names),
         "settings": {name: str(value) for name, value in to_plain(prepared.settings).items()},
     }
@@ -135,23 +135,23 @@ def _shown_setting(point: OperatingPoint) -> dict[str, float | str]:
     setting = point.setting
     if isinstance(setting, LearnedLinks):
         purpose = [name for name, price in point.prices.items() if price == setting.price]
-        shown: dict[str, float | str] = {
+        facts: dict[str, float | str] = {
             "method": "learned links",
             "price of a polyp": round(setting.price, 3),
         }
-        shown |= {"chosen for": " and ".join(PURPOSES[name] for name in purpose)} if purpose else {}
-        shown |= {} if point.spread is None else {"factor of the interval": round(point.spread, 2)}
+        facts |= {"chosen for": " and ".join(PURPOSES[name] for name in purpose)} if purpose else {}
+        facts |= {} if point.spread is None else {"factor of the interval": round(point.spread, 2)}
     else:
-        shown = {
+        facts = {
             "method": "temporal affinity propagation",
             "alpha": setting.alpha,
             "gamma": setting.gamma,
             "preference": setting.preference,
             "visual similarity": VISUAL[point.form],
         }
-    shown["chosen"] = point.origin
-    shown |= {} if point.alarms is None else {"false alarms": point.alarms.origin}
-    return shown | ({"probes": "; ".join(p.origin for p in point.probes)} if point.probes else {})
+    facts["chosen"] = point.origin
+    facts |= {} if point.alarms is None else {"false alarms": point.alarms.origin}
+    return facts | ({"probes": "; ".join(p.origin for p in point.probes)} if point.probes else {})
 
 
 def _procedure(
@@ -167,44 +167,46 @@ def _procedure(
     )
     polyps = prepared.data.polyps
     # Polyps without a tracklet are counted too; where no polyp is known there is no number.
-    known = None if polyps.is_empty() else polyps.filter(procedure_id=procedure_id).height
+    n_polyps = None if polyps.is_empty() else polyps.filter(procedure_id=procedure_id).height
 
-    def shown(one: Mapping[str, Any], predicted: str, score: float) -> Tracklet:
+    def shown(tracklet: Mapping[str, Any], predicted: str, score: float) -> Tracklet:
         crops = prepared.crops(procedure_id)
         return Tracklet(
-            tracklet_id=one["tracklet_id"],
-            first=one["first_frame"],
-            last=one["last_frame"],
+            tracklet_id=tracklet["tracklet_id"],
+            first=tracklet["first_frame"],
+            last=tracklet["last_frame"],
             predicted=predicted,
-            polyp_id=one["polyp_id"],
+            polyp_id=tracklet["polyp_id"],
             sureness=None if np.isnan(score) else float(score),
-            crop=np.array(crops[one["crop_first"] + one["n_crops"] // 2]),  # the middle one
-            bridged=one["bridged"],
+            crop=np.array(
+                crops[tracklet["crop_first"] + tracklet["n_crops"] // 2]
+            ),  # the middle one
+            bridged=tracklet["bridged"],
         )
 
-    left = [] if alarms is None else alarms.filter(procedure_id=procedure_id).rows(named=True)
+    alarm_rows = [] if alarms is None else alarms.filter(procedure_id=procedure_id).rows(named=True)
     empty = Procedure(
         procedure_id,
         row["n_frames"],
         (),
         fps=row["fps"],
-        n_polyps=known,
-        alarms=tuple(shown(one, "", one["shows_polyp"]) for one in left),
+        n_polyps=n_polyps,
+        alarms=tuple(shown(item, "", item["shows_polyp"]) for item in alarm_rows),
     )
     if linked is None:
         return empty
     tracklets = linked.tracklets
     rows = tracklets.table.rows(named=True)
-    found, names = linked.identities, linked.identities.names
-    of_each = zip(rows, found.labels, found.scores, strict=True)
+    identities, names = linked.identities, linked.identities.names
+    of_each = zip(rows, identities.labels, identities.scores, strict=True)
     return replace(
         empty,
-        tracklets=tuple(shown(one, names[label], score) for one, label, score in of_each),
-        interval=found.interval,
+        tracklets=tuple(shown(item, names[label], score) for item, label, score in of_each),
+        interval=identities.interval,
         readings=dict(zip(names, map(reading_text, linked.readings(point)), strict=True)),
-        similarity=found.similarity,
-        converged=found.converged,
-        uncertain=tuple(doubt for doubt in found.doubts if doubt.close),
+        similarity=identities.similarity,
+        converged=identities.converged,
+        uncertain=tuple(doubt for doubt in identities.doubts if doubt.close),
     )
 
 
@@ -217,10 +219,10 @@ def _training_curves(folder: Path, watched: str) -> dict[str, tuple[float, ...]]
     try:
         with path.open(newline="", encoding="utf-8") as file:
             rows = [{k: float(v) for k, v in row.items()} for row in csv.DictReader(file)]
-        there = [
+        curves = [
             name for name in columns if name == "loss" or all(columns[name] in r for r in rows)
         ]
-        return {name: tuple(row[columns[name]] for row in rows) for name in there}
+        return {name: tuple(row[columns[name]] for row in rows) for name in curves}
     except (KeyError, ValueError, TypeError, csv.Error):
         raise PolyplinkError(
             f"{path} is no history of a training run", "remove it; the report does not need it"

@@ -52,7 +52,7 @@ def _exact(first: EncoderFigures) -> list[FigureColumn]:
 
 def _counting(first: EncoderFigures) -> list[FigureColumn]:
     """Counting by every clusterer: honest figures, then those as published."""
-    found = []
+    figure_columns = []
     honest, published = _by_style(METRICS.in_use(), "counting").values()
     for clusterer in (name for name in CLUSTERERS.in_use() if name in first.counting):
         group = f"{TASKS['counting']}, {clusterer_title(clusterer)}"
@@ -61,21 +61,21 @@ def _counting(first: EncoderFigures) -> list[FigureColumn]:
         for name, metric in honest.items():
             if (key := f"{clusterer}/{name}") in first.figures:
                 column = _column(key, name, metric, group)
-                known = true.get(name)
+                true_value = true.get(name)
                 meaning = f"{metric.meaning}; {_LOO}"
-                ideal = metric.ideal if known is None else known
-                found.append(replace(column, ideal=ideal, meaning=meaning))
-        found += [
+                ideal = metric.ideal if true_value is None else true_value
+                figure_columns.append(replace(column, ideal=ideal, meaning=meaning))
+        figure_columns += [
             _column(f"{clusterer}/{name}", metric.heading, metric, f"{group}, as published")
             for name, metric in published.items()
             if f"{clusterer}/{name}" in first.figures
         ]
-    return found
+    return figure_columns
 
 
 def _tracking(first: EncoderFigures) -> list[FigureColumn]:
     """Tracking by every clusterer: boxes of all procedures together, then means over them."""
-    found = []
+    figure_columns = []
     metrics = {n: metric for n, metric in METRICS.in_use().items() if metric.task == "tracking"}
     for clusterer in (name for name in CLUSTERERS.in_use() if name in first.tracking):
         group = f"{TASKS['tracking']}, {clusterer_title(clusterer)}"
@@ -84,22 +84,22 @@ def _tracking(first: EncoderFigures) -> list[FigureColumn]:
             if (key := f"tracking/{clusterer}/{name}") in first.figures:
                 column = _column(key, name, metric, group)
                 meaning = f"{metric.meaning}; boxes of all procedures together; {_LOO}"
-                found.append(replace(column, meaning=meaning))
+                figure_columns.append(replace(column, meaning=meaning))
         for name, metric in metrics.items():
             if (key := f"tracking/{clusterer}/{name} mean") in first.figures:
                 column = _column(key, name, metric, f"{group}, mean over procedures")
                 sd = spreads[name].sd
                 spread = "undefined" if sd is None else f"{sd:.3f}"
                 meaning = f"{metric.meaning}; standard deviation {spread}"
-                found.append(replace(column, meaning=meaning))
-    return found
+                figure_columns.append(replace(column, meaning=meaning))
+    return figure_columns
 
 
 def _by_style(metrics: Mapping[str, Metric], task: str) -> dict[bool, dict[str, Metric]]:
     """Metrics of a task by name: the honest ones (True), and those as published."""
-    own = {name: metric for name, metric in metrics.items() if metric.task == task}
+    of_task = {name: metric for name, metric in metrics.items() if metric.task == task}
     return {
-        honest: {n: metric for n, metric in own.items() if (metric.style == "honest") == honest}
+        honest: {n: metric for n, metric in of_task.items() if (metric.style == "honest") == honest}
         for honest in (True, False)
     }
 
@@ -129,9 +129,9 @@ def comparison(evaluation: Evaluation, settings: EvaluationSettings) -> Comparis
     first = evaluation.encoders[evaluation.reference]
     names = [evaluation.reference]
     names += [name for name in evaluation.encoders if name != evaluation.reference]
-    others = "another part" if settings.chosen_on else "the other procedures"
+    chosen_on = "another part" if settings.chosen_on else "the other procedures"
     note = (
-        f"Counting and tracking here use settings chosen on {others} for "
+        f"Counting and tracking here use settings chosen on {chosen_on} for "
         f"{PURPOSES[settings.purpose]}; the counts of each procedure use the setting stored in the "
         "weights, which is made to count: the numbers of polyps may differ."
     )
@@ -152,80 +152,81 @@ def comparison(evaluation: Evaluation, settings: EvaluationSettings) -> Comparis
 def notes(evaluation: Evaluation, settings: EvaluationSettings) -> tuple[str, ...]:
     """Notes under the table, one sentence each."""
     first = evaluation.encoders[evaluation.reference]
-    said = [f"Independent units: {many(evaluation.procedures, 'procedure')}."]
+    lines = [f"Independent units: {many(evaluation.procedures, 'procedure')}."]
     if first.retrieval is not None:
-        found = first.retrieval
-        said.append(
-            f"Queries: {found['queries']}; {many(found['unmatched'], 'tracklet')} without a match "
-            f"and {found['unlabelled']} of unknown polyp left out."
+        counts = first.retrieval
+        lines.append(
+            f"Queries: {counts['queries']}; {many(counts['unmatched'], 'tracklet')} without "
+            f"a match and {counts['unlabelled']} of unknown polyp left out."
         )
     if first.pairs is not None:
-        said.append(f"{many(first.pairs[0], 'pair')} of one polyp and {first.pairs[1]} of two.")
+        lines.append(f"{many(first.pairs[0], 'pair')} of one polyp and {first.pairs[1]} of two.")
     if first.counting or first.tracking:
-        said.append(
+        lines.append(
             f"Clustered by visual similarity {settings.form}, {VISUAL[settings.form]}; distances "
             f"in time in {TIMES[settings.time]}. Settings chosen for {PURPOSES[settings.purpose]}."
         )
     if first.no_links:
-        said.append(f"No learned links: {first.no_links}.")
+        lines.append(f"No learned links: {first.no_links}.")
     if any(not counting.folds for counting in first.counting.values()):
-        said.append(
+        lines.append(
             "No setting can be chosen on other procedures than the one there is: counting and "
             "tracking are undefined; choose it on another part (--choose-on)."
         )
     for name, figures in evaluation.encoders.items():
-        said += _counting_notes(name, figures)
+        lines += _counting_notes(name, figures)
     clinic = next(iter(first.clinic.values()), None)
     if clinic is not None:
-        known = f"True polyps per colonoscopy (with a tracklet): {clinic.ppc:.2f}."
+        true_polyps = f"True polyps per colonoscopy (with a tracklet): {clinic.ppc:.2f}."
         if clinic.adr is None:
-            said.append(f"{known} No adenoma detection rate: no histology is known.")
+            lines.append(f"{true_polyps} No adenoma detection rate: no histology is known.")
         else:
-            said.append(
-                f"{known} True adenoma detection rate: {clinic.adr:.2f}, adenomas per colonoscopy "
-                f"{clinic.apc:.2f}, over {clinic.with_histology} procedures of known histology."
+            lines.append(
+                f"{true_polyps} True adenoma detection rate: {clinic.adr:.2f}, adenomas per "
+                f"colonoscopy {clinic.apc:.2f}, over {clinic.with_histology} procedures of known "
+                "histology."
             )
-    for name, found in first.tracking.items():
-        if rows := found["procedures"]:
+    for name, counts in first.tracking.items():
+        if rows := counts["procedures"]:
             general = sum(row["form"] == "general" for row in rows)
             boxes, split, doubled = (sum(r[c] for r in rows) for c in ("boxes", "split", "doubled"))
-            said.append(
+            lines.append(
                 f"Tracking, {name}: {boxes:,} boxes of tracklets; {general} of "
                 f"{len(rows)} procedures needed boxes matched one by one; {split} tracklets were "
                 "split off a track that was elsewhere in the same frame; "
                 f"{doubled} second boxes of a polyp in one frame left out."
             )
     if first.not_counted:
-        said.append(f"Not counted, no polyp known: {', '.join(first.not_counted)}.")
-    return tuple(said)
+        lines.append(f"Not counted, no polyp known: {', '.join(first.not_counted)}.")
+    return tuple(lines)
 
 
 def _counting_notes(name: str, figures: EncoderFigures) -> list[str]:
-    said = []
+    lines = []
     if figures.not_converged > 0:
-        said.append(
+        lines.append(
             f"{name}: one in {round(1 / figures.not_converged):,} clusterings of the search "
             "did not converge."
         )
     for clusterer, counting in figures.counting.items():
         if clusterer == "temporal_ap" and counting.summary:
             alpha = figure_text(counting.summary["alpha"], 4)
-            said.append(f"{name}, {clusterer}: mean chosen alpha {alpha} over the folds.")
+            lines.append(f"{name}, {clusterer}: mean chosen alpha {alpha} over the folds.")
         rules = [fold["choice"].rule for fold in counting.folds]
         odd = [rule for rule in rules if rule in ("no_false_positive", "one_polyp_each")]
         if odd:
-            said.append(
+            lines.append(
                 f"{name}, {clusterer}: in {len(odd)} of {len(counting.folds)} folds no setting "
                 f"near FPR 0.05 could be chosen ({', '.join(sorted(set(odd)))})."
             )
         settled = figures.converged[clusterer]
         lost = [f["procedure"] for f, ok in zip(counting.folds, settled, strict=True) if not ok]
         if lost:
-            said.append(
+            lines.append(
                 f"{name}, {clusterer}: under the setting chosen for it, the clustering of "
                 f"{', '.join(lost)} did not converge."
             )
-    return said
+    return lines
 
 
 def by_procedure(evaluation: Evaluation) -> pl.DataFrame:
@@ -237,12 +238,12 @@ def by_procedure(evaluation: Evaluation) -> pl.DataFrame:
         clusters, FR, FPR, precision and recall under the setting chosen for the procedure,
         whether that settled, and its tracking figures.
     """
-    every = []
+    all_rows = []
     for method, figures in evaluation.encoders.items():
         rows: dict[str, dict[str, Any]] = {}
-        for own in figures.retrieval["procedures"] if figures.retrieval is not None else ():
-            row = rows.setdefault(own["procedure"], {})
-            row |= {"queries": own["queries"]} | _named(own, "retrieval")
+        for scores in figures.retrieval["procedures"] if figures.retrieval is not None else ():
+            row = rows.setdefault(scores["procedure"], {})
+            row |= {"queries": scores["queries"]} | _named(scores, "retrieval")
         for pairs in figures.reid:
             rows.setdefault(pairs["procedure"], {}).update(_named(pairs, "reid"))
         for name, counting in figures.counting.items():
@@ -261,8 +262,8 @@ def by_procedure(evaluation: Evaluation) -> pl.DataFrame:
                 row = rows.setdefault(track["procedure"], {})
                 row |= {f"{name} {figure}": value for figure, value in track["figures"].items()}
                 row |= {f"{name} {column}": track[column] for column in ("form", "tracks")}
-        every += [{"method": method, "procedure": name} | row for name, row in rows.items()]
-    return pl.DataFrame(every, infer_schema_length=None)
+        all_rows += [{"method": method, "procedure": name} | row for name, row in rows.items()]
+    return pl.DataFrame(all_rows, infer_schema_length=None)
 
 
 def _named(row: Mapping[str, Any], task: Task) -> dict[str, Any]:
@@ -278,34 +279,35 @@ def with_probes(table: Comparison, probed: ProbedByTask) -> Comparison:
         probed: By task and method, from `probing.probe_encoders`.
     """
     metrics, bold = list(table.metrics), dict(table.bold)
-    methods = {one.name: (dict(one.figures), dict(one.differences)) for one in table.methods}
+    methods = {row.name: (dict(row.figures), dict(row.differences)) for row in table.methods}
     reference = table.methods[0].name
-    for task, found in probed.items():
+    for task, by_method in probed.items():
         group = f"{task.capitalize()}, probe: {PROBES[task].positive}"
         for name, metric in PROBE_METRICS.items():
-            key, measures = f"{task}/{name}", {k: p.result.measures[name] for k, p in found.items()}
+            key = f"{task}/{name}"
+            measures = {k: p.result.measures[name] for k, p in by_method.items()}
             paper = "; the paper's figure" if name == PROBES[task].figure else ""
             meaning = f"{metric.meaning}; mean over seeds{paper}"
             metrics.append(FigureColumn(key, name, group, metric.ideal, meaning, "polyps"))
             for method, (figures, differences) in methods.items():
-                figures[key] = found[method].result.figures[name]
+                figures[key] = by_method[method].result.figures[name]
                 if method != reference:
                     differences[key] = measures[method].minus(measures[reference])
             if len(methods) > 1:
                 bold[key] = no_different(measures, metric.ideal)
-    rows = tuple(Method(name, *both) for name, both in methods.items())
+    rows = tuple(Method(name, *pair) for name, pair in methods.items())
     return replace(table, metrics=tuple(metrics), methods=rows, bold=bold)
 
 
 def probe_notes(probed: ProbedByTask) -> tuple[str, ...]:
     """Notes on the figures of probes, one sentence per task."""
-    said = []
-    for task, found in probed.items():
-        one = next(iter(found.values()))
-        said.append(
-            f"{task.capitalize()}: probes trained on {sum(one.trained_polyps)} polyps and tested "
-            f"on {sum(one.result.polyps)} of other patients, {one.result.polyps[1]} of them "
-            f"{PROBES[task].positive}; {one.left_out} labelled polyps without a whole fragment "
+    lines = []
+    for task, by_method in probed.items():
+        first = next(iter(by_method.values()))
+        lines.append(
+            f"{task.capitalize()}: probes trained on {sum(first.trained_polyps)} polyps and tested "
+            f"on {sum(first.result.polyps)} of other patients, {first.result.polyps[1]} of them "
+            f"{PROBES[task].positive}; {first.left_out} labelled polyps without a whole fragment "
             "left out; the independent units are the test polyps."
         )
-    return tuple(said)
+    return tuple(lines)

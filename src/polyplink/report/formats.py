@@ -124,9 +124,13 @@ def reason(figure: Figure) -> str:
 
 def clock(seconds: float) -> str:
     """Seconds as m:ss, or h:mm:ss from one hour."""
-    minutes, rest = divmod(math.floor(seconds + 0.5), 60)
+    minutes, seconds_left = divmod(math.floor(seconds + 0.5), 60)
     hours, minutes_left = divmod(minutes, 60)
-    return f"{hours}:{minutes_left:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+    return (
+        f"{hours}:{minutes_left:02d}:{seconds_left:02d}"
+        if hours
+        else f"{minutes}:{seconds_left:02d}"
+    )
 
 
 def moment(frame: int, fps: float | None) -> str:

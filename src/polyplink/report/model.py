@@ -190,13 +190,13 @@ class Comparison:
         """
         chosen: list[str] = []
         for name in names:
-            same = [metric.key for metric in self.metrics if name in (metric.key, metric.name)]
+            matching = [metric.key for metric in self.metrics if name in (metric.key, metric.name)]
             PolyplinkError.unless(
-                bool(same),
+                bool(matching),
                 f"there is no figure {name!r}",
                 "--columns takes " + ", ".join(metric.key for metric in self.metrics),
             )
-            chosen += same
+            chosen += matching
         return replace(self, headline=tuple(dict.fromkeys(chosen)) or self.headline)
 
     def groups(self) -> list[tuple[str, list[FigureColumn]]]:

@@ -100,8 +100,10 @@ def plot_similarity(
         looks: Colour and texture of each polyp.
     """
     n = len(S)
-    others = S[~np.eye(n, dtype=bool) & np.isfinite(S)]
-    low, high = (float(others.min()), float(others.max())) if others.size else (0.0, 1.0)
+    off_diagonal = S[~np.eye(n, dtype=bool) & np.isfinite(S)]
+    low, high = (
+        (float(off_diagonal.min()), float(off_diagonal.max())) if off_diagonal.size else (0.0, 1.0)
+    )
     if low == high:
         low, high = low - 0.5, high + 0.5
     side = min(max(n * 0.18, 1.6), 3.5)  # inches
@@ -246,15 +248,15 @@ def plot_methods(
 
 def write_figure(folder: Path, name: str, figure: Figure) -> list[Path]:
     """Write NAME.svg and NAME.png atomically; the same figure always has the same bytes."""
-    written = []
+    paths = []
     with plot_style():
         for kind in ("svg", "png"):
             path = folder / f"{name}.{kind}"
             metadata = {"Date": None} if kind == "svg" else {"Software": None}
             with whole_file(path) as temporary:
                 figure.savefig(temporary, format=kind, metadata=metadata)
-            written.append(path)
-    return written
+            paths.append(path)
+    return paths
 
 
 _METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))

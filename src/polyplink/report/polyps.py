@@ -127,6 +127,6 @@ def letters(index: int) -> str:
     text = ""
     index += 1
     while index:
-        index, rest = divmod(index - 1, 26)
-        text = chr(ord("A") + rest) + text
+        index, letter = divmod(index - 1, 26)
+        text = chr(ord("A") + letter) + text
     return text

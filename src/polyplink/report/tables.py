@@ -199,17 +199,24 @@ def difference_tables(
     """
 
     def kept(gaps: "Mapping[str, Mapping[str, Figure]]", keys: Collection[str]) -> Any:
-        return {n: {k: gap for k, gap in own.items() if k in keys} for n, own in gaps.items()}
+        return {
+            n: {k: gap for k, gap in differences.items() if k in keys}
+            for n, differences in gaps.items()
+        }
 
-    first, *others = by_method
+    first, *other_methods = by_method
     first_keys = {metric.key for metric in comparison.first_metrics}
-    gaps = {one.name: one.differences for one in comparison.methods if one.name in others}
-    shown = [f"minus {first}:", difference_table(kept(gaps, first_keys))] if gaps else []
+    gaps = {
+        method.name: method.differences
+        for method in comparison.methods
+        if method.name in other_methods
+    }
+    parts = [f"minus {first}:", difference_table(kept(gaps, first_keys))] if gaps else []
     for name, own in by_method.items():
         if own:
-            shown.append(f"clusterers on the vectors of {name}, minus the first:")
-            shown.append(difference_table(kept(own, COMPARED)))
-    return shown
+            parts.append(f"clusterers on the vectors of {name}, minus the first:")
+            parts.append(difference_table(kept(own, COMPARED)))
+    return parts
 
 
 def write_clusterers(path: Path, by_method: "Mapping[str, Mapping[str, Any]]") -> None:
@@ -218,8 +225,8 @@ def write_clusterers(path: Path, by_method: "Mapping[str, Mapping[str, Any]]") -
         {"method": method, "clusterer": clusterer, "metric": key}
         | {"difference": gap.value, "low": gap.low, "high": gap.high, "units": gap.n}
         for method, gaps in by_method.items()
-        for clusterer, own in gaps.items()
-        for key, gap in own.items()
+        for clusterer, differences in gaps.items()
+        for key, gap in differences.items()
     ]
     if rows:
         write_rows(path, rows)

@@ -174,15 +174,15 @@ def place_labels(centres: Iterable[tuple[float, str]], floor: float) -> list[Lab
     Returns:
         The labels that fit, each on the lowest level with room.
     """
-    taken = [-math.inf] * LEVELS  # rightmost x in use, lowest level first
+    right_ends = [-math.inf] * LEVELS  # rightmost x in use, lowest level first
     labels = []
     for centre, text in centres:
         half = DIGIT * len(text) / 2
         for level in range(LEVELS):
             # The line down from a raised label must not cross the labels below it.
-            clear = all(end < centre - 1 for end in taken[:level])
-            if clear and centre - half > taken[level]:
-                taken[: level + 1] = [centre + 1] * level + [centre + half]
+            clear = all(end < centre - 1 for end in right_ends[:level])
+            if clear and centre - half > right_ends[level]:
+                right_ends[: level + 1] = [centre + 1] * level + [centre + half]
                 y = floor - level * LABEL - 3
                 labels.append(Label(centre, y, text, floor if level else None))
                 break

@@ -63,7 +63,7 @@ def _scan(
     `about`: scale, error and whether to look at the row, (n,) each.
     """
     (scale, error, keep), (step, slack), (upper, best) = about, step_slack, bounds
-    least = np.argmin(best)
+    weakest = np.argmin(best)
     for i in range(codes.shape[0]):
         if not keep[i]:
             upper[i] = -np.inf
@@ -74,9 +74,9 @@ def _scan(
         similarity = total * step * scale[i]
         bound = error[i] * (1.0 + slack) + slack
         upper[i] = similarity + bound
-        if similarity - bound > best[least]:
-            best[least] = similarity - bound
-            least = np.argmin(best)
+        if similarity - bound > best[weakest]:
+            best[weakest] = similarity - bound
+            weakest = np.argmin(best)
 
 
 def nearest(
@@ -107,8 +107,8 @@ def nearest(
     n, d = unit.shape
     keep = np.ones(n, np.bool_) if keep is None else keep
     vector = np.asarray(query, dtype=np.float64)  # d
-    most = min(2**15 - 1, _INT32 // (127 * d))  # 16 bits, less where a sum of d could overflow
-    step = max(float(np.abs(vector).max(initial=0.0)) / most, 1e-300)
+    max_step = min(2**15 - 1, _INT32 // (127 * d))  # 16 bits, less where a sum of d could overflow
+    step = max(float(np.abs(vector).max(initial=0.0)) / max_step, 1e-300)
     short = np.rint(vector / step).astype(np.int16)  # d
     slack = float(np.linalg.norm(vector - short * step)) * 1.01 + ROUNDING
     upper = np.empty(n, np.float32)

@@ -155,9 +155,9 @@ class Index:
         """
         for rows, vectors, _ in self.segments:
             matching = rows.with_row_index("row").filter(pl.col("tracklet_id") == tracklet_id)
-            (named,) = self._collect(matching)
-            if named.height:
-                row = named.row(0, named=True)
+            (matches,) = self._collect(matching)
+            if matches.height:
+                row = matches.row(0, named=True)
                 return row, vectors[row.pop("row")]
         raise PolyplinkError(
             f"no tracklet {tracklet_id!r} in {self.folder}, which holds {len(self)}",
@@ -221,9 +221,9 @@ class Index:
         return pl.concat([pl.DataFrame(schema=ROWS), *tables]).insert_column(0, similar)
 
 
-def _counts(first: object, more: object) -> bool:
+def _counts(first: object, values_after: object) -> bool:
     """Whether a value, and those of a list, are whole numbers from 1."""
-    values = [first, *more] if isinstance(more, list) else [None]
+    values = [first, *values_after] if isinstance(values_after, list) else [None]
     return all(type(value) is int and 0 < value < 1 << 40 for value in values)
 
 
@@ -283,10 +283,10 @@ def approximated(index: Index) -> Index:
     place = index.folder / "lance"
     if place.exists():  # of an earlier call
         shutil.rmtree(place)
-    made = write_approximate(place, _unit_blocks(index), len(index), index.width)
-    write_json(index.folder / RECORD, index.record | {"approximate": made})
-    made |= recall(Index(index.folder))
-    write_json(index.folder / RECORD, index.record | {"approximate": made})
+    approximation = write_approximate(place, _unit_blocks(index), len(index), index.width)
+    write_json(index.folder / RECORD, index.record | {"approximate": approximation})
+    approximation |= recall(Index(index.folder))
+    write_json(index.folder / RECORD, index.record | {"approximate": approximation})
     return Index(index.folder)
 
 

@@ -73,14 +73,14 @@ def on_ray(
         has_gpus = gpus and ray.cluster_resources().get("GPU", 0) >= 1
         options: dict[str, Any] = {"num_gpus": 1} if has_gpus else {"num_cpus": 1}
         rows = ray.data.from_items(list(procedures), override_num_blocks=max(len(procedures), 1))
-        done = rows.map_batches(
+        embedded = rows.map_batches(
             _Actor,
             fn_constructor_args=(start,),
             batch_size=1,
             compute=ray.data.ActorPoolStrategy(size=workers),
             **options,
         )
-        for count, row in enumerate(done.iter_rows(), start=1):
+        for count, row in enumerate(embedded.iter_rows(), start=1):
             if row["error"]:
                 errors.append(PolyplinkError(row["error"], row["hint"]))
             else:
@@ -88,8 +88,8 @@ def on_ray(
             if progress is not None:
                 progress(count, len(procedures))
     if errors:
-        more = f" (and {len(errors) - 1} more procedures failed)" if len(errors) > 1 else ""
-        raise PolyplinkError(errors[0].what + more, errors[0].hint)
+        failures = f" (and {len(errors) - 1} more procedures failed)" if len(errors) > 1 else ""
+        raise PolyplinkError(errors[0].what + failures, errors[0].hint)
     return answers
 
 
@@ -134,7 +134,7 @@ def _cluster(address: str | None, workers: int) -> Iterator[Any]:
             ray.shutdown()
 
 
-def shard(procedures: Sequence[str], which: str) -> list[str]:
+def shard(procedures: Sequence[str], part: str) -> list[str]:
     """The procedures of one of n shards.
 
     A hash of its name decides where a procedure belongs, so that others that are added later move
@@ -142,7 +142,7 @@ def shard(procedures: Sequence[str], which: str) -> list[str]:
 
     Args:
         procedures: Ids of procedures.
-        which: "I/N", the shard I of N, from 1.
+        part: "I/N", the shard I of N, from 1.
 
     Raises:
         PolyplinkError: If it is not I/N, or I is not one of 1 to N.
@@ -151,11 +151,11 @@ def shard(procedures: Sequence[str], which: str) -> list[str]:
         >>> [shard(["001-001", "001-002", "001-003"], f"{i}/2") for i in (1, 2)]
         [['001-001'], ['001-002', '001-003']]
     """
-    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", which, re.ASCII)
+    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", part, re.ASCII)
     number, count = (int(match[1]), int(match[2])) if match else (0, 0)
     PolyplinkError.unless(
         1 <= number <= count,
-        f"--shard {which}: no such shard",
+        f"--shard {part}: no such shard",
         "give I/N, with I from 1 to N, as in 2/8",
     )
     hashes = (int(hashlib.sha256(name.encode()).hexdigest()[:16], 16) for name in procedures)

@@ -82,12 +82,12 @@ class Correction:
 
     def __post_init__(self) -> None:
         """Refuse what names too few tracklets."""
-        least = {"done": 0, "reopen": 0, "undo": 0, "redo": 0}.get(self.kind, 1)
-        beside = {"cut": 2}.get(self.kind, int(self.kind in PAIRS))
-        whole = len(self.tracklets) >= least and len(self.others) >= beside
-        whole &= self.frame is not None or self.kind != "cut"
-        whole &= self.of is not None or self.kind not in ("undo", "redo")
-        if not whole:
+        n_tracklets = {"done": 0, "reopen": 0, "undo": 0, "redo": 0}.get(self.kind, 1)
+        n_others = {"cut": 2}.get(self.kind, int(self.kind in PAIRS))
+        complete = len(self.tracklets) >= n_tracklets and len(self.others) >= n_others
+        complete &= self.frame is not None or self.kind != "cut"
+        complete &= self.of is not None or self.kind not in ("undo", "redo")
+        if not complete:
             raise ValueError(f"{self.kind!r} is not complete")
 
     def pairs(self) -> tuple[list[Pair], list[Pair]]:
@@ -97,13 +97,13 @@ class Correction:
             case "same":
                 return [(tracklets[0], others[0])], []
             case "merge":
-                return [(tracklets[0], other) for other in tracklets[1:]], []
+                return [(tracklets[0], second) for second in tracklets[1:]], []
             case "different" | "split":
-                return [], [(tracklet, other) for tracklet in tracklets for other in others]
+                return [], [(tracklet, second) for tracklet in tracklets for second in others]
             case "cut":
                 return [], [(others[0], others[1])]
             case "move":
-                return [(tracklets[0], other) for other in others[:1]], [
+                return [(tracklets[0], second) for second in others[:1]], [
                     (tracklets[0], a) for a in self.apart
                 ]
         return [], []
@@ -134,7 +134,7 @@ def read_corrections(folder: Path) -> list[Correction]:
     return corrections
 
 
-def check_text(text: str, what: str) -> None:
+def check_text(text: str, source: str) -> None:
     """Refuse text that could not be read again from a file: half of a surrogate pair.
 
     Raises:
@@ -143,7 +143,9 @@ def check_text(text: str, what: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise PolyplinkError(f"{what} holds text that is not UTF-8", "write it in UTF-8") from None
+        raise PolyplinkError(
+            f"{source} holds text that is not UTF-8", "write it in UTF-8"
+        ) from None
 
 
 def append_correction(folder: Path, correction: Correction) -> None:
@@ -208,27 +210,27 @@ def decide(log: Sequence[Correction], present: Sequence[str]) -> Decided:
     answers, undone = _replayed(log)
     active = [answer for name, answer in answers.items() if name not in undone]
     shows: dict[str, bool] = {}
-    done = False
+    finished = False
     for answer in active:
         if answer.kind in ("not_polyp", "polyp"):
             shows |= dict.fromkeys(answer.tracklets, answer.kind == "polyp")
-        done = answer.kind == "done" if answer.kind in ("done", "reopen") else done
+        finished = answer.kind == "done" if answer.kind in ("done", "reopen") else finished
     counted = {name for name in present if shows.get(name, True)}
     must: list[Pair] = []
     cannot: list[Pair] = []
     accepted: list[tuple[Correction, list[Pair]]] = []
     set_aside = {}
     for answer in reversed(active):  # the latest answer holds
-        same, apart = (
+        together, apart = (
             [pair for pair in pairs if counted.issuperset(pair)] for pairs in answer.pairs()
         )
-        group = _contradiction([*must, *same], [*cannot, *apart])
+        group = _contradiction([*must, *together], [*cannot, *apart])
         if group:
             touching = (c.id for c, pairs in accepted if any(group >= {*pair} for pair in pairs))
             set_aside[answer.id] = tuple(touching)
         else:
-            must, cannot = [*must, *same], [*cannot, *apart]
-            accepted.append((answer, [*same, *apart]))
+            must, cannot = [*must, *together], [*cannot, *apart]
+            accepted.append((answer, [*together, *apart]))
     unsure = [
         (answer.tracklets[0], answer.others[0]) for answer in active if answer.kind == "unsure"
     ]
@@ -246,16 +248,18 @@ def decide(log: Sequence[Correction], present: Sequence[str]) -> Decided:
         undone=frozenset(undone),
         undo=active[-1].id if active else None,
         redo=None if newer else latest,
-        done=done,
+        done=finished,
     )
 
 
 def answers(log: Sequence[Correction], decided: Decided) -> list[Correction]:
     """Answers to questions that hold: neither undone nor contradicted by later ones."""
-    gone = decided.undone | decided.set_aside.keys()
+    withdrawn = decided.undone | decided.set_aside.keys()
     kinds = ("same", "different", "unsure")
     return [
-        correction for correction in log if correction.kind in kinds and correction.id not in gone
+        correction
+        for correction in log
+        if correction.kind in kinds and correction.id not in withdrawn
     ]
 
 
@@ -328,9 +332,9 @@ def parse_correction(answer: Any, procedure: str, ids: Sequence[str], reviewer: 
     of = answer.get("of")
     tracklets, others, apart = rows("a", "row", "rows"), rows("b", "others"), rows("apart")
     needs = {"undo": 0, "redo": 0, "done": 0, "reopen": 0, "merge": 2}.get(kind, 1)
-    whole = len(tracklets) >= needs and (bool(others) or kind not in PAIRS)
-    whole &= not set(tracklets) & {*others, *apart}
-    whole &= isinstance(of, str) or kind not in ("undo", "redo")
-    PolyplinkError.unless(whole, f"the correction {kind!r} is not complete", hint)
+    complete = len(tracklets) >= needs and (bool(others) or kind not in PAIRS)
+    complete &= not set(tracklets) & {*others, *apart}
+    complete &= isinstance(of, str) or kind not in ("undo", "redo")
+    PolyplinkError.unless(complete, f"the correction {kind!r} is not complete", hint)
     of = of if isinstance(of, str) else None
     return Correction(procedure, kind, tracklets, others, apart, of=of, reviewer=reviewer[:80])

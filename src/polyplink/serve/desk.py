@@ -264,19 +264,19 @@ class Desk:
             PolyplinkError: If the answer is not complete, or the log cannot be written.
         """
         with self._lock:
-            now = self.solve(index)
+            solved = self.solve(index)
             answer: dict[str, Any] = dict(correction)
             row = answer.get("row")
-            if answer.get("kind") == "move" and type(row) is int and 0 <= row < len(now.polyps):
-                polyp = now.polyps[row]
+            if answer.get("kind") == "move" and type(row) is int and 0 <= row < len(solved.polyps):
+                polyp = solved.polyps[row]
                 answer["apart"] = [
                     i
-                    for i, p in enumerate(now.polyps)
+                    for i, p in enumerate(solved.polyps)
                     if polyp is not None and p == polyp and i != row
                 ]
             if answer.get("kind") == "merge" and isinstance(answer.get("rows"), list):
-                answer["rows"] = _whole_polyps(answer["rows"], now.polyps)
-            ids, reviewer_name = now.table["tracklet_id"].to_list(), reviewer or self.reviewer
+                answer["rows"] = _whole_polyps(answer["rows"], solved.polyps)
+            ids, reviewer_name = solved.table["tracklet_id"].to_list(), reviewer or self.reviewer
             if answer.get("kind") == "cut":
                 append_correction(self.out, self._cut(index, answer, reviewer_name))
             else:
@@ -306,23 +306,27 @@ class Desk:
             f"no picture of {row['tracklet_id']} is left on one side",
             "split it between two of its pictures",
         )
-        frame, whole = int(picture_frames[k]), str(row["whole"])
+        frame, uncut_id = int(picture_frames[k]), str(row["whole"])
         log = self.solve(index).log
-        now = {name: [*at, frame] if name == whole else at for name, at in cuts(log).items()}
-        wholes = self.prepared.tracklets.filter(pl.col("tracklet_id") == whole)
-        for part in cut_rows(wholes, {whole: [frame]} | now, self.prepared).iter_rows(named=True):
+        cut_frames = {
+            name: [*at, frame] if name == uncut_id else at for name, at in cuts(log).items()
+        }
+        uncut = self.prepared.tracklets.filter(pl.col("tracklet_id") == uncut_id)
+        for part in cut_rows(uncut, {uncut_id: [frame]} | cut_frames, self.prepared).iter_rows(
+            named=True
+        ):
             self.parts.of(part)
-        others = (str(row["tracklet_id"]), f"{whole}@{frame}")
+        parts = (str(row["tracklet_id"]), f"{uncut_id}@{frame}")
         return Correction(
-            self.names[index], "cut", (whole,), others, frame=frame, reviewer=reviewer[:80]
+            self.names[index], "cut", (uncut_id,), parts, frame=frame, reviewer=reviewer[:80]
         )
 
     def overview(self) -> dict[str, Any]:
         """Counts of all procedures, for the first page."""
         procedures = []
         for index, name in enumerate(self.names):
-            now = self.solve(index)
-            low, high, polyps, doubts = _counted(now)
+            solved = self.solve(index)
+            low, high, polyps, doubts = _counted(solved)
             procedures.append(
                 {
                     "index": index,
@@ -330,14 +334,14 @@ class Desk:
                     "polyps": polyps,
                     "low": low,
                     "high": high,
-                    "tracklets": len(now.counted),
-                    "alarms": now.table.height - len(now.counted),
+                    "tracklets": len(solved.counted),
+                    "alarms": solved.table.height - len(solved.counted),
                     "questions": sum(doubt.close for doubt in doubts),
-                    "answered": len(answers(now.log, now.decided)),
-                    "corrections": len(now.log),
-                    "conflicts": len(now.decided.set_aside),
+                    "answered": len(answers(solved.log, solved.decided)),
+                    "corrections": len(solved.log),
+                    "conflicts": len(solved.decided.set_aside),
                     "duration_s": self._duration(name),
-                    "done": now.decided.done,
+                    "done": solved.decided.done,
                 }
             )
         names = self.prepared.data.procedures["dataset"]
@@ -357,16 +361,16 @@ class Desk:
 
     def procedure(self, index: int) -> dict[str, Any]:
         """A procedure with its polyps, questions, conflicts and log, as JSON-ready values."""
-        now, name = self.solve(index), self.names[index]
+        solved, name = self.solve(index), self.names[index]
         row = self.pictures.procedures[name]
-        low, high, polyps, doubts = _counted(now)
-        tracklets = self._tracklets(now, name)
+        low, high, polyps, doubts = _counted(solved)
+        tracklets = self._tracklets(solved, name)
         readings = []
-        if now.views is not None and now.identities is not None:
-            readings = self.point.read(now.views.vectors, now.identities.labels)
+        if solved.views is not None and solved.identities is not None:
+            readings = self.point.read(solved.views.vectors, solved.identities.labels)
         groups = []
         for place in range(polyps):
-            rows = [i for i, polyp in enumerate(now.polyps) if polyp == place]
+            rows = [i for i, polyp in enumerate(solved.polyps) if polyp == place]
             rows.sort(key=lambda i: tracklets[i]["start_s"])  # parts of a tracklet come last
             sure = [tracklets[i]["probability"] for i in rows]
             groups.append(
@@ -381,7 +385,7 @@ class Desk:
                 }
             )
         row_of = {
-            tracklet_id: i for i, tracklet_id in enumerate(now.table["tracklet_id"].to_list())
+            tracklet_id: i for i, tracklet_id in enumerate(solved.table["tracklet_id"].to_list())
         }
         log = [
             {
@@ -392,10 +396,10 @@ class Desk:
                 "rows": [row_of[i] for i in correction.tracklets if i in row_of],
                 "others": [row_of[i] for i in correction.others if i in row_of],
                 "of": correction.of,
-                "undone": correction.id in now.decided.undone,
-                "set_aside": correction.id in now.decided.set_aside,
+                "undone": correction.id in solved.decided.undone,
+                "set_aside": correction.id in solved.decided.set_aside,
             }
-            for correction in now.log
+            for correction in solved.log
         ]
         return {
             "index": index,
@@ -408,46 +412,46 @@ class Desk:
             "polyps": polyps,
             "low": low,
             "high": high,
-            "done": now.decided.done,
+            "done": solved.decided.done,
             "groups": groups,
             "tracklets": tracklets,
             "questions": [
-                _question(doubt, now.counted)
+                _question(doubt, solved.counted)
                 for doubt in sorted(doubts, key=lambda doubt: not doubt.close)
             ],
             "conflicts": [
                 {"correction": correction_id, "with": list(by)}
-                for correction_id, by in now.decided.set_aside.items()
+                for correction_id, by in solved.decided.set_aside.items()
             ],
             "log": log,
-            "undo": now.decided.undo,
-            "redo": now.decided.redo,
+            "undo": solved.decided.undo,
+            "redo": solved.decided.redo,
         }
 
-    def _tracklets(self, now: Solved, name: str) -> list[dict[str, Any]]:
+    def _tracklets(self, solved: Solved, name: str) -> list[dict[str, Any]]:
         """Each row as the page shows it; `area` is the largest box in pixels."""
-        start, end = self._seconds(name, now.table)
+        start, end = self._seconds(name, solved.table)
         stride = self.prepared.settings.stride
-        scores: list[float | None] = [None] * now.table.height
-        if now.identities is not None:
-            for i, score in zip(now.counted, now.identities.scores.tolist(), strict=True):
+        scores: list[float | None] = [None] * solved.table.height
+        if solved.identities is not None:
+            for i, score in zip(solved.counted, solved.identities.scores.tolist(), strict=True):
                 scores[i] = None if np.isnan(score) else round(score, 4)
-        decided = {i for pair in (*now.decided.must, *now.decided.cannot) for i in pair}
-        written = self.count.procedures[self.names.index(name)]
-        listed = (*written.alarms, *(t for group in written.groups for t in group.tracklets))
+        decided = {i for pair in (*solved.decided.must, *solved.decided.cannot) for i in pair}
+        counted = self.count.procedures[self.names.index(name)]
+        listed = (*counted.alarms, *(t for group in counted.groups for t in group.tracklets))
         chance = {tracklet.tracklet_id: tracklet.shows_polyp for tracklet in listed}
         entries = []
-        for i, row in enumerate(now.table.iter_rows(named=True)):
+        for i, row in enumerate(solved.table.iter_rows(named=True)):
             boxes = self._area[row["offset"] : row["offset"] + row["n"] : stride][: row["n_crops"]]
             tracklet_id = row["tracklet_id"]
             left_out = (
-                row["whole"] in self._alarms[name] and tracklet_id not in now.decided.restored
+                row["whole"] in self._alarms[name] and tracklet_id not in solved.decided.restored
             )
             entries.append(
                 {
                     "row": i,
                     "id": tracklet_id,
-                    "polyp": now.polyps[i],
+                    "polyp": solved.polyps[i],
                     "start_s": round(float(start[i]), 2),
                     "end_s": round(float(end[i]), 2),
                     "first_frame": row["first_frame"],
@@ -460,7 +464,7 @@ class Desk:
                     "best": int(boxes.argmax()),
                     "area": float(boxes.max()),
                     "alarm": left_out,
-                    "removed": tracklet_id in now.decided.removed,
+                    "removed": tracklet_id in solved.decided.removed,
                     "decided": tracklet_id in decided,
                 }
             )
@@ -519,17 +523,17 @@ class Desk:
             *places[is_same_procedure][:k].tolist(),
             *places[~is_same_procedure][:k].tolist(),
         ]:
-            other = place_of[names[place]]
-            now = self.solve(other)
-            other_row = int((now.table["place"] == place).arg_max() or 0)
-            start, end = self._seconds(names[place], now.table)
+            other_index = place_of[names[place]]
+            solved = self.solve(other_index)
+            other_row = int((solved.table["place"] == place).arg_max() or 0)
+            start, end = self._seconds(names[place], solved.table)
             entries.append(
                 {
-                    "index": other,
+                    "index": other_index,
                     "id": names[place],
                     "row": other_row,
-                    "k": int(now.table["n_crops"][other_row]) // 2,
-                    "polyp": now.polyps[other_row],
+                    "k": int(solved.table["n_crops"][other_row]) // 2,
+                    "polyp": solved.polyps[other_row],
                     "start_s": round(float(start[other_row]), 2),
                     "end_s": round(float(end[other_row]), 2),
                     "similarity": round(float(cosines[place]), 4),
@@ -569,9 +573,9 @@ class Desk:
         return tracklet
 
 
-def _counted(now: Solved) -> tuple[int | None, int | None, int, list[Doubt]]:
+def _counted(solved: Solved) -> tuple[int | None, int | None, int, list[Doubt]]:
     """Interval, count and doubts of a procedure."""
-    identities = now.identities
+    identities = solved.identities
     if identities is None:
         return None, None, 0, []
     low, high = identities.interval or (None, None)
@@ -582,8 +586,10 @@ def _whole_polyps(rows: list[Any], polyps: Sequence[int | None]) -> list[Any]:
     """Rows that show one polyp; those of several polyps stand for all views of these polyps."""
     valid = [row for row in rows if type(row) is int and 0 <= row < len(polyps)]
     joined = {polyps[row] for row in valid} - {None}
-    rest = [i for i, polyp in enumerate(polyps) if polyp in joined] if len(joined) > 1 else []
-    return list(dict.fromkeys([*rows, *rest]))
+    joined_rows = (
+        [i for i, polyp in enumerate(polyps) if polyp in joined] if len(joined) > 1 else []
+    )
+    return list(dict.fromkeys([*rows, *joined_rows]))
 
 
 def _question(doubt: Doubt, counted: Sequence[int]) -> dict[str, Any]:

@@ -82,9 +82,9 @@ register_url_convertor("number", Number())
 class RefusedError(Exception):
     """A request that is not answered: HTTP status and one line."""
 
-    def __init__(self, status: int, why: str) -> None:
-        super().__init__(why)
-        self.status, self.why = status, why
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status, self.reason = status, reason
 
 
 class Guard:
@@ -132,14 +132,14 @@ class Guard:
                     receive = replayed(await read_body(Request(scope, receive)), receive)
                 answer = self.app
         except RefusedError as raised:
-            answer = refusal(scope["path"], raised.status, raised.why)
+            answer = refusal(scope["path"], raised.status, raised.reason)
         try:
             await answer(scope, receive, guarded)
         except Exception:
             logging.getLogger("uvicorn.error").exception("%s failed", scope["path"])
             if not started:
-                why = f"`polyplink {self.verb}` failed; the terminal that it runs in says how"
-                await refusal(scope["path"], 500, why)(scope, receive, guarded)
+                reason = f"`polyplink {self.verb}` failed; the terminal that it runs in says how"
+                await refusal(scope["path"], 500, reason)(scope, receive, guarded)
 
     def enters(self, request: Request) -> bool:
         """Whether a request brings the token in its address, to get the cookie.
@@ -172,11 +172,11 @@ class Guard:
             raise RefusedError(403, f"open the address that `polyplink {self.verb}` printed")
 
 
-def refusal(path: str, status: int, why: str) -> Response:
+def refusal(path: str, status: int, reason: str) -> Response:
     """One line: JSON for the page's script, plain text for a person who opens the page."""
     if path.startswith("/api/"):
-        return JSONResponse({"error": why}, status)
-    return PlainTextResponse(why + "\n", status)
+        return JSONResponse({"error": reason}, status)
+    return PlainTextResponse(reason + "\n", status)
 
 
 async def read_body(request: Request) -> bytes:

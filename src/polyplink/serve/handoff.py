@@ -154,13 +154,13 @@ def reviewed(desk: Desk, language: str = "en") -> Review:
         desk: The folder.
         language: Of the warnings.
     """
-    seen = desk.overview()
+    overview = desk.overview()
     procedures = []
-    for row, before in zip(seen["procedures"], desk.count.procedures, strict=True):
-        now = desk.procedure(row["index"])
-        tracklets = now["tracklets"]
+    for row, before in zip(overview["procedures"], desk.count.procedures, strict=True):
+        state = desk.procedure(row["index"])
+        tracklets = state["tracklets"]
         polyps = []
-        for group in now["groups"]:
+        for group in state["groups"]:
             views = tuple(View(*(tracklets[i][name] for name in VIEW)) for i in group["rows"])
             best = tracklets[group["best"]]
             polyps.append(
@@ -178,23 +178,23 @@ def reviewed(desk: Desk, language: str = "en") -> Review:
                 )
             )
         active = [
-            correction for correction in now["log"] if correction["kind"] not in ("undo", "redo")
+            correction for correction in state["log"] if correction["kind"] not in ("undo", "redo")
         ]
         active = [correction for correction in active if not correction["undone"]]
         procedures.append(
             ReviewedProcedure(
-                now["id"],
-                now["done"],
-                now["done"] and not row["questions"],
+                state["id"],
+                state["done"],
+                state["done"] and not row["questions"],
                 row["questions"] + row["answered"],
                 row["answered"],
                 tuple(sorted({correction["reviewer"] for correction in active} - {""})),
                 sum(not correction["set_aside"] for correction in active),
-                len(now["conflicts"]),
+                len(state["conflicts"]),
                 before.polyps,
-                now["polyps"],
-                now["low"],
-                now["high"],
+                state["polyps"],
+                state["low"],
+                state["high"],
                 tuple(polyps),
                 tuple(t["id"] for t in tracklets if t["polyp"] is None),
             )
@@ -203,16 +203,16 @@ def reviewed(desk: Desk, language: str = "en") -> Review:
         FORMAT,
         __version__,
         desk.count.weights,
-        seen["title"],
-        seen["simulated"],
-        tuple(seen["probes"]),
-        seen["probes_simulated"],
+        overview["title"],
+        overview["simulated"],
+        tuple(overview["probes"]),
+        overview["probes_simulated"],
         datetime.now(UTC).isoformat(timespec="seconds"),
         bool(procedures) and all(procedure.reviewed for procedure in procedures),
         sum(procedure.questions for procedure in procedures),
         sum(procedure.answered for procedure in procedures),
-        tuple(seen["warnings"][language]),
-        next(iter(seen["basis"][language]), None),
+        tuple(overview["warnings"][language]),
+        next(iter(overview["basis"][language]), None),
         desk.count.cover,
         tuple(procedures),
     )
@@ -289,15 +289,15 @@ def identified(desk: Desk, *, finished: bool = False) -> DataSet:
     boxes, polyps = [desk.prepared.detections.clear()], list[tuple[str, str]]()
     chosen = []
     for index, procedure in enumerate(desk.names):
-        now = desk.solve(index)
-        if finished and not now.decided.done:
+        solved = desk.solve(index)
+        if finished and not solved.decided.done:
             continue
         chosen.append(procedure)
-        rows, tracklet = box_rows(now.table[now.counted])
-        place = [now.polyps[row] or 0 for row in now.counted]
+        rows, tracklet = box_rows(solved.table[solved.counted])
+        place = [solved.polyps[row] or 0 for row in solved.counted]
         names = [f"{procedure}_P{place[i] + 1}" for i in tracklet.tolist()]
-        named = pl.Series("polyp_id", names, dtype=pl.String)
-        boxes.append(desk.prepared.detections[rows].with_columns(named))
+        polyp_ids = pl.Series("polyp_id", names, dtype=pl.String)
+        boxes.append(desk.prepared.detections[rows].with_columns(polyp_ids))
         polyps += [(name, procedure) for name in dict.fromkeys(names)]
     procedures = desk.prepared.data.procedures.filter(pl.col("procedure_id").is_in(chosen))
     schema = {"polyp_id": pl.String, "procedure_id": pl.String}
@@ -309,11 +309,11 @@ def _tracks(desk: Desk) -> pl.DataFrame:
     prepared, first = desk.prepared, 1
     numbers = np.zeros((2, prepared.detections.height), dtype=np.int64)
     for index in range(len(desk.names)):
-        now = desk.solve(index)
-        rows, tracklet = box_rows(now.table)
-        polyps = [0 if place is None else place + 1 for place in now.polyps]
+        solved = desk.solve(index)
+        rows, tracklet = box_rows(solved.table)
+        polyps = [0 if place is None else place + 1 for place in solved.polyps]
         numbers[:, rows] = first + tracklet, np.array(polyps, dtype=np.int64)[tracklet]
-        first += now.table.height
+        first += solved.table.height
     return numbers_of_boxes(prepared.data.detections, prepared.detections, *numbers)
 
 
@@ -323,11 +323,13 @@ def _words(language: str) -> dict[str, str]:
     Raises:
         PolyplinkError: If there is none.
     """
-    every = json.loads(files("polyplink.serve").joinpath("messages.json").read_text("utf-8"))
+    catalogues = json.loads(files("polyplink.serve").joinpath("messages.json").read_text("utf-8"))
     PolyplinkError.unless(
-        language in every, f"no language {language[:20]!r}", f"choose among {', '.join(every)}"
+        language in catalogues,
+        f"no language {language[:20]!r}",
+        f"choose among {', '.join(catalogues)}",
     )
-    catalogue: dict[str, str] = every[language]
+    catalogue: dict[str, str] = catalogues[language]
     return catalogue
 
 
@@ -359,23 +361,23 @@ def _page(desk: Desk, review: Review, words: dict[str, str], language: str) -> s
     )
     templates.filters |= {"clock": clock, "visible": visible, "reading": reading_text}
 
-    def pictures(now: dict[str, Any], group: dict[str, Any]) -> list[tuple[str, str]]:
+    def pictures(state: dict[str, Any], group: dict[str, Any]) -> list[tuple[str, str]]:
         """A polyp's best view, then others in time: data URI and time of each."""
         best = group["best"]
         images = []
         for row in [best, *[row for row in group["rows"] if row != best][: MOST_VIEWS - 1]]:
-            tracklet, size = now["tracklets"][row], LARGE if row == best else SMALL
+            tracklet, size = state["tracklets"][row], LARGE if row == best else SMALL
             data = base64.b64encode(
-                desk.picture(now["index"], row, tracklet["best"], size)
+                desk.picture(state["index"], row, tracklet["best"], size)
             ).decode()
             images.append((f"data:image/jpeg;base64,{data}", clock(tracklet["start_s"])))
         return images
 
     sections = []
     for index, procedure in enumerate(review.procedures):
-        now = desk.procedure(index)
-        groups = zip(procedure.found, now["groups"], strict=True)
-        sections.append((procedure, [(polyp, pictures(now, group)) for polyp, group in groups]))
+        state = desk.procedure(index)
+        groups = zip(procedure.found, state["groups"], strict=True)
+        sections.append((procedure, [(polyp, pictures(state, group)) for polyp, group in groups]))
     return templates.get_template("handoff.html.j2").render(
         review=review, shown=sections, words=words, language=language
     )

@@ -41,8 +41,8 @@ class States(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send states; each is the newest."""
         if len(self.open_streams) >= STREAMS:
-            why = f"{STREAMS} pages are open already"
-            await refusal(scope["path"], 503, why)(scope, receive, send)
+            reason = f"{STREAMS} pages are open already"
+            await refusal(scope["path"], 503, reason)(scope, receive, send)
             return
         self.open_streams.add(self)
 
@@ -50,20 +50,20 @@ class States(Response):
             while (await receive())["type"] != "http.disconnect":
                 pass
 
-        gone = asyncio.ensure_future(leaving())
+        disconnected = asyncio.ensure_future(leaving())
         headers = [(b"content-type", b"text/event-stream")]
         try:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             sent, quiet = b"", 0.0
-            while not gone.done() and not self.page.closing:
-                now = self.state()
-                if now is sent:
+            while not disconnected.done() and not self.page.closing:
+                state = self.state()
+                if state is sent:
                     quiet += LOOK_SECONDS
                     await asyncio.sleep(LOOK_SECONDS)
                     if quiet < ALIVE_SECONDS:
                         continue
-                text = b": still here\n\n" if now is sent else b"data: " + now + b"\n\n"
-                sent, quiet = now, 0.0
+                text = b": still here\n\n" if state is sent else b"data: " + state + b"\n\n"
+                sent, quiet = state, 0.0
                 async with asyncio.timeout(SLOW_SECONDS):
                     await send({"type": "http.response.body", "body": text, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -73,7 +73,7 @@ class States(Response):
             if not self.page.closing:
                 raise
         finally:
-            gone.cancel()
+            disconnected.cancel()
             self.open_streams.discard(self)
 
 

@@ -135,8 +135,8 @@ class Pictures:
             left, top, right, bottom = region
             pixels = self.read(procedure, box["frame"], box["image"])
             if not isinstance(pixels, str):
-                whole = self._masked(pixels, (0, 0), procedure=procedure)
-                return _jpeg(whole[top:bottom, left:right], size)
+                picture = self._masked(pixels, (0, 0), procedure=procedure)
+                return _jpeg(picture[top:bottom, left:right], size)
         region = enlarge(corners, settings.crop_factor, record["width"], record["height"])[0]
         crop = self.prepared.crops(procedure)[tracklet["crop_first"] + k]
         return self.stored(crop, region.tolist(), size, procedure)
@@ -158,8 +158,8 @@ class Pictures:
         boxes = self.prepared.detections.filter(procedure_id=procedure)
         images = boxes.filter(frame=frame)["image"].drop_nulls()
         image = images[0] if images.len() else None
-        if image is None and (named := boxes["image"].drop_nulls().head(1).to_list()):
-            video = split_frame_name(named[0])  # any frame of a video can be shown
+        if image is None and (video_frames := boxes["image"].drop_nulls().head(1).to_list()):
+            video = split_frame_name(video_frames[0])  # any frame of a video can be shown
             image = frame_name(video[0], frame) if video else None
         pixels = self.read(procedure, frame, image)
         if isinstance(pixels, str):
@@ -231,8 +231,8 @@ class Pictures:
                 field = visible_field([pixels])
             else:
                 y, x = (
-                    (np.arange(n) / by + start).astype(int).clip(0, most - 1)
-                    for n, by, start, most in zip(
+                    (np.arange(n) / by + start).astype(int).clip(0, limit - 1)
+                    for n, by, start, limit in zip(
                         pixels.shape, scale[::-1], corner[::-1], field.shape, strict=False
                     )
                 )

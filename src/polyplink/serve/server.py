@@ -40,7 +40,7 @@ def build_app(desk: Desk, token: str, port: int) -> Starlette:
         port: Port that it will be served on; requests to another are refused.
     """
     lock = threading.Lock()  # one hand-off at a time; the desk locks itself
-    written: dict[str, Path] = {}  # files of the last hand-off, by name
+    files: dict[str, Path] = {}  # files of the last hand-off, by name
 
     async def correct(request: Request) -> Response:
         try:
@@ -57,13 +57,13 @@ def build_app(desk: Desk, token: str, port: int) -> Starlette:
 
         with lock:
             paths = hand_off(desk, language_of(request))
-            written.clear()
-            written.update({path.relative_to(desk.out / FOLDER).as_posix(): path for path in paths})
-        listed = [{"name": n, "bytes": p.stat().st_size} for n, p in written.items()]
+            files.clear()
+            files.update({path.relative_to(desk.out / FOLDER).as_posix(): path for path in paths})
+        listed = [{"name": n, "bytes": p.stat().st_size} for n, p in files.items()]
         return JSONResponse({"files": listed})
 
     def handed(request: Request) -> Response:
-        path = written.get(request.path_params["name"])
+        path = files.get(request.path_params["name"])
         if path is None or not path.is_file():
             raise HTTPException(404, "no such file in the last hand-off")
         media = MEDIA.get(path.suffix, "application/octet-stream")

@@ -32,10 +32,10 @@ OWNER = ("procedure_id", "polyp_id")  # boxes of one procedure without a polyp h
 
 
 @njit(error_model="numpy")
-def overlap(box: Box, other: Box) -> float:
+def overlap(box: Box, last: Box) -> float:
     """Intersection over union, in [0, 1], of two boxes x, y, w, h in pixels; areas above 0."""
     x, y, w, h = box
-    p, q, r, s = other
+    p, q, r, s = last
     across = min(x + w, p + r) - max(x, p)
     down = min(y + h, q + s) - max(y, q)
     shared = max(across, 0.0) * max(down, 0.0)
@@ -196,11 +196,11 @@ def fill_gaps(boxes: pl.DataFrame) -> pl.DataFrame:
     sides = boxes.select(BOX).to_numpy().astype(np.float64)
     moved = sides[before] + (into / step[before])[:, None] * np.diff(sides, axis=0)[before]  # m, 4
     columns = {"frame": frame[before] + into, **dict(zip(BOX, moved.T, strict=True))}
-    made = boxes[before].with_columns(
+    added = boxes[before].with_columns(
         *(pl.Series(name, values).cast(boxes.schema[name]) for name, values in columns.items()),
         score=pl.lit(None, boxes.schema["score"]),
     )
-    parts = (boxes, False), (made, True)
+    parts = (boxes, False), (added, True)
     return pl.concat(table.with_columns(interpolated=pl.lit(flag)) for table, flag in parts)
 
 
@@ -272,9 +272,9 @@ def _walk(tracks: Rows, frames: Rows, boxes: Columns, limits: Limits, cuts: Cuts
         if before >= 0 and gap < 0:
             return -1
         box = (np.float64(x[k]), np.float64(y[k]), np.float64(w[k]), np.float64(h[k]))
-        other = (last_box[track, 0], last_box[track, 1], last_box[track, 2], last_box[track, 3])
+        previous = (last_box[track, 0], last_box[track, 1], last_box[track, 2], last_box[track, 3])
         # The tracks of boxes without a polyp, numbered after all others, are not cut.
-        near = track >= tracks.size or (gap <= max_gap and overlap(box, other) >= min_iou)
+        near = track >= tracks.size or (gap <= max_gap and overlap(box, previous) >= min_iou)
         if before >= 0 and gap >= 1 and near:
             tracklet[k] = tracklet[before]
         else:
@@ -300,25 +300,25 @@ def _tables(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Bring each tracklet's boxes together, tracklets in order, and describe them."""
     # The owners' places in the order of their names, null last: text is sorted once an owner.
-    owners, which = np.unique(owner[cuts.first], return_inverse=True)  # o, t
+    owners, owner_of = np.unique(owner[cuts.first], return_inverse=True)  # o, t
     names = detections.select(OWNER)[owners]
     order = names.select(pl.arg_sort_by(*OWNER, nulls_last=True)).to_series().to_numpy()  # o
     place = np.empty(len(names), dtype=np.int64)
     place[order] = np.arange(len(names))
     procedures = names["procedure_id"].rank("dense").to_numpy().astype(np.int64)  # o
-    ranked = np.lexsort((place[which], frames[cuts.first], procedures[which]))  # t
-    first, n, which = cuts.first[ranked], cuts.n[ranked].astype(np.int64), which[ranked]
+    ranked = np.lexsort((place[owner_of], frames[cuts.first], procedures[owner_of]))  # t
+    first, n, owner_of = cuts.first[ranked], cuts.n[ranked].astype(np.int64), owner_of[ranked]
     offset = np.cumsum(n) - n  # t
     begin = np.empty_like(offset)
     begin[ranked] = offset
     rows = np.empty(len(frames), dtype=np.uint32)
     _gather(cuts.tracklet, begin, rows)
-    procedure = procedures[which]  # t
+    procedure = procedures[owner_of]  # t
     number = np.arange(len(n)) - np.searchsorted(procedure, procedure)  # within its procedure
     # Five digits or more; each number that occurs is written once.
-    written = pl.Series(np.arange(number.max(initial=-1) + 1)).cast(pl.String).str.zfill(5)
-    tracklets = names[which].select(
-        pl.concat_str("procedure_id", pl.lit(":"), written.gather(number)).alias("tracklet_id"),
+    digits = pl.Series(np.arange(number.max(initial=-1) + 1)).cast(pl.String).str.zfill(5)
+    tracklets = names[owner_of].select(
+        pl.concat_str("procedure_id", pl.lit(":"), digits.gather(number)).alias("tracklet_id"),
         *OWNER,
         pl.Series("first_frame", frames[first], dtype=pl.Int32),
         pl.Series("last_frame", frames[rows[offset + n - 1]], dtype=pl.Int32),

@@ -291,10 +291,10 @@ def read_broken(crops: Path) -> list[Broken]:
 
 def refuse_broken(frame: Broken, crops: Path | None = None) -> NoReturn:
     """Raise the error of a broken frame, of the file `crops` if it was noticed earlier."""
-    again = "" if crops is None else f", remove {crops}"
+    removal = "" if crops is None else f", remove {crops}"
     raise PolyplinkError(
         f"image {frame.image}, frame {frame.frame}, cannot be decoded ({frame.why})",
-        f"restore it{again}, or prepare without --strict: its tracklet is then cut there",
+        f"restore it{removal}, or prepare without --strict: its tracklet is then cut there",
     )
 
 
@@ -397,9 +397,9 @@ def render_crops(
     batch, threads = (BATCH, 1) if device == "cpu" else (GPU_BATCH, os.cpu_count() or 1)
     with crops_file(path, count, size) as file:
         if count:
-            made = renderer.open(source, procedure_id, device)
+            rendering = renderer.open(source, procedure_id, device)
             for start in range(0, count, batch):
                 part = slice(start, start + batch)
-                drawn = made.crops(numbers[part], windows[part], size, threads=threads)
+                drawn = rendering.crops(numbers[part], windows[part], size, threads=threads)
                 file.write(drawn.data)
     return count

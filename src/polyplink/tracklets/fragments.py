@@ -60,8 +60,8 @@ def positions(rows: pl.DataFrame, spans: pl.DataFrame, name: str = "position") -
     )
     # numpy divides exactly rounded; polars may multiply by the reciprocal and pass 1.
     since = (joined["first_frame"] - joined["span_first"]).cast(pl.Float64).to_numpy()
-    whole = joined["length"].cast(pl.Float64).to_numpy()
-    position = np.divide(since, whole, out=since * 0.0, where=whole > 0)
+    lengths = joined["length"].cast(pl.Float64).to_numpy()
+    position = np.divide(since, lengths, out=since * 0.0, where=lengths > 0)
     return pl.Series(name, position, dtype=pl.Float64).fill_nan(None)
 
 

@@ -96,12 +96,12 @@ def take_kept(
     if pixels.shape[1] != size:
         return None
     areas = np.concatenate([frame.crops for frame in frames])  # n 4
-    wanted = pl.DataFrame(areas, schema=dict.fromkeys(AREA, pl.Int64)).with_columns(
+    asked_areas = pl.DataFrame(areas, schema=dict.fromkeys(AREA, pl.Int64)).with_columns(
         frame=pl.Series([frame.frame for frame in frames for _ in frame.rows], dtype=pl.Int64)
     )
-    rows = wanted.join(places, ["frame", *AREA], how="left", maintain_order="left")["row"]
-    if rows.null_count() or len(rows) != wanted.height:
+    rows = asked_areas.join(places, ["frame", *AREA], how="left", maintain_order="left")["row"]
+    if rows.null_count() or len(rows) != asked_areas.height:
         return None
-    out = np.empty((wanted.height, size, size, 3), np.uint8)
+    out = np.empty((asked_areas.height, size, size, 3), np.uint8)
     out[np.concatenate([frame.rows for frame in frames])] = pixels[rows.to_numpy()]
     return out

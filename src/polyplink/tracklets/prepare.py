@@ -102,11 +102,11 @@ class Prepared:
             raise PolyplinkError(
                 f"no crops of procedure {procedure_id!r} in {self.folder}", hint
             ) from None
-        wanted = (self._n_crops.get(procedure_id, 0), self.settings.size)
+        shape = (self._n_crops.get(procedure_id, 0), self.settings.size)
         PolyplinkError.unless(
-            pixels.shape[:2] == wanted,
-            f"{path} holds {len(pixels)} crops of {pixels.shape[1]} pixels, not {wanted[0]} of "
-            f"{wanted[1]}",
+            pixels.shape[:2] == shape,
+            f"{path} holds {len(pixels)} crops of {pixels.shape[1]} pixels, not {shape[0]} of "
+            f"{shape[1]}",
             hint,
         )
         return pixels
@@ -189,13 +189,13 @@ def lost_boxes(prepared: Prepared) -> dict[str, int]:
     return {"boxes": boxes.height, **counts}
 
 
-def check_procedures(wanted: Sequence[str], available: Sequence[str]) -> None:
+def check_procedures(names: Sequence[str], available: Sequence[str]) -> None:
     """Refuse a name that is no procedure.
 
     Raises:
         PolyplinkError: Naming it and some of those there are.
     """
-    strange = sorted(set(wanted) - set(available))
+    strange = sorted(set(names) - set(available))
     if strange:
         have = ", ".join(list(available)[:5]) or "none"
         raise PolyplinkError(f"no procedure {strange[0]!r}", f"choose among: {have} ...")
@@ -256,13 +256,13 @@ def prepare(
     if workers is not None and workers < 1:
         raise PolyplinkError(f"{workers} workers cannot cut crops", "give --workers 1 or more")
     data = read_data(folder)
-    wanted = list(data.part(None) if procedures is None else procedures)
-    check_procedures(wanted, data.part(None))
+    names = list(data.part(None) if procedures is None else procedures)
+    check_procedures(names, data.part(None))
     target = prepared_folder(folder, settings)
     record = RunRecord("prepare", settings=settings, inputs={"data": data.key})
     with disk_suffices(target):
-        prepared = cut_at_broken(_tables(folder, data, settings, record).select(wanted))
-        if with_crops and not all(map(prepared.has_crops, wanted)):
+        prepared = cut_at_broken(_tables(folder, data, settings, record).select(names))
+        if with_crops and not all(map(prepared.has_crops, names)):
             with record.stage("crops"):
                 prepared = add_crops(
                     prepared,
@@ -378,13 +378,13 @@ def _write_crops(
 ) -> None:
     rows = {row["procedure_id"]: row for row in prepared.data.procedures.iter_rows(named=True)}
     total = int(prepared.uncut["n_crops"].sum())
-    done = total - int(prepared.select(missing).uncut["n_crops"].sum())
+    n_done = total - int(prepared.select(missing).uncut["n_crops"].sum())
 
     def tick(crops: int) -> None:
-        nonlocal done
-        done += crops
+        nonlocal n_done
+        n_done += crops
         if progress is not None:
-            progress(done, total)
+            progress(n_done, total)
 
     renderings = []
     for procedure_id in missing:

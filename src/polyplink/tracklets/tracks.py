@@ -171,12 +171,12 @@ def _follow(  # noqa: PLR0912
                     state[slot, k] = state[alive, k]
             else:
                 slot += 1
-        for least, most in ((high, np.inf), (low, high)):
+        for min_score, max_score in ((high, np.inf), (low, high)):
             cost = np.full((end - begin, alive), np.inf)
             for row in range(begin, end):
                 for slot in range(alive):
                     free = state[slot, FRAME] < frames[row] and state[slot, SCENE] == scene
-                    if least <= scores[row] < most and free:
+                    if min_score <= scores[row] < max_score and free:
                         cost[row - begin, slot] = _distance(
                             boxes[row], state[slot], frames[row], fps
                         )
