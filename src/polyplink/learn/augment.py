@@ -51,8 +51,8 @@ class AugmentConfig(Ranged, prefix="augment"):
         return max(self.brightness, self.contrast, self.saturation, self.hue) > 0
 
 
-def _spread(n: int, most: float, generator: torch.Generator) -> torch.Tensor:
-    return (2 * torch.rand(n, generator=generator) - 1) * most
+def _spread(n: int, largest: float, generator: torch.Generator) -> torch.Tensor:
+    return (2 * torch.rand(n, generator=generator) - 1) * largest
 
 
 def draw_affine(config: AugmentConfig, n: int, generator: torch.Generator) -> torch.Tensor:
@@ -140,8 +140,8 @@ def augment(
         pixels = move(pixels, everywhere(draw_affine(config, n, generator)))
     if config.recolours:
         factors = [
-            everywhere(1 + _spread(n, most, generator))
-            for most in (config.brightness, config.contrast, config.saturation)
+            everywhere(1 + _spread(n, largest, generator))
+            for largest in (config.brightness, config.contrast, config.saturation)
         ]
         pixels = jitter(pixels, *factors)
         angle = everywhere(_spread(n, 2 * math.pi * config.hue, generator))

@@ -41,8 +41,8 @@ def purity(bags: Bags, polyps: np.ndarray) -> float:
     if not len(bags.members):
         return float("nan")
     bag_polyps = polyps[bags.members]  # b 1+K
-    same = bag_polyps == bag_polyps[:, :1]  # b 1+K
-    return float((same | ~bags.valid).all(axis=1).mean())
+    one_polyp = bag_polyps == bag_polyps[:, :1]  # b 1+K
+    return float((one_polyp | ~bags.valid).all(axis=1).mean())
 
 
 def shuffled(bags: Bags, rng: np.random.Generator) -> Bags:
@@ -188,8 +188,10 @@ def view_bags(
     Returns:
         The bags in order of the batches; ranks are 0.
     """
-    every = (rng.permutation(np.flatnonzero(is_known & (polyps == p))) for p in np.unique(polyps))
-    pools = [rows for rows in every if len(rows) >= views]
+    polyp_rows = (
+        rng.permutation(np.flatnonzero(is_known & (polyps == p))) for p in np.unique(polyps)
+    )
+    pools = [rows for rows in polyp_rows if len(rows) >= views]
     drawn: list[np.ndarray] = []
     picks = min(size, len(pools))
     while picks:

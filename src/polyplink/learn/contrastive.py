@@ -80,11 +80,11 @@ def in_batch_accuracy(embeddings: torch.Tensor, bag: torch.Tensor, k: int) -> fl
         0.75
     """
     logits = cosine_logits(embeddings, embeddings, 1.0).fill_diagonal_(-torch.inf)  # n n
-    same = bag[:, None] == bag[None, :]  # n n
-    same.fill_diagonal_(False)
-    has_match = same.any(dim=1)  # n
+    same_bag = bag[:, None] == bag[None, :]  # n n
+    same_bag.fill_diagonal_(False)
+    has_match = same_bag.any(dim=1)  # n
     nearest = logits.topk(min(k, len(bag) - 1), dim=1).indices  # n k
-    return float(same.gather(1, nearest)[has_match].any(dim=1).double().mean())
+    return float(same_bag.gather(1, nearest)[has_match].any(dim=1).double().mean())
 
 
 def cosine_logits(a: torch.Tensor, b: torch.Tensor, temperature: float) -> torch.Tensor:

@@ -99,16 +99,16 @@ def processes(
         free.bind(("127.0.0.1", 0))
         group = _Group(count, device.type, free.getsockname()[1], unused)
     with worker_pool(count - 1, HEAVY) as pool:
-        others = [pool.submit(_follow, group, rank, task, arguments) for rank in range(1, count)]
+        futures = [pool.submit(_follow, group, rank, task, arguments) for rank in range(1, count)]
         try:
             with group.joined(0) as fabric:
                 yield fabric
-            for other in others:
-                other.result()
+            for future in futures:
+                future.result()
         except BaseException as error:
             if isinstance(error, RuntimeError):  # a connection ends where another process fails
-                wait(others, _PATIENCE, return_when=FIRST_EXCEPTION)
-            failed = [other.exception() for other in others if other.done()]
+                wait(futures, _PATIENCE, return_when=FIRST_EXCEPTION)
+            failed = [future.exception() for future in futures if future.done()]
             for process in list(pool._processes.values()):  # they may wait for this one
                 process.kill()
             for cause in failed:
@@ -236,8 +236,8 @@ def gather(
         return tracklets, frames
     s = len(frames) // len(tracklets)
     counts = [len(share(n, rank, world)) for rank in range(world)]
-    every = _Gather.apply(counts, tracklets, frames)  # type: ignore[no-untyped-call]
-    return every[0][:n], every[1][: n * s]
+    gathered = _Gather.apply(counts, tracklets, frames)  # type: ignore[no-untyped-call]
+    return gathered[0][:n], gathered[1][: n * s]
 
 
 class _Sum(torch.autograd.Function):

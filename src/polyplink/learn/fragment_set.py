@@ -135,11 +135,11 @@ def hold_out(procedures: Sequence[str], every: int) -> tuple[list[str], list[str
         PolyplinkError: If nothing is left to train on.
     """
     names = sorted(procedures)
-    held = names[every - 1 :: every] if every else []
-    rest = [name for name in names if name not in set(held)]
-    if not rest:
+    held_out = names[every - 1 :: every] if every else []
+    training = [name for name in names if name not in set(held_out)]
+    if not training:
         raise PolyplinkError(
-            f"{len(names)} procedures, {len(held)} of them held out: none left for training",
+            f"{len(names)} procedures, {len(held_out)} of them held out: none left for training",
             "name a larger --part, or give --set validation.every=0",
         )
-    return rest, held
+    return training, held_out

@@ -193,8 +193,8 @@ def _fields(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Fields of a recipe by their dotted names."""
     fields: dict[str, Any] = {}
     for name, value in plain.items():
-        whole = f"{prefix}{name}"
-        fields |= _fields(value, f"{whole}.") if isinstance(value, Mapping) else {whole: value}
+        path = f"{prefix}{name}"
+        fields |= _fields(value, f"{path}.") if isinstance(value, Mapping) else {path: value}
     return fields
 
 

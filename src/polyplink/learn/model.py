@@ -229,15 +229,17 @@ def _bad_batch(loss: float, views: Views, data: FragmentSet, clips: np.ndarray) 
     fine = torch.isfinite(views.tracklets).all(dim=1) & torch.isfinite(per_view).all(dim=1)
     broken = [name for name, ok in zip(names, fine.tolist(), strict=True) if not ok]
     if not broken:
-        what = (
+        problem = (
             f"the loss is {loss} in a batch with tracklet {names[0]}, which has finite embeddings"
         )
         return PolyplinkError(
-            what, "start anew in another --out with a higher --set loss.temperature"
+            problem, "start anew in another --out with a higher --set loss.temperature"
         )
-    what = (
+    problem = (
         f"the loss is {loss}: the embedding of tracklet {broken[0]} is not finite "
         f"({len(broken)} of the {len(names)} views of its batch are not)"
     )
     hint = "look at its crops and weights; --resume continues after the last whole epoch, or "
-    return PolyplinkError(what, hint + "start anew in another --out with a lower --set optim.rate")
+    return PolyplinkError(
+        problem, hint + "start anew in another --out with a lower --set optim.rate"
+    )

@@ -45,13 +45,13 @@ def symmetric_noise_aware(
         Scalar; 0 where no sample has a positive.
     """
     logits = cosine_logits(embeddings, embeddings, temperature)  # n n
-    others = ~torch.eye(len(bag), dtype=torch.bool, device=bag.device)
+    compared = ~torch.eye(len(bag), dtype=torch.bool, device=bag.device)
     if fragment is not None:
-        others = others & (fragment[:, None] != fragment[None, :])
-    positive = (bag[:, None] == bag[None, :]) & others  # n n
+        compared = compared & (fragment[:, None] != fragment[None, :])
+    positive = (bag[:, None] == bag[None, :]) & compared  # n n
     if procedure is not None:
-        others = positive | (procedure[:, None] != procedure[None, :])
-    rows = masked_logsumexp(logits, others) - masked_logsumexp(logits, positive)  # n
+        compared = positive | (procedure[:, None] != procedure[None, :])
+    rows = masked_logsumexp(logits, compared) - masked_logsumexp(logits, positive)  # n
     return mean_over(rows, positive.any(dim=1))
 
 
@@ -81,13 +81,13 @@ def anchored_noise_aware(
         Scalar; 0 where no anchor has a member.
     """
     logits = cosine_logits(embeddings, embeddings, temperature)  # n n, rows y, columns z
-    same = bag[:, None] == bag[None, :]  # n n
-    members = same & ~anchor[None, :]  # the members of each row's bag
+    same_bag = bag[:, None] == bag[None, :]  # n n
+    members = same_bag & ~anchor[None, :]  # the members of each row's bag
     positives = members & anchor[:, None]  # n n
     positive = masked_logsumexp(logits, positives)  # n
     # The denominator's second sum, inside out: every member against the anchors of other bags,
     # then over the members of the bag.
-    apart = ~same if procedure is None else procedure[:, None] != procedure[None, :]  # n n
+    apart = ~same_bag if procedure is None else procedure[:, None] != procedure[None, :]  # n n
     foreign = masked_logsumexp(logits.T, apart & anchor[None, :])  # n, by member z
     against = masked_logsumexp(foreign.expand_as(logits), members)  # n
     rows = torch.logaddexp(positive, against) - positive
@@ -143,13 +143,13 @@ class NoiseAwareLoss(Ranged, prefix="loss"):
         if self.tracklet:
             level = self._level(views.tracklets, bag, anchor, None, procedure)
             total = total + self.tracklet * level
-        every = None if procedure is None else procedure[fragment]  # n s
+        of_frames = None if procedure is None else procedure[fragment]  # n s
         if self.frame:
             masked = fragment if self.mask_fragment else None
-            level = self._level(frames, bag[fragment], anchor[fragment], masked, every)
+            level = self._level(frames, bag[fragment], anchor[fragment], masked, of_frames)
             total = total + self.frame * level
         if self.within:
-            within = symmetric_noise_aware(frames, fragment, self.temperature, procedure=every)
+            within = symmetric_noise_aware(frames, fragment, self.temperature, procedure=of_frames)
             total = total + self.within * within
         return total
 

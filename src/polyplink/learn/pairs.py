@@ -40,13 +40,13 @@ def gaussian_partner(
         for mass, side in ((below, left), (above, right))
     )
     goes_left = rng.random(len(place)) * (below + above) < below
-    most = np.where(goes_left, left, right)
-    tail = ndtr(-(most + 0.5) / deviation)
+    longest = np.where(goes_left, left, right)
+    tail = ndtr(-(longest + 0.5) / deviation)
     drawn = tail + rng.random(len(place)) * (nearest - tail)
     with np.errstate(divide="ignore", invalid="ignore"):
         distance = np.rint(-ndtri(drawn) * deviation)
     distance = np.where(np.isfinite(distance), distance, 1)
-    distance = np.minimum(np.maximum(distance, 1), most).astype(np.int64)
+    distance = np.minimum(np.maximum(distance, 1), longest).astype(np.int64)
     return np.asarray(np.where(goes_left, place - distance, place + distance))
 
 
@@ -55,9 +55,9 @@ def uniform_partner(
 ) -> np.ndarray:
     """As `gaussian_partner`, but evenly among the places at most `reach` away, at least 1."""
     low = np.maximum(place - reach, 0)
-    others = np.minimum(place + reach, count - 1) - low  # how many there are
-    drawn = low + np.floor(rng.random(len(place)) * others).astype(np.int64)
-    return np.asarray(np.where(others > 0, drawn + (drawn >= place), place))
+    n_others = np.minimum(place + reach, count - 1) - low  # how many there are
+    drawn = low + np.floor(rng.random(len(place)) * n_others).astype(np.int64)
+    return np.asarray(np.where(n_others > 0, drawn + (drawn >= place), place))
 
 
 @dataclass(frozen=True)
@@ -90,21 +90,21 @@ class FramePairs(Ranged, BagSampler, prefix="bags"):
         start, count = data.tracklets.first[owner], data.tracklets.count[owner]
         place = first - start
         if self.distance == "gaussian":
-            other = gaussian_partner(place, count, self.deviation / data.stride, rng)
+            partner = gaussian_partner(place, count, self.deviation / data.stride, rng)
         else:
             reach = max(self.window // data.stride, 1)
-            other = uniform_partner(place, count, reach, rng)
-        clips = np.stack([first, start + other], axis=1).reshape(-1, 1)  # 2n 1
+            partner = uniform_partner(place, count, reach, rng)
+        clips = np.stack([first, start + partner], axis=1).reshape(-1, 1)  # 2n 1
         return EpochBags(clips, chosen(pair_bags(count > 1), rng.permutation(n)))
 
 
 def draw_strides(
-    most: np.ndarray, length: int, weights: np.ndarray, rng: np.random.Generator
+    n_crops: np.ndarray, length: int, weights: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Sample a stride q per row among those with q x length below `most`.
+    """Sample a stride q per row among those with q x length below `n_crops`.
 
     Args:
-        most: (b,) int, crops that a part may be cut from.
+        n_crops: (b,) int, crops that a part may be cut from.
         length: Crops in a part.
         weights: (longest,) P(q) is proportional to weights[q - 1] among the strides that fit.
         rng: Source of randomness.
@@ -113,15 +113,15 @@ def draw_strides(
         (b,) int64 from 1 to `longest`; 0 where not even stride 1 fits.
     """
     strides = np.arange(1, len(weights) + 1)  # q
-    fits = length * strides < most[:, None]  # b q
+    fits = length * strides < n_crops[:, None]  # b q
     bound = np.cumsum(weights * fits, axis=1)  # b q
-    target = rng.random((len(most), 1)) * bound[:, -1:]
+    target = rng.random((len(n_crops), 1)) * bound[:, -1:]
     return np.asarray(np.where(fits[:, 0], 1 + (bound <= target).sum(axis=1), 0))
 
 
-def _below(most: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Uniform (b,) int64 from 0 to most - 1; 0 where `most` is below 1."""
-    return np.asarray(np.floor(rng.random(len(most)) * np.maximum(most, 1)).astype(np.int64))
+def _below(bound: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Uniform (b,) int64 from 0 to most - 1; 0 where `bound` is below 1."""
+    return np.asarray(np.floor(rng.random(len(bound)) * np.maximum(bound, 1)).astype(np.int64))
 
 
 def one_part(count: np.ndarray, length: int, longest: int, rng: np.random.Generator) -> np.ndarray:
@@ -191,7 +191,7 @@ def draw_of_polyps(
     tracklets: Tracklets,
     codes: np.ndarray,
     rng: np.random.Generator,
-    other: np.ndarray | None = None,
+    avoided: np.ndarray | None = None,
 ) -> np.ndarray:
     """A tracklet of each polyp, drawn in proportion to the root of its number of crops.
 
@@ -199,7 +199,7 @@ def draw_of_polyps(
         tracklets: All tracklets.
         codes: (b,) the polyps, as of `_polyp_codes`.
         rng: Source of randomness.
-        other: (b,) a tracklet of each that is not drawn, unless it is the only one.
+        avoided: (b,) a tracklet of each that is not drawn, unless it is the only one.
 
     Returns:
         (b,) int64 rows of tracklets.
@@ -211,16 +211,16 @@ def draw_of_polyps(
     start = np.searchsorted(owner[order], codes, side="left")  # b
     stop = np.searchsorted(owner[order], codes, side="right")
     low, high = bound[start] - mass[start], bound[stop - 1]
-    if other is None:
+    if avoided is None:
         target = low + rng.random(len(codes)) * (high - low)
     else:
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
-        skip = place[other]
+        skip = place[avoided]
         target = low + rng.random(len(codes)) * (high - low - mass[skip])
         target = np.where(target >= bound[skip] - mass[skip], target + mass[skip], target)
     drawn = np.clip(np.searchsorted(bound, target, side="right"), start, stop - 1)
-    if other is not None:  # rounding alone can still have met it
+    if avoided is not None:  # rounding alone can still have met it
         beside = np.where(skip + 1 < stop, skip + 1, np.maximum(skip - 1, start))
         drawn = np.where(drawn == skip, beside, drawn)
     return np.asarray(order[drawn])
@@ -302,17 +302,19 @@ class PolypParts(Ranged, prefix="bags"):
         n, length = data.rows.shape
         tracklets = data.tracklets
         owner = draw_tracklets(tracklets, n, size, rng)  # n
-        other = np.where(rng.random(n) < alpha, owner, siblings(tracklets, owner, rng))
-        both = two_parts(tracklets.count[owner], length, self.longest, rng)  # n 2 s
+        second = np.where(rng.random(n) < alpha, owner, siblings(tracklets, owner, rng))
+        two_parts_of_one = two_parts(tracklets.count[owner], length, self.longest, rng)  # n 2 s
         apart = np.stack(
-            [one_part(tracklets.count[t], length, self.longest, rng) for t in (owner, other)],
+            [one_part(tracklets.count[t], length, self.longest, rng) for t in (owner, second)],
             axis=1,
         )  # n 2 s
-        same = owner == other
-        places = np.where(same[:, None, None], both, apart)
-        first = np.stack([tracklets.first[owner], tracklets.first[other]], axis=1)  # n 2
+        one_tracklet = owner == second
+        places = np.where(one_tracklet[:, None, None], two_parts_of_one, apart)
+        first = np.stack([tracklets.first[owner], tracklets.first[second]], axis=1)  # n 2
         clips = (first[:, :, None] + places).reshape(-1, length)
-        return EpochBags(clips, pair_bags(~same | (tracklets.count[owner] > 1)), {"alpha": alpha})
+        return EpochBags(
+            clips, pair_bags(~one_tracklet | (tracklets.count[owner] > 1)), {"alpha": alpha}
+        )
 
     def draw_validation(
         self, data: FragmentSet, tau: float, size: int, rng: np.random.Generator

@@ -16,13 +16,13 @@ class _Polyp:
 
     def __init__(self, fragments: np.ndarray, rng: np.random.Generator) -> None:
         self.deck = rng.permutation(fragments)
-        self.left = len(self.deck)
+        self.n_undealt = len(self.deck)
 
     def deal(self, views: int, rng: np.random.Generator) -> np.ndarray:
         """Draw this many of the unused ones; fill up with used ones, each at most once."""
-        new = self.deck[: self.left][-views:]
-        self.left -= len(new)
-        old = rng.permutation(self.deck[self.left + len(new) :])[: views - len(new)]
+        new = self.deck[: self.n_undealt][-views:]
+        self.n_undealt -= len(new)
+        old = rng.permutation(self.deck[self.n_undealt + len(new) :])[: views - len(new)]
         return np.concatenate([new, old])
 
 
@@ -54,8 +54,8 @@ def dealt_bags(
         picked = rng.choice(
             len(remaining), min(size, len(full)), replace=False, p=remaining / remaining.sum()
         )
-        others = rng.permutation(np.flatnonzero(remaining == 0))[: size - len(picked)]
-        hands += [polyps[i].deal(views, rng) for i in (*picked, *others)]
+        filling = rng.permutation(np.flatnonzero(remaining == 0))[: size - len(picked)]
+        hands += [polyps[i].deal(views, rng) for i in (*picked, *filling)]
     return ragged_bags(hands, views)
 
 

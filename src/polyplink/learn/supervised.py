@@ -29,12 +29,12 @@ def soft_target_loss(
     Returns:
         Scalar; rows of zero weight are left out; 0 if there is no other row.
     """
-    others = ~torch.eye(len(weights), dtype=torch.bool, device=weights.device)  # n n
+    compared = ~torch.eye(len(weights), dtype=torch.bool, device=weights.device)  # n n
     logits = cosine_logits(embeddings, embeddings, temperature)  # n n
-    wanted = torch.where(others, weights.to(logits.dtype), 0.0)  # n n
-    total = wanted.sum(dim=1)  # n
-    target = wanted / total.clamp(min=torch.finfo(logits.dtype).tiny)[:, None]  # n n
-    rows = masked_logsumexp(logits, others) - (target * logits).sum(dim=1)  # n
+    weighted = torch.where(compared, weights.to(logits.dtype), 0.0)  # n n
+    total = weighted.sum(dim=1)  # n
+    target = weighted / total.clamp(min=torch.finfo(logits.dtype).tiny)[:, None]  # n n
+    rows = masked_logsumexp(logits, compared) - (target * logits).sum(dim=1)  # n
     return mean_over(rows, total > 0)
 
 

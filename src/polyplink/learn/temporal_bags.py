@@ -45,9 +45,9 @@ def draw_ranks(
     last = candidates.astype(np.int64)  # n
     drawn = np.empty((n, 0), np.int64)
     for _ in range(k):
-        taken = np.sort(drawn, axis=1)  # n t; the exhausted hold C+1, which borders no run
-        low = np.concatenate([np.ones((n, 1), np.int64), taken + 1], axis=1)  # n t+1
-        high = np.concatenate([taken - 1, last[:, None]], axis=1)
+        drawn_ranks = np.sort(drawn, axis=1)  # n t; the exhausted hold C+1, which borders no run
+        low = np.concatenate([np.ones((n, 1), np.int64), drawn_ranks + 1], axis=1)  # n t+1
+        high = np.concatenate([drawn_ranks - 1, last[:, None]], axis=1)
         size = np.maximum(np.minimum(high, last[:, None]) - low + 1, 0)
         first = np.where(size > 0, low, np.iinfo(np.int64).max).min(axis=1, keepdims=True)
         start = np.exp(-np.where(size > 0, low - first, 0) / tau)
