@@ -43,7 +43,7 @@ def find_written(name: str) -> Format:
     """
     form = find_format(name)
     if form.write is None:
-        writers = ", ".join(name for name, each in FORMATS.items() if each.write)
+        writers = ", ".join(name for name, known_form in FORMATS.items() if known_form.write)
         raise PolyplinkError(
             f"format {name!r} is read and not written", f"choose one of: {writers}"
         )
@@ -132,5 +132,7 @@ def convert(data: DataSet, name: str, root: Path) -> list[str]:
     form = find_written(name)
     assert form.write is not None
     form.write(data, root)
-    lost = [(what, count(data)) for what, count in (LOSSES[key] for key in form.loses)]
-    return [f"{n} x {what}" for what, n in lost if n]
+    lost = [
+        (description, count(data)) for description, count in (LOSSES[key] for key in form.loses)
+    ]
+    return [f"{n} x {description}" for description, n in lost if n]

@@ -95,9 +95,9 @@ def diagnose(
         opened = open_images(data, folder, deep=deep, progress=progress)
         checks.append(_of_images(data, missing_images(data, folder), opened))
     findings = [
-        Finding(severity, check, what.format(**rows.row(0, named=True)), rows.height, hint)
+        Finding(severity, check, text.format(**rows.row(0, named=True)), rows.height, hint)
         for group in checks
-        for (severity, check), (rows, what, hint) in group.items()
+        for (severity, check), (rows, text, hint) in group.items()
         if rows.height
     ]
     return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
@@ -123,13 +123,15 @@ def _of_splits(data: DataSet) -> _Checks:
         several = parts.filter(pl.col("part").list.len() > 1)
         return several.select(*group, parts=pl.col("part").list.join(" and "))
 
-    twice = in_several_parts(members, ["procedure_id"])
+    in_two_parts = in_several_parts(members, ["procedure_id"])
     # A procedure in two parts is reported once, not again as its patient.
-    single = members_with_patient.join(twice, on="procedure_id", how="anti", maintain_order="left")
+    single = members_with_patient.join(
+        in_two_parts, on="procedure_id", how="anti", maintain_order="left"
+    )
     unsplit = patients.join(members, on="procedure_id", how="anti", maintain_order="left")
     return {
         ("error", "procedure in two parts"): (
-            twice,
+            in_two_parts,
             "splits.json: procedure {procedure_id} is in {parts}",
             _ONE_PART,
         ),
@@ -163,7 +165,7 @@ def _of_boxes(data: DataSet) -> _Checks:
     boxes = data.detections.join(size, on="procedure_id", how="left", maintain_order="left")
     boxes = boxes.join(owner, on="polyp_id", how="left", maintain_order="left")
     boxes = boxes.with_columns(right=pl.col("x") + pl.col("w"), bottom=pl.col("y") + pl.col("h"))
-    named = boxes.filter(pl.col("polyp_id").is_not_null())
+    of_polyps = boxes.filter(pl.col("polyp_id").is_not_null())
     return {
         ("error", "frame number"): (
             boxes.filter(NO_SUCH_FRAME),
@@ -186,17 +188,17 @@ def _of_boxes(data: DataSet) -> _Checks:
             "leave it out, unless the images are very small",
         ),
         ("error", "unknown polyp"): (
-            named.filter(pl.col("owner").is_null()),
+            of_polyps.filter(pl.col("owner").is_null()),
             f"{_IN_FRAME}: a box of {{polyp_id}}, which is in no row of polyps",
             "add the polyp to the table, or leave its polyp_id empty",
         ),
         ("error", "polyp of another procedure"): (
-            named.filter(pl.col("owner") != pl.col("procedure_id")),
+            of_polyps.filter(pl.col("owner") != pl.col("procedure_id")),
             f"{_IN_FRAME}: a box of {{polyp_id}}, which belongs to {{owner}}",
             "give every procedure its own polyp ids",
         ),
         ("warning", "polyp twice in a frame"): (
-            named.filter(~pl.struct("procedure_id", "frame", "polyp_id").is_first_distinct()),
+            of_polyps.filter(~pl.struct("procedure_id", "frame", "polyp_id").is_first_distinct()),
             f"{_IN_FRAME}: more than one box of {{polyp_id}}",
             "leave one box, or give the second polyp its own id",
         ),
@@ -234,9 +236,9 @@ def _of_polyps_and_procedures(data: DataSet) -> _Checks:
     procedures = data.procedures.join(count, on="procedure_id", how="left", maintain_order="left")
     procedures = procedures.with_columns(pl.col("polyps").fill_null(0))
     polyp = ["procedure_id", "polyp_id"]
-    seen = boxes.drop_nulls("polyp_id").unique([*polyp, "frame"]).sort(*polyp, "frame")
+    polyp_frames = boxes.drop_nulls("polyp_id").unique([*polyp, "frame"]).sort(*polyp, "frame")
     step = pl.col("frame").diff().over(polyp)
-    steps = seen.with_columns(step=step).drop_nulls("step")
+    steps = polyp_frames.with_columns(step=step).drop_nulls("step")
     usual = steps.group_by("procedure_id", maintain_order=True).agg(pl.col("step").median())
     box = ["procedure_id", "frame", "x", "y", "w", "h", "polyp_id"]
     near: _Checks = {
@@ -310,7 +312,7 @@ def _of_images(data: DataSet, missing: pl.DataFrame, opened: pl.DataFrame) -> _C
     dataset = data.procedures.select("procedure_id", "dataset")
     bare = data.detections.filter(pl.col("image").is_null())
     bare = bare.join(dataset, on="procedure_id", how="left", maintain_order="left")
-    other = (pl.col("is_width") != pl.col("width")) | (pl.col("is_height") != pl.col("height"))
+    other_size = (pl.col("is_width") != pl.col("width")) | (pl.col("is_height") != pl.col("height"))
     of_opened = f" (of {opened.height} opened)"
     return {
         ("error", "missing image"): (
@@ -329,7 +331,7 @@ def _of_images(data: DataSet, missing: pl.DataFrame, opened: pl.DataFrame) -> _C
             "restore the file; `prepare` leaves such frames out and cuts their tracklets",
         ),
         ("error", "image of another size"): (
-            opened.filter(other),
+            opened.filter(other_size),
             f"{_IN_FRAME}: {{image}} is {{is_width}} x {{is_height}}, the procedure {{width}} x "
             f"{{height}}{of_opened}",
             "correct width and height of the procedure; boxes must be in pixels of the image",

@@ -151,7 +151,9 @@ def _check_taken(data_format: str, options: Mapping[str, Any]) -> None:
     takes[data_format] = _options_of(find_format(data_format).read)
     for name in options:
         if name not in takes[data_format]:
-            takers = [other for other, taken in takes.items() if name in taken]
+            takers = [
+                format_name for format_name, option_names in takes.items() if name in option_names
+            ]
             raise PolyplinkError(
                 f"{data_format} takes no --{name.replace('_', '-')}",
                 f"leave it out; those that take it: {', '.join(takers) or 'none'}",
@@ -162,4 +164,4 @@ def _options_of(importer: Callable[..., Imported]) -> set[str]:
     """Names of the options that an importer takes, by name or as `**options`."""
     parameters = inspect.signature(importer).parameters
     typed = get_args(parameters["options"].annotation) if "options" in parameters else ()
-    return {*parameters, *(name for taken in typed for name in taken.__annotations__)}
+    return {*parameters, *(name for table in typed for name in table.__annotations__)}

@@ -37,16 +37,18 @@ def known_overlap(dataset: str, other: str) -> str | None:
         "SUN-SEG is cut from SUN's videos"
     """
     names = {plain_name(dataset), plain_name(other)}
-    return next((why for a, b, why in _KNOWN if names == {plain_name(a), plain_name(b)}), None)
+    return next(
+        (reason for a, b, reason in _KNOWN if names == {plain_name(a), plain_name(b)}), None
+    )
 
 
 def overlaps(data: DataSet) -> list[str]:
     """Known overlaps of the sets of a merged data set, one line per pair."""
     names = data.procedures["dataset"].unique(maintain_order=True)
     return [
-        f"{a} and {b} overlap: {why}"
+        f"{a} and {b} overlap: {reason}"
         for a, b in combinations(names, 2)
-        if (why := known_overlap(a, b))
+        if (reason := known_overlap(a, b))
     ]
 
 
@@ -74,10 +76,10 @@ def merge(sets: Sequence[tuple[Path, DataSet]], adenoma: Maps | None = None) -> 
                         "leave one of the folders out, or import one under other ids",
                     )
             owners |= dict.fromkeys(getattr(data, table)[key], folder)
-    for (folder, data), (other, after) in pairwise(sets):
+    for (folder, data), (after_folder, after) in pairwise(sets):
         if adenoma is None and data.adenoma != after.adenoma:
             raise PolyplinkError(
-                f"{folder} and {other} disagree on which words of histology are adenoma",
+                f"{folder} and {after_folder} disagree on which words of histology are adenoma",
                 "say it for all with --histology-map",
             )
     splits: dict[str, list[str]] = {}

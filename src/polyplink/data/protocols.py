@@ -104,8 +104,8 @@ def split_by_rule(
     parts: dict[str, list[str]] = {"train": [], "eval": [], "negative": []}
     for procedure_id in procedure_ids:
         if name := _NAME.fullmatch(procedure_id):
-            seen = "train" if int(name.group(1)) <= _LAST_TRAIN else "eval"
-            parts[seen if procedure_id in with_lesion else "negative"].append(procedure_id)
+            side = "train" if int(name.group(1)) <= _LAST_TRAIN else "eval"
+            parts[side if procedure_id in with_lesion else "negative"].append(procedure_id)
     return {part: ids for part, ids in parts.items() if ids}
 
 
@@ -225,9 +225,9 @@ def check_splits(splits: object, procedures: pl.DataFrame, source: str) -> None:
                 )
             repeated = part_of.setdefault(name, part) != part or ids.count(name) > 1
             if repeated or part_of.setdefault(owner[name], part) != part:
-                what = f"procedure {name}" if repeated else f"patient {owner[name][1]}"
+                subject = f"procedure {name}" if repeated else f"patient {owner[name][1]}"
                 raise PolyplinkError(
-                    f"{source}: {what} is in {part} and in {part_of.get(owner[name], part)}",
+                    f"{source}: {subject} is in {part} and in {part_of.get(owner[name], part)}",
                     "leave each patient in one part",
                 )
 
@@ -268,8 +268,8 @@ def protocol_part(
                 f"{held_out!r} is none of the 19 procedures of loo19",
                 f"choose among {', '.join(nineteen)}",
             )
-        rest = [procedure for procedure in nineteen if procedure != held_out]
-        return [held_out] if protocol == "loo19" else rest
+        others = [procedure for procedure in nineteen if procedure != held_out]
+        return [held_out] if protocol == "loo19" else others
     if name not in PROTOCOLS:
         return None
     if name in _PUBLISHED:
@@ -306,16 +306,16 @@ def protocol_part(
 
 
 def _of_real_colon(name: str, procedures: pl.DataFrame) -> list[str]:
-    wanted = published_splits()[name]
-    missing = sorted(set(wanted) - set(procedures["procedure_id"]))
+    names = published_splits()[name]
+    missing = sorted(set(names) - set(procedures["procedure_id"]))
     if missing:
         raise PolyplinkError(
-            f"{name} is of {len(wanted)} procedures of REAL-Colon, of which {len(missing)} "
+            f"{name} is of {len(names)} procedures of REAL-Colon, of which {len(missing)} "
             f"{'is' if len(missing) == 1 else 'are'} not here ({', '.join(missing[:3])}"
             f"{', ...' * (len(missing) > 3)})",
             f"import all of them, or {_OTHER}",
         )
-    return wanted
+    return names
 
 
 def _with_others(
@@ -327,13 +327,13 @@ def _with_others(
 ) -> list[str]:
     """A part of REAL-Colon, and of other sets all procedures with a polyp; counts are checked."""
     first = _of_real_colon(real_colon, procedures)
-    others: Sequence[str] = [dataset for dataset in identities if dataset != "real-colon"]
-    of_others = procedures.filter(pl.col("dataset").is_in(others))
-    missing = [dataset for dataset in others if dataset not in set(of_others["dataset"])]
+    joined: Sequence[str] = [dataset for dataset in identities if dataset != "real-colon"]
+    of_others = procedures.filter(pl.col("dataset").is_in(joined))
+    missing = [dataset for dataset in joined if dataset not in set(of_others["dataset"])]
     if missing:
         raise PolyplinkError(
             f"no procedure of {missing[0]} is here, which the part is made of",
-            f"bring {', '.join(others)} into one data folder with `polyplink merge`, or {_OTHER}",
+            f"bring {', '.join(joined)} into one data folder with `polyplink merge`, or {_OTHER}",
         )
     with_polyp = of_others.filter(pl.col("procedure_id").is_in(polyps["procedure_id"].implode()))
     ids = first + with_polyp["procedure_id"].to_list()

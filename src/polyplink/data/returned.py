@@ -92,14 +92,16 @@ def return_boxes(folder: Path, data: DataSet, tracks: pl.DataFrame, out: Path) -
         return None
     boxes = read_marked(items, hint)[0]
     changed = [name for path, name, *state in table.iter_rows() if _state(path) != state]
-    why = f"{changed[0]} is not as it was imported: boxes come back in {TABLE}" if changed else None
+    warning = (
+        f"{changed[0]} is not as it was imported: boxes come back in {TABLE}" if changed else None
+    )
     mark = FORMATS[about[_FORMAT]].mark if about[_FORMAT] in FORMATS else None
     if out.exists():
         shutil.rmtree(out)
     with whole_folder(out) as new:
-        if mark is None or why is not None or table.is_empty():
+        if mark is None or warning is not None or table.is_empty():
             _write_table(new / TABLE, data, boxes, tracks)
-            return Returned(out, "csv", why)
+            return Returned(out, "csv", warning)
         options = {k.removeprefix(_OPTION): v for k, v in about.items() if k.startswith(_OPTION)}
         marked = pl.concat([boxes, tracks], how="horizontal").drop_nulls(["file", "item"])
         of_file = marked.partition_by("file", as_dict=True)

@@ -91,12 +91,12 @@ POLYPS: Schema = {
 }
 
 
-def _refuse_first(table: str, bad: pl.Series, values: pl.Series, what: str, hint: str) -> None:
+def _refuse_first(table: str, bad: pl.Series, values: pl.Series, problem: str, hint: str) -> None:
     """Raise an error that names the first bad row, if there is one, and its value."""
     rows = bad.arg_true()
     if rows.len():
         row = int(rows[0])
-        raise PolyplinkError(f"table {table}: {what.format(row=row, value=values[row])}", hint)
+        raise PolyplinkError(f"table {table}: {problem.format(row=row, value=values[row])}", hint)
 
 
 def check(frame: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
@@ -156,11 +156,13 @@ def check(frame: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
     # Everything in one query: the first bad row of each rule.
     firsts = [bad.arg_true().first().alias(str(k)) for k, (bad, *_) in enumerate(rules)]
     checked = frame.select(cast)
-    for row, (_, name, is_cast, what, hint) in zip(frame.select(firsts).row(0), rules, strict=True):
+    for row, (_, name, is_cast, problem, hint) in zip(
+        frame.select(firsts).row(0), rules, strict=True
+    ):
         if row is not None:
             value = (checked if is_cast else frame)[name][row]
             place = f"table {table}: column {name}, row {row}:"
-            raise PolyplinkError(f"{place} {what.format(value=value)}", hint)
+            raise PolyplinkError(f"{place} {problem.format(value=value)}", hint)
     return checked
 
 
@@ -172,17 +174,17 @@ def _content_keys(
     Text is hashed, because two equal tables may lie in memory in different ways. The boxes of each
     procedure are written once for both.
     """
-    whole, first = hashlib.sha256(detections.clear().write_csv().encode()), 0
+    of_boxes, first = hashlib.sha256(detections.clear().write_csv().encode()), 0
     parts_of: dict[str, list[object]] = {str(row[0]): [row] for row in procedures.rows()}
     for name, *row in polyps.select("procedure_id", pl.exclude("procedure_id")).rows():
         parts_of[name].append(row)
     for length, name in detections["procedure_id"].rle().struct.unnest().rows():
         rows = detections.slice(first, length).write_csv(include_header=False, null_value="\0")
         text, first = rows.encode(), first + length
-        whole.update(text)
+        of_boxes.update(text)
         parts_of[name].append(hashlib.sha256(text).hexdigest())
-    others = (table.write_csv(null_value="\0").encode() for table in (procedures, polyps))
-    digests = [whole.hexdigest(), *(hashlib.sha256(text).hexdigest() for text in others)]
+    texts = (table.write_csv(null_value="\0").encode() for table in (procedures, polyps))
+    digests = [of_boxes.hexdigest(), *(hashlib.sha256(text).hexdigest() for text in texts)]
     return content_key(digests), {name: content_key(*parts) for name, parts in parts_of.items()}
 
 
@@ -245,21 +247,21 @@ class DataSet:
         procedures = check(procedures, PROCEDURES, "procedures")
         polyps = check(polyps, POLYPS, "polyps")
         flat = (detections["w"] <= 0) | (detections["h"] <= 0)
-        what = "row {row}: a box of no area"
-        _refuse_first("detections", flat, detections["w"], what, "leave it out")
+        problem = "row {row}: a box of no area"
+        _refuse_first("detections", flat, detections["w"], problem, "leave it out")
         for table, names in (
             ("procedures", procedures["procedure_id"]),
             ("polyps", polyps["polyp_id"]),
         ):
-            what = f"{names.name} {{value!r}} occurs twice"
+            problem = f"{names.name} {{value!r}} occurs twice"
             hint = "give every row its own name"
-            _refuse_first(table, names.is_duplicated(), names, what, hint)
+            _refuse_first(table, names.is_duplicated(), names, problem, hint)
         for table, frame in (("detections", detections), ("polyps", polyps)):
             names = frame["procedure_id"]
             unknown = ~names.is_in(procedures["procedure_id"].implode())
-            what = "column procedure_id, row {row}: {value!r} is in no row of procedures"
+            problem = "column procedure_id, row {row}: {value!r} is in no row of procedures"
             hint = "add the procedure, or leave the row out"
-            _refuse_first(table, unknown, names, what, hint)
+            _refuse_first(table, unknown, names, problem, hint)
         splits = {} if splits is None else splits
         if not isinstance(splits, Mapping) or not all(  # they may come from a file by anyone
             isinstance(ids, list | tuple) and all(isinstance(i, str) for i in ids)
@@ -296,10 +298,10 @@ class DataSet:
             have = ", ".join([*sorted({*self.splits, "all"}), *NAMES])
             raise PolyplinkError(f"no part {name!r} in splits.json", f"choose one of: {have}")
         ids = list(self.splits[name])
-        twice = sorted({i for i in ids if ids.count(i) > 1})
-        if twice:
+        repeated = sorted({i for i in ids if ids.count(i) > 1})
+        if repeated:
             raise PolyplinkError(
-                f"splits.json: procedure {twice[0]!r} occurs twice in {name!r}", "keep one"
+                f"splits.json: procedure {repeated[0]!r} occurs twice in {name!r}", "keep one"
             )
         return ids
 
@@ -309,12 +311,12 @@ class DataSet:
         Raises:
             PolyplinkError: As `part`; or if a procedure is in both, with `hint`.
         """
-        ids, other = self.part(first), self.part(second)
-        both = [name for name in other if name in ids]
+        ids, second_ids = self.part(first), self.part(second)
+        shared = [name for name in second_ids if name in ids]
         PolyplinkError.unless(
-            not both, f"procedure {both[:1]} is in {first!r} and in {second!r}", hint
+            not shared, f"procedure {shared[:1]} is in {first!r} and in {second!r}", hint
         )
-        return ids, other
+        return ids, second_ids
 
     def adenoma_labels(self, maps: Maps | None = None) -> pl.Series:
         """Label every polyp as adenoma (1) or not (0); see `label_polyps`.
@@ -466,8 +468,8 @@ def check_table(file: BinaryIO, path: Path, hint: str) -> None:
         end = at + len(_SEAL) + 4
         with view[: max(at, 0)] as pages, view[end:] as footer:
             checksum = zlib.crc32(footer, zlib.crc32(pages)).to_bytes(4, "little")
-        whole = at < 0 or data[end - 4 : end] == checksum
-    PolyplinkError.unless(whole, f"{path} is damaged: its checksum does not hold", hint)
+        intact = at < 0 or data[end - 4 : end] == checksum
+    PolyplinkError.unless(intact, f"{path} is damaged: its checksum does not hold", hint)
 
 
 def change_data(folder: Path) -> AbstractContextManager[Path]:

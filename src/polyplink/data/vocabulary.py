@@ -148,8 +148,8 @@ def read_adenoma_maps(path: Path) -> dict[str, AdenomaMap]:
         for word in words:
             right = by_case.get(word.casefold(), word)
             if right != word:
-                what = f"{path}, {name}: no class {word!r}"
-                raise PolyplinkError(what, f"did you mean {right!r}?")
+                problem = f"{path}, {name}: no class {word!r}"
+                raise PolyplinkError(problem, f"did you mean {right!r}?")
         maps[canonical] = {**maps.get(canonical, {}), **words}
     return maps
 
@@ -190,8 +190,8 @@ def label_polyps(procedures: pl.DataFrame, polyps: pl.DataFrame, maps: Maps) -> 
         classes = rows["histology_class"].filter(of_data_set)
         codes = {word: None if label is None else int(label) for word, label in words.items()}
         hint = f"add it to the map, which has: {', '.join(words)}"
-        what = "is in no row of the adenoma map"
-        coded = _translate(classes, codes, "histology class", what, hint)
+        problem = "is in no row of the adenoma map"
+        coded = _translate(classes, codes, "histology class", problem, hint)
         labels = labels.scatter(of_data_set.arg_true(), coded.cast(pl.Int8))
     return labels
 
@@ -233,11 +233,11 @@ def common_location(sites: pl.Series) -> pl.Series:
 
 
 def _translate(
-    words: pl.Series, mapping: Mapping[str, Any], name: str, what: str, hint: str
+    words: pl.Series, mapping: Mapping[str, Any], name: str, problem: str, hint: str
 ) -> pl.Series:
     unknown = words.filter(words.is_not_null() & ~words.is_in(list(mapping)))
     if unknown.len():
-        raise PolyplinkError(f"{name} {unknown[0]!r} {what}", hint)
+        raise PolyplinkError(f"{name} {unknown[0]!r} {problem}", hint)
     return words.replace_strict(dict(mapping), default=None)
 
 

@@ -200,9 +200,9 @@ class _Gather(torch.autograd.Function):
             per = len(value) // counts[distributed.get_rank()]  # rows of a view
             padded = value.new_zeros(max(counts) * per, *value.shape[1:])
             padded[: len(value)] = value
-            every = [torch.empty_like(padded) for _ in counts]
-            distributed.all_gather(every, padded)
-            rows = zip(every, counts, strict=True)
+            all_padded = [torch.empty_like(padded) for _ in counts]
+            distributed.all_gather(all_padded, padded)
+            rows = zip(all_padded, counts, strict=True)
             gathered.append(torch.cat([part[: count * per] for part, count in rows]))
         return tuple(gathered)
 

@@ -77,7 +77,7 @@ class Archive:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.locked: set[str] = set()
-        self._kept: dict[str, bytes] = {}
+        self._contents: dict[str, bytes] = {}
         if _is_zip(path):
             with _open_zip(path) as archive:
                 infos = _infos(archive)
@@ -93,7 +93,7 @@ class Archive:
             names[name] = None
             return not plain and name.lower().endswith(_KEPT)
 
-        self._kept = dict(_tar_members(path, keep, None))
+        self._contents = dict(_tar_members(path, keep, None))
         self.names = list(names)
 
     def read(self, names: Collection[str], limit: int | None = None) -> Iterator[tuple[str, bytes]]:
@@ -110,21 +110,23 @@ class Archive:
             PolyplinkError: If the archive cannot be read, or a member is damaged, encrypted or of
                 an unknown compression.
         """
-        yield from ((name, self._kept[name][:limit]) for name in names if name in self._kept)
-        rest = {name for name in names if name not in self._kept}
-        if rest:
-            yield from read_members(self.path, rest.__contains__, limit)
+        yield from (
+            (name, self._contents[name][:limit]) for name in names if name in self._contents
+        )
+        unread = {name for name in names if name not in self._contents}
+        if unread:
+            yield from read_members(self.path, unread.__contains__, limit)
 
 
 def read_members(
-    path: Path, wanted: Wanted, limit: int | None = None
+    path: Path, is_wanted: Wanted, limit: int | None = None
 ) -> Iterator[tuple[str, bytes]]:
     """Read the wanted files of an archive in one pass, in its order; nothing is unpacked.
 
     Args:
         path: A .zip, .tar, .tar.gz or .tgz file; whether a tar is compressed is seen from its
             first bytes.
-        wanted: Whether the file of this name is to be read; others are skipped. Called once for
+        is_wanted: Whether the file of this name is to be read; others are skipped. Called once for
             every regular file.
         limit: Bytes from the beginning of each file; None for all of it.
 
@@ -135,7 +137,7 @@ def read_members(
         PolyplinkError: If the archive is cut short, damaged, of another format, or has a wanted
             member that is encrypted or of an unknown compression.
     """
-    for name, data in _members(path, wanted, limit):
+    for name, data in _members(path, is_wanted, limit):
         if isinstance(data, str):
             raise PolyplinkError(
                 f"{path}, member {name}, is damaged ({data})", "download the archive again"
@@ -143,14 +145,14 @@ def read_members(
         yield name, data
 
 
-def read_archived(path: Path, wanted: Collection[str]) -> Iterator[tuple[str, bytes | str]]:
+def read_archived(path: Path, requested: Collection[str]) -> Iterator[tuple[str, bytes | str]]:
     """Read members of an archive in one pass, by their whole name or the last part of it.
 
     An archive may pack its files in a folder that the name of an image does not have.
 
     Args:
         path: A .zip, .tar, .tar.gz or .tgz file.
-        wanted: Names of members.
+        requested: Names of members.
 
     Yields:
         Every wanted name with the member's bytes, or with the reason why there are none.
@@ -158,13 +160,13 @@ def read_archived(path: Path, wanted: Collection[str]) -> Iterator[tuple[str, by
     Raises:
         PolyplinkError: If the archive cannot be read, or has none of the members.
     """
-    pending = set(wanted)
+    pending = set(requested)
 
     listed: dict[str, str] | None = None  # member to wanted name; a tar is not listed beforehand
     if _is_zip(path):
-        whole = set(names := Archive(path).names)
+        members = set(names := Archive(path).names)
         last = {name.rpartition("/")[2]: name for name in names}
-        listed = {m if m in whole else last[m]: m for m in wanted if m in whole or m in last}
+        listed = {m if m in members else last[m]: m for m in requested if m in members or m in last}
 
     def known(name: str) -> str | None:
         if listed is not None:
@@ -176,11 +178,11 @@ def read_archived(path: Path, wanted: Collection[str]) -> Iterator[tuple[str, by
         if (member := known(name)) is not None:
             pending.discard(member)
             yield member, data
-    if wanted and len(pending) == len(wanted):
+    if requested and len(pending) == len(requested):
         raise PolyplinkError(
-            f"{path} has no member {next(iter(wanted))}", "give the archive of these frames"
+            f"{path} has no member {next(iter(requested))}", "give the archive of these frames"
         )
-    yield from ((name, "not in the archive") for name in wanted if name in pending)
+    yield from ((name, "not in the archive") for name in requested if name in pending)
 
 
 @contextmanager
@@ -203,12 +205,12 @@ def _is_zip(path: Path) -> bool:
 
 
 def _members(
-    path: Path, wanted: Wanted, limit: int | None = None
+    path: Path, is_wanted: Wanted, limit: int | None = None
 ) -> Iterator[tuple[str, bytes | str]]:
     """As `read_members`, but a damaged member of a zip yields the reason instead of raising."""
     if _is_zip(path):
-        return _zip_members(path, wanted, limit)
-    return _tar_members(path, wanted, limit)
+        return _zip_members(path, is_wanted, limit)
+    return _tar_members(path, is_wanted, limit)
 
 
 def _open_zip(path: Path) -> zipfile.ZipFile:
@@ -223,10 +225,10 @@ def _infos(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
 
 
 def _zip_members(
-    path: Path, wanted: Wanted, limit: int | None
+    path: Path, is_wanted: Wanted, limit: int | None
 ) -> Iterator[tuple[str, bytes | str]]:
     with _open_zip(path) as archive:
-        infos = [info for name, info in _infos(archive).items() if wanted(name)]
+        infos = [info for name, info in _infos(archive).items() if is_wanted(name)]
         for info in sorted(infos, key=lambda info: info.header_offset):
             data: bytes | str
             if limit is None:
@@ -244,7 +246,7 @@ def _zip_members(
             yield info.filename, data
 
 
-def _tar_members(path: Path, wanted: Wanted, limit: int | None) -> Iterator[tuple[str, bytes]]:
+def _tar_members(path: Path, accepts: Wanted, limit: int | None) -> Iterator[tuple[str, bytes]]:
     with (
         _readable(path, "is no tar archive, or is damaged"),
         path.open("rb", buffering=_READ) as raw,
@@ -274,19 +276,19 @@ def _tar_members(path: Path, wanted: Wanted, limit: int | None) -> Iterator[tupl
                 continue
             if size < 0 or (not packed and size > length):
                 raise EOFError
-            is_wanted = kind in _FILES and not name.endswith("/") and wanted(name)
+            is_wanted = kind in _FILES and not name.endswith("/") and accepts(name)
             if is_wanted and packed and limit is None:
                 check_member(f"{path}, member {name}", size, length)
             if is_wanted and (limit is None or size <= limit):
                 yield name, _exactly(file, _padded(size))[:size]
                 continue
             data = _exactly(file, (limit or 0) if is_wanted else 0)
-            rest = _padded(size) - len(data)
-            if not packed and rest > _READ:  # a seek beyond the end shows at the next header
-                file.seek(rest, 1)
-                rest = 0
-            while rest:
-                rest -= len(_exactly(file, min(rest, 1 << 20)))
+            remaining = _padded(size) - len(data)
+            if not packed and remaining > _READ:  # a seek beyond the end shows at the next header
+                file.seek(remaining, 1)
+                remaining = 0
+            while remaining:
+                remaining -= len(_exactly(file, min(remaining, 1 << 20)))
             if is_wanted:
                 yield name, data
         while file.read(1 << 20):  # the padding after the last member: gzip verifies its checksum
@@ -299,9 +301,9 @@ def _padded(size: int) -> int:
 
 def _exactly(file: IO[bytes] | GzipFile, size: int) -> bytes:
     parts: list[bytes] = []
-    while size and (more := file.read(min(size, _AT_ONCE))):  # a damaged header may promise any
-        parts.append(more)
-        size -= len(more)
+    while size and (block := file.read(min(size, _AT_ONCE))):  # a damaged header may promise any
+        parts.append(block)
+        size -= len(block)
     if size:
         raise EOFError
     return b"".join(parts)
@@ -332,10 +334,10 @@ def _pax_records(text: bytes) -> dict[str, str]:
     """Records of a pax header: `length keyword=value` and a newline, length in bytes of all."""
     records = {}
     while text:
-        length, _, rest = text.partition(b" ")
+        length, _, record = text.partition(b" ")
         if not length.isdigit() or not 0 < int(length) <= len(text):
             raise ValueError("pax header")
-        keyword, _, value = rest[: int(length) - len(length) - 2].partition(b"=")
+        keyword, _, value = record[: int(length) - len(length) - 2].partition(b"=")
         records[_decode(keyword)] = _decode(value)
         text = text[int(length) :]
     return records

@@ -170,10 +170,10 @@ class Picture:
             frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(self.rgb()), format="rgb24")
         return np.asarray(frame.to_ndarray(format="yuv420p", threads=1), np.uint8)
 
-    def _converted(self, width: int, height: int, how: str, to: str = "rgb24") -> Pixels:
+    def _converted(self, width: int, height: int, interpolation: str, to: str = "rgb24") -> Pixels:
         """The decoder's frame as RGB, by one thread: the cores are busy with other frames."""
         assert self._frame is not None
         pixels = self._frame.to_ndarray(
-            format=to, width=width, height=height, interpolation=how, threads=1
+            format=to, width=width, height=height, interpolation=interpolation, threads=1
         )
         return np.asarray(pixels, np.uint8)

@@ -81,6 +81,6 @@ def check_cells(name: str, rows: int, columns: int, text: int) -> None:
         _refuse(f"{name}: texts that cells share may take {text >> 20} MiB")
 
 
-def _refuse(what: str) -> None:
+def _refuse(problem: str) -> None:
     if not os.environ.get(LIFTED):
-        raise PolyplinkError(what, "if it is no damage, import with --no-limits")
+        raise PolyplinkError(problem, "if it is no damage, import with --no-limits")

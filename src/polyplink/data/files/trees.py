@@ -89,9 +89,9 @@ class Tree:
                 inside.setdefault(archive, {})[name] = member
                 continue
             yield member, read_small(f"{self.root}{os.sep}{member.image}", limit)
-        for archive, wanted in inside.items():
-            for name, data in self.archives[archive].read(wanted, limit):
-                yield wanted[name], data
+        for archive, names in inside.items():
+            for name, data in self.archives[archive].read(names, limit):
+                yield names[name], data
 
     def parse_each(
         self, members: Iterable[Member], parse: Callable[[bytes, str], Parsed], faults: Faults
@@ -134,8 +134,8 @@ class Tree:
         """
         sizes: dict[Member, tuple[int, int]] = {}
         for limit in (_HEADER, None):  # None: the size may be behind a large colour profile
-            rest = [member for member in members if member not in sizes]
-            for member, data in self.read_many(rest, limit):
+            unsized = [member for member in members if member not in sizes]
+            for member, data in self.read_many(unsized, limit):
                 size = image_size(data)
                 if not isinstance(size, str):
                     sizes[member] = size
@@ -204,13 +204,13 @@ def walk_files(source: Path) -> Iterator[str]:
     Raises:
         PolyplinkError: If a folder may not be read, its name ends in `!`, or a name is not UTF-8.
     """
-    seen = set()
+    visited = set()
     for folder, folders, names in os.walk(source, followlinks=True, onerror=refuse):
         place = os.stat(folder)  # noqa: PTH116 - as os.walk gives it
-        if (place.st_dev, place.st_ino) in seen:
+        if (place.st_dev, place.st_ino) in visited:
             folders.clear()  # a link that leads back
             continue
-        seen.add((place.st_dev, place.st_ino))
+        visited.add((place.st_dev, place.st_ino))
         folders[:] = [check_utf8(name, folder) for name in folders if not _hidden(name)]
         prefix = Path(folder).relative_to(source).as_posix()
         if "!" in prefix and INSIDE in f"{prefix}/":

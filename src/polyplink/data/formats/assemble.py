@@ -161,11 +161,11 @@ def numbers_alone(frames: pl.DataFrame, source: Path, faults: Faults) -> pl.Data
         faults: Gets a warning with the name.
     """
     place = source.resolve()
-    named = place.parent if place.name in ("labels", "annotations", "images") else place
+    folder = place.parent if place.name in ("labels", "annotations", "images") else place
     alone = pl.col("procedure_id").is_null() & pl.col("frame").is_not_null()
-    kind = f"file named by a number alone, taken as a frame of procedure {named.stem}"
+    kind = f"file named by a number alone, taken as a frame of procedure {folder.stem}"
     faults.warn_rows(kind, frames.filter(alone))
-    name = pl.when(alone).then(pl.lit(named.stem)).otherwise("procedure_id")
+    name = pl.when(alone).then(pl.lit(folder.stem)).otherwise("procedure_id")
     return frames.with_columns(procedure_id=name)
 
 
@@ -189,18 +189,18 @@ def read_tables(
     return [pl.concat(tables) for tables in zip(*(tables for _, *tables in parts), strict=True)]
 
 
-def first_of_frame(frames: pl.DataFrame, what: str, hint: str, faults: Faults) -> pl.DataFrame:
+def first_of_frame(frames: pl.DataFrame, rows: str, hint: str, faults: Faults) -> pl.DataFrame:
     """Leave out all rows of a frame but the first; rows of no known frame stay.
 
     Args:
         frames: at, procedure_id, frame.
-        what: What a row is, for the message ("image").
+        rows: What a row is, for the message ("image").
         hint: What to do about a second one.
         faults: Gets what is left out.
     """
     is_placed = pl.col("procedure_id").is_not_null() & pl.col("frame").is_not_null()
     further = is_placed & ~pl.struct("procedure_id", "frame").is_first_distinct()
-    return leave_out(frames, further, f"further {what} of the same frame", hint, faults)
+    return leave_out(frames, further, f"further {rows} of the same frame", hint, faults)
 
 
 def sizes_of_procedures(frames: pl.DataFrame, faults: Faults) -> pl.DataFrame:
@@ -250,8 +250,8 @@ def read_side_tables(folder: Path, faults: Faults) -> tuple[pl.DataFrame, pl.Dat
     """
     tables = []
     track = Column(pl.String(), True, "number of the polyp in its procedure's tracks")
-    every = {"procedures.csv": PROCEDURES, "polyps.csv": {**POLYPS, "track": track}}
-    for name, columns in every.items():
+    schemas = {"procedures.csv": PROCEDURES, "polyps.csv": {**POLYPS, "track": track}}
+    for name, columns in schemas.items():
         schema = {key: replace(c, nullable=key not in _KEYS) for key, c in columns.items()}
         table = pl.DataFrame(schema={key: column.dtype for key, column in schema.items()})
         if (folder / name).is_file():
@@ -309,7 +309,7 @@ def assemble(
     if "item" not in boxes.columns:  # all that is known is their order
         boxes = boxes.with_columns(file=pl.lit(0), item=pl.int_range(pl.len()))
     boxes = box_table(boxes).with_columns(pl.col("frame") - options.first)
-    every, numbered = boxes, boxes.select("procedure_id", "frame").drop_nulls()
+    all_boxes, numbered = boxes, boxes.select("procedure_id", "frame").drop_nulls()
     checked = check_boxes(boxes, faults)
     left_out = next((line for line in faults.lines() if "left out" in line), "it is empty")
     if boxes.height and checked.is_empty():
@@ -326,11 +326,11 @@ def assemble(
         known_polyps = side_polyps.drop_nulls("track").select(*keys, known="polyp_id")
         known_polyps = known_polyps.unique(keys, keep="first", maintain_order=True)
         boxes = checked.join(known_polyps, on=keys, how="left", maintain_order="left")
-        made = pl.concat_str("procedure_id", "track", separator="_")
+        made_up = pl.concat_str("procedure_id", "track", separator="_")
         unnamed = boxes.filter(pl.col("polyp_id").is_null() & pl.col("known").is_null())
-        names = unnamed.select(name=made).drop_nulls().unique(maintain_order=True)
+        names = unnamed.select(name=made_up).drop_nulls().unique(maintain_order=True)
         faults.warn_rows("track taken as a polyp of its own", names, "name")
-        boxes = boxes.with_columns(polyp_id=pl.coalesce("polyp_id", "known", made)).drop("known")
+        boxes = boxes.with_columns(polyp_id=pl.coalesce("polyp_id", "known", made_up)).drop("known")
     boxes = boxes.drop("track")
     # The procedures, and the video of each where it is needed.
     defaults = {"dataset": options.dataset or name, "source": str(folder.resolve())}
@@ -348,8 +348,8 @@ def assemble(
     boxes = boxes.with_columns(exists=present(boxes["image"], boxes["source"]))
     if videos is None:
         single = name if rows.height == 1 else None
-        wanted = rows if options.video else _without_images(rows, boxes, options)
-        videos = find_videos(wanted, folder, options.video, faults, single=single)
+        film_rows = rows if options.video else _without_images(rows, boxes, options)
+        videos = find_videos(film_rows, folder, options.video, faults, single=single)
     boxes = _of_videos(boxes, videos, options.video is not None)
     procedures = _procedures(rows, boxes, videos, options, faults)
     # The three tables, and what the source says beside them.
@@ -357,12 +357,12 @@ def assemble(
     boxes = _with_images(boxes, options.images, faults)
     boxes, polyps = _polyps(boxes, pl.concat(facts, how="diagonal_relaxed"), faults)
     ids = [i for part in (splits or {}).values() for i in part]
-    for twice in sorted({i for i in ids if ids.count(i) > 1}):
-        faults.warn("procedure in more than one part", twice)
+    for repeated in sorted({i for i in ids if ids.count(i) > 1}):
+        faults.warn("procedure in more than one part", repeated)
     boxes = boxes.sort("procedure_id", "frame", maintain_order=True)  # as a data set has them
     data = DataSet.of(boxes, procedures, polyps, splits)
     places = Places(files, boxes.select("file", "item"), format_options or {})
-    without = None if empty is None else _without_polyp(empty, every, rows, options)
+    without = None if empty is None else _without_polyp(empty, all_boxes, rows, options)
     return Imported(data, faults.lines(), places, without)
 
 
@@ -472,11 +472,11 @@ def _procedures(
     facts = ("n_frames", "fps", "width", "height")
     of_video = videos.select("procedure_id", **{f"of_{name}": name for name in facts})
     rows = rows.join(of_video, on="procedure_id", how="left", maintain_order="left")
-    other = {name: pl.col(name) != pl.col(f"of_{name}") for name in facts}
+    differs = {name: pl.col(name) != pl.col(f"of_{name}") for name in facts}
     kind = "procedure of another number of frames than its video, the video's taken"
-    faults.warn_rows(kind, rows.filter(other["n_frames"]), "procedure_id")
+    faults.warn_rows(kind, rows.filter(differs["n_frames"]), "procedure_id")
     kind = "procedure of another width or height than its video, the stated one taken"
-    faults.warn_rows(kind, rows.filter(other["width"] | other["height"]), "procedure_id")
+    faults.warn_rows(kind, rows.filter(differs["width"] | differs["height"]), "procedure_id")
     rows = rows.with_columns(
         n_frames=pl.coalesce("of_n_frames", "n_frames"),
         fps=pl.coalesce("fps", "of_fps"),
@@ -534,11 +534,11 @@ def _warn_of_numbers(rows: pl.DataFrame, options: Options, faults: Faults) -> No
         faults.warn_rows(kind, numbered.filter(pl.col("first") == -1), "procedure_id")
     if options.first_frame is not None or lowest in (None, -1, 0):
         return
-    what, odd = "the lowest number is 1", numbered.filter(pl.col("first") == 1)
+    evidence, odd = "the lowest number is 1", numbered.filter(pl.col("first") == 1)
     if odd.is_empty():
-        what = "the highest number is that of frames"
+        evidence = "the highest number is that of frames"
         odd = numbered.filter(pl.col("last") - 1 == pl.col("n_frames"))
-    kind = f"labels seem to count frames from 1, {what} (--first-frame 1 if they do, 0 if not)"
+    kind = f"labels seem to count frames from 1, {evidence} (--first-frame 1 if they do, 0 if not)"
     faults.warn_rows(kind, odd, "procedure_id")
 
 
@@ -563,8 +563,8 @@ def _polyps(
         .alias("polyp_id")
     )
     boxes, facts = boxes.with_columns(name), facts.with_columns(name)
-    named = boxes.select(_KEYS).drop_nulls().unique(maintain_order=True)
-    rows = pl.concat([facts, named], how="diagonal_relaxed")
+    of_boxes = boxes.select(_KEYS).drop_nulls().unique(maintain_order=True)
+    rows = pl.concat([facts, of_boxes], how="diagonal_relaxed")
     grouped = rows.group_by(_KEYS, maintain_order=True)
     values = pl.col(_FACTS).drop_nulls()
     differ = grouped.agg(values.n_unique()).filter(pl.any_horizontal(pl.col(_FACTS) > 1))
@@ -575,18 +575,18 @@ def _polyps(
     return boxes, polyps.with_columns(location)
 
 
-def _with_images(boxes: pl.DataFrame, wanted: bool, faults: Faults) -> pl.DataFrame:
+def _with_images(boxes: pl.DataFrame, images: bool, faults: Faults) -> pl.DataFrame:
     """Keep images that exist: a procedure without any has none, one that lacks some loses boxes."""
-    if not wanted:
+    if not images:
         return boxes.with_columns(image=pl.lit(None, dtype=pl.String)).drop("exists", "source")
-    some = pl.col("exists").fill_null(False).any().over("procedure_id")
-    bare = boxes.filter(~some & pl.col("image").is_not_null())
+    has_images = pl.col("exists").fill_null(False).any().over("procedure_id")
+    bare = boxes.filter(~has_images & pl.col("image").is_not_null())
     faults.warn_rows(
         "procedure without any of its images",
         bare.unique("procedure_id", keep="first", maintain_order=True),
         "image",
     )
-    boxes = boxes.with_columns(image=pl.when(some).then("image"))
+    boxes = boxes.with_columns(image=pl.when(has_images).then("image"))
     missing = pl.col("image").is_not_null() & ~pl.col("exists")
     boxes = leave_out(
         boxes.with_columns(at=pl.when(missing).then("image").otherwise("at")),
@@ -615,12 +615,12 @@ def number_polyps(data: DataSet) -> pl.DataFrame:
         r"^(0|[1-9]\d{0,8})$"
     )
     pairs = pairs.with_columns(track=pl.when(has_own).then(number.cast(pl.Int64, strict=False)))
-    taken: dict[str, set[int]] = {}
+    used_numbers: dict[str, set[int]] = {}
     for procedure_id, track in pairs.select("procedure_id", "track").drop_nulls().iter_rows():
-        taken.setdefault(procedure_id, set()).add(track)
+        used_numbers.setdefault(procedure_id, set()).add(track)
     tracks = []
     for procedure_id, track in pairs.select("procedure_id", "track").iter_rows():
-        used = taken.setdefault(procedure_id, set())
+        used = used_numbers.setdefault(procedure_id, set())
         free = next(k for k in range(1, len(used) + 2) if k not in used)
         tracks.append(free if track is None else track)
         used.add(tracks[-1])

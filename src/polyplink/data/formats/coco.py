@@ -94,7 +94,7 @@ def load_json(path: Path) -> Any:
             gc.enable()
 
 
-def read_records(value: Any, what: str, names: Sequence[str]) -> pl.DataFrame:
+def read_records(value: Any, source: str, names: Sequence[str]) -> pl.DataFrame:
     """Read a list of JSON records into a table, a column at a time.
 
     Values keep their type until their column is made, so that a malformed value is null in its
@@ -102,7 +102,7 @@ def read_records(value: Any, what: str, names: Sequence[str]) -> pl.DataFrame:
 
     Args:
         value: As in the file; None means no records.
-        what: Its name, for the message.
+        source: Its name, for the message.
         names: Columns; of several keys of a column the first that a record has counts. Numbers
             are Float64, those written as text included, and null for anything else; names and ids
             are text, with 7, 7.0 and "7" equal. The column "bbox" becomes x, y, w, h (Float64),
@@ -113,7 +113,7 @@ def read_records(value: Any, what: str, names: Sequence[str]) -> pl.DataFrame:
     """
     rows = [] if value is None else value
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise PolyplinkError(f"{what} is no list of records", "export it as COCO again")
+        raise PolyplinkError(f"{source} is no list of records", "export it as COCO again")
     present = frozenset[str]().union(*set(map(tuple, rows)))
     columns: dict[str, pl.Series] = {}
     for name in names:
@@ -189,9 +189,9 @@ def import_coco(
     certain = source.is_file() or len(files) == 1
     read = partial(_read, root=root, strict=settings.strict, results=boxes, certain=certain)
     frames, placed, videos = read_tables(read, list(enumerate(files)), settings, faults)
-    others = faults.counts.get(NO_COCO, (0, ""))[0]
+    n_others = faults.counts.get(NO_COCO, (0, ""))[0]
     PolyplinkError.unless(
-        others < len(files) or certain,
+        n_others < len(files) or certain,
         f"none of the {len(files)} JSON files in {source} has the lists `images` and `annotations`",
         "name the file with the boxes",
     )
@@ -275,8 +275,8 @@ def _read(
         content = {"images": [], "annotations": []}
     # Videos under their name, or their id where they have none.
     videos = read_records(content.get("videos"), f"{name}: videos", _VIDEO)
-    called = pl.coalesce("name", pl.col("file_name").str.extract(_FILM), "id")
-    videos = videos.with_columns(procedure_id=called).drop("name")
+    procedure_name = pl.coalesce("name", pl.col("file_name").str.extract(_FILM), "id")
+    videos = videos.with_columns(procedure_id=procedure_name).drop("name")
     videos = videos.rename({"file_name": "film"})
     videos = videos.unique("id", keep="first", maintain_order=True)
     # Records are dropped when they are a table: millions take gigabytes.
@@ -407,8 +407,8 @@ def _procedures(
     videos: pl.DataFrame, frames: pl.DataFrame, datasets: Mapping[str, str], faults: Faults
 ) -> pl.DataFrame:
     """What videos, and then images, say of procedures."""
-    seen = frames.drop_nulls(["procedure_id", "frame"])
-    by_images = seen.group_by("procedure_id", maintain_order=True).agg(
+    placed = frames.drop_nulls(["procedure_id", "frame"])
+    by_images = placed.group_by("procedure_id", maintain_order=True).agg(
         pl.col("dataset", "film").drop_nulls().first(),
         datasets=pl.col("dataset").n_unique(),
         first=pl.col("frame").min(),
@@ -421,7 +421,7 @@ def _procedures(
             "give procedures of different data sets different names",
         )
     by_images = by_images.drop("datasets").join(
-        sizes_of_procedures(seen, faults), on="procedure_id", how="left", maintain_order="left"
+        sizes_of_procedures(placed, faults), on="procedure_id", how="left", maintain_order="left"
     )
     counted = videos.drop_nulls("n_frames")
     described = pl.concat([counted, by_images], how="diagonal")
@@ -469,13 +469,15 @@ def write_coco(data: DataSet, root: Path) -> None:
     """
     parts: dict[str | None, Sequence[str]] = {part: ids for part, ids in data.splits.items() if ids}
     placed = [name for ids in parts.values() for name in ids]
-    twice = next((name for name in placed if placed.count(name) > 1), None)
+    repeated = next((name for name in placed if placed.count(name) > 1), None)
     PolyplinkError.unless(
-        twice is None, f"procedure {twice!r} is in two parts", "write a data set without overlap"
+        repeated is None,
+        f"procedure {repeated!r} is in two parts",
+        "write a data set without overlap",
     )
-    rest = [i for i in data.procedures["procedure_id"] if i not in placed]
-    if rest or not parts:
-        parts[None] = rest
+    unplaced = [i for i in data.procedures["procedure_id"] if i not in placed]
+    if unplaced or not parts:
+        parts[None] = unplaced
     for part, ids in parts.items():
         stem = _PREFIX if part is None else f"{_PREFIX}_{file_name(part, exact=True)}"
         text = json.dumps(_content(data, ids), separators=(",", ":"), ensure_ascii=False)
@@ -523,9 +525,9 @@ def _content(data: DataSet, ids: Sequence[str]) -> dict[str, Any]:
         # A null class stays in the file: without the key `histology` would be read as the class.
         keep = "histology_class" if row["identity_id"] is not None else None
         annotations.append({k: v for k, v in row.items() if v is not None or k == keep})
-    named = videos.rename({"procedure_id": "name"}).with_columns(length="n_frames").drop("source")
+    records = videos.rename({"procedure_id": "name"}).with_columns(length="n_frames").drop("source")
     return {
-        "videos": named.to_dicts(),
+        "videos": records.to_dicts(),
         "images": images.to_dicts(),
         "categories": [{"id": _CATEGORY, "name": "polyp"}],
         "annotations": annotations,

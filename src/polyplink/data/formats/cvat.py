@@ -85,10 +85,10 @@ def import_cvat(
     read = partial(_read, root=folder, attribute=attribute, strict=settings.strict)
     faults = Faults(settings.strict)
     boxes, procedures = read_tables(read, _find_files(source), settings, faults)
-    twice = procedures.filter(pl.col("procedure_id").is_duplicated())["procedure_id"]
-    if twice.len():
+    repeated = procedures.filter(pl.col("procedure_id").is_duplicated())["procedure_id"]
+    if repeated.len():
         raise PolyplinkError(
-            f"two tasks are called {twice[0]!r}", "give every task its own name in CVAT"
+            f"two tasks are called {repeated[0]!r}", "give every task its own name in CVAT"
         )
     faults.warn_values("label of tracks, all taken as polyps", boxes["label"])
     return assemble(boxes, folder, source.stem, settings, faults, procedures=procedures)
@@ -154,8 +154,8 @@ def _parse(
         for order, (event, element) in enumerate(_events(plain.cut_out(stream))):
             if event == "start":
                 if not open_elements and element.tag != "annotations":
-                    what = f"{name} is not of CVAT: its root is <{element.tag}>"
-                    raise PolyplinkError(what, _MEND)
+                    problem = f"{name} is not of CVAT: its root is <{element.tag}>"
+                    raise PolyplinkError(problem, _MEND)
                 open_elements.append(element)
                 if element.tag == "track":
                     track_key = element.get("task_id"), element.get("id", "")
@@ -172,8 +172,8 @@ def _parse(
             elif parent.tag == "track" and element.tag == plain.mark:
                 plain.runs.append((order, *track, "box", *map(int, element.attrib.values())))
             elif parent.tag == "track" and element.tag in _SHAPES:
-                named = {a.get("name"): a.text or "" for a in element if a.tag == "attribute"}
-                values, texts = map(element.get, _OF_SHAPE), map(named.get, (attribute, SCORE))
+                attributes = {a.get("name"): a.text or "" for a in element if a.tag == "attribute"}
+                values, texts = map(element.get, _OF_SHAPE), map(attributes.get, (attribute, SCORE))
                 shapes.append([order, *track, element.tag, *values, *texts])
                 parent.clear()  # a track may hold millions of shapes
                 if len(shapes) == _ROWS:
@@ -234,14 +234,14 @@ class _PlainBoxes:
 
     def cut_out(self, stream: IO[bytes]) -> Iterator[bytes]:
         """The file without its plain boxes, block by block."""
-        rest, count, step = b"", 0, len(self._columns) + 1
+        tail, count, step = b"", 0, len(self._columns) + 1
         while block := stream.read(_BLOCK):
-            whole, end, rest = (rest + block).rpartition(b"</box>")
+            boxes, end, tail = (tail + block).rpartition(b"</box>")
             if self._pattern is None or not end:
-                yield whole + end + rest
-                rest = b""
+                yield boxes + end + tail
+                tail = b""
                 continue
-            parts = self._pattern.split(whole + end)  # text, columns of a box, text, ...
+            parts = self._pattern.split(boxes + end)  # text, columns of a box, text, ...
             columns = {name: parts[k::step] for k, name in enumerate(self._columns, start=1)}
             self.tables.append(
                 pl.DataFrame(
@@ -260,7 +260,7 @@ class _PlainBoxes:
                     start = place
             count += last
             yield b"".join(pieces)
-        yield rest
+        yield tail
 
     def table(self) -> pl.DataFrame:
         """The boxes in tracks: order, and those of `_COLUMNS` that they have."""
@@ -397,8 +397,12 @@ def write_cvat(data: DataSet, root: Path) -> None:
     following = frame.shift(-1, fill_value=-1).over(key)
     ends = (following != frame + 1) & (frame < pl.col("n_frames") - 1)
     boxes = boxes.with_columns(shape=pl.format(shape, x, y, x + w, y + h, polyp, score), ends=ends)
-    seen = pl.format(box, frame, 0, "shape")
-    text = pl.when("ends").then(seen + pl.format(box, frame + 1, 1, "shape")).otherwise(seen)
+    open_shape = pl.format(box, frame, 0, "shape")
+    text = (
+        pl.when("ends")
+        .then(open_shape + pl.format(box, frame + 1, 1, "shape"))
+        .otherwise(open_shape)
+    )
     tracks = boxes.group_by(key, maintain_order=True).agg(text=text.str.join(""))
     start = f'<track id="{{}}" label="{LABEL}" source="manual">\n{{}}</track>\n'
     tracks = tracks.group_by("procedure_id").agg(pl.format(start, "track", "text").str.join(""))

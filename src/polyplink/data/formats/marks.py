@@ -19,6 +19,6 @@ def by_item(marks: pl.DataFrame, n: int) -> pl.DataFrame:
         >>> by_item(marks, 3).rows()
         [(8, None), (None, None), (7, 1)]
     """
-    every = pl.DataFrame({"item": pl.int_range(n, dtype=pl.Int64, eager=True)})
+    items = pl.DataFrame({"item": pl.int_range(n, dtype=pl.Int64, eager=True)})
     numbers = marks.select(pl.col("item", "track_id", "polyp").cast(pl.Int64))
-    return every.join(numbers, on="item", how="left", maintain_order="left").drop("item")
+    return items.join(numbers, on="item", how="left", maintain_order="left").drop("item")

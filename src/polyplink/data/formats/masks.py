@@ -69,8 +69,8 @@ def import_masks(
     faults = Faults(settings.strict)
     homes = {"image_folder": source / image_folder, "mask_folder": source / mask_folder}
     for option, home in homes.items():
-        named = f"name it with --{option.replace('_', '-')}"
-        PolyplinkError.unless(home.is_dir(), f"no folder {home}", named)
+        hint = f"name it with --{option.replace('_', '-')}"
+        PolyplinkError.unless(home.is_dir(), f"no folder {home}", hint)
     frames = _pair(homes["image_folder"], homes["mask_folder"], faults)
     PolyplinkError.unless(
         frames.height > 0,
@@ -95,7 +95,7 @@ def import_masks(
     )
     boxes = boxes.join(frames.drop("width", "height"), on="at", how="inner", maintain_order="left")
     known_polyp = pl.col("polyp_id").is_not_null()
-    whole = (
+    of_masks = (
         boxes.filter(known_polyp)
         .group_by("at", maintain_order=True)
         .agg(
@@ -106,7 +106,7 @@ def import_masks(
             h=(pl.col("y") + pl.col("h")).max() - pl.col("y").min(),
         )
     )
-    boxes = pl.concat([boxes.filter(~known_polyp), whole.select(boxes.columns)])
+    boxes = pl.concat([boxes.filter(~known_polyp), of_masks.select(boxes.columns)])
     empty = frames.join(boxes, on="at", how="anti", maintain_order="left")
     return assemble(
         *(boxes, source, source.resolve().stem, settings, faults),
@@ -207,10 +207,10 @@ def _read(
         for rows, columns in ndimage.find_objects(labelled):
             width, height = columns.stop - columns.start, rows.stop - rows.start
             boxes.append((name, columns.start, rows.start, width, height))
-    whole = dict.fromkeys("xywh", pl.Int64)
+    schema = dict.fromkeys("xywh", pl.Int64)
     return (
         faults,
-        pl.DataFrame(boxes, schema={"at": pl.String, **whole}, orient="row"),
+        pl.DataFrame(boxes, schema={"at": pl.String, **schema}, orient="row"),
         pl.DataFrame(
             sizes, schema={"at": pl.String, "width": pl.Int64, "height": pl.Int64}, orient="row"
         ),

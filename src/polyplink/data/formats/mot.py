@@ -210,8 +210,8 @@ def _boxes(sequence: _Sequence, faults: Faults) -> pl.DataFrame:
                 quote_char=None,  # a line is a box
             ).select(pl.all().str.strip_chars('" '))
         except pl.exceptions.PolarsError as error:
-            what = f"{path} is no table of numbers ({first_line(error)})"
-            raise PolyplinkError(what, _MEND) from None
+            problem = f"{path} is no table of numbers ({first_line(error)})"
+            raise PolyplinkError(problem, _MEND) from None
         if table["x"].is_null().all():
             raise PolyplinkError(f"{path} has no lines of {_NEEDED} values with commas", _MEND)
     at = pl.format("{}, line {}", pl.lit(f"{sequence.name}/{path.name}"), "line")
@@ -248,8 +248,8 @@ def mark_mot(path: Path, marks: pl.DataFrame) -> dict[str, bytes]:
     numbers = by_item(marks, len(lines)).fill_null(-1)
     return {
         folder: "".join(
-            ",".join([frame, str(number), *rest[1:]] if rest else [frame]) + "\n"
-            for (frame, *rest), number in zip(parts, numbers[column], strict=True)
+            ",".join([frame, str(number), *fields[1:]] if fields else [frame]) + "\n"
+            for (frame, *fields), number in zip(parts, numbers[column], strict=True)
         ).encode()
         for folder, column in SEPARATE.items()
     }

@@ -106,9 +106,11 @@ def _choose(
         faults: As for `find_videos`.
     """
     near, above = places
-    every = dict.fromkeys([*near, *above])
-    named = ([path for path in every if stem in (path.name, path.stem)] for stem in names if stem)
-    matches: Sequence[Path] = next(filter(None, named), [])
+    candidates = dict.fromkeys([*near, *above])
+    by_stem = (
+        [path for path in candidates if stem in (path.name, path.stem)] for stem in names if stem
+    )
+    matches: Sequence[Path] = next(filter(None, by_stem), [])
     if not matches and single:
         matches = near or (above if len(above) == 1 else [])
         if len(matches) == 1:

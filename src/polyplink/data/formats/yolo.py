@@ -102,11 +102,11 @@ def import_yolo(
         last=pl.col("frame").max() + 1 - settings.first,
         bare=pl.col("image").is_null().all(),
     )
-    wanted = procedures.filter(pl.col("bare") | pl.lit(settings.video is not None))
+    film_rows = procedures.filter(pl.col("bare") | pl.lit(settings.video is not None))
     if size is not None and not settings.images:
-        wanted = wanted.clear()
+        film_rows = film_rows.clear()
     single = source.stem if procedures.height == 1 else None
-    videos = find_videos(wanted, source, settings.video, faults, single=single)
+    videos = find_videos(film_rows, source, settings.video, faults, single=single)
     if size is None:
         opened = sizes.join(frames, on="file", maintain_order="left")
         of_images = sizes_of_procedures(opened, faults)
@@ -229,8 +229,10 @@ def _read_labels(
     ]
     table = lines.select("at", "file", *values, given=count, item=pl.col("line") - 1)
     # A side that is no number is left to the check of all formats.
-    others = ((0, "class"), (5, "sixth"), (6, "seventh"))
-    odd = pl.any_horizontal(pl.col(name).is_null() & (pl.col("given") > i) for i, name in others)
+    number_columns = ((0, "class"), (5, "sixth"), (6, "seventh"))
+    odd = pl.any_horizontal(
+        pl.col(name).is_null() & (pl.col("given") > i) for i, name in number_columns
+    )
     boxes = leave_out(table, odd, "line with text instead of a number", "write numbers", faults)
     opened = dict.fromkeys(("file", "width", "height"), pl.Int64)
     return (
@@ -288,8 +290,8 @@ def _meaning(boxes: pl.DataFrame, sixth: str | None) -> str:
     """What the sixth value of six is; see `import_yolo`."""
     value = boxes["sixth"].drop_nulls()
     if sixth is None and value.len() and boxes["seventh"].null_count() == boxes.height:
-        whole = value == value.floor()
-        if not whole.all():
+        integral = value == value.floor()
+        if not integral.all():
             sixth = "score"
         elif (value > 1).any():
             sixth = "track"
@@ -327,9 +329,9 @@ def mark_yolo(path: Path, marks: pl.DataFrame, *, sixth: str) -> dict[str, bytes
     except UnicodeDecodeError:
         return dict.fromkeys(SEPARATE, data)
     numbers = by_item(marks, len(lines))
-    most = 5 if sixth == "track" else 6
+    n_fields = 5 if sixth == "track" else 6
     plain = [
-        " ".join(values[: 6 if len(values) == 7 else most]) if 5 <= len(values) <= 7 else line
+        " ".join(values[: 6 if len(values) == 7 else n_fields]) if 5 <= len(values) <= 7 else line
         for line, values in ((line, line.split()) for line in lines)
     ]
     return {

@@ -63,7 +63,7 @@ _PLACE = re.compile(rb"""\br\s*=\s*["']\s*([A-Za-z]*)(\d*)""")
 
 
 def read_facts(
-    path: Path, wanted: Sequence[str], classes: Mapping[str, str], faults: Faults
+    path: Path, required: Sequence[str], classes: Mapping[str, str], faults: Faults
 ) -> Facts:
     """`parse_facts` of a file that the user names.
 
@@ -72,7 +72,9 @@ def read_facts(
     """
     if not path.is_file():
         raise PolyplinkError(f"{path} is missing", "check the path of the table")
-    return parse_facts(read_rows(path.read_bytes(), path.name), path.name, wanted, classes, faults)
+    return parse_facts(
+        read_rows(path.read_bytes(), path.name), path.name, required, classes, faults
+    )
 
 
 def read_rows(data: bytes, name: str) -> list[list[str]]:
@@ -155,16 +157,16 @@ def find_columns(header: Sequence[str]) -> dict[str, int]:
     """Our column -> place of its header; columns that the table lacks are left out."""
     names = [re.sub(r"\W+", "_", text.lower()).strip("_") for text in header]
     columns = {
-        ours: next((i for i, name in enumerate(names) if re.fullmatch(pattern, name)), -1)
-        for ours, pattern in _HEADERS.items()
+        column: next((i for i, name in enumerate(names) if re.fullmatch(pattern, name)), -1)
+        for column, pattern in _HEADERS.items()
     }
-    return {ours: i for ours, i in columns.items() if i >= 0}
+    return {column: i for column, i in columns.items() if i >= 0}
 
 
 def parse_facts(
     rows: Sequence[Sequence[str]],
     name: str,
-    wanted: Sequence[str],
+    required: Sequence[str],
     classes: Mapping[str, str],
     faults: Faults,
 ) -> Facts:
@@ -176,7 +178,7 @@ def parse_facts(
     Args:
         rows: Header and rows, from `read_rows`.
         name: The file's name, for messages.
-        wanted: Our columns that the table should have.
+        required: Our columns that the table should have.
         classes: Word of the pathology in lower case -> class of the set's adenoma map.
         faults: Counts columns that are missing or not known, rows and values that cannot be read,
             and sizes that are a lower bound.
@@ -188,7 +190,7 @@ def parse_facts(
     columns = find_columns(rows[0]) if rows else {}
     if "number" not in columns:
         raise PolyplinkError(f"{name} has no column video_id or case", "name the recordings in one")
-    for column in wanted:
+    for column in required:
         if column not in columns:
             faults.warn(f"column that {name} lacks, its values null", column)
     for i, header in enumerate(rows[0]):
@@ -196,26 +198,26 @@ def parse_facts(
             faults.warn(f"column of {name} that is not known, not read", header)
     facts: Facts = {}
     for row in rows[1:]:
-        words = {ours: row[i] for ours, i in columns.items() if i < len(row) and row[i]}
+        words = {fact: row[i] for fact, i in columns.items() if i < len(row) and row[i]}
         text = words.pop("number", "")
         match = re.fullmatch(NUMBER, text, re.I)
-        where = f"{name}, recording {text!r}"
+        place = f"{name}, recording {text!r}"
         if match is None:
-            faults.fault("row of no recording", where, "write the recording's number")
+            faults.fault("row of no recording", place, "write the recording's number")
         elif int(match[1]) in facts:
-            faults.fault("second row of a recording", where, "remove one of them")
+            faults.fault("second row of a recording", place, "remove one of them")
         else:
-            facts[int(match[1])] = _read_words(words, classes, where, faults)
+            facts[int(match[1])] = _read_words(words, classes, place, faults)
     return facts
 
 
 def _read_words(
-    words: dict[str, str], classes: Mapping[str, str], where: str, faults: Faults
+    words: dict[str, str], classes: Mapping[str, str], place: str, faults: Faults
 ) -> dict[str, Any]:
     """The words of a row as values of our columns."""
     facts: dict[str, Any] = dict(words)
     if "size_mm" in words:
-        size, at = _SIZE.fullmatch(facts.pop("size_mm")), f"{where} ({words['size_mm']})"
+        size, at = _SIZE.fullmatch(facts.pop("size_mm")), f"{place} ({words['size_mm']})"
         if size is None:
             faults.fault("size that is no number", at, "write it as 4.5mm")
         else:
@@ -225,7 +227,7 @@ def _read_words(
     if "age" in words:
         age = _AGE.fullmatch(facts.pop("age"))
         if age is None:
-            faults.fault("age that is no number", f"{where} ({words['age']})", "write whole years")
+            faults.fault("age that is no number", f"{place} ({words['age']})", "write whole years")
         else:
             facts["age"] = int(age[1])
     if "location" in words:
@@ -235,7 +237,7 @@ def _read_words(
         facts["histology_class"] = classes.get(words["histology"].lower())
         if facts["histology_class"] is None:
             kind = "pathology of no known class, histology class null"
-            faults.warn(kind, f"{where} ({words['histology']})")
+            faults.warn(kind, f"{place} ({words['histology']})")
     return facts
 
 

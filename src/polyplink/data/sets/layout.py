@@ -158,17 +158,20 @@ class Release:
         """Its files; for REAL-Colon listed only for an error, as its archives are large."""
         return open_tree(self.source, self.faults)
 
-    def nothing_found(self, wanted: str) -> PolyplinkError:
+    def nothing_found(self, missing: str) -> PolyplinkError:
         """The error where nothing of the data set exists: suggests what the files look like."""
         names = [member.path for member in self.tree.members] + list(self.tree.archives)
-        others = (
+        other_sets = (
             name
             for name, mark in _MARKS.items()
             if name != self.dataset and any(mark.search(path) for path in names)
         )
-        other = next(others, None)
-        hint = "check the path" if other is None else f"this looks like {other}: import it as that"
-        return PolyplinkError(f"{self.source} has no {wanted}", hint)
+        other_set = next(other_sets, None)
+        if other_set is None:
+            hint = "check the path"
+        else:
+            hint = f"this looks like {other_set}: import it as that"
+        return PolyplinkError(f"{self.source} has no {missing}", hint)
 
     def sort(
         self, place: Callable[[Member, Faults], Place | None], ending: str
@@ -294,8 +297,8 @@ class Release:
                         faults.fault("frame with a box without an image", frame.where, hint)
                         continue
                     image = frame.image.image if images and frame.image is not None else None
-                    named = (recording.name, number, polyp_id, image, frame.where)
-                    rows += [(*named, *edges) for edges in frame.boxes]
+                    key = (recording.name, number, polyp_id, image, frame.where)
+                    rows += [(*key, *edges) for edges in frame.boxes]
             bare = [n for n, f in recording.frames.items() if f.annotation is None]
             if bare and (first := recording.frames[min(bare)].image) is not None:
                 kind = "image without an annotation, taken as without polyp"
@@ -375,8 +378,8 @@ def procedures_to_write(
     for procedure in data.procedures.iter_rows(named=True):
         match = re.fullmatch(names, procedure["procedure_id"])
         if match is None:
-            what = f"procedure {procedure['procedure_id']!r} is no procedure of {dataset}"
-            raise PolyplinkError(what, f"name it {example}")
+            problem = f"procedure {procedure['procedure_id']!r} is no procedure of {dataset}"
+            raise PolyplinkError(problem, f"name it {example}")
         for part in match.groups() or [match[0]]:
             file_name(part, exact=True)
         yield procedure, match
@@ -404,8 +407,11 @@ def whole_edges(data: DataSet, layout: str) -> dict[str, dict[int, list[tuple[in
     for name, frame, x, y, w, h in data.detections.select(columns).iter_rows():
         box = (x, y, x + w, y + h)
         if any(edge % 1 for edge in box):
-            what = f"procedure {name}, frame {frame}: box ({x:g}, {y:g}, {w:g}, {h:g}) is not of "
-            raise PolyplinkError(f"{what}whole pixels, as {layout} needs", "round the boxes first")
+            raise PolyplinkError(
+                f"procedure {name}, frame {frame}: box ({x:g}, {y:g}, {w:g}, {h:g}) is not of "
+                f"whole pixels, as {layout} needs",
+                "round the boxes first",
+            )
         edges.setdefault(name, {}).setdefault(frame, []).append(tuple(map(int, box)))
     return edges
 

@@ -71,8 +71,8 @@ def import_ldpolyp(
     faults = release.faults
     videos = list(release.sort(_place, ".txt").values())
     if not videos:
-        wanted = "files TrainValid/Annotations/<id>/0001.txt or Test/Annotations/<id>/0001.txt"
-        raise release.nothing_found(wanted)
+        missing = "files TrainValid/Annotations/<id>/0001.txt or Test/Annotations/<id>/0001.txt"
+        raise release.nothing_found(missing)
     for _, frame, _, boxes in release.parse(videos, parse_boxes):
         frame.boxes = boxes
     release.size_by_first_image(videos)

@@ -137,9 +137,11 @@ def _splits(tree: Tree, names: Sequence[str], faults: Faults) -> dict[str, list[
             listed = {int(hit[1]) for row in rows for cell in row if (hit := _FRAME.match(cell))}
             splits[match[1]] = [name for name in names if int(name) in listed]
     for part in sorted(splits):
-        other = part.replace("train_", "val_")
-        both = set(splits[part]) & set(splits.get(other, [])) if other != part else set()
-        for shared in sorted(both):
+        validation = part.replace("train_", "val_")
+        in_both = (
+            set(splits[part]) & set(splits.get(validation, [])) if validation != part else set()
+        )
+        for shared in sorted(in_both):
             faults.warn("video in both parts of an official fold", f"{shared}, {part}")
     return splits
 
@@ -218,8 +220,8 @@ def _write_video(path: Path, procedure: dict[str, Any], frames: FrameSource) -> 
         for frame in range(procedure["n_frames"]):
             pixels = frames(name, frame)
             if pixels is None:
-                what = f"procedure {name}, frame {frame}: no image"
-                raise PolyplinkError(what, "give every frame of a video")
+                problem = f"procedure {name}, frame {frame}: no image"
+                raise PolyplinkError(problem, "give every frame of a video")
             container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
         container.mux(stream.encode())
 

@@ -59,8 +59,8 @@ def import_polypsset(source: Path, **options: Unpack[ReleaseOptions]) -> Importe
     release = Release(DATASET, source, **options)
     folders = list(release.sort(_place, ".xml").values())
     if not folders:
-        wanted = "folder train2019, val2019 or test2019 with Image and Annotation"
-        raise release.nothing_found(wanted)
+        missing = "folder train2019, val2019 or test2019 with Image and Annotation"
+        raise release.nothing_found(missing)
     words = _read_frames(release, folders)
     recordings: list[Recording] = []
     for folder in folders:
@@ -90,8 +90,8 @@ def _place(member: Member, faults: Faults) -> Place | None:
         return None
     part, video, stem = match[1].lower(), match[3], match[4]
     if (video is None) != (part == "train"):
-        where = "in a folder" if part == "train" else "outside of a video's folder"
-        faults.fault(f"file of {part} {where}", member.image, "move it as it was released")
+        place = "in a folder" if part == "train" else "outside of a video's folder"
+        faults.fault(f"file of {part} {place}", member.image, "move it as it was released")
     elif (number := whole_number(stem)) is None or number >= LARGEST // TRAIN_STEP:
         faults.fault("file without a number as its name", member.image, "restore its name")
     else:

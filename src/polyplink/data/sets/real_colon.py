@@ -180,8 +180,8 @@ def _places(release: Release) -> tuple[dict[str, Path], dict[str, Path]]:
         elif path.is_dir() or not before.is_dir():
             raise PolyplinkError(f"{path} and {before} are of one procedure", "remove one of them")
     if not annotations:
-        wanted = "<procedure>_annotations.tar.gz, nor a folder <procedure>_annotations"
-        raise release.nothing_found(wanted)
+        missing = "<procedure>_annotations.tar.gz, nor a folder <procedure>_annotations"
+        raise release.nothing_found(missing)
     return annotations, frames
 
 
@@ -192,8 +192,8 @@ def _dataset(source: Path) -> str:
     procedures of two seeds differ under the same ids.
     """
     path, run = source / layout.DATASET_FILE, source / "run.json"
-    if path.is_file() and (named := decode_text(path.read_bytes(), str(path)).strip()):
-        return named
+    if path.is_file() and (text := decode_text(path.read_bytes(), str(path)).strip()):
+        return text
     record = read_json(run) if run.is_file() else {}
     if not isinstance(record, Mapping) or record.get("command") != "simulate":
         return DATASET
@@ -221,10 +221,10 @@ def read_tables(source: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
     Raises:
         PolyplinkError: If a file or column is missing, or a value cannot be read.
     """
-    ours = {**PROCEDURES, "num_lesions": Column(pl.Int32(), True, "number of lesions")}
+    procedure_columns = {**PROCEDURES, "num_lesions": Column(pl.Int32(), True, "number of lesions")}
     tables = []
     for name, columns, schema in (
-        ("video_info.csv", VIDEO_INFO, ours),
+        ("video_info.csv", VIDEO_INFO, procedure_columns),
         ("lesion_info.csv", LESION_INFO, POLYPS),
     ):
         path = source / name
@@ -292,8 +292,8 @@ def read_boxes(source: ProcedureSource, *, strict: bool) -> ProcedureBoxes:
             if folder is not None:
                 in_archive = f"{folder.name}{INSIDE}{jpeg}"
                 image = in_archive if listed is None else f"{folder.name}/{listed[number]}"
-            named = (name, source.procedure_id, number, box.unique_id, image)
-            rows.append((*named, *box.edges, *sizes[number]))
+            key = (name, source.procedure_id, number, box.unique_id, image)
+            rows.append((*key, *box.edges, *sizes[number]))
     if not sizes:
         none = "annotation that can be read" if files else "annotations (*.xml)"
         raise PolyplinkError(f"{source.annotations} has no {none}", _AGAIN)
@@ -312,9 +312,9 @@ def read_boxes(source: ProcedureSource, *, strict: bool) -> ProcedureBoxes:
     boxes = fit_boxes(boxes, procedure, faults, border="pixels")
     polyp = pl.col("polyp_id")
     faults.warn_rows("box without unique_id", boxes.filter(polyp.is_null()))
-    again = polyp.is_not_null() & ~pl.struct("frame", "polyp_id").is_first_distinct()
+    repeated = polyp.is_not_null() & ~pl.struct("frame", "polyp_id").is_first_distinct()
     kind = "further box of a polyp in one frame, both kept"
-    faults.warn_rows(kind, boxes.filter(again))
+    faults.warn_rows(kind, boxes.filter(repeated))
     return first, len(files), boxes, faults
 
 

@@ -177,19 +177,21 @@ def _find_cases(release: Release) -> list[Recording]:
     lines = release.tree.parse_each(texts, lambda data, at: parse_case(data, at, faults), faults)
     for member, read in lines.items():
         for stem, edges in read:
-            name, where = parse_name(stem), f"{member.image} ({stem})"
+            name, source_line = parse_name(stem), f"{member.image} ({stem})"
             if name is None:
-                faults.fault("image name without segment and number", where, "restore its name")
+                faults.fault(
+                    "image name without segment and number", source_line, "restore its name"
+                )
                 continue
             frame = texts[member].frames.setdefault(name, Frame())
             if frame.boxes is not None:
-                faults.warn("image named in two lines, all boxes kept", where)
+                faults.warn("image named in two lines, all boxes kept", source_line)
             frame.boxes = [*(frame.boxes or ()), *edges]
-            frame.annotation = Member(member.path, where)
+            frame.annotation = Member(member.path, source_line)
     for _, frame, member, voc in xmls:
         polyps = [box.edges for box in voc.objects if box.label.lower() not in _NO_POLYP]
-        if others := len(voc.objects) - len(polyps):
-            faults.warn("box of class 1 (no polyp), not taken", member.image, others)
+        if n_others := len(voc.objects) - len(polyps):
+            faults.warn("box of class 1 (no polyp), not taken", member.image, n_others)
         if frame.boxes is not None:
             faults.fault("image annotated as text and as XML", member.image, "remove one of them")
         else:
@@ -258,12 +260,12 @@ def parse_case(data: bytes, name: str, faults: Faults) -> list[tuple[str, list[E
         words = text.split()
         boxes = [word for word in words if "," in word]
         image = text.partition(boxes[0])[0].strip() if boxes else text.strip()
-        where = f"{name}, line {number}"
+        place = f"{name}, line {number}"
         if not words:
             continue
         in_order = words[len(words) - len(boxes) :] == boxes  # the name, then boxes alone
         if not image or not in_order or (not boxes and len(words) > 1):
-            faults.fault(kind, f"{where} ({text.strip()[:80]!r})", hint)
+            faults.fault(kind, f"{place} ({text.strip()[:80]!r})", hint)
             continue
         polyps: list[Edges] = []
         for word in boxes:
@@ -271,14 +273,14 @@ def parse_case(data: bytes, name: str, faults: Faults) -> list[tuple[str, list[E
             try:
                 left, top, right, bottom = map(float, sides)
             except ValueError:
-                faults.fault(kind, f"{where} ({word[:80]!r})", hint)
+                faults.fault(kind, f"{place} ({word[:80]!r})", hint)
                 continue
             if label == "0":
                 polyps.append((left, top, right, bottom))
             elif label == "1":
-                faults.warn("box of class 1 (no polyp), not taken", where)
+                faults.warn("box of class 1 (no polyp), not taken", place)
             else:
-                faults.fault("box of an unknown class", f"{where} ({word})", "write 0 for a polyp")
+                faults.fault("box of an unknown class", f"{place} ({word})", "write 0 for a polyp")
         last = image.replace("\\", "/").rpartition("/")[2]  # no path object: there are 1e6 lines
         stem, dot, ending = last.rpartition(".")
         is_image = f"{dot}{ending}".lower() in IMAGE_ENDINGS

@@ -89,8 +89,8 @@ def parse_voc(text: str, name: str) -> VocFrame:
             try:
                 edges.append(float(value or ""))
             except ValueError:
-                what = f"{name}: <{tag}> holds {value!r}, not a number"
-                raise PolyplinkError(what, _AGAIN) from None
+                problem = f"{name}: <{tag}> holds {value!r}, not a number"
+                raise PolyplinkError(problem, _AGAIN) from None
         left, top, right, bottom = edges
         label = (element.findtext("name") or "").strip()
         polyp = (element.findtext("unique_id") or "").strip()
