@@ -10,7 +10,6 @@ import importlib
 import io
 import json
 import os
-import pkgutil
 import signal
 import subprocess
 import sys
@@ -20,8 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import polyplink
-from polyplink.encoders.spec import timm
+from tests.forked import import_libraries
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _EVENTS = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "os.link", "os.symlink"}
@@ -131,12 +129,7 @@ def _child(job: dict[str, Any], report: int) -> None:
 
 
 def _serve() -> None:
-    # So that a child imports next to nothing: the libraries take seconds.
-    modules = [one.name for one in pkgutil.walk_packages(polyplink.__path__, "polyplink.")]
-    for name in [*modules, "sklearn.cluster", "sklearn.linear_model"]:
-        if not name.endswith("__main__"):
-            importlib.import_module(name)
-    timm()
+    import_libraries()
     for line in sys.stdin:
         read, write = os.pipe()
         child = os.fork()

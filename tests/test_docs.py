@@ -9,7 +9,9 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
@@ -21,6 +23,7 @@ from typer.testing import CliRunner
 from polyplink.app.command_line import SECTIONS, VERBS, app
 from polyplink.core.parts import METRICS, REGISTRIES
 from polyplink.data import DETECTIONS, POLYPS, PROCEDURES
+from tests.forked import Forked, forked
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
@@ -29,13 +32,12 @@ NOTEBOOKS = sorted(ROOT.glob("docs/**/*.ipynb"))
 BLOCK = re.compile(r"^(<!-- not run: [^\n]+ -->\n)?```(bash|python)\n(.*?)^```$", re.M | re.S)
 OPENING = re.compile(r"polyplink (simulate|import real-colon|train) ")
 LINK = re.compile(r"\]\((?!https?://)([^)#]*)#?([^)]*)\)")
-# Where torch is a CPU build, torchmetrics does not import without.
-HEALED = "from polyplink.core._torchvision import heal_torchvision\nheal_torchvision()"
 # The README shows the demo's size; here the same commands run at the smallest one.
 SMALLEST = {
     "--preset tiny": "--preset smoke",
     "train ntssl-demo data": "train ntssl-demo data --set optim.epochs=1 --set validation.every=2",
     "evaluate run data": "evaluate run data --grid demo",
+    "--engine ray --workers 2": "--workers 2",  # tests/app/test_archive.py starts Ray
 }
 
 
@@ -68,30 +70,26 @@ def pages() -> Any:
     return module
 
 
-def run_commands(code: str, folder: Path) -> None:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = os.environ | {"OMP_WAIT_POLICY": "PASSIVE", "PATH": path}
-    done = subprocess.run(
-        ["bash", "-ex", "-c", code],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-    )
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Forked]:
+    with tempfile.TemporaryDirectory() as folder, forked(Path(folder)) as started:
+        yield started
+
+
+def succeed(done: "subprocess.CompletedProcess[str]") -> None:
     assert done.returncode == 0, done.stderr
 
 
 OPENED: dict[tuple[str, ...], Path] = {}
 
 
-def opened(commands: tuple[str, ...], places: pytest.TempPathFactory) -> Path:
+def opened(commands: tuple[str, ...], processes: Forked, places: pytest.TempPathFactory) -> Path:
     """A folder in which a page's first commands were run; pages with the same ones share it."""
     if commands not in OPENED:
         folder = places.mktemp("opened")
         if before := commands[:-1]:
-            shutil.copytree(opened(before, places), folder, dirs_exist_ok=True)
-        run_commands(commands[-1], folder)
+            shutil.copytree(opened(before, processes, places), folder, dirs_exist_ok=True)
+        succeed(processes.run(commands[-1], folder))
         OPENED[commands] = folder
     return OPENED[commands]
 
@@ -99,7 +97,7 @@ def opened(commands: tuple[str, ...], places: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("page", with_blocks("bash"), ids=name)
 def test_commands_run_as_written(
-    page: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    page: Path, processes: Forked, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     code = "".join(blocks(page, "bash"))
     for shown, small in SMALLEST.items():
@@ -108,21 +106,15 @@ def test_commands_run_as_written(
     lines = code.splitlines()
     first = tuple(line.partition("  #")[0].rstrip() for line in takewhile(OPENING.match, lines))
     if first:
-        shutil.copytree(opened(first, tmp_path_factory), tmp_path, dirs_exist_ok=True)
-    run_commands("\n".join(lines[len(first) :]), tmp_path)
+        made = opened(first, processes, tmp_path_factory)
+        shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    succeed(processes.run("\n".join(lines[len(first) :]), tmp_path))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", with_blocks("python"), ids=name)
-def test_python_runs_as_written(page: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", "\n".join([HEALED, *blocks(page, "python")])],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+def test_python_runs_as_written(page: Path, processes: Forked, tmp_path: Path) -> None:
+    succeed(processes.python("\n".join(blocks(page, "python")), tmp_path))
 
 
 def anchors(page: Path) -> set[str]:

@@ -1,0 +1,155 @@
+"""Runs commands and Python code in processes forked from one that has imported the libraries.
+
+Every `polyplink` that a page has would import them anew, which takes longer than most commands do.
+What a forked process lacks of a new one is the start: tests/app/test_command_line.py starts some.
+"""
+
+import atexit
+import contextlib
+import importlib
+import json
+import os
+import pkgutil
+import select
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import polyplink
+
+SHIM = """#!{python} -IS
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX) as to:
+    to.connect({address!r})
+    job = {{"arguments": sys.argv[1:], "cwd": os.getcwd(), "environment": dict(os.environ)}}
+    socket.send_fds(to, [json.dumps(job).encode()], [0, 1, 2])
+    sys.exit(int(to.recv(9) or 1))
+"""
+MOST = 1 << 20  # bytes of a job
+
+
+def import_libraries() -> None:
+    """Import the package and what it imports later, so that a forked process imports little."""
+    from polyplink.encoders.spec import timm  # noqa: PLC0415
+
+    modules = [one.name for one in pkgutil.walk_packages(polyplink.__path__, "polyplink.")]
+    for name in [*modules, "sklearn.cluster", "sklearn.linear_model"]:
+        if not name.endswith("__main__"):
+            importlib.import_module(name)
+    timm()
+
+
+class Forked:
+    """Where the commands run; see `forked`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def run(self, code: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+        """Run lines of bash; every `polyplink` in them is forked.
+
+        Args:
+            code: The lines; the first that fails ends them.
+            cwd: Where they run.
+        """
+        path = f"{self.folder}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}"
+        return subprocess.run(
+            ["bash", "-ex", "-c", code],
+            cwd=cwd,
+            env=os.environ | {"OMP_WAIT_POLICY": "PASSIVE", "PATH": path + os.environ["PATH"]},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def python(self, code: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+        """Run Python code as `python -c` does."""
+        return self.run(f"polyplink {shlex.quote(CODE)} {shlex.quote(code)}", cwd)
+
+
+CODE = "--python"  # followed by what is to be run in place of the command line
+
+
+@contextlib.contextmanager
+def forked(folder: Path) -> Iterator[Forked]:
+    """Start the process that the others are forked from; it ends with the context.
+
+    Args:
+        folder: A new folder, for the socket and a program called `polyplink`. Its path has to be
+            short: that of a socket has at most some 100 characters.
+    """
+    address = str(folder / "socket")
+    shim = folder / "polyplink"
+    shim.write_text(SHIM.format(python=sys.executable, address=address))
+    shim.chmod(0o755)
+    command = [sys.executable, "-m", "tests.forked", address]
+    root = Path(__file__).parents[1]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root) as one:
+        assert one.stdin is not None
+        assert one.stdout is not None
+        assert one.stdout.readline() == b"ready\n"
+        try:
+            yield Forked(folder)
+        finally:
+            one.stdin.close()
+
+
+def _child(job: Mapping[str, Any]) -> int:
+    """Run a job as the program would; its exit code."""
+    os.chdir(job["cwd"])
+    os.environ.clear()
+    os.environ.update(job["environment"])
+    sys.path.insert(0, "")
+    arguments = job["arguments"]
+    try:
+        if arguments[:1] == [CODE]:
+            sys.argv = ["-c"]
+            exec(compile(arguments[1], "<string>", "exec"), vars(sys.modules["__main__"]))
+        else:
+            sys.argv = ["polyplink", *arguments]
+            importlib.import_module("polyplink.__main__").main()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def _serve(address: str) -> None:
+    import_libraries()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the processes
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(address)
+        server.listen()
+        print("ready", flush=True)
+        while sys.stdin not in (ready := select.select([server, sys.stdin], [], [])[0]):
+            assert ready
+            connection, _ = server.accept()
+            if os.fork():
+                connection.close()
+                continue
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            server.close()
+            message, streams, *_ = socket.recv_fds(connection, MOST, 3)
+            for number, stream in enumerate(streams):
+                os.dup2(stream, number)
+                os.close(stream)
+            sys.stdin = os.fdopen(0, closefd=False)
+            sys.stdout, sys.stderr = (os.fdopen(n, "w", closefd=False) for n in (1, 2))
+            code = _child(json.loads(message))
+            atexit._run_exitfuncs()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            connection.send(str(code).encode())
+            os._exit(code)
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1])
