@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import polyplink
+import polyplink_lab
 
 SHIM = """#!{python} -IS
 import json, os, socket, sys
@@ -35,11 +36,14 @@ MOST = 1 << 20  # bytes of a job
 
 
 def import_libraries() -> None:
-    """Import the package and what it imports later, so that a forked process imports little."""
+    """Import the packages and what they import later, so that a forked process imports little."""
     from polyplink.encoders.spec import timm  # noqa: PLC0415
 
-    modules = [one.name for one in pkgutil.walk_packages(polyplink.__path__, "polyplink.")]
-    for name in [*modules, "sklearn.cluster", "sklearn.linear_model"]:
+    modules = ["sklearn.cluster", "sklearn.linear_model"]
+    for package in (polyplink, polyplink_lab):
+        inside = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+        modules += [module.name for module in inside]
+    for name in modules:
         if not name.endswith("__main__"):
             importlib.import_module(name)
     timm()
