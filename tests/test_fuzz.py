@@ -7,6 +7,8 @@ import pytest
 
 from tests import fuzz
 
+# As `polyplink` itself does with the warnings of libraries: Pillow warns of tags that are cut short.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")
 # Cases that failed once.
 FAILED = (
     *("index:11", "index:224", "prepared:13", "operating:15", "torch legacy:227", "torch zip:259"),
@@ -47,4 +49,4 @@ def test_two_thousand_cases_are_read_or_refused(
     first: int, every: dict[str, fuzz.Target], tmp_path: Path
 ) -> None:
     cases = ((target, k) for target in every.values() for k in range(first, first + 11))
-    assert not failed(cases, tmp_path, whole=True)
+    assert not failed(cases, tmp_path, whole=first == 1)
