@@ -7,7 +7,7 @@ import pytest
 
 from tests import fuzz
 
-# As `polyplink` itself does with the warnings of libraries: Pillow warns of tags that are cut short.
+# As `polyplink` does with warnings of libraries: Pillow's, of tags that are cut short.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")
 # Cases that failed once.
 FAILED = (
