@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,15 @@ _EVENTS = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "os.
 
 
 class Killer:
-    """Runs commands that are killed; see `killer`."""
+    """Runs commands that are killed; see `killer`.
+
+    Attributes:
+        events: Number of file events of the last command that was not killed.
+    """
 
     def __init__(self, server: "subprocess.Popen[str]") -> None:
         self.server = server
+        self.events = 0
 
     def run(self, *arguments: str | Path, below: Path, event: int = 0) -> int:
         """Run a command line and kill it at a file event.
@@ -48,18 +53,33 @@ class Killer:
         print(json.dumps(job), file=self.server.stdin, flush=True)
         answer = json.loads(self.server.stdout.readline())
         assert answer["code"] in (0, -9), answer["said"]
+        self.events = answer.get("events", self.events)
         return int(answer["code"])
 
-    def at_every_event(self, *arguments: str | Path, below: Path, step: int = 1) -> Iterator[int]:
-        """Run a command again and again, killed at event 1, 2, ... until it is not killed.
+    def at_events(
+        self, *arguments: str | Path, below: Path, events: Iterable[int]
+    ) -> Iterator[int]:
+        """Run a command again and again, each time killed at another event, and then to its end.
+
+        Args:
+            arguments: Of `polyplink`.
+            below: Events in this folder count.
+            events: Their numbers, from 1. The first at which it was not killed is the last.
 
         Yields:
             The number of the event, after each kill.
         """
-        event = 1
-        while self.run(*arguments, below=below, event=event):
+        for event in events:
+            if not self.run(*arguments, below=below, event=event):
+                return
             yield event
-            event += step
+        self.run(*arguments, below=below)
+
+
+def spread(events: int, most: int) -> list[int]:
+    """At most so many of the events 1, 2, ...: the first, the last, and some evenly between."""
+    most = min(most, events)
+    return sorted({round(1 + (events - 1) * k / max(most - 1, 1)) for k in range(most)})
 
 
 @contextlib.contextmanager
@@ -93,18 +113,19 @@ def contents(folder: Path) -> dict[str, Any]:
 _TIMES = ("started", "finished", "seconds", "written")
 
 
-def _kill_at(below: str, event: int) -> None:
-    count = 0
+def _kill_at(below: str, event: int) -> list[int]:
+    """Count file events from now on, and kill this process at one of them (0: at none)."""
+    count = [0]
 
     def hook(name: str, given: tuple[Any, ...]) -> None:
-        nonlocal count
         writes = name in _EVENTS or (name == "open" and bool(given[2] & _WRITES))
         if writes and os.fsdecode(given[0]).startswith(below):
-            count += 1
-            if count == event:
+            count[0] += 1
+            if count[0] == event:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(hook)
+    return count
 
 
 def _child(job: dict[str, Any], report: int) -> None:
@@ -112,8 +133,7 @@ def _child(job: dict[str, Any], report: int) -> None:
     time.perf_counter = lambda: 0.0  # so that no file tells how long it took
     output, code = io.StringIO(), 3
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-        if job["event"]:
-            _kill_at(job["below"], job["event"])
+        events = _kill_at(job["below"], job["event"])
         try:
             if job["arguments"][0] == "answer":  # what `review` does when a person answers
                 desk = importlib.import_module("polyplink.serve").Desk(
@@ -124,7 +144,8 @@ def _child(job: dict[str, Any], report: int) -> None:
                 code = int(app(job["arguments"], standalone_mode=False) or 0)
         except BaseException:
             traceback.print_exc()
-    os.write(report, json.dumps({"code": code, "said": output.getvalue()[-3000:]}).encode())
+    answer = {"code": code, "said": output.getvalue()[-3000:], "events": events[0]}
+    os.write(report, json.dumps(answer).encode())
     os._exit(code)
 
 

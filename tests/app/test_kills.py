@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +20,11 @@ from tests.app.test_review import finish_review
 from tests.conftest import TINY, Made
 from tests.data.made_sets import seen_set, small_set
 from tests.detect.test_onnx import write_model
-from tests.kills import Killer, contents, killer
+from tests.kills import Killer, contents, killer, spread
 
 pytestmark = pytest.mark.slow
 TRAIN = [word for setting in TINY for word in ("--set", setting)]
-STEP = int(os.environ.get("KILLS", "10"))  # from one kill to the next; `make kill` takes all
+MOST = 10**6 if os.environ.get("KILLS") == "1" else 4  # kills of a verb; `make kill` takes all
 
 
 @pytest.fixture(scope="module")
@@ -83,9 +84,9 @@ def test_an_import_over_another_leaves_the_old_or_the_new(kills: Killer, tmp_pat
     new_key = read_data(tmp_path / "out").key
     assert old_key != new_key
     kinds = {old_key: before, new_key: after}
-    seen = []
+    seen, events = [], spread(kills.events, MOST)
     kills.run(*old, below=tmp_path / "out")
-    for _ in kills.at_every_event(*new, below=tmp_path / "out", step=STEP):
+    for _ in kills.at_events(*new, below=tmp_path / "out", events=events):
         found = read_data(tmp_path / "out").key
         assert contents(tmp_path / "out") == kinds[found]
         seen.append(found)
@@ -145,18 +146,16 @@ def test_a_killed_command_is_finished_by_the_same_command(
 
     for _ in range(2):  # the first run also fills caches beside the data, which a report tells
         clear()
-        kills.run(*command, below=out)
-    wanted = contents(out)
-    event, killed = 1, 0
+        kills.run(*command, below=out.parent)
+    wanted, killed = contents(out), 0
     clear()
-    while kills.run(*command, below=out.parent, event=event):
-        killed += 1
+    for event in spread(kills.events, MOST):
+        killed += bool(kills.run(*command, below=out.parent, event=event))
         resume = ["--resume"] if verb == "train" and (out / "last.safetensors").is_file() else []
         if verb not in ONCE or contents(out) != wanted:
             kills.run(*command, *resume, below=out)
         assert contents(out) == wanted, event
         clear()
-        event += STEP
     assert killed
     print(f"{verb}: {killed} kills")
 
@@ -170,14 +169,15 @@ def test_results_over_older_ones_are_the_old_or_the_new(
         asked = ("--part", "eval", "--device", "cpu", "--purpose", purpose, "--out", out)
         return ("count", made.run, made.data, *asked)
 
-    whole = []
+    whole, events = [], 0
     for purpose in ("count", "link", "count", "link"):  # the first two fill caches
         kills.run(*command(purpose), below=out)
         whole.append(contents(out))
+        events = kills.events if purpose == "count" else events
     after, before = whole[2:]
     assert after != before
-    seen = []
-    for _ in kills.at_every_event(*command("count"), below=out, step=STEP):
+    seen, numbers = [], spread(events, MOST)
+    for _ in kills.at_events(*command("count"), below=out, events=numbers):
         settle(out)
         found = contents(out)
         assert found in (before, after)
@@ -194,7 +194,7 @@ def test_an_answer_is_in_the_log_or_not(
     shutil.copytree(run_folder, out)
     (out / "count" / "corrections.jsonl").unlink(missing_ok=True)
     answers = 0
-    for _ in kills.at_every_event("answer", out, made.data, below=out):
+    for _ in kills.at_events("answer", out, made.data, below=out, events=count(1)):
         found = read_corrections(out / "count")
         assert len(found) in (answers, answers + 1)
         assert all(one.kind == "same" for one in found)

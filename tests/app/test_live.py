@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from itertools import count
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -223,7 +224,7 @@ def test_what_a_killed_count_has_written_is_reported(made: Made, tmp_path: Path)
     with killer() as kills:
         kills.run(*command, tmp_path / "whole", below=tmp_path / "whole")
         whole = pl.read_parquet(tmp_path / "whole" / "data" / "detections.parquet")
-        for _ in kills.at_every_event(*command, out, below=out, step=step):
+        for _ in kills.at_events(*command, out, below=out, events=count(1, step)):
             frames = END if (out / "run.json").is_file() else 0
             if [*out.glob("live/pieces/[0-9]*")]:
                 assert_refused(polyplink(*command, out), f"{out} holds a count that was killed")
