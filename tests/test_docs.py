@@ -76,7 +76,7 @@ def processes() -> Iterator[Forked]:
         yield started
 
 
-def succeed(done: "subprocess.CompletedProcess[str]") -> None:
+def assert_success(done: "subprocess.CompletedProcess[str]") -> None:
     assert done.returncode == 0, done.stderr
 
 
@@ -89,7 +89,7 @@ def opened(commands: tuple[str, ...], processes: Forked, places: pytest.TempPath
         folder = places.mktemp("opened")
         if before := commands[:-1]:
             shutil.copytree(opened(before, processes, places), folder, dirs_exist_ok=True)
-        succeed(processes.run(commands[-1], folder))
+        assert_success(processes.run(commands[-1], folder))
         OPENED[commands] = folder
     return OPENED[commands]
 
@@ -108,13 +108,13 @@ def test_commands_run_as_written(
     if first:
         made = opened(first, processes, tmp_path_factory)
         shutil.copytree(made, tmp_path, dirs_exist_ok=True)
-    succeed(processes.run("\n".join(lines[len(first) :]), tmp_path))
+    assert_success(processes.run("\n".join(lines[len(first) :]), tmp_path))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", with_blocks("python"), ids=name)
 def test_python_runs_as_written(page: Path, processes: Forked, tmp_path: Path) -> None:
-    succeed(processes.python("\n".join(blocks(page, "python")), tmp_path))
+    assert_success(processes.python("\n".join(blocks(page, "python")), tmp_path))
 
 
 def anchors(page: Path) -> set[str]:
