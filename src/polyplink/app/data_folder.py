@@ -115,11 +115,7 @@ def import_data(request: ImportRequest, progress: Progress = inform) -> "Result[
 
 
 def _own_options(request: ImportRequest) -> dict[str, Any]:
-    """The given format-specific options, parsed.
-
-    Raises:
-        PolyplinkError: If a value is malformed.
-    """
+    """The given format-specific options, parsed."""
     named_options: dict[str, Any] = {}
     for field in fields(request):
         value = getattr(request, field.name)

@@ -237,11 +237,7 @@ def search(request: SearchRequest, progress: Progress = inform) -> "Result[pl.Da
 
 
 def _filters(request: SearchRequest) -> "dict[str, pl.Expr]":
-    """Conditions on the rows of an index, by the option that sets them.
-
-    Raises:
-        PolyplinkError: If a date is none.
-    """
+    """Conditions on the rows of an index, by the option that sets them."""
     import polars as pl
 
     from polyplink.data.tables import is_date

@@ -191,9 +191,6 @@ def check_published(path: Path, digest: str, sha256: str) -> None:
         path: The file; files of torch's hub carry eight digits of theirs in their names.
         digest: Its SHA-256.
         sha256: The published SHA-256, or "" where none is known.
-
-    Raises:
-        PolyplinkError: If they differ.
     """
     name_digest = _HUB_NAME.search(path.name)
     for prefix in (sha256, name_digest.group(1) if name_digest else ""):

@@ -121,11 +121,7 @@ def untuned(why: str) -> OperatingPoint:
 
 
 def from_record(record: Mapping[str, Any] | None) -> OperatingPoint:
-    """The operating point stored in weights or in count.json.
-
-    Raises:
-        PolyplinkError: If it is broken.
-    """
+    """The operating point stored in weights or in count.json."""
     if record is None:
         return untuned("the weights contain no operating point")
     try:

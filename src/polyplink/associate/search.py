@@ -277,6 +277,6 @@ def find_grid(name: str) -> "Grid":
     """A grid of settings by name: "paper" or "demo".
 
     Raises:
-        PolyplinkError: If there is none.
+        PolyplinkError: If no grid has the name.
     """
     return find_named("grid", name, {"paper": paper_grid, "demo": demo_grid})()

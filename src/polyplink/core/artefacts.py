@@ -250,9 +250,6 @@ def read_json(path: Path, hint: str = "run the stage that writes it") -> Any:
     Args:
         path: The file.
         hint: What to do if it is missing.
-
-    Raises:
-        PolyplinkError: If the file is missing or is not JSON.
     """
     try:
         return parse_json(path.read_bytes(), str(path), "make it again")

@@ -67,11 +67,7 @@ class PolyplinkError(Exception):
 
     @classmethod
     def unless(cls, holds: bool, what: str, hint: str) -> None:
-        """Raise the error unless something holds.
-
-        Raises:
-            PolyplinkError: If it does not.
-        """
+        """Raise the error unless something holds."""
         if not holds:
             raise cls(what, hint)
 

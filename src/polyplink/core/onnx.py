@@ -15,7 +15,7 @@ def import_onnxruntime(purpose: str) -> Any:
         purpose: What needs it, for the message.
 
     Raises:
-        PolyplinkError: If it is not installed.
+        PolyplinkError: If onnxruntime is not installed.
     """
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # not on Windows, where the system collects
     with extras_installed(purpose):

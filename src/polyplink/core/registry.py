@@ -245,11 +245,7 @@ def _package(entry: "EntryPoint") -> str:
 
 
 def _load(kind: str, entry: "EntryPoint") -> Any:
-    """Import a plugin.
-
-    Raises:
-        PolyplinkError: If that fails, whatever the reason.
-    """
+    """Import a plugin; any failure becomes a `PolyplinkError`."""
     try:
         return entry.load()
     except Exception as error:

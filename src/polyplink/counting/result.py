@@ -181,11 +181,7 @@ class Count:
 
     @property
     def point(self) -> OperatingPoint:
-        """How it was linked, but for false alarms; counts of earlier versions have no interval.
-
-        Raises:
-            PolyplinkError: If it is broken.
-        """
+        """How it was linked, but for false alarms; counts of earlier versions have no interval."""
         record = {k: v for k, v in self.operating_point.items() if k != "alarms"}
         point = from_record(record)
         if self.cover is None:

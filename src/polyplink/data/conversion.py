@@ -23,7 +23,7 @@ def find_format(name: str) -> Format:
     """A format by name: built in, or of a package, which may have an importer alone.
 
     Raises:
-        PolyplinkError: If there is none.
+        PolyplinkError: If no format has the name.
     """
     PolyplinkError.unless(
         name not in RECORDINGS and not is_video(name),

@@ -39,7 +39,7 @@ class Faults:
             count: How often.
 
         Raises:
-            PolyplinkError: If strict.
+            PolyplinkError: If `strict` is set.
         """
         if self.strict:
             raise PolyplinkError(f"{name}: {kind}", f"{hint}, or import without --strict")

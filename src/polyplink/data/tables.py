@@ -457,9 +457,6 @@ def check_table(file: BinaryIO, path: Path, hint: str) -> None:
         file: The file, opened.
         path: Its name, for the error.
         hint: What to do if it is damaged.
-
-    Raises:
-        PolyplinkError: If it is damaged.
     """
     if not os.fstat(file.fileno()).st_size:
         return  # which no memory map may be
@@ -524,7 +521,7 @@ def check_folder(folder: Path) -> None:
     """Refuse a folder without the three tables.
 
     Raises:
-        PolyplinkError: If it is none, or a table is missing.
+        PolyplinkError: If the folder or a table is missing.
     """
     check_is_folder(folder, "check the path, or run `polyplink import`")
     settle(folder)

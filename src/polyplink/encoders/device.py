@@ -18,11 +18,7 @@ _SMALLER = "take a smaller one, images of fewer pixels or shorter clips, or anot
 
 
 def check_device(name: str) -> None:
-    """Refuse what is not the name of a device; whether the device is there, `pick_device` says.
-
-    Raises:
-        PolyplinkError: If it is not.
-    """
+    """Refuse what is not the name of a device; whether the device is there, `pick_device` says."""
     matched = re.fullmatch(r"auto|cpu|cuda(:\d+)?", name)
     PolyplinkError.unless(
         bool(matched), f"no device {name!r} here", "use --device auto, cpu, cuda or cuda:N"
@@ -67,11 +63,7 @@ def default_precision(device: torch.device) -> Precision:
 
 
 def check_precision(name: str, allowed: tuple[Precision, ...] = EXPORTED) -> None:
-    """Refuse a precision that is unknown or that its user does not support.
-
-    Raises:
-        PolyplinkError: Naming those there are.
-    """
+    """Refuse a precision that is unknown or that its user does not support."""
     PolyplinkError.unless(
         name in allowed, f"no precision {name!r} here", f"give one of: {', '.join(allowed)}"
     )

@@ -28,11 +28,7 @@ class Foundation(Encoder):
         self.keep_pixel_scale(config.mean or spec.mean, config.std or spec.std)
 
     def check_pixels(self, frames: torch.Tensor) -> None:
-        """Refuse crops (..., h, w, 3) that are not of the configured size.
-
-        Raises:
-            PolyplinkError: Naming both sizes.
-        """
+        """Refuse crops (..., h, w, 3) that are not of the configured size."""
         height, width = frames.shape[-3:-1]
         size = self.config.size
         PolyplinkError.unless(

@@ -74,11 +74,7 @@ def seen_procedures(seen: Seen, data: DataSet, procedures: Sequence[str]) -> lis
 
 
 def guard(seen: Seen, data: DataSet, part: str | Sequence[str]) -> None:
-    """Refuse to evaluate on procedures (a part, or their ids) that an encoder has seen.
-
-    Raises:
-        PolyplinkError: Naming them.
-    """
+    """Refuse to evaluate on procedures (a part, or their ids) that an encoder has seen."""
     met = seen_procedures(seen, data, data.part(part) if isinstance(part, str) else part)
     if met:
         raise PolyplinkError(

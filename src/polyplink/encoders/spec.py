@@ -206,7 +206,7 @@ def transformers() -> ModuleType:
     """The transformers package, imported on first use: it takes seconds.
 
     Raises:
-        PolyplinkError: If it is not installed.
+        PolyplinkError: If the package is not installed.
     """
     heal_torchvision()
     with extras_installed("this encoder"):

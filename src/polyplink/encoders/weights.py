@@ -147,9 +147,6 @@ def check_seal(path: Path, digest: str | None = None) -> None:
     Args:
         path: Any weights file; one without a SHA-256 or a config.json beside it passes.
         digest: Its SHA-256 if it is known already.
-
-    Raises:
-        PolyplinkError: If it is another file.
     """
     beside = path.with_name(f"{path.name}.sha256")
     wanted, mend = "", "add it again with `polyplink weights add`"
@@ -169,7 +166,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     """config.json of a folder of `save_pretrained` or `export`.
 
     Raises:
-        PolyplinkError: If there is none, or it is not polyplink's.
+        PolyplinkError: If the file is missing, or is not polyplink's.
     """
     path = folder / CONFIG
     PolyplinkError.unless(

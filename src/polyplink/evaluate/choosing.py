@@ -144,7 +144,7 @@ def summarise(folds: Sequence[Fold]) -> dict[str, Any]:
         (float): the share of all procedures whose clusters are as many as their polyps.
 
     Raises:
-        PolyplinkError: If there is none.
+        PolyplinkError: If there is no procedure.
     """
     if not folds:
         raise PolyplinkError("no procedure to average over", "count at least one procedure")

@@ -46,7 +46,7 @@ def samples_of(prepared: Prepared, clip: int | None = None) -> Samples:
     """Tracklets, or fragments of `clip` crops, as samples for the tasks of `evaluate`.
 
     Raises:
-        PolyplinkError: If there is none, or no polyp is known.
+        PolyplinkError: If the part has no tracklets, or no polyp is known.
     """
     table = prepared.tracklets if clip is None else fragment_table(prepared, clip)
     if table.is_empty():

@@ -74,18 +74,14 @@ class ShippedModel:
         """The model card, in Markdown.
 
         Raises:
-            PolyplinkError: If it is missing.
+            PolyplinkError: If the card's file is missing.
         """
         path = FOLDER / f"{self.name}.md"
         PolyplinkError.unless(path.is_file(), f"the model card {path} is missing", MEND)
         return path.read_text(encoding="utf-8")
 
     def verify(self) -> None:
-        """Refuse the model if a file of it is missing, or is not the one that was shipped.
-
-        Raises:
-            PolyplinkError: If so.
-        """
+        """Refuse the model if a file of it is missing, or is not the one that was shipped."""
         wanted = {self.path: self.sha256}
         if self.record_sha256 is not None:
             wanted[self.record_path] = self.record_sha256

@@ -42,7 +42,7 @@ def find_recipe(name: str) -> TrainConfig:
     "ta384-NAME" is NAME as temporally-aware counting ran it: by its program, on the part ta384.
 
     Raises:
-        PolyplinkError: If there is none, naming the nearest or all.
+        PolyplinkError: If no recipe has the name; the message names the nearest or all.
     """
     if (plain := name.removeprefix(OTHER_PART)) in RECIPES and plain != name:
         changes = (*PREDECESSOR.get(plain, ()), f"part={OTHER_PART.rstrip('-')}")

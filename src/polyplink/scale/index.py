@@ -78,7 +78,7 @@ class Index:
         folder: What `build_index` wrote.
 
     Raises:
-        PolyplinkError: If it is none, or a segment is broken.
+        PolyplinkError: If the folder holds no index, or a segment is broken.
 
     Example:
         >>> index = Index(Path("index"))  # doctest: +SKIP
@@ -136,11 +136,7 @@ class Index:
         return pl.concat(self._collect(*pairs)).rows()
 
     def check(self, weights: str) -> None:
-        """Refuse vectors of other weights.
-
-        Raises:
-            PolyplinkError: Naming both.
-        """
+        """Refuse vectors of other weights."""
         PolyplinkError.unless(
             weights == self.weights,
             f"{self.folder} holds vectors of weights {self.weights}, not of {weights}",
@@ -151,7 +147,7 @@ class Index:
         """The row of a tracklet and its vector (d,).
 
         Raises:
-            PolyplinkError: If it is not in the index.
+            PolyplinkError: If the tracklet is not in the index.
         """
         for rows, vectors, _ in self.segments:
             matching = rows.with_row_index("row").filter(pl.col("tracklet_id") == tracklet_id)

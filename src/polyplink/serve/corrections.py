@@ -34,7 +34,7 @@ def counted_folder(folder: Path) -> Path:
     """The folder that `count` wrote: this one, or `count` inside one of `run`.
 
     Raises:
-        PolyplinkError: If neither was counted.
+        PolyplinkError: If neither folder was counted.
     """
     for path in (folder / "count", folder):
         settle(path)
@@ -135,11 +135,7 @@ def read_corrections(folder: Path) -> list[Correction]:
 
 
 def check_text(text: str, source: str) -> None:
-    """Refuse text that could not be read again from a file: half of a surrogate pair.
-
-    Raises:
-        PolyplinkError: If it is such text.
-    """
+    """Refuse text that could not be read again from a file: half of a surrogate pair."""
     try:
         text.encode()
     except UnicodeEncodeError:

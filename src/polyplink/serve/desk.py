@@ -488,7 +488,7 @@ class Desk:
         """A frame of the recording as JPEG.
 
         Raises:
-            PolyplinkError: If it cannot be shown.
+            PolyplinkError: If the frame cannot be read.
         """
         self.solve(index)
         return self.pictures.frame(self.names[index], frame)
@@ -562,11 +562,7 @@ class Desk:
         return entries
 
     def _row(self, index: int, row: int) -> dict[str, Any]:
-        """A row of a procedure's tracklets.
-
-        Raises:
-            PolyplinkError: If there is none.
-        """
+        """A row of a procedure's tracklets."""
         table = self.solve(index).table
         PolyplinkError.unless(0 <= row < table.height, f"no tracklet {row}", "reload the page")
         tracklet: dict[str, Any] = table.row(row, named=True)

@@ -318,11 +318,7 @@ def _tracks(desk: Desk) -> pl.DataFrame:
 
 
 def _words(language: str) -> dict[str, str]:
-    """The catalogue of messages in one language.
-
-    Raises:
-        PolyplinkError: If there is none.
-    """
+    """The catalogue of messages in one language."""
     catalogues = json.loads(files("polyplink.serve").joinpath("messages.json").read_text("utf-8"))
     PolyplinkError.unless(
         language in catalogues,

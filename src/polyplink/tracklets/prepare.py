@@ -145,7 +145,7 @@ class Prepared:
         """Some procedures; their tracklets keep their order and count their rows from 0.
 
         Raises:
-            PolyplinkError: If one is not among this part's procedures.
+            PolyplinkError: If a name is no procedure of this part.
         """
         check_procedures(procedures, self.procedures)
         is_selected = pl.col("procedure_id").is_in(list(procedures))
@@ -190,11 +190,7 @@ def lost_boxes(prepared: Prepared) -> dict[str, int]:
 
 
 def check_procedures(names: Sequence[str], available: Sequence[str]) -> None:
-    """Refuse a name that is no procedure.
-
-    Raises:
-        PolyplinkError: Naming it and some of those there are.
-    """
+    """Refuse a name that is no procedure."""
     strange = sorted(set(names) - set(available))
     if strange:
         have = ", ".join(list(available)[:5]) or "none"
@@ -640,7 +636,7 @@ def typical_crops(prepared: Prepared, count: int) -> npt.NDArray[np.uint8]:
     """Crops (n, size, size, 3) uint8, evenly spaced over all those of a prepared part.
 
     Raises:
-        PolyplinkError: If there is none.
+        PolyplinkError: If the part has no crops.
     """
     names = prepared.tracklets["procedure_id"].unique(maintain_order=True).to_list()
     arrays = [prepared.crops(name) for name in names]

@@ -94,7 +94,7 @@ def find_tracker(name: str) -> type[Tracker]:
     """The class of a tracker: `Tracker` is "damped", plugins add others.
 
     Raises:
-        PolyplinkError: If there is none of this name.
+        PolyplinkError: If no tracker has the name.
     """
     tracker: type[Tracker] = TRACKERS.find(name)
     return tracker

@@ -368,11 +368,7 @@ def similarity_form(table: str) -> "VisualForm":
 
 
 def check_polyps(data: "DataSet", part: str, table: str) -> None:
-    """Refuse data without true polyps before anything is trained.
-
-    Raises:
-        PolyplinkError: If no polyp of the part is known.
-    """
+    """Refuse data without true polyps before anything is trained."""
     mine = data.detections["procedure_id"].is_in(data.part(part))
     PolyplinkError.unless(
         data.detections["polyp_id"].filter(mine).is_not_null().any(),

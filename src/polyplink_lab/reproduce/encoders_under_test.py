@@ -138,11 +138,7 @@ def find_encoder(
 
 
 def guard_training(encoder: NamedEncoder, data: DataSet, procedures: Sequence[str]) -> None:
-    """Refuse procedures that an encoder was trained on; what its pre-training saw is published.
-
-    Raises:
-        PolyplinkError: Naming them.
-    """
+    """Refuse procedures that an encoder was trained on; what its pre-training saw is published."""
     if encoder.record is not None:
         seen = replace(encoder.record.seen, validated=[], datasets=[])
         guard(seen, data, list(dict.fromkeys(procedures)))

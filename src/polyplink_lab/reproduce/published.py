@@ -112,7 +112,7 @@ def published_table(name: str) -> PublishedTable:
     """A published table by name.
 
     Raises:
-        PolyplinkError: If there is none, naming the nearest or all.
+        PolyplinkError: If no table has the name; the message names the nearest or all.
 
     Example:
         >>> published_table("thesis/5.3").cells[0].value

@@ -34,9 +34,6 @@ def check_is_folder(path: Path, hint: str = "check the path") -> None:
     Args:
         path: The path.
         hint: What to do where nothing is there.
-
-    Raises:
-        PolyplinkError: If it is no folder.
     """
     PolyplinkError.unless(
         not path.is_file(),
@@ -59,7 +56,7 @@ def read_small(path: str, limit: int | None = None) -> bytes:
         limit: Bytes from its beginning; None for all of it.
 
     Raises:
-        PolyplinkError: If it cannot be read.
+        PolyplinkError: If the file cannot be read.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))  # Windows: as it is

@@ -43,21 +43,13 @@ def check_total(archive: Path, size: int, packed: int) -> None:
 
 
 def check_boxes_number(number: int) -> None:
-    """Refuse more than `MOST_BOXES` boxes.
-
-    Raises:
-        PolyplinkError: If there are more.
-    """
+    """Refuse more than `MOST_BOXES` boxes."""
     if number > MOST_BOXES:
         _refuse(f"{number} boxes are more than {MOST_BOXES}")
 
 
 def check_rows(path: Path, rows: int) -> None:
-    """Refuse a table of more rows than `MOST_ROWS` and than its file has bytes.
-
-    Raises:
-        PolyplinkError: If it has more.
-    """
+    """Refuse a table of more rows than `MOST_ROWS` and than its file has bytes."""
     if rows > max(MOST_ROWS, path.stat().st_size):
         _refuse(f"{path} holds {rows} rows in {path.stat().st_size >> 10} KiB")
 

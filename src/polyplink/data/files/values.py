@@ -34,11 +34,7 @@ def track_name(column: str) -> pl.Expr:
 
 
 def check_utf8(name: str, folder: object) -> str:
-    """A file's name, if it is UTF-8: no table can hold another.
-
-    Raises:
-        PolyplinkError: If it is not.
-    """
+    """A file's name, if it is UTF-8: no table can hold another."""
     PolyplinkError.unless(
         name.isascii() or not re.search(r"[\ud800-\udfff]", name),
         f"the name of {name} in {folder} is not UTF-8",

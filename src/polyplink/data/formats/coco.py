@@ -440,7 +440,7 @@ def mark_coco(path: Path, marks: pl.DataFrame) -> dict[str, bytes]:
         marks: See `polyplink.data.formats.marks`.
 
     Raises:
-        PolyplinkError: If it is no JSON.
+        PolyplinkError: If the file is no JSON.
     """
     content = load_json(path)
     rows = content.get("annotations") if isinstance(content, dict) else content

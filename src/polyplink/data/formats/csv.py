@@ -114,7 +114,7 @@ def mark_csv(path: Path, marks: pl.DataFrame) -> dict[str, bytes]:
         marks: See `polyplink.data.formats.marks`.
 
     Raises:
-        PolyplinkError: If it is no table.
+        PolyplinkError: If the file is no table.
     """
     table, separator = read_raw_table(path)
     marked = table.with_columns(by_item(marks, table.height))
