@@ -1,7 +1,7 @@
 """The verb `reproduce`: compare a published table with ours; missing cells give the reason."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -277,11 +277,8 @@ def reproduce_table(
     request: ReproduceRequest, table: "PublishedTable", progress: Progress = inform
 ) -> "Result[ReproducedTable]":
     """Compute one table and write it; errors as of `reproduce`."""
-    from polyplink.evaluate import Figure
-    from polyplink_lab.reproduce.crop_variants import Variant
     from polyplink_lab.reproduce.reproduced import (
         ReproducedTable,
-        places,
         reproduced_table,
         write_reproduced,
     )
@@ -294,33 +291,19 @@ def reproduce_table(
     part = find_part(data, request.part)
     check_polyps(data, part, name)
     table = replace(table, cells=_extended(table, request.columns))
-    found: dict[tuple[str, Variant, str], Measured] = {}
+    measured: dict[tuple[str, Variant, str], Measured] = {}
     encoders: dict[str, NamedEncoder] = {}
-    for encoder in table.subjects:
-        if not request.only or encoder in request.only:
-            with record.stage(encoder):
-                ours, used = _measured(encoder, request, workspace, table, data, part, progress)
-                if used is not None:
-                    encoders[encoder] = used
-                found |= {(encoder, *key): figure for key, figure in ours.items()}
+    for subject in table.subjects:
+        if not request.only or subject in request.only:
+            with record.stage(subject):
+                figures, encoder = _measured(
+                    subject, request, workspace, table, data, part, progress
+                )
+                if encoder is not None:
+                    encoders[subject] = encoder
+                measured |= {(subject, *key): figure for key, figure in figures.items()}
     why_not = incomparable(data, part, table, stand_in=request.stand_in)
-    nothing: Measured = Figure(None, why=UNASKED), None
-    ours_of = [
-        found.get((cell.subject, Variant(cell.crop, cell.clip), cell.measure), nothing)
-        for cell in table.cells
-    ]
-    best = best_cells(table.cells, [resampled for _, resampled in ours_of])
-    cells = tuple(
-        _beside(
-            cell,
-            figure,
-            # The cost of an encoder does not depend on data.
-            request.anyway or not why_not or cell.measure.startswith(COSTS),
-            i in best,
-            encoders.get(cell.subject),
-        )
-        for i, (cell, (figure, _)) in enumerate(zip(table.cells, ours_of, strict=True))
-    )
+    cells = _compared(table, measured, encoders, comparable=request.anyway or not why_not)
     result = ReproducedTable(
         name,
         table.source,
@@ -338,11 +321,6 @@ def reproduce_table(
     write_json(out / "table.json", result)
     write_reproduced(out, result)
     record.write(out)
-    counted = f"{result.computed} of {len(cells)} cells computed on the part {part}"
-    known = [cell for cell in cells if cell.ours.value is not None]
-    on_data = [cell for cell in known if cell.units_of != "encoder"]
-    if known and not on_data:
-        counted += ", all of them costs of encoders that need no data"
     absent = sum(cell.ours.value is None and cell.ours.why != UNASKED for cell in cells)
     warnings = []
     if absent:
@@ -350,16 +328,74 @@ def reproduce_table(
             f"{many(absent, 'cell')} not computed: `polyplink reproduce {name} {request.data} "
             "--dry-run` lists what each needs, and where to get it"
         )
-    why = [f"not computed: {places(missing)}: {why}" for why, missing in result.reasons.items()]
-    remarks = [f"* {places(odd)}: {remark}" for remark, odd in result.remarks.items()]
+    computed, of_data = _computed(cells)
+    only_costs = all(cell.units_of == "encoder" for cell in cells)
+    code = int(not (computed if only_costs else of_data))
     banner = [result.banner] if result.banner else []
     files = f"files: {out}/table.html, .csv, .tex"
-    stand_ins = [f"(stand-in) {places(own)}: {what}" for what, own in result.stand_ins.items()]
-    told = [*result.rankings, result.settings, counted, *why, *remarks, *stand_ins, files]
-    only_costs = all(cell.units_of == "encoder" for cell in cells)
-    code = int(not (known if only_costs else on_data))
-    shown = [*banner, reproduced_table(result), *told]
+    shown = [*banner, reproduced_table(result), *_lines_below(result), files]
     return Result(result, shown=shown, warnings=warnings, code=code)
+
+
+def _compared(
+    table: "PublishedTable",
+    measured: "Mapping[tuple[str, Variant, str], Measured]",
+    encoders: "Mapping[str, NamedEncoder]",
+    *,
+    comparable: bool,
+) -> "tuple[ReproducedCell, ...]":
+    """The cells with our figures beside the published ones, the best of each column marked.
+
+    Args:
+        table: The published table.
+        measured: Our figures by encoder, variant and measure.
+        encoders: The encoders that were measured.
+        comparable: Whether differences are shown for figures that depend on the data.
+    """
+    from polyplink.evaluate import Figure
+    from polyplink_lab.reproduce.crop_variants import Variant
+
+    nothing: Measured = Figure(None, why=UNASKED), None
+    figures = [
+        measured.get((cell.subject, Variant(cell.crop, cell.clip), cell.measure), nothing)
+        for cell in table.cells
+    ]
+    best = best_cells(table.cells, [resampled for _, resampled in figures])
+    return tuple(
+        _beside(
+            cell,
+            figure,
+            # The cost of an encoder does not depend on data.
+            comparable or cell.measure.startswith(COSTS),
+            i in best,
+            encoders.get(cell.subject),
+        )
+        for i, (cell, (figure, _)) in enumerate(zip(table.cells, figures, strict=True))
+    )
+
+
+def _computed(
+    cells: "Sequence[ReproducedCell]",
+) -> "tuple[list[ReproducedCell], list[ReproducedCell]]":
+    """The cells with a figure, and those of them that depend on the data."""
+    computed = [cell for cell in cells if cell.ours.value is not None]
+    return computed, [cell for cell in computed if cell.units_of != "encoder"]
+
+
+def _lines_below(result: "ReproducedTable") -> list[str]:
+    """What is printed below a table: rankings, settings, and what cells lack or deviate in."""
+    from polyplink_lab.reproduce.reproduced import places
+
+    computed, of_data = _computed(result.cells)
+    total = f"{result.computed} of {len(result.cells)} cells computed on the part {result.part}"
+    if computed and not of_data:
+        total += ", all of them costs of encoders that need no data"
+    return [
+        *(*result.rankings, result.settings, total),
+        *(f"not computed: {places(cells)}: {reason}" for reason, cells in result.reasons.items()),
+        *(f"* {places(cells)}: {remark}" for remark, cells in result.remarks.items()),
+        *(f"(stand-in) {places(cells)}: {used}" for used, cells in result.stand_ins.items()),
+    ]
 
 
 def similarity_form(table: str) -> "VisualForm":
@@ -502,17 +538,17 @@ def _measured(
     The encoder, if there is one, comes second.
     """
     from polyplink.evaluate import EvaluationSettings, Figure
-    from polyplink.evaluate.probing import PROBES, divide, probe_encoders
+    from polyplink.evaluate.probing import PROBES
     from polyplink_lab.reproduce.crop_variants import Variant, compare_variants
-    from polyplink_lab.reproduce.encoders_under_test import find_encoder, guard_training
+    from polyplink_lab.reproduce.encoders_under_test import find_encoder
 
-    found: dict[tuple[Variant, str], Measured] = {}
+    measured: dict[tuple[Variant, str], Measured] = {}
     of_vectors: dict[str, dict[Variant, dict[str, str]]] = {}  # by part; measure to figure
     of_probes: list[tuple[Variant, str]] = []
     for cell in (cell for cell in table.cells if cell.subject == name):
         variant, task = Variant(cell.crop, cell.clip), cell.measure.partition("/")[0]
         if cell.measure.startswith(COSTS):
-            found[variant, cell.measure] = _costs(name)[cell.measure], None
+            measured[variant, cell.measure] = _costs(name)[cell.measure], None
         elif task in PROBES:
             of_probes.append((variant, cell.measure))
         else:
@@ -522,15 +558,15 @@ def _measured(
     try:
         encoder = find_encoder(name, workspace, part, progress)
     except PolyplinkError as error:
-        every = {(Variant(c.crop, c.clip), c.measure) for c in table.cells if c.subject == name}
-        missing = {key for key in every if not key[1].startswith(COSTS)}
-        return found | dict.fromkeys(missing, (Figure(None, why=str(error)), None)), None
+        keys = {(Variant(c.crop, c.clip), c.measure) for c in table.cells if c.subject == name}
+        missing = {key for key in keys if not key[1].startswith(COSTS)}
+        return measured | dict.fromkeys(missing, (Figure(None, why=str(error)), None)), None
 
     # Stand-ins keep their crop factor unless the table is about crop factors.
     crops = {cell.crop for cell in table.cells if not cell.measure.startswith(COSTS)}
     keeps = request.stand_in and len(crops) == 1
 
-    def seen(variant: Variant) -> Variant:
+    def fed(variant: Variant) -> Variant:
         return replace(variant, crop=encoder.prepare.crop_factor) if keeps else variant
 
     from polyplink.associate.search import find_grid
@@ -541,42 +577,67 @@ def _measured(
         time=request.time,
         threads=request.workers,
     )
-    for where, variants in of_vectors.items():
-        ours = compare_variants(
+    for part_of_task, variants in of_vectors.items():
+        compared = compare_variants(
             encoder,
             workspace.data,
-            where,
-            {seen(variant): list(wanted.values()) for variant, wanted in variants.items()},
+            part_of_task,
+            {fed(variant): list(figures.values()) for variant, figures in variants.items()},
             settings=settings,
             workers=request.workers,
             progress=progress,
         )
-        for variant, wanted in variants.items():
-            found |= {(variant, m): ours[seen(variant)][f] for m, f in wanted.items()}
+        for variant, figures in variants.items():
+            measured |= {(variant, m): compared[fed(variant)][f] for m, f in figures.items()}
     for variant, measure in of_probes:
-        task, _, figure = measure.partition("/")
-        cut = replace(encoder.prepare, crop_factor=seen(variant).crop)
-        split = request.splits().get(task)
+        cut = replace(encoder.prepare, crop_factor=fed(variant).crop)
         try:
-            if split is not None:
-                sides = divide(PROBES[task], data, part, split=split)
-                guard_training(encoder, data, [name for s in sides for name in s["procedure_id"]])
-            (probed,) = probe_encoders(
-                PROBES[task],
-                [replace(encoder, prepare=cut)],
-                workspace.data,
-                task_part(task, data, part),
-                length=variant.clip or 8,
-                seeds=request.seeds,
-                split=split,
-                workers=workspace.workers,
-                progress=progress,
-            ).values()
-            of = probed.result
-            found[variant, measure] = of.figures[figure], of.measures.get(figure)
+            measured[variant, measure] = _probed(
+                measure,
+                replace(encoder, prepare=cut),
+                variant.clip,
+                request,
+                workspace,
+                part,
+                progress,
+            )
         except PolyplinkError as error:
-            found[variant, measure] = Figure(None, why=str(error)), None
-    return found, encoder
+            measured[variant, measure] = Figure(None, why=str(error)), None
+    return measured, encoder
+
+
+def _probed(
+    measure: str,
+    encoder: "NamedEncoder",
+    length: int | None,
+    request: ReproduceRequest,
+    workspace: "Workspace",
+    part: str,
+    progress: Progress,
+) -> "Measured":
+    """A figure of a probe ("size/accuracy") on an encoder, for fragments of `length` crops."""
+    from polyplink.evaluate.probing import PROBES, divide, probe_encoders
+    from polyplink_lab.reproduce.encoders_under_test import guard_training
+
+    data = workspace.tables
+    task, _, figure = measure.partition("/")
+    split = request.splits().get(task)
+    if split is not None:
+        sides = divide(PROBES[task], data, part, split=split)
+        guard_training(encoder, data, [name for side in sides for name in side["procedure_id"]])
+    (probed,) = probe_encoders(
+        PROBES[task],
+        [encoder],
+        workspace.data,
+        task_part(task, data, part),
+        length=length or 8,
+        seeds=request.seeds,
+        split=split,
+        workers=workspace.workers,
+        progress=progress,
+    ).values()
+    result = probed.result
+    return result.figures[figure], result.measures.get(figure)
 
 
 @cache
