@@ -105,23 +105,25 @@ def _pass_few(  # noqa: PLR0912, PLR0915  # a part with branches would count ref
     # This round's `common`, and how much each block rose where it is above -deep.
     floor, any_block = every(-deep), zero
     for b in range(blocks):
-        most = zero
+        largest = zero
         for k in range(b * width, (b + U(1)) * width):
             old = load(common, k)
             new = availability(old, zero, load(supports, start + k))
-            most = larger(minus(larger(new, floor), larger(old, floor)), most)
+            largest = larger(minus(larger(new, floor), larger(old, floor)), largest)
             store(common, k, new)
-        store(rise, b, plus(load(rise, b), most))
-        any_block = larger(most, any_block)
+        store(rise, b, plus(load(rise, b), largest))
+        any_block = larger(largest, any_block)
     store(rise, blocks, plus(load(rise, blocks), any_block))
+    # Each row in turn; its responsibilities are added to sums, the next round's supports.
     sums[:] = 0.0
     for i in range(n):
-        own, wish = load(own_r, i), load(diagonals, i)
-        mine = damped(load(own_a, i), minus(load(supports, start + i), own))
-        store(own_a, i, mine)
-        mine = plus(mine, wish)
+        # The row's availability and responsibility for itself, and its preference.
+        self_r, wish = load(own_r, i), load(diagonals, i)
+        self_value = damped(load(own_a, i), minus(load(supports, start + i), self_r))
+        store(own_a, i, self_value)
+        self_value = plus(self_value, wish)
         # Availabilities of the contenders, and the best two of their values and the row's own.
-        first, second = mine, every(-np.inf)
+        first, second = self_value, every(-np.inf)
         for j in range(U(contenders[i])):
             at, support = i * room + j, load(supports, start + U(near_column[i, j]))
             a = availability(load(near_a, at), load(near_r, at), support)
@@ -132,11 +134,11 @@ def _pass_few(  # noqa: PLR0912, PLR0915  # a part with branches would count ref
         # New contenders: entries whose bound beats the second best.
         all_rise = load(rise, blocks)
         if any_above(plus(load(highest, i), all_rise), second):
-            most = every(-np.inf)
+            largest = every(-np.inf)
             for b in range(blocks):
                 highest_b = plus(load(limit, i * blocks + b), load(rise, b))
                 if not any_above(highest_b, second):
-                    most = larger(highest_b, most)
+                    largest = larger(highest_b, largest)
                     continue
                 k = b * width
                 bound = _bound(idle, common, i, k, width)
@@ -155,10 +157,11 @@ def _pass_few(  # noqa: PLR0912, PLR0915  # a part with branches would count ref
                     bound = _bound(idle, common, i, b * width, width)
                 bound = plus(larger(bound, every(by_size[i, 0] - deep)), load(doubt, i))
                 store(limit, i * blocks + b, minus(bound, load(rise, b)))
-                most = larger(bound, most)
-            store(highest, i, minus(plus(most, load(doubt, i)), all_rise))
-        own = damped(own, minus(wish, where_equal(mine, first, second, first)))
-        store(own_r, i, own)
+                largest = larger(bound, largest)
+            store(highest, i, minus(plus(largest, load(doubt, i)), all_rise))
+        # The row's responsibility for itself; its best value, smoothed, and how exact that is.
+        self_r = damped(self_r, minus(wish, where_equal(self_value, first, second, first)))
+        store(own_r, i, self_r)
         store(best, t * n + i, first)
         smoothed = damped(load(smooth, i), first)
         store(smooth, i, smoothed)
@@ -171,12 +174,13 @@ def _pass_few(  # noqa: PLR0912, PLR0915  # a part with branches would count ref
             new = damped(load(r, at), minus(every(by_size[i, j]), first))
             store(r, at, new)
             store(sums, k, plus(load(sums, k), larger(new, zero)))
+        # Of the last of the risen, those that have sunk again.
         low, least = times(doubted, every(-LEAVE)), minus(smoothed, doubted)
         while count > U(0) and not any_above(load(r, i * n + count - U(1)), low):
             count -= U(1)
             until[i, count] = t + U(1)
         risen[i] = count
-        # Checked here as well: it is rare.
+        # Entries that may have risen since; checked here as well: it is rare.
         if any_above(every(GROWN[t] * by_size[i, count]), least):
             _follow_risen(by_size, column, until, risen, reached, r, best, sums, i, t, least)
         # Responsibilities of the contenders, and of the row for itself, added to sums.
@@ -187,7 +191,8 @@ def _pass_few(  # noqa: PLR0912, PLR0915  # a part with branches would count ref
             new = damped(load(near_r, at), minus(near, rival))
             store(near_r, at, new)
             store(sums, k, plus(load(sums, k), larger(new, zero)))
-        store(sums, i, plus(load(sums, i), own))
+        store(sums, i, plus(load(sums, i), self_r))
+    # The next round's supports.
     for k in range(columns):
         store(supports, start + columns + k, load(sums, k))
     return True

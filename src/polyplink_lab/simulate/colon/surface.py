@@ -412,6 +412,7 @@ def _distances(  # noqa: PLR0912, PLR0915, PLR0917  # pragma: no cover
         for start in range(starts[run], starts[run + 1], BLOCK):
             count = min(BLOCK, starts[run + 1] - start)
             lanes = (count + LANES - 1) // LANES * LANES
+            # A block of points, filled up with zeros to whole lanes.
             for j in range(count):
                 x[j], y[j] = points[0, start + j], points[1, start + j]
                 z[j] = points[2, start + j]
@@ -448,6 +449,7 @@ def _distances(  # noqa: PLR0912, PLR0915, PLR0917  # pragma: no cover
             for k in range(sizes[1]):
                 n = row[1 + 3 * sizes[0] + ROW * k : 1 + 3 * sizes[0] + ROW * (k + 1)]
                 blend, above = n[15], f32(n[18] * m)
+                # The point in the polyp's frame: place on its map, distance, head and stalk.
                 for j in range(lanes):
                     p = n[0] * x[j] + n[1] * y[j] + n[2] * z[j] + n[9]
                     q = n[3] * x[j] + n[4] * y[j] + n[5] * z[j] + n[10]
@@ -479,9 +481,11 @@ def _distances(  # noqa: PLR0912, PLR0915, PLR0917  # pragma: no cover
                     mix = min(max(half + half * (d[j] - head) / blend, none), one)
                     d[j] += (head - d[j]) * mix - blend * mix * (one - mix)
                     share[j] = mix
+                # The polyp's share of the surface there.
                 if len(shares):
                     for j in range(count):
                         shares[k, start + j] = share[j]
+            # Distances in the world, where the wave has widened the tube.
             for j in range(count):
                 out[start + j] = d[j] * wider[j]
 
