@@ -32,7 +32,7 @@ SMALL_GRID = Grid(alphas=(0.25, 0.75), gammas=(0.5, 4.0), preferences=tuple(rang
 
 
 def small_sweep(size: int, device: torch.device, folder: Path) -> Work:
-    return evaluation.sweep(size, device, folder, grid=SMALL_GRID, every=3)
+    return evaluation.sweep(size, device, folder, grid=SMALL_GRID, every_nth=3)
 
 
 def small_bootstrap(size: int, device: torch.device, folder: Path) -> Work:

@@ -120,9 +120,9 @@ def _measured(request: BenchRequest, behind: list[str]) -> "Iterator[BenchResult
     recorded = read_recorded()
     for result in run_benches(request.names, request.size, request.device):
         yield result
-        said = complaint(result, recorded)
-        if request.compare and said is not None:
-            behind.append(said)
+        message = complaint(result, recorded)
+        if request.compare and message is not None:
+            behind.append(message)
         if request.record:
             record([result])
     if request.profile is not None:

@@ -87,12 +87,12 @@ class ReproduceRequest(Request):
 
     def splits(self) -> dict[str, Path]:
         """Files that divide polyps, by probe: of `split`, each FILE or TASK=FILE."""
-        found: dict[str, Path] = {}
+        files: dict[str, Path] = {}
         for value in self.split:
             task, equals, file = value.partition("=")
-            one = equals and task in PROBED
-            found |= {task: Path(file)} if one else dict.fromkeys(PROBED, Path(value))
-        return found
+            names_task = equals and task in PROBED
+            files |= {task: Path(file)} if names_task else dict.fromkeys(PROBED, Path(value))
+        return files
 
     def encoders(self) -> "Workspace":
         """Where the encoders of the table come from.
@@ -103,11 +103,11 @@ class ReproduceRequest(Request):
         from polyplink_lab.reproduce.encoders_under_test import Workspace
 
         assert self.data is not None
-        given = named_files("--weights", self.weights)
+        weights = named_files("--weights", self.weights)
         return Workspace(
             self.workspace,
             self.data,
-            given,
+            weights,
             self.stand_in,
             tuple(self.sets),
             self.train,
@@ -144,25 +144,25 @@ def reproduce(
         raise PolyplinkError(
             f"no data folder to reproduce {request.table} on", "give TABLE and DATA"
         )
-    every = request.table == "all"
-    tables = list(published().values()) if every else [published_table(request.table)]
+    all_tables = request.table == "all"
+    tables = list(published().values()) if all_tables else [published_table(request.table)]
     subjects = list(dict.fromkeys(name for table in tables for name in table.subjects))
-    for wanted in request.only:
+    for requested in request.only:
         PolyplinkError.unless(
-            wanted in subjects,
-            f"{request.table} has no row of {wanted!r}",
+            requested in subjects,
+            f"{request.table} has no row of {requested!r}",
             f"choose among {', '.join(subjects)}",
         )
-    headings = {one.column for table in tables for one in both_precisions(table.cells)}
-    for wanted in request.columns:
+    headings = {item.column for table in tables for item in both_precisions(table.cells)}
+    for requested in request.columns:
         PolyplinkError.unless(
-            wanted in headings,
-            f"{request.table} has no column {wanted!r}",
+            requested in headings,
+            f"{request.table} has no column {requested!r}",
             f"choose among {', '.join(sorted(headings))}",
         )
     from polyplink.associate.search import find_grid
 
-    tables = [replace(one, cells=_in_columns(one.cells, request.columns)) for one in tables]
+    tables = [replace(item, cells=_in_columns(item.cells, request.columns)) for item in tables]
     tables = [table for table in tables if table.cells]
     find_grid(request.grid)
     named_files("--weights", request.weights)
@@ -185,14 +185,16 @@ def reproduce(
     tables.sort(key=lambda table: sum(map(has_recipe, table.subjects)))
     if request.dry_run:
         return plan(request, tables)
-    if not every:
+    if not all_tables:
         return reproduce_table(request, tables[0], progress)
     folder, rows, shown = request.out or request.workspace, [], []
     for table in tables:
-        own = replace(request, table=table.name, out=folder / table.name)
-        found = _written(own) or reproduce_table(own, table, progress).value.summary
-        rows.append({"table": table.name, **found, "files": str(folder / table.name)})
-        shown.append(f"{table.name}: {found['computed']} of {found['cells']} cells computed")
+        table_request = replace(request, table=table.name, out=folder / table.name)
+        summary = (
+            _written(table_request) or reproduce_table(table_request, table, progress).value.summary
+        )
+        rows.append({"table": table.name, **summary, "files": str(folder / table.name)})
+        shown.append(f"{table.name}: {summary['computed']} of {summary['cells']} cells computed")
     code = int(not any(row["computed"] for row in rows))
     return Result(rows, shown=[*shown, f"files: {folder}"], code=code)
 
@@ -216,11 +218,12 @@ def plan(request: ReproduceRequest, tables: "Sequence[PublishedTable]") -> "Resu
     steps = planner.plan(tables, request.only)
 
     def cost_of(state: str) -> str:
-        mine = [step for step in steps if step.state == state]
+        of_state = [step for step in steps if step.state == state]
+        memory = gigabytes(max((step.memory for step in of_state), default=0))
         return (
-            f"about {hours(sum(step.seconds for step in mine))} on {planner.device}, "
-            f"{gigabytes(max((step.memory for step in mine), default=0)) or 'no'} memory at most, "
-            f"{gigabytes(sum(step.disk for step in mine)) or 'nothing'} to write"
+            f"about {hours(sum(step.seconds for step in of_state))} on {planner.device}, "
+            f"{memory or 'no'} memory at most, "
+            f"{gigabytes(sum(step.disk for step in of_state)) or 'nothing'} to write"
         )
 
     count = Counter(step.state for step in steps)
@@ -251,8 +254,8 @@ def _asked(request: ReproduceRequest, table: str) -> dict[str, Any]:
     names = ("part", "grid", "time", "anyway", "seeds", "only", "columns")
     choices = {name: getattr(request, name) for name in names}
     splits = {task: [path, file_key(path)] for task, path in request.splits().items()}
-    own = {"splits": splits} if splits else {}
-    return {"table": table, "workspace": request.encoders(), "choices": choices, **own}
+    with_splits = {"splits": splits} if splits else {}
+    return {"table": table, "workspace": request.encoders(), "choices": choices, **with_splits}
 
 
 def _written(request: ReproduceRequest) -> dict[str, int] | None:
@@ -265,8 +268,8 @@ def _written(request: ReproduceRequest) -> dict[str, int] | None:
         run, table = (read_json(request.out / f"{name}.json") for name in ("run", "table"))
     except PolyplinkError:
         return None
-    same = run["settings"] == to_plain(_asked(request, request.table))
-    if not same or run["inputs"].get("data") != read_data(request.data).key:
+    unchanged = run["settings"] == to_plain(_asked(request, request.table))
+    if not unchanged or run["inputs"].get("data") != read_data(request.data).key:
         return None
     cells = table["cells"]
     computed = sum(cell["ours"]["value"] is not None for cell in cells)
@@ -405,9 +408,9 @@ def similarity_form(table: str) -> "VisualForm":
 
 def check_polyps(data: "DataSet", part: str, table: str) -> None:
     """Refuse data without true polyps before anything is trained."""
-    mine = data.detections["procedure_id"].is_in(data.part(part))
+    in_part = data.detections["procedure_id"].is_in(data.part(part))
     PolyplinkError.unless(
-        data.detections["polyp_id"].filter(mine).is_not_null().any(),
+        data.detections["polyp_id"].filter(in_part).is_not_null().any(),
         f"table detections: column polyp_id is empty in the part {part!r}, and {table} needs it",
         "name a labelled part with --part",
     )
@@ -418,12 +421,14 @@ def both_precisions(cells: "Sequence[Cell]") -> "Iterator[Cell]":
     from polyplink_lab.reproduce.crop_variants import PUBLISHED_MAP
 
     for _, row in groupby(cells, key=lambda cell: (cell.group, cell.row)):
-        own = list(row)
-        yield from own
-        for cell in own:
+        row_cells = list(row)
+        yield from row_cells
+        for cell in row_cells:
             if cell.measure == "mAP":
-                named = (text.replace("mAP", PUBLISHED_MAP) for text in (cell.row, cell.column))
-                name, column = named
+                published_names = (
+                    text.replace("mAP", PUBLISHED_MAP) for text in (cell.row, cell.column)
+                )
+                name, column = published_names
                 yield replace(cell, row=name, column=column, measure=PUBLISHED_MAP, remark="")
 
 
@@ -438,7 +443,7 @@ def _in_columns(cells: "Sequence[Cell]", columns: Sequence[str]) -> "tuple[Cell,
     """The cells that columns need: theirs, and the mAP that another precision is made from."""
 
     def needed(cell: "Cell") -> bool:
-        return any(one.column in columns for one in both_precisions([cell]))
+        return any(form.column in columns for form in both_precisions([cell]))
 
     return tuple(cell for cell in cells if not columns or needed(cell))
 
@@ -450,7 +455,7 @@ def with_learned_links(cells: "Sequence[Cell]") -> "Iterator[Cell]":
     """
     rows = [list(row) for _, row in groupby(cells, key=lambda cell: (cell.group, cell.row))]
     clustered = [[c for c in row if c.measure.startswith("temporal_ap/")] for row in rows]
-    last = max((i for i, own in enumerate(clustered) if own), default=None)
+    last = max((i for i, is_clustered in enumerate(clustered) if is_clustered), default=None)
     for i, row in enumerate(rows):
         yield from row
         if i == last:
@@ -477,15 +482,17 @@ def best_cells(cells: "Sequence[Cell]", resampled: "Sequence[Resampled | None]")
     from polyplink.evaluate import no_different
     from polyplink.evaluate.metric import ideal_of
 
-    shown = {(cell.group, cell.subject) for cell in cells}
-    apart = len(shown) > len({subject for _, subject in shown})
+    groups = {(cell.group, cell.subject) for cell in cells}
+    apart = len(groups) > len({subject for _, subject in groups})
     columns: dict[tuple[str, ...], dict[str, Resampled]] = {}
-    for i, (cell, ours) in enumerate(zip(cells, resampled, strict=True)):
-        if ours is not None:
-            kind, units = cell.measure.rpartition("/")[2], str(ours.taking_part.size)
+    for i, (cell, figure) in enumerate(zip(cells, resampled, strict=True)):
+        if figure is not None:
+            kind, units = cell.measure.rpartition("/")[2], str(figure.taking_part.size)
             key = (cell.group if apart else "", cell.column, units, kind)
-            columns.setdefault(key, {})[str(i)] = ours
-    return {int(i) for key, own in columns.items() for i in no_different(own, ideal_of(key[-1]))}
+            columns.setdefault(key, {})[str(i)] = figure
+    return {
+        int(i) for key, figures in columns.items() for i in no_different(figures, ideal_of(key[-1]))
+    }
 
 
 def find_part(data: "DataSet", part: str | None) -> str:
@@ -498,9 +505,9 @@ def find_part(data: "DataSet", part: str | None) -> str:
         with suppress(PolyplinkError):
             data.part("rc19")
             return "rc19"
-    wanted = part or "eval"
-    data.part(wanted)
-    return wanted
+    name = part or "eval"
+    data.part(name)
+    return name
 
 
 def is_simulated(data: "DataSet") -> bool:
@@ -512,16 +519,16 @@ def is_simulated(data: "DataSet") -> bool:
 
 def incomparable(data: "DataSet", part: str, table: "PublishedTable", *, stand_in: bool) -> str:
     """Why differences to the published values would be meaningless; "" if they are not."""
-    why = []
+    reasons = []
     if is_simulated(data):
-        why.append("SIMULATED data")
+        reasons.append("SIMULATED data")
     elif part != "rc19":
-        why.append(f"the part {part}, not rc19")
+        reasons.append(f"the part {part}, not rc19")
     if part == "rc19" and any(cell.measure.startswith("val/") for cell in table.cells):
-        why.append("TPC's parts tpc-val and tpc-test, not the thesis's")
+        reasons.append("TPC's parts tpc-val and tpc-test, not the thesis's")
     if stand_in:
-        why.append("stand-in encoders")
-    return ", ".join(why)
+        reasons.append("stand-in encoders")
+    return ", ".join(reasons)
 
 
 def _measured(
@@ -690,8 +697,8 @@ def _beside(
 
     scale = SCALE[cell.unit]
     names = ("value", "low", "high", "sd")
-    known = {name: getattr(ours, name) for name in names if getattr(ours, name) is not None}
-    scaled = replace(ours, **{name: value * scale for name, value in known.items()})
+    values = {name: getattr(ours, name) for name in names if getattr(ours, name) is not None}
+    scaled = replace(ours, **{name: value * scale for name, value in values.items()})
     if scaled.value is None and not scaled.why:
         scaled = replace(scaled, why="undefined on these data")
     kind = cell.measure.partition("/")[0]

@@ -144,12 +144,12 @@ def study(request: StudyRequest, progress: Progress = inform) -> Result[Studied]
                 folder, encoded = _trained(request, config, encoded, progress)
                 vectors, samples = encoded.vectors[label], samples_of(encoded.prepared)
                 boxes = tracklet_boxes(encoded.prepared, samples)
-                figures, found = evaluate_encoder(vectors, samples, settings, boxes)
+                figures, resampled = evaluate_encoder(vectors, samples, settings, boxes)
         except PolyplinkError as error:
             failed.append(f"{label}: {error}")
             continue
         first = first or figures
-        measured.setdefault(name, {})[seed] = found
+        measured.setdefault(name, {})[seed] = resampled
         runs.append(Run(name, seed, folder, figures.figures))
     if first is None or encoded is None:
         raise PolyplinkError(
@@ -192,21 +192,21 @@ def _checked(request: StudyRequest) -> "tuple[EvaluationSettings, list[TrainConf
     from polyplink.data import read_data
     from polyplink.recipes import find_recipe, override
 
-    asked = {name: getattr(request, name) for name in ("tasks", "clusterers", "grid", "purpose")}
+    choices = {name: getattr(request, name) for name in ("tasks", "clusterers", "grid", "purpose")}
     from polyplink.evaluate.settings import evaluation_settings
 
-    settings, probes = evaluation_settings(**asked, threads=request.workers)
+    settings, probes = evaluation_settings(**choices, threads=request.workers)
     PolyplinkError.unless(not probes, f"a study has no task {probes[:1]}", "use `polyplink probe`")
     data = read_data(request.data)
-    found = [override(find_recipe(name), request.sets) for name in request.recipes]
-    for config in found:
-        why = "evaluate on procedures that no recipe trains on: --part, or --set part=NAME"
-        data.disjoint_parts(request.part, config.part, why)
-    names = [config.name for config in found]
+    recipes = [override(find_recipe(name), request.sets) for name in request.recipes]
+    for config in recipes:
+        hint = "evaluate on procedures that no recipe trains on: --part, or --set part=NAME"
+        data.disjoint_parts(request.part, config.part, hint)
+    names = [config.name for config in recipes]
     PolyplinkError.unless(
         len(set(names)) == len(names), f"two of the recipes {names} have one name", "rename one"
     )
-    return settings, found
+    return settings, recipes
 
 
 def _trained(
@@ -235,8 +235,10 @@ def _trained(
     encoder = load_named(folder, request.device, label)
     if encoded is not None:
         return folder, encoded.add([encoder], request.workers, quiet)
-    found = encode([encoder], request.data, request.part, workers=request.workers, progress=quiet)
-    return folder, found
+    embedded = encode(
+        [encoder], request.data, request.part, workers=request.workers, progress=quiet
+    )
+    return folder, embedded
 
 
 def compare_runs(
@@ -260,25 +262,31 @@ def compare_runs(
     means: dict[str, dict[str, Resampled]] = {}
     methods = []
     for name, runs in measured.items():
-        each = {
-            key: [own[key] for own in runs.values()]
+        by_figure = {
+            key: [run_figures[key] for run_figures in runs.values()]
             for key in first.figures
-            if all(key in own for own in runs.values())
+            if all(key in run_figures for run_figures in runs.values())
         }
-        means[name] = {key: Resampled.mean(own) for key, own in each.items()}
+        means[name] = {key: Resampled.mean(run_figures) for key, run_figures in by_figure.items()}
         base, figures = next(iter(means.values())), {}
         for key, mean in means[name].items():
-            values = [one.value for one in each[key] if one.value is not None]
+            values = [
+                seed_figure.value for seed_figure in by_figure[key] if seed_figure.value is not None
+            ]
             figures[key] = replace(mean.figure(), sd=stdev(values) if len(values) > 1 else None)
-        others = means[name] if means[name] is not base else {}
-        gaps = {key: mean.minus(base[key]) for key, mean in others.items() if key in base}
+        compared = means[name] if means[name] is not base else {}
+        gaps = {key: mean.minus(base[key]) for key, mean in compared.items() if key in base}
         methods.append(Method(name, figures, gaps))
     metrics, bold = columns(first), {}
     for metric in metrics if len(means) > 1 else ():
-        known = {name: own[metric.key] for name, own in means.items() if metric.key in own}
-        bold[metric.key] = no_different(known, metric.ideal)
+        by_recipe = {
+            name: run_figures[metric.key]
+            for name, run_figures in means.items()
+            if metric.key in run_figures
+        }
+        bold[metric.key] = no_different(by_recipe, metric.ideal)
     table = Comparison(tuple(metrics), tuple(methods), bold, headline(first))
-    return table, {name: minus_first_clusterer(own) for name, own in means.items()}
+    return table, {name: minus_first_clusterer(run_figures) for name, run_figures in means.items()}
 
 
 def _write(out: Path, result: Studied) -> None:
@@ -293,9 +301,9 @@ def _write(out: Path, result: Studied) -> None:
     write_clusterers(out / "clusterers.csv", result.minus_clusterer)
     rows = [
         {"recipe": run.recipe, "seed": run.seed, "weights": str(run.weights), "figure": key}
-        | {"value": one.value, "low": one.low, "high": one.high, "units": one.n}
+        | {"value": value.value, "low": value.low, "high": value.high, "units": value.n}
         for run in result.runs
-        for key, one in run.figures.items()
+        for key, value in run.figures.items()
     ]
     write_rows(out / "runs.csv", rows)
     values: Mapping[str, list[Mapping[str, Figure]]] = {

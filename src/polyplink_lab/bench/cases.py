@@ -143,7 +143,7 @@ def run_benches(
         PolyplinkError: If there is no such case, no such device for it, or the size is less
             than one of them can measure; before anything is measured.
     """
-    cases, where = chosen_cases(names, device), pick_device(device)
+    cases, torch_device = chosen_cases(names, device), pick_device(device)
     if size is not None:
         largest = max(cases, key=lambda case: case.least)
         PolyplinkError.unless(
@@ -152,4 +152,4 @@ def run_benches(
             f"give {largest.least} or more, or leave --size out",
         )
     for case in cases:
-        yield measure(case, case.size if size is None else size, where)
+        yield measure(case, case.size if size is None else size, torch_device)

@@ -197,10 +197,10 @@ def retrieval(size: int, device: torch.device, folder: Path) -> Work:
     settings = EvaluationSettings(tasks=("retrieval",), without_own=True)
 
     def rival() -> list[float]:
-        others = ~np.eye(size, dtype=bool)
+        off_diagonal = ~np.eye(size, dtype=bool)
         # Lifted above 0: torchmetrics leaves out matches whose score is 0 or less.
-        scores = torch.from_numpy(cosine(vectors)[others] + 2.0)
-        match = torch.from_numpy((samples.polyp[:, None] == samples.polyp[None, :])[others])
+        scores = torch.from_numpy(cosine(vectors)[off_diagonal] + 2.0)
+        match = torch.from_numpy((samples.polyp[:, None] == samples.polyp[None, :])[off_diagonal])
         query = torch.arange(size).repeat_interleave(size - 1)
         metrics = [
             RetrievalMAP(empty_target_action="skip"),
@@ -266,8 +266,8 @@ def reid(size: int, device: torch.device, folder: Path) -> Work:
         i, j = np.triu_indices(size, k=1)
         # To [0, 1], or torchmetrics would take them for logits and apply a sigmoid.
         scores = torch.from_numpy((cosine(vectors)[i, j] + 1.0) / 2.0)
-        same = torch.from_numpy(samples.polyp[i] == samples.polyp[j]).long()
-        return [float(area(scores, same)) for area in (binary_auroc, binary_average_precision)]
+        one_polyp = torch.from_numpy(samples.polyp[i] == samples.polyp[j]).long()
+        return [float(area(scores, one_polyp)) for area in (binary_auroc, binary_average_precision)]
 
     def equal(ours: Reid, theirs: list[float]) -> bool:
         values = np.array([ours.auroc, ours.aupr], dtype=np.float64)  # NaN where undefined
@@ -301,21 +301,21 @@ def bootstrap(
 
     def recomputed() -> np.ndarray:
         i, j = np.triu_indices(len(vectors), k=1)
-        scores, same = cosine(vectors)[i, j], samples.polyp[i] == samples.polyp[j]
+        scores, one_polyp = cosine(vectors)[i, j], samples.polyp[i] == samples.polyp[j]
         a, b = samples.procedure[i], samples.procedure[j]
         figures = []
         for drawn in first:
-            again = retrieve(vectors, samples)
-            times = drawn[samples.procedure][again.valid]
+            ranking = retrieve(vectors, samples)
+            times = drawn[samples.procedure][ranking.valid]
             weight = drawn[a] * np.where(a == b, 1, drawn[b])
-            mean_ap = (again.ap[again.valid] * times).sum() / times.sum()
+            mean_ap = (ranking.ap[ranking.valid] * times).sum() / times.sum()
             areas = (roc_auc_score, average_precision_score)
-            figures.append([mean_ap, *(f(same, scores, sample_weight=weight) for f in areas)])
+            figures.append([mean_ap, *(f(one_polyp, scores, sample_weight=weight) for f in areas)])
         return np.array(figures).T  # 3 r
 
     def equal(ours: list[np.ndarray], theirs: np.ndarray) -> bool:
-        same = [figure[: len(first)] for figure in ours]
-        return bool(np.allclose(same, theirs, rtol=0, atol=1e-3))
+        first_draws = [figure[: len(first)] for figure in ours]
+        return bool(np.allclose(first_draws, theirs, rtol=0, atol=1e-3))
 
     return Work(resampled, recomputed, equal, scale=size / len(first))
 
@@ -441,7 +441,7 @@ def tracked(procedures: Sequence[Procedure], partitions_of: Sequence[Partitions]
 
 
 def sweep(
-    size: int, device: torch.device, folder: Path, grid: Any = GRID, every: int = EVERY
+    size: int, device: torch.device, folder: Path, grid: Any = GRID, every_nth: int = EVERY
 ) -> Work:
     """The paper's grid on 19 procedures, the largest of `size` tracklets, with all cores.
 
@@ -455,23 +455,26 @@ def sweep(
 
     procedures = [synthetic_procedure(max(3, round(n * size / SIZES[-1]))) for n in SIZES]
     cores, settings = os.cpu_count() or 1, grid.temporal_ap()
-    rows = range(0, len(settings), every)
+    rows = range(0, len(settings), every_nth)
 
-    def searched(some: Sequence[Procedure]) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
+    def searched(group: Sequence[Procedure]) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
         """Figures (s,) of every setting, and labels (s, n) of every procedure under it."""
         labels = [
             search(V, positions, grid, threads=cores)["temporal_ap"].labels
-            for V, positions, _ in some
+            for V, positions, _ in group
         ]
-        polyps = [names for _, _, names in some]
-        counts = [count_procedure(*each) for each in zip(labels, polyps, strict=True)]
+        polyps = [names for _, _, names in group]
+        counts = [
+            count_procedure(*labels_and_names)
+            for labels_and_names in zip(labels, polyps, strict=True)
+        ]
         rates = np.mean([counted.rates["fr"] for counted in counts], axis=0)
-        return {"FR": rates, **tracked(some, [counted.cut for counted in counts])}, labels
+        return {"FR": rates, **tracked(group, [counted.cut for counted in counts])}, labels
 
-    def one_by_one(some: Sequence[Procedure]) -> list[list[np.ndarray | None]]:
+    def one_by_one(group: Sequence[Procedure]) -> list[list[np.ndarray | None]]:
         """scikit-learn's labels under some settings, None where it did not converge."""
-        labels_by_procedure: list[list[np.ndarray | None]] = [[] for _ in some]
-        for (V, positions, _), tried in zip(some, labels_by_procedure, strict=True):
+        labels_by_procedure: list[list[np.ndarray | None]] = [[] for _ in group]
+        for (V, positions, _), tried in zip(group, labels_by_procedure, strict=True):
             for setting in [settings[row] for row in rows]:
                 model = AffinityPropagation(
                     damping=0.9,
@@ -490,14 +493,14 @@ def sweep(
 
     def equal(ours: tuple[dict[str, np.ndarray], list[np.ndarray]], theirs: list[Any]) -> bool:
         figures, labels = ours
-        same = all(
+        same_labels = all(
             bool(((a[:, None] == a[None, :]) == (b[:, None] == b[None, :])).all())
-            for labels_of_ours, other in zip(labels, theirs, strict=True)
-            for a, b in zip(labels_of_ours[list(rows)], other, strict=True)
+            for labels_of_ours, labels_of_theirs in zip(labels, theirs, strict=True)
+            for a, b in zip(labels_of_ours[list(rows)], labels_of_theirs, strict=True)
             if b is not None
         )
         alone = [[partitions(label_rows[row : row + 1]) for label_rows in labels] for row in rows]
-        return same and all(
+        return same_labels and all(
             float(value[0]) == figures[name][row]
             for row, parts in zip(rows, alone, strict=True)
             for name, value in tracked(procedures, parts).items()

@@ -109,7 +109,7 @@ class BenchResult:
             parts.append(f"{self.rate:.1f} a second")
         if self.peak_mb is not None:
             parts.append(f"{self.peak_mb:.0f} MB at most")
-        parts.extend(f"{what}: {value:.4g}" for what, value in self.also.items())
+        parts.extend(f"{name}: {value:.4g}" for name, value in self.also.items())
         parts.append("equal" if self.equal else "NOT EQUAL")
         return ", ".join(parts)
 
@@ -136,9 +136,9 @@ def measure(case: Case, size: int, device: torch.device) -> BenchResult:
                 return case.prepare(n, device, subfolder).ours
 
             exponent = growth(work.at or prepared, size, growth_repeats)
-        more = work.more(output, ours_s) if work.more else {}
+        extra = work.more(output, ours_s) if work.more else {}
         if case.memory:
-            more["peak_mb"] = most_memory(work.ours)
+            extra["peak_mb"] = most_memory(work.ours)
         return BenchResult(
             case.name,
             case.rival.format(device=device.type),
@@ -149,7 +149,7 @@ def measure(case: Case, size: int, device: torch.device) -> BenchResult:
             exponent,
             bool(work.equal(output, expected)),
             unit=case.unit,
-            **more,
+            **extra,
         )
 
 

@@ -199,11 +199,11 @@ MARGIN = 1.5  # of a crop about its box
 STEPS = 400  # of a plain march, at most
 
 
-def plain_march(surface: BatchSurface, eyes: Eyes, windows: Windows, most: int) -> Tensor:
+def plain_march(surface: BatchSurface, eyes: Eyes, windows: Windows, max_pixels: int) -> Tensor:
     """The rival: every ray steps from the camera until all rays of its tile have arrived."""
     beams = beams_of(eyes, windows)
     depth = torch.zeros_like(beams.directions[0])
-    for frames, pixels in tiles(len(depth), depth.shape[1], most):
+    for frames, pixels in tiles(len(depth), depth.shape[1], max_pixels):
         tile, part = beams.part(frames, pixels), depth[frames, pixels]
         for _ in range(STEPS):
             free = surface.distance(tile.at(part), tile.frame)
@@ -266,8 +266,8 @@ def simulated_crops(size: int, device: torch.device, folder: Path, side: int = S
     def rate(output: object, seconds: float) -> dict[str, Any]:
         workers = os.cpu_count() or 1
         if kind == "cuda":
-            many = max(size, GPU_CROPS)
-            return {"rate": many / timed(at(many))[1]}
+            n_crops = max(size, GPU_CROPS)
+            return {"rate": n_crops / timed(at(n_crops))[1]}
         if workers == 1:
             return {"rate": size / seconds}
         with worker_pool(workers) as pool:

@@ -207,16 +207,16 @@ def step(size: int, device: torch.device, folder: Path) -> Work:
     stepper.step(ready)  # the first one allocates and chooses kernels
 
     def at(bags: int) -> Call:
-        other = Stepper(config, prepared, device, max(bags, 2))
-        other.step()
-        return other.step
+        at_size = Stepper(config, prepared, device, max(bags, 2))
+        at_size.step()
+        return at_size.step
 
     def more(output: object, seconds: float) -> dict[str, Any]:
         steps = EPOCHS * math.ceil(FRAGMENTS / size)
-        what = f"seconds of {steps} steps ({EPOCHS} epochs of {FRAGMENTS} bags)"
+        name = f"seconds of {steps} steps ({EPOCHS} epochs of {FRAGMENTS} bags)"
         peak = torch.cuda.max_memory_allocated(device) / 1e6 if cuda else None
         frames = len(stepper.batches[0].fragments) * int(stepper.drawn.clips.shape[1])
-        return {"rate": frames / seconds, "peak_mb": peak, "also": {what: steps * seconds}}
+        return {"rate": frames / seconds, "peak_mb": peak, "also": {name: steps * seconds}}
 
     return Work(
         stepper.step,
@@ -229,19 +229,19 @@ def step(size: int, device: torch.device, folder: Path) -> Work:
 
 def profile_step(size: int, device: str = "auto", steps: int = 3) -> str:
     """Profile of training steps: torch's table by operation, the slowest first."""
-    where = pick_device(device)
+    torch_device = pick_device(device)
     activities = [torch.profiler.ProfilerActivity.CPU]
-    if where.type == "cuda":
+    if torch_device.type == "cuda":
         activities.append(torch.profiler.ProfilerActivity.CUDA)
-    config = recipe(where)
+    config = recipe(torch_device)
     with tempfile.TemporaryDirectory(prefix="polyplink-bench-") as folder:
         prepared = synthetic_prepared(Path(folder), config.prepare)
-        stepper = Stepper(config, prepared, where, size)
+        stepper = Stepper(config, prepared, torch_device, size)
         stepper.step()  # allocates and chooses kernels
         with torch.profiler.profile(activities=activities) as profiler:
             for _ in range(steps):
                 stepper.step()
-    key = f"self_{where.type}_time_total"
+    key = f"self_{torch_device.type}_time_total"
     return str(profiler.key_averages().table(sort_by=key, row_limit=30))
 
 
@@ -335,15 +335,15 @@ def embed(
     exported, eager = ExportedEncoder(narrow), NetworkEmbedder(encoder)
 
     def at(tracklets: int) -> Call:
-        some = views(tracklets)
-        return lambda: exported(some, [CROPS] * tracklets)
+        batch = views(tracklets)
+        return lambda: exported(batch, [CROPS] * tracklets)
 
     def rival() -> np.ndarray:
-        each = (crops[k * CROPS : (k + 1) * CROPS] for k in range(size))
-        return np.concatenate([eager(tracklet, [CROPS]) for tracklet in each])
+        tracklets = (crops[k * CROPS : (k + 1) * CROPS] for k in range(size))
+        return np.concatenate([eager(tracklet, [CROPS]) for tracklet in tracklets])
 
     def equal(ours: np.ndarray, theirs: np.ndarray) -> bool:
-        means = [retrieve(each, samples).mean_ap or math.nan for each in (ours, theirs)]
+        means = [retrieve(vectors, samples).mean_ap or math.nan for vectors in (ours, theirs)]
         return abs(means[0] - means[1]) <= HALF_A_POINT
 
     return Work(lambda: exported(crops, [CROPS] * size), rival, equal, at=at)

@@ -59,7 +59,7 @@ def compare_variants(
     encoder: NamedEncoder,
     folder: Path,
     part: str,
-    wanted: Mapping[Variant, Sequence[str]],
+    figures_of: Mapping[Variant, Sequence[str]],
     *,
     settings: EvaluationSettings | None = None,
     workers: int = 2,
@@ -71,7 +71,7 @@ def compare_variants(
         encoder: The encoder.
         folder: The data folder.
         part: Part of the data set.
-        wanted: By variant, the names of its figures.
+        figures_of: By variant, the names of its figures.
         settings: Grid, form of the similarity, threads and resamples.
         workers: Threads that cut crops.
         progress: Called for crops, tracklets or fragments.
@@ -79,27 +79,34 @@ def compare_variants(
     Returns:
         By variant, all figures that are wanted; one that cannot be measured says why.
     """
-    found: dict[Variant, dict[str, Measured]] = {}
-    for variant, names in wanted.items():
-        own = replace(encoder, prepare=replace(encoder.prepare, crop_factor=variant.crop))
-        why, figures = "no such figure", dict[str, Measured]()
+    by_variant: dict[Variant, dict[str, Measured]] = {}
+    for variant, names in figures_of.items():
+        variant_encoder = replace(
+            encoder, prepare=replace(encoder.prepare, crop_factor=variant.crop)
+        )
+        reason, figures = "no such figure", dict[str, Measured]()
         try:
             encoded = encode(
-                [own], folder, part, clip=variant.clip, workers=workers, progress=progress
+                [variant_encoder],
+                folder,
+                part,
+                clip=variant.clip,
+                workers=workers,
+                progress=progress,
             )
             samples = samples_of(encoded.prepared, variant.clip)
             boxes = tracklet_boxes(encoded.prepared, samples) if variant.clip is None else None
             vectors = encoded.vectors[encoder.name]
             figures = named_figures(names, vectors, samples, boxes, settings)
         except PolyplinkError as error:
-            why = str(error)
-        missing = Figure(None, why=why), None
-        found[variant] = {name: figures.get(name, missing) for name in names}
-    return found
+            reason = str(error)
+        missing = Figure(None, why=reason), None
+        by_variant[variant] = {name: figures.get(name, missing) for name in names}
+    return by_variant
 
 
 def named_figures(
-    wanted: Iterable[str],
+    requested: Iterable[str],
     vectors: np.ndarray,
     samples: Samples,
     boxes: TrackletBoxes | None = None,
@@ -111,7 +118,7 @@ def named_figures(
     procedures with standard deviations, as the papers print them.
 
     Args:
-        wanted: Names of figures.
+        requested: Names of figures.
         vectors: Embeddings (n, d) in the order of the samples.
         samples: The samples of the vectors.
         boxes: Boxes of the samples, for tracking; None where samples are no whole tracklets.
@@ -123,47 +130,51 @@ def named_figures(
     Raises:
         PolyplinkError: If a vector is zero or not finite.
     """
-    names = list(dict.fromkeys(wanted))
+    names = list(dict.fromkeys(requested))
     tracking = metrics_of("tracking")
     clusterers = tuple(c for c in CLUSTERERS if any(name.startswith(f"{c}/") for name in names))
     tracked = any(name.partition("/")[2] in tracking for name in names) and boxes is not None
-    asked = {
+    needs = {
         "retrieval": bool(set(names) & set(metrics_of("retrieval"))),
         "reid": bool(set(names) & set(metrics_of("reid"))),
         "counting": bool(clusterers),
         "tracking": bool(clusterers) and tracked,
     }
-    tasks = tuple(task for task, needed in asked.items() if needed)
-    found: dict[str, Figure] = {}
+    tasks = tuple(task for task, needed in needs.items() if needed)
+    by_name: dict[str, Figure] = {}
     resampled: dict[str, Resampled] = {}
     if tasks:
-        own = replace(settings or EvaluationSettings(), tasks=tasks, clusterers=clusterers)
-        done, resampled = evaluate_encoder(vectors, samples, own, boxes if tracked else None)
-        found |= done.figures
+        task_settings = replace(
+            settings or EvaluationSettings(), tasks=tasks, clusterers=clusterers
+        )
+        evaluated, resampled = evaluate_encoder(
+            vectors, samples, task_settings, boxes if tracked else None
+        )
+        by_name |= evaluated.figures
         for clusterer in clusterers:
-            found |= _clustered(done, clusterer)
+            by_name |= _clustered(evaluated, clusterer)
     if any(name.startswith("none/") for name in names):
-        found |= _unclustered(samples)
+        by_name |= _unclustered(samples)
     if set(names) & set(TOP):
-        found |= _in_batches(vectors, samples)
+        by_name |= _in_batches(vectors, samples)
 
     def draws(name: str) -> Resampled | None:
         return resampled.get(name, resampled.get(f"tracking/{name}"))
 
-    return {name: (found[name], draws(name)) for name in names if name in found}
+    return {name: (by_name[name], draws(name)) for name in names if name in by_name}
 
 
-def _clustered(done: EncoderFigures, clusterer: str) -> dict[str, Figure]:
+def _clustered(evaluated: EncoderFigures, clusterer: str) -> dict[str, Figure]:
     """Counting and tracking, the setting of each procedure chosen on the others."""
-    summary = done.counting[clusterer].summary
-    tracking = done.tracking[clusterer]["spreads"] if clusterer in done.tracking else {}
+    summary = evaluated.counting[clusterer].summary
+    tracking = evaluated.tracking[clusterer]["spreads"] if clusterer in evaluated.tracking else {}
     if summary is None:
         alone = Figure(None, why="one labelled procedure: none to choose a setting on")
         return {f"{clusterer}/{name}": alone for name in (*rates(), *metrics_of("tracking"))}
-    found = {name: summary[rate.key] for name, rate in rates().items()}
+    by_name = {name: summary[rate.key] for name, rate in rates().items()}
     no_boxes = Figure(None, why="tracking is of whole tracklets")
-    found |= {name: tracking.get(name, no_boxes) for name in metrics_of("tracking")}
-    return {f"{clusterer}/{name}": figure for name, figure in found.items()}
+    by_name |= {name: tracking.get(name, no_boxes) for name in metrics_of("tracking")}
+    return {f"{clusterer}/{name}": figure for name, figure in by_name.items()}
 
 
 def _unclustered(samples: Samples) -> dict[str, Figure]:
@@ -171,9 +182,9 @@ def _unclustered(samples: Samples) -> dict[str, Figure]:
     rates: list[float | None] = []
     several = 0
     for place in range(len(samples.procedures)):
-        mine = samples.known & (samples.procedure == place)
-        polyps = len(np.unique(samples.polyp[mine]))
-        rates.append(float(mine.sum() / polyps) if polyps else None)
+        rows = samples.known & (samples.procedure == place)
+        polyps = len(np.unique(samples.polyp[rows]))
+        rates.append(float(rows.sum() / polyps) if polyps else None)
         several += polyps > 1
     no_pair = Figure(0.0 if several else None, n=several, sd=0.0)
     return {"none/FR": Figure.mean_of(rates), "none/FPR": no_pair}
@@ -185,8 +196,8 @@ def _in_batches(vectors: np.ndarray, samples: Samples) -> dict[str, Figure]:
     for draw in range(DRAWS):
         bags = view_bags(samples.polyp, samples.known, 2, BATCH, rng_of(draw))
         if len(bags.members) < 2:
-            why = "accuracy in batches needs two polyps with two fragments each"
-            return dict.fromkeys(TOP, Figure(None, why=why))
+            reason = "accuracy in batches needs two polyps with two fragments each"
+            return dict.fromkeys(TOP, Figure(None, why=reason))
         polyps |= set(samples.polyp[bags.members[:, 0]].tolist())
         for batch in batches(bags, BATCH, torch.device("cpu")):
             embedded = torch.from_numpy(vectors[batch.fragments])

@@ -107,8 +107,8 @@ def find_encoder(
     """
     if name == NO_ENCODER:  # its figures depend only on tracklets, so that any vectors will do
         return histogram(name, pick_device("cpu"), find_recipe(STAND_IN).prepare)
-    if why := would_see(name, workspace, part):
-        raise PolyplinkError(why, OTHER_VALIDATION)
+    if reason := would_see(name, workspace, part):
+        raise PolyplinkError(reason, OTHER_VALIDATION)
     stand_in = ""
     if workspace.stand_in and name not in workspace.given:
         small = stand_in_recipe(name)
@@ -132,8 +132,8 @@ def find_encoder(
     assert encoder.record is not None
     seen, data = encoder.record.seen, workspace.tables
     guard(replace(seen, validated=[]) if workspace.as_published else seen, data, part)
-    met = seen_procedures(seen, data, data.part(part))
-    remark = CHOSEN.format(len(met), part) if met else ""
+    seen_here = seen_procedures(seen, data, data.part(part))
+    remark = CHOSEN.format(len(seen_here), part) if seen_here else ""
     return replace(fed_as(encoder, workspace.preset), remark=remark, stand_in=stand_in)
 
 
@@ -150,17 +150,17 @@ def would_see(name: str, workspace: Workspace, part: str) -> str:
     if recipe is None or recipe.name == STAND_IN:
         return ""
     try:
-        trained_on, held = split_procedures(data, recipe)
+        trained_on, held_out = split_procedures(data, recipe)
         measured = data.part(part)
     except PolyplinkError:  # said where it is trained or measured
         return ""
-    held = [] if workspace.as_published else held
-    met = seen_procedures(seen_by(data, trained_on, held, Seen()), data, measured)
-    if not met:
+    held_out = [] if workspace.as_published else held_out
+    seen_here = seen_procedures(seen_by(data, trained_on, held_out, Seen()), data, measured)
+    if not seen_here:
         return ""
     return (
-        f"{recipe.name} would be trained or validated on {len(met)} of the procedures of the part "
-        f"{part}, or see their patients ({met[0][0]}: {met[0][1]})"
+        f"{recipe.name} would be trained or validated on {len(seen_here)} of the procedures of the "
+        f"part {part}, or see their patients ({seen_here[0][0]}: {seen_here[0][1]})"
     )
 
 
@@ -230,18 +230,18 @@ def what_is_missing(name: str, workspace: Workspace | None = None) -> str:
 
 def untrainable(recipe: TrainConfig, workspace: Workspace | None = None) -> str:
     """Why a recipe cannot be trained: its part or its backbone is missing; "" if it can."""
-    why = "{name} trains on {part}: {error}"
+    message = "{name} trains on {part}: {error}"
     try:
         if workspace:
             workspace.tables.part(recipe.part)
-        why = (
+        message = (
             "the backbone of {name}: {error}, or --set encoder.frame_weights=FILE "
             "(docs/how-to/backbone-weights.md)"
         )
         if recipe.encoder.frame_weights is not None:
             weights_path(recipe.encoder.frame_weights)
     except PolyplinkError as error:
-        return why.format(name=recipe.name, part=recipe.part, error=error)
+        return message.format(name=recipe.name, part=recipe.part, error=error)
     return ""
 
 
@@ -268,11 +268,11 @@ def stand_in_recipe(name: str) -> TrainConfig | None:
 def untrained_stand_in(name: str, workspace: Workspace) -> NamedEncoder:
     """A small network instead of a foundation encoder; random weights, seeded by its name."""
     recipe = find_recipe(STAND_IN)
-    where = pick_device(workspace.device)
-    network = untrained(recipe.encoder, where, crc32(name.encode()))
+    device = pick_device(workspace.device)
+    network = untrained(recipe.encoder, device, crc32(name.encode()))
     key = f"standin-{content_key(recipe.encoder, name)}"
     stand_in = "an untrained network"
-    return NamedEncoder(name, key, network, where, recipe.prepare, stand_in=stand_in)
+    return NamedEncoder(name, key, network, device, recipe.prepare, stand_in=stand_in)
 
 
 def trained(recipe: TrainConfig, workspace: Workspace, progress: Progress) -> Path:
@@ -317,11 +317,11 @@ def list_tables() -> list[dict[str, Any]]:
         by encoder), runs ("whole", "in part" or "not", what can be run now), standings (how many
         cells are exact, inferred and not to be had) and standing (of each cell, and why).
     """
-    found = []
+    rows = []
     for table in published().values():
-        names, held = table.subjects, [standing(cell) for cell in table.cells]
-        missing = {name: why for name in names if (why := what_is_missing(name))}
-        found.append(
+        names, standings = table.subjects, [standing(cell) for cell in table.cells]
+        missing = {name: reason for name in names if (reason := what_is_missing(name))}
+        rows.append(
             {
                 "name": table.name,
                 "caption": table.caption,
@@ -331,18 +331,21 @@ def list_tables() -> list[dict[str, Any]]:
                 "recipes": [name for name in names if has_recipe(name)],
                 "weights": [n for n in names if not has_recipe(n) and n != NO_ENCODER],
                 "missing": missing,
-                "standings": {kind: sum(one == kind for one, _ in held) for kind in STANDINGS},
+                "standings": {
+                    kind: sum(cell_standing == kind for cell_standing, _ in standings)
+                    for kind in STANDINGS
+                },
                 "standing": [
                     {
                         "group": cell.group,
                         "row": cell.row,
                         "column": cell.column,
                         "standing": kind,
-                        "why": why,
+                        "why": reason,
                     }
-                    for cell, (kind, why) in zip(table.cells, held, strict=True)
+                    for cell, (kind, reason) in zip(table.cells, standings, strict=True)
                 ],
                 "runs": "not" if len(missing) == len(names) else "in part" if missing else "whole",
             }
         )
-    return found
+    return rows

@@ -150,11 +150,11 @@ class ReproducedTable:
             equal: dict[float, list[str]] = {}
             for value, row in sorted(ranks, key=lambda pair: pair[0]):
                 equal.setdefault(value, []).append(row)
-            ours = [" = ".join(rows) for rows in equal.values()]
+            order = [" = ".join(rows) for rows in equal.values()]
             place = f" ({group})" if group else ""
             lines.append(
                 f"ranking by {self.ranked_by}{place}: published "
-                f"{', '.join(cell.row for cell in cells)}; ours {', '.join(ours) or DASH}"
+                f"{', '.join(cell.row for cell in cells)}; ours {', '.join(order) or DASH}"
             )
         return lines
 
@@ -189,8 +189,8 @@ def reproduced_table(result: ReproducedTable) -> Table:
     table = Table(title=f"{result.name}: {result.caption}", title_justify="left")
     for name in ("", "row", "column"):
         table.add_column(name)
-    ours = "ours" if not result.incomparable else f"ours ({result.incomparable})"
-    for name in ("published", ours, "difference", "n"):
+    heading = "ours" if not result.incomparable else f"ours ({result.incomparable})"
+    for name in ("published", heading, "difference", "n"):
         table.add_column(name, justify="right")
     for group, row, cells in result.rows:
         table.add_section()
@@ -291,13 +291,13 @@ def latex(result: ReproducedTable) -> str:
         row_cells, none = [at.get(column) for column in columns], TexCell("")
         published = [TexCell(c.published_words, c.published_bold) if c else none for c in row_cells]
         rows.append([TexCell(f"{row} (published)"), *published])
-        ours = [TexCell(c.our_words, c.best) if c else none for c in row_cells]
-        rows.append([TexCell("ours"), *ours])
+        our_cells = [TexCell(c.our_words, c.best) if c else none for c in row_cells]
+        rows.append([TexCell("ours"), *our_cells])
     lines = [tabular(["", *columns], groups), "", tex(caption)]
     for line in result.rankings:
         lines += ["", tex(f"{line}.")]
-    for what, cells in result.stand_ins.items():
-        lines += ["", tex(f"(stand-in) {places(cells)}: {what}.")]
-    for why, cells in result.reasons.items():
-        lines += ["", tex(f"Not computed: {places(cells)}: {why}.")]
+    for used, cells in result.stand_ins.items():
+        lines += ["", tex(f"(stand-in) {places(cells)}: {used}.")]
+    for reason, cells in result.reasons.items():
+        lines += ["", tex(f"Not computed: {places(cells)}: {reason}.")]
     return "\n".join([*lines, ""])

@@ -97,10 +97,16 @@ def steps_table(steps: Sequence[Step]) -> Table:
     """For the terminal: one row per step, then what all steps to do take together."""
     table = Table("step", "part", "settings", "state", "time", "memory", "disk")
     for step in steps:
-        known = step.state in {"to do", "waits"}
+        has_costs = step.state in {"to do", "waits"}
         numbers = (hours(step.seconds), gigabytes(step.memory), gigabytes(step.disk))
-        told = f"{step.state}: {step.why}" if step.why else step.state
-        row = (step.what, step.part, step.settings, told, *(numbers if known else ("", "", "")))
+        state = f"{step.state}: {step.why}" if step.why else step.state
+        row = (
+            step.what,
+            step.part,
+            step.settings,
+            state,
+            *(numbers if has_costs else ("", "", "")),
+        )
         table.add_row(*map(Text, row))
     return table
 
@@ -175,11 +181,11 @@ def measured_rate(device: torch.device, side: int = 1024) -> float:
     """Multiply-accumulates of a second on a device, of whole encoders: measured in 0.2 s."""
     kind = torch.bfloat16 if device.type == "cuda" else torch.float32
     matrix = torch.rand(side, side, dtype=kind, device=device)
-    done, started, seconds = 0, time.perf_counter(), 0.0
+    products, started, seconds = 0, time.perf_counter(), 0.0
     while seconds < 0.2:
         float((matrix @ matrix)[0, 0])  # waits for the device
-        done, seconds = done + 1, time.perf_counter() - started
-    return EFFICIENCY.get(device.type, 0.3) * done * side**3 / seconds
+        products, seconds = products + 1, time.perf_counter() - started
+    return EFFICIENCY.get(device.type, 0.3) * products * side**3 / seconds
 
 
 @dataclass
@@ -221,8 +227,8 @@ class Planner:
         steps: dict[tuple[str, str], Step] = {}
         for (name, crop, clip), measures in needed.items():
             for step in self._steps(name, crop, clip, list(measures)):
-                same = steps.get((step.what, step.part))
-                if same is None or same.state == "waits":
+                earlier = steps.get((step.what, step.part))
+                if earlier is None or earlier.state == "waits":
                     steps[step.what, step.part] = step
         return list(steps.values())
 
@@ -235,11 +241,11 @@ class Planner:
                 f"encoder {name}", self.part, "", "refused", f"{refusal}; {OTHER_VALIDATION}"
             )
             return
-        why = what_is_missing(name, self.workspace)
-        if not why:
+        reason = what_is_missing(name, self.workspace)
+        if not reason:
             yield from self._work(name, crop, clip, measures)
             return
-        yield Step(f"encoder {name}", self.part, "", "missing", why)
+        yield Step(f"encoder {name}", self.part, "", "missing", reason)
         with suppress(PolyplinkError):  # of data that are missing too nothing can be counted
             for step in self._work(name, crop, clip, measures):
                 yield replace(step, state="waits") if step.state == "to do" else step
@@ -276,7 +282,7 @@ class Planner:
             yield from self._training(start)
         for settings in dict.fromkeys((recipe.prepare, recipe.prepare_evaluation)):
             yield self._crops(settings, recipe.part)  # those of evaluation choose prices of links
-        own = cost(recipe.encoder, recipe.prepare.size)
+        encoder_cost = cost(recipe.encoder, recipe.prepare.size)
         optim, bags = recipe.optim, recipe.bags
         clip = 1 if isinstance(bags, FramePairs) else recipe.fragment_length
         views = 1 + bags.k if isinstance(bags, TemporalBags) else getattr(bags, "views", 2)
@@ -284,17 +290,18 @@ class Planner:
         # A bag a fragment; of a polyp's views, each fragment serves once.
         frames = fragments * clip * (1 if isinstance(bags, PolypViews) else views)
         step = optim.bags_per_batch * views * clip
-        done = (run_folder(self.workspace, recipe) / WEIGHTS_FILE).is_file()
+        trained = (run_folder(self.workspace, recipe) / WEIGHTS_FILE).is_file()
         yield Step(
             f"train {recipe.name}",
             recipe.part,
             f"{optim.epochs} epochs of {fragments} fragments, {step} frames a step"
             + (f"; {', '.join(self.workspace.sets)}" if self.workspace.sets else ""),
-            "done" if done else "to do",
+            "done" if trained else "to do",
             "",
-            optim.epochs * frames * 3 * own.macs / self.rate,
-            16 * own.parameters + step * own.kept // (2 if self.device.type == "cuda" else 1),
-            28 * own.parameters,  # two checkpoints with both moments, and the weights
+            optim.epochs * frames * 3 * encoder_cost.macs / self.rate,
+            16 * encoder_cost.parameters
+            + step * encoder_cost.kept // (2 if self.device.type == "cuda" else 1),
+            28 * encoder_cost.parameters,  # two checkpoints with both moments, and the weights
         )
 
     def _measuring(
@@ -319,7 +326,7 @@ class Planner:
         if not measures:
             return
         yield self._crops(settings, part)
-        own = cost(config, settings.size)
+        encoder_cost = cost(config, settings.size)
         crops = self._count(settings, part)
         counted = self.grid == "paper" and any("temporal_ap/" in m for m in measures)
         search = SEARCH_SECONDS * len(self._names(part)) if counted else 0.0
@@ -331,8 +338,8 @@ class Planner:
             part,
             f"{fed}grid {self.grid}, {len(set(measures))} figures"
             + (", some of them on tpc-val and tpc-test" if divided and part == "rc19" else ""),
-            seconds=crops * own.macs / self.rate + search / self.workspace.workers,
-            memory=4 * own.parameters + 3 * PASS * own.largest,
+            seconds=crops * encoder_cost.macs / self.rate + search / self.workspace.workers,
+            memory=4 * encoder_cost.parameters + 3 * PASS * encoder_cost.largest,
             disk=4 * 512 * crops // max(clip or 30, 1),
         )
 
@@ -341,14 +348,14 @@ class Planner:
         names = self._names(part)
         folder = prepared_folder(self.workspace.data, settings)
         keys = crops_keys(self.workspace.data, self.data, settings)
-        left = [name for name in names if not crops_path(folder, name, keys[name]).is_file()]
-        crops = self._count(settings, part, only=left)
-        shown = "full frame" if settings.crop_factor is None else f"psi {settings.crop_factor:g}"
+        uncut = [name for name in names if not crops_path(folder, name, keys[name]).is_file()]
+        crops = self._count(settings, part, only=uncut)
+        region = "full frame" if settings.crop_factor is None else f"psi {settings.crop_factor:g}"
         return Step(
-            f"cut crops, {shown}, {settings.size} pixels, one frame in {settings.stride}",
+            f"cut crops, {region}, {settings.size} pixels, one frame in {settings.stride}",
             part,
-            f"{crops} crops of {len(left)} procedures",
-            "to do" if left else "done",
+            f"{crops} crops of {len(uncut)} procedures",
+            "to do" if uncut else "done",
             seconds=crops / CROPS_PER_SECOND / self.workspace.workers,
             disk=3 * crops * settings.size**2,
         )
@@ -359,7 +366,7 @@ class Planner:
             sides = divide(PROBES[task], self.data, part, split=self.splits[task])
             return list(dict.fromkeys(name for side in sides for name in side["procedure_id"]))
         parts = (f"{part}-train", f"{part}-test") if part in PAIRS else (part,)
-        return [name for one in parts for name in self.data.part(one)]
+        return [name for part_name in parts for name in self.data.part(part_name)]
 
     def _count(
         self,
@@ -375,5 +382,5 @@ class Planner:
             _, tracklets = build_tracklets(self.data.detections, max_gap=gap, min_iou=iou)
             self._tables[key] = sampled(tracklets, settings)
         names = self._names(part) if only is None else only
-        mine = self._tables[key].filter(pl.col("procedure_id").is_in(list(names)))
-        return int((mine["n_crops"] // length).sum())
+        rows = self._tables[key].filter(pl.col("procedure_id").is_in(list(names)))
+        return int((rows["n_crops"] // length).sum())

@@ -57,12 +57,12 @@ def standing(cell: Cell) -> tuple[Standing, str]:
     if cell.subject == "none" or cell.measure.startswith("cost/"):
         return "exact", ""
     name = cell.subject.removeprefix("ta384-")
-    why = next(why for starts, why in _INFERRED if name.startswith(starts))
+    reason = next(reason for starts, reason in _INFERRED if name.startswith(starts))
     if "clusterer is not said" in cell.remark:
-        why += "; which clusterer is not said"
+        reason += "; which clusterer is not said"
     if cell.measure.startswith(("size/", "histology/")):
-        why += f"; {_LISTS}"
-    return "inferred", why
+        reason += f"; {_LISTS}"
+    return "inferred", reason
 
 
 def reasons(table: PublishedTable) -> Mapping[tuple[Standing, str], int]:
@@ -73,10 +73,10 @@ def reasons(table: PublishedTable) -> Mapping[tuple[Standing, str], int]:
         >>> [(kind, n) for (kind, _), n in reasons(published_table("ta/1")).items()]
         [('exact', 2), ('inferred', 4), ('inferred', 2), ('inferred', 2)]
     """
-    found: dict[tuple[Standing, str], int] = {}
+    counts: dict[tuple[Standing, str], int] = {}
     for cell in table.cells:
-        found[standing(cell)] = found.get(standing(cell), 0) + 1
-    return found
+        counts[standing(cell)] = counts.get(standing(cell), 0) + 1
+    return counts
 
 
 def standard_errors(table: PublishedTable) -> Mapping[str, float]:
@@ -95,4 +95,4 @@ def standard_errors(table: PublishedTable) -> Mapping[str, float]:
     for cell in table.cells:
         if cell.spread:
             spreads.setdefault(cell.column, []).append(float(cell.spread))
-    return {name: statistics.median(own) / FOLDS**0.5 for name, own in spreads.items()}
+    return {name: statistics.median(spread) / FOLDS**0.5 for name, spread in spreads.items()}
