@@ -119,8 +119,8 @@ def simulate(
     with record.stage("procedures"):
         done = len(jobs) - len(missing)
         progress(done, len(jobs))
-        with contextlib.closing(as_done(write_procedure, missing, workers, HEAVY)) as written:
-            for count, _ in enumerate(written, start=done + 1):
+        with contextlib.closing(as_done(write_procedure, missing, workers, HEAVY)) as written_jobs:
+            for count, _ in enumerate(written_jobs, start=done + 1):
                 progress(count, len(jobs))
     data = _read_boxes(out, settings, specs)
     if finished:
@@ -180,8 +180,8 @@ class Job:
     @property
     def done(self) -> bool:
         """Whether it has been made already."""
-        whole = self.truth.is_file() and _boxes_path(self.out, self.spec).is_file()
-        return whole and (self.preset.frames == "none" or self.frames.is_dir())
+        complete = self.truth.is_file() and _boxes_path(self.out, self.spec).is_file()
+        return complete and (self.preset.frames == "none" or self.frames.is_dir())
 
 
 def _boxes_path(out: Path, spec: ProcedureSpec) -> Path:
@@ -199,12 +199,14 @@ def write_procedure(job: Job) -> None:
         # What a killed run left: frames without their boxes, or a part of the frames.
         for stale in [job.frames, *job.out.glob(f".{job.frames.name}.*.part")]:
             shutil.rmtree(stale, ignore_errors=True)
-        every = np.arange(job.spec.n_frames)
-        wanted = every if job.preset.frames == "all" else boxes["frame"].unique().sort().to_numpy()
+        all_frames = np.arange(job.spec.n_frames)
+        needed = (
+            all_frames if job.preset.frames == "all" else boxes["frame"].unique().sort().to_numpy()
+        )
         procedure = SimulatedProcedure.of(plan, job.seed, job.device)
         with whole_folder(job.frames) as folder:
-            for start in range(0, len(wanted), BATCH):
-                frames = wanted[start : start + BATCH].astype(np.int64)
+            for start in range(0, len(needed), BATCH):
+                frames = needed[start : start + BATCH].astype(np.int64)
                 for frame, image in zip(frames, procedure.frames(frames), strict=True):
                     (folder / f"{frame_stem(name, int(frame))}.jpg").write_bytes(to_jpeg(image))
     write_table(_boxes_path(job.out, job.spec), boxes)

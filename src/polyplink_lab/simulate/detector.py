@@ -228,11 +228,11 @@ def _alarms(
     frames = starts[alarm] + within
     visible = np.ones(n, np.bool_)
     if follow is not None and n:
-        centre, scale, seen = follow(alarm, frames)
-        placed = np.isin(alarm, alarm[seen])
-        visible = seen | ~placed
-        middle[seen] = (centre + shake * [width, height])[seen]
-        half[seen] *= scale[seen, None]
+        centre, scale, in_view = follow(alarm, frames)
+        placed = np.isin(alarm, alarm[in_view])
+        visible = in_view | ~placed
+        middle[in_view] = (centre + shake * [width, height])[in_view]
+        half[in_view] *= scale[in_view, None]
     table = pl.DataFrame({"frame": frames.astype(np.int32), "alarm": alarm}).with_columns(
         procedure_id=pl.lit(procedure["procedure_id"]),
         polyp_id=pl.lit(None, pl.String),

@@ -72,13 +72,13 @@ def follow_lookalikes(
     patient = draw_patient(stream(seed, procedure_id, "patient"), plan.spec.bbps)
     first = np.searchsorted(alarm, np.arange(alarm.max(initial=-1) + 1))  # a: each one's first box
     place = _choose(plan, patient, rng, frames[first])  # a 3
-    seen = _in_camera(plan, place[alarm], frames)  # n 3
-    depth = seen[:, 2]
+    in_camera = _in_camera(plan, place[alarm], frames)  # n 3
+    depth = in_camera[:, 2]
     lens, size = plan.lens, np.array([plan.spec.width, plan.spec.height])
     with np.errstate(divide="ignore", invalid="ignore"):
-        shares = 0.5 + seen[:, :2] / depth[:, None] * [lens.across, lens.down]
+        shares = 0.5 + in_camera[:, :2] / depth[:, None] * [lens.across, lens.down]
         scale = depth[first][alarm] / depth
-    visible = (depth > NEAREST / 2) & (seen @ lens.planes.T > 0).all(1)
+    visible = (depth > NEAREST / 2) & (in_camera @ lens.planes.T > 0).all(1)
     return Followed(shares * size, scale, visible)
 
 
@@ -86,8 +86,8 @@ def _in_camera(plan: Plan, places: Array, frames: Index) -> Array:
     """Places at rest (n, 3) in the coordinates of the camera of their frames (n,): (n, 3)."""
     path = plan.path[frames]
     world = carry(plan.colon, places, plan.conditions.phase[frames].astype(np.float64))
-    away: Array = np.einsum("nij,ni->nj", path.rotations, world - path.positions)
-    return away
+    points: Array = np.einsum("nij,ni->nj", path.rotations, world - path.positions)
+    return points
 
 
 def wall_behind(plan: Plan, frames: Index, shares: Array) -> tuple[Tensor, Tensor]:
@@ -117,8 +117,8 @@ def wall_behind(plan: Plan, frames: Index, shares: Array) -> tuple[Tensor, Tenso
 def fold_height(plan: Plan, places: Tensor) -> Tensor:
     """How far the wall stands into the lumen at places (3, ...) at rest: (...), units."""
     line_x, _, x, y, _ = at_rest(plan.colon, places, 0.0)
-    away = torch.hypot(x, y)
-    return RADIUS - wall_radius(plan.colon, places[2], line_x, x / away, y / away)
+    radius = torch.hypot(x, y)
+    return RADIUS - wall_radius(plan.colon, places[2], line_x, x / radius, y / radius)
 
 
 def _choose(plan: Plan, patient: Patient, rng: np.random.Generator, frames: Index) -> Array:

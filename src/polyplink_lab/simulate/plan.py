@@ -88,12 +88,12 @@ def plan_procedure(preset: Preset, seed: int, spec: ProcedureSpec) -> Plan:
         >>> boxes_of(plan).columns
         ['frame', 'polyp', 'x', 'y', 'w', 'h']
     """
-    course, tube, where, camera, weather = (
+    course, tube, places_rng, camera, weather = (
         stream(seed, spec.procedure_id, concern)
         for concern in ("course", "colon", "places", "camera", "conditions")
     )
     timeline = draw_timeline(course, spec, preset)
-    places = draw_places(where, [polyp.size_mm for polyp in spec.polyps], timeline.pairs)
+    places = draw_places(places_rng, [polyp.size_mm for polyp in spec.polyps], timeline.pairs)
     colon = replace(
         draw_colon(tube), wave=float(tube.uniform(*WAVE)), wave_rate=float(tube.uniform(*WAVE_RATE))
     )

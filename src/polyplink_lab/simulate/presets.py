@@ -97,11 +97,11 @@ class Preset:
         if self.released:
             released_names = set(positive_frames()["video_id"])
             unknown = {name for name, _ in self.polyps if released_id(name) not in released_names}
-            what = f": {min(unknown, default='')} is no procedure of REAL-Colon"
-            self._require(not unknown, what, "the names of released procedures")
+            problem = f": {min(unknown, default='')} is no procedure of REAL-Colon"
+            self._require(not unknown, problem, "the names of released procedures")
 
-    def _require(self, holds: bool, what: str, expected: str) -> None:
-        PolyplinkError.unless(holds, f"{self.name}{what}", f"give {expected}")
+    def _require(self, holds: bool, problem: str, expected: str) -> None:
+        PolyplinkError.unless(holds, f"{self.name}{problem}", f"give {expected}")
 
     def at_difficulty(self, difficulty: float | None) -> "Preset":
         """This preset at another difficulty, which becomes part of its name; None keeps its own."""
@@ -126,11 +126,15 @@ class Preset:
         """
         if times == 1:
             return self
-        most = 999 // _STUDIES
-        self._require(1 <= times <= most, f" {times} times over", f"--times from 1 to {most}")
-        other = [name for name, _ in self.polyps if released_id(name) != name]
-        what = f": {min(other, default='')} cannot be repeated"
-        self._require(not other, what, f"names SSS-VVV with studies 001 to {_STUDIES:03d}")
+        max_times = 999 // _STUDIES
+        self._require(
+            1 <= times <= max_times, f" {times} times over", f"--times from 1 to {max_times}"
+        )
+        not_released = [name for name, _ in self.polyps if released_id(name) != name]
+        problem = f": {min(not_released, default='')} cannot be repeated"
+        self._require(
+            not not_released, problem, f"names SSS-VVV with studies 001 to {_STUDIES:03d}"
+        )
         polyps = tuple(
             (f"{int(name[:3]) + _STUDIES * copy:03d}{name[3:]}", count)
             for copy in range(times)
@@ -311,8 +315,8 @@ class SimulationSettings:
         path = key_path(out)
         if not path.is_file():
             run_folder = path.parent  # what a killed run has half written is nothing
-            others = (p for p in out.rglob("*") if p.parent != run_folder or p.suffix != ".part")
-            if out.is_file() or any(other != run_folder for other in others):
+            strangers = (p for p in out.rglob("*") if p.parent != run_folder or p.suffix != ".part")
+            if out.is_file() or any(stranger != run_folder for stranger in strangers):
                 raise PolyplinkError(f"{out} holds something else", "choose an empty folder")
             return False
         stored = read_json(path)

@@ -139,12 +139,12 @@ def workflow(plan: Plan, boxes: pl.DataFrame) -> dict[str, int]:
     count, area, scar = np.bincount(numbers, minlength=n), np.zeros(n), np.zeros(n)
     area[numbers] = (boxes["w"] * boxes["h"]).to_numpy()
     # How well each frame shows the place of a removed polyp, 0 to 1.
-    for lump, gone in zip(plan.lumps, plan.timeline.gone, strict=True):
-        way = lump.centre.double().numpy() - plan.path.positions[gone:]  # (s, 3)
+    for lump, removal in zip(plan.lumps, plan.timeline.gone, strict=True):
+        way = lump.centre.double().numpy() - plan.path.positions[removal:]  # (s, 3)
         far = np.linalg.norm(way, axis=1)
-        cosine = (way * plan.path.rotations[gone:, :, 2]).sum(1) / far
+        cosine = (way * plan.path.rotations[removal:, :, 2]).sum(1) / far
         closeness = np.where((cosine > SEEN) & (far < SCAR_FAR), cosine / (1 + far), 0.0)
-        scar[gone:] = np.maximum(scar[gone:], closeness)
+        scar[removal:] = np.maximum(scar[removal:], closeness)
     boxed, clear, tool = count > 0, ~conditions.blink, conditions.instrument[:, 0]
     dry = clear & (conditions.splash < DRY)
     view = dry & boxed & (tool == 0)
@@ -163,9 +163,9 @@ def workflow(plan: Plan, boxes: pl.DataFrame) -> dict[str, int]:
         ("smoke", conditions.haze, clear),
         ("nothing seen", np.ones(n), ~clear),
     )
-    for name, score, where in candidates:
-        if where.any() and score[where].max() > 0:
-            moments[name] = int(np.flatnonzero(where)[np.argmax(score[where])])
+    for name, score, is_candidate in candidates:
+        if is_candidate.any() and score[is_candidate].max() > 0:
+            moments[name] = int(np.flatnonzero(is_candidate)[np.argmax(score[is_candidate])])
     return moments
 
 
@@ -197,14 +197,14 @@ def film_frames(plan: Plan) -> Frames:
     if looks:
         parts.append((looks[0].first - round(0.5 * fps), 5.0))
         polyp = looks[0].polyp
-        gone = timeline.removed[polyp]
-        if gone is not None:
-            parts.append((gone - round(2.5 * fps), 4.0))
-        others = [look for look in looks if look.polyp != polyp]
-        parts += [(others[0].first - round(0.5 * fps), 3.0)] if others else []
+        removal = timeline.removed[polyp]
+        if removal is not None:
+            parts.append((removal - round(2.5 * fps), 4.0))
+        other_looks = [look for look in looks if look.polyp != polyp]
+        parts += [(other_looks[0].first - round(0.5 * fps), 3.0)] if other_looks else []
     frames = [np.arange(first, first + round(seconds * fps)) for first, seconds in parts]
-    every = np.unique(np.concatenate(frames))
-    return np.asarray(every[(every >= 0) & (every < timeline.n_frames)])
+    all_frames = np.unique(np.concatenate(frames))
+    return np.asarray(all_frames[(all_frames >= 0) & (all_frames < timeline.n_frames)])
 
 
 def film_pictures(

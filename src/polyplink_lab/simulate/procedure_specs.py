@@ -202,13 +202,13 @@ def _rows(preset: Preset, seed: int) -> list[tuple[Row, list[Row]]]:
         .rows(named=True)
     )
     if preset.released:
-        named = {video["procedure_id"]: (video, list[Row]()) for video in videos}
+        by_id = {video["procedure_id"]: (video, list[Row]()) for video in videos}
         for lesion in lesions:
-            named[lesion["procedure_id"]][1].append(lesion)
-        whole = [(name, *named[released_id(name)]) for name, _ in preset.polyps]
+            by_id[lesion["procedure_id"]][1].append(lesion)
+        repeated = [(name, *by_id[released_id(name)]) for name, _ in preset.polyps]
         return [
             (video | {"procedure_id": name}, procedure_lesions)
-            for name, video, procedure_lesions in whole
+            for name, video, procedure_lesions in repeated
         ]
     rows: list[tuple[Row, list[Row]]] = []
     for name, polyps in preset.polyps:
@@ -243,21 +243,21 @@ def _pairs(preset: Preset, seed: int, visible: Mapping[str, Counts]) -> dict[str
     count = round(preset.pair_share * len(several))
     chosen = stream(seed, preset.name, "pairs").permutation(len(several))[:count]
     names = [several[index] for index in sorted(chosen)]
-    least = [np.minimum(visible[name][:-1], visible[name][1:]) for name in names]
+    possible = [np.minimum(visible[name][:-1], visible[name][1:]) for name in names]
     rngs = [stream(seed, name, "pairs") for name in names]
     if preset.published_looks:
-        caps = np.array([int(PAIR_LIMIT * both.max()) for both in least])
+        caps = np.array([int(PAIR_LIMIT * counts.max()) for counts in possible])
         weights = np.array([rng.lognormal(0, 0.4) for rng in rngs])
         total = round(preset.surplus * sum(int(v.sum()) for v in visible.values()))
         frames = fill(caps * weights, caps, total).tolist()
     else:
-        most = 3 if preset.long_views[0] > 3 else 2
-        looks = [int(rng.integers(1, most)) for rng in rngs]
+        end_looks = 3 if preset.long_views[0] > 3 else 2
+        looks = [int(rng.integers(1, end_looks)) for rng in rngs]
         frames = [
             int(rng.integers(*preset.long_frames, number, endpoint=True).sum())
             for rng, number in zip(rngs, looks, strict=True)
         ]
-    firsts = [int(both.argmax()) for both in least]
+    firsts = [int(counts.argmax()) for counts in possible]
     return {
         name: PairSpec(first, first + 1, n_frames)
         for name, first, n_frames in zip(names, firsts, frames, strict=True)

@@ -139,16 +139,16 @@ class SimulatedProcedure:
         Returns:
             (s, h, w, 3) RGB.
         """
-        which, edges = np.asarray(frames, np.int64), np.asarray(windows, np.float64)
+        numbers, edges = np.asarray(frames, np.int64), np.asarray(windows, np.float64)
         with one_thread():
-            images, _ = self.renderer.windows(which, edges, size)
+            images, _ = self.renderer.windows(numbers, edges, size)
         return images
 
     def frames(self, frames: ArrayLike, size: tuple[int, int] | None = None) -> Pixels:
         """Render whole frames (s, h, w, 3), before JPEG; None for their own size."""
         width, height = self.plan.spec.width, self.plan.spec.height
-        whole = np.tile(np.array([0.0, 0.0, width, height]), (np.size(frames), 1))
-        return self.windows(frames, whole, size or (width, height))
+        full_windows = np.tile(np.array([0.0, 0.0, width, height]), (np.size(frames), 1))
+        return self.windows(frames, full_windows, size or (width, height))
 
     def crops(self, frames: ArrayLike, windows: ArrayLike, size: int, threads: int = 1) -> Pixels:
         """Square crops as they are stored (s, size, size, 3), JPEG compression included.

@@ -93,8 +93,8 @@ def compare(
         True
     """
     p, v = np.asarray(published, np.float64), np.asarray(simulated, np.float64)
-    same = p.shape == v.shape and bool(np.isfinite(v).all())
-    holds = same and bool(tolerance.fits(p, v).all())
+    comparable = p.shape == v.shape and bool(np.isfinite(v).all())
+    holds = comparable and bool(tolerance.fits(p, v).all())
     return Row(name, tuple(published), tuple(v.tolist()), tolerance.words, holds, source)
 
 
@@ -180,14 +180,14 @@ def check_detector(
     Returns:
         One row for each figure, over the procedures of the data set.
     """
-    found = detect_simulated(data, preset, seed, folder)
-    hits = found.drop_nulls("truth").select("procedure_id", "frame").n_unique()
+    detected = detect_simulated(data, preset, seed, folder)
+    hits = detected.drop_nulls("truth").select("procedure_id", "frame").n_unique()
     boxed = data.detections.select("procedure_id", "frame").n_unique()
-    alarms = found.drop_nulls("alarm").group_by("procedure_id", "alarm").len()
-    each = data.procedures.join(
+    alarms = detected.drop_nulls("alarm").group_by("procedure_id", "alarm").len()
+    of_procedures = data.procedures.join(
         alarms.group_by("procedure_id").len("alarms"), on="procedure_id", how="left"
     )["alarms"].fill_null(0)
-    counts = each.cast(pl.Float64).to_numpy()
+    counts = of_procedures.cast(pl.Float64).to_numpy()
     short = 100 * float((alarms["len"] <= 6).to_numpy().mean()) if alarms.height else math.nan
     recall = 100 * hits / max(boxed, 1)
     return [
@@ -214,16 +214,18 @@ def quantiles(values: Floats, at: Values) -> tuple[float, ...]:
     return tuple(float(q) for q in np.quantile(values, at, method="lower")) if len(values) else ()
 
 
-def _counts(values: pl.Series, wanted: Sequence[object]) -> list[int]:
+def _counts(values: pl.Series, classes: Sequence[object]) -> list[int]:
     """How often each wanted value occurs, and last, how often any other does."""
-    found = [int((values == value).sum()) for value in wanted]
-    return [*found, len(values) - sum(found)]
+    counts = [int((values == value).sum()) for value in classes]
+    return [*counts, len(values) - sum(counts)]
 
 
 def _of_procedures(data: DataSet, procedures: pl.DataFrame) -> list[Row]:
     """What the simulator copies from the released tables, so exact."""
     parts = [data.splits.get(part, []) for part in ("train", "eval", "negative")]
-    own = [procedures.filter(pl.col("procedure_id").is_in(names))["lesions"] for names in parts]
+    polyps_of_parts = [
+        procedures.filter(pl.col("procedure_id").is_in(names))["lesions"] for names in parts
+    ]
     sizes = procedures.group_by("width", "height").len()
     largest = sizes.filter(pl.col("width") == 1352, pl.col("height") == 1080)["len"].sum()
     lengths = procedures["n_frames"].cast(pl.Float64).to_numpy()
@@ -241,7 +243,12 @@ def _of_procedures(data: DataSet, procedures: pl.DataFrame) -> list[Row]:
     return [
         exact("procedures, patients", (60, 60), patients),
         exact("procedures: train, eval, without a polyp", (27, 19, 14), [*map(len, parts)], TPC),
-        exact("polyps: train, eval, without", (85, 47, 0), [int(n.sum()) for n in own], TPC),
+        exact(
+            "polyps: train, eval, without",
+            (85, 47, 0),
+            [int(n.sum()) for n in polyps_of_parts],
+            TPC,
+        ),
         exact("procedures with 0, 1 .. 9, more polyps", with_polyps, polyps),
         exact("procedures at 25, 29.97, 60, other fps", (23, 36, 1, 0), fps),
         exact("procedures: Olympus, Fujifilm, other", (53, 7, 0), brands),
@@ -262,13 +269,13 @@ def _of_polyps(data: DataSet) -> list[Row]:
     part = {name: key for key, names in data.splits.items() for name in names}
     parts = polyps["procedure_id"].replace_strict(part, default="none", return_dtype=pl.String)
     sets = [polyps, polyps.filter(parts == "train"), polyps.filter(parts == "eval")]
-    every, train, test = (int((some["size_mm"] <= 5).sum()) for some in sets)
+    n_small, train, test = (int((polyps_of_set["size_mm"] <= 5).sum()) for polyps_of_set in sets)
     sizes = _counts(polyps["size_mm"], (*range(1, 11), 17))
     published = (27, 34, 29, 16, 11, 7, 1, 3, 1, 2, 1, 0)
-    share = every / max(polyps.height, 1)
+    share = n_small / max(polyps.height, 1)
     small = ((train, sets[1].height - train), (test, sets[2].height - test))
     all_classes, train_classes, eval_classes = (
-        _counts(some["histology_class"], CLASSES) for some in sets
+        _counts(polyps_of_set["histology_class"], CLASSES) for polyps_of_set in sets
     )
     classes = "AD HP NO-POLYP SSL TSA OTHER unknown"
     return [
@@ -286,21 +293,21 @@ def _of_polyps(data: DataSet) -> list[Row]:
 def _of_frames(data: DataSet, procedures: pl.DataFrame) -> list[Row]:
     """Frames with a box; 1 %, because a look may lose or gain single frames at its ends."""
 
-    def share(some: pl.DataFrame) -> float:
-        return 100 * int(some["boxed"].sum()) / max(int(some["n_frames"].sum()), 1)
+    def share(rows: pl.DataFrame) -> float:
+        return 100 * int(rows["boxed"].sum()) / max(int(rows["n_frames"].sum()), 1)
 
     name, lesions = pl.col("procedure_id"), pl.col("lesions")
-    seen, boxes = procedures.filter(lesions > 0), data.detections.height
+    with_polyps, boxes = procedures.filter(lesions > 0), data.detections.height
     studies = [share(procedures.filter(name.str.starts_with(f"00{k}-"))) for k in range(1, 5)]
     surplus = boxes - int(procedures["boxed"].sum())
     none = int(procedures.filter(lesions == 0)["boxed"].sum())
-    means = quantiles((seen["boxed"] / seen["lesions"]).to_numpy(), SEVEN)
+    means = quantiles((with_polyps["boxed"] / with_polyps["lesions"]).to_numpy(), SEVEN)
     # The 17 procedures with a single polyp, whose frames are known exactly.
     single = procedures.filter(lesions == 1)["boxed"].cast(pl.Float64).to_numpy()
     logs = np.log(np.maximum(single, 1))
     fit = (float(np.exp(logs.mean())), float(logs.std(ddof=1))) if len(logs) > 1 else ()
-    own = data.detections.group_by("polyp_id").agg(frames=pl.col("frame").n_unique())
-    most = own["frames"].to_numpy().max(initial=0)
+    of_polyps = data.detections.group_by("polyp_id").agg(frames=pl.col("frame").n_unique())
+    longest = of_polyps["frames"].to_numpy().max(initial=0)
 
     def counted(name: str, share: float, published: Values, simulated: Values) -> Row:
         return compare(name, COUNTED, within(share), published, simulated)
@@ -319,32 +326,32 @@ def _of_frames(data: DataSet, procedures: pl.DataFrame) -> list[Row]:
         counted(f"frames of a polyp alone: {AT_SEVEN}", 0.01, alone, quantiles(single, SEVEN)),
         # Median and sigma of the fit were given with three and two digits.
         counted("the same, log-normal fit: median, sigma", 0.02, (3534, 0.73), fit),
-        counted("frames of a polyp, most", 0.01, (23_201,), (most,)),
+        counted("frames of a polyp, most", 0.01, (23_201,), (longest,)),
     ]
 
 
 def _of_tracklets(data: DataSet, procedures: pl.DataFrame, tracklets: pl.DataFrame) -> list[Row]:
     """Fragmentation: the fit behind it is uncertain by 10 %, see `simulate.course.timeline`."""
-    own = pl.col("procedure_id").is_in(data.splits.get("eval", []))
-    some = tracklets.filter(own, pl.col("n") >= LONG)
-    long = some.group_by("procedure_id").len(name="long")
-    joined = procedures.filter(own).join(long, on="procedure_id", how="left")
+    in_eval = pl.col("procedure_id").is_in(data.splits.get("eval", []))
+    long_tracklets = tracklets.filter(in_eval, pl.col("n") >= LONG)
+    long = long_tracklets.group_by("procedure_id").len(name="long")
+    joined = procedures.filter(in_eval).join(long, on="procedure_id", how="left")
     rates = (joined["long"].fill_null(0) / joined["lesions"]).to_numpy()
-    polyps = data.polyps.filter(own).select("polyp_id")
-    each = polyps.join(some.group_by("polyp_id").len(), on="polyp_id", how="left")
-    fewest = each["len"].fill_null(0).to_numpy()
-    pooled = some.height / max(polyps.height, 1)
+    polyps = data.polyps.filter(in_eval).select("polyp_id")
+    of_polyps = polyps.join(long_tracklets.group_by("polyp_id").len(), on="polyp_id", how="left")
+    fewest = of_polyps["len"].fill_null(0).to_numpy()
+    pooled = long_tracklets.height / max(polyps.height, 1)
     moments = (float(rates.mean()), float(rates.std())) if len(rates) else ()
-    least = int(fewest.min()) if len(fewest) else 0
-    mean = float(some["n"].to_numpy().mean()) if some.height else math.nan
-    most = tracklets.filter(pl.col("procedure_id") == "003-013").height
+    min_tracklets = int(fewest.min()) if len(fewest) else 0
+    mean = float(long_tracklets["n"].to_numpy().mean()) if long_tracklets.height else math.nan
+    n_tracklets = tracklets.filter(pl.col("procedure_id") == "003-013").height
     fr = "FR without clustering, eval: mean, sd"
     return [
         compare("long tracklets per polyp, eval, pooled", NTSSL, within(0.1), (15.7,), (pooled,)),
         compare(fr, TA, within(0.1), (20.74, 20.78), moments),
-        compare("long tracklets of an eval polyp, fewest", NTSSL, AT_LEAST, (2,), (least,)),
+        compare("long tracklets of an eval polyp, fewest", NTSSL, AT_LEAST, (2,), (min_tracklets,)),
         compare("frames of a long tracklet, eval, mean", NTSSL, AT_MOST, (194,), (mean,)),
-        compare("tracklets of 003-013, short ones included", TPC, ABOVE, (400,), (most,)),
+        compare("tracklets of 003-013, short ones included", TPC, ABOVE, (400,), (n_tracklets,)),
     ]
 
 
@@ -363,12 +370,12 @@ def _of_boxes(data: DataSet, ordered: pl.DataFrame, tracklets: pl.DataFrame) -> 
     # The standard deviation of the log of the box area within each long tracklet.
     log_area = (pl.col("w") * pl.col("h")).cast(pl.Float64).log()
     n = tracklets["n"].to_numpy()
-    own = ordered.group_by(pl.Series("tracklet", np.repeat(np.arange(len(n)), n)))
-    each = own.agg(log_area.std(ddof=0).alias("spread"), pl.len().alias("n"))
-    spread = each.filter(pl.col("n") >= LONG)["spread"].to_numpy()
+    by_tracklet = ordered.group_by(pl.Series("tracklet", np.repeat(np.arange(len(n)), n)))
+    of_tracklets = by_tracklet.agg(log_area.std(ddof=0).alias("spread"), pl.len().alias("n"))
+    spread = of_tracklets.filter(pl.col("n") >= LONG)["spread"].to_numpy()
 
-    def measured(name: str, share: float, published: Values, found: Floats, at: Values) -> Row:
-        return compare(name, CVC, within(share), published, quantiles(found, at))
+    def measured(name: str, share: float, published: Values, sample: Floats, at: Values) -> Row:
+        return compare(name, CVC, within(share), published, quantiles(sample, at))
 
     wide = (boxes["w"] / boxes["width"]).to_numpy()
     high = (boxes["h"] / boxes["height"]).to_numpy()

@@ -75,12 +75,12 @@ class _Rays:
         per_unit = STRIDE / torch.linalg.vector_norm(ways, dim=0)
         s = torch.full_like(per_unit, INSIDE)
         close = CLOSE * float(self._scale.min())
-        some = torch.arange(len(s))  # of the rays, those that are not there yet
+        active = torch.arange(len(s))  # of the rays, those that are not there yet
         for _ in range(steps):
-            distance, _ = self._at(self._origin + s[some] * ways[:, some])
-            s[some] = (s[some] - distance * per_unit[some]).clamp(max=REACH)
-            some = some[(distance.abs() > close) & (s[some] < REACH)]
-            if not len(some):
+            distance, _ = self._at(self._origin + s[active] * ways[:, active])
+            s[active] = (s[active] - distance * per_unit[active]).clamp(max=REACH)
+            active = active[(distance.abs() > close) & (s[active] < REACH)]
+            if not len(active):
                 break
         points = self._origin + s * ways
         distance, share = self._at(points)
@@ -108,8 +108,8 @@ class _Rays:
 
 def coarser(fine: Outline) -> Outline:
     """An outline with few of its points, for what need not be exact to the pixel."""
-    some = np.linspace(0, DOWN - 1, COARSE_DOWN).astype(int)
-    grid = np.ascontiguousarray(fine.grid[some, :: AROUND // COARSE_AROUND])
+    rows = np.linspace(0, DOWN - 1, COARSE_DOWN).astype(int)
+    grid = np.ascontiguousarray(fine.grid[rows, :: AROUND // COARSE_AROUND])
     rest = rest_of(grid.reshape(-1, 7))
     return Outline(grid, _hull(rest - rest.mean(0)), fine.ball)
 
@@ -130,8 +130,8 @@ def _hull(points: Array) -> NDArray[np.int64]:
     across = np.sqrt(1 - height * height)
     ways = np.stack([across * np.cos(turn), across * np.sin(turn), height], 1).astype(np.float32)
     columns = points.T.astype(np.float32)
-    few = [ways[k : k + TOGETHER] for k in range(0, DIRECTIONS, TOGETHER)]
-    furthest = np.concatenate([(part @ columns).argmax(1) for part in few])
+    batches = [ways[k : k + TOGETHER] for k in range(0, DIRECTIONS, TOGETHER)]
+    furthest = np.concatenate([(part @ columns).argmax(1) for part in batches])
     return np.unique(furthest).astype(np.int64)
 
 

@@ -103,15 +103,15 @@ class Outlines(NamedTuple):
             block = grid[row[:, None, :, None], column[None, :, None, :]]
             blocks.append(block.reshape(-1, POINTS, 7))
         sizes = [[len(part) for part in parts] for parts in zip(points, hulls, blocks, strict=True)]
-        every = np.concatenate(blocks)
-        middle = every[:, POINTS // 2]
-        away = np.linalg.norm(rest_of(every) - rest_of(middle)[:, None], axis=2).max(1)
+        all_blocks = np.concatenate(blocks)
+        middle = all_blocks[:, POINTS // 2]
+        radius = np.linalg.norm(rest_of(all_blocks) - rest_of(middle)[:, None], axis=2).max(1)
         return cls(
             points=np.concatenate(points),
             balls=np.array([outline.ball for outline in outlines]).reshape(-1, 8),
             hulls=np.concatenate(hulls).T.copy(),
-            blocks=every.reshape(-1, 7).T.copy(),
-            block_balls=np.column_stack([middle, away]).T.copy(),
+            blocks=all_blocks.reshape(-1, 7).T.copy(),
+            block_balls=np.column_stack([middle, radius]).T.copy(),
             starts=np.cumsum(np.array(sizes, np.int64), axis=0),
         )
 
@@ -161,7 +161,7 @@ def shots(positions: Array, rotations: Array, wave: float, phase: Array) -> Arra
     return np.concatenate([positions, rotations.reshape(-1, 9), shift], axis=1, dtype=np.float64)
 
 
-def project(outlines: Outlines, cameras: Array, lens: Lens, frames: Index, which: Index) -> Array:
+def project(outlines: Outlines, cameras: Array, lens: Lens, frames: Index, bodies: Index) -> Array:
     """Boxes of polyps in the picture.
 
     Args:
@@ -169,14 +169,14 @@ def project(outlines: Outlines, cameras: Array, lens: Lens, frames: Index, which
         cameras: (s, 14), see `shots`.
         lens: What the cameras show.
         frames: (n,) index of a camera.
-        which: (n,) index of the polyp that is asked for there.
+        bodies: (n,) index of the polyp that is asked for there.
 
     Returns:
         (n, 4) left, top, right, bottom in shares of the frame's width and height; NaN where the
         polyp is not in the picture. What stands before it is not asked.
     """
     boxes = np.empty((len(frames), 4))
-    rows, polyps = (np.ascontiguousarray(index, np.int64) for index in (frames, which))
+    rows, polyps = (np.ascontiguousarray(index, np.int64) for index in (frames, bodies))
     _boxes(outlines, cameras, lens, rows, polyps, boxes)
     boxes[~np.isfinite(boxes).all(1)] = np.nan
     return np.asarray(0.5 + boxes * np.array([lens.across, lens.down, lens.across, lens.down]))
@@ -203,14 +203,18 @@ def _seen(  # pragma: no cover
 
 @njit(fastmath=FAST)
 def _ball_sides(  # pragma: no cover
-    seen: Array, j: int, radius: float, planes: Array, sides: int
+    in_camera: Array, j: int, radius: float, planes: Array, sides: int
 ) -> int:
     """Bits of those of the asked sides that may cut ball j of (5, v); -1 where it is outside."""
     cutting = 0
     for k in range(planes.shape[0]):
         if not sides >> k & 1:
             continue
-        depth = seen[0, j] * planes[k, 0] + seen[1, j] * planes[k, 1] + seen[2, j] * planes[k, 2]
+        depth = (
+            in_camera[0, j] * planes[k, 0]
+            + in_camera[1, j] * planes[k, 1]
+            + in_camera[2, j] * planes[k, 2]
+        )
         if depth < -radius:
             return -1
         if depth <= radius:
@@ -220,7 +224,7 @@ def _ball_sides(  # pragma: no cover
 
 @njit(fastmath=FAST)
 def _outside(  # pragma: no cover
-    seen: Array, planes: Array, sides: int, bits: NDArray[np.int32]
+    in_camera: Array, planes: Array, sides: int, bits: NDArray[np.int32]
 ) -> None:
     """For every point of (5, v) the bits of some sides of the lens that it is outside of."""
     bits[:] = 0
@@ -228,18 +232,18 @@ def _outside(  # pragma: no cover
         if sides >> k & 1:
             a, b, c, bit = planes[k, 0], planes[k, 1], planes[k, 2], np.int32(1 << k)
             for j in range(len(bits)):
-                out = seen[0, j] * a + seen[1, j] * b + seen[2, j] * c < 0
+                out = in_camera[0, j] * a + in_camera[1, j] * b + in_camera[2, j] * c < 0
                 bits[j] |= bit if out else np.int32(0)
 
 
 @njit(fastmath=FAST | {"nnan"})
-def _grow(seen: Array, bits: NDArray[np.int32], box: Array) -> None:  # pragma: no cover
+def _grow(in_camera: Array, bits: NDArray[np.int32], box: Array) -> None:  # pragma: no cover
     """Widen a box by the points that have no bits; their tangents go to the last two rows."""
     left, top, right, bottom = box[0], box[1], box[2], box[3]
     for j in range(len(bits)):
-        near = 1 / seen[2, j]
-        u, v, inside = seen[0, j] * near, seen[1, j] * near, bits[j] == 0
-        seen[3, j], seen[4, j] = u, v
+        near = 1 / in_camera[2, j]
+        u, v, inside = in_camera[0, j] * near, in_camera[1, j] * near, bits[j] == 0
+        in_camera[3, j], in_camera[4, j] = u, v
         left, top = min(left, u if inside else np.inf), min(top, v if inside else np.inf)
         right, bottom = max(right, u if inside else -np.inf), max(bottom, v if inside else -np.inf)
     box[0], box[1], box[2], box[3] = left, top, right, bottom
@@ -253,7 +257,12 @@ def _idle(low: float, high: float, k: int, bounds: Array, box: Array) -> bool:  
 
 @njit(fastmath=FAST)
 def _clip(  # noqa: PLR0917  # pragma: no cover
-    seen: Array, corners: tuple[int, int, int], planes: Array, sides: int, room: Array, box: Array
+    in_camera: Array,
+    corners: tuple[int, int, int],
+    planes: Array,
+    sides: int,
+    room: Array,
+    box: Array,
 ) -> None:
     """Widen a box by what some sides of the lens leave of a triangle.
 
@@ -263,7 +272,7 @@ def _clip(  # noqa: PLR0917  # pragma: no cover
     count = 3
     for a in range(3):
         for i in range(3):
-            piece[a, i] = seen[i, corners[a]]
+            piece[a, i] = in_camera[i, corners[a]]
     for k in range(planes.shape[0]):
         if not sides >> k & 1:
             continue
@@ -293,37 +302,37 @@ def _clip(  # noqa: PLR0917  # pragma: no cover
 
 @njit(fastmath=FAST)
 def _grow_by_block(  # noqa: PLR0917  # pragma: no cover
-    seen: Array, bits: NDArray[np.int32], lens: Lens, sides: int, room: Array, box: Array
+    in_camera: Array, bits: NDArray[np.int32], lens: Lens, sides: int, room: Array, box: Array
 ) -> None:
     """Widen a box by a block (5, v), of which some sides of the lens may cut a part off."""
-    _outside(seen, lens.planes, sides, bits)
-    _grow(seen, bits, box)
+    _outside(in_camera, lens.planes, sides, bits)
+    _grow(in_camera, bits, box)
     if sides == 0:
         return
     for cell in range(CELLS * CELLS):
         a = cell // CELLS * _SIDE + cell % CELLS
         for half in range(2):
             p, q, r = (a, a + _SIDE, a + 1) if half else (a + 1, a + _SIDE, a + _SIDE + 1)
-            some = bits[p] | bits[q] | bits[r]
-            if some == 0 or bits[p] & bits[q] & bits[r] != 0:
+            crossed = bits[p] | bits[q] | bits[r]
+            if crossed == 0 or bits[p] & bits[q] & bits[r] != 0:
                 continue  # all of it is shown, or none
             u0, u1 = (
-                min(seen[3, p], seen[3, q], seen[3, r]),
-                max(seen[3, p], seen[3, q], seen[3, r]),
+                min(in_camera[3, p], in_camera[3, q], in_camera[3, r]),
+                max(in_camera[3, p], in_camera[3, q], in_camera[3, r]),
             )
             v0, v1 = (
-                min(seen[4, p], seen[4, q], seen[4, r]),
-                max(seen[4, p], seen[4, q], seen[4, r]),
+                min(in_camera[4, p], in_camera[4, q], in_camera[4, r]),
+                max(in_camera[4, p], in_camera[4, q], in_camera[4, r]),
             )
-            ahead = min(seen[2, p], seen[2, q], seen[2, r]) > 1e-6
+            ahead = min(in_camera[2, p], in_camera[2, q], in_camera[2, r]) > 1e-6
             idle = _idle(u0, u1, 0, lens.bounds, box) and _idle(v0, v1, 1, lens.bounds, box)
             if not (ahead and idle):
-                _clip(seen, (p, q, r), lens.planes, some, room, box)
+                _clip(in_camera, (p, q, r), lens.planes, crossed, room, box)
 
 
 @njit(fastmath=FAST)
 def _boxes(  # noqa: PLR0912, PLR0917  # pragma: no cover
-    outlines: Outlines, cameras: Array, lens: Lens, frames: Index, which: Index, boxes: Array
+    outlines: Outlines, cameras: Array, lens: Lens, frames: Index, polyps: Index, boxes: Array
 ) -> None:
     """Boxes of tangents (n, 4) of polyps before cameras; empty ones are infinite."""
     room, ball = np.empty((2, MAX_SIDES + 3, 3)), np.empty((5, 1))
@@ -331,40 +340,40 @@ def _boxes(  # noqa: PLR0912, PLR0917  # pragma: no cover
     block, block_bits = np.empty((5, POINTS)), np.empty(POINTS, np.int32)
     boxes[:, :2], boxes[:, 2:] = np.inf, -np.inf
     for i in range(len(frames)):
-        body, shot, box = which[i], cameras[frames[i]], boxes[i]
-        every = (1 << lens.planes.shape[0]) - 1
+        body, shot, box = polyps[i], cameras[frames[i]], boxes[i]
+        cutting = (1 << lens.planes.shape[0]) - 1
         _seen(outlines.balls[body].reshape(8, 1), 0, 1, shot, ball)
-        if _ball_sides(ball, 0, outlines.balls[body, 7], lens.planes, every) < 0:
+        if _ball_sides(ball, 0, outlines.balls[body, 7], lens.planes, cutting) < 0:
             continue
         # The whole polyp has the box of its hull.
         (_, first_hull, first), (_, last_hull, last) = (
             outlines.starts[body],
             outlines.starts[body + 1],
         )
-        seen = np.empty((5, last_hull - first_hull))
+        in_camera = np.empty((5, last_hull - first_hull))
         bits = np.zeros(last_hull - first_hull, np.int32)
-        _seen(outlines.hulls, first_hull, len(bits), shot, seen)
-        if seen[2].min() > 1e-6:
-            _grow(seen, bits, box)
+        _seen(outlines.hulls, first_hull, len(bits), shot, in_camera)
+        if in_camera[2].min() > 1e-6:
+            _grow(in_camera, bits, box)
             for k in range(4):
                 corners[0, k], corners[1, k] = box[k & 2], box[1 + 2 * (k & 1)]
-            _outside(corners, lens.planes, every, cut)
-            every = cut[0] | cut[1] | cut[2] | cut[3]  # sides that cut the box, and so the polyp
-            if every == 0:
+            _outside(corners, lens.planes, cutting, cut)
+            cutting = cut[0] | cut[1] | cut[2] | cut[3]  # sides that cut the box, and so the polyp
+            if cutting == 0:
                 continue
             box[:2], box[2:] = np.inf, -np.inf
             if cut[0] & cut[1] & cut[2] & cut[3] != 0:
                 continue
         # The lens cuts it: the hull's points that are shown, then the blocks on the cut, then
         # others, most of which cannot widen the box any more.
-        _outside(seen, lens.planes, every, bits)
-        _grow(seen, bits, box)
+        _outside(in_camera, lens.planes, cutting, bits)
+        _grow(in_camera, bits, box)
         balls, sides = np.empty((5, last - first)), np.empty(last - first, np.int32)
         _seen(outlines.block_balls, first, last - first, shot, balls)
         grown = 1 + STRETCH * math.sqrt(shot[12] ** 2 + shot[13] ** 2)
         radii = grown * outlines.block_balls[7, first:last]
         for k in range(last - first):
-            sides[k] = _ball_sides(balls, k, radii[k], lens.planes, every)
+            sides[k] = _ball_sides(balls, k, radii[k], lens.planes, cutting)
         for on_cut in (True, False):
             for k in range(last - first):
                 if sides[k] < 0 or (sides[k] > 0) != on_cut:
@@ -376,8 +385,8 @@ def _boxes(  # noqa: PLR0912, PLR0917  # pragma: no cover
                 for axis in range(2):
                     if idle:
                         x = balls[axis, k]
-                        away = radius * math.sqrt(x * x + z * z) / (z * (z - radius))
-                        idle = _idle(x / z - away, x / z + away, axis, lens.bounds, box)
+                        extent = radius * math.sqrt(x * x + z * z) / (z * (z - radius))
+                        idle = _idle(x / z - extent, x / z + extent, axis, lens.bounds, box)
                 if not idle:
                     _seen(outlines.blocks, (first + k) * POINTS, POINTS, shot, block)
                     _grow_by_block(block, block_bits, lens, sides[k], room, box)

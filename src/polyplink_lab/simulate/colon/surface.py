@@ -176,8 +176,8 @@ def calm_place(colon: Colon, place: tuple[float, float, float]) -> tuple[float, 
     x, y, z = place
     x -= colon.bend[0] * math.sin(colon.bend_rate[0] * z + colon.bend_phase[0])
     y -= colon.bend[1] * math.sin(colon.bend_rate[1] * z + colon.bend_phase[1])
-    away = math.hypot(x, y)
-    return x / away, y / away, z
+    radius = math.hypot(x, y)
+    return x / radius, y / radius, z
 
 
 def wall_radius(  # noqa: PLR0917
@@ -424,9 +424,9 @@ def _distances(  # noqa: PLR0912, PLR0915, PLR0917  # pragma: no cover
                 line_y = tube[3] * _sine(tube[4] * z[j] + tube[5])
                 g = one + tube[6] * _sine(tube[7] * z[j] - row[0])
                 dx, dy = (x[j] - line_x) / g, (y[j] - line_y) / g
-                away = math.sqrt(dx * dx + dy * dy + tiny)
-                x[j], y[j], wider[j], d[j] = line_x + dx, line_y + dy, g, away
-                c[j], s[j] = dx / away, dy / away
+                radius = math.sqrt(dx * dx + dy * dy + tiny)
+                x[j], y[j], wider[j], d[j] = line_x + dx, line_y + dy, g, radius
+                c[j], s[j] = dx / radius, dy / radius
                 fold = tube[8] * z[j] + tube[9] + tube[10] * line_x + tube[11] * c[j]
                 wave = half + half * _sine(fold + f32(0.5 * math.pi))
                 for _ in range(RIDGE_SQUARINGS):
@@ -520,9 +520,9 @@ class Touch:
 
 def in_places(is_shown: NDArray[np.bool_]) -> Index:
     """Indices (s, k) of what is True in rows (s, n), ascending; n fills what is left of a row."""
-    most = int(is_shown.sum(1).max(initial=0))
-    which = np.argsort(~is_shown, axis=1, kind="stable")[:, :most]
-    return np.where(np.take_along_axis(is_shown, which, 1), which, is_shown.shape[1])
+    max_shown = int(is_shown.sum(1).max(initial=0))
+    order = np.argsort(~is_shown, axis=1, kind="stable")[:, :max_shown]
+    return np.where(np.take_along_axis(is_shown, order, 1), order, is_shown.shape[1])
 
 
 def stack_maps(maps: Sequence[Tensor]) -> Tensor:
@@ -551,12 +551,12 @@ class BatchSurface:
         phases: NDArray[np.floating],
     ) -> None:
         rows = [polyp_row(lump, index) for index, lump in enumerate(lumps)]
-        who, where = (in_places(some) for some in visible)  # (s, k), (s, l)
-        polyps = np.array([*rows, NOBODY])[who].reshape(len(who), -1)
-        calm = np.array([*(calm_place(colon, p) for p in colon.calm), NOWHERE])[where]
-        table = np.column_stack([phases, calm.reshape(len(where), -1), polyps])
+        polyp_places, calm_places = (in_places(shown) for shown in visible)  # (s, k), (s, l)
+        polyps = np.array([*rows, NOBODY])[polyp_places].reshape(len(polyp_places), -1)
+        calm = np.array([*(calm_place(colon, p) for p in colon.calm), NOWHERE])[calm_places]
+        table = np.column_stack([phases, calm.reshape(len(calm_places), -1), polyps])
         self.colon, self.stack = colon, stack
-        self.sizes = where.shape[1], who.shape[1]
+        self.sizes = calm_places.shape[1], polyp_places.shape[1]
         self.table = np.ascontiguousarray(table, np.float32)  # (s, q)
         self._columns = torch.from_numpy(self.table.T.copy()).to(stack.device, non_blocking=True)
         self._tube = _tube(colon)
@@ -599,8 +599,8 @@ class BatchSurface:
         parts = []
         for first in range(ends, len(numbers), ROW):
             row = numbers[first : first + ROW]
-            away, place = polyp_distance(row, self._radii, rest, stalked=self._stalked)
-            distance, share = join(distance, away, row[15])
+            to_polyp, place = polyp_distance(row, self._radii, rest, stalked=self._stalked)
+            distance, share = join(distance, to_polyp, row[15])
             parts.append((share, row[18], place))
         return distance * wider, rest, turn, parts
 
@@ -612,7 +612,7 @@ class BatchSurface:
                 lambda moved: self.distance(moved, frame), points, distance_here, DIFFERENCE
             ),
             shares=tuple(share for share, _, _ in parts),
-            colours=tuple(read_maps(self.stack[1:], which, place) for _, which, place in parts),
+            colours=tuple(read_maps(self.stack[1:], slot, place) for _, slot, place in parts),
             turn=turn,
             material=torch.stack(rest),
         )

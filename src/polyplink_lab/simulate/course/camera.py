@@ -151,10 +151,10 @@ def turn_own(rotations: Array, axis: int, angles: Array) -> Array:
     return turned
 
 
-def turn_between(first: Array, last: Array, t: Array, which: Index) -> Array:
+def turn_between(first: Array, last: Array, t: Array, look: Index) -> Array:
     """Rotations (s, 3, 3) on the shortest ways from the `first` (k, 3, 3) to the `last` (k, 3, 3).
 
-    `t` (s,) is how far on the way, 0 to 1, `which` (s,) the index of the pair.
+    `t` (s,) is how far on the way, 0 to 1, `look` (s,) the index of the pair.
     """
     # Axis and angle of the turns R = last first^T (k, 3, 3).
     turns = last @ first.transpose(0, 2, 1)
@@ -167,11 +167,11 @@ def turn_between(first: Array, last: Array, t: Array, which: Index) -> Array:
     for row in np.flatnonzero(angle > np.pi - 1e-3):
         axis[row] = (turns[row] + np.eye(3))[:, int(np.argmax(np.diag(turns[row])))]
     # Rodrigues' formula: 1 + sin K + (1 - cos) K^2, K the cross product with the axis.
-    x, y, z = unit(axis)[which].T
+    x, y, z = unit(axis)[look].T
     zero = np.zeros(len(x))
     cross = np.stack([zero, -z, y, z, zero, -x, -y, x, zero], axis=1).reshape(-1, 3, 3)
-    s, c = (part[:, None, None] for part in (np.sin(angle[which] * t), np.cos(angle[which] * t)))
-    return np.asarray((np.eye(3) + s * cross + (1 - c) * (cross @ cross)) @ first[which])
+    s, c = (part[:, None, None] for part in (np.sin(angle[look] * t), np.cos(angle[look] * t)))
+    return np.asarray((np.eye(3) + s * cross + (1 - c) * (cross @ cross)) @ first[look])
 
 
 WIDTH = (0.335, 0.46)  # median and log sd over looks of the share of the frame a polyp is wide
@@ -324,9 +324,9 @@ def link_poses(rng: np.random.Generator, poses: Poses, linked: Mask) -> Poses:
 
 def look_times(frames: Index) -> tuple[Index, Index]:
     """Which look (n,) and how far into it (n,) each frame of k looks is, n their sum."""
-    which = np.repeat(np.arange(len(frames)), frames)
+    look = np.repeat(np.arange(len(frames)), frames)
     starts = np.cumsum(frames) - frames
-    return which, np.arange(len(which)) - starts[which]
+    return look, np.arange(len(look)) - starts[look]
 
 
 def follow_looks(colon: Colon, targets: Targets, poses: Poses, phase: Array) -> CameraPath:
@@ -334,32 +334,32 @@ def follow_looks(colon: Colon, targets: Targets, poses: Poses, phase: Array) -> 
 
     `phase` (n,) is that of the peristaltic wave in their frames, n the sum of their lengths.
     """
-    which, time = look_times(poses.frames)
+    look, time = look_times(poses.frames)
     count = np.maximum(poses.frames, 1)
-    turns = (poses.cycles / count)[which] * time
-    moves = [wander(turns, poses.phases[which, move]) for move in range(6)]
+    turns = (poses.cycles / count)[look] * time
+    moves = [wander(turns, poses.phases[look, move]) for move in range(6)]
 
     def swung(pairs: Array, move: int) -> Array:
         """Mean plus swing (k, 2) in every frame (n,)."""
-        return np.asarray(pairs[which, 0] + pairs[which, 1] * moves[move])
+        return np.asarray(pairs[look, 0] + pairs[look, 1] * moves[move])
 
     # Distances whose logarithm has the look's spread; but a look too short for its wander to get
     # anywhere is not blown up to it.
-    mean = np.bincount(which, moves[DISTANCE], len(count)) / count
-    rest = moves[DISTANCE] - mean[which]
-    sd = np.sqrt(np.bincount(which, rest * rest, len(count)) / count)
-    logarithm = (poses.spread / np.maximum(sd, 0.3))[which] * rest
-    distance = np.clip(poses.distance[which] * np.exp(logarithm), poses.nearest[which], FARTHEST)
+    mean = np.bincount(look, moves[DISTANCE], len(count)) / count
+    residual = moves[DISTANCE] - mean[look]
+    sd = np.sqrt(np.bincount(look, residual * residual, len(count)) / count)
+    logarithm = (poses.spread / np.maximum(sd, 0.3))[look] * residual
+    distance = np.clip(poses.distance[look] * np.exp(logarithm), poses.nearest[look], FARTHEST)
     elevation = swung(poses.angles[:, ELEVATE], ELEVATE).clip(ELEVATION[0], math.radians(86))
     azimuth = swung(poses.angles[:, AZIMUTH], AZIMUTH)
-    way, turned = look_down(targets.axes[which], azimuth, elevation)
+    way, turned = look_down(targets.axes[look], azimuth, elevation)
     # The camera rides on the wall that the wave carries; the breath shifts it.
-    rate, start, size, heading = poses.breath[which].T
+    rate, start, size, heading = poses.breath[look].T
     breath = distance * size * np.sin(2 * math.pi * rate * time + start)
     aside = turned[:, :, 0] * np.cos(heading)[:, None] + turned[:, :, 1] * np.sin(heading)[:, None]
-    rest_places = targets.centres[which]
+    rest_places = targets.centres[look]
     positions = carry(colon, rest_places, phase) + distance[:, None] * way + breath[:, None] * aside
-    rates, starts, sizes = (poses.tremor[which, row] for row in range(3))
+    rates, starts, sizes = (poses.tremor[look, row] for row in range(3))
     shake = sizes * np.sin(2 * math.pi * rates * time[:, None] + starts)  # (n, 3)
     aim = [
         swung(poses.angles[:, move], move).clip(-limit, limit)
@@ -368,7 +368,7 @@ def follow_looks(colon: Colon, targets: Targets, poses: Poses, phase: Array) -> 
     turned = turn_own(turned, 2, swung(poses.angles[:, ROLL], ROLL) + shake[:, 2])
     turned = turn_own(turned, 1, aim[0] + shake[:, 0])
     turned = turn_own(turned, 0, aim[1] + shake[:, 1])
-    slow = wander(0.7 * turns, poses.phases[which, DISTANCE])
-    white = poses.light[which, 1:, 0] + poses.light[which, 1:, 1] * slow[:, None]
+    slow = wander(0.7 * turns, poses.phases[look, DISTANCE])
+    white = poses.light[look, 1:, 0] + poses.light[look, 1:, 1] * slow[:, None]
     exposure = swung(poses.light[:, 0], ROLL)
     return CameraPath(positions, turned, np.exp(exposure), np.exp(white))

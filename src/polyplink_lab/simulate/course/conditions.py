@@ -111,8 +111,8 @@ def picture_motion(path: CameraPath, goals: Array) -> Array:
 
     if len(goals) < 2:
         return np.zeros((len(goals), 2))
-    now, then = slice(None, -1), slice(1, None)
-    moved = seen(then, goals[:-1]) - seen(now, goals[:-1])
+    here, next_frame = slice(None, -1), slice(1, None)
+    moved = seen(next_frame, goals[:-1]) - seen(here, goals[:-1])
     return np.concatenate([moved, moved[-1:]])
 
 

@@ -76,8 +76,8 @@ Route = tuple[CameraPath, Mask, Index, Array, tuple[int, ...]]
 
 def frames_of(course: Index) -> tuple[Index, Index]:
     """The look (n,) and the frame in the procedure (n,) of every frame of looks (k, 4)."""
-    which, time = look_times(course[:, 3])
-    return which, course[which, 2] + time
+    look, time = look_times(course[:, 3])
+    return look, course[look, 2] + time
 
 
 def draw_phase(rng: np.random.Generator, n: int, fps: float) -> Array:
@@ -122,18 +122,18 @@ def follow_route(
 
     if len(course):
         targets = aim_at(stage, places, course)
-        seen, failed = draw_looks(rng, stage, course, targets, phase, fps=fps, unrest=unrest)
-        which, frames = frames_of(course)
-        path.put(frames, seen)
-        look[frames], on_way[frames] = which, False
-        goals[frames] = carry(stage.colon, targets.centres[which], phase[frames])
+        looks_path, failed = draw_looks(rng, stage, course, targets, phase, fps=fps, unrest=unrest)
+        look_of, frames = frames_of(course)
+        path.put(frames, looks_path)
+        look[frames], on_way[frames] = look_of, False
+        goals[frames] = carry(stage.colon, targets.centres[look_of], phase[frames])
         # The gaps before, between and after looks; those to turn away in are at the same place.
         starts = np.append(0, course[:, 2:].sum(1))  # (k + 1,)
         lengths = np.append(course[:, 2], n) - starts
         beside = {max(pair): min(pair) for pair in timeline.pairs}
         place = np.array([beside.get(polyp, polyp) for polyp in course[:, 0].tolist()])
-        same = np.append(False, place[1:] == place[:-1])
-        turns = np.flatnonzero(same & (lengths[:-1] <= TURN_GAP))
+        one_place = np.append(False, place[1:] == place[:-1])
+        turns = np.flatnonzero(one_place & (lengths[:-1] <= TURN_GAP))
         if len(turns):
             before, after = starts[turns] - 1, starts[turns] + lengths[turns]
             ends = tuple((path.positions[rows], path.rotations[rows]) for rows in (before, after))
@@ -176,10 +176,10 @@ def aim_at(stage: Stage, places: Sequence[Place], course: Index) -> Targets:
     first, pair = course[:, 0], course[:, 1] >= 0
     second = np.where(pair, course[:, 1], first)
     way = rest[second] - rest[first]  # (k, 3)
-    away = np.linalg.norm(way, axis=1)
-    reach = np.where(pair, 0.5 * (away + radii[first] + radii[second]), radii[first])
+    apart = np.linalg.norm(way, axis=1)
+    reach = np.where(pair, 0.5 * (apart + radii[first] + radii[second]), radii[first])
     # The middle of the span that both take, not of their centres.
-    along = 0.5 * (1 + (radii[second] - radii[first]) / np.maximum(away, 1e-9))
+    along = 0.5 * (1 + (radii[second] - radii[first]) / np.maximum(apart, 1e-9))
     centres = rest[first] + np.where(pair, along, 0)[:, None] * way
     axes = np.stack([wall_axes(stage.colon, place)[1] for place in places])[first]
     return Targets(centres, axes, reach, pair)
@@ -209,25 +209,30 @@ def draw_looks(
         if poses is None:
             # A look at the same polyps after a short gap begins about where the last one ended.
             gap = course[1:, 2] - course[:-1, 2:].sum(1)
-            same = (course[1:, :2] == course[:-1, :2]).all(1)
-            poses = drawn = link_poses(rng, drawn, np.append(False, same & (gap < LINKED)))
+            one_target = (course[1:, :2] == course[:-1, :2]).all(1)
+            poses = drawn = link_poses(rng, drawn, np.append(False, one_target & (gap < LINKED)))
         else:
             poses.put(todo, drawn)
-        which, frames = frames_of(part)
+        look_of, frames = frames_of(part)
         path = follow_looks(stage.colon, goal, drawn, phase[frames])
-        views = Views(path, phase[frames], frames, which)
+        views = Views(path, phase[frames], frames, look_of)
         # Looks that do not show what they should are sampled again.
         bad = misses(stage, views, polyp)
         if (beside >= 0).any():
             bad |= misses(stage, views, beside)
         stray = strays(stage, views, part[:, :2])
-        bad |= np.bincount(which, stray, len(bad)) > 0
+        bad |= np.bincount(look_of, stray, len(bad)) > 0
         bad |= hidden(stage, views, polyp, beside)
         pair = np.flatnonzero((beside >= 0) & ~bad)
         if len(pair):  # the other polyp of a pair must not be hidden either
-            some = views[np.isin(which, pair)]
-            again = Views(some.path, some.phase, some.frames, np.searchsorted(pair, some.look))
-            bad[pair] |= hidden(stage, again, beside[pair], polyp[pair])
+            shown = views[np.isin(look_of, pair)]
+            pair_looks = Views(
+                shown.path,
+                shown.phase,
+                shown.frames,
+                np.searchsorted(pair, shown.look),
+            )
+            bad[pair] |= hidden(stage, pair_looks, beside[pair], polyp[pair])
         todo = todo[bad]
         if not len(todo):
             break
@@ -263,18 +268,19 @@ def turn_away(
         # Away from the polyp: to the wall across, somewhat up or down the tube, the picture as
         # upright as possible: the same right side, made square.
         lean = rng.choice((-1.0, 1.0), k) * rng.uniform(0.2, 0.7, k)
-        away = unit(wall[:, :, 2] + lean[:, None] * wall[:, :, 0])
-        right = unit(np.cross(rotations[:, :, 1], away) + 1e-9)
-        lost.append(np.stack([right, np.cross(away, right), away], axis=-1))
+        axis = unit(wall[:, :, 2] + lean[:, None] * wall[:, :, 0])
+        right = unit(np.cross(rotations[:, :, 1], axis) + 1e-9)
+        lost.append(np.stack([right, np.cross(axis, right), axis], axis=-1))
     phases = rng.uniform(0, 2 * np.pi, (k, 2, 2))
     gap, time = look_times(lengths)
     length = lengths[gap]
     leave = np.minimum(LEAVE, np.maximum(1, length // 3))
     # Three turns after one another: away, from one lost view to the other, back.
-    rest = np.maximum(length - 2 * leave, 1)
+    plain_length = np.maximum(length - 2 * leave, 1)
     part = np.where(time < leave, 0, np.where(time >= length - leave, 2, 1))
     t = np.choose(
-        part, [(time + 1) / (leave + 1), (time - leave) / rest, (time - length + leave) / leave]
+        part,
+        [(time + 1) / (leave + 1), (time - leave) / plain_length, (time - length + leave) / leave],
     )
     first, last = np.concatenate([before, *lost]), np.concatenate([*lost, after])
     turned = turn_between(first, last, smooth(np.clip(t, 0, 1)), part * k + gap)

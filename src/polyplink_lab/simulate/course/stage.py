@@ -49,12 +49,12 @@ class Place(NamedTuple):
 
 def distance_between(first: float, second: float) -> float:
     """How far two polyps of these radii (units) are apart: near, but each can be viewed alone."""
-    away = 1.5 * (first + second) + 0.05
-    for radius, other in ((first, second), (second, first)):
+    distance = 1.5 * (first + second) + 0.05
+    for radius, second_radius in ((first, second), (second, first)):
         usual = USUAL * radius
-        if 2 * other * FOCAL / usual > SPECK:
-            away = max(away, 1.05 * usual + other)
-    return away
+        if 2 * second_radius * FOCAL / usual > SPECK:
+            distance = max(distance, 1.05 * usual + second_radius)
+    return distance
 
 
 def draw_places(
@@ -73,8 +73,8 @@ def draw_places(
         step = rng.uniform(*SPACING) + 4 * radius  # a large polyp is seen from further away
         if index in partner:
             beside = places[partner[index]]
-            away = distance_between(radii[partner[index]], radius) * (1 if side < 0.5 else -1)
-            along, around = away * math.cos(heading), away * math.sin(heading)
+            distance = distance_between(radii[partner[index]], radius) * (1 if side < 0.5 else -1)
+            along, around = distance * math.cos(heading), distance * math.sin(heading)
             places.append(Place(beside.z + along, beside.angle + around))
         else:
             places.append(Place(z, angle))
@@ -173,9 +173,13 @@ def box_areas(boxes: Array, size: tuple[int, int]) -> Array:
 def overlaps(first: Array, second: Array) -> Array:
     """IoU (n,) of boxes (n, 4) row by row; 0 where one is missing."""
     low, high = np.maximum(first[:, :2], second[:, :2]), np.minimum(first[:, 2:], second[:, 2:])
-    both = (high - low).clip(0).prod(1)
-    either = (first[:, 2:] - first[:, :2]).prod(1) + (second[:, 2:] - second[:, :2]).prod(1) - both
-    return np.asarray(np.nan_to_num(both / np.maximum(either, 1e-12)))
+    intersection = (high - low).clip(0).prod(1)
+    either = (
+        (first[:, 2:] - first[:, :2]).prod(1)
+        + (second[:, 2:] - second[:, :2]).prod(1)
+        - intersection
+    )
+    return np.asarray(np.nan_to_num(intersection / np.maximum(either, 1e-12)))
 
 
 def _any_by_look(flags: Mask, look: Index, k: int) -> Mask:
@@ -190,22 +194,22 @@ def misses(stage: Stage, views: Views, polyp: Index) -> Mask:
     cameras = shots_of(stage.colon, views.path, views.phase)
     boxes = project(stage.bodies, cameras, stage.lens, np.arange(len(look)), targets)
     faint = box_areas(boxes, stage.size) < FIRM * MIN_AREA
-    gone = views.frames >= stage.removed[targets]
+    removed = views.frames >= stage.removed[targets]
     jumps = (look[1:] == look[:-1]) & (overlaps(boxes[1:], boxes[:-1]) < LEAST_OVERLAP)
     k = len(polyp)
-    return _any_by_look(faint | gone, look, k) | _any_by_look(jumps, look[1:], k)
+    return _any_by_look(faint | removed, look, k) | _any_by_look(jumps, look[1:], k)
 
 
 def strays(stage: Stage, views: Views, polyps: Index) -> Mask:
     """Frames (n,) that show a polyp other than the two (k, 2) that their look may, -1 for none."""
     rows, polyp = in_reach(stage.bodies, stage.removed, views.path, views.frames)
-    other = (polyps[views.look[rows]] != polyp[:, None]).all(1)
-    rows, polyp = rows[other], polyp[other]
+    is_other = (polyps[views.look[rows]] != polyp[:, None]).all(1)
+    rows, polyp = rows[is_other], polyp[is_other]
     cameras = shots_of(stage.colon, views.path, views.phase)
     boxes = project(stage.bodies, cameras, stage.lens, rows, polyp)
     padded = boxes + np.array([-1, -1, 1, 1]) / np.array(2 * stage.size)
-    seen = box_areas(padded, stage.size) >= FAINT * MIN_AREA
-    return _any_by_look(seen, rows, len(views.frames))
+    large = box_areas(padded, stage.size) >= FAINT * MIN_AREA
+    return _any_by_look(large, rows, len(views.frames))
 
 
 def hidden(stage: Stage, views: Views, polyp: Index, before: Index) -> Mask:
@@ -223,7 +227,7 @@ def hidden(stage: Stage, views: Views, polyp: Index, before: Index) -> Mask:
     bad = wall_distance(stage.colon, origins.T, phases).numpy() < CLEARANCE
     between = torch.tensor(BETWEEN, dtype=torch.float64)
     for index in np.unique(targets):
-        some = np.flatnonzero(targets == index)
+        of_target = np.flatnonzero(targets == index)
         z = stage.bodies.balls[index, 4]
         near = tuple(place for place in stage.colon.calm if abs(place[2] - z) < CALM_REACH)
         colon = replace(stage.colon, calm=near)
@@ -233,15 +237,15 @@ def hidden(stage: Stage, views: Views, polyp: Index, before: Index) -> Mask:
         rows = np.concatenate([grid[-1, ::2], grid[COARSE_DOWN // 2, ::4], grid[0, :1]])
         ends = [rows[:, 0] + rows[:, 2], rows[:, 1] + rows[:, 3], rows[:, 4]]
         marks = torch.from_numpy(np.stack(ends))[:, None]  # (3, 1, m)
-        phase = phases[some][:, None]
-        goals = to_world(colon, marks.expand(3, len(some), -1), phase)  # (3, f, m)
-        start = origins[some].T[:, :, None]
+        phase = phases[of_target][:, None]
+        goals = to_world(colon, marks.expand(3, len(of_target), -1), phase)  # (3, f, m)
+        start = origins[of_target].T[:, :, None]
         points = start[..., None] + (goals - start)[..., None] * between  # (3, f, m, b)
         wall = wall_distance(colon, points, phase[..., None])
-        bad[some] |= (wall < 0).flatten(1).any(1).numpy()
-        for other in np.unique(blocking[some][blocking[some] >= 0]):
-            is_blocked = blocking[some] == other
+        bad[of_target] |= (wall < 0).flatten(1).any(1).numpy()
+        for blocker in np.unique(blocking[of_target][blocking[of_target] >= 0]):
+            is_blocked = blocking[of_target] == blocker
             rest = to_material(stage.colon, points[:, is_blocked], phase[is_blocked][..., None])
-            inside = lump_distance(stage.lumps[int(other)], rest.float().reshape(3, -1)) < 0.01
-            bad[some[is_blocked]] |= inside.view(int(is_blocked.sum()), -1).any(1).numpy()
+            inside = lump_distance(stage.lumps[int(blocker)], rest.float().reshape(3, -1)) < 0.01
+            bad[of_target[is_blocked]] |= inside.view(int(is_blocked.sum()), -1).any(1).numpy()
     return _any_by_look(bad, views.look, len(polyp))

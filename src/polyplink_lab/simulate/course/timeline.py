@@ -217,11 +217,11 @@ def draw_lengths(
     numbers = [draw_long(rng, polyp.visible_frames) for polyp in spec.polyps]
     pairs = []
     for pair in spec.pairs:
-        both = (pair.first, pair.second)
-        share = min(pair.frames * numbers[p] / spec.polyps[p].visible_frames for p in both)
+        pair_polyps = (pair.first, pair.second)
+        share = min(pair.frames * numbers[p] / spec.polyps[p].visible_frames for p in pair_polyps)
         common = max(round(share), 1)
         pairs.append(look_lengths(rng, pair.frames, common))
-        for polyp in both:
+        for polyp in pair_polyps:
             numbers[polyp] = max(numbers[polyp] - common, 1)
     return [look_lengths(rng, n, k) for n, k in zip(alone, numbers, strict=True)], pairs
 
@@ -251,8 +251,8 @@ def look_lengths(rng: np.random.Generator, frames: int, long: int) -> Counts:
     short = np.clip(np.round(rng.lognormal(math.log(median), sigma, count)), 1, LONG - 1)
     short = short[np.cumsum(short) <= SHORT_SHARE * (frames - LONG * long)].astype(np.int64)
     excess = rng.lognormal(0, SIGMA, long)
-    rest = frames - int(short.sum()) - LONG * long
-    ends = np.round(rest * np.cumsum(excess) / excess.sum())
+    remaining = frames - int(short.sum()) - LONG * long
+    ends = np.round(remaining * np.cumsum(excess) / excess.sum())
     lengths = LONG + np.diff(ends, prepend=0.0).astype(np.int64)
     return rng.permutation(np.concatenate([short, lengths]))
 
@@ -265,24 +265,27 @@ def compose(
     `long` and `short` are ranges of the number of looks and of the frames of one. A total that
     cannot be reached within them is split evenly into looks of about the right length.
     """
-    (least, most), (short_least, short_most) = long[1], short[1]
+    (min_long, max_long), (short_least, short_most) = long[1], short[1]
     counts = (range(low, high + 1) for low, high in (long[0], short[0]))
     fits = [
         (n, k)
         for n, k in itertools.product(*counts)
-        if n * least + k * short_least <= total <= n * most + k * short_most
+        if n * min_long + k * short_least <= total <= n * max_long + k * short_most
     ]
     if not total:
         return np.zeros(0, np.int64)
     if not fits:
-        looks = max(round(2 * total / (least + most)), 1)
+        looks = max(round(2 * total / (min_long + max_long)), 1)
         return np.diff(np.arange(looks + 1) * total // looks)
     numbers = fits[rng.integers(len(fits))]
-    low, high = np.repeat([least, short_least], numbers), np.repeat([most, short_most], numbers)
+    low, high = (
+        np.repeat([min_long, short_least], numbers),
+        np.repeat([max_long, short_most], numbers),
+    )
     lengths = rng.integers(low, high, endpoint=True)
     for index in rng.permutation(len(lengths)):  # move one after the other towards the total
-        wanted = lengths[index] + total - lengths.sum()
-        lengths[index] = np.clip(wanted, low[index], high[index])
+        target = lengths[index] + total - lengths.sum()
+        lengths[index] = np.clip(target, low[index], high[index])
     return rng.permutation(lengths)
 
 
@@ -307,13 +310,13 @@ def draw_visits(
         ordered = np.append(np.delete(frames, long), frames[long])
         visits.append([Item(polyp, int(n)) for n in ordered])
     for pair, frames in zip(spec.pairs, pairs, strict=True):
-        both = [Item(pair.first, int(n), pair.second) for n in frames]
+        joint = [Item(pair.first, int(n), pair.second) for n in frames]
         first, second = visits[pair.first], visits[pair.second]
-        head, rest = math.ceil(HEAD_SHARE * len(first)), max(len(first) - 1, 0)
+        head, tail = math.ceil(HEAD_SHARE * len(first)), max(len(first) - 1, 0)
         third = len(second) // 3
-        middle = _alternate(rng, first[head:rest], both, second[:third])
-        ends = [*first[rest:], *second[third:]]
-        visits[pair.first] = [*first[: min(head, rest)], *middle, *ends]
+        middle = _alternate(rng, first[head:tail], joint, second[:third])
+        ends = [*first[tail:], *second[third:]]
+        visits[pair.first] = [*first[: min(head, tail)], *middle, *ends]
         visits[pair.second] = []
     visits = [visit for visit in visits if visit]
     several = len(spec.polyps) > 1
@@ -410,10 +413,10 @@ def _withdrawal(
         )
     # Gaps shrink, to one frame at least, where there are too few frames for them; what is left is
     # divided among the pauses.
-    most = max(int(GAP_SHARE * free), n)
+    max_gaps = max(int(GAP_SHARE * free), n)
     excess = gaps - 1
-    if gaps.sum() > most:
-        excess = (excess * (most - n) // max(int(excess.sum()), 1)).astype(np.int64)
+    if gaps.sum() > max_gaps:
+        excess = (excess * (max_gaps - n) // max(int(excess.sum()), 1)).astype(np.int64)
     weights = np.where(pause, rng.lognormal(0, 0.7, n), 0.0)
     spare = free - n - int(excess.sum())
     ends = np.round(spare * np.cumsum(weights) / weights.sum())
@@ -484,11 +487,11 @@ def draw_smoke(
 ) -> tuple[Span, ...]:
     """When there is smoke: around the removal of large polyps and of a few small ones."""
     spans: list[Span] = []
-    for polyp, gone in zip(spec.polyps, removed, strict=True):
+    for polyp, removal in zip(spec.polyps, removed, strict=True):
         hot = polyp.size_mm > HOT_MM or rng.random() < HOT_SMALL
-        if gone is None or not hot:
+        if removal is None or not hot:
             continue
-        first = max(gone - _event_frames(spec, rng.uniform(*SMOKE_BEFORE)), 0)
-        last = min(gone + _event_frames(spec, rng.uniform(*SMOKE_AFTER)), spec.n_frames - 1)
+        first = max(removal - _event_frames(spec, rng.uniform(*SMOKE_BEFORE)), 0)
+        last = min(removal + _event_frames(spec, rng.uniform(*SMOKE_AFTER)), spec.n_frames - 1)
         spans.append((first, last))
     return tuple(sorted(spans))
