@@ -50,8 +50,8 @@ def _check_fields(part: Any) -> None:
     _require(frozen, f"{name} is no frozen dataclass: recipes hold and compare it")
     _require(isinstance(getattr(part, "kind", None), str), f"{name} has no field kind")
     plain = json.loads(json.dumps(to_plain(part)))
-    again = TypeAdapter(type(part)).validate_python(plain)
-    _require(again == part, f"{name} read from its JSON is {again}, not {part}")
+    restored = TypeAdapter(type(part)).validate_python(plain)
+    _require(restored == part, f"{name} read from its JSON is {restored}, not {part}")
 
 
 def check_loss(loss: Any) -> None:
@@ -85,10 +85,13 @@ def check_loss(loss: Any) -> None:
         return float(result.detach()), slope
 
     rows = torch.arange(VIEWS)
-    once, slope = value(1.0, rows, bag)
+    value_at_rows, slope = value(1.0, rows, bag)
     _require(slope.abs().max() > 0, "the gradient is 0")
     moved, _ = value(1.0, order, bag)
-    _require(abs(once - moved) <= CLOSE * max(abs(once), 1), "it depends on the order of bags")
+    _require(
+        abs(value_at_rows - moved) <= CLOSE * max(abs(value_at_rows), 1),
+        "it depends on the order of bags",
+    )
     value(1e4, rows, bag)  # large logits
     value(1.0, rows, torch.arange(VIEWS))  # no positives
     value(1.0, rows, torch.zeros_like(bag))  # one bag: no negatives
@@ -117,9 +120,9 @@ def check_encoder(config: Any, size: int = 32) -> None:
     alone = np.concatenate([embedder(part, [len(part)]) for part in np.split(crops, [4, 6])])
     _require(np.allclose(vectors, alone, atol=CLOSE), "a tracklet's vector depends on the others")
     _require(np.abs(np.diff(vectors, axis=0)).max() > 0, "all vectors are equal")
-    other = copy.deepcopy(config).build()
-    other.load_state_dict(encoder.state_dict())
-    loaded = NetworkEmbedder(other)(crops, lengths)
+    second = copy.deepcopy(config).build()
+    second.load_state_dict(encoder.state_dict())
+    loaded = NetworkEmbedder(second)(crops, lengths)
     _require(np.allclose(loaded, vectors, atol=CLOSE), "its state dict does not hold all it needs")
     tokens = encoder.train()(torch.from_numpy(crops), lengths)
     _require(tokens.frames.shape[0] == len(crops), "tokens.frames has not one row a frame")
@@ -128,10 +131,10 @@ def check_encoder(config: Any, size: int = 32) -> None:
     _require(
         any(s is not None and s.abs().max() > 0 for s in slopes), "the backbone learns nothing"
     )
-    if isinstance(other, FrameWise):
+    if isinstance(second, FrameWise):
         with torch.no_grad():
-            features = other.encode_frames(torch.from_numpy(crops))
-            packed = other.pool_packed(features, torch.tensor(lengths)).numpy()
+            features = second.encode_frames(torch.from_numpy(crops))
+            packed = second.pool_packed(features, torch.tensor(lengths)).numpy()
         _require(
             np.allclose(packed, vectors, atol=CLOSE),
             "pool_packed, which `polyplink export` needs, gives other vectors than aggregate",
@@ -166,20 +169,23 @@ def check_bags(bags: Any) -> None:
         rng = np.random.default_rng(seed)
         return [bags.draw(data, 0.0, 4, rng), bags.draw_validation(data, 3.0, 4, rng)]
 
-    for epoch, again in zip(drawn(0), drawn(0), strict=True):
+    for epoch, repeated in zip(drawn(0), drawn(0), strict=True):
         members, valid = epoch.bags.members, epoch.bags.valid
         _require(members.ndim == 2 and members.shape == valid.shape, "members and valid differ")
         _require(len(members) > 1 and valid[:, 0].all(), "an anchor is missing, or all bags are")
-        held = members[valid]
-        _require(((held >= 0) & (held < len(epoch.clips))).all(), "a member is no row of clips")
+        members_in_use = members[valid]
+        _require(
+            ((members_in_use >= 0) & (members_in_use < len(epoch.clips))).all(),
+            "a member is no row of clips",
+        )
         _require(
             ((epoch.clips >= 0) & (epoch.clips < count.sum())).all(),
             "a clip has a crop that is none",
         )
-        same = np.array_equal(members, again.bags.members) and np.array_equal(
-            epoch.clips, again.clips
+        same_epoch = np.array_equal(members, repeated.bags.members) and np.array_equal(
+            epoch.clips, repeated.clips
         )
-        _require(same, "the same seed gives another epoch: take all chance from rng")
+        _require(same_epoch, "the same seed gives another epoch: take all chance from rng")
 
 
 def check_clusterer(clusterer: Any) -> None:
@@ -202,8 +208,8 @@ def check_clusterer(clusterer: Any) -> None:
             _require(labels.shape == (n,) and labels.dtype.kind == "i", f"{setting}: bad labels")
             numbers = np.unique(labels)
             _require((numbers == np.arange(len(numbers))).all(), f"{setting}: labels have gaps")
-            again = setting.cluster(V[:n, :n], positions[:n]).labels
-            _require((labels == again).all(), f"{setting}: another result for the same input")
+            repeated = setting.cluster(V[:n, :n], positions[:n]).labels
+            _require((labels == repeated).all(), f"{setting}: another result for the same input")
             apart |= labels.tolist() in ([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0])
     _require(apart, "no setting of grid() separates two clear groups")
 
@@ -235,8 +241,10 @@ def check_tracker(tracker: Any) -> None:
     _require(len(set(first.tolist())) == 1, "a box that moves a pixel a frame changes its track")
     _require(not set(first.tolist()) & set(second.tolist()), "boxes far apart are one track")
     fresh = tracker(25.0, TrackSettings())
-    each = [fresh.update(frames[i : i + 2], boxes[i : i + 2], scores[:2]) for i in range(0, 40, 2)]
-    _require((np.concatenate(each) == tracks).all(), "frame by frame it finds other tracks")
+    by_frame = [
+        fresh.update(frames[i : i + 2], boxes[i : i + 2], scores[:2]) for i in range(0, 40, 2)
+    ]
+    _require((np.concatenate(by_frame) == tracks).all(), "frame by frame it finds other tracks")
     empty = fresh.update(frames[:0], boxes[:0], scores[:0])
     _require(np.shape(empty) == (0,), "update of no box does not give none")
 
@@ -317,16 +325,18 @@ def check_detector(
         def boxes_of(seed: int) -> pl.DataFrame:
             return detector(preset, read_data(folder), seed, folder)
 
-        found = boxes_of(0)
-        _require(found.equals(boxes_of(0)), "the same seed gives other boxes")
-    _require(found.height, "it gives no box")
-    DataSet.of(found, data.procedures, data.polyps.clear())
-    scores = found["score"].to_numpy()
+        first_boxes = boxes_of(0)
+        _require(first_boxes.equals(boxes_of(0)), "the same seed gives other boxes")
+    _require(first_boxes.height, "it gives no box")
+    DataSet.of(first_boxes, data.procedures, data.polyps.clear())
+    scores = first_boxes["score"].to_numpy()
     _require(np.isfinite(scores).all(), "a box has no score")
     _require(((scores >= 0) & (scores <= 1)).all(), "a score is outside 0 to 1")
     inside = (pl.col("x") + pl.col("w") <= 640) & (pl.col("y") + pl.col("h") <= 480)
     inside &= (pl.col("x") >= 0) & (pl.col("y") >= 0) & pl.col("frame").is_in(frames.tolist())
-    _require(found.select(inside.all()).item(), "a box is outside its frame, or its frame is none")
+    _require(
+        first_boxes.select(inside.all()).item(), "a box is outside its frame, or its frame is none"
+    )
 
 
 def check_crops(source: CropSource, folder: Path, procedure_id: str) -> None:
@@ -344,10 +354,10 @@ def check_crops(source: CropSource, folder: Path, procedure_id: str) -> None:
     crops = source.open(folder, procedure_id, "cpu").crops(frames, windows, 16, threads=1)
     _require(crops.dtype == np.uint8, f"crops are {crops.dtype}, not uint8")
     _require(crops.shape == (3, 16, 16, 3), f"three crops of 16 pixels are {crops.shape}")
-    again = source.open(folder, procedure_id, "cpu")
+    reopened = source.open(folder, procedure_id, "cpu")
     for k in range(3):
-        one = again.crops(frames[k : k + 1], windows[k : k + 1], 16, threads=2)
-        _require(np.array_equal(one[0], crops[k]), "a crop depends on those it is rendered with")
+        single = reopened.crops(frames[k : k + 1], windows[k : k + 1], 16, threads=2)
+        _require(np.array_equal(single[0], crops[k]), "a crop depends on those it is rendered with")
 
 
 def check_figure(draw: Callable[[Any], Any]) -> None:
@@ -368,10 +378,10 @@ def check_figure(draw: Callable[[Any], Any]) -> None:
     vectors = {name: rng.normal(size=(VIEWS, WIDTH)) for name in ("ours", "theirs")}
     first = SimpleNamespace(name="ours", record=None)
     encoded = SimpleNamespace(vectors=vectors, first=first)
-    shown = SimpleNamespace(encoded=encoded, samples=samples, subtitle="made", grid="demo")
+    context = SimpleNamespace(encoded=encoded, samples=samples, subtitle="made", grid="demo")
 
     def drawn() -> bytes:
-        figure = draw(shown)
+        figure = draw(context)
         _require(isinstance(figure, Figure), f"it gives no Figure but {type(figure).__name__}")
         with plot_style(), BytesIO() as file:
             figure.savefig(file, format="svg", metadata={"Date": None})
@@ -396,8 +406,8 @@ def check_verbs(sections: Mapping[str, Mapping[str, Any]]) -> None:
         for name, verb in verbs.items():
             _require(inspect.getdoc(verb), f"{name} of {title!r} has no docstring")
             request = inspect.signature(verb).parameters.get("request")
-            named = dataclasses.is_dataclass(getattr(request, "annotation", None))
-            _require(named, f"{name} of {title!r} has no parameter request of a dataclass")
+            takes_request = dataclasses.is_dataclass(getattr(request, "annotation", None))
+            _require(takes_request, f"{name} of {title!r} has no parameter request of a dataclass")
             command(verb)
 
 
@@ -421,8 +431,10 @@ def check_metric(metric: Metric) -> None:
     def value(rows: npt.NDArray[np.int64]) -> Any:
         labels = np.unique(clusters[rows], return_inverse=True)[1]
         if metric.task == "retrieval":
-            named = [f"polyp {polyp}" for polyp in polyps]
-            samples = Samples.of("abcdefgh", ["v"] * len(rows), named, np.linspace(0, 1, len(rows)))
+            polyp_ids = [f"polyp {polyp}" for polyp in polyps]
+            samples = Samples.of(
+                "abcdefgh", ["v"] * len(rows), polyp_ids, np.linspace(0, 1, len(rows))
+            )
             retrieval = retrieve(vectors[rows], samples.take(rows))
             queries = np.asarray(metric.value(retrieval))  # type: ignore[misc]
             _require(queries.shape == (len(rows),), f"it gives {queries.shape} for the queries")
@@ -433,7 +445,7 @@ def check_metric(metric: Metric) -> None:
         return metric.value(CountedProcedure(fold, labels, polyps[rows], clinic))  # type: ignore[misc]
 
     if metric.task in ("retrieval", "counting"):
-        once, moved = value(np.arange(len(polyps))), value(order)
-        if once is not None:
-            _require(np.isfinite(np.asarray(once, np.float64)).all(), f"it gives {once}")
-            _require(np.allclose(once, moved), "it depends on the order of tracklets")
+        original, moved = value(np.arange(len(polyps))), value(order)
+        if original is not None:
+            _require(np.isfinite(np.asarray(original, np.float64)).all(), f"it gives {original}")
+            _require(np.allclose(original, moved), "it depends on the order of tracklets")

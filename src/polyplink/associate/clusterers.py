@@ -245,12 +245,12 @@ def threshold_components(V: npt.ArrayLike, thresholds: npt.ArrayLike) -> Labels:
     )
 
     S = checked_square(V)
-    wanted = _finite("threshold", thresholds)
+    cuts = _finite("threshold", thresholds)
     # Only the order of the costs matters; shifted above 0, because scipy reads 0 as no edge.
     tree = minimum_spanning_tree(np.triu(S.max() - S + 1.0, k=1)).tocoo()
     start, end, strength = tree.row, tree.col, S[tree.row, tree.col]  # each (n - 1,)
-    labels = np.empty((wanted.size, len(S)), dtype=np.int32)
-    for row, threshold in enumerate(wanted):
+    labels = np.empty((cuts.size, len(S)), dtype=np.int32)
+    for row, threshold in enumerate(cuts):
         linked = strength >= threshold
         graph = coo_array((np.ones(linked.sum()), (start[linked], end[linked])), shape=S.shape)
         labels[row] = connected_components(graph, directed=False)[1]
@@ -275,24 +275,24 @@ def average_linkage(V: npt.ArrayLike, thresholds: npt.ArrayLike) -> Labels:
         PolyplinkError: If a threshold is not finite.
     """
     D = _distances(V)
-    wanted = _finite("threshold", thresholds)
+    cuts = _finite("threshold", thresholds)
     if len(D) == 1:
-        return np.zeros((wanted.size, 1), dtype=np.int32)
+        return np.zeros((cuts.size, 1), dtype=np.int32)
     # Imported when used: they take a third of a second.
     from scipy.cluster.hierarchy import fcluster, linkage  # noqa: PLC0415
     from scipy.spatial.distance import squareform  # noqa: PLC0415
 
     tree = linkage(squareform(D, checks=False), method="average")
-    below = np.nextafter(wanted, -np.inf)  # fcluster joins up to and including its threshold
+    below = np.nextafter(cuts, -np.inf)  # fcluster joins up to and including its threshold
     return np.stack([_noise_as_singletons(fcluster(tree, t, criterion="distance")) for t in below])
 
 
-def _finite(what: str, values: npt.ArrayLike) -> Reals:
+def _finite(name: str, values: npt.ArrayLike) -> Reals:
     """Values (m,), float64; refused where one is not finite."""
-    wanted = np.atleast_1d(np.asarray(values, dtype=np.float64))
-    if not np.isfinite(wanted).all():
-        raise PolyplinkError(f"a {what} is not finite", f"give finite {what}s")
-    return wanted
+    array = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    if not np.isfinite(array).all():
+        raise PolyplinkError(f"a {name} is not finite", f"give finite {name}s")
+    return array
 
 
 def _distances(V: npt.ArrayLike) -> Reals:

@@ -74,7 +74,7 @@ class _Clustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             V = visual(V, self.affinity)
         elif V.shape[0] != V.shape[1]:
             raise ValueError(f"Precomputed similarities must be square: shape {V.shape}")
-        parameters = {each.name: getattr(self, each.name) for each in fields(self._kind)}
+        parameters = {item.name: getattr(self, item.name) for item in fields(self._kind)}
         if positions is None and parameters.get("alpha", 1) != 1:
             raise ValueError("time matters (alpha < 1): give fit(X, positions=...)")
         times = np.zeros(len(V)) if positions is None else positions

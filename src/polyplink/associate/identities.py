@@ -102,8 +102,8 @@ class OperatingPoint:
 
     def widened(self, low: int, high: int) -> tuple[int, int]:
         """The 90 % interval, from the lowest and highest count within the spread."""
-        more = self.margin or (self.lone if low == high else 0)
-        return max(low - more, 0), high + more
+        margin = self.margin or (self.lone if low == high else 0)
+        return max(low - margin, 0), high + margin
 
     @property
     def probes(self) -> list[Probe]:
@@ -115,9 +115,9 @@ class OperatingPoint:
         return read_polyps(self.size, self.adenoma, vectors, polyps)
 
 
-def untuned(why: str) -> OperatingPoint:
+def untuned(reason: str) -> OperatingPoint:
     """The operating point without labels: a fixed setting and no probabilities."""
-    return OperatingPoint(UNTUNED, None, f"not tuned: {why}")
+    return OperatingPoint(UNTUNED, None, f"not tuned: {reason}")
 
 
 def from_record(record: Mapping[str, Any] | None) -> OperatingPoint:
@@ -287,9 +287,9 @@ def _questions(
         return []
     below, setting = point.ask_below, point.setting
     price = setting.price if isinstance(setting, LearnedLinks) else None
-    most = MOST_DOUBTS if below is None else P.size
+    max_doubts = MOST_DOUBTS if below is None else P.size
     doubts = uncertain(
-        labels, P, most, price=price, spread=point.spread or ASKED, decided=constraints
+        labels, P, max_doubts, price=price, spread=point.spread or ASKED, decided=constraints
     )
 
     def change(doubt: Doubt) -> int | None:
@@ -299,8 +299,8 @@ def _questions(
         below_confidence = [
             replace(doubt, close=True) for doubt in doubts if doubt.confidence < below
         ]
-        rest = [replace(doubt, close=False) for doubt in doubts if doubt.confidence >= below]
-        listed = [*below_confidence, *rest[: max(MOST_DOUBTS - len(below_confidence), 0)]]
+        others = [replace(doubt, close=False) for doubt in doubts if doubt.confidence >= below]
+        listed = [*below_confidence, *others[: max(MOST_DOUBTS - len(below_confidence), 0)]]
         first = [replace(doubt, change=change(doubt)) for doubt in listed[:MOST_DOUBTS]]
         return first + [replace(doubt, change=None) for doubt in listed[MOST_DOUBTS:]]
     if interval is None:
@@ -361,10 +361,10 @@ def link_scores(labels: Labels, P: Reals | None) -> Reals:
     if P is None:
         return np.full(n, np.nan)
     mates = (labels[:, None] == labels[None, :]) & ~np.eye(n, dtype=bool)  # (n, n)
-    many = mates.sum(axis=1)  # (n,)
-    mean = np.where(mates, P, 0.0).sum(axis=1) / np.maximum(many, 1)
+    n_mates = mates.sum(axis=1)  # (n,)
+    mean = np.where(mates, P, 0.0).sum(axis=1) / np.maximum(n_mates, 1)
     largest = np.where(np.eye(n, dtype=bool), 0.0, P).max(axis=1, initial=0.0)
-    return np.asarray(np.where(many > 0, mean, 1.0 - largest))
+    return np.asarray(np.where(n_mates > 0, mean, 1.0 - largest))
 
 
 def uncertain(
@@ -404,13 +404,13 @@ def uncertain(
             if mates := tuple(j for j in cluster if j != i):
                 sides.append(((i,), mates, True))
     constraints = decided or Constraints()
-    same, apart = constraints.closed(len(P))
-    settled, costs, questions = same | apart, pair_costs(P), []
-    costs[same], costs[apart] = -NEVER, NEVER
+    together, apart = constraints.closed(len(P))
+    settled, costs, questions = together | apart, pair_costs(P), []
+    costs[together], costs[apart] = -NEVER, NEVER
     for i, j in constraints.unsure:
         settled[i, j] = settled[j, i] = True
-    for members, others, joined in sides:
-        between = np.ix_(members, others)
+    for members, second, joined in sides:
+        between = np.ix_(members, second)
         if settled[between].all():
             continue
         cost = float(costs[between].sum())  # of having the two sides in one cluster
@@ -419,8 +419,8 @@ def uncertain(
             close = cost > price / spread if joined else cost < price * spread
         likely = np.where(settled[between], -np.inf, (-1.0 if joined else 1.0) * P[between])
         a, b = np.unravel_index(int(likely.argmax()), likely.shape)
-        pair = members[int(a)], others[int(b)]
-        question = Doubt(members, others, joined, float(P[between].mean()), pair, close)
+        pair = members[int(a)], second[int(b)]
+        question = Doubt(members, second, joined, float(P[between].mean()), pair, close)
         change = cost - (price or 0.0)  # what the other decision would cost
         questions.append(
             (-question.doubt if price is None else -change if joined else change, question)

@@ -94,17 +94,19 @@ def _terms(views: Views) -> Iterator[tuple[str, Reals]]:
     """
     n = len(views.start)
     cosines = cosine(views.vectors)
-    others = ~np.eye(n, dtype=np.bool_)
+    off_diagonal = ~np.eye(n, dtype=np.bool_)
     yield "cosine", cosines
     # Mean rank of each among the other's most similar tracklets, 0 (nearest) to 1.
-    order = np.argsort(np.where(others, -cosines, np.inf), kind="stable")
+    order = np.argsort(np.where(off_diagonal, -cosines, np.inf), kind="stable")
     rank = np.empty((n, n), np.int32)
     np.put_along_axis(rank, order, np.arange(n, dtype=np.int32)[None], axis=1)
     yield "rank of the cosine", (rank + rank.T) / (2.0 * max(n - 1, 1))
     del order, rank
-    mean, spread = (cosines[others].mean(), cosines[others].std()) if n > 2 else (0.0, 0.0)
+    mean, spread = (
+        (cosines[off_diagonal].mean(), cosines[off_diagonal].std()) if n > 2 else (0.0, 0.0)
+    )
     standard = (cosines - mean) / spread if spread > 0 else np.zeros((n, n))
-    del cosines, others
+    del cosines, off_diagonal
     yield "cosine in standard deviations", standard
     for knot in COSINE_KNOTS:
         yield f"cosine in standard deviations above {knot}", np.maximum(standard - knot, 0.0)
@@ -150,12 +152,12 @@ class LinkModel:
         Raises:
             PolyplinkError: If a vector is zero or not finite, or the model has other terms.
         """
-        odds, left = np.full((len(views.start),) * 2, self.intercept), dict(self.weights)
+        odds, unused = np.full((len(views.start),) * 2, self.intercept), dict(self.weights)
         for name, values in _terms(views):
             PolyplinkError.unless(
-                name in left, f"the link model has no term {name!r}", "run `polyplink calibrate`"
+                name in unused, f"the link model has no term {name!r}", "run `polyplink calibrate`"
             )
-            odds += left.pop(name) * values
+            odds += unused.pop(name) * values
         P = expit((odds + odds.T) / 2)
         P[views.overlap] = 0.0
         np.fill_diagonal(P, 1.0)
@@ -188,8 +190,8 @@ def link_terms(procedure: Labelled) -> LabelledPairs:
     labelled = np.array([polyp is not None for polyp in polyps], dtype=np.bool_)
     usable = np.triu(np.logical_and.outer(labelled, labelled) & ~views.overlap, k=1)
     names = np.asarray(polyps, dtype=object)
-    same = np.equal.outer(names, names).astype(np.bool_)
-    return np.stack([values[usable] for _, values in _terms(views)], axis=1), same[usable]
+    one_polyp = np.equal.outer(names, names).astype(np.bool_)
+    return np.stack([values[usable] for _, values in _terms(views)], axis=1), one_polyp[usable]
 
 
 def logistic(
@@ -221,23 +223,23 @@ def fit_links(pairs: Sequence[LabelledPairs]) -> LinkModel | str:
     """
     names = term_names()
     terms = np.concatenate([np.zeros((0, len(names))), *(x for x, _ in pairs)])  # (m, t)
-    same = np.concatenate([np.zeros(0, dtype=np.bool_), *(y for _, y in pairs)])  # (m,)
-    if not same.any():
-        return f"none of {same.size} labelled pairs shows one polyp"
-    if same.all():
-        return f"all {same.size} labelled pairs show one polyp"
+    one_polyp = np.concatenate([np.zeros(0, dtype=np.bool_), *(y for _, y in pairs)])  # (m,)
+    if not one_polyp.any():
+        return f"none of {one_polyp.size} labelled pairs shows one polyp"
+    if one_polyp.all():
+        return f"all {one_polyp.size} labelled pairs show one polyp"
     mean, scale = terms.mean(axis=0), terms.std(axis=0)
     scale[scale == 0] = 1.0
     weight = np.concatenate([np.full(y.size, 1.0 / max(y.size, 1)) for _, y in pairs])
-    weight *= same.size / weight.sum()
+    weight *= one_polyp.size / weight.sum()
     options: dict[str, Any] = {"C": 1 / PENALTY, "solver": "newton-cholesky", "tol": 1e-8}
-    weights, intercept = logistic((terms - mean) / scale, same, weight, **options)
+    weights, intercept = logistic((terms - mean) / scale, one_polyp, weight, **options)
     weights /= scale
     return LinkModel(
         intercept=intercept - float(weights @ mean),
         weights=dict(zip(names, weights.tolist(), strict=True)),
-        pairs=int(same.size),
-        positives=int(same.sum()),
+        pairs=int(one_polyp.size),
+        positives=int(one_polyp.sum()),
     )
 
 
@@ -267,8 +269,10 @@ def cross_probabilities(
     fold = np.arange(len(procedures)) % min(FOLDS, max(len(procedures), 1))
     models = []
     for left_out in range(int(fold.max(initial=-1)) + 1):
-        rest = [each for each, number in zip(pairs, fold, strict=True) if number != left_out]
-        model = fit_links(rest)
+        training = [
+            labelled for labelled, number in zip(pairs, fold, strict=True) if number != left_out
+        ]
+        model = fit_links(training)
         if isinstance(model, str):
             return model
         models.append(model)
@@ -320,7 +324,9 @@ def fit_unlabelled(procedures: Sequence[Views]) -> LinkModel | str:
     model: LinkModel | str = "no procedure has two tracklets"
     for _ in range(ROUNDS if probabilities else 0):
         labels = [partition(P, [price])[0].astype(str).tolist() for P in probabilities]
-        model = fit_links([link_terms(each) for each in zip(procedures, labels, strict=True)])
+        model = fit_links(
+            [link_terms(labelled) for labelled in zip(procedures, labels, strict=True)]
+        )
         if isinstance(model, str):
             return f"without labels, {model}"
         probabilities = [model.probability(views) for views in procedures]

@@ -165,8 +165,8 @@ class OnlineLinker:
         self.point, self.settings = point, settings or OnlineSettings()
         self._links, self._price, self._spread = point.links, point.setting.price, point.spread
         self.kept: Kept | None = None
-        self._seen = 0  # tracklets so far
-        self._given = 0  # numbers of polyps given so far
+        self._n_tracklets = 0  # tracklets so far
+        self._n_numbers = 0  # numbers of polyps given so far
         self._retired: list[int] = []  # polyps that are counted and no longer recognised
 
     def add(self, tracklet: str, vector: npt.ArrayLike, start: float, end: float) -> Decision:
@@ -213,16 +213,16 @@ class OnlineLinker:
         The polyps of `Decision` keep their numbers for good; where two turn out to be one, the
         numbers here close up, so that the last one is the count.
         """
-        there = [] if self.kept is None else np.unique(self.kept.polyp).tolist()
-        return {polyp: i + 1 for i, polyp in enumerate(sorted({*there, *self._retired}))}
+        open_polyps = [] if self.kept is None else np.unique(self.kept.polyp).tolist()
+        return {polyp: i + 1 for i, polyp in enumerate(sorted({*open_polyps, *self._retired}))}
 
     def _with(self, tracklet: str, vector: Reals, start: float, end: float) -> Kept:
         """The kept views and a new one, the last row, which belongs to no polyp yet."""
-        unit, yes = np.ones(1), np.ones(1, np.bool_)
+        unit, single = np.ones(1), np.ones(1, np.bool_)
         times = np.array([start], np.float64), np.array([end], np.float64)
-        place, name = np.array([self._seen]), np.array([tracklet], dtype=object)
-        self._seen += 1
-        new = Kept(vector, *times, place, start, unit, np.zeros(1, np.int64), yes, name)
+        place, name = np.array([self._n_tracklets]), np.array([tracklet], dtype=object)
+        self._n_tracklets += 1
+        new = Kept(vector, *times, place, start, unit, np.zeros(1, np.int64), single, name)
         old = self.kept
         if old is None:
             return new
@@ -260,11 +260,11 @@ class OnlineLinker:
         to = [float(cost[as_before == polyp].sum()) for polyp in polyps.tolist()]
         if to and min(to) < self._price:
             as_before[-1] = polyps[int(np.argmin(to))]
-        least, now = (
+        best_cost, current_cost = (
             partition_cost(linked, labels, self._price, views.weight)
             for labels in (labels, as_before)
         )
-        return labels if least < now - BETTER else as_before
+        return labels if best_cost < current_cost - BETTER else as_before
 
     def _numbered(self, views: Kept, clusters: Ints) -> Ints:
         """Number of the polyp of each view (m,): clusters keep the number most of them had."""
@@ -281,8 +281,8 @@ class OnlineLinker:
                 number[cluster] = -polyp
         for cluster in clusters.tolist():  # in the order of closing
             if cluster not in number:
-                self._given += 1
-                number[cluster] = self._given
+                self._n_numbers += 1
+                number[cluster] = self._n_numbers
         return np.array([number[cluster] for cluster in clusters.tolist()], np.int64)
 
     def _pruned(self, views: Kept) -> Kept:
@@ -317,8 +317,8 @@ def _merged(views: Kept, rows: Ints) -> Kept:
     """Without one of the two most alike views among `rows`; the one that ended later stays."""
     alike = views.vectors[rows] @ views.vectors[rows].T
     np.fill_diagonal(alike, -np.inf)
-    first, other = (int(rows[k]) for k in np.unravel_index(int(alike.argmax()), alike.shape))
-    stays, goes = (first, other) if views.end[first] > views.end[other] else (other, first)
+    first, second = (int(rows[k]) for k in np.unravel_index(int(alike.argmax()), alike.shape))
+    stays, goes = (first, second) if views.end[first] > views.end[second] else (second, first)
     weight = views.weight.copy()
     weight[stays] += weight[goes]
     return replace(views, weight=weight).pick(np.arange(len(weight)) != goes)

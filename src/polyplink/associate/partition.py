@@ -98,9 +98,9 @@ def partition(
         "into several",
     )
     S = checked_square(P)
-    n, wanted = len(S), np.atleast_1d(np.asarray(prices, dtype=np.float64))
+    n, all_prices = len(S), np.atleast_1d(np.asarray(prices, dtype=np.float64))
     PolyplinkError.unless(
-        bool((wanted >= 0).all()), f"a price of {wanted.min():g} a polyp", "give 0 or more"
+        bool((all_prices >= 0).all()), f"a price of {all_prices.min():g} a polyp", "give 0 or more"
     )
     groups = constraint_groups(n, must, cannot)
     costs = pair_costs((S + S.T) / 2, weights)
@@ -112,17 +112,17 @@ def partition(
         member = np.eye(groups.max() + 1)[groups]  # (n, g)
         costs = member.T @ costs @ member
         np.fill_diagonal(costs, 0.0)
-    many = len(costs)
-    starts = 1 if many > MANY else STARTS
-    best, lowest = np.zeros((wanted.size, many), np.int64), np.full(wanted.size, np.inf)
-    for noise in _noise(starts, many):
+    n_units = len(costs)
+    starts = 1 if n_units > MANY else STARTS
+    best, lowest = np.zeros((all_prices.size, n_units), np.int64), np.full(all_prices.size, np.inf)
+    for noise in _noise(starts, n_units):
         merges, paid = _merge(costs + noise)
-        for row, price in enumerate(wanted):
+        for row, price in enumerate(all_prices):
             labels = _cut(merges, paid, price)
             cost = _improve(costs, price, labels)
             if cost < lowest[row] - 1e-9:
                 best[row], lowest[row] = labels, cost
-    numbered = np.empty((wanted.size, n), np.int32)
+    numbered = np.empty((all_prices.size, n), np.int32)
     for row, labels in enumerate(best):
         _, first, codes = np.unique(labels[groups], return_index=True, return_inverse=True)
         numbered[row] = np.argsort(np.argsort(first))[codes]
@@ -177,37 +177,37 @@ def _merge(  # noqa: PLR0912
     n = costs.shape[0]
     between = costs.copy()  # between two clusters that are left, summed over their pairs
     alive = np.ones(n, np.bool_)
-    nearest, least = np.zeros(n, np.int64), np.full(n, np.inf)
+    nearest, smallest = np.zeros(n, np.int64), np.full(n, np.inf)
     for i in range(n):
         for j in range(n):
-            if j != i and between[i, j] < least[i]:
-                nearest[i], least[i] = j, between[i, j]
+            if j != i and between[i, j] < smallest[i]:
+                nearest[i], smallest[i] = j, between[i, j]
     merges, paid = np.zeros((max(n - 1, 0), 2), np.int64), np.zeros(max(n - 1, 0))
     for step in range(n - 1):
         i, low = -1, np.inf
         for k in range(n):
-            if alive[k] and least[k] < low:
-                i, low = k, least[k]
+            if alive[k] and smallest[k] < low:
+                i, low = k, smallest[k]
         j = nearest[i]
         merges[step, 0], merges[step, 1], paid[step] = i, j, low
         alive[j] = False
-        least[i] = np.inf
+        smallest[i] = np.inf
         for k in range(n):
             if alive[k] and k != i:
                 between[i, k] += between[j, k]
                 between[k, i] = between[i, k]
-                if between[i, k] < least[i]:
-                    nearest[i], least[i] = k, between[i, k]
+                if between[i, k] < smallest[i]:
+                    nearest[i], smallest[i] = k, between[i, k]
         for k in range(n):
             if not alive[k] or k == i:
                 continue
             if nearest[k] == i or nearest[k] == j:  # its nearest has changed: look again
-                least[k] = np.inf
+                smallest[k] = np.inf
                 for m in range(n):
-                    if alive[m] and m != k and between[k, m] < least[k]:
-                        nearest[k], least[k] = m, between[k, m]
-            elif between[k, i] < least[k]:
-                nearest[k], least[k] = i, between[k, i]
+                    if alive[m] and m != k and between[k, m] < smallest[k]:
+                        nearest[k], smallest[k] = m, between[k, m]
+            elif between[k, i] < smallest[k]:
+                nearest[k], smallest[k] = i, between[k, i]
     return merges, paid
 
 
@@ -261,18 +261,18 @@ def _improve(  # noqa: PLR0912
         for i in range(n):
             for j in range(n):
                 between[labels[i], labels[j]] += costs[i, j]
-        first, other, low = -1, -1, price - 1e-9
+        first, second, low = -1, -1, price - 1e-9
         for i in range(n):
             if size[i] > 0:
                 for j in range(i):
                     if size[j] > 0 and between[i, j] < low:
-                        first, other, low = i, j, between[i, j]
+                        first, second, low = i, j, between[i, j]
         if first >= 0:
             for k in range(n):
-                if labels[k] == other:
+                if labels[k] == second:
                     labels[k] = first
-            size[first] += size[other]
-            size[other] = 0
+            size[first] += size[second]
+            size[second] = 0
             changed = True
     total = 0.0
     for i in range(n):

@@ -150,8 +150,8 @@ def fit_size(
     fitted = _cross_fit(units, y, patients, ridge, off)
     if isinstance(fitted, str):
         return f"size is not reported: {fitted}"
-    weights, intercept, crossed, same = fitted
-    errors = np.abs(np.exp(crossed) - np.exp(y)).mean(), np.abs(np.exp(same) - np.exp(y)).mean()
+    weights, intercept, crossed, baseline = fitted
+    errors = np.abs(np.exp(crossed) - np.exp(y)).mean(), np.abs(np.exp(baseline) - np.exp(y)).mean()
     rank = math.ceil(COVERED * (y.size + 1))
     factor = math.exp(float(np.sort(np.abs(crossed - y))[rank - 1]))
     origin = (
@@ -181,12 +181,12 @@ def fit_adenoma(
     fitted = _cross_fit(units, y, patients, regression, off)
     if isinstance(fitted, str):
         return f"histology is not reported: {fitted}"
-    weights, intercept, crossed, same = fitted
+    weights, intercept, crossed, baseline = fitted
     above = crossed[y > 0][:, None] - crossed[y == 0][None, :]
     origin = (
         f"histology fitted on {y.size} polyps ({int(y.sum())} adenomas) of {len(set(patients))} "
         f"patients; cross-fitted, AUROC {((above > 0) + 0.5 * (above == 0)).mean():.2f}, log loss "
-        f"{off(crossed).mean():.2f} (one probability for all: {off(same).mean():.2f})"
+        f"{off(crossed).mean():.2f} (one probability for all: {off(baseline).mean():.2f})"
     )
     return Probe(intercept, tuple(weights.tolist()), None, simulated, origin)
 
@@ -209,8 +209,10 @@ def _cross_fit(
     """
     groups = np.unique(np.asarray(patients, dtype=str), return_inverse=True)[1]
     if y.size < FEWEST or len(set(groups.tolist())) < 2:
-        who = len(set(groups.tolist()))
-        return f"{y.size} labelled polyps of {who} patients, and at least {FEWEST} are needed"
+        n_patients = len(set(groups.tolist()))
+        return (
+            f"{y.size} labelled polyps of {n_patients} patients, and at least {FEWEST} are needed"
+        )
     scale = math.sqrt(float(units.var(axis=0).sum())) or 1.0
     Z, fold = units / scale, groups % FOLDS
     # The largest penalty leaves a constant.

@@ -90,17 +90,19 @@ class Grid:
 
     def by_clusterer(self) -> dict[str, tuple[Setting, ...]]:
         """Settings by the clusterer's name, as far as there are any, in the registry's order."""
-        every = self.temporal_ap()
-        named: dict[str, tuple[Setting, ...]] = {
-            "temporal_ap": every,
-            "ap": tuple(every[row] for row in self.ap_rows()),
+        all_settings = self.temporal_ap()
+        built_in: dict[str, tuple[Setting, ...]] = {
+            "temporal_ap": all_settings,
+            "ap": tuple(all_settings[row] for row in self.ap_rows()),
             "threshold": tuple(Threshold(value) for value in self.thresholds),
             "dbscan": self.dbscans,
             "hdbscan": self.hdbscans,
             "agglomerative": self.linkages,
             "links": tuple(LearnedLinks(price) for price in self.prices),
         }
-        return {name: settings for name, settings in {**named, **self.others}.items() if settings}
+        return {
+            name: settings for name, settings in {**built_in, **self.others}.items() if settings
+        }
 
     def only(self, clusterers: Sequence[str]) -> Self:
         """The part of the grid that some clusterers need.
@@ -118,13 +120,13 @@ class Grid:
                 find_named("clusterer", name, have)
             else:
                 others[name] = self.others.get(name) or tuple(CLUSTERERS.find(name).grid())
-        rest: dict[str, Any] = {
+        unused: dict[str, Any] = {
             field: () for name, field in _PARAMETERS.items() if name not in clusterers
         }
         if "temporal_ap" not in clusterers:  # AP on V alone needs alpha 1 and any one gamma
-            rest |= {"alphas": (), "gammas": ()}
-            rest |= {"alphas": (1.0,), "gammas": self.gammas[:1]} if "ap" in clusterers else {}
-        return replace(self, **rest, others=others)
+            unused |= {"alphas": (), "gammas": ()}
+            unused |= {"alphas": (1.0,), "gammas": self.gammas[:1]} if "ap" in clusterers else {}
+        return replace(self, **unused, others=others)
 
 
 def paper_grid() -> Grid:
@@ -171,7 +173,7 @@ def _without_time(
     return (
         tuple(values.tolist()),
         tuple(Dbscan(e, m) for m, e in product(min_samples, eps.tolist())),
-        tuple(Hdbscan(*each) for each in product(sizes, smoothed, kinds)),
+        tuple(Hdbscan(*row) for row in product(sizes, smoothed, kinds)),
         tuple(Agglomerative(value) for value in values.tolist()),
         PRICES,
     )
@@ -244,8 +246,8 @@ def search(
             return propagate(S, grid.preferences, noise)
 
         with ThreadPoolExecutor(threads) as pool:
-            done = dict(zip(distinct, pool.map(propagate_all, distinct), strict=True))
-        labels, converged = (np.concatenate([done[pair][k] for pair in pairs]) for k in (0, 1))
+            by_pair = dict(zip(distinct, pool.map(propagate_all, distinct), strict=True))
+        labels, converged = (np.concatenate([by_pair[pair][k] for pair in pairs]) for k in (0, 1))
         rows = np.asarray(grid.ap_rows(), dtype=np.int64)
         clusterings["temporal_ap"] = Clusterings(labels, converged)
         clusterings["ap"] = Clusterings(labels[rows], converged[rows])
@@ -253,8 +255,8 @@ def search(
     if "threshold" in kinds:
         always["threshold"] = threshold_components(V, grid.thresholds)
     for name in ("dbscan", "hdbscan"):
-        each = [setting.cluster(V, positions).labels for setting in kinds.get(name, ())]
-        always[name] = np.array(each, dtype=np.int32).reshape(-1, len(V))
+        label_rows = [setting.cluster(V, positions).labels for setting in kinds.get(name, ())]
+        always[name] = np.array(label_rows, dtype=np.int32).reshape(-1, len(V))
     if "agglomerative" in kinds:
         always["agglomerative"] = average_linkage(
             V, [setting.distance for setting in grid.linkages]

@@ -145,16 +145,16 @@ def whole_folder(path: Path) -> Iterator[Path]:
         PolyplinkError: If `path` exists already, or another process makes it meanwhile: an artefact
             is never changed.
     """
-    taken = PolyplinkError(f"{path} exists already", "choose another folder, or remove it")
+    exists_error = PolyplinkError(f"{path} exists already", "choose another folder, or remove it")
     if path.exists():
-        raise taken
+        raise exists_error
     try:
         with whole_file(path) as temporary:
             temporary.mkdir()
             yield temporary
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST) and path.exists():
-            raise taken from None
+            raise exists_error from None
         raise
 
 
@@ -257,12 +257,12 @@ def read_json(path: Path, hint: str = "run the stage that writes it") -> Any:
         raise PolyplinkError(f"{path} is missing", hint) from None
 
 
-def parse_json(data: bytes | str, what: str, hint: str) -> Any:
+def parse_json(data: bytes | str, source: str, hint: str) -> Any:
     """Parse JSON, in UTF-8 with a byte order mark or without.
 
     Args:
         data: The bytes or the text.
-        what: The name of the file, for the error.
+        source: The name of the file, for the error.
         hint: How to fix it.
 
     Raises:
@@ -272,7 +272,7 @@ def parse_json(data: bytes | str, what: str, hint: str) -> Any:
     try:
         return from_json(data.removeprefix(b"\xef\xbb\xbf") if isinstance(data, bytes) else data)
     except ValueError as error:
-        raise PolyplinkError(f"{what} is not whole JSON ({first_line(error)})", hint) from None
+        raise PolyplinkError(f"{source} is not whole JSON ({first_line(error)})", hint) from None
 
 
 def machine() -> dict[str, Any]:

@@ -43,16 +43,16 @@ def digest(path: Path, root: Path) -> str:
         path: The file.
         root: The package's outermost folder.
     """
-    seen, pending = {path}, [path]
+    files, pending = {path}, [path]
     while pending:
-        for other in _imported(pending.pop(), root):
-            if other not in seen:
-                seen.add(other)
-                pending.append(other)
-    whole = hashlib.blake2b(digest_size=6)
-    for file in sorted(seen):
-        whole.update(file.read_bytes())
-    return whole.hexdigest()
+        for imported in _imported(pending.pop(), root):
+            if imported not in files:
+                files.add(imported)
+                pending.append(imported)
+    hashed = hashlib.blake2b(digest_size=6)
+    for file in sorted(files):
+        hashed.update(file.read_bytes())
+    return hashed.hexdigest()
 
 
 class _Compiled:

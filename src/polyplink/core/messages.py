@@ -75,8 +75,8 @@ def catalogue() -> Mapping[str, Mapping[str, str]]:
 
 
 def _catalogue(language: str) -> Mapping[str, str]:
-    every = catalogue()
-    return every.get(language, every["en"])
+    catalogues = catalogue()
+    return catalogues.get(language, catalogues["en"])
 
 
 def in_every_language(messages: Sequence[Message]) -> dict[str, list[str]]:

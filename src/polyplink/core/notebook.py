@@ -20,7 +20,7 @@ class CellBars:
     def __init__(self) -> None:
         self._cell = -1
         self._stages: dict[str, tuple[int, int]] = {}
-        self._shown: Any = None
+        self._display: Any = None
         self._last = 0.0
 
     def __call__(self, stage: str, done: int, total: int) -> None:
@@ -30,7 +30,7 @@ class CellBars:
         if shell is None:
             return
         if shell.execution_count != self._cell:
-            self._cell, self._stages, self._shown = shell.execution_count, {}, None
+            self._cell, self._stages, self._display = shell.execution_count, {}, None
         waits = stage in self._stages and done < total and time.monotonic() - self._last < EVERY
         self._stages[stage] = (done, total)
         if waits:
@@ -38,10 +38,10 @@ class CellBars:
         self._last = time.monotonic()
         bars = [_bar(name, *counts) for name, counts in self._stages.items()]
         block = ipython.display.HTML("".join(bars))
-        if self._shown is None:
-            self._shown = ipython.display.display(block, display_id=True)
+        if self._display is None:
+            self._display = ipython.display.display(block, display_id=True)
         else:
-            self._shown.update(block)
+            self._display.update(block)
 
 
 CELL_BARS = CellBars()

@@ -73,10 +73,10 @@ def check_ranges(prefix: str, settings: Any) -> None:
     for name, allowed in _ranges(settings.__class__):
         value = getattr(settings, name)
         if value is not None and not allowed.holds(value):
-            where = f"{prefix}.{name}" if prefix else name
+            path = f"{prefix}.{name}" if prefix else name
             over = allowed.high == math.inf and MOST < value < math.inf
             expected = f"{MOST} or less" if over else str(allowed)
-            raise PolyplinkError(f"{where} is {one_line(str(value), 40)}", f"give {expected}")
+            raise PolyplinkError(f"{path} is {one_line(str(value), 40)}", f"give {expected}")
 
 
 @cache

@@ -70,7 +70,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
     ) -> None:
         self.kind, self.group, self.needs = kind, group, needs
         self._built_in = built_in
-        self._taken: dict[str, Part] = {}
+        self._chosen: dict[str, Part] = {}
 
     def __getitem__(self, name: str) -> Part:
         module, _, name_there = self._built_in[name].partition(":")
@@ -95,7 +95,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
 
     def names(self) -> list[str]:
         """All names: built in, of plugins, and taken from files."""
-        return list(dict.fromkeys([*self, *self.installed(), *self._taken]))
+        return list(dict.fromkeys([*self, *self.installed(), *self._chosen]))
 
     def find(self, name: str) -> Part:
         """The part of a name: built in, taken before, or a plugin's; see `take`.
@@ -105,19 +105,19 @@ class Registry(Mapping[str, Part], Generic[Part]):
         """
         if name in self:
             return self[name]
-        if name in self._taken:
-            return self._taken[name]
+        if name in self._chosen:
+            return self._chosen[name]
         entries = self.installed()
-        every = {**self._built_in, **entries, **dict.fromkeys(self._taken)}
-        find_named(self.kind, name, every)
+        parts = {**self._built_in, **entries, **dict.fromkeys(self._chosen)}
+        find_named(self.kind, name, parts)
         part = _load(self.kind, entries[name])
         return self._checked(part, f"{self.kind} {name!r} of the package {_package(entries[name])}")
 
-    def _checked(self, part: Any, whose: str) -> Part:
+    def _checked(self, part: Any, owner: str) -> Part:
         lacking = [name for name in self.needs if not callable(getattr(part, name, None))]
         PolyplinkError.unless(
             not lacking,
-            f"{whose} has no {' and no '.join(lacking)}",
+            f"{owner} has no {' and no '.join(lacking)}",
             f"the how-to on adding parts says what a {self.kind} is",
         )
         checked: Part = part
@@ -125,7 +125,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
 
     def in_use(self) -> dict[str, Part]:
         """Those built in, then those of packages and files that were taken, by name."""
-        return {**self, **self._taken}
+        return {**self, **self._chosen}
 
     def take(self, names: Sequence[str]) -> tuple[str, ...]:
         """Check names as typed; a part of a file, FILE.py:NAME, joins the registry under its NAME.
@@ -143,13 +143,13 @@ class Registry(Mapping[str, Part], Generic[Part]):
         if text in self:  # not imported: mistakes are answered at once
             return text
         if not python:
-            self._taken[text] = self.find(text)
+            self._chosen[text] = self.find(text)
             return text
         part = object_of_file(Path(f"{file}.py"), name, self.kind)
         PolyplinkError.unless(
             name not in self, f"{text}: a built-in {self.kind} has this name", "rename it"
         )
-        self._taken[name] = self._checked(part, text)
+        self._chosen[name] = self._checked(part, text)
         return name
 
     def plugins(self) -> list[Plugin]:

@@ -30,12 +30,12 @@ def unexpected(error: BaseException, doing: str) -> str:
         handle, name = tempfile.mkstemp(prefix="polyplink-", suffix=".txt")
         with os.fdopen(handle, "wb") as file:
             file.write(trace.encode("utf-8", "backslashreplace"))
-        where = f"the trace is in {name}"
+        hint = f"the trace is in {name}"
     except OSError:
-        where = "--debug shows the trace"
+        hint = "--debug shows the trace"
     from polyplink.core.parts import REGISTRIES  # noqa: PLC0415 - of use in a fault alone
     from polyplink.core.registry import plugin_at_fault  # noqa: PLC0415
 
     package = plugin_at_fault(error, [*REGISTRIES.values()]) or "polyplink"
-    what = f"`{doing}` failed{at}: {type(error).__name__}: {first_line(error)}"
-    return f"{one_line(what, 2 * LONGEST_PART)}; this is a fault of {package}: report it, {where}"
+    summary = f"`{doing}` failed{at}: {type(error).__name__}: {first_line(error)}"
+    return f"{one_line(summary, 2 * LONGEST_PART)}; this is a fault of {package}: report it, {hint}"

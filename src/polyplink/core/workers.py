@@ -107,9 +107,9 @@ def as_done(
         # At most one item per worker is submitted, so that none starts after an interruption.
         running = {pool.submit(function, item) for item in itertools.islice(waiting, workers)}
         while running:
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            running |= {pool.submit(function, i) for i in itertools.islice(waiting, len(done))}
-            yield from [future.result() for future in done]
+            finished, running = wait(running, return_when=FIRST_COMPLETED)
+            running |= {pool.submit(function, i) for i in itertools.islice(waiting, len(finished))}
+            yield from [future.result() for future in finished]
 
 
 @contextmanager

@@ -64,11 +64,11 @@ class Cover:
         return Message("cover.old count", {"ask": ask})
 
     def _made(self) -> dict[str, Message]:
-        made = self.calibration
-        if made is None:
+        calibration = self.calibration
+        if calibration is None:
             return {}
-        material = Message(f"material.{made.material}", {"n": made.procedures})
-        return {"material": material, "boxes": boxes_message(made)}
+        material = Message(f"material.{calibration.material}", {"n": calibration.procedures})
+        return {"material": material, "boxes": boxes_message(calibration)}
 
     def _todo(self) -> Message:
         kinds = {ANNOTATED: "todo.annotated", UNKNOWN: "todo.name"}
@@ -103,23 +103,23 @@ def cover_of(
         purpose: What the count is for; intervals are calibrated for "count".
         alarms_kept: Whether tracklets that the weights take for false alarms are counted.
     """
-    made, gap = point.calibration, _gap(point, source)
+    calibration, gap = point.calibration, _gap(point, source)
     if not gap and purpose != "count":
         gap = "purpose"
     if not gap and alarms_kept and point.alarms is not None:
         gap = "alarms kept"
-    return Cover(source, made, gap)
+    return Cover(source, calibration, gap)
 
 
 def _gap(point: OperatingPoint, source: BoxSource) -> Gap:
     """Why the boxes of a source are not covered, "" if they are."""
-    made = point.calibration
-    if made is None:
+    calibration = point.calibration
+    if calibration is None:
         return "not recorded" if point.prices else "no labels"
-    if made.boxes != source.boxes or source.boxes == UNKNOWN:
+    if calibration.boxes != source.boxes or source.boxes == UNKNOWN:
         return "boxes"
-    if _real(made.material) != _real(source.material) or "mixed" in (
-        made.material,
+    if _real(calibration.material) != _real(source.material) or "mixed" in (
+        calibration.material,
         source.material,
     ):
         return "material"

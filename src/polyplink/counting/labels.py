@@ -26,17 +26,17 @@ def annotated_boxes(truth: Path, procedures: Sequence[str]) -> dict[str, pl.Data
     Raises:
         PolyplinkError: If a procedure is not there.
     """
-    known = read_data(truth)
-    there = set(known.procedures["procedure_id"])
-    strange = [name for name in procedures if name not in there]
+    data = read_data(truth)
+    annotated = set(data.procedures["procedure_id"])
+    strange = [name for name in procedures if name not in annotated]
     PolyplinkError.unless(
         not strange,
         f"{truth} has no procedure {next(iter(strange), '')!r}; its procedures are "
-        f"{', '.join(sorted(there)[:3])}{', ...' if len(there) > 3 else ''}",
+        f"{', '.join(sorted(annotated)[:3])}{', ...' if len(annotated) > 3 else ''}",
         "give --truth the annotations of the same recordings, under the same procedure ids "
         "(`polyplink doctor DATA` lists those of a data folder)",
     )
-    return {name: known.detections.filter(procedure_id=name) for name in procedures}
+    return {name: data.detections.filter(procedure_id=name) for name in procedures}
 
 
 def with_truth(prepared: Prepared, truth: Path) -> Prepared:
@@ -49,11 +49,13 @@ def with_truth(prepared: Prepared, truth: Path) -> Prepared:
     Raises:
         PolyplinkError: If a procedure is not annotated there.
     """
-    known = annotated_boxes(truth, prepared.procedures)
+    true_boxes = annotated_boxes(truth, prepared.procedures)
     rows, tracklet = box_rows(prepared.tracklets)
     boxes = prepared.detections[rows].with_columns(tracklet=pl.Series(tracklet))
-    shown = [match_tracklets(known[name], boxes.filter(procedure_id=name)) for name in known]
-    polyps = pl.concat(shown).sort("tracklet")["polyp_id"]
+    matched = [
+        match_tracklets(true_boxes[name], boxes.filter(procedure_id=name)) for name in true_boxes
+    ]
+    polyps = pl.concat(matched).sort("tracklet")["polyp_id"]
     return replace(prepared, tracklets=prepared.tracklets.with_columns(polyp_id=polyps))
 
 
@@ -66,14 +68,14 @@ def true_counts(data: DataSet, procedures: Sequence[str], *, every: bool) -> dic
         every: Whether all of them are annotated; otherwise those without a polyp are left out,
             because nobody may have looked.
     """
-    known = pl.concat(
+    polyps = pl.concat(
         [
             data.polyps.select("procedure_id", "polyp_id"),
             data.detections.select("procedure_id", "polyp_id").drop_nulls(),
         ]
     )
-    found = dict(known.unique().group_by("procedure_id").len().iter_rows())
-    return {name: found.get(name, 0) for name in procedures if every or name in found}
+    n_polyps = dict(polyps.unique().group_by("procedure_id").len().iter_rows())
+    return {name: n_polyps.get(name, 0) for name in procedures if every or name in n_polyps}
 
 
 def with_pseudo_labels(prepared: Prepared, encoded: "Encoded") -> Prepared:
@@ -97,18 +99,22 @@ def with_pseudo_labels(prepared: Prepared, encoded: "Encoded") -> Prepared:
         "give those of its training with --min-length, --max-gap and --min-iou",
     )
     procedures = by_procedure(encoded.prepared, embeddings)
-    views = [one.views for one in procedures]
-    several = [each for each in views if len(each.start) > 1]
+    views = [procedure.views for procedure in procedures]
+    several = [procedure_views for procedure_views in views if len(procedure_views.start) > 1]
     model, price = fit_unlabelled(several), unlabelled_price(several)
     if isinstance(model, str):
         raise PolyplinkError(f"{name} finds no polyps: {model}", "give more procedures")
-    labels = [partition(model.probability(each), [price])[0] for each in views]
-    found = [
-        one.table.select(ids, polyp_id=pl.lit(one.procedure_id + "/") + pl.Series(own).cast(str))
-        for one, own in zip(procedures, labels, strict=True)
+    labels = [
+        partition(model.probability(procedure_views), [price])[0] for procedure_views in views
+    ]
+    labelled = [
+        procedure.table.select(
+            ids, polyp_id=pl.lit(procedure.procedure_id + "/") + pl.Series(clusters).cast(str)
+        )
+        for procedure, clusters in zip(procedures, labels, strict=True)
     ]
     tracklets = prepared.tracklets.drop("polyp_id").join(
-        pl.concat(found), on=ids, how="left", maintain_order="left"
+        pl.concat(labelled), on=ids, how="left", maintain_order="left"
     )
     ends = pl.col("first_frame").min(), pl.col("last_frame").max()
     spans = tracklets.group_by("procedure_id", "polyp_id").agg(*ends).sort(pl.all())

@@ -165,15 +165,15 @@ def linked_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFrame:
         interpolated.
     """
     columns = ("procedure_id", "frame", "x", "y", "w", "h", "score")
-    every = prepared.detections.select(
+    all_boxes = prepared.detections.select(
         *columns, polyp=pl.lit(0, pl.Int64), tracklet=pl.lit(0, pl.Int64)
     )
-    tables = [fill_gaps(every.clear())]
+    tables = [fill_gaps(all_boxes.clear())]
     for procedure in linked:
         rows, tracklet = box_rows(procedure.tracklets.table)
         polyp = procedure.identities.labels.astype(np.int64)[tracklet] + 1
         names = pl.Series("polyp", polyp), pl.Series("tracklet", tracklet + 1)
-        tables.append(fill_gaps(every[rows].with_columns(*names)))
+        tables.append(fill_gaps(all_boxes[rows].with_columns(*names)))
     return pl.concat(tables)
 
 

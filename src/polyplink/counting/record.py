@@ -72,13 +72,13 @@ def count_messages(part: LinkedPart, lost: Mapping[str, int]) -> tuple[list[Mess
         part: What was counted.
         lost: From `polyplink.tracklets.lost_boxes`.
     """
-    prepared, own = part.encoded.prepared, part.encoded.first.record
-    assert own is not None
+    prepared, record = part.encoded.prepared, part.encoded.first.record
+    assert record is not None
     warnings = link_messages(part.point, part.linked)
-    met = [name for name, _ in seen_procedures(own.seen, prepared.data, prepared.procedures)]
+    met = [name for name, _ in seen_procedures(record.seen, prepared.data, prepared.procedures)]
     if met:
         warnings.append(Message("seen_in_training", {"n": len(met), "first": met[0]}))
-    sets = [dataset for dataset, *_ in own.seen.trained]
+    sets = [dataset for dataset, *_ in record.seen.trained]
     real = [name for name in prepared.data.procedures["dataset"] if not name.startswith(SIMULATED)]
     if real and sets and all(name.startswith(SIMULATED) for name in sets):
         warnings.append(Message("encoder_simulated", {"dataset": real[0]}))
@@ -89,13 +89,13 @@ def count_messages(part: LinkedPart, lost: Mapping[str, int]) -> tuple[list[Mess
     lines = lost_messages(lost, prepared.settings)
     if part.screened.alarms.height:
         lines.append(Message("alarms_left_out", {"n": part.screened.alarms.height}))
-    counted = {one.tracklets.procedure_id for one in part.linked}
+    counted = {linked.tracklets.procedure_id for linked in part.linked}
     empty = [name for name in prepared.procedures if name not in counted]
     if empty:
-        named = ", ".join(empty[:3]) + (", ..." if len(empty) > 3 else "")
+        names = ", ".join(empty[:3]) + (", ..." if len(empty) > 3 else "")
         boxed = prepared.data.detections["procedure_id"].is_in(empty).any()
-        why = lines if boxed else [Message("no_box")]
-        warnings.append(Message("counted_none", {"n": len(empty), "names": named, "why": why}))
+        reasons = lines if boxed else [Message("no_box")]
+        warnings.append(Message("counted_none", {"n": len(empty), "names": names, "why": reasons}))
     return warnings, [f"Left out: {'; '.join(map(str, lines))}."] if lines else []
 
 
@@ -112,7 +112,7 @@ def lost_messages(lost: Mapping[str, int], settings: PrepareSettings) -> list[Me
         >>> list(map(str, lost_messages(lost, PrepareSettings())))
         ['9 of 90 boxes in views of fewer than 30 boxes (--min-length)']
     """
-    least = {
+    thresholds = {
         "min_length": f"{settings.min_length}",
         "min_seconds": f"{settings.min_seconds:g}",
         "low": f"{settings.tracks.low:g}",
@@ -120,9 +120,10 @@ def lost_messages(lost: Mapping[str, int], settings: PrepareSettings) -> list[Me
     high, boxes = f"{settings.tracks.high:g}", lost["boxes"]
     return [
         Message(
-            f"lost.{name}", {"lost": lost[name], "boxes": boxes, "least": least[name], "high": high}
+            f"lost.{name}",
+            {"lost": lost[name], "boxes": boxes, "least": thresholds[name], "high": high},
         )
-        for name in least
+        for name in thresholds
         if lost[name]
     ]
 
@@ -163,7 +164,7 @@ def views_table(part: LinkedPart) -> pl.DataFrame:
             "converged": converged,
         }
         columns |= {
-            name: [getattr(each, name) for each in alone] for name in ("size_mm", "adenoma")
+            name: [getattr(polyp, name) for polyp in alone] for name in ("size_mm", "adenoma")
         }
         table = procedure.tracklets.table.hstack(pl.DataFrame(columns, schema=schema))
         tables.append(table.sort("first_frame", maintain_order=True))
@@ -202,11 +203,11 @@ def counted_procedures(part: LinkedPart) -> list[CountedProcedure]:
 
 
 def _linked_procedure(
-    counted: CountedProcedure, one: Linked, point: OperatingPoint
+    counted: CountedProcedure, linked: Linked, point: OperatingPoint
 ) -> CountedProcedure:
     """The record of a procedure with the polyps that its tracklets were linked to."""
-    rows = list(one.tracklets.table.iter_rows(named=True))
-    identities, labels = one.identities, one.identities.labels.tolist()
+    rows = list(linked.tracklets.table.iter_rows(named=True))
+    identities, labels = linked.identities, linked.identities.labels.tolist()
     views = [_tracklet(row, score) for row, score in zip(rows, identities.scores, strict=True)]
     groups = [
         CountedPolyp(
@@ -215,7 +216,7 @@ def _linked_procedure(
             **asdict(reading),
         )
         for place, (polyp, reading) in enumerate(
-            zip(identities.names, one.readings(point), strict=True)
+            zip(identities.names, linked.readings(point), strict=True)
         )
     ]
     doubts = [

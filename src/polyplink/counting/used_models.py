@@ -40,10 +40,10 @@ def used_models(weights: Path, name: str, data: Path) -> tuple[UsedModel, ...]:
         data: The data folder of the boxes.
     """
     origin = read_origin(data)
-    known = {one.sha256 for one in models()}
-    found = [] if origin is None else [("detector", origin.name, origin.sha256)]
-    found.append(("encoder", name, file_key(weights)))
-    return tuple(UsedModel(*one, shipped=one[2] in known) for one in found)
+    shipped_hashes = {model.sha256 for model in models()}
+    used = [] if origin is None else [("detector", origin.name, origin.sha256)]
+    used.append(("encoder", name, file_key(weights)))
+    return tuple(UsedModel(*model, shipped=model[2] in shipped_hashes) for model in used)
 
 
 def shipped_messages(used: tuple[UsedModel, ...], point: "OperatingPoint") -> list[Message]:
@@ -53,18 +53,18 @@ def shipped_messages(used: tuple[UsedModel, ...], point: "OperatingPoint") -> li
         used: The models.
         point: The operating point of the weights.
     """
-    shipped = [one for one in used if one.shipped]
+    shipped = [model for model in used if model.shipped]
     if not shipped:
         return []
-    about = {one.sha256: one for one in models()}
-    sets = dict.fromkeys(name for one in shipped for name in about[str(one.sha256)].trained_on)
-    made = point.calibration
-    if made is None:
+    about = {model.sha256: model for model in models()}
+    sets = dict.fromkeys(name for model in shipped for name in about[str(model.sha256)].trained_on)
+    calibration = point.calibration
+    if calibration is None:
         calibrated = Message("shipped.not_calibrated")
     else:
-        material = Message(f"material.{made.material}", {"n": made.procedures})
+        material = Message(f"material.{calibration.material}", {"n": calibration.procedures})
         calibrated = Message("shipped.calibrated", {"material": material})
-    names, stills = (", ".join(every) for every in ([one.name for one in shipped], sets))
+    names, stills = (", ".join(texts) for texts in ([model.name for model in shipped], sets))
     return [Message("shipped", {"models": names, "sets": stills, "calibrated": calibrated})]
 
 

@@ -95,10 +95,10 @@ def build_frame_encoder(
         raise PolyplinkError(f"frame encoder {name!r} is of no known family", "write timm:NAME")
     model_name = name.removeprefix(FAMILY)
     try:
-        more: dict[str, Any] = {"num_classes": 0}
+        options: dict[str, Any] = {"num_classes": 0}
         if stages:
-            more = {"features_only": True, "out_indices": tuple(stages)}
-        model: nn.Module = timm().create_model(model_name, pretrained=False, **more)
+            options = {"features_only": True, "out_indices": tuple(stages)}
+        model: nn.Module = timm().create_model(model_name, pretrained=False, **options)
         model = StageMeans(model) if stages else model
     except (IndexError, AssertionError):
         raise PolyplinkError(
@@ -134,13 +134,15 @@ def backbone_state(model: nn.Module, state: Mapping[str, torch.Tensor]) -> dict[
         model: From `build_frame_encoder`.
         state: Tensors under timm's names, with or without the prefix "backbone.".
     """
-    named = getattr(model, "pretrained_cfg", {}).get("classifier") or ()
-    heads = tuple(f"{head}." for head in ([named] if isinstance(named, str) else named))
+    classifier = getattr(model, "pretrained_cfg", {}).get("classifier") or ()
+    heads = tuple(
+        f"{head}." for head in ([classifier] if isinstance(classifier, str) else classifier)
+    )
     backbone = {key.removeprefix(_BACKBONE): value for key, value in state.items()}
     if isinstance(model, StageMeans):  # what comes after its last stage is not its own
-        wanted = model.network.state_dict()
-        named = {key.removeprefix(_NETWORK): value for key, value in backbone.items()}
-        return {_NETWORK + key: named[key] for key in wanted if key in named}
+        expected = model.network.state_dict()
+        tensors = {key.removeprefix(_NETWORK): value for key, value in backbone.items()}
+        return {_NETWORK + key: tensors[key] for key in expected if key in tensors}
     counters = {k: v for k, v in model.state_dict().items() if k.endswith(COUNTER)}
     return counters | {key: value for key, value in backbone.items() if not key.startswith(heads)}
 
@@ -227,8 +229,8 @@ class TrackletEncoder(FrameWise):
         b = lengths.shape[0]
         tokens = torch.cat([self.cls_token[0].expand(b, -1), features])  # b+n d
         owner = torch.cat([torch.arange(b), owners(features, lengths)])  # b+n
-        other = owner[:, None] != owner[None]  # b+n b+n, True = ignore
-        vectors: torch.Tensor = self.transformer(tokens[None], mask=other, is_causal=False)[
+        is_other = owner[:, None] != owner[None]  # b+n b+n, True = ignore
+        vectors: torch.Tensor = self.transformer(tokens[None], mask=is_other, is_causal=False)[
             0, :b
         ]  # b d
         return vectors
@@ -279,9 +281,9 @@ def build_encoder(config: AnyEncoderConfig) -> Encoder:
     if build is not None:  # of a plugin
         return build()
     if config.tone or config.whiten:
-        made = build_encoder(replace(config, tone=0.0, whiten=False))
-        made = WhitenedEncoder(made) if config.whiten else made
-        return ToneEncoder(made, config.tone) if config.tone else made
+        built = build_encoder(replace(config, tone=0.0, whiten=False))
+        built = WhitenedEncoder(built) if config.whiten else built
+        return ToneEncoder(built, config.tone) if config.tone else built
     match config:
         case EncoderConfig():
             return TrackletEncoder(config)
@@ -336,7 +338,7 @@ def load_encoder(weights: Path, device: torch.device) -> LoadedEncoder:
     record = read_record(path)
     with memory_suffices(device):
         state = read_tensors(path)
-        largest = max((len(state), *(side for each in state.values() for side in each.shape)))
+        largest = max((len(state), *(side for tensor in state.values() for side in tensor.shape)))
         for name in ("width", "layers", "heads", "feedforward", "frame_hidden"):
             value = getattr(record.encoder, name, 1)
             PolyplinkError.unless(
@@ -379,10 +381,10 @@ def build_started(config: AnyEncoderConfig, init_from: Path | None = None) -> En
             state = {k.removeprefix("encoder."): v for k, v in state.items()}
     state = {k: v for k, v in state.items() if k not in (*TONE_BUFFERS, *FEATURE_BUFFERS)}
     encoder = build_encoder(replace(config, frame_weights=None))
-    wanted = encoder.state_dict()
+    expected = encoder.state_dict()
     if isinstance(source, SfeConfig) and isinstance(config, EncoderConfig):
         state = {name: value for name, value in state.items() if name.startswith(_BACKBONE)}
-        wanted = {name: value for name, value in wanted.items() if name.startswith(_BACKBONE)}
+        expected = {name: value for name, value in expected.items() if name.startswith(_BACKBONE)}
     elif isinstance(source, SfeConfig) and isinstance(config, MveConfig):
         PolyplinkError.unless(
             source.vector == "projected",
@@ -390,7 +392,7 @@ def build_started(config: AnyEncoderConfig, init_from: Path | None = None) -> En
             "train it with --set encoder.vector=projected, which keeps the head",
         )
         state = {re.sub("^head", "frame_head", name): value for name, value in state.items()}
-        wanted = {k: v for k, v in wanted.items() if k.startswith((_BACKBONE, "frame_head."))}
-    check_state(path, state, wanted)
+        expected = {k: v for k, v in expected.items() if k.startswith((_BACKBONE, "frame_head."))}
+    check_state(path, state, expected)
     encoder.load_state_dict(encoder.state_dict() | state)
     return encoder

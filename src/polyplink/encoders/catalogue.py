@@ -442,5 +442,5 @@ BACKBONE = Published(  # timm's name of torchvision's second weights, whose name
 
 def recognise(state: State) -> Published | None:
     """The published weights that tensors belong to, or None if unknown."""
-    every = (*REFERENCES.values(), *FOUNDATION.values(), BACKBONE)
-    return next((weights for weights in every if weights.recognises(state)), None)
+    known_weights = (*REFERENCES.values(), *FOUNDATION.values(), BACKBONE)
+    return next((weights for weights in known_weights if weights.recognises(state)), None)

@@ -127,5 +127,5 @@ def memory_suffices(device: torch.device, mend: str = _SMALLER) -> Iterator[None
         full = isinstance(error, MemoryError | torch.OutOfMemoryError)
         if not (full or re.search("can't allocate memory|not enough memory", str(error))):
             raise
-        what = f"the memory of {device.type} does not suffice for this encoder"
-        raise PolyplinkError(what, mend) from None
+        problem = f"the memory of {device.type} does not suffice for this encoder"
+        raise PolyplinkError(problem, mend) from None

@@ -29,13 +29,13 @@ PIXELS_PER_PASS = 16 * 224 * 224  # of crops that go through the backbone togeth
 
 
 def length_groups(
-    lengths: Sequence[int], most: int, *, beside: int = 0, equal: bool = False
+    lengths: Sequence[int], max_tokens: int, *, beside: int = 0, equal: bool = False
 ) -> list[list[int]]:
     """Group tracklets of similar length, so that padded batches contain little padding.
 
     Args:
         lengths: Frames of each tracklet.
-        most: Bound on (tracklets in a group) x (beside + longest); a longer one goes alone.
+        max_tokens: Bound on (tracklets in a group) x (beside + longest); a longer one goes alone.
         beside: Tokens of a tracklet beside its frames.
         equal: Group only tracklets of equal length.
 
@@ -45,7 +45,7 @@ def length_groups(
     groups: list[list[int]] = []
     for index in np.argsort(lengths, kind="stable").tolist():
         tokens = beside + lengths[index]  # ascending, so the newest is the longest
-        fits = groups and tokens * (len(groups[-1]) + 1) <= most
+        fits = groups and tokens * (len(groups[-1]) + 1) <= max_tokens
         if fits and not (equal and lengths[groups[-1][0]] != lengths[index]):
             groups[-1].append(index)
         else:
@@ -213,18 +213,18 @@ def embed(
     if not names:  # procedures without polyps are no error
         return Embeddings([], np.zeros((0, 1), np.float32), weights_id, prepared.key)
     parts: list[np.ndarray] = []
-    done = 0
+    n_done = 0
     for (procedure_id,), rows in samples.group_by("procedure_id", maintain_order=True):
         crops = prepared.crops(str(procedure_id))
         for block in rows.iter_slices(at_once if length else rows.height):
             runs = block.select("crop_first", "n").rows()
             places = np.concatenate([np.arange(first, first + n) for first, n in runs])
             # The crops of broken frames belong to no sample; without any, nothing is copied.
-            every = np.array_equal(places, np.arange(len(crops)))
-            parts.append(embedder(crops if every else crops[places], [n for _, n in runs]))
-            done += block.height
+            is_all = np.array_equal(places, np.arange(len(crops)))
+            parts.append(embedder(crops if is_all else crops[places], [n for _, n in runs]))
+            n_done += block.height
             if progress is not None:
-                progress(done, samples.height)
+                progress(n_done, samples.height)
     vectors = np.concatenate(parts)
     wrong = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(wrong):
@@ -268,29 +268,31 @@ def embed_stored(
     parts = table.partition_by("procedure_id", maintain_order=True)
     ids = {str(part["procedure_id"][0]): part[name].to_list() for part in parts}
     embedded: dict[str, Embeddings] = {}
-    done, width = 0, getattr(embedder, "width", None)
+    n_done, width = 0, getattr(embedder, "width", None)
 
     def there(procedure_id: str) -> bool:
         path = folder / f"{prepared.stem(procedure_id)}.parquet"
         if procedure_id not in embedded and path.is_file():
             with suppress(PolyplinkError):  # a broken file, or one of other rows, is written again
                 stored = read_embeddings(path)
-                mine = stored.tracklet_ids == ids[procedure_id] and stored.weights_id == weights_id
-                mine &= width in (None, stored.vectors.shape[1])
-                if mine and np.isfinite(stored.vectors).all():
+                is_current = (
+                    stored.tracklet_ids == ids[procedure_id] and stored.weights_id == weights_id
+                )
+                is_current &= width in (None, stored.vectors.shape[1])
+                if is_current and np.isfinite(stored.vectors).all():
                     embedded[procedure_id] = stored
         return procedure_id in embedded
 
     def count(done_here: int, of: int) -> None:
         if progress is not None:
-            progress(done + done_here, table.height)
+            progress(n_done + done_here, table.height)
 
     for missing in rounds(list(ids), there):
-        done = sum(len(embeddings.tracklet_ids) for embeddings in embedded.values())
+        n_done = sum(len(embeddings.tracklet_ids) for embeddings in embedded.values())
         for procedure_id in missing:
             path = folder / f"{prepared.stem(procedure_id)}.parquet"
-            with claimed(path) as mine:
-                if not mine or there(procedure_id):
+            with claimed(path) as is_claimed:
+                if not is_claimed or there(procedure_id):
                     continue
                 if path.is_file():
                     say_remade(path)
@@ -301,11 +303,13 @@ def embed_stored(
                     write_embeddings(
                         path, replace(embeddings, crops_id=prepared.keys[procedure_id])
                     )
-                done += len(embeddings.tracklet_ids)
-    each = [embedded[procedure_id] for procedure_id in ids if embedded[procedure_id].tracklet_ids]
-    if not each:
+                n_done += len(embeddings.tracklet_ids)
+    stored_parts = [
+        embedded[procedure_id] for procedure_id in ids if embedded[procedure_id].tracklet_ids
+    ]
+    if not stored_parts:
         return Embeddings([], np.zeros((0, 1), np.float32), weights_id, prepared.key)
-    widths = {embeddings.vectors.shape[1] for embeddings in each}
+    widths = {embeddings.vectors.shape[1] for embeddings in stored_parts}
     if len(widths) > 1:  # which are right is not known
         for path in (folder / f"{prepared.stem(procedure_id)}.parquet" for procedure_id in ids):
             say_remade(path)
@@ -319,8 +323,8 @@ def embed_stored(
             with_crops=with_crops,
             progress=progress,
         )
-    names = [name for embeddings in each for name in embeddings.tracklet_ids]
-    vectors = np.concatenate([embeddings.vectors for embeddings in each])
+    names = [name for embeddings in stored_parts for name in embeddings.tracklet_ids]
+    vectors = np.concatenate([embeddings.vectors for embeddings in stored_parts])
     return Embeddings(names, vectors, weights_id, prepared.key)
 
 

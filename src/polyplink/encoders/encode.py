@@ -125,8 +125,8 @@ class Encoded:
                 )
             embedded[encoder.name] = stored_vectors(encoder, prepared, self.clip, progress)
             folders[encoder.name] = vectors_folder(encoder, prepared, self.clip)
-        named = {**self.encoders, **{encoder.name: encoder for encoder in encoders}}
-        return replace(self, encoders=named, embeddings=embedded, folders=folders)
+        all_encoders = {**self.encoders, **{encoder.name: encoder for encoder in encoders}}
+        return replace(self, encoders=all_encoders, embeddings=embedded, folders=folders)
 
 
 def encode(
@@ -187,10 +187,10 @@ def stored_vectors(
     folder = vectors_folder(encoder, prepared, clip)
     if not (folder / "run.json").is_file():
         settings = {"fragments": clip, "tracklets": prepared.settings}
-        made = {"polyplink": __version__, "command": "embed", "settings": settings}
+        run_record = {"polyplink": __version__, "command": "embed", "settings": settings}
         inputs = {"weights": encoder.key, "device": encoder.device.type}
-        write_json(folder / "run.json", made | {"inputs": inputs})
-    what = f"embed {encoder.key}" if clip is None else f"embed fragments of {clip}"
+        write_json(folder / "run.json", run_record | {"inputs": inputs})
+    stage = f"embed {encoder.key}" if clip is None else f"embed fragments of {clip}"
     return embed_stored(
         prepared,
         encoder.embedder,
@@ -198,7 +198,7 @@ def stored_vectors(
         folder,
         length=clip,
         with_crops=with_crops,
-        progress=counter(progress, what),
+        progress=counter(progress, stage),
     )
 
 

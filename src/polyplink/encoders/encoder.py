@@ -192,7 +192,7 @@ class ClipWise(Encoder):
         for t in sorted(set(lengths)):
             group = [i for i, length in enumerate(lengths) if length == t]
             tokens = self.encode_clips(torch.stack([parts[i] for i in group]))
-            each = tokens.frames.view(len(group), t, -1)  # b t d
+            by_frame = tokens.frames.view(len(group), t, -1)  # b t d
             for row, index in enumerate(group):
-                tracklets[index], vectors[index] = tokens.tracklet[row], each[row]
+                tracklets[index], vectors[index] = tokens.tracklet[row], by_frame[row]
         return Tokens(torch.stack(tracklets), torch.cat(vectors))

@@ -124,8 +124,8 @@ def export_encoder(
         _write_graph(new / TRACKLETS, pool, {FEATURES: features, LENGTHS: lengths}, VECTORS)
         frame_features = _session(new / FRAMES)({CROPS: crops.numpy()})
         vectors = _session(new / TRACKLETS)({FEATURES: frame_features, LENGTHS: lengths.numpy()})
-        wanted = encoder.aggregate(features, [2, 3]).tracklet.numpy()
-        off = np.abs(vectors - wanted).max() / max(np.abs(wanted).max(), 1e-9)
+        expected = encoder.aggregate(features, [2, 3]).tracklet.numpy()
+        off = np.abs(vectors - expected).max() / max(np.abs(expected).max(), 1e-9)
         PolyplinkError.unless(
             off < CLOSE,
             f"the graphs of {type(encoder).__name__} give other vectors than it (off by {off:.2g})",
@@ -265,10 +265,10 @@ class ExportedEncoder:
         self.precision = compute or self.exported_for
         check_precision(self.precision)
         if "int8" in (self.precision, self.exported_for) and self.precision != self.exported_for:
-            how = "without --int8" if self.exported_for == "int8" else "with --int8 DATA"
+            hint = "without --int8" if self.exported_for == "int8" else "with --int8 DATA"
             raise PolyplinkError(
                 f"{folder} was exported for {self.exported_for} and is not computed in {compute}",
-                f"export the weights again {how}",
+                f"export the weights again {hint}",
             )
         start = _bf16_session if self.precision == "bf16" else _session
         self._frames, self._tracklets = start(folder / FRAMES), _session(folder / TRACKLETS)

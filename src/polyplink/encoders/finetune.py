@@ -49,9 +49,9 @@ def blocks_of(backbone: torch.nn.Module) -> list[torch.nn.Module]:
     """
     lists = (torch.nn.ModuleList, torch.nn.Sequential)
     stages = [getattr(backbone, f"layer{i}") for i in range(1, 5) if hasattr(backbone, f"layer{i}")]
-    named = (getattr(module, name, None) for module in backbone.modules() for name in _BLOCKS)
+    candidates = (getattr(module, name, None) for module in backbone.modules() for name in _BLOCKS)
     stages = stages or next(
-        (list(children) for children in named if isinstance(children, lists) and children), []
+        (list(children) for children in candidates if isinstance(children, lists) and children), []
     )
     inner = [getattr(stage, "blocks", stage) for stage in stages]
     parts = [list(p) if isinstance(p, lists) else [p] for p in inner]

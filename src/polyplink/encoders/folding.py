@@ -43,18 +43,19 @@ def folded(encoder: FrameWise, side: int) -> FrameWise:
     generator = torch.Generator().manual_seed(0)
     crops = torch.randint(0, 256, (1, side, side, 3), generator=generator, dtype=torch.uint8)
     with torch.no_grad():
-        pairs, wanted = _pairs(encoder, crops)
+        pairs, expected = _pairs(encoder, crops)
         if not pairs:
             return encoder
-        other = deepcopy(encoder)
+        folded_encoder = deepcopy(encoder)
         for convolution, norm in pairs.items():
-            layer = other.get_submodule(norm)
+            layer = folded_encoder.get_submodule(norm)
             assert isinstance(layer, nn.BatchNorm2d)
-            fused = fuse_conv_bn_eval(other.get_submodule(convolution), layer)  # type: ignore[type-var]
-            other.set_submodule(convolution, fused)
-            other.set_submodule(norm, getattr(layer, "act", nn.Identity()))  # timm's has one inside
-        difference = (other.encode_frames(crops) - wanted).abs().max()
-    return other if float(difference) <= CLOSE * float(wanted.abs().max()) else encoder
+            fused = fuse_conv_bn_eval(folded_encoder.get_submodule(convolution), layer)  # type: ignore[type-var]
+            folded_encoder.set_submodule(convolution, fused)
+            # A norm of timm has its activation inside.
+            folded_encoder.set_submodule(norm, getattr(layer, "act", nn.Identity()))
+        difference = (folded_encoder.encode_frames(crops) - expected).abs().max()
+    return folded_encoder if float(difference) <= CLOSE * float(expected.abs().max()) else encoder
 
 
 def _pairs(encoder: FrameWise, crops: torch.Tensor) -> tuple[dict[str, str], torch.Tensor]:
@@ -63,16 +64,17 @@ def _pairs(encoder: FrameWise, crops: torch.Tensor) -> tuple[dict[str, str], tor
     Both are used once, and their weights are plain parameters.
     """
     names = {module: name for name, module in encoder.named_modules()}
-    made = dict[int, tuple[nn.Module, torch.Tensor]]()  # by id; tensors are kept, so that it stays
+    # By id; tensors are kept, so that it stays.
+    producers = dict[int, tuple[nn.Module, torch.Tensor]]()
     read = list[tuple[nn.Module, nn.Module]]()
     uses = Counter[nn.Module]()
 
     def after(module: nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
         uses[module] += 1
         if isinstance(module, nn.Conv2d):
-            made[id(output)] = module, output
-        elif id(inputs[0]) in made:
-            read.append((made[id(inputs[0])][0], module))
+            producers[id(output)] = module, output
+        elif id(inputs[0]) in producers:
+            read.append((producers[id(inputs[0])][0], module))
 
     layers = [layer for layer in names if isinstance(layer, nn.Conv2d | nn.BatchNorm2d)]
     hooks = [layer.register_forward_hook(after) for layer in layers]
@@ -81,9 +83,9 @@ def _pairs(encoder: FrameWise, crops: torch.Tensor) -> tuple[dict[str, str], tor
     finally:
         for hook in hooks:
             hook.remove()
-    once = (pair for pair in read if all(uses[layer] == 1 for layer in pair))
+    used_once = (pair for pair in read if all(uses[layer] == 1 for layer in pair))
     return {
         names[convolution]: names[norm]
-        for convolution, norm in once
+        for convolution, norm in used_once
         if "weight" in convolution._parameters and getattr(norm, "running_mean", None) is not None
     }, features

@@ -119,34 +119,34 @@ class ClipFoundation(Foundation, ClipWise):
         if self.pooling == "mean":
             mean = (cls + p * patchmean) / (1 + p)
             return Tokens(mean, frames.reshape(b * t, d))
-        both = torch.cat([cls[:, None].expand(b, t, d), frames], dim=2)  # b t 2d
-        return Tokens(torch.cat([cls, patchmean], dim=1), both.reshape(b * t, 2 * d))
+        with_class_token = torch.cat([cls[:, None].expand(b, t, d), frames], dim=2)  # b t 2d
+        return Tokens(torch.cat([cls, patchmean], dim=1), with_class_token.reshape(b * t, 2 * d))
 
     def encode_clips(self, clips: torch.Tensor) -> Tokens:
         """Crops uint8 (b, t, h, w, 3) to tokens; a long tracklet is split into clips, averaged."""
         b, t = clips.shape[:2]
         self.check_pixels(clips)
-        least = self.spec.least_frames
+        min_frames = self.spec.least_frames
         PolyplinkError.unless(
-            t >= least,
-            f"{self.spec.name} takes clips of {least} frames or more, and a tracklet has {t}",
+            t >= min_frames,
+            f"{self.spec.name} takes clips of {min_frames} frames or more, and a tracklet has {t}",
             "give a smaller --stride or a greater --min-length",
         )
         clip = self.config.clip or 0
         size = min(clip or t, t)
         vectors: list[torch.Tensor] = []
-        frames, seen = clips.new_zeros(()), clips.new_zeros(t, dtype=torch.float32)
+        frames, n_windows = clips.new_zeros(()), clips.new_zeros(t, dtype=torch.float32)
         for start in clip_starts(t, clip):
             part = clips[:, start : start + size].reshape(b * size, *clips.shape[2:])
             pixels = self.normalised(part)
             tokens = self.pooled(pixels.view(b, size, *pixels.shape[1:]))
             vectors.append(tokens.tracklet)
-            each = tokens.frames.view(b, size, -1)  # b s d
+            by_frame = tokens.frames.view(b, size, -1)  # b s d
             if frames.ndim == 0:
-                frames = each.new_zeros(b, t, each.shape[2])
+                frames = by_frame.new_zeros(b, t, by_frame.shape[2])
             # A frame of several overlapping clips gets the mean of its vectors.
             at = torch.arange(start, start + size, device=clips.device)
-            frames = frames.index_add(1, at, each)
-            seen[start : start + size] += 1
+            frames = frames.index_add(1, at, by_frame)
+            n_windows[start : start + size] += 1
         mean = torch.stack(vectors).mean(dim=0)  # b d
-        return Tokens(mean, (frames / seen[:, None].to(frames.dtype)).flatten(0, 1))
+        return Tokens(mean, (frames / n_windows[:, None].to(frames.dtype)).flatten(0, 1))

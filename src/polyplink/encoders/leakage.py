@@ -61,7 +61,7 @@ def seen_procedures(seen: Seen, data: DataSet, procedures: Sequence[str]) -> lis
     pretrained = {plain_name(name) for name in seen.datasets}
     for dataset, procedure, patient in _named(data, procedures):
         plain = plain_name(dataset)
-        shared = [why for d in sets if (why := known_overlap(dataset, d))]
+        shared = [reason for d in sets if (reason := known_overlap(dataset, d))]
         if (plain, procedure) in met:
             overlaps.append((procedure, "the procedure itself"))
         elif (plain, patient) in patients:
@@ -75,10 +75,10 @@ def seen_procedures(seen: Seen, data: DataSet, procedures: Sequence[str]) -> lis
 
 def guard(seen: Seen, data: DataSet, part: str | Sequence[str]) -> None:
     """Refuse to evaluate on procedures (a part, or their ids) that an encoder has seen."""
-    met = seen_procedures(seen, data, data.part(part) if isinstance(part, str) else part)
-    if met:
+    seen_here = seen_procedures(seen, data, data.part(part) if isinstance(part, str) else part)
+    if seen_here:
         raise PolyplinkError(
-            f"the encoder was trained or validated on {len(met)} of these procedures, or saw "
-            f"their patients: {', '.join(f'{name} ({why})' for name, why in met[:5])}",
+            f"the encoder was trained or validated on {len(seen_here)} of these procedures, or saw "
+            f"their patients: {', '.join(f'{name} ({reason})' for name, reason in seen_here[:5])}",
             "evaluate on another --part",
         )

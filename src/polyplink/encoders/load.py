@@ -94,32 +94,36 @@ def load_named(
             f"{weights} is an exported encoder, which computes on the CPU",
             "give the weights it was exported from, or --device cpu",
         )
-        where = torch.device("cpu")
+        torch_device = torch.device("cpu")
         exported = ExportedEncoder(path, precision)
         usual, used = exported.exported_for, exported.precision
         network: Embedder = exported
         record, key = exported.record, exported.weights_id
     else:
-        where = pick_device(device)
-        usual = default_precision(where)
+        torch_device = pick_device(device)
+        usual = default_precision(torch_device)
         used = precision or usual
-        if used == "tf32" and where.type == "cpu":  # which computes float32 then
+        if used == "tf32" and torch_device.type == "cpu":  # which computes float32 then
             used = "float32"
         PolyplinkError.unless(
             used != "int8",
             f"{weights} holds no 8-bit numbers",
             "write some with `polyplink export --int8 DATA`",
         )
-        if where.type == "cpu" and used == "float32" and (graphs := _graphs(weights)) is not None:
+        if (
+            torch_device.type == "cpu"
+            and used == "float32"
+            and (graphs := _graphs(weights)) is not None
+        ):
             network, record, key = ExportedEncoder(graphs), read_record(path), weights_id(path)
         else:
-            loaded = load_encoder(weights, where)
+            loaded = load_encoder(weights, torch_device)
             network = NetworkEmbedder(loaded.encoder, compute=used, frozen=True)
             record, key = loaded.record, loaded.weights_id
     name = name or record.name or weights.stem
     key = key if used == usual else f"{key}-{used}"
     settings = with_options(record.prepare, tracklets or {}, origin)
-    return NamedEncoder(name, key, network, where, settings, record, used)
+    return NamedEncoder(name, key, network, torch_device, settings, record, used)
 
 
 def _graphs(weights: Path) -> Path | None:
@@ -163,12 +167,12 @@ def untrained(config: AnyEncoderConfig, device: torch.device, seed: int = 0) -> 
 def baselines(encoder: NamedEncoder) -> list[NamedEncoder]:
     """Untrained baselines: the same network with random weights, and a colour histogram."""
     assert encoder.record is not None
-    config, where = encoder.record.encoder, encoder.device
-    network = untrained(config, where)
+    config, device = encoder.record.encoder, encoder.device
+    network = untrained(config, device)
     key = f"untrained-{content_key(config)}"
     return [
-        NamedEncoder("untrained encoder", key, network, where, encoder.prepare),
-        histogram("colour histogram", where, encoder.prepare),
+        NamedEncoder("untrained encoder", key, network, device, encoder.prepare),
+        histogram("colour histogram", device, encoder.prepare),
     ]
 
 

@@ -76,9 +76,9 @@ def read_published(path: Path, *, trust_pickle: bool = False) -> dict[str, torch
     try:
         with torch.serialization.safe_globals(_HARMLESS), path.open("rb") as file:
             # By its bytes: torch takes any path that ends in .safetensors for what it says.
-            named = path.suffix == SUFFIX
-            zipped = not named and zipfile.is_zipfile(path)
-            source = file if named else path
+            is_safetensors = path.suffix == SUFFIX
+            zipped = not is_safetensors and zipfile.is_zipfile(path)
+            source = file if is_safetensors else path
             loaded = torch.load(source, "cpu", weights_only=not trust_pickle, mmap=zipped)
     except _BROKEN as error:
         refused = re.search(r"GLOBAL (\S+)|(?:class|function) (\S+)", str(error))
@@ -207,12 +207,12 @@ def fit_timm(
     )
     model, _ = build_frame_encoder(FAMILY + name, stages=stages)
     stated = getattr(model, "pretrained_cfg", {})
-    wanted = model.state_dict()
+    expected_state = model.state_dict()
     tensors = backbone_state(model, state)
-    renamed = tensors.keys() != wanted.keys()
+    renamed = tensors.keys() != expected_state.keys()
     if renamed:
-        tensors = _by_order(wanted, state) or tensors
-    check_state(path, tensors, wanted)
+        tensors = _by_order(expected_state, state) or tensors
+    check_state(path, tensors, expected_state)
     as_pretrained = config.preset == "own"
     size = config.size or (int(stated["input_size"][-1]) if as_pretrained else REFERENCE_SIZE)
     try:
@@ -237,7 +237,7 @@ def fit_timm(
     return Fitted(published, tensors, encoder, PrepareSettings(size=size), renamed)
 
 
-def _by_order(wanted: State, state: State) -> dict[str, torch.Tensor] | None:
+def _by_order(expected_state: State, state: State) -> dict[str, torch.Tensor] | None:
     """Tensors of other names under those of a backbone, matched by their order.
 
     Every pair must agree in shape and in the last part of the name ("weight", "running_var"); only
@@ -247,12 +247,12 @@ def _by_order(wanted: State, state: State) -> dict[str, torch.Tensor] | None:
         None if they do not agree, or if the names are in alphabetical order, as in safetensors
         files: then the order says nothing.
     """
-    expected = [(key, value) for key, value in wanted.items() if not key.endswith(COUNTER)]
+    expected = [(key, value) for key, value in expected_state.items() if not key.endswith(COUNTER)]
     stored = [(key, value) for key, value in state.items() if not key.endswith(COUNTER)]
     names = [key for key, _ in stored]
     if not 0 <= len(stored) - len(expected) <= 2 or names == sorted(names):
         return None
-    tensors = {key: value for key, value in wanted.items() if key.endswith(COUNTER)}
+    tensors = {key: value for key, value in expected_state.items() if key.endswith(COUNTER)}
     for (key, value), (name, tensor) in zip(expected, stored, strict=False):
         if key.rpartition(".")[2] != name.rpartition(".")[2] or value.shape != tensor.shape:
             return None

@@ -126,10 +126,10 @@ def write_config(
     """
     models = sorted([*folder.glob("*.onnx"), *folder.glob("*.safetensors")])
     files = {path.name: file_key(path) for path in models}
-    named = licence or str(record.origin.get("licence", "not stated"))
-    stated = {"polyplink": __version__, "files": files, "licence": named, **facts}
+    licence_name = licence or str(record.origin.get("licence", "not stated"))
+    stated = {"polyplink": __version__, "files": files, "licence": licence_name, **facts}
     write_json(folder / CONFIG, stated | {"record": json.loads(record_text(record))})
-    write_text(folder / CARD, model_card(record, files, named, facts, measured))
+    write_text(folder / CARD, model_card(record, files, licence_name, facts, measured))
 
 
 def _measured(figures: Path, key: str) -> list[dict[str, str]]:
@@ -217,11 +217,13 @@ def _numbers(values: Sequence[float] | None) -> str:
 def _data_lines(record: WeightsRecord) -> list[str]:
     """What the weights were trained and validated on, a line a data set."""
     seen, lines = record.seen, []
-    for what, rows in (("trained", seen.trained), ("validated", seen.validated)):
+    for use, rows in (("trained", seen.trained), ("validated", seen.validated)):
         for dataset, members in groupby(sorted(rows), key=lambda row: row[0]):
-            each = list(members)
-            patients = len({patient for _, _, patient in each})
-            lines.append(f"- {what} on {dataset} (procedures: {len(each)}, patients: {patients})")
+            rows_of_set = list(members)
+            patients = len({patient for _, _, patient in rows_of_set})
+            lines.append(
+                f"- {use} on {dataset} (procedures: {len(rows_of_set)}, patients: {patients})"
+            )
     lines += [f"- pre-trained by others on {dataset}" for dataset in seen.datasets]
     simulated = seen.trained and all("simulated" in row[0] for row in seen.trained)
     return [*lines, "", "All of it is simulated."] if simulated else lines or ["Not stated."]

@@ -186,9 +186,9 @@ class Spec(Published):
         tensors = self.renamed(state)
         with torch.device("meta"):
             network: Any = self.network(self, config)
-        for name, wanted in network.state_dict().items():
-            if name in tensors and tensors[name].squeeze().shape == wanted.squeeze().shape:
-                tensors[name] = tensors[name].reshape(wanted.shape)
+        for name, expected in network.state_dict().items():
+            if name in tensors and tensors[name].squeeze().shape == expected.squeeze().shape:
+                tensors[name] = tensors[name].reshape(expected.shape)
         if self.hub:
             tensors = dict(from_published_names(type(network), network.config, tensors))
         if not self.part:
@@ -232,7 +232,7 @@ def from_published_names(kind: type[torch.nn.Module], config: Any, state: State)
     model, report = kind.from_pretrained(  # type: ignore[attr-defined]
         None, config=config, state_dict=dict(state), output_loading_info=True, dtype=torch.float32
     )
-    taken: dict[str, torch.Tensor] = model.state_dict()
+    tensors: dict[str, torch.Tensor] = model.state_dict()
     for name in report["missing_keys"]:
-        taken.pop(name, None)
-    return taken | {name: state[name] for name in report["unexpected_keys"] if name in state}
+        tensors.pop(name, None)
+    return tensors | {name: state[name] for name in report["unexpected_keys"] if name in state}

@@ -108,8 +108,8 @@ class ToneEncoder(WrappedEncoder):
 
     def aggregate(self, features: torch.Tensor, lengths: Sequence[int]) -> Tokens:
         """Features and tones of frames to the tokens of the encoder and tones."""
-        seen, tones = features[:, :-TONES], features[:, -TONES:]
-        tokens, mean = self.encoder.aggregate(seen, lengths), super().aggregate(tones, lengths)
+        vectors, tones = features[:, :-TONES], features[:, -TONES:]
+        tokens, mean = self.encoder.aggregate(vectors, lengths), super().aggregate(tones, lengths)
         return Tokens(
             self._joined(tokens.tracklet, mean.tracklet), self._joined(tokens.frames, tones)
         )

@@ -64,9 +64,9 @@ def read_embeddings(path: Path, mend: str = "embed again") -> Embeddings:
             raise PolyplinkError(f"{path} has no column {column}", mend)
     if table["tracklet_id"].dtype != pl.String:
         raise PolyplinkError(f"{path}: tracklet_id is no text", mend)
-    twice = table["tracklet_id"].is_duplicated().arg_true()
-    if twice.len():
-        name = table["tracklet_id"][int(twice[0])]
+    repeated = table["tracklet_id"].is_duplicated().arg_true()
+    if repeated.len():
+        name = table["tracklet_id"][int(repeated[0])]
         raise PolyplinkError(f"{path}: tracklet {name!r} occurs twice", "keep one row of it")
     for column in ("weights_id", "crops_id"):
         if table[column].n_unique() > 1:

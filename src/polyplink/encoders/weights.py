@@ -149,14 +149,14 @@ def check_seal(path: Path, digest: str | None = None) -> None:
         digest: Its SHA-256 if it is known already.
     """
     beside = path.with_name(f"{path.name}.sha256")
-    wanted, mend = "", "add it again with `polyplink weights add`"
+    expected, mend = "", "add it again with `polyplink weights add`"
     if beside.is_file():
-        wanted = beside.read_bytes().decode("utf-8", "replace").split(" ")[0]
+        expected = beside.read_bytes().decode("utf-8", "replace").split(" ")[0]
     elif path.name != WEIGHTS_FILE and path.with_name(CONFIG).is_file():
-        wanted = str(read_config(path.parent)["files"].get(path.name, ""))
+        expected = str(read_config(path.parent)["files"].get(path.name, ""))
         mend = "copy its folder again, or from another mirror"
     PolyplinkError.unless(
-        not wanted or (digest or file_key(path)) == wanted,
+        not expected or (digest or file_key(path)) == expected,
         f"{path} is not the file that was added: its SHA-256 is another",
         mend,
     )
@@ -216,21 +216,21 @@ def write_tensors(
 
 
 def check_state(
-    path: Path, state: Mapping[str, torch.Tensor], wanted: Mapping[str, torch.Tensor]
+    path: Path, state: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor]
 ) -> None:
     """Refuse tensors with other names or shapes than those of a model.
 
     Args:
         path: Where they were read, for the message.
         state: What was read.
-        wanted: The model's state dict.
+        expected: The model's state dict.
 
     Raises:
         PolyplinkError: Counting missing and unknown tensors and other shapes, and naming one.
     """
-    missing = sorted(wanted.keys() - state.keys())
-    unknown = sorted(state.keys() - wanted.keys())
-    bent = sorted(k for k in wanted.keys() & state.keys() if wanted[k].shape != state[k].shape)
+    missing = sorted(expected.keys() - state.keys())
+    unknown = sorted(state.keys() - expected.keys())
+    bent = sorted(k for k in expected.keys() & state.keys() if expected[k].shape != state[k].shape)
     if missing or unknown or bent:
         raise PolyplinkError(
             f"{path} holds weights of another encoder: {len(missing)} tensors missing, "

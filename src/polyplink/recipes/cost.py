@@ -37,26 +37,26 @@ def cost_of(name: str, size: int | None = None, frames: int = 8) -> dict[str, An
 
     with torch.device("meta"):
         crops = torch.empty(frames, pixels, pixels, 3, dtype=torch.uint8)
-        own, every = count_macs(encoder, lambda: encoder(crops, [frames]))
-    published = own
+        macs, all_macs = count_macs(encoder, lambda: encoder(crops, [frames]))
+    published = macs
     if name == "vjepa2-l":
         # NTSSL's program runs the predictor and does not use it. It reads values of tensors, so
         # that it cannot run on the meta device: it is run on few tokens, in whose number this way
         # of counting is linear.
-        few, tokens = 4, max(frames // 2, 1) * (pixels // 16) ** 2
+        n_tokens, tokens = 4, max(frames // 2, 1) * (pixels // 16) ** 2
         predictor = _unused(name)
         assert predictor is not None
-        places = [torch.arange(few)[None]]
-        one = (torch.zeros(1, few, 1024), places, places)
-        published += count_macs(predictor, lambda: predictor(*one))[0] * tokens // few
+        places = [torch.arange(n_tokens)[None]]
+        sample = (torch.zeros(1, n_tokens, 1024), places, places)
+        published += count_macs(predictor, lambda: predictor(*sample))[0] * tokens // n_tokens
     return {
         "name": name,
         "frames": frames,
         "size": pixels,
         **parameters,
-        "macs_g": own / 1e9,
+        "macs_g": macs / 1e9,
         "published_macs_g": published / 1e9,
-        "all_macs_g": every / 1e9,
+        "all_macs_g": all_macs / 1e9,
     }
 
 
@@ -102,14 +102,14 @@ def _built(name: str, pixels: int) -> "tuple[nn.Module, dict[str, float]]":
 
 def known_encoders() -> "dict[str, AnyEncoderConfig]":
     """Encoders by the names that `cost_of` takes: foundation, papers, recipes."""
-    known: dict[str, AnyEncoderConfig] = {
+    encoders: dict[str, AnyEncoderConfig] = {
         name: FoundationConfig(model=name, preset="reference") for name in FOUNDATION
     }
-    known |= {name: reference.encoder for name, reference in REFERENCES.items()}
-    known |= {"sfe": SfeConfig()}
+    encoders |= {name: reference.encoder for name, reference in REFERENCES.items()}
+    encoders |= {"sfe": SfeConfig()}
     for name, recipe in RECIPES.items():
-        known[name] = replace(recipe().encoder, frame_weights=None)
-    return known
+        encoders[name] = replace(recipe().encoder, frame_weights=None)
+    return encoders
 
 
 def _unused(name: str) -> "nn.Module | None":

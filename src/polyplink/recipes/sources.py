@@ -245,7 +245,8 @@ def field_sources(recipe: TrainConfig, published: TrainConfig | None = None) -> 
     for name in field_names(recipe):
         parts = name.split(".")
         value, was = (
-            reduce(lambda inner, key: inner.get(key), parts, each) for each in (plain, before)
+            reduce(lambda inner, key: inner.get(key), parts, fields_of)
+            for fields_of in (plain, before)
         )
         groups = [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
         tables = () if small or family is None else (_FAMILIES[family], _COMMON)

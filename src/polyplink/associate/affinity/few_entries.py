@@ -183,29 +183,29 @@ def start_runs(m: Few, diagonals: Reals) -> float:
     diagonals are (n * 4,). Returns how far below 0 rises of `common` do not count.
     """
     n = m.risen.size
-    room, most = m.near_s.shape[1], np.abs(diagonals).max()
-    least = np.inf
+    room, largest = m.near_s.shape[1], np.abs(diagonals).max()
+    smallest = np.inf
     for i in range(U(n)):
         for j in range(U(m.contenders[i])):
             k = U(m.near_column[i, j])
             m.idle[i, k] = m.near_s[i, j]
             m.column[i, m.place[i, k]] = k
         m.contenders[i] = m.risen[i] = m.reached[i] = U(0)
-        scale = max(most, abs(m.sorted[i, 0]))
+        scale = max(largest, abs(m.sorted[i, 0]))
         for e in range(U(LANES)):
             m.doubt[i * U(LANES) + e] = DOUBT * scale
-        least = min(least, m.sorted[i, n - 2])
+        smallest = min(smallest, m.sorted[i, n - 2])
         for j in range(U(min(2, n - 1))):
             k = U(m.column[i, j])
             enter(m.idle, m.column, m.place, m.contenders, m.near_s, m.near_column, i, k)
             at = i * U(room) + j
             store(m.near_a, at, every(0.0))
             store(m.near_r, at, every(0.0))
-    for each in (m.common, m.own_a, m.own_r, m.smooth, m.rise):
-        each[:] = 0.0
+    for array in (m.common, m.own_a, m.own_r, m.smooth, m.rise):
+        array[:] = 0.0
     m.supports[: m.common.size] = 0.0
     m.limit[:] = m.highest[:] = np.inf
-    return float(DEEP * (m.sorted[:, 0].max() - least))
+    return float(DEEP * (m.sorted[:, 0].max() - smallest))
 
 
 @njit(error_model="numpy")

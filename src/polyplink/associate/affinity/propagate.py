@@ -140,32 +140,32 @@ def propagate(
             compile (NUMBA_DISABLE_JIT).
     """
     similarity = checked_square(S)  # a copy: noise is added to it
-    wanted = np.atleast_1d(np.asarray(preferences, dtype=np.float64))
-    if not np.isfinite(wanted).all():
+    all_preferences = np.atleast_1d(np.asarray(preferences, dtype=np.float64))
+    if not np.isfinite(all_preferences).all():
         raise PolyplinkError("a preference is not finite", "give finite preferences")
     PolyplinkError.unless(
         not getattr(config, "DISABLE_JIT", 0),
         "affinity propagation runs compiled only, and NUMBA_DISABLE_JIT is set",
         "unset NUMBA_DISABLE_JIT",
     )
-    n, p = similarity.shape[0], wanted.size
+    n, p = similarity.shape[0], all_preferences.size
     labels = np.zeros((p, n), dtype=np.int32)
     converged = np.ones(p, dtype=np.bool_)
     if n == 1:
         return labels, converged
     np.fill_diagonal(similarity, similarity[0, 1])
-    least, most = similarity.min(), similarity.max()
-    if least == most:
-        labels[wanted > most] = np.arange(n)
+    lowest, highest = similarity.min(), similarity.max()
+    if lowest == highest:
+        labels[all_preferences > highest] = np.arange(n)
         return labels, converged
-    noisy, diagonals = with_noise(similarity, wanted, noise)
+    noisy, diagonals = with_noise(similarity, all_preferences, noise)
     np.fill_diagonal(noisy, -np.inf)
     # A preference above every similarity makes all exemplars from round 1 on: no run needed.
     alone = (diagonals > noisy.max(axis=1)).all(axis=1)
     labels[alone] = np.arange(n)
-    rest = np.flatnonzero(~alone)
-    if rest.size:
-        left_labels, settled = labels[rest], converged[rest]
-        _run(noisy, np.argsort(-noisy, axis=1), diagonals[rest], CONTENDERS, left_labels, settled)
-        labels[rest], converged[rest] = left_labels, settled
+    joined = np.flatnonzero(~alone)
+    if joined.size:
+        left_labels, settled = labels[joined], converged[joined]
+        _run(noisy, np.argsort(-noisy, axis=1), diagonals[joined], CONTENDERS, left_labels, settled)
+        labels[joined], converged[joined] = left_labels, settled
     return labels, converged

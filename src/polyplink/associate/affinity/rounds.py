@@ -67,11 +67,11 @@ def _follow_risen(  # noqa: PLR0917
     sums: Reals,
     i: Index,
     t: Index,
-    least: Four,
+    min_value: Four,
 ) -> None:
     """Follow all of row i that may have risen above 0 after round t, and add them to sums."""
     n, j = U(by_size.shape[0]), U(risen[i])
-    while j < n - U(1) and any_above(every(GROWN[t] * by_size[i, j]), least):
+    while j < n - U(1) and any_above(every(GROWN[t] * by_size[i, j]), min_value):
         new, followed = every(0.0), U(0)
         if j < reached[i]:  # followed before: from where it was left
             new, followed = load(r, i * n + j), U(until[i, j])
@@ -175,14 +175,14 @@ def _pass_few(  # noqa: PLR0912, PLR0915  # a part with branches would count ref
             store(r, at, new)
             store(sums, k, plus(load(sums, k), larger(new, zero)))
         # Of the last of the risen, those that have sunk again.
-        low, least = times(doubted, every(-LEAVE)), minus(smoothed, doubted)
+        low, min_value = times(doubted, every(-LEAVE)), minus(smoothed, doubted)
         while count > U(0) and not any_above(load(r, i * n + count - U(1)), low):
             count -= U(1)
             until[i, count] = t + U(1)
         risen[i] = count
         # Entries that may have risen since; checked here as well: it is rare.
-        if any_above(every(GROWN[t] * by_size[i, count]), least):
-            _follow_risen(by_size, column, until, risen, reached, r, best, sums, i, t, least)
+        if any_above(every(GROWN[t] * by_size[i, count]), min_value):
+            _follow_risen(by_size, column, until, risen, reached, r, best, sums, i, t, min_value)
         # Responsibilities of the contenders, and of the row for itself, added to sums.
         for j in range(U(contenders[i])):
             at, k, near = i * room + j, U(near_column[i, j]), every(near_s[i, j])
