@@ -110,8 +110,8 @@ def coarser(fine: Outline) -> Outline:
     """An outline with few of its points, for what need not be exact to the pixel."""
     rows = np.linspace(0, DOWN - 1, COARSE_DOWN).astype(int)
     grid = np.ascontiguousarray(fine.grid[rows, :: AROUND // COARSE_AROUND])
-    rest = rest_of(grid.reshape(-1, 7))
-    return Outline(grid, _hull(rest - rest.mean(0)), fine.ball)
+    points = rest_of(grid.reshape(-1, 7))
+    return Outline(grid, _hull(points - points.mean(0)), fine.ball)
 
 
 def carried(colon: Colon, points: Array) -> Array:

@@ -134,7 +134,9 @@ def draw_drops(rng: np.random.Generator) -> Drops:
     radii = DROP_RADIUS * np.exp(DROP_SIGMA * rng.standard_normal(DROPS))
     for (x, y), radius in zip(rng.uniform(0, DROP_ZOOM, (DROPS, 2)), radii, strict=True):
         across, down = (np.abs(edge - middle) for middle in (x, y))
-        across, down = (np.minimum(away, DROP_ZOOM - away) / radius for away in (across, down))
+        across, down = (
+            np.minimum(distance, DROP_ZOOM - distance) / radius for distance in (across, down)
+        )
         # Heavy drops hang: they are longer than they are wide.
         down = down / min(1 + 2 * radius, 1.5)
         height += radius / DROP_RADIUS * np.exp(-0.5 * (down[:, None] ** 2 + across**2))
@@ -158,9 +160,9 @@ def water(
     """
     tile, levels = drops
     quantiles = np.linspace(0, 1, LEVELS)
-    least = np.interp(1 - splash, quantiles, levels).astype(np.float32)
+    threshold = np.interp(1 - splash, quantiles, levels).astype(np.float32)
     height, right, down = read_clouds(tile, windows, drift, DROP_ZOOM)  # (s, h, w) each
-    level = onto(least, images.device)[:, None, None]
+    level = onto(threshold, images.device)[:, None, None]
     strength = onto(np.minimum(splash / FIRST, 1), images.device)[:, None, None]
     cover = ((height - level) / EDGE + 0.5).clamp(0, 1)
     cover = cover * cover * (3 - 2 * cover) * strength
@@ -207,5 +209,5 @@ def blinded(kind: Tensor, cloud: Tensor, tissue: Tensor) -> Tensor:
     slime = colour_like(red, SLIME) * (0.55 + 0.5 * slow)
     over = torch.lerp(red, slime, (0.1 + 1.6 * fast * slow).clamp(0, 1))
     glare = colour_like(red, GLARE) * (0.86 + 0.16 * slow)
-    which = kind[:, None, None]
-    return torch.where(which == 0, red, torch.where(which == 1, over, glare)).clamp(0, 1)
+    kinds = kind[:, None, None]
+    return torch.where(kinds == 0, red, torch.where(kinds == 1, over, glare)).clamp(0, 1)

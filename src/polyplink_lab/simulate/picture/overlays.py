@@ -132,12 +132,12 @@ def draw_instruments(images: Tensor, windows: Windows, tools: Tensor) -> Tensor:
     cover = _cover(edge.abs() - WIRE_RADIUS, scale) * (out > 0)
     images = _paint(images, WIRE, 0.85 * _rod((edge / WIRE_RADIUS).clamp(-1, 1)), cover)
     # The two cups of open forceps; their insides are dark.
-    out, whole = reach * ~is_snare, torch.ones_like(reach)
+    out, ones = reach * ~is_snare, torch.ones_like(reach)
     c0, s0 = math.cos(JAW_TURN), math.sin(JAW_TURN)
     for turn in (1.0, -1.0):
         x = c0 * (ahead - 0.008) + turn * s0 * across - JAW[0]
         y = c0 * across - turn * s0 * (ahead - 0.008)
-        edge = _ellipse(x, y, JAW, whole)
+        edge = _ellipse(x, y, JAW, ones)
         light = 0.35 + 0.75 * (-edge / JAW[1]).clamp(0, 1) - 0.25 * turn * y / JAW[1]
         hollow = ((turn * y / JAW[1] - 0.2) * -3).clamp(0, 1) * (-edge / (0.4 * JAW[1])).clamp(0, 1)
         cover = _cover(edge, scale) * (out > 0)
@@ -163,8 +163,8 @@ def badge(tall: float) -> Label:
 
 def clock(start: datetime.datetime, seconds: int) -> Label:
     """Fujifilm's date and time, in the left upper corner."""
-    now = start + datetime.timedelta(seconds=seconds)
-    return text_cells([f"{now:%d/%m/%Y}", f"{now:%H:%M:%S}"]), MARGIN, MARGIN, CLOCK_CELL
+    time = start + datetime.timedelta(seconds=seconds)
+    return text_cells([f"{time:%d/%m/%Y}", f"{time:%H:%M:%S}"]), MARGIN, MARGIN, CLOCK_CELL
 
 
 def _coverage(

@@ -97,9 +97,9 @@ class Windows:
         middles = (start + part * (stop - start)) / self.frame[0]
         return middles.to(self.device, non_blocking=True)
 
-    def some(self, which: NDArray[np.int64]) -> "Windows":
+    def some(self, rows: NDArray[np.int64]) -> "Windows":
         """The windows of some frames, by index."""
-        return replace(self, edges=self.edges[torch.from_numpy(which)])
+        return replace(self, edges=self.edges[torch.from_numpy(rows)])
 
 
 def in_windows(
@@ -114,15 +114,15 @@ def in_windows(
     Cameras have positions (s, 3) and rotations (s, 3, 3), columns right, down and forward; spheres
     have centres (k, 3) and radii (k,).
     """
-    away = np.einsum("sji,skj->ski", rotations, centres[None] - positions[:, None])  # (s, k, 3)
+    ways = np.einsum("sji,skj->ski", rotations, centres[None] - positions[:, None])  # (s, k, 3)
     width, height = windows.frame
     middle = np.array([width, height, width, height]) / 2
     # Tangents (s, 4) of left, top, right, bottom.
     sides = (windows.edges.double().numpy() - middle) / (width * FOCAL)
-    visible = (np.linalg.norm(away, axis=2) < FAR + radii) & (away[:, :, 2] > -radii)
+    visible = (np.linalg.norm(ways, axis=2) < FAR + radii) & (ways[:, :, 2] > -radii)
     for side, (axis, sign) in enumerate(((0, 1), (1, 1), (0, -1), (1, -1))):
         tangent = sides[:, side, None]  # (s, 1)
-        inward = sign * (away[:, :, axis] - tangent * away[:, :, 2])
+        inward = sign * (ways[:, :, axis] - tangent * ways[:, :, 2])
         visible &= inward / np.sqrt(1 + tangent**2) > -radii
     return np.asarray(visible)
 
@@ -199,10 +199,10 @@ class Beams:
         directions = self.directions[:, rows, cells].contiguous()
         return Beams(self.origins[:, rows], directions, self.frame[rows], self.width[rows])
 
-    def single(self, which: Tensor) -> "Beams":
+    def single(self, rays: Tensor) -> "Beams":
         """The m rays at indices (m,) into s * n."""
-        row = which // self.directions.shape[2]
-        directions = self.directions.flatten(1)[:, which, None]
+        row = rays // self.directions.shape[2]
+        directions = self.directions.flatten(1)[:, rays, None]
         return Beams(self.origins[:, row], directions, self.frame[row], self.width[row])
 
 
@@ -237,8 +237,8 @@ def _stride(surface: BatchSurface, beams: Beams, pace: Tensor) -> Tensor:
     way = depth - before
     way = torch.where(way.abs() < 1e-7, 1e-7, way)
     # Far from everything a secant means nothing: there the step is hardly more than the distance.
-    least = (distance * (0.2 * OPEN) / (depth * beams.width)).clamp_(SLANT, OPEN)
-    steep = torch.maximum(((behind - distance) / way).clamp_max_(STEEPEST), least)
+    shortest = (distance * (0.2 * OPEN) / (depth * beams.width)).clamp_(SLANT, OPEN)
+    steep = torch.maximum(((behind - distance) / way).clamp_max_(STEEPEST), shortest)
     after = (depth + distance / steep).clamp_(0, FAR)
     return torch.stack([after, surface.distance(beams.at(after), beams.frame), depth, distance])
 
@@ -248,17 +248,17 @@ def _away(beams: Beams, pace: Tensor) -> Tensor:
     return (pace[1].abs() > SETTLED * pace[0] * beams.width) & (pace[0] < FAR)
 
 
-def tiles(frames: int, pixels: int, most: int) -> list[tuple[slice, slice]]:
-    """Cut s x n pixels into parts of at most `most`: whole frames where they fit, else rows."""
-    if pixels > most:
-        cuts = [slice(start, start + most) for start in range(0, pixels, most)]
+def tiles(frames: int, pixels: int, max_pixels: int) -> list[tuple[slice, slice]]:
+    """Cut s x n pixels into parts of `max_pixels` or fewer: whole frames if they fit, else rows."""
+    if pixels > max_pixels:
+        cuts = [slice(start, start + max_pixels) for start in range(0, pixels, max_pixels)]
         return [(slice(k, k + 1), cut) for k in range(frames) for cut in cuts]
-    step = most // pixels
+    step = max_pixels // pixels
     return [(slice(k, k + step), slice(0, pixels)) for k in range(0, frames, step)]
 
 
 def march_windows(
-    surface: BatchSurface, eyes: Eyes, windows: Windows, most: int = 1 << 16
+    surface: BatchSurface, eyes: Eyes, windows: Windows, max_pixels: int = 1 << 16
 ) -> Tensor:
     """Depths (s, n) at which the rays of all pixels meet the surface, at most `FAR`.
 
@@ -266,7 +266,7 @@ def march_windows(
         surface: Of the s frames.
         eyes: Their cameras.
         windows: A window of each, n pixels.
-        most: Pixels whose temporaries are held at a time.
+        max_pixels: Pixels whose temporaries are held at a time.
     """
     depth = torch.zeros(0)
     for cell, steps in LEVELS:
@@ -284,16 +284,17 @@ def march_windows(
         depth = depth.view(-1, rows, columns)
     depth = depth.flatten(1)  # (s, n), a few pixels before the surface
     paces, places = [], []
-    for frames, pixels in tiles(len(depth), depth.shape[1], most):
+    for frames, pixels in tiles(len(depth), depth.shape[1], max_pixels):
         tile, start = beams.part(frames, pixels), depth[frames, pixels]
         first = surface.distance(tile.at(start), tile.frame)
         after = (start + first).clamp_max_(FAR)
         second = surface.distance(tile.at(after), tile.frame)
         pace = _stride(surface, tile, torch.stack([after, second, start, first]))
         depth[frames, pixels] = pace[0]
-        which = torch.nonzero(_away(tile, pace).flatten())[:, 0]  # grazing rays, still on their way
-        paces.append(pace.flatten(1)[:, which, None])
-        row, column = which // pace.shape[2], which % pace.shape[2]
+        # Grazing rays, still on their way.
+        grazing = torch.nonzero(_away(tile, pace).flatten())[:, 0]
+        paces.append(pace.flatten(1)[:, grazing, None])
+        row, column = grazing // pace.shape[2], grazing % pace.shape[2]
         places.append((row + frames.start) * depth.shape[1] + column + pixels.start)
     place, pace = torch.cat(places), torch.cat(paces, 1)
     rays = beams.single(place)
@@ -302,12 +303,12 @@ def march_windows(
     for count in SETTLE_ROUNDS[depth.device.type]:
         if not len(place):
             break
-        for once in range(count):
+        for turn in range(count):
             after = pace
             for _ in range(SETTLE_STEPS):
                 after = _stride(surface, rays, after)
             # All that are left at the beginning are on their way; later those that are there stay.
-            pace = after if not once else torch.where(_away(rays, pace), after, pace)
+            pace = after if not turn else torch.where(_away(rays, pace), after, pace)
         depth.view(-1)[place] = pace[0, :, 0]
         on = torch.nonzero(_away(rays, pace))[:, 0]
         place, rays, pace = place[on], rays.part(on), pace[:, on]

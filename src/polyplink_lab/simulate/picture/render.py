@@ -167,25 +167,27 @@ class Renderer:
         polyps = np.empty((len(frames), height, width), np.int8)
         frame = self.plan.spec.width, self.plan.spec.height
         edges = torch.from_numpy(np.ascontiguousarray(windows, np.float32))
-        whole = torch.tensor([[0.0, 0.0, *frame]]).expand(len(frames), 4)
+        full_frame = torch.tensor([[0.0, 0.0, *frame]]).expand(len(frames), 4)
         with torch.inference_mode():
             gains = self._tensor(self.plan.path.exposures[frames])
             # Automatic exposure, from a coarse drawing of the whole frame.
-            for some, linear, _ in self.draw(frames, Windows(whole, frame, METER, self.device)):
-                gains[onto(some, self.device)] *= shading.automatic_gains(linear.flatten(2))
-            every = Windows(edges, frame, size, self.device)
-            for some, linear, polyp_map in self.draw(frames, every):
-                which, batch_windows = frames[some], every.some(some)
-                whites = self._tensor(self.plan.path.whites[which])
-                picture = shading.develop(linear, gains[onto(some, self.device)], whites)
-                self._disturb(picture, which, batch_windows)
+            for rows, linear, _ in self.draw(
+                frames, Windows(full_frame, frame, METER, self.device)
+            ):
+                gains[onto(rows, self.device)] *= shading.automatic_gains(linear.flatten(2))
+            all_windows = Windows(edges, frame, size, self.device)
+            for rows, linear, polyp_map in self.draw(frames, all_windows):
+                batch_frames, batch_windows = frames[rows], all_windows.some(rows)
+                whites = self._tensor(self.plan.path.whites[batch_frames])
+                picture = shading.develop(linear, gains[onto(rows, self.device)], whites)
+                self._disturb(picture, batch_frames, batch_windows)
                 through, inside = rays.lens_mask(self.plan.lens, batch_windows)
                 picture = picture.mul_(through)
-                self._write(picture, which, batch_windows)
-                picture += overlays.read_grain(self.appearance.grain, which, batch_windows)
+                self._write(picture, batch_frames, batch_windows)
+                picture += overlays.read_grain(self.appearance.grain, batch_frames, batch_windows)
                 pixels = picture.mul_(255).add_(0.5).clamp_(0, 255).to(torch.uint8)
-                images[some] = pixels.permute(1, 2, 3, 0).contiguous().cpu().numpy()
-                polyps[some] = torch.where(inside, polyp_map, -1).cpu().numpy()
+                images[rows] = pixels.permute(1, 2, 3, 0).contiguous().cpu().numpy()
+                polyps[rows] = torch.where(inside, polyp_map, -1).cpu().numpy()
         return images, polyps
 
     def _disturb(self, images: Tensor, frames: Frames, windows: Windows) -> None:
@@ -209,26 +211,29 @@ class Renderer:
 
         def change(chosen: NDArray[np.bool_], draw: Callable[[Tensor, Frames], Tensor]) -> None:
             """Let `draw` make new images of those (3, k, h, w) of some frames, by indices (k,)."""
-            which = np.flatnonzero(chosen)
-            if len(which):
-                index = tensor(which)
-                images[:, index] = draw(images[:, index], which)
+            rows = np.flatnonzero(chosen)
+            if len(rows):
+                index = tensor(rows)
+                images[:, index] = draw(images[:, index], rows)
 
-        def hazy(some: Tensor, k: Frames) -> Tensor:
-            return effects.smoke(some, tensor(haze[k]), cloud(k, DRIFT, 1.0)[0])
+        def hazy(shots: Tensor, k: Frames) -> Tensor:
+            return effects.smoke(shots, tensor(haze[k]), cloud(k, DRIFT, 1.0)[0])
 
-        def wet(some: Tensor, k: Frames) -> Tensor:
-            return effects.water(some, splash[k], look.drops, drift(k, RUN), windows.some(k))
+        def wet(shots: Tensor, k: Frames) -> Tensor:
+            return effects.water(shots, splash[k], look.drops, drift(k, RUN), windows.some(k))
 
-        def with_tools(some: Tensor, k: Frames) -> Tensor:
-            return overlays.draw_instruments(some, windows.some(k), tensor(tools[k].T))
+        def with_tools(shots: Tensor, k: Frames) -> Tensor:
+            return overlays.draw_instruments(shots, windows.some(k), tensor(tools[k].T))
 
         def blinded(_: Tensor, k: Frames) -> Tensor:
             clouds = cloud(k, 3 * DRIFT, effects.BLINK_ZOOM)
             return effects.blinded(tensor(look.blinks[frames[k]]), clouds, look.patient.wall)
 
-        change(sigma >= effects.LEAST_BLUR, lambda some, k: effects.defocus(some, sigma[k]))
-        change(np.hypot(*motion.T) >= LEAST_MOTION, lambda some, k: effects.smear(some, motion[k]))
+        change(sigma >= effects.LEAST_BLUR, lambda shots, k: effects.defocus(shots, sigma[k]))
+        change(
+            np.hypot(*motion.T) >= LEAST_MOTION,
+            lambda shots, k: effects.smear(shots, motion[k]),
+        )
         change(haze > 0, hazy)
         change(splash > 0, wet)
         change((tools[:, 0] > 0) & ~blink, with_tools)
@@ -255,12 +260,12 @@ class Renderer:
         """
         path, blink = self.plan.path, self.plan.conditions.blink[frames]
         # Which polyps, calm places and scars may show in which frame: (s, k).
-        seen = rays.in_windows(
+        in_view = rays.in_windows(
             windows, path.positions[frames], path.rotations[frames], self._centres, self._radii
         )
-        seen[:, : len(self.plan.lumps)] &= frames[:, None] < self.plan.timeline.gone
-        scars = seen.shape[1] - len(self._since)
-        seen[:, scars:] &= frames[:, None] >= self._since
+        in_view[:, : len(self.plan.lumps)] &= frames[:, None] < self.plan.timeline.gone
+        scars = in_view.shape[1] - len(self._since)
+        in_view[:, scars:] &= frames[:, None] >= self._since
         width, height = windows.size
         pixels = width * height
         for batch in _cut(np.argsort(blink, kind="stable"), max(1, self.batch // pixels)):
@@ -270,7 +275,7 @@ class Renderer:
             lit = batch[~blink[batch]]
             if len(lit):
                 out = linear.flatten(2)[:, : len(lit)], polyp_map.flatten(1)[: len(lit)]
-                self._light(frames[lit], windows.some(lit), seen[lit], *out)
+                self._light(frames[lit], windows.some(lit), in_view[lit], *out)
             for rows in _cut(np.arange(len(batch)), max(1, self.tile // pixels)):
                 part = slice(rows[0], rows[-1] + 1)
                 yield batch[part], linear[:, part], polyp_map[part]
@@ -279,14 +284,14 @@ class Renderer:
         self,
         frames: Frames,
         windows: Windows,
-        seen: NDArray[np.bool_],
+        in_view: NDArray[np.bool_],
         linear: Tensor,
         polyp_map: Tensor,
     ) -> None:
         """Draw frames into linear (3, s, n) and polyp_map (s, n); seen as in `draw`."""
         plan, look = self.plan, self.appearance
         polyps, calm, scars = np.split(
-            seen, [len(plan.lumps), seen.shape[1] - len(self._since)], axis=1
+            in_view, [len(plan.lumps), in_view.shape[1] - len(self._since)], axis=1
         )
         phases = plan.conditions.phase[frames]
         surface = BatchSurface(plan.colon, plan.lumps, self._stack, (polyps, calm), phases)
@@ -311,16 +316,16 @@ class Renderer:
             linear[:, rows, cut] = shading.light(
                 look.patient, colour, normal, tile.directions, depth
             )
-            which, largest = polyp_map[rows, cut], torch.full_like(depth, 0.5)
+            body, largest = polyp_map[rows, cut], torch.full_like(depth, 0.5)
             for name, share in zip(names[:, rows], touch.shares, strict=True):
-                which = torch.where((share > largest) & (depth < FAR), name, which)
+                body = torch.where((share > largest) & (depth < FAR), name, body)
                 largest = torch.maximum(largest, share)
-            polyp_map[rows, cut] = which
+            polyp_map[rows, cut] = body
 
     def _tensor(self, values: NDArray[Any]) -> Tensor:
         return onto(np.asarray(values, np.float32), self.device)
 
 
-def _cut(indices: Frames, most: int) -> list[Frames]:
-    """Indices in runs of at most `most`."""
-    return [indices[start : start + most] for start in range(0, len(indices), most)]
+def _cut(indices: Frames, size: int) -> list[Frames]:
+    """Indices in runs of at most `size`."""
+    return [indices[start : start + size] for start in range(0, len(indices), size)]

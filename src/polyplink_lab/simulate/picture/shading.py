@@ -112,10 +112,10 @@ def bubbles(rng: np.random.Generator, size: int, amount: float) -> Texture:
             radius = float(rng.uniform(1.4, 3.6))  # texels
             reach = int(np.ceil(radius + 1))
             y, x = np.mgrid[-reach : reach + 1, -reach : reach + 1] / radius
-            away = np.hypot(x, y)
-            within = np.clip((1 - away) * radius + 0.5, 0, 1)
-            rim = np.exp(-(((away - 0.85) / 0.16) ** 2)) * within
-            stamp = np.stack([rim, y * within * (away < 1), x * within * (away < 1)])
+            distance = np.hypot(x, y)
+            within = np.clip((1 - distance) * radius + 0.5, 0, 1)
+            rim = np.exp(-(((distance - 0.85) / 0.16) ** 2)) * within
+            stamp = np.stack([rim, y * within * (distance < 1), x * within * (distance < 1)])
             at = (crowd + rng.normal(0, 7, 2)).astype(int)
             rows, columns = (place + np.arange(2 * reach + 1) for place in at)
             total[:, rows[:, None] % size, columns % size] += stamp
@@ -217,12 +217,12 @@ def stain(colour: Tensor, points: Tensor, scar: Scar, age: Tensor) -> Tensor:
     uneven = uneven + 0.6 * torch.sin(5.2 * z + 4.1 * x + c)
     # Clots and torn edges: finer waves, bent by the coarse ones so that they do not look ruled.
     torn = torch.sin(9.1 * x - 6.3 * z + 1.7 * uneven + b) * torch.sin(8.3 * y + 5.9 * z + a)
-    away = (x * x + y * y + z * z + 1e-9).sqrt() + 0.11 * uneven + 0.09 * torn
+    distance = (x * x + y * y + z * z + 1e-9).sqrt() + 0.11 * uneven + 0.09 * torn
     is_open = (age >= 0).to(colour.dtype)
     wet = torch.exp(-age.clamp_min(0) / scar.dries)
-    rim = (0.45 + 0.4 * wet) * (2.5 * (1.35 - away)).clamp(0, 1)
-    fibrin = (0.75 + 0.15 * torn) * (3.5 * (0.85 - away)).clamp(0, 1)
-    blood = (2 * (1.05 + scar.ooze * wet + 0.14 * uneven - away)).clamp(0, 1)
+    rim = (0.45 + 0.4 * wet) * (2.5 * (1.35 - distance)).clamp(0, 1)
+    fibrin = (0.75 + 0.15 * torn) * (3.5 * (0.85 - distance)).clamp(0, 1)
+    blood = (2 * (1.05 + scar.ooze * wet + 0.14 * uneven - distance)).clamp(0, 1)
     layers = ((RIM, rim), (FIBRIN, fibrin), (BLOOD, (0.86 + 0.1 * torn) * wet * blood))
     for paint, cover in layers:
         colour = torch.lerp(colour, colour_like(colour, paint), cover * is_open)
