@@ -142,7 +142,7 @@ def count_data(
         write_embeddings(new / "vectors.parquet", encoded.embeddings[encoder.name])
         _write_tables(new, counted, views)
         write_report(new / report.name, page)
-    shown = [count_table(page), *_lines_below(count, page.notes), *_written(report, out)]
+    shown = [count_table(page), *_lines_below(count, page.notes), *_report_lines(report, out)]
     return Result(counted, counted.summary, shown, count.warnings)
 
 
@@ -239,7 +239,7 @@ def _lines_below(count: "Count", notes: Sequence[str]) -> list[str]:
     ]
 
 
-def _written(report: Path, out: Path) -> list[str]:
+def _report_lines(report: Path, out: Path) -> list[str]:
     """Where the report is, and how to correct the count."""
     command = _COMMAND_LINE(["polyplink", "review", str(out)])
     return [f"report: {report}", f"to correct it: {command}"]

@@ -111,7 +111,7 @@ def import_data(request: ImportRequest, progress: Progress = inform) -> "Result[
         options=_own_options(request),
         progress=counter(progress, "procedures"),
     )
-    return _written(request.out, data, warnings)
+    return _written_result(request.out, data, warnings)
 
 
 def _own_options(request: ImportRequest) -> dict[str, Any]:
@@ -182,10 +182,10 @@ def merge_data(request: MergeRequest, progress: Progress = inform) -> "Result[Da
 
     warnings = overlaps(data)
     write_folder(out, data, warnings, record, keep)
-    return _written(out, data, warnings)
+    return _written_result(out, data, warnings)
 
 
-def _written(out: Path, data: "DataSet", warnings: Sequence[str]) -> "Result[DataSet]":
+def _written_result(out: Path, data: "DataSet", warnings: Sequence[str]) -> "Result[DataSet]":
     """What is printed of a data folder that was written."""
     counts = {
         "out": str(out),

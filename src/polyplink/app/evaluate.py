@@ -163,7 +163,7 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
     """
     settings, probes = _checked(request)
     folder, out, workers = request.data, request.out, request.workers
-    record = RunRecord("evaluate", settings=_asked(request, settings, probes))
+    record = RunRecord("evaluate", settings=_record_settings(request, settings, probes))
     record.claim(out)
     names, chosen_on = _procedures(request, probes)
 
@@ -283,7 +283,7 @@ def _page(
     )
 
 
-def _asked(
+def _record_settings(
     request: EvaluateRequest, settings: "EvaluationSettings", probes: Sequence[str]
 ) -> dict[str, Any]:
     """What decides the figures, for run.json."""

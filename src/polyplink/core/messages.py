@@ -50,7 +50,7 @@ class Message:
             form += ".one" if self.values.get("n") == 1 else ".other"
 
         def filled(match: re.Match[str]) -> str:
-            return _said(self.values[match[1]], language)
+            return _text_of(self.values[match[1]], language)
 
         return re.sub(r"\{(\w+)\}", filled, sentences[form])
 
@@ -58,11 +58,11 @@ class Message:
         return self.text()
 
 
-def _said(value: object, language: str) -> str:
+def _text_of(value: object, language: str) -> str:
     if isinstance(value, Message):
         return value.text(language)
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return "; ".join(_said(item, language) for item in value)
+        return "; ".join(_text_of(item, language) for item in value)
     return str(value)
 
 

@@ -45,7 +45,7 @@ class Cover:
     @property
     def basis(self) -> Message | None:
         """What the intervals were calibrated on; None where none is given."""
-        return Message("cover.given", self._made()) if self.given else None
+        return Message("cover.given", self._calibration_values()) if self.given else None
 
     def warnings(self, point: OperatingPoint) -> list[Message]:
         """Why no interval is given, and what to do about it; nothing where one is."""
@@ -54,7 +54,7 @@ class Cover:
         share = {"share": round(100 * ASK_BELOW)}
         ask = Message("ask.all") if point.links is None else Message("ask.below", share)
         values: dict[str, Any] = {"ask": ask, "todo": self._todo(), "why": point.origin}
-        values |= {"counted": boxes_message(self.source)} | self._made()
+        values |= {"counted": boxes_message(self.source)} | self._calibration_values()
         return [Message(f"cover.{self.gap}", values)]
 
     @staticmethod
@@ -63,7 +63,7 @@ class Cover:
         ask = Message("ask.below", {"share": round(100 * ASK_BELOW)})
         return Message("cover.old count", {"ask": ask})
 
-    def _made(self) -> dict[str, Message]:
+    def _calibration_values(self) -> dict[str, Message]:
         calibration = self.calibration
         if calibration is None:
             return {}

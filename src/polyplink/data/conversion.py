@@ -54,7 +54,7 @@ def _rows(table: str, lost: pl.Expr) -> Callable[[DataSet], int]:
     return lambda data: getattr(data, table).filter(lost).height
 
 
-def _known(table: str, *columns: str) -> Callable[[DataSet], int]:
+def _count_known(table: str, *columns: str) -> Callable[[DataSet], int]:
     return _rows(table, pl.any_horizontal(pl.col(columns).is_not_null()))
 
 
@@ -62,8 +62,8 @@ _MANY, _OTHER = pl.col("procedure_id").is_duplicated(), pl.col("patient") != pl.
 
 # What may be lost, and how often it occurs in a data set.
 LOSSES: Mapping[str, tuple[str, Callable[[DataSet], int]]] = {
-    "images": ("box written without its image", _known("detections", "image")),
-    "scores": ("box written without its score", _known("detections", "score")),
+    "images": ("box written without its image", _count_known("detections", "image")),
+    "scores": ("box written without its score", _count_known("detections", "score")),
     "unnamed boxes": (
         "box of no known polyp, which may be read as a polyp",
         _rows("detections", pl.col("polyp_id").is_null()),
@@ -74,10 +74,10 @@ LOSSES: Mapping[str, tuple[str, Callable[[DataSet], int]]] = {
         lambda d: len(set(d.splits) - set(PARTS)),
     ),
     "patients": ("procedure written without its patient", _rows("procedures", _OTHER)),
-    "fps": ("procedure written without its frame rate", _known("procedures", "fps")),
+    "fps": ("procedure written without its frame rate", _count_known("procedures", "fps")),
     "brand and preparation": (
         "procedure written without its age, sex, brand, preparation or date",
-        _known("procedures", "age", "sex", "brand", "bbps", "date"),
+        _count_known("procedures", "age", "sex", "brand", "bbps", "date"),
     ),
     "empty polyps": (
         "polyp without a box, not written",
@@ -87,13 +87,13 @@ LOSSES: Mapping[str, tuple[str, Callable[[DataSet], int]]] = {
         "polyp read as one with the others of its procedure",
         _rows("polyps", _MANY),
     ),
-    "sizes": ("polyp written without its size", _known("polyps", "size_mm")),
+    "sizes": ("polyp written without its size", _count_known("polyps", "size_mm")),
     "histology": (
         "polyp written without its histology",
-        _known("polyps", "histology", "histology_class"),
+        _count_known("polyps", "histology", "histology_class"),
     ),
-    "locations": ("polyp written without its location", _known("polyps", "location")),
-    "morphology": ("polyp written without its Paris class", _known("polyps", "morphology")),
+    "locations": ("polyp written without its location", _count_known("polyps", "location")),
+    "morphology": ("polyp written without its Paris class", _count_known("polyps", "morphology")),
 }
 
 

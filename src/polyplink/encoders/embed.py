@@ -270,7 +270,7 @@ def embed_stored(
     embedded: dict[str, Embeddings] = {}
     n_done, width = 0, getattr(embedder, "width", None)
 
-    def there(procedure_id: str) -> bool:
+    def is_embedded(procedure_id: str) -> bool:
         path = folder / f"{prepared.stem(procedure_id)}.parquet"
         if procedure_id not in embedded and path.is_file():
             with suppress(PolyplinkError):  # a broken file, or one of other rows, is written again
@@ -287,12 +287,12 @@ def embed_stored(
         if progress is not None:
             progress(n_done + done_here, table.height)
 
-    for missing in rounds(list(ids), there):
+    for missing in rounds(list(ids), is_embedded):
         n_done = sum(len(embeddings.tracklet_ids) for embeddings in embedded.values())
         for procedure_id in missing:
             path = folder / f"{prepared.stem(procedure_id)}.parquet"
             with claimed(path) as is_claimed:
-                if not is_claimed or there(procedure_id):
+                if not is_claimed or is_embedded(procedure_id):
                     continue
                 if path.is_file():
                     say_remade(path)

@@ -15,7 +15,7 @@ from polyplink.data.vocabulary import plain_name
 from polyplink.encoders import Seen
 
 
-def _named(data: DataSet, procedures: Sequence[str]) -> list[tuple[str, str, str]]:
+def _rows_of(data: DataSet, procedures: Sequence[str]) -> list[tuple[str, str, str]]:
     """(data set, procedure, patient) of some procedures, in their order."""
     table = data.procedures.filter(pl.col("procedure_id").is_in(list(procedures)))
     return table.select("dataset", "procedure_id", "patient").rows()
@@ -32,8 +32,8 @@ def seen_by(data: DataSet, trained: Sequence[str], validated: Sequence[str], sta
     """
     return Seen(
         data=data.key,
-        trained=list(dict.fromkeys([*_named(data, trained), *start.trained])),
-        validated=list(dict.fromkeys([*_named(data, validated), *start.validated])),
+        trained=list(dict.fromkeys([*_rows_of(data, trained), *start.trained])),
+        validated=list(dict.fromkeys([*_rows_of(data, validated), *start.validated])),
         datasets=list(start.datasets),
     )
 
@@ -59,7 +59,7 @@ def seen_procedures(seen: Seen, data: DataSet, procedures: Sequence[str]) -> lis
     sets = sorted({dataset for dataset, _, _ in seen_procedures} | set(seen.datasets))
     overlaps = []
     pretrained = {plain_name(name) for name in seen.datasets}
-    for dataset, procedure, patient in _named(data, procedures):
+    for dataset, procedure, patient in _rows_of(data, procedures):
         plain = plain_name(dataset)
         shared = [reason for d in sets if (reason := known_overlap(dataset, d))]
         if (plain, procedure) in met:

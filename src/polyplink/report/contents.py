@@ -169,7 +169,7 @@ def _procedure(
     # Polyps without a tracklet are counted too; where no polyp is known there is no number.
     n_polyps = None if polyps.is_empty() else polyps.filter(procedure_id=procedure_id).height
 
-    def shown(tracklet: Mapping[str, Any], predicted: str, score: float) -> Tracklet:
+    def tracklet_of(tracklet: Mapping[str, Any], predicted: str, score: float) -> Tracklet:
         crops = prepared.crops(procedure_id)
         return Tracklet(
             tracklet_id=tracklet["tracklet_id"],
@@ -191,7 +191,7 @@ def _procedure(
         (),
         fps=row["fps"],
         n_polyps=n_polyps,
-        alarms=tuple(shown(item, "", item["shows_polyp"]) for item in alarm_rows),
+        alarms=tuple(tracklet_of(item, "", item["shows_polyp"]) for item in alarm_rows),
     )
     if linked is None:
         return empty
@@ -201,7 +201,7 @@ def _procedure(
     of_each = zip(rows, identities.labels, identities.scores, strict=True)
     return replace(
         empty,
-        tracklets=tuple(shown(item, names[label], score) for item, label, score in of_each),
+        tracklets=tuple(tracklet_of(item, names[label], score) for item, label, score in of_each),
         interval=identities.interval,
         readings=dict(zip(names, map(reading_text, linked.readings(point)), strict=True)),
         similarity=identities.similarity,

@@ -243,9 +243,9 @@ def by_procedure(evaluation: Evaluation) -> pl.DataFrame:
         rows: dict[str, dict[str, Any]] = {}
         for scores in figures.retrieval["procedures"] if figures.retrieval is not None else ():
             row = rows.setdefault(scores["procedure"], {})
-            row |= {"queries": scores["queries"]} | _named(scores, "retrieval")
+            row |= {"queries": scores["queries"]} | _by_name(scores, "retrieval")
         for pairs in figures.reid:
-            rows.setdefault(pairs["procedure"], {}).update(_named(pairs, "reid"))
+            rows.setdefault(pairs["procedure"], {}).update(_by_name(pairs, "reid"))
         for name, counting in figures.counting.items():
             for fold, settled in zip(counting.folds, figures.converged[name], strict=True):
                 row = rows.setdefault(fold["procedure"], {})
@@ -266,7 +266,7 @@ def by_procedure(evaluation: Evaluation) -> pl.DataFrame:
     return pl.DataFrame(all_rows, infer_schema_length=None)
 
 
-def _named(row: Mapping[str, Any], task: Task) -> dict[str, Any]:
+def _by_name(row: Mapping[str, Any], task: Task) -> dict[str, Any]:
     """The figures of a task in a row of one procedure, by the names of its metrics."""
     return {name: row[metric.key] for name, metric in metrics_of(task).items() if metric.key in row}
 

@@ -198,7 +198,7 @@ def difference_tables(
         by_method: Differences of clusterers, of the methods to show; the first one leads.
     """
 
-    def kept(gaps: "Mapping[str, Mapping[str, Figure]]", keys: Collection[str]) -> Any:
+    def selected(gaps: "Mapping[str, Mapping[str, Figure]]", keys: Collection[str]) -> Any:
         return {
             n: {k: gap for k, gap in differences.items() if k in keys}
             for n, differences in gaps.items()
@@ -211,11 +211,11 @@ def difference_tables(
         for method in comparison.methods
         if method.name in other_methods
     }
-    parts = [f"minus {first}:", difference_table(kept(gaps, first_keys))] if gaps else []
-    for name, own in by_method.items():
-        if own:
+    parts = [f"minus {first}:", difference_table(selected(gaps, first_keys))] if gaps else []
+    for name, clusterer_gaps in by_method.items():
+        if clusterer_gaps:
             parts.append(f"clusterers on the vectors of {name}, minus the first:")
-            parts.append(difference_table(kept(own, COMPARED)))
+            parts.append(difference_table(selected(clusterer_gaps, COMPARED)))
     return parts
 
 

@@ -95,7 +95,7 @@ def _batches(blocks: Iterable[npt.NDArray[np.float32]]) -> Any:
         filled = pa.array(_filled(unit).ravel())
         columns = [
             pa.array(np.arange(first, first + n)),
-            pa.FixedSizeListArray.from_arrays(filled, _whole(d)),
+            pa.FixedSizeListArray.from_arrays(filled, _padded(d)),
         ]
         yield pa.record_batch(columns, schema=_schema(d))
         first += n
@@ -104,10 +104,10 @@ def _batches(blocks: Iterable[npt.NDArray[np.float32]]) -> Any:
 def _schema(width: int) -> Any:
     import pyarrow as pa  # noqa: PLC0415 - an extra
 
-    return pa.schema([("row", pa.int64()), ("vector", pa.list_(pa.float32(), _whole(width)))])
+    return pa.schema([("row", pa.int64()), ("vector", pa.list_(pa.float32(), _padded(width)))])
 
 
-def _whole(width: int) -> int:
+def _padded(width: int) -> int:
     return -(-width // OCTET) * OCTET
 
 

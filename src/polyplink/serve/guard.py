@@ -205,10 +205,10 @@ def replayed(body: bytes, receive: Receive) -> Receive:
     """An ASGI `receive` that gives a body that was read already, then what `receive` gives."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def again() -> Message:
+    async def replay() -> Message:
         return messages.pop() if messages else await receive()
 
-    return again
+    return replay
 
 
 def negotiated(cookie: str | None, accepted: str) -> str:
@@ -265,7 +265,7 @@ def page_app(
             return JSONResponse({"error": raised.detail}, raised.status_code)
         return JSONResponse({"error": str(raised)}, status)
 
-    def whole(request: Request) -> Response:
+    def full_page(request: Request) -> Response:
         language, theme = language_of(request), request.cookies.get("polyplink-theme", "")
         html = shipped(f"page/{page}").decode().replace('lang="en"', f'lang="{language}"', 1)
         if theme in THEMES:
@@ -281,7 +281,7 @@ def page_app(
     def messages(request: Request) -> Response:
         return Response(shipped("messages.json"), media_type="application/json")
 
-    shared = [Route("/", whole), Route("/page/{name}", part), Route("/api/messages", messages)]
+    shared = [Route("/", full_page), Route("/page/{name}", part), Route("/api/messages", messages)]
     return Starlette(
         routes=[*shared, *routes],
         middleware=[Middleware(Guard, token=token, port=port, verb=verb)],

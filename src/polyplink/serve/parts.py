@@ -76,7 +76,7 @@ class PartVectors:
         self.weights = out / count.weights_file
 
     @cached_property
-    def _known(self) -> dict[str, np.ndarray]:
+    def _stored_vectors(self) -> dict[str, np.ndarray]:
         if not self.path.is_file():
             return {}
         from polyplink.encoders import read_embeddings  # noqa: PLC0415 - torch is heavy
@@ -113,13 +113,13 @@ class PartVectors:
         """
         first, n = int(row["crop_first"]), int(row["n_crops"])
         name = f"{row['whole']}#{first}+{n}"
-        if name not in self._known:
+        if name not in self._stored_vectors:
             crops = self.prepared.crops(row["procedure_id"])[first : first + n]
-            self._known[name] = self._embedder(np.array(crops), [n])[0].astype(np.float32)
+            self._stored_vectors[name] = self._embedder(np.array(crops), [n])[0].astype(np.float32)
             from polyplink.encoders import Embeddings, write_embeddings  # noqa: PLC0415
 
-            vectors, source = np.stack(list(self._known.values())), self.count.weights
+            vectors, source = np.stack(list(self._stored_vectors.values())), self.count.weights
             write_embeddings(
-                self.path, Embeddings([*self._known], vectors, source, self.prepared.key)
+                self.path, Embeddings([*self._stored_vectors], vectors, source, self.prepared.key)
             )
-        return self._known[name]
+        return self._stored_vectors[name]

@@ -87,12 +87,12 @@ def build_app(desk: Desk, token: str, port: int) -> Starlette:
     procedure_route = "/api/procedures/{index:number}"
     row = f"{procedure_route}/tracklets/{{row:number}}"
     routes = [
-        _asked("/api/version", lambda: {"version": desk.version()}),
-        _asked("/api/overview", desk.overview),
-        _asked(procedure_route, desk.procedure),
+        _json_route("/api/version", lambda: {"version": desk.version()}),
+        _json_route("/api/overview", desk.overview),
+        _json_route(procedure_route, desk.procedure),
         Route(f"{procedure_route}/corrections", correct, methods=["POST"]),
-        _asked(f"{row}/boxes", desk.boxes),
-        _asked(f"{row}/similar", desk.similar),
+        _json_route(f"{row}/boxes", desk.boxes),
+        _json_route(f"{row}/similar", desk.similar),
         Route(f"{row}/pictures/{{k:number}}.jpg", picture),
         Route(f"{procedure_route}/frames/{{frame:number}}.jpg", recorded),
         Route("/api/hand-off", write_files, methods=["POST"]),
@@ -101,7 +101,7 @@ def build_app(desk: Desk, token: str, port: int) -> Starlette:
     return page_app("review.html", STATIC, routes, token, port=port, verb="review")
 
 
-def _asked(path: str, answer: Callable[..., Any]) -> Route:
+def _json_route(path: str, answer: Callable[..., Any]) -> Route:
     """A route that answers with what a function of the numbers in its path returns, as JSON."""
 
     def endpoint(request: Request) -> Response:

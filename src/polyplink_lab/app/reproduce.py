@@ -191,7 +191,8 @@ def reproduce(
     for table in tables:
         table_request = replace(request, table=table.name, out=folder / table.name)
         summary = (
-            _written(table_request) or reproduce_table(table_request, table, progress).value.summary
+            _earlier_summary(table_request)
+            or reproduce_table(table_request, table, progress).value.summary
         )
         rows.append({"table": table.name, **summary, "files": str(folder / table.name)})
         shown.append(f"{table.name}: {summary['computed']} of {summary['cells']} cells computed")
@@ -249,7 +250,7 @@ def task_part(task: str, data: "DataSet", part: str) -> str:
     return TASK_PARTS.get(task, part)
 
 
-def _asked(request: ReproduceRequest, table: str) -> dict[str, Any]:
+def _record_settings(request: ReproduceRequest, table: str) -> dict[str, Any]:
     """What decides the figures of a table, for its run.json."""
     names = ("part", "grid", "time", "anyway", "seeds", "only", "columns")
     choices = {name: getattr(request, name) for name in names}
@@ -258,7 +259,7 @@ def _asked(request: ReproduceRequest, table: str) -> dict[str, Any]:
     return {"table": table, "workspace": request.encoders(), "choices": choices, **with_splits}
 
 
-def _written(request: ReproduceRequest) -> dict[str, int] | None:
+def _earlier_summary(request: ReproduceRequest) -> dict[str, int] | None:
     """How much of a table was computed, if it was written with these settings and data."""
     from polyplink.data import read_data
 
@@ -268,7 +269,7 @@ def _written(request: ReproduceRequest) -> dict[str, int] | None:
         run, table = (read_json(request.out / f"{name}.json") for name in ("run", "table"))
     except PolyplinkError:
         return None
-    unchanged = run["settings"] == to_plain(_asked(request, request.table))
+    unchanged = run["settings"] == to_plain(_record_settings(request, request.table))
     if not unchanged or run["inputs"].get("data") != read_data(request.data).key:
         return None
     cells = table["cells"]
@@ -288,7 +289,7 @@ def reproduce_table(
 
     workspace, name = request.encoders(), table.name
     out = request.out or request.workspace / name
-    record = RunRecord("reproduce", settings=_asked(request, name))
+    record = RunRecord("reproduce", settings=_record_settings(request, name))
     record.claim(out)
     data = workspace.tables
     part = find_part(data, request.part)

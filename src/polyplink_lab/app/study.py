@@ -219,10 +219,10 @@ def _trained(
 
     label = f"{config.name}, seed {config.seed}"
 
-    def told(stage: str, done: int, total: int) -> None:
+    def labelled_progress(stage: str, done: int, total: int) -> None:
         progress(f"{label}: {stage}", done, total)
 
-    quiet = progress if progress in (silent, inform) else told
+    quiet = progress if progress in (silent, inform) else labelled_progress
     workspace = Workspace(
         request.out,
         request.data,

@@ -140,7 +140,7 @@ def detect_simulated(
         alarms = _alarms(rng, row, preset, follow)
         if images.height:  # without one an alarm could not be shown
             alarms = alarms.drop("image").join(images, keys, maintain_order="left")
-        parts += [_found(rng, procedure_boxes, preset), alarms]
+        parts += [_detected(rng, procedure_boxes, preset), alarms]
     columns = [*data.detections.columns, "truth", "alarm"]
     detections = pl.concat([part.select(columns) for part in parts])
     return detections.sort("procedure_id", "frame", maintain_order=True)
@@ -178,7 +178,9 @@ def _intercept(odds: Floats, recall: float) -> float:
     return middle
 
 
-def _found(rng: np.random.Generator, boxes: pl.DataFrame, preset: DetectorPreset) -> pl.DataFrame:
+def _detected(
+    rng: np.random.Generator, boxes: pl.DataFrame, preset: DetectorPreset
+) -> pl.DataFrame:
     """The detected boxes of one procedure, with jitter and scores."""
     n = boxes.height
     chance, frame = boxes["chance"].to_numpy(), boxes["frame"].to_numpy()

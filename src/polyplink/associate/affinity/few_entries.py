@@ -34,11 +34,11 @@ import numpy.typing as npt
 from polyplink.associate.affinity.simd import (
     LANES,
     Four,
-    every,
     larger,
     load,
     minus,
     plus,
+    splat,
     store,
     times,
 )
@@ -146,15 +146,15 @@ def few(S: Reals, order: npt.NDArray[np.int64], room: int) -> Few:
 @njit(error_model="numpy", forceinline=True)
 def damped(old: Four, new: Four) -> Four:
     """A Four of messages after a round."""
-    return plus(times(old, every(DAMPING)), times(new, every(1 - DAMPING)))
+    return plus(times(old, splat(DAMPING)), times(new, splat(1 - DAMPING)))
 
 
 @njit(error_model="numpy", forceinline=True)
 def availability(a: Four, r: Four, support: Four) -> Four:
     """A Four of availabilities to others: from the last round's, r, and sums of columns."""
-    zero = every(0.0)
+    zero = splat(0.0)
     short = larger(minus(larger(r, zero), support), zero)
-    return minus(times(a, every(DAMPING)), times(short, every(1 - DAMPING)))
+    return minus(times(a, splat(DAMPING)), times(short, splat(1 - DAMPING)))
 
 
 @njit(error_model="numpy", forceinline=True)
@@ -199,8 +199,8 @@ def start_runs(m: Few, diagonals: Reals) -> float:
             k = U(m.column[i, j])
             enter(m.idle, m.column, m.place, m.contenders, m.near_s, m.near_column, i, k)
             at = i * U(room) + j
-            store(m.near_a, at, every(0.0))
-            store(m.near_r, at, every(0.0))
+            store(m.near_a, at, splat(0.0))
+            store(m.near_r, at, splat(0.0))
     for array in (m.common, m.own_a, m.own_r, m.smooth, m.rise):
         array[:] = 0.0
     m.supports[: m.common.size] = 0.0
@@ -223,9 +223,9 @@ def history(  # noqa: PLR0917
     t: Index,
 ) -> None:
     """Fill in a contender of row i and column k, at `at`, never its best choice before round t."""
-    a, r = every(0.0), every(0.0)
+    a, r = splat(0.0), splat(0.0)
     for u in range(t):
         a = availability(a, r, load(supports, u * columns + k))
-        r = damped(r, minus(every(s), load(best, u * n + i)))
+        r = damped(r, minus(splat(s), load(best, u * n + i)))
     store(near_a, at, availability(a, r, load(supports, t * columns + k)))
     store(near_r, at, r)

@@ -26,12 +26,12 @@ from polyplink.associate.affinity.simd import (
     LANES,
     Four,
     any_above,
-    every,
     larger,
     load,
     minus,
     plus,
     smaller,
+    splat,
     store,
     times,
     where_equal,
@@ -46,12 +46,12 @@ GROWN = 1.0 - DAMPING ** np.arange(1.0, MAX_ITER + 1.0)  # a constant input's sh
 def _bound(idle: Reals, common: Reals, i: Index, start: Index, width: Index) -> Four:
     """Largest of idle[i, k] + common[k] in a block, a Four."""
     # Four accumulators: each depends only on its own last value.
-    w = x = y = z = every(-np.inf)
+    w = x = y = z = splat(-np.inf)
     for k in range(start, start + width, U(4)):
-        w = larger(plus(every(idle[i, k]), load(common, k)), w)
-        x = larger(plus(every(idle[i, k + U(1)]), load(common, k + U(1))), x)
-        y = larger(plus(every(idle[i, k + U(2)]), load(common, k + U(2))), y)
-        z = larger(plus(every(idle[i, k + U(3)]), load(common, k + U(3))), z)
+        w = larger(plus(splat(idle[i, k]), load(common, k)), w)
+        x = larger(plus(splat(idle[i, k + U(1)]), load(common, k + U(1))), x)
+        y = larger(plus(splat(idle[i, k + U(2)]), load(common, k + U(2))), y)
+        z = larger(plus(splat(idle[i, k + U(3)]), load(common, k + U(3))), z)
     return larger(larger(w, x), larger(y, z))
 
 
@@ -71,15 +71,15 @@ def _follow_risen(  # noqa: PLR0917
 ) -> None:
     """Follow all of row i that may have risen above 0 after round t, and add them to sums."""
     n, j = U(by_size.shape[0]), U(risen[i])
-    while j < n - U(1) and any_above(every(GROWN[t] * by_size[i, j]), min_value):
-        new, followed = every(0.0), U(0)
+    while j < n - U(1) and any_above(splat(GROWN[t] * by_size[i, j]), min_value):
+        new, followed = splat(0.0), U(0)
         if j < reached[i]:  # followed before: from where it was left
             new, followed = load(r, i * n + j), U(until[i, j])
         for u in range(followed, t + U(1)):
-            new = damped(new, minus(every(by_size[i, j]), load(best, u * n + i)))
+            new = damped(new, minus(splat(by_size[i, j]), load(best, u * n + i)))
         store(r, i * n + j, new)
         k = U(column[i, j])
-        store(sums, k, plus(load(sums, k), larger(new, every(0.0))))
+        store(sums, k, plus(load(sums, k), larger(new, splat(0.0))))
         j += U(1)
     risen[i] = j
     reached[i] = max(reached[i], j)
@@ -97,13 +97,13 @@ def _pass_few(  # noqa: PLR0912, PLR0915  # a part with branches would count ref
     idle, by_size, column, place, until, risen, reached, contenders, near_s, near_column = m[:10]
     near_a, near_r, r, best, supports, common, own_a, own_r, smooth, doubt = m[10:20]
     limit, rise, highest = m[20:]
-    n, columns, room, zero = U(risen.size), U(idle.shape[1]), U(near_s.shape[1]), every(0.0)
+    n, columns, room, zero = U(risen.size), U(idle.shape[1]), U(near_s.shape[1]), splat(0.0)
     j: Index
     k: Index
     blocks, start = U(rise.size // LANES - 1), t * columns
     width = columns // blocks
     # This round's `common`, and how much each block rose where it is above -deep.
-    floor, any_block = every(-deep), zero
+    floor, any_block = splat(-deep), zero
     for b in range(blocks):
         largest = zero
         for k in range(b * width, (b + U(1)) * width):
@@ -123,18 +123,18 @@ def _pass_few(  # noqa: PLR0912, PLR0915  # a part with branches would count ref
         store(own_a, i, self_value)
         self_value = plus(self_value, wish)
         # Availabilities of the contenders, and the best two of their values and the row's own.
-        first, second = self_value, every(-np.inf)
+        first, second = self_value, splat(-np.inf)
         for j in range(U(contenders[i])):
             at, support = i * room + j, load(supports, start + U(near_column[i, j]))
             a = availability(load(near_a, at), load(near_r, at), support)
             store(near_a, at, a)
-            value = plus(a, every(near_s[i, j]))
+            value = plus(a, splat(near_s[i, j]))
             second = larger(smaller(value, first), second)
             first = larger(value, first)
         # New contenders: entries whose bound beats the second best.
         all_rise = load(rise, blocks)
         if any_above(plus(load(highest, i), all_rise), second):
-            largest = every(-np.inf)
+            largest = splat(-np.inf)
             for b in range(blocks):
                 highest_b = plus(load(limit, i * blocks + b), load(rise, b))
                 if not any_above(highest_b, second):
@@ -143,7 +143,7 @@ def _pass_few(  # noqa: PLR0912, PLR0915  # a part with branches would count ref
                 k = b * width
                 bound = _bound(idle, common, i, k, width)
                 while any_above(bound, second):
-                    while not any_above(plus(every(idle[i, k]), load(common, k)), second):
+                    while not any_above(plus(splat(idle[i, k]), load(common, k)), second):
                         k += U(1)
                     j = U(contenders[i])
                     if j == room:
@@ -151,11 +151,11 @@ def _pass_few(  # noqa: PLR0912, PLR0915  # a part with branches would count ref
                     s, at = idle[i, k], i * room + j
                     enter(idle, column, place, contenders, near_s, near_column, i, k)
                     history(near_a, near_r, best, supports, at, s, n, columns, i, k, t)
-                    value = plus(load(near_a, at), every(s))
+                    value = plus(load(near_a, at), splat(s))
                     second = larger(smaller(value, first), second)
                     first = larger(value, first)
                     bound = _bound(idle, common, i, b * width, width)
-                bound = plus(larger(bound, every(by_size[i, 0] - deep)), load(doubt, i))
+                bound = plus(larger(bound, splat(by_size[i, 0] - deep)), load(doubt, i))
                 store(limit, i * blocks + b, minus(bound, load(rise, b)))
                 largest = larger(bound, largest)
             store(highest, i, minus(plus(largest, load(doubt, i)), all_rise))
@@ -165,27 +165,27 @@ def _pass_few(  # noqa: PLR0912, PLR0915  # a part with branches would count ref
         store(best, t * n + i, first)
         smoothed = damped(load(smooth, i), first)
         store(smooth, i, smoothed)
-        doubted = larger(times(larger(first, minus(zero, first)), every(DOUBT)), load(doubt, i))
+        doubted = larger(times(larger(first, minus(zero, first)), splat(DOUBT)), load(doubt, i))
         store(doubt, i, doubted)
         # Responsibilities of the risen, added to sums; those far below 0 are left at the end.
         count = U(risen[i])
         for j in range(count):
             at, k = i * n + j, U(column[i, j])
-            new = damped(load(r, at), minus(every(by_size[i, j]), first))
+            new = damped(load(r, at), minus(splat(by_size[i, j]), first))
             store(r, at, new)
             store(sums, k, plus(load(sums, k), larger(new, zero)))
         # Of the last of the risen, those that have sunk again.
-        low, min_value = times(doubted, every(-LEAVE)), minus(smoothed, doubted)
+        low, min_value = times(doubted, splat(-LEAVE)), minus(smoothed, doubted)
         while count > U(0) and not any_above(load(r, i * n + count - U(1)), low):
             count -= U(1)
             until[i, count] = t + U(1)
         risen[i] = count
         # Entries that may have risen since; checked here as well: it is rare.
-        if any_above(every(GROWN[t] * by_size[i, count]), min_value):
+        if any_above(splat(GROWN[t] * by_size[i, count]), min_value):
             _follow_risen(by_size, column, until, risen, reached, r, best, sums, i, t, min_value)
         # Responsibilities of the contenders, and of the row for itself, added to sums.
         for j in range(U(contenders[i])):
-            at, k, near = i * room + j, U(near_column[i, j]), every(near_s[i, j])
+            at, k, near = i * room + j, U(near_column[i, j]), splat(near_s[i, j])
             # Two that are both the best leave the second as good.
             rival = where_equal(plus(load(near_a, at), near), first, second, first)
             new = damped(load(near_r, at), minus(near, rival))

@@ -87,7 +87,7 @@ def store(typing: Any, array: Any, at: Any, four: Any) -> Any:
 
 
 @_instruction
-def every(typing: Any, number: Any) -> Any:
+def splat(typing: Any, number: Any) -> Any:
     """One number in all four."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:

@@ -168,14 +168,14 @@ def read_archived(path: Path, requested: Collection[str]) -> Iterator[tuple[str,
         last = {name.rpartition("/")[2]: name for name in names}
         listed = {m if m in members else last[m]: m for m in requested if m in members or m in last}
 
-    def known(name: str) -> str | None:
+    def member_of(name: str) -> str | None:
         if listed is not None:
             return listed.get(name)
         names = (name, name.removeprefix("./"), name.rpartition("/")[2])
         return next((n for n in names if n in pending), None)
 
-    for name, data in _members(path, lambda name: known(name) is not None):
-        if (member := known(name)) is not None:
+    for name, data in _members(path, lambda name: member_of(name) is not None):
+        if (member := member_of(name)) is not None:
             pending.discard(member)
             yield member, data
     if requested and len(pending) == len(requested):

@@ -345,11 +345,11 @@ def annotation_texts(place: Path) -> Iterator[tuple[int, str, str]]:
             yield frame, name, _read_text(prefix + name)
         return
 
-    def wanted(path: str) -> bool:
+    def is_annotation(path: str) -> bool:
         return path.endswith(".xml") and not path.rpartition("/")[2].startswith(".")
 
     names: dict[int, str] = {}
-    for path, data in read_members(place, wanted):
+    for path, data in read_members(place, is_annotation):
         name = check_utf8(path.rpartition("/")[2], place)
         frame = _add_frame(names, name, f"{place}{INSIDE}{name}", place)
         yield frame, name, data.decode("utf-8", "replace")

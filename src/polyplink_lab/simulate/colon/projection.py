@@ -183,7 +183,7 @@ def project(outlines: Outlines, cameras: Array, lens: Lens, frames: Index, bodie
 
 
 @njit(fastmath=FAST)
-def _seen(  # pragma: no cover
+def _to_camera(  # pragma: no cover
     points: Array, first: int, count: int, shot: Array, out: Array
 ) -> None:
     """So many points of (7, n) in a camera's coordinates: the first three rows of out (5, v)."""
@@ -342,7 +342,7 @@ def _boxes(  # noqa: PLR0912, PLR0917  # pragma: no cover
     for i in range(len(frames)):
         body, shot, box = polyps[i], cameras[frames[i]], boxes[i]
         cutting = (1 << lens.planes.shape[0]) - 1
-        _seen(outlines.balls[body].reshape(8, 1), 0, 1, shot, ball)
+        _to_camera(outlines.balls[body].reshape(8, 1), 0, 1, shot, ball)
         if _ball_sides(ball, 0, outlines.balls[body, 7], lens.planes, cutting) < 0:
             continue
         # The whole polyp has the box of its hull.
@@ -352,7 +352,7 @@ def _boxes(  # noqa: PLR0912, PLR0917  # pragma: no cover
         )
         in_camera = np.empty((5, last_hull - first_hull))
         bits = np.zeros(last_hull - first_hull, np.int32)
-        _seen(outlines.hulls, first_hull, len(bits), shot, in_camera)
+        _to_camera(outlines.hulls, first_hull, len(bits), shot, in_camera)
         if in_camera[2].min() > 1e-6:
             _grow(in_camera, bits, box)
             for k in range(4):
@@ -369,7 +369,7 @@ def _boxes(  # noqa: PLR0912, PLR0917  # pragma: no cover
         _outside(in_camera, lens.planes, cutting, bits)
         _grow(in_camera, bits, box)
         balls, sides = np.empty((5, last - first)), np.empty(last - first, np.int32)
-        _seen(outlines.block_balls, first, last - first, shot, balls)
+        _to_camera(outlines.block_balls, first, last - first, shot, balls)
         grown = 1 + STRETCH * math.sqrt(shot[12] ** 2 + shot[13] ** 2)
         radii = grown * outlines.block_balls[7, first:last]
         for k in range(last - first):
@@ -388,5 +388,5 @@ def _boxes(  # noqa: PLR0912, PLR0917  # pragma: no cover
                         extent = radius * math.sqrt(x * x + z * z) / (z * (z - radius))
                         idle = _idle(x / z - extent, x / z + extent, axis, lens.bounds, box)
                 if not idle:
-                    _seen(outlines.blocks, (first + k) * POINTS, POINTS, shot, block)
+                    _to_camera(outlines.blocks, (first + k) * POINTS, POINTS, shot, block)
                     _grow_by_block(block, block_bits, lens, sides[k], room, box)

@@ -105,14 +105,14 @@ def picture_motion(path: CameraPath, goals: Array) -> Array:
     Right and down (s, 2) as a share of the frame's width; the last frame moves as the one before.
     """
 
-    def seen(rows: slice, points: Array) -> Array:
+    def projected(rows: slice, points: Array) -> Array:
         local = np.einsum("sij,si->sj", path.rotations[rows], points - path.positions[rows])
         return np.asarray(FOCAL * local[:, :2] / np.maximum(local[:, 2:], 0.1))
 
     if len(goals) < 2:
         return np.zeros((len(goals), 2))
     here, next_frame = slice(None, -1), slice(1, None)
-    moved = seen(next_frame, goals[:-1]) - seen(here, goals[:-1])
+    moved = projected(next_frame, goals[:-1]) - projected(here, goals[:-1])
     return np.concatenate([moved, moved[-1:]])
 
 

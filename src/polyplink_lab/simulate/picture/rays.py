@@ -243,7 +243,7 @@ def _stride(surface: BatchSurface, beams: Beams, pace: Tensor) -> Tensor:
     return torch.stack([after, surface.distance(beams.at(after), beams.frame), depth, distance])
 
 
-def _away(beams: Beams, pace: Tensor) -> Tensor:
+def _on_the_way(beams: Beams, pace: Tensor) -> Tensor:
     """Whether rays are not on the surface yet."""
     return (pace[1].abs() > SETTLED * pace[0] * beams.width) & (pace[0] < FAR)
 
@@ -292,7 +292,7 @@ def march_windows(
         pace = _stride(surface, tile, torch.stack([after, second, start, first]))
         depth[frames, pixels] = pace[0]
         # Grazing rays, still on their way.
-        grazing = torch.nonzero(_away(tile, pace).flatten())[:, 0]
+        grazing = torch.nonzero(_on_the_way(tile, pace).flatten())[:, 0]
         paces.append(pace.flatten(1)[:, grazing, None])
         row, column = grazing // pace.shape[2], grazing % pace.shape[2]
         places.append((row + frames.start) * depth.shape[1] + column + pixels.start)
@@ -308,8 +308,8 @@ def march_windows(
             for _ in range(SETTLE_STEPS):
                 after = _stride(surface, rays, after)
             # All that are left at the beginning are on their way; later those that are there stay.
-            pace = after if not turn else torch.where(_away(rays, pace), after, pace)
+            pace = after if not turn else torch.where(_on_the_way(rays, pace), after, pace)
         depth.view(-1)[place] = pace[0, :, 0]
-        on = torch.nonzero(_away(rays, pace))[:, 0]
+        on = torch.nonzero(_on_the_way(rays, pace))[:, 0]
         place, rays, pace = place[on], rays.part(on), pace[:, on]
     return depth
