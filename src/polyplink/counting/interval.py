@@ -101,20 +101,22 @@ def fit_interval(
     high = np.array([bound for _, bound in ends], dtype=np.int64)
     true = np.asarray(polyps, dtype=np.int64)[:, None]
     furthest = int(np.maximum(low[:, -1:] - true, true - high[:, -1:]).max(initial=0))
-    more = np.arange(1, max(furthest, 1) + 1)
-    low = np.concatenate([low, np.maximum(low[:, -1:] - more, 0)], axis=1)
-    high = np.concatenate([high, high[:, -1:] + more], axis=1)
+    margins = np.arange(1, max(furthest, 1) + 1)
+    low = np.concatenate([low, np.maximum(low[:, -1:] - margins, 0)], axis=1)
+    high = np.concatenate([high, high[:, -1:] + margins], axis=1)
     holds, single = (low <= true) & (true <= high), low == high
     rung = _rung(holds)
-    rest = [np.arange(len(true)) != i for i in range(len(true))]
-    held = np.mean([holds[i, _rung(holds[others])] for i, others in enumerate(rest)])
+    without_each = [np.arange(len(true)) != i for i in range(len(true))]
+    covered = np.mean(
+        [holds[i, _rung(holds[without_one])] for i, without_one in enumerate(without_each)]
+    )
     margin = max(rung + 1 - len(SPREADS), 0)
     n_single, n_wrong = int(single[:, rung].sum()), int((single & ~holds)[:, rung].sum())
     # A one-sided interval of Clopper and Pearson (1934): so few errors in so many single numbers
     # are unlikely where more than one in ten is wrong.
     lone = int(bdtr(n_wrong, n_single, 1 - COVERED) > 1 - COVERED)
     spread = float(SPREADS[min(rung, len(SPREADS) - 1)])
-    return FittedInterval(spread, margin, lone, float(held))
+    return FittedInterval(spread, margin, lone, float(covered))
 
 
 def _rung(holds: Flags) -> int:
