@@ -133,7 +133,9 @@ def _live(request: LiveRequest, out: Path, progress: Progress) -> "Result[Counte
     """Count into a folder that no other process writes into; as `live`."""
     from polyplink.app.live_count import LIVE, LiveCount, percentiles, written_pieces
     from polyplink.associate import OnlineSettings, from_record
+    from polyplink.counting.used_models import shipped_messages, used_models
     from polyplink.detect.live import is_device
+    from polyplink.encoders import weights_path
     from polyplink.encoders.load import load_named
 
     played = Path(request.source).exists() and not is_device(request.source)
@@ -174,22 +176,24 @@ def _live(request: LiveRequest, out: Path, progress: Progress) -> "Result[Counte
         counting.say(
             "started", **facts, threads=threads, page=page and page.address, weights=encoder.key
         )
-        uncovered = cover.warnings(point)
-        for message in (*uncovered, *warnings):
+        used = used_models(weights_path(request.weights), encoder.name, out / LIVE)
+        of_any = [*cover.warnings(point), *shipped_messages(used, point)]  # as a count has them
+        for message in (*of_any, *warnings):
             counting.warn(message)
         with record.stage("live"):
             caught = _run(request, source, detector, counting)
-        warnings = [text for text in counting.warnings if text not in uncovered]
+        warnings = [text for text in counting.warnings if text not in of_any]
         PolyplinkError.unless(
             counting.frames > 0,
             "; ".join(map(str, warnings)) or f"{request.source} has no frame",
             "give a source that is running",
         )
         counting.end()
-        warnings = [text for text in counting.warnings if text not in uncovered]
+        warnings = [text for text in counting.warnings if text not in of_any]
         counted, facts = _reported(request, out, record, warnings, progress)
         stays = page is not None and bool(page.open) and not caught
-        counting.finish(counted.value.count, stack.enter_context(_review(out)) if stays else None)
+        review = stack.enter_context(_review(out)) if stays else None
+        counting.finish(counted.value.count, out / REPORT, review)
         latency = {"frame": percentiles(counting.latencies)}
         latency["tracklet"] = percentiles(counting.closings)
         timings = {"backwards": counting.backwards, "milliseconds": latency}

@@ -197,17 +197,22 @@ class LiveCount:
         self.say("warning", message=str(message), kind=message.kind)
         self.show()
 
-    def finish(self, counted: Count, review: str | None = None) -> None:
+    def finish(self, counted: Count, report: Path, review: str | None = None) -> None:
         """Show the final count, and where its report and its review are.
 
         Args:
             counted: The count of the report.
+            report: The report's file, named once the page is no longer served.
             review: Address of the review, if it is served.
         """
         (procedure,) = counted.procedures
         self.warnings, self._basis = [*counted.said], [counted.basis] if counted.basis else []
         final = {"count": procedure.polyps, "low": procedure.low, "high": procedure.high}
-        self._finished = final | {"review": review}
+        self._finished = final | {
+            "review": review,
+            "report": str(report.resolve()),
+            "folder": str(self._out.resolve()),
+        }
         self.show()
 
     def frame(self, frame: LiveFrame, boxes: np.ndarray) -> None:

@@ -66,7 +66,9 @@ class States(Response):
                 sent, quiet = state, 0.0
                 async with asyncio.timeout(SLOW_SECONDS):
                     await send({"type": "http.response.body", "body": text, "more_body": True})
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            last = self.state()
+            text = b"" if last is sent or gone.done() else b"data: " + last + b"\n\n"
+            await send({"type": "http.response.body", "body": text, "more_body": False})
         except (TimeoutError, OSError):
             return
         except asyncio.CancelledError:  # a page that did not read the end in time

@@ -54,21 +54,25 @@ function polyps(state) {
         h(
           "figcaption",
           { class: "small" },
-          `P${one.polyp} · ${count("views", one.views)} · ${clock(one.last)}`,
+          `${t("live.polyp", { polyp: one.polyp })} · ${count("views", one.views)} · ${clock(one.last)}`,
         ),
       ),
     ),
   );
 }
 
-/** What is said in the end, with links to the report and to its review. */
-const finished = ({ review }) =>
+/** What is said in the end: links to the report and its review, or where they are once both are
+ * no longer served. */
+const finished = ({ review, report, folder }) =>
   h("section", { class: "news", id: "finished", role: "status" },
     h("p", {}, h("b", {}, t("live.finished"))),
-    h("p", {},
-      h("a", { href: "/api/report", target: "_blank", id: "report" }, t("live.report")), " ",
-      review && h("a", { href: review, target: "_blank", rel: "noreferrer", id: "review" },
-        t("live.review"))));
+    review
+      ? h("p", {},
+          h("a", { href: "/api/report", target: "_blank", id: "report" }, t("live.report")), " ",
+          h("a", { href: review, target: "_blank", rel: "noreferrer", id: "review" },
+            t("live.review")))
+      : [h("p", {}, t("live.report_file"), " ", h("code", {}, report)),
+         h("p", {}, t("live.review_command"), " ", h("code", {}, `polyplink review ${folder}`))]);
 
 function render(state) {
   const lines = (of) => of[document.documentElement.lang] ?? of.en;
@@ -85,7 +89,9 @@ function render(state) {
     h(
       "div",
       { class: "now" },
-      h("span", { class: "figure", id: "count" }, number(shown.count)),
+      h("h1", {},
+        h("span", { class: "figure", id: "count" }, number(shown.count)), " ",
+        h("span", { class: "unit" }, count("polyps", shown.count))),
       h("span", { class: "clock" }, clock(state.time)),
     ),
     h("p", { class: "range" }, shown.count > 0 && interval(shown)),
@@ -95,7 +101,8 @@ function render(state) {
     card(state),
     h("div", { class: "news" }, revised),
     polyps(state),
-    state.late > 0 && h("p", { class: "small soft" }, count("live.late", state.late)),
+    !state.finished && state.late > 0
+      && h("p", { class: "small soft" }, count("live.late", state.late)),
     h("p", { class: "small soft" }, t("device")),
   );
   if (state.card && state.card.tracklet !== said) {
@@ -112,8 +119,10 @@ function follow() {
     render(last);
   };
   states.onerror = () => {
-    if (last?.finished) states.close(); // the procedure has ended
-    else show(document.getElementById("notice"), h("p", { class: "warn" }, t("live.lost")));
+    if (last?.finished) { // the procedure has ended, and so has the server
+      states.close();
+      render({ ...last, finished: { ...last.finished, review: null } });
+    } else show(document.getElementById("notice"), h("p", { class: "warn" }, t("live.lost")));
   };
 }
 
