@@ -59,7 +59,7 @@ def test_an_interval_is_given_only_for_what_was_calibrated_on(
     found = identify(views, start / 9, used)
     if not gap:
         assert found.interval is not None
-        assert str(cover.basis).startswith("90 % intervals were calibrated on 40 ")
+        assert str(cover.basis).startswith("A 90 % interval holds the true number in 9 of 10")
         assert cover.warnings(used) == []
         return
     assert found.interval is None

@@ -136,7 +136,7 @@ def test_header_says_what_it_is_and_is_not() -> None:
         assert part in words
     for part in ("made-up data", "w123", "c456", "a machine", "2025-01-02"):
         assert part in words
-    assert "The clustering did not converge for p1." in words
+    assert "Grouping the views into polyps did not settle for p1." in words
     assert "1 of 2 procedures" in words
     assert words.count("do not trust this count") == 1
     real = replace(report(), simulated=False)
