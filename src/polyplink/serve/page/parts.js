@@ -463,12 +463,16 @@ function side(state, view, name, key, rows) {
       button("step", t("picture.previous"), {
         icon: "‹", plain: true, "data-row": view.row, "data-by": -1, id: `back-${name}`,
         disabled: view.pictures < 2,
+        "aria-label": `${t(`question.${name}`)}: ${t("picture.previous")}`,
       }),
-      h("span", { class: "soft", "aria-label": t("view.picture", { k: k + 1, n: view.pictures }) },
-        `${k + 1}/${view.pictures}`),
+      h("span", {
+        class: "soft", role: "img",
+        "aria-label": t("view.picture", { k: k + 1, n: view.pictures }),
+      }, `${k + 1}/${view.pictures}`),
       button("step", t("picture.next"), {
         icon: "›", plain: true, "data-row": view.row, "data-by": 1, id: `on-${name}`, key,
         disabled: view.pictures < 2,
+        "aria-label": `${t(`question.${name}`)}: ${t("picture.next")}`,
       })),
     h("p", { class: "caption" }, chip(view.polyp), h("b", {}, clock(view.start_s)),
       h("span", { class: "soft" }, `${lasting(view.end_s - view.start_s)} s`),

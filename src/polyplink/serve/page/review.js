@@ -299,7 +299,7 @@ const actions = {
   },
   done: () => correct({ kind: "done" }),
   reopen: () => correct({ kind: "reopen" }),
-  print: () => print(),
+  print: printAll,
   hand_off: async () => {
     state.files = null;
     openDialog("sheet", handOff(state));
@@ -322,6 +322,14 @@ const actions = {
     correct({ kind: "cut", row, ...closeUp ? { k: at } : { frame: view.first_frame + at } });
   },
 };
+
+/** Print once every picture is loaded, those not yet scrolled to as well. */
+async function printAll() {
+  const pictures = [...document.querySelectorAll("#main img")];
+  for (const one of pictures) one.loading = "eager";
+  await Promise.allSettled(pictures.map((one) => one.decode()));
+  print();
+}
 
 /** From this view on it is another polyp than before. */
 function split(row) {
