@@ -67,7 +67,7 @@ class States(Response):
                 async with asyncio.timeout(SLOW_SECONDS):
                     await send({"type": "http.response.body", "body": text, "more_body": True})
             last = self.state()
-            text = b"" if last is sent or gone.done() else b"data: " + last + b"\n\n"
+            text = b"" if last is sent else b"data: " + last + b"\n\n"
             await send({"type": "http.response.body", "body": text, "more_body": False})
         except (TimeoutError, OSError):
             return
