@@ -4,6 +4,7 @@ What takes seconds to import is imported in the fixtures: pytest reads this file
 its workers.
 """
 
+import gc
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
     No test fails because the machine is slow, and trainings give the same on any number of cores:
     on one thread, which also keeps workers from waiting for each other.
     """
+    gc.set_threshold(10_000)  # imports make many objects and hardly any garbage
     if config.getoption("-m") != "study":
         os.environ.setdefault("OMP_NUM_THREADS", "1")
     slow = [HealthCheck.too_slow]
@@ -39,6 +41,11 @@ def pytest_configure(config: pytest.Config) -> None:
         "polyplink", max_examples=25, deadline=None, suppress_health_check=slow
     )
     settings.load_profile("polyplink")
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of garbage collections: looking through it takes a second."""
+    gc.freeze()
 
 
 # Files without a quick test; `make test` does not even import them.
