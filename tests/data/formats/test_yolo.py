@@ -119,7 +119,10 @@ def test_byte_order_mark_and_windows_lines(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("polyp", "name tells no procedure and frame"), ("v_00", "further file of the same frame")],
+    [
+        ("polyp", "without a procedure and a frame in its name"),
+        ("v_00", "further file of the same frame"),
+    ],
 )
 def test_names_that_tell_no_frame_of_their_own(tmp_path: Path, name: str, kind: str) -> None:
     root = labels(tmp_path, v_0="0 0.5 0.5 0.5 0.5\n", **{name: "0 0.5 0.5 0.5 0.5\n"})
