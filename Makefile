@@ -33,7 +33,7 @@ docs: $(READY) ## The documentation as a site in site/, which can be read withou
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo site/index.html
 
-docs-pictures: demo ## Make the pictures of docs/gallery.md again, from the demo
+docs-pictures: demo ## Record the outputs and pictures of docs/gallery.md again, from the demo
 	$(BIN)/python docs/pictures.py demo-out $$(command -v chromium || command -v chromium-browser)
 
 # A worker has its own part of the files, so that fixtures are made in one worker.

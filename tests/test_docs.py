@@ -1,5 +1,6 @@
 """The documentation is executed: commands, Python, examples, links; its site is built."""
 
+import ast
 import doctest
 import importlib
 import importlib.util
@@ -183,6 +184,24 @@ def test_the_page_of_parts_has_every_name() -> None:
         assert tables.count(f"| `{name}` |") == kinds, name
     assert "| `FPR` | false positive rate | counting |" in tables
     assert not re.search(r"\| \|$", pages().part_table(), re.M)  # each says what it is
+
+
+def test_the_gallery_shows_outputs_of_its_commands_and_small_pictures() -> None:
+    commands = ast.literal_eval(
+        re.findall(r"^COMMANDS = ({.*?^})", (ROOT / "docs/pictures.py").read_text(), re.M | re.S)[0]
+    )
+    page = (ROOT / "docs/gallery.md").read_text(encoding="utf-8")
+    shown = re.findall(
+        r"<!-- output: ([\w-]+) -->\n```text\n\$ polyplink (.*?)\n(.*?)^```$", page, re.M | re.S
+    )
+    assert sorted(name for name, *_ in shown) == sorted(commands)
+    for name, command, output in shown:
+        assert re.fullmatch(re.sub(r"{\w+}", r"\\S+", commands[name]), command), name
+        assert output.strip(), name
+    used = "".join(path.read_text(encoding="utf-8") for path in PAGES)
+    for picture in ROOT.glob("docs/pictures/*"):
+        assert picture.name in used, picture
+        assert picture.stat().st_size < 150_000, picture
 
 
 def test_new_pages_join_the_navigation() -> None:
