@@ -71,7 +71,10 @@ def directions(kind: str) -> np.ndarray:
         {"ROWS": 1, "COLUMNS": 1, "PICKED": 1},
         {"ROWS": 3, "COLUMNS": 4, "PICKED": 2, "SAMPLED": 100},
         {"NARROW": 0},  # wide counts
-        {"ROOM": 40},  # a few pairs of procedures, and resamples, at a time
+        {"ROOM": 40, "CHUNK": 2},  # a few pairs of procedures, and resamples, at a time
+        {"BLOCK": 1},  # resamples are summed over one procedure's pairs at a time
+        {"EXACT": 4000},  # or over so many as whole numbers allow
+        {"EXACT": 0},  # or in double precision
     ],
 )
 def test_reid_equals_scikit_learn_on_all_pairs(

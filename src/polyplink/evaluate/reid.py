@@ -14,7 +14,7 @@ similarity again.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,7 @@ Counts = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int32]
 Wide = npt.NDArray[np.int32 | np.int64]
 
-CHUNK = 256  # resamples whose binned pairs are held at a time
+CHUNK = 64  # resamples whose binned pairs are held at a time
 ROOM = 8_000_000  # numbers of a block of the bootstrap
 MOST_COUNTS = 32_000_000  # of pairs of procedures and bins; with more pairs there are fewer bins
 LEAST_BINS = 32
@@ -39,6 +39,8 @@ SAMPLED = 1_000_000  # negatives, about: enough to place the edges of bins
 ROWS = 256  # of a block of similarities
 COLUMNS = 480
 NARROW = 2**31  # pairs that counts of 32 bits can hold
+EXACT = 1 << 24  # up to here, single precision has every whole number
+BLOCK = 4000  # pairs of procedures that resamples are summed over at a time, about
 PICKED = 64  # rows of a block of those that are looked at first
 CELLS_A_LEVEL = 4  # more are slower to look up, fewer hold several levels more often
 MOST_CELLS = 1 << 20
@@ -359,8 +361,8 @@ def resample_reid(counts: PairCounts, weights: Weights) -> tuple[Reals, Reals]:
     times gives theirs v w times. Copies of one procedure are not paired with each other: their
     tracklets are the same, and every such pair would be a false match with itself.
 
-    AUROC is a form in the draws alone, so that its sum over bins is taken once. Average precision
-    has a ratio in every bin, but bins without a positive pair add nothing to it.
+    Only bins with a positive pair are looked at, and the next: a bin's own negative pairs are those
+    between the two.
 
     Args:
         counts: Binned pairs, see `reidentify`.
@@ -371,39 +373,81 @@ def resample_reid(counts: PairCounts, weights: Weights) -> tuple[Reals, Reals]:
     """
     auroc, aupr = np.empty((2, len(weights)))
     positives = counts.positives.astype(np.float64)  # (procedures, bins)
-    a, b = np.triu_indices(len(positives))  # (pairs,)
-    filled = positives.any(axis=0)
-    hits = _or_above(positives)[:, filled]
-    alarms = np.empty((a.size, hits.shape[1]))
-    wins = np.empty((a.size, len(positives)))
-    step = max(1, ROOM // positives.shape[1])
-    for start in range(0, a.size, step):
-        negatives = counts.negatives[start : start + step].astype(np.float64)  # (some, bins)
-        above = _or_above(negatives)
-        alarms[start : start + step] = above[:, filled]
-        below = above[:, :1] - above + negatives / 2  # negatives under a positive of the bin
-        wins[start : start + step] = below @ positives.T
-    positives_filled = positives[:, filled]
-    totals = positives.sum(axis=1), counts.negatives.sum(axis=1).astype(np.float64)
-    step = max(1, min(CHUNK, ROOM // a.size))
-    for start in range(0, len(weights), step):
-        w = weights[start : start + step].astype(np.float64)  # (some, procedures)
-        pair = w[:, a] * np.where(a == b, 1.0, w[:, b])  # (some, pairs)
+    filled = np.flatnonzero(positives.any(axis=0))
+    read = np.unique(np.concatenate([[0], filled, filled + 1]))  # (k,); the first has all pairs
+    here, above = np.searchsorted(read, (filled, filled + 1))
+    alarms = _Alarms.of(counts, read, int(weights.max(initial=0)))
+    hits, positives = _or_above(positives, filled), positives[:, filled]
+    for start in range(0, len(weights), CHUNK):
+        w = weights[start : start + CHUNK].astype(np.float64)  # (some, procedures)
         part = slice(start, start + len(w))
-        p, n = w @ totals[0], pair @ totals[1]  # (some,)
+        drawn, wrong = w @ positives, alarms.drawn(w)  # (some, filled), (some, k)
+        p, n, false = drawn.sum(axis=1), wrong[:, 0], wrong[:, here]
+        lost = _dot(drawn, false) + _dot(drawn, wrong[:, above])  # twice: half of those in the bin
         with np.errstate(invalid="ignore", divide="ignore"):
-            auroc[part] = ((pair @ wins) * w).sum(axis=1) / (p * n)
-            h = w @ hits  # (some, bins filled)
-            share = h / np.maximum(h + pair @ alarms, 1.0)
-            aupr[part] = np.where(
-                n > 0, np.einsum("rb,rb->r", w @ positives_filled, share) / p, np.nan
-            )
+            auroc[part] = 1.0 - lost / (2.0 * p * n)
+            h = w @ hits  # (some, filled)
+            aupr[part] = np.where(n > 0, _dot(drawn, h / np.maximum(h + false, 1.0)) / p, np.nan)
     return auroc, aupr
 
 
-def _or_above(counts: Reals) -> Reals:
-    """How many are in each bin or in a higher one (rows, bins)."""
-    return np.asarray(counts[:, ::-1].cumsum(axis=1)[:, ::-1])
+def _dot(left: Reals, right: Reals) -> Reals:
+    return np.asarray(np.einsum("rb,rb->r", left, right))
+
+
+@dataclass(frozen=True)
+class _Alarms:
+    """How many pairs of two polyps are in each of some bins or in a higher one.
+
+    Attributes:
+        rows: Per pair of procedures and bin (pairs, k), in the order of `PairCounts`; in single
+            precision where every sum of a block is exact in it.
+        blocks: First and last + 1 of the procedures whose rows are summed at a time.
+    """
+
+    rows: npt.NDArray[np.float32] | npt.NDArray[np.float64]
+    blocks: list[tuple[int, int]]
+
+    @classmethod
+    def of(cls, counts: PairCounts, bins: Counts, drawn: int) -> Self:
+        """Of some bins (k,); no procedure is drawn more than `drawn` times."""
+        procedures, negatives = len(counts.positives), counts.negatives
+        a = np.arange(procedures)
+        first = a * procedures - a * (a - 1) // 2  # row of a procedure with itself
+        many = np.add.reduceat(negatives.sum(axis=1, dtype=np.int64), first) * max(drawn, 1) ** 2
+        single = many.max() < EXACT
+        rows: Any = np.empty((len(negatives), bins.size), np.float32 if single else np.float64)
+        step = max(1, ROOM // negatives.shape[1])
+        for start in range(0, len(negatives), step):
+            rows[start : start + step] = _or_above(negatives[start : start + step], bins)
+        blocks, begin = [], 0
+        for end in range(1, procedures + 1):
+            over = end == procedures or procedures * (end + 1 - begin) > BLOCK
+            if over or (single and many[begin : end + 1].sum() >= EXACT):
+                blocks.append((begin, end))
+                begin = end
+        return cls(rows, blocks)
+
+    def drawn(self, weights: Reals) -> Reals:
+        """Sums over the pairs of procedures, each as often as it is drawn (r, k)."""
+        draws: Any = weights.astype(self.rows.dtype)
+        first = 0
+        sums = np.zeros((len(weights), self.rows.shape[1]))
+        for begin, end in self.blocks:
+            pairs = []
+            for a in range(begin, end):
+                pairs += [draws[:, a, None], draws[:, a, None] * draws[:, a + 1 :]]
+            some = np.concatenate(pairs, axis=1)  # (r, pairs of the block)
+            sums += some @ self.rows[first : first + some.shape[1]]
+            first += some.shape[1]
+        return sums
+
+
+def _or_above(counts: npt.NDArray[Any], bins: Counts) -> npt.NDArray[Any]:
+    """How many are in each of some bins or in a higher one (rows, k); the bin after the last: 0."""
+    above = np.zeros((len(counts), counts.shape[1] + 1), dtype=counts.dtype)
+    np.cumsum(counts[:, ::-1], axis=1, out=above[:, -2::-1])
+    return above[:, bins]
 
 
 AUROC = Metric(
