@@ -102,7 +102,8 @@ def cut_frame(
         raise PolyplinkError(
             f"image {name} is {width} x {height}, its procedure says "
             f"{frame.width} x {frame.height}",
-            "correct width and height in procedures.parquet, or make a procedure for each size",
+            "correct width and height where the boxes are from, or in procedures.parquet; images "
+            "of several sizes need a procedure each",
         )
     return np.stack([cut(image, crop, size) for crop in frame.crops])  # k size size 3
 
