@@ -21,7 +21,6 @@ from polyplink.evaluate import Figure, Samples
 from polyplink.evaluate.intervals import draw_weights, resampled_mean
 from polyplink_lab.app.reproduce import (
     ReproduceRequest,
-    best_cells,
     find_part,
     incomparable,
     reproduce,
@@ -37,7 +36,7 @@ from polyplink_lab.reproduce.encoders_under_test import (
     untrained_stand_in,
 )
 from polyplink_lab.reproduce.published import PublishedTable, published
-from polyplink_lab.reproduce.reproduced import ReproducedTable
+from polyplink_lab.reproduce.reproduced import ReproducedTable, best_cells
 from polyplink_lab.reproduce.reproduction_plan import Step
 from polyplink_lab.reproduce.standing import STANDINGS
 from tests.app.calls import assert_refused, polyplink

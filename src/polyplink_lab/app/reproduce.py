@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from polyplink.data import DataSet
     from polyplink.encoders.load import NamedEncoder
     from polyplink.evaluate import Figure
-    from polyplink.evaluate.intervals import Resampled
     from polyplink_lab.reproduce.crop_variants import Measured, Variant
     from polyplink_lab.reproduce.encoders_under_test import Workspace
     from polyplink_lab.reproduce.published import Cell, PublishedTable
@@ -283,6 +282,7 @@ def reproduce_table(
     """Compute one table and write it; errors as of `reproduce`."""
     from polyplink_lab.reproduce.reproduced import (
         ReproducedTable,
+        lines_below,
         reproduced_table,
         write_reproduced,
     )
@@ -332,12 +332,11 @@ def reproduce_table(
             f"{many(absent, 'cell')} not computed: `polyplink reproduce {name} {request.data} "
             "--dry-run` lists what each needs, and where to get it"
         )
-    computed, of_data = _computed(cells)
     only_costs = all(cell.units_of == "encoder" for cell in cells)
-    code = int(not (computed if only_costs else of_data))
+    code = int(not (result.computed if only_costs else result.of_data))
     banner = [result.banner] if result.banner else []
     files = f"files: {out}/table.html, .csv, .tex"
-    shown = [*banner, reproduced_table(result), *_lines_below(result), files]
+    shown = [*banner, reproduced_table(result), *lines_below(result), files]
     return Result(result, shown=shown, warnings=warnings, code=code)
 
 
@@ -358,6 +357,7 @@ def _compared(
     """
     from polyplink.evaluate import Figure
     from polyplink_lab.reproduce.crop_variants import Variant
+    from polyplink_lab.reproduce.reproduced import best_cells
 
     nothing: Measured = Figure(None, why=UNASKED), None
     figures = [
@@ -376,30 +376,6 @@ def _compared(
         )
         for i, (cell, (figure, _)) in enumerate(zip(table.cells, figures, strict=True))
     )
-
-
-def _computed(
-    cells: "Sequence[ReproducedCell]",
-) -> "tuple[list[ReproducedCell], list[ReproducedCell]]":
-    """The cells with a figure, and those of them that depend on the data."""
-    computed = [cell for cell in cells if cell.ours.value is not None]
-    return computed, [cell for cell in computed if cell.units_of != "encoder"]
-
-
-def _lines_below(result: "ReproducedTable") -> list[str]:
-    """What is printed below a table: rankings, settings, and what cells lack or deviate in."""
-    from polyplink_lab.reproduce.reproduced import places
-
-    computed, of_data = _computed(result.cells)
-    total = f"{result.computed} of {len(result.cells)} cells computed on the part {result.part}"
-    if computed and not of_data:
-        total += ", all of them costs of encoders that need no data"
-    return [
-        *(*result.rankings, result.settings, total),
-        *(f"not computed: {places(cells)}: {reason}" for reason, cells in result.reasons.items()),
-        *(f"* {places(cells)}: {remark}" for remark, cells in result.remarks.items()),
-        *(f"(stand-in) {places(cells)}: {used}" for used, cells in result.stand_ins.items()),
-    ]
 
 
 def similarity_form(table: str) -> "VisualForm":
@@ -466,34 +442,6 @@ def with_learned_links(cells: "Sequence[Cell]") -> "Iterator[Cell]":
                 yield replace(
                     cell, row=name, text="", spread="", remark="", bold=False, measure=measure
                 )
-
-
-def best_cells(cells: "Sequence[Cell]", resampled: "Sequence[Resampled | None]") -> set[int]:
-    """The cells to print in bold: the best of a column and those no different from it.
-
-    Groups that show one encoder twice (the halves of ntssl/2) are compared apart.
-
-    Args:
-        cells: n cells.
-        resampled: Ours with its resamples (n,), None where it has none.
-
-    Returns:
-        Places of cells.
-    """
-    from polyplink.evaluate import no_different
-    from polyplink.evaluate.metric import ideal_of
-
-    groups = {(cell.group, cell.subject) for cell in cells}
-    apart = len(groups) > len({subject for _, subject in groups})
-    columns: dict[tuple[str, ...], dict[str, Resampled]] = {}
-    for i, (cell, figure) in enumerate(zip(cells, resampled, strict=True)):
-        if figure is not None:
-            kind, units = cell.measure.rpartition("/")[2], str(figure.taking_part.size)
-            key = (cell.group if apart else "", cell.column, units, kind)
-            columns.setdefault(key, {})[str(i)] = figure
-    return {
-        int(i) for key, figures in columns.items() for i in no_different(figures, ideal_of(key[-1]))
-    }
 
 
 def find_part(data: "DataSet", part: str | None) -> str:

@@ -10,11 +10,13 @@ from rich.table import Table
 from rich.text import Text
 
 from polyplink.core.artefacts import write_text
-from polyplink.evaluate import Figure
+from polyplink.evaluate import Figure, no_different
+from polyplink.evaluate.intervals import Resampled
 from polyplink.evaluate.metric import ideal_of
 from polyplink.report.formats import DASH, environment, figure_text, signed
 from polyplink.report.latex import TexCell, tabular, tex
 from polyplink.report.tables import write_rows
+from polyplink_lab.reproduce.published import Cell
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,12 @@ class ReproducedTable:
         return sum(cell.ours.value is not None for cell in self.cells)
 
     @property
+    def of_data(self) -> int:
+        """How many cells have a number of ours that depends on the data, as costs do not."""
+        cells = (cell for cell in self.cells if cell.units_of != "encoder")
+        return sum(cell.ours.value is not None for cell in cells)
+
+    @property
     def summary(self) -> dict[str, int]:
         """How many cells have a number of ours, and how many there are."""
         return {"computed": self.computed, "cells": len(self.cells)}
@@ -182,6 +190,44 @@ def places(cells: Sequence[ReproducedCell]) -> str:
     if len(rows) > 3:
         return f"{len(cells)} cells"
     return f"{'; '.join(rows)} ({', '.join(columns)})"
+
+
+def best_cells(cells: Sequence[Cell], resampled: Sequence[Resampled | None]) -> set[int]:
+    """The cells to print in bold: the best of a column and those no different from it.
+
+    Groups that show one encoder twice (the halves of ntssl/2) are compared apart.
+
+    Args:
+        cells: n cells.
+        resampled: Ours with its resamples (n,), None where it has none.
+
+    Returns:
+        Places of cells.
+    """
+    groups = {(cell.group, cell.subject) for cell in cells}
+    apart = len(groups) > len({subject for _, subject in groups})
+    columns: dict[tuple[str, ...], dict[str, Resampled]] = {}
+    for i, (cell, figure) in enumerate(zip(cells, resampled, strict=True)):
+        if figure is not None:
+            kind, units = cell.measure.rpartition("/")[2], str(figure.taking_part.size)
+            key = (cell.group if apart else "", cell.column, units, kind)
+            columns.setdefault(key, {})[str(i)] = figure
+    return {
+        int(i) for key, figures in columns.items() for i in no_different(figures, ideal_of(key[-1]))
+    }
+
+
+def lines_below(result: ReproducedTable) -> list[str]:
+    """What is printed below a table: rankings, settings, and what cells lack or deviate in."""
+    total = f"{result.computed} of {len(result.cells)} cells computed on the part {result.part}"
+    if result.computed and not result.of_data:
+        total += ", all of them costs of encoders that need no data"
+    return [
+        *(*result.rankings, result.settings, total),
+        *(f"not computed: {places(cells)}: {reason}" for reason, cells in result.reasons.items()),
+        *(f"* {places(cells)}: {remark}" for remark, cells in result.remarks.items()),
+        *(f"(stand-in) {places(cells)}: {used}" for used, cells in result.stand_ins.items()),
+    ]
 
 
 def reproduced_table(result: ReproducedTable) -> Table:
