@@ -393,7 +393,7 @@ def test_every_table_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.Monk
     assert set(every) <= set(FOUNDATION)  # whatever is no recipe can be added by name
     listed = json.loads(polyplink("reproduce", "list", "--json").stdout)
     assert len(listed) == len(states) == 48
-    cells = set()  # each of the papers' once, exact, inferred or not to be had
+    cells = set()  # each of the papers' once, exact, inferred or unavailable
     for state in listed:
         standing = [cell["standing"] for cell in state["standing"]]
         assert state["cells"] == len(standing)

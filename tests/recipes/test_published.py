@@ -164,9 +164,9 @@ def test_every_cell_is_exact_inferred_or_not_to_be_had() -> None:
         if cell.measure.startswith(("size/", "histology/")):
             assert "--split" in why
         if name == "thesis/5.11":
-            assert (kind, why.split()[-1]) == ("not to be had", "procedures")
+            assert (kind, why.split()[-1]) == ("unavailable", "procedures")
     assert count["exact"] == 36 + 2
-    assert count["not to be had"] == 12 + 12 + 12  # thesis/5.11, and two copied columns
+    assert count["unavailable"] == 12 + 12 + 12  # thesis/5.11, and two copied columns
 
 
 def test_an_unknown_table_names_the_nearest() -> None:

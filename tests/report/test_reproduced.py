@@ -147,7 +147,7 @@ def test_the_list_of_tables_says_what_each_needs() -> None:
     state = {
         "name": "ta/1",
         "cells": 10,
-        "standings": {"exact": 2, "inferred": 7, "not to be had": 1},
+        "standings": {"exact": 2, "inferred": 7, "unavailable": 1},
         "data": "rc19",
         "recipes": ["ta384-tpc"],
         "weights": ["endofm"],

@@ -315,7 +315,7 @@ def list_tables() -> list[dict[str, Any]]:
         name, caption, source, data (the part it was measured on), cells (how many numbers it has),
         recipes and weights (encoders that a recipe trains, and those from elsewhere), missing (why,
         by encoder), runs ("whole", "in part" or "not", what can be run now), standings (how many
-        cells are exact, inferred and not to be had) and standing (of each cell, and why).
+        cells are exact, inferred and unavailable) and standing (of each cell, and why).
     """
     rows = []
     for table in published().values():

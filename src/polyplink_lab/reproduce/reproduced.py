@@ -264,13 +264,13 @@ def states_table(states: Iterable[Mapping[str, Any]]) -> Table:
     """
     table = Table(
         caption="runs now, given the data: whole; in part; not. The last column names what is "
-        "missing; `--json` says how to get it. e, i, n: cells that are exact, inferred and not to "
-        "be had; `--json` says which, and why",
+        "missing; `--json` says how to get it. e, i, u: cells that are exact, inferred and "
+        "unavailable; `--json` says which, and why",
         caption_justify="left",
     )
     table.add_column("table", no_wrap=True)
     table.add_column("cells", justify="right")
-    table.add_column("e, i, n", justify="right", no_wrap=True)
+    table.add_column("e, i, u", justify="right", no_wrap=True)
     table.add_column("runs", no_wrap=True)
     for name in ("data", "needs", "missing"):
         table.add_column(name)

@@ -6,8 +6,8 @@ from typing import Literal
 
 from polyplink_lab.reproduce.published import Cell, PublishedTable
 
-Standing = Literal["exact", "inferred", "not to be had"]
-STANDINGS: tuple[Standing, ...] = ("exact", "inferred", "not to be had")
+Standing = Literal["exact", "inferred", "unavailable"]
+STANDINGS: tuple[Standing, ...] = ("exact", "inferred", "unavailable")
 FOLDS = 19  # procedures, each left out once: what a printed standard deviation is over
 _LISTS = "the authors' lists of polyps (--split) replace a division by patient"
 # By the beginning of a subject's name, after "ta384-"; the first that fits.
@@ -36,7 +36,7 @@ def standing(cell: Cell) -> tuple[Standing, str]:
     """Whether everything that made a published number is known, and what is not.
 
     "exact": counted without any choice. "inferred": a setting or list that neither text nor
-    program records was inferred, so that ours may differ by it. "not to be had": the number has no
+    program records was inferred, so that ours may differ by it. "unavailable": the number has no
     target, because it is a copying mistake or rests on procedures that are not published.
 
     Args:
@@ -51,9 +51,9 @@ def standing(cell: Cell) -> tuple[Standing, str]:
         ('exact', '')
     """
     if "is a copying mistake" in cell.remark and "digit for digit" in cell.remark:
-        return "not to be had", cell.remark
+        return "unavailable", cell.remark
     if cell.measure.startswith(("val/", "test/")):
-        return "not to be had", "the thesis does not publish its validation and test procedures"
+        return "unavailable", "the thesis does not publish its validation and test procedures"
     if cell.subject == "none" or cell.measure.startswith("cost/"):
         return "exact", ""
     name = cell.subject.removeprefix("ta384-")
@@ -66,7 +66,7 @@ def standing(cell: Cell) -> tuple[Standing, str]:
 
 
 def reasons(table: PublishedTable) -> Mapping[tuple[Standing, str], int]:
-    """How many cells of a table are exact, inferred or not to be had, by the reason.
+    """How many cells of a table are exact, inferred or unavailable, by the reason.
 
     Example:
         >>> from polyplink_lab.reproduce.published import published_table
