@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from polyplink.core.artefacts import settle
 from polyplink.core.errors import PolyplinkError
 from polyplink.counting.result import FILE
+from polyplink.data.files.folders import check_is_folder
 
 LOG = "corrections.jsonl"
 
@@ -28,22 +29,20 @@ OtherKind = Literal["not_polyp", "polyp", "merge", "move", "cut", "done", "reope
 PAIRS: tuple[str, ...] = get_args(PairKind)  # kinds that need two sides
 KINDS = (*PAIRS, *get_args(OtherKind))
 Pair = tuple[str, str]
+WROTE = "give a folder that `polyplink run` or `polyplink count` wrote"
 
 
 def counted_folder(folder: Path) -> Path:
     """The folder that `count` wrote: this one, or `count` inside one of `run`.
 
     Raises:
-        PolyplinkError: If neither folder was counted.
+        PolyplinkError: If neither folder was counted, or it is none.
     """
     for path in (folder / "count", folder):
         settle(path)
+    check_is_folder(folder, WROTE)
     folders = [path for path in (folder / "count", folder) if (path / FILE).is_file()]
-    PolyplinkError.unless(
-        bool(folders),
-        f"{folder / FILE} is missing",
-        "give a folder that `polyplink run` or `polyplink count` wrote",
-    )
+    PolyplinkError.unless(bool(folders), f"{folder / FILE} is missing", WROTE)
     return folders[0]
 
 
