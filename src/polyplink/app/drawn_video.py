@@ -93,7 +93,7 @@ class Drawing:
         for box in self.boxes.get(frame, ()):
             if box.polyp:
                 colour = HUES[(box.polyp - 1) % len(HUES)]
-                label = _label(f"P{box.polyp}", colour, 6 * thick)
+                label = _label(f"polyp {box.polyp}", colour, 6 * thick)
                 _put(planes, label, box.x, box.y - label[0].shape[0])
         counted = int(np.searchsorted(self.first, frame, side="right"))
         text = f"{clock(frame / self.fps)}   {many(counted, 'polyp')}"
