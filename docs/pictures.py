@@ -23,7 +23,7 @@ POLYPLINK = (sys.executable, "-m", "polyplink")
 FIGURES = ("similarity", "curriculum", "recall", "counting")
 WIDE = {"width": 1200, "height": 900}
 MOST = 20  # lines shown of an output
-LIVE = 30_000  # milliseconds of a live count, at a quarter of the speed, before its picture
+LIVE = 40_000  # milliseconds of a live count, at a quarter of the speed, before its picture
 COMMANDS = {  # what is printed, by the name of its block
     "simulate": "simulate more --preset smoke --write tables --workers 1",
     "doctor": "doctor more",
