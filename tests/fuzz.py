@@ -94,7 +94,9 @@ from tests.serve.loads import write_counted
 
 SLOW = 5.0  # seconds of the processor that no file of less than a megabyte may take
 SHORT = PrepareSettings(size=8, min_length=2)  # keeps the short tracklets of the samples
-HANGS = 120.0  # seconds after which a process is ended; an exception interrupts it after half
+# Seconds of the processor, or without any, after which a process is ended; an exception interrupts
+# it after half of the former. Where others keep the processors busy, a case may take minutes.
+HANGS = 120.0
 
 
 @dataclass(frozen=True)
@@ -542,7 +544,7 @@ def _run_many(
     silence_libraries()
     terminal = tempfile.TemporaryFile()  # noqa: SIM115 - the process ends with it
     os.dup2(terminal.fileno(), 2)
-    signal.signal(signal.SIGALRM, _give_up)
+    signal.signal(signal.SIGPROF, _give_up)
     scratch, read, refused, slowest, which = Scratch(target, root), 0, 0, 0.0, numbers.start
     check_whole(scratch)
     gc.freeze()  # what is imported is not searched for garbage again: a fifth of all time
@@ -551,9 +553,9 @@ def _run_many(
         if number - numbers.start >= FLOOR and last - begin > seconds:
             break
         _STATE.pack_into(state, 0, number + 1, read, refused, slowest, which)
-        signal.alarm(int(HANGS / 2))
+        signal.setitimer(signal.ITIMER_PROF, HANGS / 2)
         result = run_case(scratch, number)
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         if text := _said(terminal):
             line = text.decode("utf-8", "replace").splitlines()[0][:200]
             result = Failure(f"{target.name}:{number}", "", f"on the terminal: {line}", "")
@@ -585,16 +587,19 @@ def run_kind(
     out, into = os.pipe()
     child = _fork(partial(_run_many, target, root, numbers, seconds, state, into))
     os.close(into)
-    said, before = b"", -1
+    said, before, begun, last = b"", -1, 0.0, 0.0
     while True:
         if select.select([out], [], [], HANGS)[0]:
             if not (some := os.read(out, 1 << 16)):
                 break
             said += some
-        elif (at := _STATE.unpack_from(state)[0]) == before:
+        elif (at := _STATE.unpack_from(state)[0]) != before:
+            before, begun = at, _seconds_of(child)
+            last = begun
+        elif (now := _seconds_of(child)) == last or now - begun > HANGS:
             os.kill(child, signal.SIGABRT)  # what no exception can interrupt
         else:
-            before = at
+            last = now
     os.close(out)
     _, status, used = os.wait4(child, 0)
     failures = [Failure(**json.loads(line)) for line in said.splitlines()]
@@ -605,6 +610,12 @@ def run_kind(
     cases = following - numbers.start
     peak = used.ru_maxrss / 1024
     return Kind(cases, read, refused, len(failures), slowest, which, peak), failures
+
+
+def _seconds_of(process: int) -> float:
+    """Seconds of the processor that a process has taken."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _fork(run: Callable[[], None]) -> int:
