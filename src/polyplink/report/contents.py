@@ -126,7 +126,11 @@ def _made_of(prepared: Prepared) -> dict[str, Any]:
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": f"{computer['system']}, {computer['processor']}, {computer['cores']} cores",
         "simulated": any(name.startswith(SIMULATED) for name in names),
-        "settings": {name: str(value) for name, value in to_plain(prepared.settings).items()},
+        "settings": {
+            name: str(value)
+            for outer, group in to_plain(prepared.settings).items()
+            for name, value in (group if isinstance(group, dict) else {outer: group}).items()
+        },
     }
 
 
@@ -137,10 +141,13 @@ def _shown_setting(point: OperatingPoint) -> dict[str, float | str]:
         purpose = [name for name, price in point.prices.items() if price == setting.price]
         facts: dict[str, float | str] = {
             "method": "learned links",
-            "price of a polyp": round(setting.price, 3),
+            "price of a polyp (wrong links accepted for one polyp less)": round(setting.price, 3),
         }
         facts |= {"chosen for": " and ".join(PURPOSES[name] for name in purpose)} if purpose else {}
-        facts |= {} if point.spread is None else {"factor of the interval": round(point.spread, 2)}
+        if point.spread is not None:
+            facts["90 % interval: the counts while that price varies by this factor"] = round(
+                point.spread, 2
+            )
     else:
         facts = {
             "method": "temporal affinity propagation",
@@ -149,7 +156,7 @@ def _shown_setting(point: OperatingPoint) -> dict[str, float | str]:
             "preference": setting.preference,
             "visual similarity": VISUAL[point.form],
         }
-    facts["chosen"] = point.origin
+    facts["calibration"] = point.origin
     facts |= {} if point.alarms is None else {"false alarms": point.alarms.origin}
     return facts | ({"probes": "; ".join(p.origin for p in point.probes)} if point.probes else {})
 
