@@ -91,7 +91,7 @@ def test_a_count_is_called_reviewed_only_when_it_was(warned: tuple[Path, list[Me
     before = page()
     open_ones = sum(one["questions"] for one in desk.overview()["procedures"])
     assert open_ones > 0  # without an interval, links below 90 % are asked
-    assert f"0 von {open_ones} Fragen wurden geprüft." in before
+    assert f"Geprüfte Fragen: 0 von {open_ones}." in before
     assert "<h1>Polypenzählung, nicht geprüft</h1>" in before
     assert (record()["reviewed"], record()["answered"]) == (False, 0)
     answered = 0
@@ -102,7 +102,7 @@ def test_a_count_is_called_reviewed_only_when_it_was(warned: tuple[Path, list[Me
             desk.correct(index, {"kind": kind, "a": questions[0]["a"], "b": questions[0]["b"]})
             answered += 1
     after = page()
-    assert f"{answered} von {answered} Fragen wurden geprüft." in after
+    assert f"Geprüfte Fragen: {answered} von {answered}." in after
     assert "<h1>Geprüfte Polypenzählung</h1>" in after
     assert (record()["reviewed"], record()["answered"]) == (True, answered)
 
