@@ -78,5 +78,5 @@ def test_nothing_to_count_is_reported_with_how_much_was_looked_at(
     for text in (result.stderr.replace("\n", " "), report):
         assert "Counted 0 in 1 procedure" in text
         if kind != "cut short":
-            assert f"({12 if kind == 'black' else 1} frames looked at)" in text
+            assert f"({12 if kind == 'black' else 1} frames examined)" in text
         assert "Research use only" in text

@@ -113,7 +113,8 @@ def test_the_page_holds_every_procedure_and_says_what_to_doubt(made: Made) -> No
     point = untuned("no labels")
     assert list(map(str, link_messages(point, [stuck, *linked[1:]]))) == [
         "Links have no probabilities (not tuned: no labels).",
-        "The clustering did not converge for 001-001. Look at these counts before using them.",
+        "Grouping the views into polyps did not settle for 001-001. "
+        "Look at these counts before using them.",
     ]
 
 

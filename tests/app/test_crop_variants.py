@@ -11,8 +11,8 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.load import load_named
 from polyplink.evaluate import EvaluationSettings, Figure, Samples, TrackletBoxes
 from polyplink_lab.reproduce import crop_variants
-from polyplink_lab.reproduce.crop_variants import PUBLISHED_MAP, Variant, compare_variants
-from polyplink_lab.reproduce.published import published
+from polyplink_lab.reproduce.crop_variants import Variant, compare_variants
+from polyplink_lab.reproduce.published import PUBLISHED_MAP, published
 from tests.conftest import Made
 
 QUICK = EvaluationSettings(grid=demo_grid(), resamples=200)

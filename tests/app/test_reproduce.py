@@ -28,14 +28,14 @@ from polyplink_lab.app.reproduce import (
     task_part,
     with_learned_links,
 )
-from polyplink_lab.reproduce.crop_variants import PUBLISHED_MAP, named_figures
+from polyplink_lab.reproduce.crop_variants import named_figures
 from polyplink_lab.reproduce.encoders_under_test import (
     Workspace,
     has_recipe,
     list_tables,
     untrained_stand_in,
 )
-from polyplink_lab.reproduce.published import PublishedTable, published
+from polyplink_lab.reproduce.published import PUBLISHED_MAP, PublishedTable, published
 from polyplink_lab.reproduce.reproduced import ReproducedTable, best_cells
 from polyplink_lab.reproduce.reproduction_plan import Step
 from polyplink_lab.reproduce.standing import STANDINGS

@@ -48,8 +48,8 @@ def dealt_bags(
     polyps = [_Polyp(rows, rng) for rows in fragments]
     hands: list[np.ndarray] = []
     size = min(size, len(polyps))
-    while any(polyp.left for polyp in polyps):
-        remaining = np.array([polyp.left for polyp in polyps], float)
+    while any(polyp.n_undealt for polyp in polyps):
+        remaining = np.array([polyp.n_undealt for polyp in polyps], float)
         full = np.flatnonzero(remaining)
         picked = rng.choice(
             len(remaining), min(size, len(full)), replace=False, p=remaining / remaining.sum()

@@ -395,7 +395,7 @@ def check_polyps(data: "DataSet", part: str, table: str) -> None:
 
 def both_precisions(cells: "Sequence[Cell]") -> "Iterator[Cell]":
     """The cells of a table, every mAP also as torchmetrics averages it, at the end of its row."""
-    from polyplink_lab.reproduce.crop_variants import PUBLISHED_MAP
+    from polyplink_lab.reproduce.published import PUBLISHED_MAP
 
     for _, row in groupby(cells, key=lambda cell: (cell.group, cell.row)):
         row_cells = list(row)

@@ -30,7 +30,6 @@ from polyplink.learn.contrastive import in_batch_accuracy
 TOP = {"top-1": 1, "top-5": 5}
 BATCH = 8  # polyps of a validation batch, 2 fragments of each (thesis, 5.3.2)
 DRAWS = 20  # passes over batches that are averaged
-PUBLISHED_MAP = "mAP (as published)"  # by torchmetrics: without matches of cosine 0 or below
 
 Measured = tuple[Figure, Resampled | None]
 """A figure, and its resamples where it has any."""

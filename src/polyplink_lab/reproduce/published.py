@@ -15,6 +15,8 @@ from importlib.resources import files
 
 from polyplink.core.errors import find_named
 
+PUBLISHED_MAP = "mAP (as published)"  # by torchmetrics: without matches of cosine 0 or below
+
 
 @dataclass(frozen=True)
 class Cell:
