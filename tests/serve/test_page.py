@@ -232,6 +232,17 @@ def test_the_keyboard_reaches_everything(context: BrowserContext, address: str) 
     assert FAULTS[page] == []
 
 
+def test_it_is_printed_with_every_picture(context: BrowserContext, address: str) -> None:
+    page = opened(context, address)
+    loaded = "[...document.querySelectorAll('#main img')].map(e => e.complete && e.naturalWidth)"
+    page.evaluate(f"window.print = () => {{ window.printed = {loaded}; }}")
+    page.keyboard.press("Control+p")
+    page.wait_for_function("window.printed")
+    pictures = page.evaluate("window.printed")
+    assert len(pictures) > 4
+    assert all(pictures)
+
+
 def test_a_view_is_cut_and_an_index_is_shown(
     context: BrowserContext, address: str, counted: Path
 ) -> None:

@@ -425,6 +425,7 @@ document.addEventListener("keydown", (event) => {
   }
   const name = key.length === 1 ? key.toLowerCase() : key;
   if (event.ctrlKey || event.metaKey) {
+    if (name === "p") { event.preventDefault(); printAll(); }
     if ($("viewer").open || !document.querySelector("dialog[open]")) {
       if (name === "z" && !event.shiftKey) { event.preventDefault(); actions.undo(); }
       if (name === "y" || (name === "z" && event.shiftKey)) {
