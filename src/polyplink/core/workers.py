@@ -35,7 +35,7 @@ def start_server(preload: Sequence[str]) -> None:
         return
     from multiprocessing import forkserver  # noqa: PLC0415 - not everywhere
 
-    with _interrupts_ignored():
+    with _interrupts_held():
         forkserver.set_forkserver_preload(list(preload))
         forkserver.ensure_running()
 
@@ -70,7 +70,7 @@ def worker_pool(workers: int, preload: Sequence[str] = ()) -> Iterator[ProcessPo
         initializer=_end_with_parent,
     )
     try:
-        with _interrupts_ignored():  # children inherit it; all of them are started here
+        with _interrupts_held():  # children inherit it; all of them are started here
             for _ in range(workers):
                 pool.submit(os.getpid)
         yield pool
@@ -113,15 +113,31 @@ def as_done(
 
 
 @contextmanager
-def _interrupts_ignored() -> Iterator[None]:
+def _interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back until the block ends; processes that are started in it never get it.
+
+    They inherit the signal mask, the parent notes the signal: it may reach another thread of it,
+    for which the signal is not blocked.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set signal handlers
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    interrupts: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: interrupts.append(number))
+    has_mask = hasattr(signal, "pthread_sigmask")  # not on Windows
+    if has_mask:
+        from multiprocessing import resource_tracker  # noqa: PLC0415 - not everywhere
+
+        resource_tracker.ensure_running()  # would clear the mask if it were started in the block
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
+        if has_mask:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         signal.signal(signal.SIGINT, before)
+    if interrupts:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _end_with_parent() -> None:
