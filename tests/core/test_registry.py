@@ -268,7 +268,7 @@ def test_a_clusterer_metrics_and_a_figure_of_a_file_are_used(
         ("--clusterer {}:dataclass", "own_parts.py:dataclass has no cluster and no grid"),
         ("--clusterer gone.py:Mutual", "no file gone.py"),
         ("--metric {}:Mutual", "own_parts.py:Mutual has no value"),
-        ("--metric MRR", "no metric 'MRR'"),
+        ("--metric made-up", "no metric 'made-up'"),
     ],
 )
 def test_a_file_without_the_part_is_one_line(
