@@ -177,19 +177,19 @@ def _live(request: LiveRequest, out: Path, progress: Progress) -> "Result[Counte
             "started", **facts, threads=threads, page=page and page.address, weights=encoder.key
         )
         used = used_models(weights_path(request.weights), encoder.name, out / LIVE)
-        of_any = [*cover.warnings(point), *shipped_messages(used, point)]  # as a count has them
-        for message in (*of_any, *warnings):
+        count_warnings = [*cover.warnings(point), *shipped_messages(used, point)]
+        for message in (*count_warnings, *warnings):
             counting.warn(message)
         with record.stage("live"):
             caught = _run(request, source, detector, counting)
-        warnings = [text for text in counting.warnings if text not in of_any]
+        warnings = [text for text in counting.warnings if text not in count_warnings]
         PolyplinkError.unless(
             counting.frames > 0,
             "; ".join(map(str, warnings)) or f"{request.source} has no frame",
             "give a source that is running",
         )
         counting.end()
-        warnings = [text for text in counting.warnings if text not in of_any]
+        warnings = [text for text in counting.warnings if text not in count_warnings]
         counted, facts = _reported(request, out, record, warnings, progress)
         stays = page is not None and bool(page.open) and not caught
         review = stack.enter_context(_review(out)) if stays else None

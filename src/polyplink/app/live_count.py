@@ -71,7 +71,7 @@ class OpenTracklet:
     last: int
     boxes: "array[float]" = field(default_factory=lambda: array("f"))  # x, y, w, h, score of each
     frames: "array[int]" = field(default_factory=lambda: array("l"))
-    crops: list[np.ndarray] = field(default_factory=list)  # of its crops, see `NetworkEmbedder`
+    features: list[np.ndarray] = field(default_factory=list)  # of crops, see `NetworkEmbedder`
     step: int = 1  # crops from one that is kept to the next
     n_crops: int = 0
     score: float = -1.0  # of the box that the picture shows
@@ -81,10 +81,10 @@ class OpenTracklet:
     def keep(self, part: np.ndarray, max_crops: int) -> None:
         """Keep a crop; every second one is forgotten where there are too many."""
         if self.n_crops % self.step == 0:
-            self.crops.append(part)
+            self.features.append(part)
         self.n_crops += 1
-        if len(self.crops) > max_crops:
-            self.crops, self.step = self.crops[::2], 2 * self.step
+        if len(self.features) > max_crops:
+            self.features, self.step = self.features[::2], 2 * self.step
 
 
 class LiveCount:
@@ -283,10 +283,10 @@ class LiveCount:
     def _close(self, tracklet: OpenTracklet) -> None:
         """Link a tracklet that has ended; one that was too short is forgotten."""
         shortest = self._encoder.prepare.min_seconds * self._source.fps
-        if tracklet.last - tracklet.first + 1 < shortest or not tracklet.crops:
+        if tracklet.last - tracklet.first + 1 < shortest or not tracklet.features:
             return
         begun, fps = time.perf_counter(), self._source.fps
-        vector = self._embedder.tracklets(np.stack(tracklet.crops), [len(tracklet.crops)])[0]
+        vector = self._embedder.tracklets(np.stack(tracklet.features), [len(tracklet.features)])[0]
         self._ids.append(tracklet.name)
         self._vectors.write(vector.astype(np.float32).tobytes())
         place = f"{LIVE}/{tracklet.number:05d}.jpg"

@@ -70,7 +70,7 @@ def worker_pool(workers: int, preload: Sequence[str] = ()) -> Iterator[ProcessPo
         initializer=_end_with_parent,
     )
     try:
-        with _interrupts_held():  # children inherit it; all of them are started here
+        with _interrupts_held():  # all workers are started here
             for _ in range(workers):
                 pool.submit(os.getpid)
         yield pool
@@ -116,8 +116,8 @@ def as_done(
 def _interrupts_held() -> Iterator[None]:
     """Hold Ctrl-C back until the block ends; processes that are started in it never get it.
 
-    They inherit the signal mask, the parent notes the signal: it may reach another thread of it,
-    for which the signal is not blocked.
+    They inherit a signal mask that blocks it. The parent's other threads may still receive it, so
+    the parent records it and raises it again afterwards.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set signal handlers

@@ -375,19 +375,21 @@ def resample_reid(counts: PairCounts, weights: Weights) -> tuple[Reals, Reals]:
     positives = counts.positives.astype(np.float64)  # (procedures, bins)
     filled = np.flatnonzero(positives.any(axis=0))
     read = np.unique(np.concatenate([[0], filled, filled + 1]))  # (k,); the first has all pairs
-    here, above = np.searchsorted(read, (filled, filled + 1))
-    alarms = _Alarms.of(counts, read, int(weights.max(initial=0)))
+    at, above = np.searchsorted(read, (filled, filled + 1))
+    negatives = _NegativePairs.of(counts, read, int(weights.max(initial=0)))
     hits, positives = _or_above(positives, filled), positives[:, filled]
     for start in range(0, len(weights), CHUNK):
-        w = weights[start : start + CHUNK].astype(np.float64)  # (some, procedures)
+        w = weights[start : start + CHUNK].astype(np.float64)  # (chunk, procedures)
         part = slice(start, start + len(w))
-        drawn, wrong = w @ positives, alarms.drawn(w)  # (some, filled), (some, k)
-        p, n, false = drawn.sum(axis=1), wrong[:, 0], wrong[:, here]
-        lost = _dot(drawn, false) + _dot(drawn, wrong[:, above])  # twice: half of those in the bin
+        true, false = w @ positives, negatives.drawn(w)  # (chunk, filled), (chunk, k)
+        n_true, n_false, false_at = true.sum(axis=1), false[:, 0], false[:, at]
+        # Twice the pairs in the wrong order: half of those in the same bin count.
+        misordered = _dot(true, false_at) + _dot(true, false[:, above])
         with np.errstate(invalid="ignore", divide="ignore"):
-            auroc[part] = 1.0 - lost / (2.0 * p * n)
-            h = w @ hits  # (some, filled)
-            aupr[part] = np.where(n > 0, _dot(drawn, h / np.maximum(h + false, 1.0)) / p, np.nan)
+            auroc[part] = 1.0 - misordered / (2.0 * n_true * n_false)
+            true_at = w @ hits  # (chunk, filled)
+            precision = true_at / np.maximum(true_at + false_at, 1.0)
+            aupr[part] = np.where(n_false > 0, _dot(true, precision) / n_true, np.nan)
     return auroc, aupr
 
 
@@ -396,7 +398,7 @@ def _dot(left: Reals, right: Reals) -> Reals:
 
 
 @dataclass(frozen=True)
-class _Alarms:
+class _NegativePairs:
     """How many pairs of two polyps are in each of some bins or in a higher one.
 
     Attributes:
@@ -414,8 +416,10 @@ class _Alarms:
         procedures, negatives = len(counts.positives), counts.negatives
         a = np.arange(procedures)
         first = a * procedures - a * (a - 1) // 2  # row of a procedure with itself
-        many = np.add.reduceat(negatives.sum(axis=1, dtype=np.int64), first) * max(drawn, 1) ** 2
-        single = many.max() < EXACT
+        largest_sums = (
+            np.add.reduceat(negatives.sum(axis=1, dtype=np.int64), first) * max(drawn, 1) ** 2
+        )
+        single = largest_sums.max() < EXACT
         rows: Any = np.empty((len(negatives), bins.size), np.float32 if single else np.float64)
         step = max(1, ROOM // negatives.shape[1])
         for start in range(0, len(negatives), step):
@@ -423,7 +427,7 @@ class _Alarms:
         blocks, begin = [], 0
         for end in range(1, procedures + 1):
             over = end == procedures or procedures * (end + 1 - begin) > BLOCK
-            if over or (single and many[begin : end + 1].sum() >= EXACT):
+            if over or (single and largest_sums[begin : end + 1].sum() >= EXACT):
                 blocks.append((begin, end))
                 begin = end
         return cls(rows, blocks)
@@ -437,9 +441,9 @@ class _Alarms:
             pairs = []
             for a in range(begin, end):
                 pairs += [draws[:, a, None], draws[:, a, None] * draws[:, a + 1 :]]
-            some = np.concatenate(pairs, axis=1)  # (r, pairs of the block)
-            sums += some @ self.rows[first : first + some.shape[1]]
-            first += some.shape[1]
+            times = np.concatenate(pairs, axis=1)  # (r, pairs of the block)
+            sums += times @ self.rows[first : first + times.shape[1]]
+            first += times.shape[1]
         return sums
 
 

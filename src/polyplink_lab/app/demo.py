@@ -92,9 +92,9 @@ def demo(request: DemoRequest, progress: Progress = inform) -> Result[Evaluated]
             err=True,
         )
     _make(out, preset, recipe, request, progress)
-    run, data = out / "run", out / "data"
-    count(CountRequest(run, data, out / "count", part="eval", workers=workers), progress)
-    evaluated = evaluate(EvaluateRequest(run, data, out, workers=workers), progress)
+    weights, data = out / "run", out / "data"
+    count(CountRequest(weights, data, out / "count", part="eval", workers=workers), progress)
+    evaluated = evaluate(EvaluateRequest(weights, data, out, workers=workers), progress)
     _run_shipped(out / RECORDING, seed, workers, progress)
     return evaluated
 
@@ -132,7 +132,7 @@ def _make(
     from polyplink.tracklets import prepare
     from polyplink_lab.simulate import simulate
 
-    raw, data, run, workers = out / "raw", out / "data", out / "run", request.workers
+    raw, data, weights, workers = out / "raw", out / "data", out / "run", request.workers
     # As released, but without frames: crops are rendered where they are cut, a tenth of the work.
     archives = replace(preset, frames="none", annotations="archives")
     simulate(
@@ -140,5 +140,5 @@ def _make(
     )
     import_data(ImportRequest("real-colon", raw, data, workers=1), progress)
     prepare(data, recipe.prepare, workers=workers, progress=counter(progress, "crops"))
-    resume = (run / LAST).is_file()
-    train(TrainRequest(recipe, data, run, resume=resume, workers=workers), progress)
+    resume = (weights / LAST).is_file()
+    train(TrainRequest(recipe, data, weights, resume=resume, workers=workers), progress)

@@ -402,10 +402,9 @@ def both_precisions(cells: "Sequence[Cell]") -> "Iterator[Cell]":
         yield from row_cells
         for cell in row_cells:
             if cell.measure == "mAP":
-                published_names = (
+                name, column = (
                     text.replace("mAP", PUBLISHED_MAP) for text in (cell.row, cell.column)
                 )
-                name, column = published_names
                 yield replace(cell, row=name, column=column, measure=PUBLISHED_MAP, remark="")
 
 
