@@ -24,7 +24,6 @@ from polyplink.encoders import (
     load_encoder,
     pick_device,
     place,
-    read_record,
     weights_path,
 )
 from polyplink.encoders.export import ExportedEncoder
@@ -115,7 +114,8 @@ def load_named(
             and used == "float32"
             and (graphs := _graphs(weights)) is not None
         ):
-            network, record, key = ExportedEncoder(graphs), read_record(path), weights_id(path)
+            exported = ExportedEncoder(graphs)
+            network, record, key = exported, exported.record, weights_id(path)
         else:
             loaded = load_encoder(weights, torch_device)
             network = NetworkEmbedder(loaded.encoder, compute=used, frozen=True)
@@ -130,7 +130,7 @@ def _graphs(weights: Path) -> Path | None:
     """The graphs beside a shipped encoder: the same vectors in half the time, and without timm."""
     if not is_shipped(weights, "encoder") or find_spec("onnxruntime") is None:
         return None
-    return shipped_model(weights.name).graphs_path
+    return shipped_model(weights.name).graphs
 
 
 def load_several(

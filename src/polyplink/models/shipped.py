@@ -65,9 +65,9 @@ class ShippedModel:
         return self.path.with_suffix(".json")
 
     @property
-    def graphs_path(self) -> Path:
-        """Where the graph is that encodes the frames of an encoder's crops."""
-        return FOLDER / self.name / "frames.onnx"
+    def graphs(self) -> Path:
+        """The folder with an encoder's graphs, see `encoders.ExportedEncoder`."""
+        return FOLDER / self.name
 
     @property
     def card(self) -> str:
@@ -86,7 +86,7 @@ class ShippedModel:
         if self.record_sha256 is not None:
             wanted[self.record_path] = self.record_sha256
         if self.graphs_sha256 is not None:
-            wanted[self.graphs_path.with_name("config.json")] = self.graphs_sha256
+            wanted[self.graphs / "config.json"] = self.graphs_sha256
         for path, digest in wanted.items():
             PolyplinkError.unless(path.is_file(), f"the shipped file {path} is missing", MEND)
             about = path.stat()
