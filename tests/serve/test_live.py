@@ -121,7 +121,8 @@ def test_the_end_closes_open_pages_without_a_traceback(
     one = Running(tmp_path)
     with serving(lambda: one.state, tmp_path, report, 0) as page:
         one.address, one.token = page.address, parse_qs(urlsplit(page.address).query)["token"][0]
-        watching, deaf = one.open(), one.open()  # the second one reads nothing
+        watching, deaf = one.open(), one.open()
+        assert deaf.recv(12) == b"HTTP/1.1 200"  # the server has it; it reads no further
         read_until(watching, b'data: {"count": 0}\n\n')
         read_until(one.open("/api/report"), b"no report yet")
         report.write_text("<p>the report")
