@@ -49,8 +49,8 @@ fuzz: $(READY) ## Read N mutated files of every kind and print what was neither 
 	POLARS_MAX_THREADS=1 $(BIN)/python -m tests.fuzz --count $(or $(N),100000)
 
 kill: $(READY) ## Kill every verb at each of its file events and compare what it leaves
-	KILLS=1 $(BIN)/python -m pytest -m slow -s -k kill tests/app/test_kills.py tests/app/test_live.py \
-		tests/app/test_archive.py
+	KILLS=1 $(BIN)/python -m pytest -m slow -s -k kill tests/cli/test_kills.py tests/cli/test_live.py \
+		tests/cli/test_archive.py
 
 wheel-test: $(READY) ## Build the wheel, install it alone into empty environments, and use it there
 	.ci/wheel-test $(CURDIR)/$(BIN)/python $(CURDIR)/$(BIN)

@@ -28,7 +28,7 @@ from mkdocs.structure.pages import Page
 from nbclient import NotebookClient
 from typer.models import ArgumentInfo
 
-from polyplink.app.command_line import SECTIONS, VERBS, command
+from polyplink.cli.command import SECTIONS, VERBS, command
 from polyplink.core.parts import METRICS, REGISTRIES
 from polyplink_lab.reproduce.published import published
 from polyplink_lab.reproduce.standing import STANDINGS, reasons, standard_errors
@@ -93,7 +93,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     architecture = (ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
     for room in re.findall(r"^\| `(\w+)` \|", architecture, re.M):
         package = next((name for name in PACKAGES if (SOURCE / name / room).is_dir()), None)
-        if room == "app" or package is None:  # verbs have pages of their own
+        if room == "cli" or package is None:  # verbs have pages of their own
             continue
         target = f"reference/python/{room}.md"
         files.append(File.generated(config, target, content=room_page(package, room, guides)))

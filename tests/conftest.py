@@ -49,7 +49,7 @@ def pytest_collection_finish() -> None:
 
 
 # Files without a quick test; `make test` does not even import them.
-SLOW = ("app/test_demo.py", "app/test_kills.py", "serve/test_page.py", "studies/test_*.py")
+SLOW = ("cli/test_demo.py", "cli/test_kills.py", "serve/test_page.py", "studies/test_*.py")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -77,7 +77,7 @@ class Made:
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """Five procedures: three trained on, one validated on, one left for evaluation."""
-    from polyplink.app.train import TrainRequest, train
+    from polyplink.cli.train import TrainRequest, train
     from tests.samples import write_procedures
 
     root = tmp_path_factory.mktemp("made")
@@ -89,7 +89,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 @pytest.fixture(scope="session")
 def run_folder(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as `run` leaves it, with the count of all procedures; tests may add corrections."""
-    from polyplink.app.count import CountRequest, count
+    from polyplink.cli.count import CountRequest, count
 
     out = tmp_path_factory.mktemp("run")
     count(CountRequest(made.run, made.data, out / "count", device="cpu"))

@@ -1,7 +1,7 @@
 """Runs commands and Python code in processes forked from one that has imported the libraries.
 
 Every `polyplink` that a page has would import them anew, which takes longer than most commands do.
-What a forked process lacks of a new one is the start: tests/app/test_command_line.py starts some.
+What a forked process lacks of a new one is the start: tests/cli/test_command_line.py starts some.
 """
 
 import atexit

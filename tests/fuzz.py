@@ -78,7 +78,7 @@ from polyplink.scale import Index, build_index
 from polyplink.scale.index import ROWS
 from polyplink.serve import Desk
 from polyplink.tracklets import PrepareSettings, prepare
-from tests.app.test_live import lines
+from tests.cli.test_live import lines
 from tests.data.films import write_film
 from tests.data.made_sets import seen_set, small_set
 from tests.data.packed import files_of, pack

@@ -129,7 +129,7 @@ def _kill_at(below: str, event: int) -> list[int]:
 
 
 def _child(job: dict[str, Any], report: int) -> None:
-    app = importlib.import_module("polyplink.app.command_line").app
+    app = importlib.import_module("polyplink.cli.command").app
     time.perf_counter = lambda: 0.0  # so that no file tells how long it took
     output, code = io.StringIO(), 3
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from polyplink.app.command_line import SECTIONS, VERBS, app
+from polyplink.cli.command import SECTIONS, VERBS, app
 from polyplink.core.parts import METRICS, REGISTRIES
 from polyplink.data import DETECTIONS, POLYPS, PROCEDURES
 from tests.forked import Forked, forked
@@ -41,7 +41,7 @@ SMALLEST = {
     r"--preset tiny": "--preset smoke",
     r"(train ntssl-demo data --out run)[^#\n]*": rf"\1 {ONE_EPOCH}  ",
     r"(evaluate run data --out evaluation)(?! --grid)": r"\1 --grid demo",
-    r"--engine ray --workers 2": "--workers 2",  # tests/app/test_archive.py starts Ray
+    r"--engine ray --workers 2": "--workers 2",  # tests/cli/test_archive.py starts Ray
 }
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 
 from polyplink import PolyplinkError
-from polyplink.app import (
+from polyplink.cli import (
     Counted,
     Evaluated,
     EvaluateRequest,

@@ -4,7 +4,7 @@
     >>> polyplink.run("colonoscopy.mp4")  # doctest: +SKIP
 
 Its rooms read the tables of the rooms before them: ``data``, ``tracklets``, ``encoders``,
-``learn``, ``associate``, ``evaluate``, ``counting``, ``recipes``, ``report``, ``app``.
+``learn``, ``associate``, ``evaluate``, ``counting``, ``recipes``, ``report``, ``cli``.
 Import the room you need; importing ``polyplink`` alone is instant and imports neither torch nor
 numpy.
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from polyplink.core.on_demand import hand_on
 
 if TYPE_CHECKING:
-    from polyplink.app.quick import run as run
+    from polyplink.cli.quick import run as run
     from polyplink.core.errors import PolyplinkError as PolyplinkError
 
 __version__ = "0.1.0"

@@ -22,7 +22,7 @@ def main() -> None:
         sys.argv.append("--help")
     try:
         # Imported here, so that Ctrl-C during the import prints no traceback either.
-        from polyplink.app.command_line import app  # noqa: PLC0415
+        from polyplink.cli.command import app  # noqa: PLC0415
 
         code = app(standalone_mode=False, prog_name="polyplink")
         sys.stdout.flush()  # here, where the errors of a full or closed output are caught

@@ -368,7 +368,7 @@ def check_figure(draw: Callable[[Any], Any]) -> None:
             procedures of three tracklets.
 
     Example:
-        >>> from polyplink.app.drawings import draw_recall
+        >>> from polyplink.cli.drawings import draw_recall
         >>> check_figure(draw_recall)
     """
     from matplotlib.figure import Figure  # noqa: PLC0415 - slow
@@ -397,10 +397,10 @@ def check_verbs(sections: Mapping[str, Mapping[str, Any]]) -> None:
         sections: Functions of a request by name, by section of `polyplink --help`.
 
     Example:
-        >>> from polyplink.app.command_line import BUILT_IN
+        >>> from polyplink.cli.command import BUILT_IN
         >>> check_verbs(BUILT_IN)
     """
-    from polyplink.app.command_line import command  # noqa: PLC0415 - all verbs
+    from polyplink.cli.command import command  # noqa: PLC0415 - all verbs
 
     for title, verbs in sections.items():
         for name, verb in verbs.items():

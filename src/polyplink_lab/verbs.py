@@ -1,10 +1,10 @@
 """The verbs that join the command line, by the entry point `polyplink.verbs`."""
 
-from polyplink_lab.app.bench import bench
-from polyplink_lab.app.demo import demo
-from polyplink_lab.app.reproduce import reproduce
-from polyplink_lab.app.simulate import simulate
-from polyplink_lab.app.study import study
+from polyplink_lab.cli.bench import bench
+from polyplink_lab.cli.demo import demo
+from polyplink_lab.cli.reproduce import reproduce
+from polyplink_lab.cli.simulate import simulate
+from polyplink_lab.cli.study import study
 
 SECTIONS = {
     "Research": {

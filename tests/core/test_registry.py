@@ -15,8 +15,8 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from polyplink.app.command_line import BUILT_IN, SECTIONS, build, with_packages
 from polyplink.associate import Grid, search
+from polyplink.cli.command import BUILT_IN, SECTIONS, build, with_packages
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import LOSSES, REGISTRIES
 from polyplink.core.registry import Registry
@@ -27,7 +27,7 @@ from polyplink.encoders.weights import Seen
 from polyplink.learn import NoiseAwareLoss
 from polyplink.recipes import ntssl_demo, override
 from polyplink.tracklets import PrepareSettings, TrackSettings, build_tracklets
-from tests.app.calls import assert_refused, polyplink
+from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import Made
 from tests.detect.test_onnx import write_model
 

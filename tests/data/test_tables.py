@@ -1,6 +1,6 @@
 """The three tables: checked, written, read, given a key, and merged.
 
-Tests of merging by its verb are in tests/app/test_import.py.
+Tests of merging by its verb are in tests/cli/test_import.py.
 """
 
 import shutil

@@ -8,8 +8,8 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
-from polyplink.app.train import TrainRequest, train
-from polyplink.app.weights import AdaptRequest, adapt_weights
+from polyplink.cli.train import TrainRequest, train
+from polyplink.cli.weights import AdaptRequest, adapt_weights
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import (
     Encoder,

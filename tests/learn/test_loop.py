@@ -135,7 +135,7 @@ def slow(changes: tuple[str, ...]) -> Any:
         ("loss.tracklet=0", "loss.within=1", "loss.mask_fragment=true"),
         ("bags.k=40",),  # more than there are: masked bags
         slow(("optim.bags_per_batch=1000",)),
-        slow(("validation.every=0", "validation.select=last")),  # app/test_train.py trains it
+        slow(("validation.every=0", "validation.select=last")),  # cli/test_train.py trains it
     ],
 )
 def test_every_setting_trains(prepared: Prepared, tmp_path: Path, changes: tuple[str, ...]) -> None:

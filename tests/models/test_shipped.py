@@ -17,7 +17,7 @@ from polyplink.encoders.export import ExportedEncoder
 from polyplink.encoders.load import load_named
 from polyplink.encoders.weights import stored_path
 from polyplink.models import DETECTOR, ENCODER, is_shipped, models, shipped, shipped_model
-from tests.app.calls import assert_refused, polyplink
+from tests.cli.calls import assert_refused, polyplink
 
 
 @pytest.fixture

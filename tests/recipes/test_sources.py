@@ -6,7 +6,7 @@ import pytest
 
 from polyplink.recipes import RECIPES, find_recipe
 from polyplink.recipes.sources import _COMMON, _FAMILIES, field_sources
-from tests.app.calls import assert_refused, polyplink
+from tests.cli.calls import assert_refused, polyplink
 
 
 @pytest.mark.parametrize("name", [*RECIPES, "ta384-sfe", "ta384-mve", "ta384-supervised"])

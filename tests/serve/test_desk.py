@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from PIL import Image
 
-from polyplink.app.index import IndexBuildRequest, build_index
+from polyplink.cli.index import IndexBuildRequest, build_index
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.serve import Desk

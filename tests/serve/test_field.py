@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from polyplink.app.review import HandOffRequest, hand_off_review
+from polyplink.cli.review import HandOffRequest, hand_off_review
 from polyplink.serve import Desk
 from polyplink.serve.pictures import visible_field
 

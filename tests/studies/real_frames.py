@@ -21,8 +21,8 @@ from pathlib import Path
 
 import polars as pl
 
-from polyplink.app.options import TrackletOptions
-from polyplink.app.train import TrainRequest, train
+from polyplink.cli.options import TrackletOptions
+from polyplink.cli.train import TrainRequest, train
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, merge, read_data, write_data

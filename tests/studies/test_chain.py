@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from polyplink import app
+from polyplink import cli as app
 from polyplink.core.artefacts import write_text
 from polyplink.counting.labels import annotated_boxes
 from polyplink.data import DataSet, read_data, write_data, write_table

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from polyplink.app.evaluate import EvaluateRequest, evaluate
-from polyplink.app.train import TrainRequest, train
+from polyplink.cli.evaluate import EvaluateRequest, evaluate
+from polyplink.cli.train import TrainRequest, train
 from polyplink.encoders import Embedder, build_frame_encoder, colour_histogram, embed
 from polyplink.evaluate import retrieve
 from polyplink.evaluate.truth import samples_of

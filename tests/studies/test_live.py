@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polyplink import app
-from polyplink.app.export import ExportRequest, export
-from polyplink.app.live_count import LiveCount, percentiles
+from polyplink import cli as app
 from polyplink.associate import LearnedLinks, LinkModel, OnlineLinker, OperatingPoint, from_record
 from polyplink.associate.identities import identify
 from polyplink.associate.links import term_names
+from polyplink.cli.export import ExportRequest, export
+from polyplink.cli.live_count import LiveCount, percentiles
 from polyplink.counting.link import by_procedure, screen
 from polyplink.data.files.images import Picture
 from polyplink.detect.live import LiveFrame, LiveSource

@@ -10,8 +10,8 @@ from statistics import mean
 
 import pytest
 
-from polyplink.app.evaluate import EvaluateRequest, evaluate
-from polyplink_lab.app.study import StudyRequest, study
+from polyplink.cli.evaluate import EvaluateRequest, evaluate
+from polyplink_lab.cli.study import StudyRequest, study
 from polyplink_lab.simulate import preset, simulate
 
 METHODS = ("ntssl", "sfe", "mve", "tpc", "supervised", "temporally-aware", "intra-inter")

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy, normalize
 
-from polyplink.app.options import TrackletOptions
+from polyplink.cli.options import TrackletOptions
 from polyplink.data import read_data
 from polyplink.encoders import NetworkEmbedder, embed, load_encoder
 from polyplink.encoders.adapt import unwrapped

@@ -47,16 +47,16 @@ FIGURES = Registry[Any](
     "figure",
     "polyplink.figures",
     {
-        "curriculum": "polyplink.app.drawings:draw_curriculum",
-        "similarity": "polyplink.app.drawings:draw_similarities",
-        "counting": "polyplink.app.drawings:draw_counting",
-        "clusterers": "polyplink.app.drawings:draw_clusterers",
-        "recall": "polyplink.app.drawings:draw_recall",
-        "reid": "polyplink.app.drawings:draw_reid",
-        "map": "polyplink.app.drawings:draw_map",
-        "pca": "polyplink.app.drawings:draw_pca",
-        "targets": "polyplink.app.drawings:draw_targets",
-        "losses": "polyplink.app.drawings:draw_losses",
+        "curriculum": "polyplink.cli.drawings:draw_curriculum",
+        "similarity": "polyplink.cli.drawings:draw_similarities",
+        "counting": "polyplink.cli.drawings:draw_counting",
+        "clusterers": "polyplink.cli.drawings:draw_clusterers",
+        "recall": "polyplink.cli.drawings:draw_recall",
+        "reid": "polyplink.cli.drawings:draw_reid",
+        "map": "polyplink.cli.drawings:draw_map",
+        "pca": "polyplink.cli.drawings:draw_pca",
+        "targets": "polyplink.cli.drawings:draw_targets",
+        "losses": "polyplink.cli.drawings:draw_losses",
     },
     needs=("__call__",),
 )
@@ -146,7 +146,7 @@ DETECTORS = Registry[Any]("detector", "polyplink.detectors", {}, needs=("__call_
 CROPS = Registry[Any]("crops", "polyplink.crops", {}, needs=("holds", "open"))
 """Sources of crops that no file holds, see `tracklets.rendered`."""
 VERB_TABLES = Registry[Any]("verbs", "polyplink.verbs", {}, needs=("items",))
-"""Verbs by name, by section of `polyplink --help`; those built in are in `app.command_line`."""
+"""Verbs by name, by section of `polyplink --help`; those built in are in `cli.command`."""
 
 REGISTRIES = {
     registry.kind: registry

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from polyplink.app.request import inform
 from polyplink.associate import CLUSTERERS
+from polyplink.cli.verb import inform
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.progress import Progress
 from polyplink.encoders.encode import encode

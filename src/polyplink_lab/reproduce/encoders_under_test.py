@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 from zlib import crc32
 
-from polyplink.app import TrainRequest, train
-from polyplink.app.request import inform
+from polyplink.cli import TrainRequest, train
+from polyplink.cli.verb import inform
 from polyplink.core.artefacts import content_key
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.progress import Progress

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from polyplink.app.request import inform
+from polyplink.cli.verb import inform
 from polyplink.core.progress import Progress, counter
 from polyplink.data import DataSet
 from polyplink.tracklets import build_tracklets

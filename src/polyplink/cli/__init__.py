@@ -1,0 +1,99 @@
+"""The verbs of polyplink: one module per verb, and the command line built from their requests.
+
+Every verb is a function of its request, in Python as on the command line:
+
+Example:
+    >>> from pathlib import Path
+    >>> from polyplink.cli import RunRequest, run
+    >>> run(RunRequest(Path("colonoscopy.mp4")))  # doctest: +SKIP
+"""
+
+from typing import TYPE_CHECKING
+
+from polyplink.core.on_demand import hand_on
+
+if TYPE_CHECKING:
+    from polyplink.cli.calibrate import (
+        Calibrated as Calibrated,
+        CalibrateRequest as CalibrateRequest,
+        calibrate as calibrate,
+    )
+    from polyplink.cli.count import CountRequest as CountRequest, count as count
+    from polyplink.cli.counted import Counted as Counted
+    from polyplink.cli.data_folder import (
+        DoctorRequest as DoctorRequest,
+        ImportRequest as ImportRequest,
+        MergeRequest as MergeRequest,
+        PrepareRequest as PrepareRequest,
+        SplitRequest as SplitRequest,
+        doctor as doctor,
+        import_data as import_data,
+        merge_data as merge_data,
+        prepare_data as prepare_data,
+        split_data as split_data,
+    )
+    from polyplink.cli.detect import (
+        DetectRequest as DetectRequest,
+        RunRequest as RunRequest,
+        detect_polyps as detect_polyps,
+        run as run,
+    )
+    from polyplink.cli.evaluate import (
+        Evaluated as Evaluated,
+        EvaluateRequest as EvaluateRequest,
+        evaluate as evaluate,
+    )
+    from polyplink.cli.export import (
+        EmbedRequest as EmbedRequest,
+        Exported as Exported,
+        ExportRequest as ExportRequest,
+        embed_data as embed_data,
+        export as export,
+    )
+    from polyplink.cli.figures import FiguresRequest as FiguresRequest, draw as draw
+    from polyplink.cli.index import (
+        IndexAddRequest as IndexAddRequest,
+        IndexBuildRequest as IndexBuildRequest,
+        SearchRequest as SearchRequest,
+        add_to_index as add_to_index,
+        build_index as build_index,
+        search as search,
+    )
+    from polyplink.cli.listings import RecipeRequest as RecipeRequest, show_recipe as show_recipe
+    from polyplink.cli.live import LiveRequest as LiveRequest, live as live
+    from polyplink.cli.probe import ProbeRequest as ProbeRequest, probe as probe
+    from polyplink.cli.review import (
+        HandOffRequest as HandOffRequest,
+        Learned as Learned,
+        LearnFromRequest as LearnFromRequest,
+        ReviewRequest as ReviewRequest,
+        hand_off_review as hand_off_review,
+        learn_from as learn_from,
+        review as review,
+    )
+    from polyplink.cli.shipped import ModelsRequest as ModelsRequest, show_models as show_models
+    from polyplink.cli.train import (
+        Trained as Trained,
+        TrainRequest as TrainRequest,
+        train as train,
+    )
+    from polyplink.cli.train_detector import (
+        EvaluateDetectorRequest as EvaluateDetectorRequest,
+        TrainDetectorRequest as TrainDetectorRequest,
+        evaluate_detector as evaluate_detector,
+        train_detector as train_detector,
+    )
+    from polyplink.cli.verb import Result as Result
+    from polyplink.cli.weights import (
+        AdaptRequest as AdaptRequest,
+        AddRequest as AddRequest,
+        SaveRequest as SaveRequest,
+        adapt_weights as adapt_weights,
+        add_weights as add_weights,
+        list_weights as list_weights,
+        save_weights_folder as save_weights_folder,
+        show_weights as show_weights,
+    )
+    from polyplink.core.progress import Progress as Progress
+
+hand_on(__name__)

@@ -1,0 +1,311 @@
+"""The count of a data folder, written: what `count`, `run`, `live` and `calibrate --stills` share.
+
+Verbs call `count_data`; `return_data` then gives back what was imported, and `count_and_track`
+does both and writes the tracks.
+"""
+
+import os
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+
+from polyplink.cli.counted import Counted
+from polyplink.cli.outputs import BOXES, VIDEOS
+from polyplink.cli.verb import Result
+from polyplink.core.messages import Message
+from polyplink.core.progress import Progress, silent
+from polyplink.counting import Count
+from polyplink.counting.link import LinkedPart
+from polyplink.report import Report
+
+_COMMAND_LINE = subprocess.list2cmdline if os.name == "nt" else shlex.join
+# What a folder holds of a count; the rest is written whole in its place.
+COUNT_FILES = ("count.json", "corrections.jsonl", BOXES, VIDEOS)
+
+
+def return_data(
+    counted: Result[Counted], data: Path, out: Path, progress: Progress, *, video: bool
+) -> Result[Counted]:
+    """Write what was imported or recorded with what was counted.
+
+    Args:
+        counted: The count.
+        data: The data folder.
+        out: Gets the boxes that were imported into it, with their tracks.
+        progress: Called for frames of videos.
+        video: Whether `out` also gets videos with the boxes.
+    """
+    from polyplink.data import return_boxes
+
+    result = counted.value
+    facts, shown, warnings = counted.json, [*counted.shown], [*counted.warnings]
+    returned = return_boxes(data, result.data, result.tracks, out / BOXES)
+    if returned is not None:
+        facts |= {"boxes": str(returned.folder)}
+        shown.append(f"your boxes with tracks ({returned.format}): {returned.folder}")
+        warnings += [] if returned.warning is None else [returned.warning]
+    if video:
+        from polyplink.cli.drawn_video import draw_videos
+
+        files, lines = draw_videos(result, data, out / VIDEOS, progress)
+        facts |= {"videos": list(map(str, files))}
+        shown += [f"video: {file}" for file in files]
+        warnings += lines
+    return Result(result, facts, shown, warnings)
+
+
+def count_data(
+    weights: Path,
+    data: Path,
+    out: Path,
+    *,
+    replace: bool = False,
+    part: str | None = None,
+    truth: Path | None = None,
+    alarms: Literal["drop", "keep"] = "drop",
+    purpose: Literal["count", "link", "published"] = "count",
+    device: str = "auto",
+    workers: int = 2,
+    tracklets: Mapping[str, Any] | None = None,
+    warnings: "Sequence[str | Message]" = (),
+    progress: Progress = silent,
+) -> Result[Counted]:
+    """Count the polyps of a data folder into `out`; boxes are not given back.
+
+    Args:
+        weights: File, folder or name.
+        data: The data folder.
+        out: The output folder, see `polyplink.cli.count`.
+        replace: Replace the count of another recording.
+        part: Part of the data set; None for all of it.
+        truth: Data folder with annotated boxes of the same procedures, to compare with.
+        alarms: Whether tracklets that pass for false alarms are left out.
+        purpose: What the price of a polyp is chosen for.
+        device: Device.
+        workers: Threads.
+        tracklets: Options of tracklets, see `with_options`.
+        warnings: Those of earlier stages, for count.json and the report.
+        progress: Called for crops and tracklets.
+
+    Raises:
+        PolyplinkError: If weights, data folder or an image is at fault.
+    """
+    from polyplink.cli.outputs import SOURCE, keep_other_counts
+    from polyplink.cli.verb import check_given
+    from polyplink.core.artefacts import RunRecord
+
+    check_given(weights, data, [part], device, truth)
+    settings: dict[str, Any] = {
+        SOURCE: str(data.resolve()),
+        **{"weights": weights, "part": part, "purpose": purpose, "alarms": alarms},
+    }
+    record = RunRecord("count", settings=settings)
+    record.claim(out)
+    keep_other_counts(out, data, COUNT_FILES, replace=replace)
+    from polyplink.counting.link import link_part, linked_boxes, tracks_of_boxes
+    from polyplink.counting.record import VIEWS, views_table
+    from polyplink.data import read_origin
+    from polyplink.encoders import write_embeddings
+    from polyplink.encoders.encode import encode
+    from polyplink.encoders.load import load_named
+    from polyplink.report import count_table, write_report
+
+    with record.stage("embed"):
+        origin = read_origin(data)
+        encoder = load_named(weights, device, tracklets=tracklets, origin=origin)
+        settings["tracklets"] = encoder.prepare
+        encoded = encode([encoder], data, part, workers=workers, progress=progress)
+    prepared = encoded.prepared
+    record.inputs |= {"weights": encoder.key, "crops": prepared.key}
+    with record.stage("associate"):
+        linked = link_part(encoded, purpose=purpose, drop_alarms=alarms == "drop")
+    boxes = linked_boxes(prepared, linked.linked)
+    count, notes = _recorded(linked, boxes, weights, out, truth, purpose, warnings)
+    page = _page(linked, weights, count, notes, record.seconds)
+    report = out / "report.html"
+    with record.results(out) as new, record.stage("report"):
+        views = views_table(linked)
+        counted = Counted(
+            report,
+            count.polyps,
+            page,
+            count,
+            boxes,
+            prepared.data,
+            tracks_of_boxes(prepared, linked.linked),
+            views.select(VIEWS),
+        )
+        write_embeddings(new / "vectors.parquet", encoded.embeddings[encoder.name])
+        _write_tables(new, counted, views)
+        write_report(new / report.name, page)
+    shown = [count_table(page), *_lines_below(count, page.notes), *_report_lines(report, out)]
+    return Result(counted, counted.summary, shown, count.warnings)
+
+
+def _recorded(
+    part: "LinkedPart",
+    boxes: "pl.DataFrame",
+    weights: Path,
+    out: Path,
+    truth: Path | None,
+    purpose: str,
+    warnings: "Sequence[str | Message]",
+) -> "tuple[Count, list[str]]":
+    """The record of a count, and notes for its page."""
+    from polyplink.core.artefacts import to_plain
+    from polyplink.core.text import relative_path
+    from polyplink.counting.link import coverage_of
+    from polyplink.counting.record import (
+        compare_with_truth,
+        count_messages,
+        counted_procedures,
+        known_counts,
+        plain_point,
+    )
+    from polyplink.counting.used_models import models_note, shipped_messages, used_models
+    from polyplink.encoders import weights_path
+    from polyplink.tracklets import lost_boxes
+
+    encoded, prepared, file = part.encoded, part.encoded.prepared, weights_path(weights)
+    used, lost = used_models(file, encoded.first.name, encoded.folder), lost_boxes(prepared)
+    part_messages, notes = count_messages(part, lost)
+    messages = [
+        *part.cover.warnings(part.point),
+        *shipped_messages(used, part.point),
+        *map(Message.of, warnings),
+        *part_messages,
+    ]
+    procedures = counted_procedures(part)
+    count = Count(
+        encoded.first.key,
+        prepared.key,
+        prepared.settings,
+        plain_point(part.point),
+        tuple(procedures),
+        part.cover,
+        tuple(messages),
+        tuple(map(str, messages)),
+        weights_file=relative_path(file.resolve(), out.resolve()),
+        data=relative_path(encoded.folder.resolve(), out.resolve()),
+        purpose=purpose if part.point.prices else None,
+        lost_boxes=lost,
+        polyps=sum(procedure.polyps for procedure in procedures),
+        false_alarms=part.screened.alarms.height,
+        against_truth=None if truth is None else compare_with_truth(truth, boxes, prepared),
+        models=tuple(to_plain(used)),
+        coverage=coverage_of(part.linked, known_counts(prepared, truth)),
+    )
+    return count, [*notes, models_note(used)]
+
+
+def _page(
+    part: "LinkedPart",
+    weights: Path,
+    count: "Count",
+    notes: Sequence[str],
+    seconds: Mapping[str, float],
+) -> "Report":
+    """The report of a count."""
+    from polyplink.report.contents import build_report
+
+    return build_report(
+        "Polyp count",
+        weights,
+        part.encoded,
+        part.point,
+        part.linked,
+        seconds=seconds,
+        alarms=part.screened.alarms,
+        notes=tuple(notes),
+        messages=count.messages,
+        cover=part.cover,
+    )
+
+
+def _lines_below(count: "Count", notes: Sequence[str]) -> list[str]:
+    """What is printed below the table of a count."""
+    from polyplink.report.formats import figure_text
+
+    figures = {} if count.against_truth is None else count.against_truth["figures"]
+    return [
+        *([] if count.basis is None else [str(count.basis)]),
+        *notes,
+        *(f"{name}: {figure_text(figure)}" for name, figure in figures.items()),
+        *([] if count.coverage is None else [str(count.coverage)]),
+    ]
+
+
+def _report_lines(report: Path, out: Path) -> list[str]:
+    """Where the report is, and how to correct the count."""
+    command = _COMMAND_LINE(["polyplink", "review", str(out)])
+    return [f"report: {report}", f"to correct it: {command}"]
+
+
+def _write_tables(out: Path, counted: Counted, views: "pl.DataFrame") -> None:
+    """Write count.json, counts.csv, views.csv and assignment.parquet."""
+    from polyplink.core.artefacts import write_json, write_text
+    from polyplink.counting.record import ASSIGNMENT
+    from polyplink.data import csv_text, write_table
+
+    write_json(out / "count.json", counted.summary)
+    write_text(out / "counts.csv", csv_text(counted.counts))
+    write_text(out / "views.csv", csv_text(counted.views))
+    assigned = views.drop_nulls("polyp").select(*ASSIGNMENT).rename(ASSIGNMENT)
+    write_table(out / "assignment.parquet", assigned)
+
+
+def count_and_track(
+    weights: Path,
+    data: Path,
+    out: Path,
+    *,
+    video: bool = False,
+    progress: Progress = silent,
+    **options: Any,
+) -> Result[Counted]:
+    """Count the boxes of a data folder and write their tracks; `out` gets count and tracks.
+
+    Args:
+        weights: File, folder or name.
+        data: The data folder.
+        out: The output folder.
+        video: Whether `out` also gets videos with the boxes.
+        progress: Called for crops and tracklets.
+        options: Of `count_data`.
+    """
+    # What is in the folder is of this folder's own run.
+    counted = count_data(weights, data, out / "count", replace=True, progress=progress, **options)
+    counted = return_data(counted, data, out, progress, video=video)
+    tracks = _write_tracks(counted.value, out / "tracks")
+    facts = counted.json | {"out": str(out), "tracks": str(tracks)}
+    shown = [*counted.shown, f"tracks: {tracks}"]
+    return Result(counted.value, facts, shown, counted.warnings)
+
+
+def _write_tracks(counted: Counted, folder: Path) -> Path:
+    """One file in MOT format a procedure: frame (from 1), polyp, x, y, w, h, score, -1, -1, -1.
+
+    Boxes that were interpolated in the gaps of tracks are no boxes of a detector: they are in a
+    file of the same name in the folder `interpolated`, with a score of 0.
+    """
+    from polyplink.core.artefacts import write_text
+    from polyplink.core.text import file_name
+    from polyplink.evaluate import one_box_a_frame
+
+    boxes = one_box_a_frame(counted.boxes, "procedure_id", "frame", "polyp")
+    for (name,), rows in boxes.group_by("procedure_id", maintain_order=True):
+        for home, interpolated in ((folder, False), (folder / "interpolated", True)):
+            lines = rows.filter(interpolated=interpolated).select(
+                pl.col("frame") + 1,
+                "polyp",
+                *(pl.col(side).round(2) for side in "xywh"),
+                pl.col("score").fill_null(0.0 if interpolated else 1.0).round(4),
+                *(pl.lit(-1).alias(f"world{k}") for k in range(3)),
+            )
+            text = lines.write_csv(include_header=False)
+            write_text(home / f"{file_name(str(name))}.txt", text)
+    return folder

@@ -1,0 +1,318 @@
+"""Videos with what was counted drawn on them: boxes, polyps and the running count (`--video`).
+
+A frame stays in the planes of luma and chroma that the decoder gives, and only the pixels of lines
+and labels are written, so that decoding and encoding take nearly all of the time.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import av
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from PIL import Image, ImageDraw, ImageFont
+
+from polyplink.core.artefacts import whole_file
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.progress import Progress, counter
+from polyplink.core.text import file_name, many
+from polyplink.data.files.folders import IMAGE_ENDINGS, images_in, numbered
+from polyplink.data.files.images import Picture
+from polyplink.data.files.video import open_video, split_frame_name
+from polyplink.report.formats import clock
+from polyplink.report.polyps import HUES
+from polyplink.tracklets.build import USUAL_FPS
+from polyplink.tracklets.crops import VIDEO_AHEAD, prefetch, read_image
+
+if TYPE_CHECKING:
+    from polyplink.cli.counted import Counted
+
+Plane = npt.NDArray[np.uint8]
+Planes = tuple[Plane, Plane, Plane]  # luma (height, width); chroma, half as high and wide
+Source = Picture | Path
+Numbered = tuple[int, Source | None]
+
+THREADS = 2  # that draw while frames are decoded and encoded
+QUALITY = {"preset": "ultrafast", "crf": "23"}  # of x264
+BITS = 0.15  # a pixel, of mpeg4, where there is no x264
+WHITE, BLACK, GREY = "#ffffff", "#000000", "#9a9a9a"
+LIGHT = 140  # luma from which a label's text is black
+DASH = 6  # line widths
+
+
+class Box(NamedTuple):
+    """A box to draw: sides in pixels, its polyp (0: none), and whether it was interpolated."""
+
+    x: float
+    y: float
+    w: float
+    h: float
+    polyp: int
+    interpolated: bool
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """What is drawn on the frames of a procedure.
+
+    Attributes:
+        boxes: Of each frame that has any.
+        first: Frames in which a polyp is first seen, ascending: (p,).
+        fps: Frames per second.
+        n_frames: Frames of the procedure.
+    """
+
+    boxes: Mapping[int, list[Box]]
+    first: npt.NDArray[np.int64]
+    fps: float
+    n_frames: int
+
+    @classmethod
+    def of(cls, boxes: pl.DataFrame, fps: float, n_frames: int) -> "Drawing":
+        """From a procedure's frame, x, y, w, h, polyp (null: none) and interpolated."""
+        rows = boxes.sort("frame", maintain_order=True).with_columns(pl.col("polyp").fill_null(0))
+        of_frame: dict[int, list[Box]] = {}
+        for frame, *box in rows.select("frame", *Box._fields).iter_rows():
+            of_frame.setdefault(frame, []).append(Box(*box))
+        first_frames = rows.filter(pl.col("polyp") > 0).group_by("polyp").agg(pl.col("frame").min())
+        first = np.sort(first_frames["frame"].to_numpy().astype(np.int64))
+        return cls(of_frame, first, fps, n_frames)
+
+    def on(self, planes: Planes, frame: int) -> None:
+        """Draw what belongs on a frame into its planes."""
+        height = planes[0].shape[0]
+        thick = 2 * max(1, round(height / 540))
+        for box in self.boxes.get(frame, ()):
+            colour = HUES[(box.polyp - 1) % len(HUES)] if box.polyp else GREY
+            _outline(planes, box, colour, thick if box.polyp else thick // 2 + thick // 2 % 2)
+        for box in self.boxes.get(frame, ()):
+            if box.polyp:
+                colour = HUES[(box.polyp - 1) % len(HUES)]
+                label = _label(f"polyp {box.polyp}", colour, 6 * thick)
+                _put(planes, label, box.x, box.y - label[0].shape[0])
+        counted = int(np.searchsorted(self.first, frame, side="right"))
+        text = f"{clock(frame / self.fps)}   {many(counted, 'polyp')}"
+        _put(planes, _label(text, BLACK, 7 * thick), 0, 0)
+
+
+def _yuv(colour: str) -> tuple[int, int, int]:
+    """Luma and chroma (BT.601, 16 to 235 and 240) of a colour as #rrggbb."""
+    r, g, b = (int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5))
+    luma = 0.299 * r + 0.587 * g + 0.114 * b
+    chroma = (128 + 224 * (b - luma) / 1.772, 128 + 224 * (r - luma) / 1.402)
+    return round(16 + 219 * luma), round(chroma[0]), round(chroma[1])
+
+
+def _fill(planes: Planes, top: int, bottom: int, left: int, right: int, colour: str) -> None:
+    """Fill a rectangle, of even pixels."""
+    for plane, value, part in zip(planes, _yuv(colour), (1, 2, 2), strict=True):
+        plane[top // part : bottom // part, left // part : right // part] = value
+
+
+def _outline(planes: Planes, box: Box, colour: str, thick: int) -> None:
+    """Lines inside a box's edges, as far as they are in the frame; broken if interpolated."""
+    height, width = planes[0].shape
+    left, top, right, bottom = (
+        int(np.clip(round(edge / 2) * 2, 0, limit))
+        for edge, limit in zip(
+            (box.x, box.y, box.x + box.w, box.y + box.h), (width, height) * 2, strict=True
+        )
+    )
+    step = DASH * thick if box.interpolated else max(width, height)
+    for at in range(left, right, 2 * step):
+        end = min(at + step, right)
+        _fill(planes, top, min(top + thick, bottom), at, end, colour)
+        _fill(planes, max(bottom - thick, top), bottom, at, end, colour)
+    for at in range(top, bottom, 2 * step):
+        end = min(at + step, bottom)
+        _fill(planes, at, end, left, min(left + thick, right), colour)
+        _fill(planes, at, end, max(right - thick, left), right, colour)
+
+
+@lru_cache(512)
+def _label(text: str, colour: str, size: int) -> Planes:
+    """A text of a height in pixels on a ground of a colour, white or black."""
+    font = ImageFont.load_default(size)
+    width, pad = round(font.getlength(text)), size // 4
+    sides = (width + 2 * pad + 1) // 2 * 2, (size + 2 * pad + 1) // 2 * 2
+    image = Image.new("L", sides)
+    ImageDraw.Draw(image).text((pad, sides[1] // 2), text, 255, font, anchor="lm")
+    share = np.asarray(image, dtype=np.float32) / 255
+    ground = _yuv(colour)
+    ink = _yuv(BLACK if ground[0] > LIGHT else WHITE)
+    shares = (share, share[::2, ::2], share[::2, ::2])
+    y, u, v = (
+        np.round(low + (high - low) * part).astype(np.uint8)
+        for low, high, part in zip(ground, ink, shares, strict=True)
+    )
+    return y, u, v
+
+
+def _put(planes: Planes, label: Planes, x: float, y: float) -> None:
+    """Lay a label over a frame, moved into it."""
+    (height, width), (rows, columns) = planes[0].shape, label[0].shape
+    left = int(np.clip(round(x / 2) * 2, 0, max(width - columns, 0) // 2 * 2))
+    top = int(np.clip(round(y / 2) * 2, 0, max(height - rows, 0) // 2 * 2))
+    for plane, part, by in zip(planes, label, (1, 2, 2), strict=True):
+        place = plane[top // by : (top + rows) // by, left // by : (left + columns) // by]
+        place[:] = part[: place.shape[0], : place.shape[1]]
+
+
+def _planar(source: Source | None) -> Plane | None:
+    """Luma and chroma of a picture, see `Picture.yuv`, cut to even sides; None if there is none."""
+    if isinstance(source, Path):
+        pixels = read_image(source)
+        source = None if isinstance(pixels, str) else Picture(pixels)
+    if source is None:
+        return None
+    width, height = (side // 2 * 2 for side in source.size)
+    even = source if (width, height) == source.size else Picture(source.rgb()[:height, :width])
+    return even.yuv()
+
+
+def _drawn(item: Numbered, drawing: Drawing) -> tuple[int, av.VideoFrame | None]:
+    """A frame with what is drawn on it; None where there is no picture."""
+    frame, picture = item
+    pixels = _planar(picture)
+    if pixels is None:
+        return frame, None
+    height, width = pixels.shape[0] * 2 // 3, pixels.shape[1]
+    luma, u, v = np.split(pixels.reshape(-1), [height * width, height * width * 5 // 4])
+    half = height // 2, width // 2
+    drawing.on((luma.reshape(height, width), u.reshape(half), v.reshape(half)), frame)
+    drawn = av.VideoFrame.from_ndarray(pixels, format="yuv420p")
+    drawn.pts = frame
+    return frame, drawn
+
+
+def draw_video(
+    path: Path,
+    pictures: Iterator[Numbered],
+    drawing: Drawing,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> int:
+    """Write an MP4 of pictures with what is drawn on them, whole or not at all.
+
+    A frame without a picture, or of another size than the first, is left out: the one before it is
+    shown for its time.
+
+    Args:
+        path: The file.
+        pictures: Number of a frame and its picture, ascending.
+        drawing: What is drawn.
+        progress: Called with the frames that are done and those there are.
+
+    Returns:
+        Frames written.
+
+    Raises:
+        PolyplinkError: If there is no picture.
+    """
+    rate = Fraction(drawing.fps).limit_denominator(1000)
+    x264 = "libx264" in av.codecs_available
+    n_written, size = 0, (0, 0)
+    drawn = prefetch(partial(_drawn, drawing=drawing), pictures, THREADS, VIDEO_AHEAD)
+    with whole_file(path) as temporary, av.open(str(temporary), "w", format="mp4") as container:
+        stream: Any = container.add_stream(
+            "libx264" if x264 else "mpeg4", rate=rate, options=QUALITY if x264 else {}
+        )
+        for frame, picture in drawn:
+            progress(frame + 1, drawing.n_frames)
+            if picture is None or (n_written and (picture.width, picture.height) != size):
+                continue
+            if not n_written:
+                size = picture.width, picture.height
+                stream.width, stream.height, stream.pix_fmt = *size, "yuv420p"
+                stream.codec_context.time_base = 1 / rate
+                if not x264:
+                    stream.codec_context.bit_rate = round(BITS * size[0] * size[1] * rate)
+            picture.time_base = 1 / rate
+            container.mux(stream.encode(picture))
+            n_written += 1
+        PolyplinkError.unless(n_written > 0, "no picture can be read", "restore its files")
+        container.mux(stream.encode())
+    return n_written
+
+
+def draw_videos(
+    counted: "Counted", folder: Path, out: Path, progress: Progress
+) -> tuple[list[Path], list[str]]:
+    """Write a video for each procedure with pictures.
+
+    Args:
+        counted: The count.
+        folder: Its data folder.
+        out: Folder of the videos.
+        progress: Called for frames.
+
+    Returns:
+        The files, and a line for each procedure that has none.
+    """
+    files, lines, data = [], [], counted.data
+    unnumbered = data.detections.filter(counted.tracks["polyp"].is_null())
+    unnumbered = unnumbered.with_columns(polyp=pl.lit(None, pl.Int64), interpolated=pl.lit(False))
+    boxes = pl.concat(
+        [
+            table.select("procedure_id", "frame", *Box._fields)
+            for table in (counted.boxes, unnumbered)
+        ]
+    )
+    names = [procedure.procedure_id for procedure in counted.count.procedures]
+    for row in data.procedures.filter(pl.col("procedure_id").is_in(names)).iter_rows(named=True):
+        name, n_frames = row["procedure_id"], row["n_frames"]
+        with_image = data.detections.filter(procedure_id=name).drop_nulls("image")
+        images = dict(with_image.select("frame", "image").iter_rows())
+        procedure_boxes = boxes.filter(procedure_id=name)
+        drawing = Drawing.of(procedure_boxes, row["fps"] or USUAL_FPS, n_frames)
+        path = out / f"{file_name(name)}.mp4"
+        pictures = _pictures(folder / row["source"], images, n_frames)
+        try:
+            draw_video(path, pictures, drawing, counter(progress, f"video {name}"))
+            files.append(path)
+        except PolyplinkError as error:
+            lines.append(f"no video of {name}: {error}")
+    return files, lines
+
+
+def _pictures(source: Path, images: Mapping[int, str], n_frames: int) -> Iterator[Numbered]:
+    """All frames of a procedure that exist, from the images that some of them have.
+
+    Raises:
+        PolyplinkError: If there is none, or the video is missing.
+    """
+    PolyplinkError.unless(
+        bool(images), "no box has a picture", "import the boxes with their images or their video"
+    )
+    place = split_frame_name(next(iter(images.values())))
+    if place is None:
+        yield from sorted(_image_files(source, images, n_frames).items())
+        return
+    with open_video(source / place[0]) as video:
+        yield from video.frames(range(min(n_frames, video.n_frames)))
+
+
+def _image_files(source: Path, images: Mapping[int, str], n_frames: int) -> dict[int, Path]:
+    """Image files by frame: those of boxes, and those beside them, numbered in the same way.
+
+    Files of a folder are numbered by their order if there are as many as frames, else by the number
+    that their names end in.
+    """
+    paths = {frame: source / image for frame, image in images.items()}
+    paths = {frame: path for frame, path in paths.items() if path.is_file()}
+    homes = {path.parent for path in paths.values()}
+    if len(homes) != 1:
+        return paths
+    home = homes.pop()
+    ordered = dict(enumerate(images_in(home)))
+    number = {name: k for k, name in numbered(home, IMAGE_ENDINGS).items()}
+    offsets = {frame - number.get(path.name, 0) for frame, path in paths.items()}
+    by_number = {k + min(offsets): name for name, k in number.items()}
+    for names in (ordered, by_number) if len(ordered) == n_frames else (by_number,):
+        if all(names.get(frame) == path.name for frame, path in paths.items()):
+            return {frame: home / name for frame, name in names.items() if 0 <= frame < n_frames}
+    return paths

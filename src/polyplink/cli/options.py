@@ -1,0 +1,152 @@
+"""What requests are made of: fields that are options, and the options that verbs share.
+
+The request of a verb is a frozen dataclass whose fields are the arguments and options of the
+command line: type, default, help text and range are in the field and nowhere else
+(`cli.command` builds the commands from them).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
+
+from typer import Argument, Option
+
+from polyplink.models import DETECTOR, ENCODER
+
+if TYPE_CHECKING:
+    from polyplink.data import BoxesOrigin
+    from polyplink.tracklets import PrepareSettings
+
+RECIPE = "Name of a recipe (ntssl, sfe, tpc, ...), or FILE.py:NAME of one of your own."
+Data = Annotated[Path, Argument(help="Data folder that `polyplink import` wrote.")]
+Weights = Annotated[
+    Path, Argument(help=f"Weights: a file, a folder of `train` or `export`, or a name ({ENCODER}).")
+]
+Out = Annotated[Path, Option("--out", "-o", help="Folder to write.")]
+Device = Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")]
+Workers = Annotated[int, Option(min=1, help="Worker processes or threads.")]
+Part = Annotated[str | None, Option(help="Part of the data set; all by default.")]
+Alarms = Annotated[
+    Literal["drop", "keep"],
+    Option(help="Leave out tracklets that the weights take for false alarms, or count them."),
+]
+Purpose = Annotated[
+    Literal["count", "link", "published"],
+    Option(
+        help="Link for the right number of polyps, few wrong links, or an FPR near 0.05 (the "
+        "papers' rule)."
+    ),
+]
+Video = Annotated[
+    bool,
+    Option("--video", help="Also write a video of each procedure with boxes and polyps drawn."),
+]
+Sets = Annotated[Sequence[str], Option("--set", help="Change a field of the recipe: NAME=VALUE.")]
+
+
+def names_of(module: str, attribute: str) -> Callable[[str], list[str]]:
+    """A completion for the shell: names in a table of a module, which is imported when asked for.
+
+    Args:
+        module: The module.
+        attribute: A mapping by name or a sequence of names in it, or a function that gives one.
+    """
+
+    def complete(incomplete: str) -> list[str]:
+        table = getattr(import_module(module), attribute)
+        names = table() if callable(table) else table
+        return [str(name) for name in names if str(name).startswith(incomplete)]
+
+    return complete
+
+
+RECIPES = names_of("polyplink.recipes", "RECIPES")
+
+
+Value = TypeVar("Value")
+
+
+def option(
+    text: str,
+    default: Value = None,  # type: ignore[assignment]
+    *names: str,
+    kind: Callable[..., Any] = Option,
+    **settings: Any,
+) -> Value:
+    """A field of a request with a default: an option of the command line, or an argument.
+
+    Args:
+        text: Its help.
+        default: From Python and on the command line; with False the option takes no --no-NAME.
+        names: On the command line; the field's by default.
+        kind: `typer.Option` or `typer.Argument`.
+        settings: Of `kind`: min, max, metavar and others.
+    """
+    declared: Value = field(
+        default=default, metadata={"names": names, "kind": kind, "help": text} | settings
+    )
+    return declared
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request, by itself of a verb without options: text is taken where a field is a path."""
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            hint, value = item.type, getattr(self, item.name)
+            plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+            kinds = (plain, *get_args(plain))
+            if isinstance(value, str) and Path in kinds:
+                object.__setattr__(self, item.name, Path(value))
+            elif not isinstance(value, str | Path) and Sequence[Path] in kinds:
+                object.__setattr__(self, item.name, tuple(map(Path, value)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrackletOptions(Request):
+    """How boxes become tracklets; what is not given is as the detector or the weights say.
+
+    The fields are those of `polyplink.tracklets.PrepareSettings` and its `tracks`.
+    """
+
+    min_length: int | None = option("Boxes that a tracklet of a known polyp must have [30].", min=1)
+    max_gap: int | None = option("Largest step in frames between its boxes [1].", min=1)
+    min_iou: float | None = option("Smallest IoU of two boxes in a row of it [0.1].", min=0, max=1)
+    min_seconds: float | None = option("Seconds a track of unknown boxes must last [0.5].", min=0)
+    bridge: float | None = option("Longest gap bridged within such a track, seconds [0.7].", min=0)
+    high: float | None = option("Score from which a box begins a track [0.4].", min=0, max=1)
+    low: float | None = option("Score from which a box continues one [0.1].", min=0, max=1)
+    tracker: str | None = option("What links such boxes: damped, or a plugin's [damped].")
+    stride: int | None = option("Boxes from one crop of a tracklet to the next [4].", min=1)
+
+    @property
+    def tracklet_options(self) -> dict[str, Any]:
+        """The options by name; None for what was not given."""
+        return {item.name: getattr(self, item.name) for item in fields(TrackletOptions)}
+
+    def on(
+        self, settings: "PrepareSettings", origin: "BoxesOrigin | None" = None
+    ) -> "PrepareSettings":
+        """The settings with what was given in place of their own, see `with_options`."""
+        from polyplink.tracklets.options import with_options
+
+        return with_options(settings, self.tracklet_options, origin)
+
+
+Source = Annotated[Path, Argument(help="A video, or a folder of videos or images; a data folder.")]
+DetectorName = Annotated[
+    str | None,
+    Option(
+        help=f"ONNX file [{DETECTOR}, which ships with polyplink]; or sim:good, sim:gi-genius, "
+        "sim:shifted or sim:misses-15: a simulated one, for a data folder with annotated boxes."
+    ),
+]
+WeightsOption = Annotated[
+    Path, Option(help="Weights file, a folder `polyplink train` wrote, or a name.")
+]
+Fps = Annotated[float | None, Option(min=0.1, help="Frames per second, if not in the recording.")]
+Seed = Annotated[int, Option(min=0, help="Seed of a simulated detector.")]
+Function = Callable[..., Any] | None

@@ -1,0 +1,359 @@
+"""The verb `train`: an encoder with a recipe."""
+
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Exit
+
+from polyplink.cli import options
+from polyplink.cli.options import TrackletOptions, option
+from polyplink.cli.verb import Result, check_given, inform
+from polyplink.core.artefacts import RunRecord, to_plain
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.notebook import Facts
+from polyplink.core.progress import Progress, silent
+from polyplink.core.sharing import sole_writer
+
+if TYPE_CHECKING:
+    from polyplink.associate import OperatingPoint
+    from polyplink.encoders import Encoder, Seen
+    from polyplink.learn import TrainConfig
+    from polyplink.tracklets import Prepared
+
+TOO_SURE = (
+    "the links are fitted on procedures with polyps that the encoder was taught, and trust its "
+    "vectors too much on others: fit them on procedures that it has not seen, with "
+    "`polyplink calibrate`"
+)
+
+
+def _list_fields(recipe: str | None) -> None:
+    """Print what `--set` takes of a recipe, and exit: called while options are read."""
+    if recipe is not None:
+        from polyplink.cli.one_line import one_line_errors
+        from polyplink.recipes import find_recipe
+        from polyplink.recipes.sources import field_sources
+        from polyplink.report.tables import fields_table
+
+        with one_line_errors("polyplink train"):
+            fields = field_sources(find_recipe(recipe), find_recipe(recipe))
+            hint = f"with fields changed: polyplink recipes show {recipe} --set NAME=VALUE"
+            Result(fields, shown=[fields_table(recipe, fields), hint]).print_text()
+        raise Exit
+
+
+@dataclass(frozen=True)
+class TrainRequest(TrackletOptions):
+    """What to train, and on which data; from Python the recipe may be a `TrainConfig`."""
+
+    recipe: Annotated[
+        "str | TrainConfig", Argument(help=options.RECIPE, autocompletion=options.RECIPES)
+    ]
+    data: options.Data
+    out: options.Out = Path("run")
+    part: str | None = option("Part to train on, or all; the recipe's by default.")
+    sets: options.Sets = ()
+    resume: bool = option("Continue or extend the run in --out.", False)
+    init_from: Path | None = option("Initial weights from another run: file, folder or name.")
+    polyps_from: Path | None = option(
+        "Train on the polyps that these weights find without labels, in place of annotated ones."
+    )
+    log: Sequence[str] = option(
+        "tensorboard or wandb (offline), in addition to history.csv.", (), "--log"
+    )
+    device: options.Device = "auto"
+    devices: int = option("Processes to train in, each with a GPU or all on the CPU.", 1, min=1)
+    workers: options.Workers = 2
+    help_recipe: str | None = option(
+        "List the fields of a recipe that --set takes, and exit.",
+        metavar="NAME",
+        is_eager=True,
+        callback=_list_fields,
+    )
+
+
+@dataclass(frozen=True)
+class Trained(Facts):
+    """A finished training run.
+
+    Attributes:
+        weights: The weights file.
+        epoch: Selected epoch, from 0.
+        epochs: Epochs trained.
+        loss: Training loss of that epoch.
+        operating: Origin of the operating point, as a sentence.
+        warnings: Warnings for the user.
+    """
+
+    weights: Path
+    epoch: int
+    epochs: int
+    loss: float
+    operating: str
+    warnings: tuple[str, ...]
+
+
+def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]:
+    """Train an encoder with a recipe; --resume continues a stopped run, or extends one.
+
+    Args:
+        request: Recipe, data and output folder, which gets weights.safetensors.
+        progress: Called for crops and epochs.
+
+    Raises:
+        PolyplinkError: If `out` holds a run already (or none, to resume), or data or recipe are
+            at fault.
+    """
+    config = _configured(request)
+    with sole_writer(request.out):
+        return _train(request, config, progress)
+
+
+def _train(request: TrainRequest, config: "TrainConfig", progress: Progress) -> Result[Trained]:
+    """Train into a folder that no other process writes into; as `train`."""
+    from polyplink.learn.config import NEED_POLYPS
+
+    out = request.out
+    record = RunRecord("train", settings=config, seed=config.seed)
+    record.claim(out)
+    _check_checkpoint(out, request.resume)
+    from polyplink.encoders import (
+        WEIGHTS_FILE,
+        WeightsRecord,
+        build_started,
+        inherited,
+        pick_device,
+        save_weights,
+    )
+    from polyplink.encoders.leakage import seen_by
+    from polyplink.learn import fit
+    from polyplink.learn.devices import check_devices
+    from polyplink.learn.loggers import open_loggers
+
+    device = pick_device(request.device)
+    check_devices(request.devices, device)
+    # Report a missing weights file before crops are cut, which may take hours.
+    build_started(config.encoder, config.init_from)
+    seen, started = inherited(config.encoder, config.init_from)
+    with record.stage("prepare"):
+        prepared = _prepared(request, config, progress)
+        labelled, seen, found_by = _training_labels(request, prepared, seen, progress)
+    record.inputs |= {"crops": prepared.key} | started | found_by
+    with record.stage("train"), open_loggers(request.log, out, config) as log:
+        fitted = fit(
+            config,
+            labelled,
+            out,
+            device=device,
+            devices=request.devices,
+            resume=request.resume,
+            progress=_ticker(log, progress),
+        )
+    with record.stage("operating point"):
+        encoder = _fitted_to_crops(fitted.encoder, config, prepared)
+        used = prepared
+        if config.prepare_evaluation != config.prepare:
+            used = _prepared(request, replace(config, prepare=config.prepare_evaluation), progress)
+        point = _operating_point(encoder, used, request.data)
+    # The weights' record leaves out the seconds: equal trainings must give equal files.
+    chosen = {k: v for k, v in fitted.chosen.items() if k != "seconds" and not math.isnan(v)}
+    weights_record = WeightsRecord(
+        encoder=config.encoder,
+        prepare=config.prepare_evaluation,
+        recipe=to_plain(config),
+        seen=seen_by(prepared.data, fitted.train, fitted.held, seen),
+        origin={"selected_by": config.validation.select} | chosen,
+        operating=asdict(point),
+    )
+    weights = out / WEIGHTS_FILE
+    record.write(out)
+    save_weights(weights, encoder, weights_record)  # last: a run with weights is complete
+    warnings: tuple[str, ...] = ()
+    if not point.prices:
+        warnings = (f"operating point: {point.origin}",)
+    elif config.bags.kind in NEED_POLYPS:
+        warnings = (TOO_SURE,)
+    trained = Trained(
+        weights=weights,
+        epoch=int(fitted.chosen["epoch"]),
+        epochs=len(fitted.history),
+        loss=fitted.chosen["loss"],
+        operating=point.origin,
+        warnings=warnings,
+    )
+    shown = (
+        f"{weights}: epoch {trained.epoch + 1} of {trained.epochs}, loss {trained.loss:.3f}; "
+        f"operating point: {trained.operating}"
+    )
+    return Result(trained, shown=[shown], warnings=trained.warnings)
+
+
+def _check_checkpoint(out: Path, resume: bool) -> None:
+    """Refuse a second run in one folder, and the resumption of a run that never began."""
+    from polyplink.learn.config import LAST
+
+    exists = (out / LAST).is_file()
+    PolyplinkError.unless(
+        resume or not exists,
+        f"{out} holds a training run already",
+        "continue it with --resume, or name another --out",
+    )
+    PolyplinkError.unless(
+        exists or not resume,
+        f"no checkpoint {out / LAST}",
+        "start without --resume, in a new folder",
+    )
+
+
+def _fitted_to_crops(encoder: "Encoder", config: "TrainConfig", prepared: "Prepared") -> "Encoder":
+    """The encoder with the tone and whitening layers that the recipe asks for, of the crops."""
+    from polyplink.encoders.adapt import CROPS, fitted_to_crops
+    from polyplink.tracklets.prepare import typical_crops
+
+    tone, whiten = (getattr(config.encoder, part, 0.0) for part in ("tone", "whiten"))
+    if not (tone or whiten):
+        return encoder
+    return fitted_to_crops(encoder, typical_crops(prepared, CROPS), tone, bool(whiten))
+
+
+def _ticker(
+    log: Callable[[Mapping[str, float]], None], progress: Progress
+) -> Callable[[int, int, Mapping[str, float]], None]:
+    """What every epoch calls: the logs, progress, and a line where no bar is shown."""
+
+    def tick(done: int, total: int, row: Mapping[str, float]) -> None:
+        log(row)
+        progress("epochs", done, total)
+        if progress not in (silent, inform) and not sys.stderr.isatty():  # no bars
+            epoch_losses = {
+                k: v for k, v in row.items() if k.startswith("loss") and not math.isnan(v)
+            }
+            losses = [f"{name} {value:.3f}" for name, value in epoch_losses.items()]
+            text = f"epoch {done} of {total}: {', '.join(losses)}, {row['seconds']:.1f} s"
+            print(text, file=sys.stderr, flush=True)
+
+    return tick
+
+
+def _configured(request: TrainRequest) -> "TrainConfig":
+    """The recipe with what the request changes; refused before torch is imported, if at fault."""
+    from polyplink.learn.config import NEED_POLYPS
+    from polyplink.recipes import find_recipe, override
+
+    recipe = request.recipe
+    start = [] if request.init_from is None else [f"init_from={request.init_from}"]
+    config = override(
+        find_recipe(recipe) if isinstance(recipe, str) else recipe, [*start, *request.sets]
+    )
+    config = replace(config, prepare=request.on(config.prepare), part=request.part or config.part)
+    config = _fed_as_before(config, request.sets)
+    parts = [part for part in (config.part, config.validation.part) if part]
+    check_given(config.init_from, request.data, parts, request.device)
+    check_given(request.polyps_from)
+    PolyplinkError.unless(
+        request.polyps_from is None or config.bags.kind in NEED_POLYPS,
+        f"bags.kind={config.bags.kind} draws no polyps, and --polyps-from finds some",
+        "name a recipe that does, such as supervised, or leave --polyps-from out",
+    )
+    return config
+
+
+def _fed_as_before(config: "TrainConfig", sets: Sequence[str]) -> "TrainConfig":
+    """The recipe with the mean and std of the weights that it starts from, unless `sets` has them.
+
+    Raises:
+        PolyplinkError: If the weights are of another backbone than the recipe's.
+    """
+    from polyplink.encoders import read_record, weights_path
+
+    if config.init_from is None:
+        return config
+    start, encoder = read_record(weights_path(config.init_from)).encoder, config.encoder
+    start_backbone = getattr(start, "frame_encoder", None)
+    backbone = getattr(encoder, "frame_encoder", None)
+    PolyplinkError.unless(
+        None in (start_backbone, backbone) or start_backbone == backbone,
+        f"{config.init_from} holds weights of {start_backbone}, and the recipe {config.name} "
+        f"builds {backbone}",
+        f"build theirs with --set encoder.frame_encoder={start_backbone}",
+    )
+    set_names = {assignment.partition("=")[0] for assignment in sets}
+    scale = {
+        name: getattr(start, name)
+        for name in ("mean", "std")
+        if f"encoder.{name}" not in set_names and getattr(start, name, None) is not None
+    }
+    if start_backbone is None:
+        return config
+    return replace(config, encoder=replace(encoder, **scale))
+
+
+def _prepared(request: TrainRequest, config: "TrainConfig", progress: Progress) -> "Prepared":
+    """The crops of the parts to train and validate on.
+
+    Raises:
+        PolyplinkError: If bags need known polyps, and the part has none.
+    """
+    import polars as pl
+
+    from polyplink.data import read_data
+    from polyplink.encoders.encode import prepare_part
+    from polyplink.learn.config import NEED_POLYPS
+
+    data = read_data(request.data)
+    parts = filter(None, (config.part, config.validation.part))
+    names = [name for part in parts for name in data.part(part)]
+    polyps = data.detections.filter(pl.col("procedure_id").is_in(names))["polyp_id"]
+    PolyplinkError.unless(
+        config.bags.kind not in NEED_POLYPS
+        or request.polyps_from is not None
+        or polyps.drop_nulls().n_unique() > 1,
+        f"table detections: column polyp_id is empty in the part {config.part!r} or names one "
+        f"polyp, and bags.kind={config.bags.kind} draws views of known polyps",
+        "name a labelled part (--part NAME), a recipe without labels, such as ntssl, or weights of "
+        "one with --polyps-from",
+    )
+    return prepare_part(request.data, config.prepare, names, request.workers, progress)
+
+
+def _training_labels(
+    request: TrainRequest, prepared: "Prepared", seen: "Seen", progress: Progress
+) -> "tuple[Prepared, Seen, dict[str, str]]":
+    """Tracklets with the labels to train on; what pseudo-labels come from: data seen, and a key.
+
+    Raises:
+        PolyplinkError: If the polyps are to be linked, and cannot be.
+    """
+    from polyplink.counting.labels import with_pseudo_labels
+    from polyplink.encoders.encode import encode
+    from polyplink.encoders.load import load_named
+
+    if request.polyps_from is None:
+        return prepared, seen, {}
+    finder = load_named(request.polyps_from, request.device)
+    if finder.record is not None:
+        seen = seen.joined(finder.record.seen)
+    names, workers = prepared.procedures, request.workers
+    encoded = encode([finder], request.data, names, workers=workers, progress=progress)
+    return with_pseudo_labels(prepared, encoded), seen, {"polyps_from": finder.key}
+
+
+def _operating_point(encoder: "Encoder", prepared: "Prepared", data: Path) -> "OperatingPoint":
+    """Fitted on all procedures of the training, held out or not: three are too few to choose on."""
+    from polyplink.associate import untuned
+    from polyplink.counting.labels import true_counts
+    from polyplink.counting.link import by_procedure
+    from polyplink.counting.operating_point import find_operating_point
+    from polyplink.data import box_source
+    from polyplink.encoders import NetworkEmbedder, embed
+
+    if prepared.tracklets.is_empty():
+        return untuned("the procedures have no tracklets")
+    embeddings = embed(prepared, NetworkEmbedder(encoder), "in training")
+    source = box_source(data, prepared.data, prepared.procedures)
+    polyps = true_counts(prepared.data, prepared.procedures, every=False)
+    return find_operating_point(by_procedure(prepared, embeddings), source, polyps)

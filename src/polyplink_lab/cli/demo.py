@@ -1,0 +1,144 @@
+"""The verb `demo`: all stages on simulated procedures, with a small report in the first minute."""
+
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from typer import Argument, echo
+
+from polyplink.cli import (
+    CountRequest,
+    Evaluated,
+    EvaluateRequest,
+    ImportRequest,
+    RunRequest,
+    TrainRequest,
+    count,
+    evaluate,
+    import_data,
+    options,
+    run,
+    train,
+)
+from polyplink.cli.options import Request, option
+from polyplink.cli.verb import Result, inform
+from polyplink.core.artefacts import content_key, read_json, write_json
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.progress import Progress, counter, silent
+
+if TYPE_CHECKING:
+    from polyplink.learn import TrainConfig
+    from polyplink_lab.simulate import Preset
+
+FIRST = "first"  # folder of the small report
+RECORDING = "recording"  # folder of the count with the shipped models
+FIRST_SETS = ("optim.epochs=2", "validation.every=2")  # of its recipe
+_MARK = "demo.json"  # identifies the demo in a folder
+
+
+@dataclass(frozen=True)
+class DemoRequest(Request):
+    """Where to write, and from which seed; preset and recipe fields can be set only from Python."""
+
+    out: Path = option("Folder to write.", Path("demo-out"), kind=Argument)
+    seed: int = option("Seed of the simulated procedures.", 0, min=0)
+    workers: options.Workers = 2
+    preset: "Preset | None" = None
+    sets: tuple[str, ...] = ()
+
+
+def demo(request: DemoRequest, progress: Progress = inform) -> Result[Evaluated]:
+    """Run all stages on simulated procedures; ends in a table and a report.
+
+    First a few small procedures are counted with an encoder that is trained on them for seconds, so
+    that there is a report to look at (`OUT/first/report.html`) while the rest runs: simulate,
+    import, prepare, train, count and evaluate. In the end the shipped models count a simulated
+    recording. A demo that was stopped continues where it was.
+
+    Args:
+        request: The output folder gets first, raw, data, run, count, recording, and the evaluation
+            itself.
+        progress: Called for every stage.
+
+    Raises:
+        PolyplinkError: If `out` holds something else.
+    """
+    from polyplink.recipes import ntssl_demo, override
+    from polyplink_lab.simulate import smoke, tiny
+
+    out, seed, workers = request.out, request.seed, request.workers
+    preset = request.preset or tiny()
+    recipe = override(ntssl_demo(), request.sets)
+    PolyplinkError.unless(seed >= 0, f"--seed {seed} is below 0", "give 0 or more")
+    key, mark = content_key("demo", preset, seed, recipe), out / _MARK
+    if not mark.is_file() or read_json(mark).get("key") != key:
+        new = not out.exists() or (out.is_dir() and not any(out.iterdir()))
+        PolyplinkError.unless(
+            new, f"{out} holds something else", "name another folder, or remove it"
+        )
+        write_json(mark, {"key": key})
+
+    first = out / FIRST
+    if not (first / "report.html").is_file():
+        quick = override(recipe, [*FIRST_SETS, *request.sets])
+        _make(first, smoke(), quick, replace(request, seed=seed), silent)
+        page = count(
+            CountRequest(first / "run", first / "data", first, device="cpu", workers=workers)
+        )
+        echo(
+            f"first report: {page.value.report} (4 small simulated procedures, by an encoder that "
+            "was trained on some of them for seconds: its links are poor)",
+            err=True,
+        )
+    _make(out, preset, recipe, request, progress)
+    weights, data = out / "run", out / "data"
+    count(CountRequest(weights, data, out / "count", part="eval", workers=workers), progress)
+    evaluated = evaluate(EvaluateRequest(weights, data, out, workers=workers), progress)
+    _run_shipped(out / RECORDING, seed, workers, progress)
+    return evaluated
+
+
+def _run_shipped(out: Path, seed: int, workers: int, progress: Progress) -> None:
+    """Count a recording rendered by the simulator with the shipped models, into `out`."""
+    from polyplink_lab.simulate import simulate, smoke
+
+    if find_spec("onnxruntime") is None:
+        echo('no run of the shipped models: pip install "polyplink[run]"', err=True)
+        return
+    report, film = out / "count" / "report.html", out / "film"
+    if report.is_file():
+        return
+    name, polyps = smoke().polyps[0]
+    preset = replace(smoke(), name=RECORDING, polyps=((name, polyps),), width=240, height=210)
+    preset = replace(preset, frames="all", annotations="folders")
+    simulate(film, preset, seed, workers=1, progress=counter(progress, "recording rendered"))
+    frames = film / f"{name}_frames"
+    counted = run(RunRequest(frames, out=out, replace=True, workers=workers), progress)
+    echo(
+        f"the shipped models on a simulated recording: {counted.value.polyps} counted, {polyps} "
+        f"true; {report}\n"
+        "This shows that everything from a recording to a report works here. The pictures are "
+        "drawn, and these models learned from real ones: how well they count, it does not show.",
+        err=True,
+    )
+
+
+def _make(
+    out: Path, preset: "Preset", recipe: "TrainConfig", request: DemoRequest, progress: Progress
+) -> None:
+    """Simulate, import, prepare and train into `out`/raw, data and run."""
+    from polyplink.learn.config import LAST
+    from polyplink.tracklets import prepare
+    from polyplink_lab.simulate import simulate
+
+    raw, data, weights, workers = out / "raw", out / "data", out / "run", request.workers
+    # As released, but without frames: crops are rendered where they are cut, a tenth of the work.
+    archives = replace(preset, frames="none", annotations="archives")
+    simulate(
+        raw, archives, request.seed, workers=workers, progress=counter(progress, "procedures made")
+    )
+    import_data(ImportRequest("real-colon", raw, data, workers=1), progress)
+    prepare(data, recipe.prepare, workers=workers, progress=counter(progress, "crops"))
+    resume = (weights / LAST).is_file()
+    train(TrainRequest(recipe, data, weights, resume=resume, workers=workers), progress)

@@ -1,0 +1,315 @@
+"""The verb `study`: train recipes with several seeds, and compare them on the held-out part."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import stdev
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument
+
+from polyplink.cli import options
+from polyplink.cli.options import Request, option
+from polyplink.cli.verb import UNMEASURED, Result, check_given, inform
+from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.notebook import Facts
+from polyplink.core.progress import Progress, silent
+from polyplink.core.text import many
+
+if TYPE_CHECKING:
+    from polyplink.encoders.encode import Encoded
+    from polyplink.evaluate import EncoderFigures, EvaluationSettings, Figure
+    from polyplink.evaluate.intervals import Resampled
+    from polyplink.learn import TrainConfig
+    from polyplink.report import Comparison
+
+
+@dataclass(frozen=True)
+class StudyRequest(Request):
+    """Which recipes to train, on which data, with how many seeds."""
+
+    recipes: Annotated[Sequence[str], Argument(help=f"{options.RECIPE} Compared with the first.")]
+    data: options.Data
+    out: options.Out = Path("study")
+    seeds: int = option("Seeds of each recipe, from its own on.", 3, min=1)
+    part: str = option("Part to evaluate on, which no recipe trains on.", "eval")
+    sets: options.Sets = ()
+    tasks: Sequence[str] = option("As of evaluate, without size and histology.", (), "--task")
+    clusterers: Sequence[str] = option("As of evaluate.", (), "--clusterer")
+    grid: str = option("Settings searched for counting: paper or demo.", "paper")
+    purpose: options.Purpose = "published"
+    columns: Sequence[str] = option(
+        "Figures of table.tex, of the first table of report.html and of study.svg, by name (mAP) "
+        "or key; may be repeated.",
+        (),
+    )
+    device: options.Device = "auto"
+    devices: int = option("Processes to train in, as of train.", 1, min=1)
+    workers: options.Workers = 2
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training, evaluated.
+
+    Attributes:
+        recipe: The recipe's name.
+        seed: Its seed.
+        weights: Folder of the training run.
+        figures: All figures with intervals.
+    """
+
+    recipe: str
+    seed: int
+    weights: Path
+    figures: "dict[str, Figure]" = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Studied(Facts):
+    """A finished study.
+
+    Attributes:
+        comparison: Recipes by figures: mean over seeds with its interval over procedures, standard
+            deviation over seeds, paired difference to the first recipe.
+        minus_clusterer: By recipe, clusterer and figure, see `evaluate.minus_first_clusterer`.
+        runs: Every training.
+        failed: Trainings that failed, and why.
+    """
+
+    comparison: "Comparison" = field(repr=False)
+    minus_clusterer: "dict[str, dict[str, dict[str, Figure]]]" = field(repr=False)
+    runs: tuple[Run, ...]
+    failed: tuple[str, ...]
+
+    def _tables(self) -> list[Any]:
+        from polyplink.report import comparison_table
+
+        return [comparison_table(self.comparison)]
+
+
+Measured = dict[str, dict[int, "dict[str, Resampled]"]]  # by recipe, seed and figure
+
+
+def study(request: StudyRequest, progress: Progress = inform) -> Result[Studied]:
+    """Train recipes with several seeds, and compare them in pairs on the held-out part.
+
+    Every training lies in `out`/runs under a name made from recipe, seed and data: the same command
+    continues where it stopped, and trains only a recipe that was corrected.
+
+    Args:
+        request: Recipes, data folder, and the output folder, which gets study.json, figures.csv,
+            table.tex, report.html, runs.csv (one row per training and figure), clusterers.csv,
+            study.svg and .png, and run.json.
+        progress: Called for crops, epochs and tracklets.
+
+    The exit code is 1 if no figure could be measured.
+
+    Raises:
+        PolyplinkError: If a recipe, part or field is unknown, the part has no known polyp, or no
+            training could be evaluated.
+    """
+    settings, recipes = _checked(request)
+    from polyplink.encoders.encode import prepare_part
+    from polyplink.evaluate.evaluation import evaluate_encoder
+    from polyplink.evaluate.truth import samples_of, tracklet_boxes
+    from polyplink.report import comparison_table, write_report
+    from polyplink.report.contents import comparison_report
+
+    record = RunRecord("study", settings=request)
+    record.claim(request.out)
+    samples_of(  # refused before hours of training
+        prepare_part(
+            *(request.data, recipes[0].prepare, request.part, request.workers, progress),
+            with_crops=False,
+        )
+    )
+    encoded: Encoded | None = None
+    measured: Measured = {}
+    runs, failed, first = list[Run](), list[str](), None
+    planned = [
+        replace(config, seed=seed)
+        for config in recipes
+        for seed in range(config.seed, config.seed + request.seeds)
+    ]
+    for i, config in enumerate(planned, start=1):
+        name, seed = config.name, config.seed
+        label = f"{name}, seed {seed}"
+        if progress not in (silent, inform) and not sys.stderr.isatty():  # no bars
+            print(f"{label} ({i} of {len(planned)})", file=sys.stderr, flush=True)
+        try:
+            with record.stage(label):
+                folder, encoded = _trained(request, config, encoded, progress)
+                vectors, samples = encoded.vectors[label], samples_of(encoded.prepared)
+                boxes = tracklet_boxes(encoded.prepared, samples)
+                figures, resampled = evaluate_encoder(vectors, samples, settings, boxes)
+        except PolyplinkError as error:
+            failed.append(f"{label}: {error}")
+            continue
+        first = first or figures
+        measured.setdefault(name, {})[seed] = resampled
+        runs.append(Run(name, seed, folder, figures.figures))
+    if first is None or encoded is None:
+        raise PolyplinkError(
+            failed[0], f"{many(len(failed), 'training')} failed; the first one is named"
+        )
+    record.inputs |= {"data": encoded.prepared.data.key}
+    comparison, gaps = compare_runs(measured, first)
+    comparison = comparison.with_headline(request.columns)
+    result = Studied(comparison, gaps, tuple(runs), tuple(failed))
+    procedures = len(samples_of(encoded.prepared).procedures)
+    basis = (
+        f"mean of {many(request.seeds, 'seed')} ± standard deviation over seeds; "
+        f"{many(procedures, 'procedure')} of the part {request.part!r}"
+    )
+    _write(request.out, result)
+    page = comparison_report(
+        "Study",
+        encoded.prepared,
+        comparison,
+        notes=(basis,),
+        warnings=failed,
+        seconds=record.seconds,
+    )
+    write_report(request.out / "report.html", page)
+    record.write(request.out)
+    shown: list[Any] = [comparison_table(comparison)]
+    from polyplink.report.tables import difference_tables
+
+    shown += difference_tables(comparison, gaps)
+    code = int(not comparison.measured)
+    warnings = [*failed, *code * [UNMEASURED]]
+    return Result(
+        result, shown=[*shown, basis, f"files: {request.out}"], warnings=warnings, code=code
+    )
+
+
+def _checked(request: StudyRequest) -> "tuple[EvaluationSettings, list[TrainConfig]]":
+    """Settings of the evaluation, and recipes; mistakes are refused before hours of work."""
+    check_given(None, request.data, [request.part], request.device)
+    from polyplink.data import read_data
+    from polyplink.recipes import find_recipe, override
+
+    choices = {name: getattr(request, name) for name in ("tasks", "clusterers", "grid", "purpose")}
+    from polyplink.evaluate.settings import evaluation_settings
+
+    settings, probes = evaluation_settings(**choices, threads=request.workers)
+    PolyplinkError.unless(not probes, f"a study has no task {probes[:1]}", "use `polyplink probe`")
+    data = read_data(request.data)
+    recipes = [override(find_recipe(name), request.sets) for name in request.recipes]
+    for config in recipes:
+        hint = "evaluate on procedures that no recipe trains on: --part, or --set part=NAME"
+        data.disjoint_parts(request.part, config.part, hint)
+    names = [config.name for config in recipes]
+    PolyplinkError.unless(
+        len(set(names)) == len(names), f"two of the recipes {names} have one name", "rename one"
+    )
+    return settings, recipes
+
+
+def _trained(
+    request: StudyRequest, config: "TrainConfig", encoded: "Encoded | None", progress: Progress
+) -> "tuple[Path, Encoded]":
+    """The folder of a training, made now if it is not there; its vectors beside those before."""
+    from polyplink.encoders.encode import encode
+    from polyplink.encoders.load import load_named
+    from polyplink_lab.reproduce.encoders_under_test import Workspace, trained
+
+    label = f"{config.name}, seed {config.seed}"
+
+    def labelled_progress(stage: str, done: int, total: int) -> None:
+        progress(f"{label}: {stage}", done, total)
+
+    quiet = progress if progress in (silent, inform) else labelled_progress
+    workspace = Workspace(
+        request.out,
+        request.data,
+        sets=(*request.sets, f"seed={config.seed}"),
+        device=request.device,
+        devices=request.devices,
+        workers=request.workers,
+    )
+    folder = trained(config, workspace, quiet)
+    encoder = load_named(folder, request.device, label)
+    if encoded is not None:
+        return folder, encoded.add([encoder], request.workers, quiet)
+    embedded = encode(
+        [encoder], request.data, request.part, workers=request.workers, progress=quiet
+    )
+    return folder, embedded
+
+
+def compare_runs(
+    measured: Measured, first: "EncoderFigures"
+) -> "tuple[Comparison, dict[str, dict[str, dict[str, Figure]]]]":
+    """Recipes compared by their means over seeds, paired over procedures.
+
+    Args:
+        measured: By recipe and seed, figures with their resamples, all on the same draws.
+        first: Figures of any run, which the table's columns are made from.
+
+    Returns:
+        Recipes by figures, and for each recipe the clusterers minus the first.
+    """
+    from polyplink.evaluate import no_different
+    from polyplink.evaluate.evaluation import minus_first_clusterer
+    from polyplink.evaluate.intervals import Resampled
+    from polyplink.report import Comparison, Method
+    from polyplink.report.evaluation_table import columns, headline
+
+    means: dict[str, dict[str, Resampled]] = {}
+    methods = []
+    for name, runs in measured.items():
+        by_figure = {
+            key: [run_figures[key] for run_figures in runs.values()]
+            for key in first.figures
+            if all(key in run_figures for run_figures in runs.values())
+        }
+        means[name] = {key: Resampled.mean(run_figures) for key, run_figures in by_figure.items()}
+        base, figures = next(iter(means.values())), {}
+        for key, mean in means[name].items():
+            values = [
+                seed_figure.value for seed_figure in by_figure[key] if seed_figure.value is not None
+            ]
+            figures[key] = replace(mean.figure(), sd=stdev(values) if len(values) > 1 else None)
+        compared = means[name] if means[name] is not base else {}
+        gaps = {key: mean.minus(base[key]) for key, mean in compared.items() if key in base}
+        methods.append(Method(name, figures, gaps))
+    metrics, bold = columns(first), {}
+    for metric in metrics if len(means) > 1 else ():
+        by_recipe = {
+            name: run_figures[metric.key]
+            for name, run_figures in means.items()
+            if metric.key in run_figures
+        }
+        bold[metric.key] = no_different(by_recipe, metric.ideal)
+    table = Comparison(tuple(metrics), tuple(methods), bold, headline(first))
+    return table, {name: minus_first_clusterer(run_figures) for name, run_figures in means.items()}
+
+
+def _write(out: Path, result: Studied) -> None:
+    from polyplink.report import write_csv
+    from polyplink.report.latex import comparison_latex
+    from polyplink.report.plots import plot_methods, write_figure
+    from polyplink.report.tables import write_clusterers, write_rows
+
+    write_json(out / "study.json", to_plain(result))
+    write_csv(out / "figures.csv", result.comparison)
+    write_text(out / "table.tex", comparison_latex(result.comparison))
+    write_clusterers(out / "clusterers.csv", result.minus_clusterer)
+    rows = [
+        {"recipe": run.recipe, "seed": run.seed, "weights": str(run.weights), "figure": key}
+        | {"value": value.value, "low": value.low, "high": value.high, "units": value.n}
+        for run in result.runs
+        for key, value in run.figures.items()
+    ]
+    write_rows(out / "runs.csv", rows)
+    values: Mapping[str, list[Mapping[str, Figure]]] = {
+        method.name: [run.figures for run in result.runs if run.recipe == method.name]
+        for method in result.comparison.methods
+    }
+    figure = plot_methods(result.comparison, values)[0].get_figure(root=True)
+    assert figure is not None
+    write_figure(out, "study", figure)

@@ -1,0 +1,82 @@
+"""`run` on what is no recording of a polyp: one line, or a report that says so."""
+
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.cli.calls import assert_refused, polyplink
+from tests.data.films import write_film
+
+
+def write_sound(path: Path) -> None:
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("aac", rate=8000)
+        assert isinstance(stream, av.AudioStream)
+        silence = np.zeros((1, 1024), np.float32)
+        for k in range(4):
+            frame = av.AudioFrame.from_ndarray(silence, format="fltp", layout="mono")
+            frame.sample_rate, frame.pts, frame.time_base = 8000, 1024 * k, Fraction(1, 8000)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+
+
+def write_black(path: Path) -> None:
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=25)
+        assert isinstance(stream, av.VideoStream)
+        stream.width, stream.height, stream.pix_fmt = 96, 80, "yuv420p"
+        for _ in range(12):
+            black = np.zeros((80, 96, 3), np.uint8)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(black, format="rgb24")))
+        container.mux(stream.encode())
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("empty", "cannot be opened"),
+        ("text", "cannot be opened"),
+        ("sound", "has no video in it"),
+        ("missing", "no recording"),
+        ("nothing", "holds no video and no image"),
+    ],
+)
+def test_what_is_no_recording_is_refused_in_one_line(tmp_path: Path, kind: str, says: str) -> None:
+    path = tmp_path / f"{kind}.mp4"
+    if kind == "empty":
+        path.write_bytes(b"")
+    elif kind == "text":
+        path.write_text("not a video\n" * 200)
+    elif kind == "sound":
+        write_sound(path)
+    elif kind == "nothing":
+        path.mkdir()
+    assert_refused(polyplink("run", path, "-o", tmp_path / "out"), says)
+
+
+@pytest.mark.parametrize("kind", ["black", "still", "cut short"])
+def test_nothing_to_count_is_reported_with_how_much_was_looked_at(
+    tmp_path: Path, kind: str
+) -> None:
+    path = tmp_path / f"{kind}.mp4"
+    if kind == "black":
+        write_black(path)
+    elif kind == "still":
+        path = path.with_suffix(".png")
+        Image.new("RGB", (96, 80)).save(path)
+    else:
+        write_film(path.with_suffix(".ts"), 60, codec="mpeg2video")
+        path = path.with_suffix(".ts")
+        path.write_bytes(path.read_bytes()[: path.stat().st_size * 2 // 3])
+    result = polyplink("run", path, "-o", tmp_path / "out", "--device", "cpu")
+    assert result.exit_code == 0, result.output
+    report = (tmp_path / "out" / "count" / "report.html").read_text()
+    for text in (result.stderr.replace("\n", " "), report):
+        assert "Counted 0 in 1 procedure" in text
+        if kind != "cut short":
+            assert f"({12 if kind == 'black' else 1} frames examined)" in text
+        assert "Research use only" in text

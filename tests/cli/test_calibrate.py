@@ -1,0 +1,190 @@
+"""False alarms: fitted on annotated procedures, then left out of a count and shown apart."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from polyplink.associate import mean_units
+from polyplink.encoders.weights import read_record
+from tests.cli.calls import assert_refused, polyplink
+from tests.conftest import Made
+
+
+@pytest.fixture(scope="module")
+def detected(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Boxes of a detector with false alarms that last."""
+    folder = tmp_path_factory.mktemp("detected")
+    result = polyplink("detect", made.data, folder, "--detector", "sim:shifted", "--seed", "1")
+    assert result.exit_code == 0, result.output
+    return folder
+
+
+@pytest.fixture(scope="module")
+def calibrated(made: Made, detected: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("calibrated")
+    result = polyplink(
+        *("calibrate", made.run, detected, "--truth", made.data, "--out", out, "--device", "cpu"),
+        *("--keep", "0.5"),
+    )
+    assert result.exit_code == 0, result.output
+    assert "polyps" in result.stdout
+    assert "trained or validated on 4 of these procedures" in result.stderr
+    return out
+
+
+def test_alarms_are_left_out_and_shown_apart(
+    made: Made, detected: Path, calibrated: Path, tmp_path: Path
+) -> None:
+    asked = ("--device", "cpu", "--truth", made.data)
+    raw = polyplink("count", made.run, detected, "-o", tmp_path / "raw", *asked)
+    assert "`polyplink calibrate` adds that" in raw.stderr
+    result = polyplink("count", calibrated, detected, "-o", tmp_path / "c", *asked)
+    assert result.exit_code == 0, result.output
+    before = json.loads((tmp_path / "raw" / "count.json").read_text())
+    after = json.loads((tmp_path / "c" / "count.json").read_text())
+    n = after["false_alarms"]
+    assert n > 5
+    assert f"{n} views left out as false alarms (--alarms keep counts them)" in result.stdout
+    both = zip(before["procedures"], after["procedures"], strict=True)
+    assert all(b["tracklets"] == a["tracklets"] + len(a["alarms"]) for b, a in both)
+    threshold = after["operating_point"]["alarms"]["threshold"]
+    views = pl.read_csv(tmp_path / "c" / "views.csv")
+    left, linked = views.filter(pl.col("polyp").is_null()), views.drop_nulls("polyp")
+    assert left.height == n
+    assert (left["shows_polyp"] <= threshold + 1e-4).all()
+    assert (linked["shows_polyp"] >= threshold - 1e-4).all()
+    false, fewer = (
+        sum(row["false_tracklets"] for row in one["against_truth"]["procedures"])
+        for one in (before, after)
+    )
+    assert fewer < false / 3
+    assert after["against_truth"]["figures"]["polyps found"]["value"] >= 0.4
+    page = (tmp_path / "c" / "report.html").read_text()
+    assert "Left out as false alarms" in page
+    settings = json.loads((tmp_path / "c" / "run.json").read_text())["settings"]
+    assert settings["alarms"] == "drop"
+    assert settings["tracklets"]["tracks"]["bridge"] == 0.7
+    kept = polyplink(
+        *("count", calibrated, detected, "-o", tmp_path / "k", *asked, "--alarms", "keep", "--json")
+    )
+    summary = json.loads(kept.stdout)
+    assert summary["false_alarms"] == 0
+    assert summary["polyps"] == before["polyps"]
+
+
+def test_annotated_boxes_are_never_false_alarms(
+    made: Made, calibrated: Path, tmp_path: Path
+) -> None:
+    result = polyplink("count", calibrated, made.data, "-o", tmp_path, "--device", "cpu", "--json")
+    assert json.loads(result.stdout)["false_alarms"] == 0
+    views = pl.read_csv(tmp_path / "views.csv")
+    assert views["polyp"].null_count() == 0
+    assert views["shows_polyp"].null_count() == views.height == 30
+
+
+def test_what_was_calibrated_on_is_recorded_and_what_cannot_be_is_refused(
+    made: Made, detected: Path, calibrated: Path, tmp_path: Path
+) -> None:
+    seen, before = (read_record(run / "weights.safetensors").seen for run in (calibrated, made.run))
+    assert (seen.data, seen.trained) == (before.data, before.trained)
+    assert {name for _, name, _ in seen.validated} == {f"001-00{i}" for i in range(1, 6)}
+    for truth in (("--truth", detected), ()):
+        other = ("calibrate", made.run, detected, *truth, "-o", tmp_path / "o")
+        assert_refused(polyplink(*other, "--device", "cpu"), "no tracklet has a known polyp")
+
+
+def test_links_are_fitted_again_on_annotated_boxes(made: Made, tmp_path: Path) -> None:
+    asked = ("calibrate", made.run, made.data, "-o", tmp_path, "--device", "cpu", "--json")
+    result = polyplink(*asked)
+    assert "of 5 procedures; cross-fitted there" in json.loads(result.stdout)["links"]
+    before, after = (read_record(run / "weights.safetensors") for run in (made.run, tmp_path))
+    assert before.operating is not None
+    assert after.operating is not None
+    assert after.operating["links"]["pairs"] > before.operating["links"]["pairs"]
+    annotated = {"boxes": "annotated", "detector": None, "material": "recordings"}
+    assert before.operating["calibration"] == annotated | {"procedures": 4}
+    assert after.operating["calibration"] == annotated | {"procedures": 5}
+    assert after.operating["alarms"] is None
+
+
+def test_links_are_fitted_where_there_are_no_false_alarms(made: Made, tmp_path: Path) -> None:
+    boxes = tmp_path / "boxes"
+    polyplink("detect", made.data, boxes, "--detector", "sim:misses-15")
+    for data, why in ((boxes, "tracklets show a polyp"), (made.data, "no tracklet of a detector")):
+        out = tmp_path / "out" / data.name
+        asked = ("calibrate", made.run, data, "--truth", made.data, "-o", out)
+        result = polyplink(*asked, "--device", "cpu")
+        assert result.exit_code == 0, result.output
+        assert "false alarms are not filtered: " in result.stderr
+        assert why in result.stderr
+        operating = read_record(out / "weights.safetensors").operating
+        assert operating is not None
+        assert operating["links"] is not None
+        assert operating["alarms"] is None
+
+
+def test_size_and_histology_reach_the_hand_off(
+    made: Made, run_folder: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(made.data, data, ignore=shutil.ignore_patterns("prepared"))
+    vectors = pl.read_parquet(run_folder / "count" / "vectors.parquet")
+    known = pl.read_csv(run_folder / "count" / "views.csv")
+    tracklets = known.join(vectors, left_on="tracklet", right_on="tracklet_id").with_columns(
+        # Each polyp of the sample has three views, one polyp after the other.
+        polyp_id=pl.format("{}_{}", "procedure", pl.int_range(pl.len()).over("procedure") // 3 + 1)
+    )
+    names = tracklets["polyp_id"].unique(maintain_order=True).to_list()
+    units = mean_units(
+        tracklets["vector"].to_numpy(), np.array([names.index(n) for n in tracklets["polyp_id"]])
+    )
+    # Sizes and histology that the vectors tell: their place along the widest direction.
+    place = np.linalg.svd(units - units.mean(axis=0))[0][:, 0]
+    steps = np.sort(place)
+    gap = np.diff(steps)[2:-2].argmax() + 2  # of each class three polyps or more
+    middle = steps[gap : gap + 2].mean()
+    planted = pl.DataFrame(
+        {
+            "polyp_id": names,
+            "size_mm": np.exp(1.5 + place),
+            "histology_class": np.where(place > middle, "AD", "HP"),
+        }
+    )
+    polyps = pl.read_parquet(data / "polyps.parquet").drop("size_mm", "histology_class")
+    polyps.join(planted, "polyp_id", maintain_order="left").write_parquet(data / "polyps.parquet")
+    procedures = pl.read_parquet(data / "procedures.parquet")
+    procedures.with_columns(dataset=pl.lit("simulated x")).write_parquet(
+        data / "procedures.parquet"
+    )
+    weights, out = tmp_path / "calibrated", tmp_path / "count"
+    made_ones = polyplink("calibrate", made.run, data, "-o", weights, "--device", "cpu")
+    assert made_ones.exit_code == 0, made_ones.output
+    assert "size fitted on 10 polyps of 5 patients" in made_ones.stdout, made_ones.output
+    assert "histology fitted on 10 polyps" in made_ones.stdout, made_ones.output
+    counted = polyplink("count", weights, data, "-o", out, "--device", "cpu")
+    assert counted.exit_code == 0, counted.output
+    assert "probes fitted on simulated polyps" in counted.stderr
+    views = pl.read_csv(out / "views.csv")
+    assert views["size_mm"].null_count() == views["adenoma"].null_count() == 0
+    group = json.loads((out / "count.json").read_text())["procedures"][0]["groups"][0]
+    assert group["size_low_mm"] < group["size_mm"] < group["size_high_mm"]
+    assert f"about {group['size_mm']:.1f} mm" in (out / "report.html").read_text()
+    assert polyplink("hand-off", out, "--language", "de").exit_code == 0
+    table = pl.read_csv(out / "reviewed" / "polyps.csv")
+    assert table["Größe, mm"][0] == group["size_mm"]
+    assert table["Wahrscheinlichkeit eines Adenoms"][0] == group["adenoma"]
+    page = (out / "reviewed" / "report.html").read_text()
+    assert f"etwa {group['size_mm']:.1f} mm".replace(".", ",") in page
+    assert "an simulierten Polypen angepasst" in page
+    one = json.loads((out / "reviewed" / "review.json").read_text())["procedures"][0]["found"][0]
+    assert one["size_high_mm"] == group["size_high_mm"]
+    # Weights calibrated on procedures of unknown sizes keep their probes.
+    again = polyplink("calibrate", weights, made.data, "-o", tmp_path / "again", "--device", "cpu")
+    assert again.exit_code == 0, again.output
+    point = read_record(tmp_path / "again" / "weights.safetensors").operating
+    assert point is not None
+    assert point["size"]["vector"]

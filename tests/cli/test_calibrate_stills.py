@@ -1,0 +1,185 @@
+"""`calibrate --stills` as a user types it: still images and a detector give a tested count."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import polars as pl
+import pytest
+import torch
+from onnx import TensorProto, helper
+from PIL import Image
+
+from polyplink.core.artefacts import file_key
+from polyplink.data import read_data
+from polyplink.encoders import WeightsRecord, build_encoder, load_encoder, save_weights
+from polyplink.encoders.weights import Seen, read_record, stored_path
+from polyplink.encoders.whitening import WhitenedEncoder
+from polyplink.stills import draw_views, read_stills
+from polyplink.tracklets import PrepareSettings
+from tests.cli.calls import assert_refused, polyplink
+from tests.conftest import Made
+from tests.encoders.small import SFE
+
+WIDTH, HEIGHT = 400, 320  # of the frames that `calibrate` makes
+BLUE = 0.2  # how much more blue than red makes a pixel a polyp, of 1
+
+
+@pytest.fixture(scope="module")
+def stills(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder of grey images with one blue polyp each, two images a group."""
+    folder, rng, rows = tmp_path_factory.mktemp("stills"), np.random.default_rng(0), []
+    (folder / "csv").mkdir()
+    y, x = np.mgrid[:240, :300] + 0.5
+    for k in range(12):
+        half, middle = rng.uniform(30, 50, 2), rng.uniform([120, 100], [180, 140])
+        pixels = np.full((240, 300, 3), rng.integers(80, 150), np.uint8)
+        inside = ((x - middle[0]) / half[0]) ** 2 + ((y - middle[1]) / half[1]) ** 2 < 1
+        pixels[inside] = [40, 25 * (k // 2), 230]
+        Image.fromarray(pixels).save(folder / "csv" / f"{k}.png")
+        left, top, w, h = *(middle - half), *(2 * half)
+        rows.append((f"g{k // 2}", k % 2, left, top, w, h, f"g{k // 2}-{k}", f"{k}.png"))
+    columns = ["procedure_id", "frame", "x", "y", "w", "h", "polyp_id", "image"]
+    pl.DataFrame(rows, columns, orient="row").write_csv(folder / "csv" / "detections.csv")
+    groups = pl.DataFrame({"procedure_id": [f"g{k}" for k in range(6)]})
+    groups.with_columns(width=300, height=240, n_frames=2, dataset=pl.lit("blue polyps")).write_csv(
+        folder / "csv" / "procedures.csv"
+    )
+    made = polyplink("import", "csv", folder / "csv", folder / "data")
+    assert made.exit_code == 0, made.output
+    return folder / "data"
+
+
+@pytest.fixture(scope="module")
+def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Finds the box of what is blue, else a score of 0; trained on g0 and an empty image."""
+    constants: dict[str, tuple[int, Any]] = {
+        "red": (TensorProto.INT64, [0]),
+        "blue": (TensorProto.INT64, [2]),
+        "least": (TensorProto.FLOAT, [BLUE]),
+        "one": (TensorProto.INT64, [1]),
+        "flat": (TensorProto.INT64, [1, 1, 1]),
+        "class": (TensorProto.FLOAT, [0.0]),
+    }
+    nodes = [
+        helper.make_node("Gather", ["images", "blue"], ["b"], axis=1),
+        helper.make_node("Gather", ["images", "red"], ["r"], axis=1),
+        helper.make_node("Sub", ["b", "r"], ["more"]),
+        helper.make_node("Greater", ["more", "least"], ["polyp"]),
+        helper.make_node("Cast", ["polyp"], ["inside"], to=TensorProto.FLOAT),
+        helper.make_node("ReduceMax", ["inside"], ["score"], keepdims=1),
+    ]
+    corners = []
+    for axis, other in ((3, 2), (2, 3)):
+        profile = f"profile{axis}"
+        nodes.append(helper.make_node("ReduceMax", ["inside"], [profile], axes=[other]))
+        for last in (0, 1):
+            at = f"at{axis}{last}"
+            nodes.append(
+                helper.make_node("ArgMax", [profile], [at], axis=axis, select_last_index=last)
+            )
+            if last:
+                nodes.append(helper.make_node("Add", [at, "one"], [f"{at}+"]))
+                at = f"{at}+"
+            nodes.append(helper.make_node("Cast", [at], [f"{at}f"], to=TensorProto.FLOAT))
+            corners.append((last, axis, f"{at}f"))
+    box = [name for _, _, name in sorted(corners, key=lambda one: (one[0], -one[1]))]
+    parts = [f"{name}r" for name in [*box, "score"]]
+    nodes += [
+        helper.make_node("Reshape", [name, "flat"], [part])
+        for name, part in zip([*box, "score"], parts, strict=True)
+    ]
+    nodes.append(helper.make_node("Reshape", ["class", "flat"], ["classr"]))
+    nodes.append(helper.make_node("Concat", [*parts, "classr"], ["output0"], axis=2))
+    shape = [1, 3, HEIGHT, WIDTH]
+    graph = helper.make_graph(
+        nodes,
+        "detector",
+        [helper.make_tensor_value_info("images", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("output0", TensorProto.FLOAT, [1, 1, 6])],
+        [helper.make_tensor(name, kind, [len(v)], v) for name, (kind, v) in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path = tmp_path_factory.mktemp("detector") / "blue.onnx"
+    onnx.save(model, str(path))
+    (path.parent / "empty").mkdir()
+    files = [path.parent / "empty" / f"{k}.png" for k in range(3)]
+    for k, file in enumerate(files):
+        Image.fromarray(np.full((240, 300, 3), 90 + k, np.uint8)).save(file)
+    learned = ["g0", file_key(files[0])]
+    record = {"layout": "nms", "trained_on": learned, "name": "blue", "high": 0.5, "low": 0.3}
+    path.with_suffix(".json").write_text(json.dumps(record))
+    return path
+
+
+@pytest.mark.slow
+def test_stills_and_a_detector_give_a_count_that_was_tested(
+    made: Made, stills: Path, detector: Path, tmp_path: Path
+) -> None:
+    asked: tuple[str | Path, ...] = ("calibrate", made.run, "--stills", stills)
+    asked += ("--detector", detector, "--device", "cpu", "--empty", detector.parent / "empty")
+    asked += ("--procedures", "6", "--polyps", "2", "--out", tmp_path / "out", "--json")
+    result = polyplink(*asked)
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout)["test"]
+    assert figures == json.loads((tmp_path / "out" / "stills.json").read_text())
+    assert figures["procedures"] == 2
+    assert figures["polyps_found"] == figures["polyps"] == 4
+    assert figures["false_polyps"] == 0
+    assert "the detector was trained on 2 of 12 stills, which are left out" in result.stderr
+    assert "trained on 1 of 3 images without a polyp, which are left out" in result.stderr
+    # What was fitted on is other stills than what was tested on, and none that trained.
+    parts = [read_data(tmp_path / "out" / "stills" / part) for part in ("fit", "test")]
+    assert all(
+        set(data.procedures["dataset"]) == {"stills in motion, blue polyps"} for data in parts
+    )
+    operating = read_record(tmp_path / "out" / "weights.safetensors").operating
+    assert operating is not None
+    made_of = operating["calibration"]
+    assert (made_of["detector"], made_of["material"]) == ("blue", "stills in motion")
+    assert made_of["procedures"] == 4
+
+
+def test_what_calibrate_cannot_do_with_stills_is_refused(
+    made: Made, stills: Path, detector: Path, tmp_path: Path
+) -> None:
+    asked = ("calibrate", made.run, "--stills", stills, "-o", tmp_path / "o", "--device", "cpu")
+    named = (*asked, "--detector", detector)
+    assert_refused(polyplink(*asked), "no detector to calibrate for")
+    assert_refused(polyplink(*named, "--polyps", "6-3"), "--polyps '6-3' is no range")
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(b"no model")
+    assert_refused(polyplink(*asked, "--detector", broken), "broken.onnx")
+    assert not (tmp_path / "o" / "stills").exists()
+    assert_refused(polyplink(*named), "groups of stills are too few for 6 polyps a procedure")
+    both = ("calibrate", made.run, made.data, "--stills", stills)
+    assert_refused(polyplink(*both), "both DATA and --stills are given")
+    assert_refused(polyplink("calibrate", made.run), "no data to calibrate on")
+
+
+def test_an_encoder_is_whitened_by_what_views_of_a_still_differ_in(
+    stills: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
+    weights = tmp_path / "weights.safetensors"
+    torch.manual_seed(0)
+    encoder = build_encoder(SFE).eval()
+    settings = PrepareSettings(size=32, crop_factor=2.0)
+    save_weights(weights, encoder, WeightsRecord(encoder.config, settings, {}, Seen(), {}))
+    adapt = ("weights", "adapt", weights, stills, "--whiten", "--device", "cpu")
+    result = polyplink(*adapt, "--in-motion", "3", "--as", "within")
+    assert result.exit_code == 0, result.output
+    assert "within: whitening adapted to 48 crops" in result.stdout
+    data = read_data(stills)
+    annotated = read_stills(stills, data, data.part(None))
+    views = map(torch.from_numpy, draw_views(annotated, 3, 32, 2.0))
+    wanted = WhitenedEncoder(encoder).fit_within(views).features_map
+    adapted = load_encoder(stored_path("within"), torch.device("cpu")).encoder
+    assert isinstance(adapted, WhitenedEncoder)
+    assert torch.allclose(
+        adapted.features_map @ adapted.features_map.T, wanted @ wanted.T, rtol=1e-3
+    )
+    refused = polyplink(*adapt, "--in-motion", "3", "--tone", "1", "--as", "both")
+    assert_refused(refused, "--in-motion goes with --whiten, and without --tone")

@@ -1,0 +1,454 @@
+"""The command line: built from requests, one line for a mistake, quick to help."""
+
+import errno
+import importlib
+import inspect
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import PIPE
+from typing import Annotated
+
+import pytest
+from typer import Argument, Option
+from typer.testing import CliRunner
+
+from polyplink import __version__
+from polyplink.cli.command import GROUPS, SECTIONS, VERBS, build
+from polyplink.cli.verb import Result
+from polyplink.core.progress import Progress, silent
+from polyplink_lab.bench.cases import imported
+from tests.cli.calls import assert_refused, polyplink
+from tests.conftest import Made
+
+
+def test_the_version() -> None:
+    assert polyplink("--version").stdout == f"polyplink {__version__}\n"
+    assert polyplink("no-such-verb").exit_code == 2
+
+
+def test_help_lists_every_verb_in_its_section_with_a_whole_sentence() -> None:
+    pages = {"": polyplink("--help").stdout} | {
+        group: polyplink(group, "--help").stdout for group in GROUPS
+    }
+    for page in pages.values():
+        assert "..." not in page.replace("[ARGS]...", "")
+        assert max(map(len, page.splitlines())) <= 80
+    for title, verbs in SECTIONS.items():
+        _, _, section = pages[""].partition(f"\n{title}:\n")
+        section = section.partition("\n\n")[0]
+        listed = re.findall(r"^  (\S+)", section, re.M)
+        assert listed == [*dict.fromkeys(name.partition(" ")[0] for name in verbs)]
+        for name, verb in verbs.items():
+            group, _, last = name.rpartition(" ")
+            sentence = str(inspect.getdoc(verb)).partition("\n")[0].partition(". ")[0]
+            text = " ".join((pages[group] if group else section).split())
+            assert f"{last} {sentence}" in text
+
+
+MISTAKES = {
+    # RUN and DATA are a trained run and its data folder; broken.pth is a file without weights.
+    "import real-colon nowhere out": "nowhere",
+    "import vgg nowhere out": "no format 'vgg'",
+    "import video nowhere out": "boxes in a recording are detected, not imported: `polyplink run",
+    "import coco DATA out": "is a data folder already: its tables need no import",
+    "import real-colon film.mp4 out": "is a file, and a folder is expected; count the polyps of a",
+    "count RUN film.mp4": "is a file, and a folder is expected; count the polyps of a video with",
+    "prepare boxes.json": "with `polyplink import coco boxes.json DATA`",
+    "train ntssl DATA --init-from RUN": "build theirs with --set encoder.frame_encoder=timm:",
+    "convert DATA cocoa out": "did you mean coco",
+    "count RUN DATA --out RUN": "holds a run of `train`",
+    "calibrate RUN DATA --out RUN": "holds a run of `train`",
+    "train ntssl-demo DATA --out RUN": "holds a training run already",
+    "live nowhere --weights RUN": "nowhere",
+    "convert DATA ldpolyp out": "TrainValid_<id>",
+    "doctor nowhere": "no folder nowhere",
+    "prepare nowhere": "no folder nowhere",
+    "prepare DATA --recipe ntsll": "did you mean ntssl",
+    "prepare DATA --part ta": "no part 'ta'",
+    "simulate": "no output folder; name one",
+    "simulate out --check": "--check writes nothing",
+    "simulate --check --preset smoke": "does not read --preset; leave --preset out",
+    "simulate --check --difficulty 0.2": "does not read --difficulty; leave --difficulty out",
+    "simulate --check --write tables": "does not read --write; leave --write out",
+    "simulate --check --preview": "does not read --preview; leave --preview out",
+    "simulate out --preset tinny": "no preset 'tinny'; did you mean tiny",
+    "simulate out --write table": "no way to write 'table'; did you mean tables",
+    "simulate out --difficulty 2": "difficulty is 2",
+    "train ntssl-demo nowhere": "no folder nowhere",
+    "train ntssl-demo DATA --out none --resume": "no checkpoint none",
+    "train simclr nowhere": "no recipe 'simclr'",
+    "train ntssl nowhere --set los.form=x": "did you mean loss.form",
+    "train ntssl-demo DATA --device cuda:77": "no device 'cuda:77'",
+    "train ntssl-demo DATA --device gpu": "no device 'gpu' here; use --device auto",
+    "train ntssl-demo DATA --part night": "no part 'night'",
+    "train ntssl-demo DATA --init-from gone": "no weights at gone",
+    "merge out nowhere": "no folder nowhere",
+    "split nowhere --shares train=1": "no folder nowhere",
+    "detect nowhere out --detector d.onnx": "no recording nowhere",
+    "detect DATA out --detector sim:goood": "no detector 'goood'; did you mean good",
+    "run nowhere --weights gone": "no weights at gone",
+    "calibrate gone DATA": "no weights at gone",
+    "calibrate RUN DATA --truth nowhere": "no folder nowhere",
+    "train-detector nowhere": "no folder nowhere",
+    "train-detector DATA --out x": "give --out NAME.onnx",
+    "train-detector DATA --init gone.onnx": "no file gone.onnx",
+    "evaluate-detector d.onnx nowhere": "no folder nowhere",
+    "models detector-v0": "did you mean detector-v1?",
+    "evaluate-detector d.onnx DATA": "no detector file d.onnx",
+    "review nowhere": "no folder nowhere; give a folder that `polyplink run`",
+    "review film.mp4": "count the polyps of a video with `polyplink run film.mp4`",
+    "hand-off nowhere": "no folder nowhere",
+    "learn-from gone nowhere": "no weights at gone",
+    "learn-from RUN nowhere": "no folder nowhere",
+    "recipes show ntsll": "did you mean ntssl",
+    "reproduce ntssl/9 DATA": "no published table 'ntssl/9'",
+    "reproduce ntssl/1 nowhere": "no folder nowhere",
+    "demo broken.pth": "broken.pth holds something else",
+    "embed nowhere nowhere": "no weights at nowhere",
+    "embed encoder.onnx DATA": "no exported encoder",
+    "embed broken.onnx DATA": "an exported encoder is a folder",
+    "embed RUN nowhere": "no folder nowhere",
+    "embed RUN DATA --precision int8": "holds no 8-bit numbers",
+    "export RUN DATA": "exists already; name a new folder",
+    "export RUN encoder.onnx --part train": "part 'train' is of no data; give --in",
+    "export RUN encoder.onnx --precision int8": "no data is given; give --data DATA",
+    "export RUN encoder.onnx --int8 x --data y": "give one of them",
+    "export gone encoder.onnx": "no weights at gone",
+    "index build gone DATA": "no weights at gone",
+    "index add RUN nowhere": "no folder nowhere",
+    "search gone 001-001:00000": "no weights at gone",
+    "live nowhere --weights gone": "no weights at gone",
+    "study ntsll DATA": "no recipe 'ntsll'; did you mean ntssl",
+    "count nowhere nowhere": "no weights at nowhere",
+    "count RUN nowhere": "no folder nowhere",
+    "evaluate RUN DATA --grid x": "no grid 'x'",
+    "evaluate RUN DATA --grid papr": "no grid 'papr'; did you mean paper",
+    "evaluate RUN DATA --part train": "trained or validated on 4 of these procedures",
+    "evaluate RUN DATA --part night": "no part 'night' in splits.json",
+    "evaluate RUN DATA --choose-on eval": "is in 'eval' and in 'eval'",
+    "evaluate RUN DATA --task reidd": "no task 'reidd'; did you mean reid",
+    "evaluate RUN DATA --task size": "column size_mm is empty, and the size task",
+    "evaluate RUN DATA --task reid --curve-csv": "--curve-csv is for counting",
+    "evaluate RUN DATA --clusterer kmeans": "no clusterer 'kmeans'; choose one of: temporal_ap",
+    "probe sizes RUN DATA": "did you mean size",
+    "probe size RUN DATA": "column size_mm is empty",
+    "probe size gone DATA": "no weights at gone",
+    "figures gone DATA": "no weights at gone",
+    "figures RUN DATA --only maps": "no figure 'maps'; did you mean map",
+    "figures RUN DATA --only map --part night": "no part",
+    "figures RUN DATA --beside x": "names no file",
+    "weights add broken.pth": "neither safetensors nor",
+    "weights add gone": "no file gone",
+    "weights adapt gone DATA --as x": "no weights at gone",
+    "weights show endofm": "not on this machine",
+    "weights cost endofn": "did you mean endofm",
+    "weights cost endovit --size 256": "endovit takes images of 224 pixels alone",
+    "bench trackles": "did you mean tracklets",
+    "bench bags --profile p": "is for the path step",
+    "bench bags --device cuda": "no GPU is used for bags",
+}
+
+
+BROKEN = ("broken.onnx", "broken.pth", "film.mp4", "boxes.json")  # files that hold something else
+SLOW_MISTAKES = (  # libraries are asked whether they are mistakes
+    "embed RUN DATA --precision int8",
+    "train ntssl-demo DATA --device cuda:77",
+    "weights add broken.pth",
+    "bench bags --device cuda",
+)
+WITHOUT = """
+import json, sys
+
+class Refused:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("torch", "numba", "sklearn", "timm", "matplotlib") and path is None:
+            caller = sys._getframe(1)
+            while "importlib" in caller.f_code.co_filename:
+                caller = caller.f_back
+            if "polyplink" in caller.f_globals["__name__"]:  # polars only looks whether it is there
+                raise AssertionError(f"{{name}} is imported")
+
+sys.meta_path.insert(0, Refused())
+import functools
+import typer.testing
+from polyplink.cli.command import app
+typer.testing._get_command = functools.cache(typer.testing._get_command)
+run = typer.testing.CliRunner().invoke
+print(json.dumps([run(app, call).stderr for call in {calls}]))
+"""
+
+
+@pytest.mark.parametrize("line", MISTAKES)
+def test_mistakes_are_one_line_before_anything_is_written_or_started(
+    line: str, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[object] = []
+    monkeypatch.setattr("polyplink.core.workers.start_server", started.append)
+    monkeypatch.setenv("POLYPLINK_HOME", "store")
+    monkeypatch.chdir(tmp_path)
+    for name in BROKEN:
+        Path(name).write_bytes(b"no weights")
+    given = {"RUN": str(made.run), "DATA": str(made.data)}
+    assert_refused(polyplink(*(given.get(word, word) for word in line.split())), MISTAKES[line])
+    assert (started, [path.name for path in tmp_path.iterdir()]) == ([], [*BROKEN])
+
+
+def test_a_mistake_of_any_verb_is_answered_before_torch_is_imported(
+    made: Made, tmp_path: Path
+) -> None:
+    lines = [line for line in MISTAKES if line not in SLOW_MISTAKES]
+    assert {word for line in lines for word in line.split()[:1]} == {
+        name.partition(" ")[0] for name in VERBS
+    } - {"plugins"}  # which has no mistakes
+    given = {"RUN": str(made.run), "DATA": str(made.data)}
+    calls = [[given.get(word, word) for word in line.split()] for line in lines]
+    for name in BROKEN:
+        (tmp_path / name).write_bytes(b"no weights")
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT.format(calls=json.dumps(calls))],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "POLYPLINK_HOME": "store"},
+    )
+    said = dict(zip(lines, json.loads(done.stdout), strict=True))
+    assert {line: text for line, text in said.items() if MISTAKES[line] not in text} == {}
+
+
+def test_ctrl_c_after_the_work_is_done_ends_without_a_traceback() -> None:
+    script = (
+        "import atexit, sys, time; from polyplink.__main__ import main; "
+        "atexit.register(lambda: (print('at exit', flush=True), time.sleep(60))); "
+        "sys.argv[1:] = ['--version']; main()"
+    )
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline().startswith("polyplink ")
+        assert running.stdout.readline() == "at exit\n"
+        running.send_signal(signal.SIGINT)
+        assert running.communicate(timeout=30)[1] == ""
+    assert running.returncode == 130
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "says"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "x.npy"), 2, "the disk is full at x.npy"),
+        (PermissionError(errno.EACCES, "Permission denied", "y"), 2, "Permission denied at y"),
+        (OSError(errno.ENAMETOOLONG, "File name too long\n", "z" * 3000), 2, "File name too long"),
+        (MemoryError(), 2, "not enough memory"),
+        (
+            ZeroDivisionError("of\x1b[2J\nlines" * 900),
+            3,
+            "this is a fault of polyplink",
+        ),
+    ],
+)
+def test_interrupts_and_full_disks(
+    error: BaseException, code: int, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    replaced: Callable[..., None] = fail
+    monkeypatch.setattr(importlib.import_module("polyplink.cli.export"), "check_given", replaced)
+    result = polyplink("embed", "run", "data")
+    assert result.exit_code == code
+    assert says in result.stderr
+    (line,) = result.stderr.splitlines()
+    assert len(line) < 1300
+    assert "Traceback" not in result.stderr
+    if code == 3:
+        trace = Path(line.rpartition(" ")[2])
+        assert "in fail" in trace.read_text()
+        trace.unlink()
+    assert "in fail" in polyplink("embed", "run", "data", "--debug").stderr
+
+
+def test_a_command_is_made_from_a_request(tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class Request:
+        word: Annotated["str | Path", Argument(help="A word.")]
+        several: Annotated[Sequence[str], Option("--one", help="Some.")] = ()
+        many: Annotated[int, Option(min=1, help="A number.")] = 2
+        hidden: int = 5
+
+    def verb(request: Request, progress: Progress = silent) -> Result[Request]:
+        """Say what was asked.
+
+        At length.
+        """
+        return Result(request, shown=[str(request)], warnings=["beware"], code=1)
+
+    def other(request: Request, progress: Progress = silent) -> Result[Request]:
+        """Another."""
+        return Result(request, shown=[str(request)], warnings=["beware"], code=1)
+
+    application = build({"verb": verb, "weights other": other})
+    result = CliRunner().invoke(application, ["verb", "x", "--one", "a", "--one", "b", "--json"])
+    assert json.loads(result.stdout) == {
+        "word": "x", "several": ["a", "b"], "many": 2, "hidden": 5,
+    }  # fmt: skip
+    assert (result.stderr, result.exit_code) == ("warning: beware\n", 1)
+    plain = CliRunner().invoke(application, ["weights", "other", "x"])
+    assert "Request(word='x', several=(), many=2, hidden=5)" in plain.stdout
+    assert CliRunner().invoke(application, ["verb", "x", "--many", "0"]).exit_code == 2
+    text = CliRunner().invoke(application, ["verb", "--help"]).stdout
+    assert "Say what was asked." in text
+    assert "A number." in text
+    assert "hidden" not in text
+    assert "At length" not in text
+
+
+def test_help_imports_no_heavy_library() -> None:
+    code = """
+import contextlib, io
+from polyplink.cli.command import VERBS, app
+with contextlib.redirect_stdout(io.StringIO()):
+    for name in VERBS:
+        app([*name.split(), "--help"], standalone_mode=False)
+"""
+    heavy = ("torch", "numpy", "polars", "polyplink.data", "polyplink.encoders", "matplotlib")
+    assert imported(code, heavy) == []
+
+
+def spawned(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "polyplink", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("improt",), "No such command 'improt'"),
+        (("simulate", "x", "--workers", "0"), "--workers"),
+    ],
+)
+def test_one_line_and_exit_code_2(arguments: tuple[str, ...], says: str) -> None:
+    done = spawned(*arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("polyplink: ")
+    assert says in line
+
+
+@pytest.mark.parametrize(
+    ("line", "given"),
+    [("polyplink train ntssl-n", "ntssl-nearest"), ("polyplink import co", "coco")],
+)
+def test_the_shell_completes_names(line: str, given: str) -> None:
+    place = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    done = subprocess.run(
+        [sys.executable, "-m", "polyplink"],
+        env={**os.environ, **place, "_POLYPLINK_COMPLETE": "complete_bash"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == [given]
+
+
+def test_recipes_are_listed() -> None:
+    rows = {row["recipe"]: row for row in json.loads(polyplink("recipes", "list", "--json").stdout)}
+    assert rows["ntssl"]["part"] == "rc27"
+    assert [rows[name]["needs polyp ids"] for name in ("sfe", "tpc")] == ["no", "yes"]
+    assert 'table 1, row "SFE"' in rows["sfe"]["what it is"]
+
+
+def test_a_group_without_a_verb_shows_its_page() -> None:
+    found = spawned("recipes")
+    assert found.returncode == 2
+    assert found.stderr.startswith("Usage: polyplink recipes")
+    assert len(found.stderr.splitlines()) > 5
+
+
+def test_no_arguments_are_a_question() -> None:
+    done = spawned()
+    assert done.returncode == 0
+    assert "Count a recording:" in done.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_output_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "polyplink", "--help"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("polyplink: No space left")
+
+
+def test_a_path_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    odd = tmp_path / os.fsdecode(b"a\xffb")
+    odd.mkdir()
+    assert_refused(
+        polyplink("import", "csv", odd, tmp_path / "out"), r"a\udcffb is not UTF-8; rename"
+    )
+
+
+def test_what_an_encoding_lacks_is_escaped(tmp_path: Path) -> None:
+    boxes = tmp_path / "boxes.csv"
+    boxes.write_text("procedure_id,frame,x,y,w,h\nα,0,1,2,30,40\n", encoding="utf-8")
+    polyplink("import", "csv", boxes, tmp_path / "data", "--size", "640x480")
+    command = [sys.executable, "-m", "polyplink", "doctor", str(tmp_path / "data"), "--no-images"]
+    streams = os.environ | {"PYTHONIOENCODING": "cp1252"}  # of a pipe on Windows
+    done = subprocess.run(command, env=streams, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert rb"procedure \u03b1" in done.stdout
+
+
+def test_only_our_own_lines_reach_the_terminal() -> None:
+    worker = [sys.executable, "-c", "import warnings; warnings.warn('of a worker')"]
+    script = f"""
+import logging, subprocess, warnings
+from polyplink.__main__ import silence_libraries
+silence_libraries()
+warnings.warn("odd pixels")
+logging.getLogger("PIL").error("odd tag")
+logging.getLogger("polyplink").warning("warning: ours")
+subprocess.run({worker!r})
+"""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONWARNINGS"}
+
+    def said(*options: str) -> str:
+        command = [sys.executable, *options, "-c", script]
+        return subprocess.run(command, env=environment, stderr=PIPE, text=True, check=True).stderr
+
+    assert said() == "warning: ours\n"
+    assert "odd pixels" in said("-Wdefault")
+
+
+@pytest.mark.parametrize("streams", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_mistake(streams: str) -> None:
+    command = f"{sys.executable} -m polyplink weights list --json {streams}"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_reader_that_has_gone_is_no_traceback() -> None:
+    command = [sys.executable, "-m", "polyplink", "weights", "list", "--json"]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert run.stdout is not None
+    assert run.stderr is not None
+    run.stdout.close()
+    assert run.stderr.read() == ""
+    run.stderr.close()
+    assert run.wait() == 0
+
+
+def test_a_mistake_names_the_page_of_its_verb() -> None:
+    command = [sys.executable, "-m", "polyplink", "index", "build", "--nothing"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.endswith("see `polyplink index build --help`\n")

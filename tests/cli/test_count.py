@@ -1,0 +1,148 @@
+"""The count, its tables and its report."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from polyplink.associate import from_record, untuned
+from polyplink.cli.count import CountRequest, count
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import Message
+from polyplink.counting.link import link_all, link_messages
+from polyplink.data import DataSet, read_data, write_data
+from polyplink.encoders import load_encoder, pick_device, save_weights
+from polyplink.encoders.encode import encode
+from polyplink.encoders.load import load_named
+from polyplink.report.contents import build_report
+from tests.cli.calls import polyplink
+from tests.conftest import Made
+
+
+@pytest.fixture
+def counted(run_folder: Path) -> Path:
+    return run_folder / "count"
+
+
+def test_every_tracklet_is_in_one_group_and_tables_agree(counted: Path) -> None:
+    summary = json.loads((counted / "count.json").read_text())
+    assert [p["procedure_id"] for p in summary["procedures"]] == [f"001-00{i}" for i in range(1, 6)]
+    for procedure in summary["procedures"]:
+        ids = [t["tracklet_id"] for g in procedure["groups"] for t in g["tracklets"]]
+        assert len(ids) == len(set(ids)) == procedure["tracklets"] == 6
+        assert len(procedure["groups"]) == procedure["polyps"]
+        assert all(t["sureness"] is not None for g in procedure["groups"] for t in g["tracklets"])
+        firsts = [g["tracklets"][0]["first_frame"] for g in procedure["groups"]]
+        assert firsts == sorted(firsts)  # polyps are numbered as they appear
+    assert summary["polyps"] == sum(p["polyps"] for p in summary["procedures"])
+    counts = pl.read_csv(counted / "counts.csv")
+    assert counts["polyps"].to_list() == [p["polyps"] for p in summary["procedures"]]
+    views = pl.read_csv(counted / "views.csv")
+    tracklets = [
+        (p["procedure_id"], g["polyp"], t["tracklet_id"], t["first_frame"], t["sureness"])
+        for p in summary["procedures"]
+        for g in p["groups"]
+        for t in g["tracklets"]
+    ]
+    columns = ("procedure", "polyp", "tracklet", "start_frame", "probability")
+    assert sorted(views.select(columns).rows()) == sorted(tracklets)
+    assert (views["end_s"] > views["start_s"]).all()
+    assert views["bridged"].to_list() == [0.0] * 30  # every frame has a box
+    assignment = pl.read_parquet(counted / "assignment.parquet")
+    assert assignment.columns == ["procedure_id", "tracklet_id", "label", "score", "converged"]
+    assert assignment.height == 30
+    groups = assignment.group_by("procedure_id", maintain_order=True)
+    labels = groups.agg(pl.col("label").n_unique())["label"]
+    assert labels.to_list() == counts["polyps"].to_list()
+    text = (counted / "report.html").read_text()
+    assert "trained or validated on 4 of these procedures" in text
+    assert "001-005" in text
+
+
+def test_a_part_without_any_tracklet_counts_nothing(made: Made, tmp_path: Path) -> None:
+    data = read_data(made.data)
+    none = data.detections.filter(pl.col("procedure_id") != "001-005")
+    write_data(tmp_path / "d", DataSet.of(none, data.procedures, data.polyps, data.splits))
+    counted = count(
+        CountRequest(made.run, tmp_path / "d", tmp_path / "c", part="eval", device="cpu")
+    )
+    assert counted.value.summary["procedures"][0]["polyps"] == 0
+    assert "001-005" in counted.value.report.read_text()
+
+
+def test_another_commands_folder_and_a_broken_history_are_refused(
+    made: Made, tmp_path: Path
+) -> None:
+    with pytest.raises(PolyplinkError, match="holds a run of `train`"):
+        count(CountRequest(made.run, made.data, made.run, device="cpu"))
+    shutil.copytree(made.run, tmp_path / "run")
+    (tmp_path / "run" / "history.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(PolyplinkError, match="is no history of a training run"):
+        count(CountRequest(tmp_path / "run", made.data, tmp_path / "c", device="cpu"))
+
+
+def test_the_history_of_a_method_without_a_curriculum_is_shown(made: Made, tmp_path: Path) -> None:
+    shutil.copytree(made.run, tmp_path / "run")
+    (tmp_path / "run" / "history.csv").write_text("epoch,loss,loss_labels\n0,2.5,1\n1,2,1\n")
+    counted = count(CountRequest(tmp_path / "run", made.data, tmp_path / "c", device="cpu"))
+    assert counted.value.page.curves == {"loss": (2.5, 2.0), "validation_loss": (1.0, 1.0)}
+
+
+def test_the_page_holds_every_procedure_and_says_what_to_doubt(made: Made) -> None:
+    encoded = encode([load_named(made.run, "cpu")], made.data)
+    assert encoded.first.record is not None
+    point = from_record(encoded.first.record.operating)
+    linked = link_all(encoded.prepared, encoded.embeddings[encoded.first.name], point)
+    page = build_report(
+        "T", made.run, encoded, point, linked, seconds={}, messages=[Message.of("mine")]
+    )
+    assert [p.procedure_id for p in page.procedures] == list(encoded.prepared.procedures)
+    assert set(page.curves) == {"loss", "validation_loss", "tau", "purity"}
+    assert page.warnings == ("mine",)
+    first = page.procedures[0]
+    assert first.n_polyps == 2
+    assert first.similarity is not None
+    assert first.similarity.shape == (6, 6)
+    assert first.tracklets[0].crop is not None
+    assert first.tracklets[0].crop.shape == (32, 32, 3)
+    assert all(0 <= doubt.doubt <= 1 for doubt in first.uncertain)
+    stuck = replace(linked[0], identities=replace(linked[0].identities, converged=False))
+    point = untuned("no labels")
+    assert list(map(str, link_messages(point, [stuck, *linked[1:]]))) == [
+        "Links have no probabilities (not tuned: no labels).",
+        "Grouping the views into polyps did not settle for 001-001. "
+        "Look at these counts before using them.",
+    ]
+
+
+def test_counting_again_gives_the_same_and_json_alone_is_printed(
+    counted: Path, made: Made, tmp_path: Path
+) -> None:
+    given = ("count", made.run / "weights.safetensors", made.data, "-o", tmp_path)
+    result = polyplink(*given, "--device", "cpu", "--json")
+    assert result.exit_code == 0, result.stderr
+    again, first = json.loads(result.stdout), json.loads((counted / "count.json").read_text())
+    for name in ("data", "weights_file"):  # relative to the folder
+        assert (tmp_path / again.pop(name)).resolve() == (counted / first.pop(name)).resolve()
+    assert again == first
+    text = polyplink(*given).stdout
+    assert "001-005" in text
+    assert f"report: {tmp_path / 'report.html'}" in text
+
+
+def test_an_untuned_operating_point_is_said(made: Made, tmp_path: Path) -> None:
+    given = load_named(made.run, "cpu")
+    assert given.record is not None
+    path = tmp_path / "weights.safetensors"
+    save_weights(
+        path,
+        load_encoder(made.run, pick_device("cpu")).encoder,
+        replace(given.record, operating=None),
+    )
+    for weights, says in ((path, True), (made.run, False)):
+        done = polyplink("count", weights, made.data, "-o", tmp_path / "out", "--device", "cpu")
+        assert done.exit_code == 0, done.output
+        assert ("calibrated on no labelled procedures (not tuned" in done.stderr) is says

@@ -1,0 +1,123 @@
+"""The verbs doctor, convert and prepare, as a user calls them."""
+
+import json
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+import torch
+
+from polyplink.data import DataSet, import_coco, read_data, write_data
+from polyplink.encoders import build_frame_encoder, read_record, weights_path
+from polyplink.encoders.config import REFERENCE_MEAN
+from polyplink.encoders.load import load_named
+from tests.cli.calls import assert_refused, polyplink
+from tests.data.made_sets import procedure_row
+from tests.samples import write_procedures
+
+
+def test_the_doctor_ends_with_1_where_there_is_an_error(tmp_path: Path) -> None:
+    data = write_procedures(tmp_path, procedures=2)
+    assert polyplink("doctor", data).exit_code == 0
+    next((tmp_path / "frames").rglob("*.jpg")).unlink()
+    result = polyplink("doctor", data)
+    assert result.exit_code == 1
+    assert result.stdout.startswith("error")
+
+
+def test_the_doctor_says_how_many_tracklets_there_will_be_and_what_loses_the_others(
+    tmp_path: Path,
+) -> None:
+    """Polyp a: 40 boxes in a row; b: 40, every other frame; c: 9; without a polyp: 9 in a row."""
+    steps = {"a": (40, 1), "b": (40, 2), "c": (9, 1), None: (9, 1)}
+    rows = [("v", step * k, 100 * i, 10.0, 50.0, 50.0, polyp)
+            for i, (polyp, (n, step)) in enumerate(steps.items()) for k in range(n)]  # fmt: skip
+    columns = ("procedure_id", "frame", "x", "y", "w", "h", "polyp_id")
+    boxes = pl.DataFrame(rows, schema=columns, orient="row").with_columns(pl.col("x").cast(float))
+    procedures = pl.DataFrame([procedure_row("v", 99, width=800, height=600)])
+    polyps = pl.DataFrame({"polyp_id": ["a", "b", "c"], "procedure_id": "v"})
+    write_data(tmp_path, DataSet.of(boxes, procedures, polyps))
+    (line,) = [line for line in polyplink("doctor", tmp_path, "--no-images").stdout.splitlines()
+               if "tracklets (" in line]  # fmt: skip
+    assert line.startswith("warning tracklets (58): the default settings give 1 tracklets; of 98")
+    for reason in ("40 where gaps", "9 of polyps with fewer than 30", "9 without a polyp"):
+        assert reason in line
+    assert_refused(polyplink("doctor", tmp_path / "no"), "no folder")
+
+
+def test_single_frames_are_embedded_and_trained_on_as_the_doctor_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Frames ten apart, of which no polyp is known, and weights of others."""
+    monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
+    made = read_data(write_procedures(tmp_path, procedures=2, views=1))
+    boxes = made.detections.gather_every(10).with_columns(
+        pl.col("frame") // 10 * 10, polyp_id=pl.lit(None, pl.String)
+    )
+    data = tmp_path / "single"
+    write_data(data, DataSet.of(boxes, made.procedures, made.polyps.clear()))
+    weights = tmp_path / "timm.pth"
+    torch.save(build_frame_encoder("timm:test_resnet")[0].state_dict(), weights)
+    add = ("weights", "add", weights, "--timm", "test_resnet", "--size", "16", "--as", "imagenet")
+    assert polyplink(*add).exit_code == 0
+    said = polyplink("embed", "imagenet", data, "--device", "cpu")
+    assert "0 vectors" in said.stdout
+    assert "no tracklets: `polyplink doctor`" in said.stderr
+    advice = polyplink("doctor", data, "--no-images").stdout
+    options = re.search(r"short sequences: (.*) gives (\d+) tracklets of (\d+) boxes", advice)
+    assert options is not None, advice
+    assert options[2] == options[3] == str(boxes.height)
+    given = options[1].split()
+    found = json.loads(polyplink("embed", "imagenet", data, *given, "--json").stdout)
+    assert found["tracklets"] == boxes.height
+    adapt = ("weights", "adapt", "imagenet", data, "--as", "own", "--device", "cpu")
+    assert_refused(polyplink(*adapt), "`polyplink doctor` says which options")
+    assert polyplink(*adapt, *given).exit_code == 0
+    assert_refused(polyplink("evaluate", "own", data, "--part", "all"), "was trained or validated")
+    shown = json.loads(polyplink("weights", "show", "own").stdout)
+    assert (shown["origin"]["name"], shown["origin"]["adapted_from"]) == (
+        "own",
+        "imagenet",
+    )
+    assert load_named(Path("own")).name == "own"
+    small = ("encoder.frame_encoder=timm:test_resnet", "encoder.kind=sfe", "prepare.size=16",
+             "optim.epochs=1", "optim.bags_per_batch=2", "validation.every=0")  # fmt: skip
+    sets = [part for value in small for part in ("--set", value)]
+    train = ("train", "ntssl-demo", data, "--out", tmp_path / "run", "--init-from", "imagenet",
+             "--part", "all", "--device", "cpu", *given, *sets)  # fmt: skip
+    assert_refused(polyplink(*train), "--set fragment_length=1")
+    done = polyplink(*train, "--set", "fragment_length=1")
+    assert done.exit_code == 0, done.output
+    fed = read_record(tmp_path / "run" / "weights.safetensors").encoder
+    assert fed.mean == read_record(weights_path(Path("imagenet"))).encoder.mean != REFERENCE_MEAN
+    other = (*train, "--set", "encoder.frame_encoder=timm:test_vit")
+    assert_refused(polyplink(*other), "build theirs with --set encoder.frame_encoder=timm:test_res")
+
+
+def test_prepare_tells_of_frames_that_do_not_decode_or_stops_at_them(tmp_path: Path) -> None:
+    data = write_procedures(tmp_path, procedures=1, polyps=1, views=2)
+    (tmp_path / "frames" / "001-001" / "4.jpg").write_bytes(b"half")
+    given = ("prepare", data, "--set", "prepare.size=8")
+    says = "image 001-001/4.jpg, frame 4, cannot be decoded"
+    assert_refused(polyplink(*given, "--strict"), says)
+    assert not list(data.rglob("*.npy"))
+    result = polyplink(*given, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["broken_frames"] == {"001-001": 1}
+    assert "001-001: 1 frames do not decode (first: 001-001/4.jpg" in result.stderr
+    (crops,) = data.rglob("*.npy")
+    assert_refused(polyplink(*given, "--strict"), f"restore it, remove {crops}, or")
+
+
+def test_a_data_folder_is_converted_once_and_imported_again(tmp_path: Path) -> None:
+    folder = write_procedures(tmp_path, procedures=2, images=False)
+    data = read_data(folder)
+    result = polyplink("convert", folder, "coco", tmp_path / "coco", "--json")
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert (told["procedures"], told["boxes"]) == (2, data.detections.height)
+    assert import_coco(tmp_path / "coco").data.detections.equals(data.detections)
+    record = json.loads((tmp_path / "coco" / "run.json").read_text())
+    assert record["inputs"] == {str(folder): data.key}
+    assert_refused(polyplink("convert", folder, "coco", tmp_path / "coco"), "exists already")

@@ -1,0 +1,50 @@
+"""The demo, small."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from polyplink.core.errors import PolyplinkError
+from polyplink_lab.cli.demo import DemoRequest, demo
+from polyplink_lab.simulate import smoke
+from tests.conftest import TINY
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("demo") / "out"
+    demo(DemoRequest(folder, workers=1, preset=PRESET, sets=SETS))
+    return folder
+
+
+PRESET = replace(smoke(), name="test", width=48, height=40)
+SETS = (*TINY, "validation.every=2")
+
+
+@pytest.mark.slow  # `.ci/run` makes the whole demo as well, and the verbs have quick tests
+def test_it_goes_the_whole_way(out: Path) -> None:
+    for name in ("raw/video_info.csv", "data/detections.parquet", "run/weights.safetensors"):
+        assert (out / name).is_file()
+    assert json.loads((out / "count" / "count.json").read_text())["polyps"] > 0
+    assert "Simulated data" in (out / "first" / "report.html").read_text()
+    assert "Research use only" in (out / "recording" / "count" / "report.html").read_text()
+    page = (out / "report.html").read_text()
+    assert "Simulated data" in page
+    assert "colour histogram" in page
+
+
+@pytest.mark.slow
+def test_given_again_it_goes_on_and_other_folders_are_left_alone(out: Path, tmp_path: Path) -> None:
+    before = (out / "run" / "weights.safetensors").stat().st_mtime_ns
+    figures = json.loads((out / "evaluation.json").read_text())
+    again = demo(DemoRequest(out, workers=1, preset=PRESET, sets=SETS))
+    assert again.value.as_dict() == figures
+    assert (out / "run" / "weights.safetensors").stat().st_mtime_ns >= before
+    with pytest.raises(PolyplinkError, match="holds something else"):
+        demo(DemoRequest(out, seed=1, workers=1, preset=PRESET, sets=SETS))
+    (tmp_path / "mine.txt").write_text("x")
+    with pytest.raises(PolyplinkError, match="holds something else"):
+        demo(DemoRequest(tmp_path, workers=1, preset=PRESET))
+    assert (tmp_path / "mine.txt").read_text() == "x"

@@ -1,0 +1,235 @@
+"""From a recording to a count, as a user types it."""
+
+import json
+from pathlib import Path
+
+import av
+import numpy as np
+import polars as pl
+import pytest
+from PIL import Image
+
+from polyplink.cli.detect import RunRequest, run
+from polyplink.core.artefacts import file_key, to_plain, write_json
+from polyplink.data import BoxesOrigin, read_data, read_origin
+from polyplink.detect import DetectorRecord
+from tests.cli.calls import assert_refused, polyplink
+from tests.conftest import Made
+from tests.detect.test_onnx import write_model
+
+
+@pytest.fixture(scope="module")
+def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Finds the box (10, 8, 16, 12) in every frame; its input has the frames' size."""
+    path = tmp_path_factory.mktemp("detector") / "detector.onnx"
+    (path.with_suffix(".json")).write_text(json.dumps({"trained_on": ["001-005"]}))
+    answer = {"output0": np.array([[[10.0, 8.0, 26.0, 20.0, 0.9, 0.0]]])}
+    return write_model(path, answer, [1, 3, 40, 48])
+
+
+def test_a_recording_becomes_a_counted_report(made: Made, tmp_path: Path, detector: Path) -> None:
+    frames, out = made.root / "frames" / "001-005", tmp_path / "out"
+    asked = ("run", frames, "--detector", detector, "--weights", made.run, "--out", out)
+    result = polyplink(*asked, "--video", "--device", "cpu", "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["videos"] == [str(out / "video-with-boxes" / "001-005.mp4")]
+    with av.open(found["videos"][0]) as container:
+        assert sum(1 for _ in container.decode(video=0)) == len(list(frames.iterdir()))
+    assert "boxes" not in found  # a detector's boxes were not given
+    assert found["polyps"] == found["procedures"][0]["polyps"]
+    assert found["polyps"] in (1, 2)  # both polyps are at one place, their colours differ
+    assert found["lost_boxes"] == {"boxes": 192, "min_length": 0, "min_seconds": 0, "low": 0}
+    assert "The detector was trained on 1 of these procedures (001-005" in result.stderr
+    assert "The detector was trained on 1 of these" in (out / "count" / "report.html").read_text()
+    assert result.stderr.count("The detector was trained on 1 of these") == 1
+    lines = (out / "tracks" / "001-005.txt").read_text().splitlines()
+    assert len(lines) == 192
+    assert lines[0] == "1,1,10.0,8.0,16.0,12.0,0.9,-1,-1,-1"
+    assert list((out / "data" / "kept").iterdir())  # crops of the same decoding were used
+
+
+def test_a_count_of_nothing_says_why(made: Made, tmp_path: Path, detector: Path) -> None:
+    frames = made.root / "frames" / "001-005"
+    data = tmp_path / "data"
+    assert polyplink("detect", frames, data, "--detector", detector).exit_code == 0
+    counted = polyplink("count", made.run, data, "-o", tmp_path / "c", "--min-seconds", "60")
+    assert counted.exit_code == 0, counted.output
+    why = "192 of 192 boxes in tracks shorter than 60 s (--min-seconds)"
+    assert f"Counted 0 in 1 procedure (001-005): {why}" in counted.stderr.replace("\n", " ")
+    assert why in (tmp_path / "c" / "report.html").read_text()
+    none = run(
+        RunRequest(
+            frames,
+            weights=made.run,
+            out=tmp_path / "none",
+            device="cpu",
+            function=lambda image: np.zeros((0, 5)),
+        )
+    )
+    assert none.value.summary["polyps"] == 0
+    assert any("no box in 1 procedure" in line for line in none.warnings)
+    assert any("there is no box in them" in line for line in none.warnings)
+
+
+def test_a_simulated_detector_on_annotated_boxes(made: Made, tmp_path: Path) -> None:
+    result = polyplink("detect", made.data, tmp_path / "d", "--detector", "sim:good", "--json")
+    assert result.exit_code == 0, result.output
+    data = read_data(tmp_path / "d")
+    assert data.detections["polyp_id"].is_null().all()
+    assert data.detections["score"].is_not_null().all()
+    assert data.polyps.is_empty()
+    # Views of different polyps are ten frames apart at one place: no gap as long may be bridged.
+    asked = ("--bridge", "0.2", "--device", "cpu")
+    compared = polyplink(
+        *("count", made.run, tmp_path / "d", "-o", tmp_path / "c", "--json"),
+        *("--truth", made.data, *asked),
+    )
+    assert compared.exit_code == 0, compared.output
+    against = json.loads(compared.stdout)["against_truth"]
+    assert against["figures"]["polyps found"]["value"] == 1
+    assert sum(row["polyps"] for row in against["procedures"]) == 10
+    counted = polyplink("run", tmp_path / "d", "--weights", made.run, "-o", tmp_path / "o", *asked)
+    assert counted.exit_code == 0, counted.output
+    summary = json.loads((tmp_path / "o" / "count" / "count.json").read_text())
+    assert summary["tracklets"]["tracks"]["bridge"] == 0.2
+    assert summary["polyps"] >= 5
+
+
+def test_boxes_of_a_format_are_counted_without_a_detector(made: Made, tmp_path: Path) -> None:
+    boxes = read_data(made.data).detections.filter(pl.col("procedure_id") == "001-005")
+    table = boxes.select("procedure_id", "frame", "x", "y", "w", "h", "image")
+    missed = table.filter(pl.col("frame") % 4 != 1)  # a detector misses a quarter of the frames
+    missed.write_csv(made.root / "frames" / "boxes.csv")
+    with (made.root / "frames" / "boxes.csv").open("a") as file:
+        file.write("001-005,90,40,30,5,5,\n")  # in one frame: no track
+    asked = ("run", made.root / "frames" / "boxes.csv", "--boxes", "csv", "--weights", made.run)
+    size = made.root / "frames" / "procedures.csv"
+    size.write_text("procedure_id,width,height,n_frames,fps\n001-005,48,40,252,25\n")
+    result = polyplink(*asked, "--out", tmp_path / "o", "--device", "cpu")
+    assert result.exit_code == 0, result.output
+    tracks, made_up = (
+        np.loadtxt(tmp_path / "o" / "tracks" / place / "001-005.txt", delimiter=",")
+        for place in (".", "interpolated")
+    )
+    assert (tracks[:, 6] == 1).all()  # boxes without a score
+    assert tracks[:, 0].tolist() == (missed["frame"] + 1).to_list()
+    assert (made_up[:, 6] == 0).all()
+    assert not np.isin(made_up[:, 0] - 1, missed["frame"]).any()
+    filled = np.isin(table["frame"], made_up[:, 0] - 1).sum()
+    assert filled > 0.8 * (table.height - missed.height)  # but where a view begins or ends
+    assert len(np.unique(made_up[:, :2], axis=0)) == len(made_up)
+    # The boxes come back as they were written, with the polyp that the tracks give them.
+    back = pl.read_csv(tmp_path / "o" / "boxes-with-tracks" / "boxes.csv")
+    assert f"your boxes with tracks (csv): {tmp_path / 'o' / 'boxes-with-tracks'}" in result.stdout
+    written = pl.read_csv(made.root / "frames" / "boxes.csv")
+    assert back.drop("track_id", "polyp").equals(written)
+    assert back.row(-1)[-2:] == (None, None)
+    assert back["track_id"].null_count() == back["polyp"].null_count() == 1
+    assert back["polyp"].to_list()[:-1] == tracks[:, 1].astype(int).tolist()
+    views = pl.read_csv(tmp_path / "o" / "count" / "views.csv")
+    seen = (
+        back.drop_nulls()
+        .group_by("track_id")
+        .agg(pl.col("frame").min(), pl.col("frame").max().alias("last"))
+    )
+    shown = views.select("track_id", "start_frame", "end_frame")
+    assert sorted(seen.rows()) == sorted(shown.rows())
+    # `count` gives them back too, in a table of its own where the file is no longer that one.
+    with (made.root / "frames" / "boxes.csv").open("a") as file:
+        file.write("\n")
+    again = polyplink("count", made.run, tmp_path / "o" / "data", "-o", tmp_path / "c")
+    assert again.exit_code == 0, again.output
+    assert "boxes.csv is not as it was imported: boxes come back in boxes.csv" in again.stderr
+    table = pl.read_csv(tmp_path / "c" / "boxes-with-tracks" / "boxes.csv")
+    assert table.select(back.columns).equals(back)
+
+
+def test_a_detector_is_trained_stopped_continued_measured_and_used(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a network learns is tested in tests/learn; here the file has one box in every frame."""
+
+    def export(network: object, path: Path, record: DetectorRecord) -> None:
+        answer = np.array([[[36.0], [28.0], [32.0], [24.0], [0.9]]])  # x, y, w, h, score
+        write_model(path, {"output0": answer}, [1, 3, 64, 64])
+        write_json(path.with_suffix(".json"), to_plain(record))
+
+    monkeypatch.setattr("polyplink.learn.detector.export.export_detector", export)
+    monkeypatch.setattr("polyplink.learn.detector.export_detector", export)
+    out = tmp_path / "ours.onnx"
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for k in range(4):
+        Image.fromarray(np.full((60, 90, 3), 40 * k, np.uint8)).save(empty / f"{k}.png")
+    asked: tuple[str | Path, ...] = ("train-detector", made.data, "-o", out, "--frames", "4")
+    asked += ("--side", "64", "--empty", empty)
+    result = polyplink(*asked, "--epochs", "2", "--held", "0.2", "--json")
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    assert (facts["procedures"], len(facts["held"]), len(facts["losses"])) == (4, 1, 2)
+    assert facts["figures"]["polyps"] >= 1
+    record = json.loads(out.with_suffix(".json").read_text())
+    learned = {file_key(empty / f"{k}.png") for k in range(4)} & set(record["trained_on"])
+    assert len(learned) == 3
+    learned |= {f"001-00{k}" for k in range(1, 6)}
+    assert set(record["trained_on"]) | set(facts["held"]) == learned
+    folder = tmp_path / "ours-training"
+    assert (folder / "epochs.csv").read_text().splitlines()[0] == "epoch,loss"
+    assert (folder / "training.png").stat().st_size > 10_000
+    again = polyplink(*asked, "--epochs", "2", "--held", "0.2", "--json")  # nothing is left to do
+    assert json.loads(again.stdout)["losses"] == facts["losses"]
+    other = polyplink(*asked, "--epochs", "3", "--held", "0.2")
+    assert_refused(other, "ours-training holds a training with other data or options")
+    measured = polyplink("evaluate-detector", out, made.data, "--frames", "9", "--json")
+    assert measured.exit_code == 0, measured.output
+    assert 0 <= json.loads(measured.stdout)["ap50"] <= 1
+    assert "trained on 4 of these procedures" in measured.stderr
+    masks = tmp_path / "masks"
+    for k in (3, 4, 5):  # the detector learned from image 3 that it shows none; the last has one
+        pixels = np.full((60, 90, 3), 40 * k, np.uint8)
+        mask = np.zeros((60, 90), np.uint8)
+        mask[:20] = 255 * (k == 5)
+        for place, image in (("images", pixels), ("masks", mask)):
+            (masks / place).mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image).save(masks / place / f"s{k}.png")
+    assert polyplink("import", "masks", masks, tmp_path / "stills").exit_code == 0
+    measured = polyplink("evaluate-detector", out, tmp_path / "stills", "--json")
+    figures = json.loads(measured.stdout)
+    assert (figures["frames"], figures["empty"], figures["polyps"]) == (3, 2, 1)
+    assert "the detector was trained on 1 of 2 images without a polyp" in measured.stderr
+    changed = record | {"datasets": ["simulated tiny 0"]}
+    out.with_suffix(".json").write_text(json.dumps(changed))
+    frames = made.root / "frames" / record["trained_on"][0]
+    used = polyplink("detect", frames, tmp_path / "data", "--detector", out)
+    assert used.exit_code == 0, used.output
+    assert "trained on simulated pictures: do not rely on what it finds" in used.stderr
+    assert "trained on 1 of these procedures" in used.stderr
+    refused = polyplink("train-detector", made.data, "-o", "weights.pt")
+    assert_refused(refused, "weights.pt is not named as an ONNX file")
+    refused = polyplink("train-detector", made.data, "--side", "100")
+    assert_refused(refused, "--side 100 is no multiple of 32; give --side 96")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--detector", "none.onnx"), "no detector file none.onnx; check the path"),
+        (("--detector", "sim:goood"), "did you mean good?"),
+        (("--boxes", "coko"), "did you mean coco?"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(
+    made: Made, tmp_path: Path, arguments: tuple[str, ...], says: str
+) -> None:
+    frames = made.root / "frames" / "001-005"
+    source = made.data if "sim" in "".join(arguments) else frames
+    result = polyplink("run", source, "--weights", made.run, "-o", tmp_path / "o", *arguments)
+    assert_refused(result, says)
+
+
+def test_a_data_folder_says_which_detector_its_boxes_are_from(made: Made, tmp_path: Path) -> None:
+    simulated = tmp_path / "simulated"
+    assert polyplink("detect", made.data, simulated, "--detector", "sim:good").exit_code == 0
+    assert read_origin(simulated) == BoxesOrigin("sim:good", "sim:good")
+    assert read_origin(made.data) is None

@@ -1,0 +1,79 @@
+"""Videos with boxes drawn: every frame in its place, and lines where they belong."""
+
+from pathlib import Path
+
+import av
+import numpy as np
+import polars as pl
+import pytest
+from PIL import Image
+
+from polyplink.cli.drawn_video import Drawing, _pictures, draw_video
+from polyplink.core.errors import PolyplinkError
+from tests.data.films import HEIGHT, WIDTH, frame_of, number_of, write_film
+
+BLUE = np.array([0x00, 0x72, 0xB2])
+
+
+def drawing(*rows: tuple[int, float, float, float, float, int | None, bool]) -> Drawing:
+    names = ("frame", "x", "y", "w", "h", "polyp", "interpolated")
+    kinds = (pl.Int64, *[pl.Float64] * 4, pl.Int64, pl.Boolean)
+    schema = dict(zip(names, kinds, strict=True))
+    return Drawing.of(pl.DataFrame(rows, schema=schema, orient="row"), 25.0, 9)
+
+
+def frames_of(path: Path) -> dict[int, np.ndarray]:
+    """Number, by its time at 25 a second, and pixels of each frame."""
+    with av.open(str(path)) as container:
+        return {
+            round((frame.time or 0) * 25): frame.to_ndarray(format="rgb24")
+            for frame in container.decode(video=0)
+        }
+
+
+@pytest.mark.parametrize("codec", ["libx264", "mpeg4"])
+def test_boxes_are_drawn_on_the_frames_of_a_video(
+    codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(av, "codecs_available", {codec})
+    write_film(tmp_path / "film.mp4", 9)
+    # The last rows are left free: a frame carries its number there.
+    lines = drawing((4, 20, 22, 30, 12, 1, False), (6, 20.0, 22.0, 30.0, 12.0, 1, True))
+    seen: list[tuple[int, int]] = []
+    pictures = _pictures(tmp_path, {0: "film.mp4#0"}, 9)
+    n = draw_video(tmp_path / "drawn.mp4", pictures, lines, lambda *done: seen.append(done))
+    with av.open(str(tmp_path / "drawn.mp4")) as container:
+        assert container.streams.video[0].codec_context.name in (codec, "h264")
+        assert not container.streams.audio
+    shown = frames_of(tmp_path / "drawn.mp4")
+    assert (n, seen, list(shown)) == (9, [(k, 9) for k in range(1, 10)], list(range(9)))
+    for number, pixels in shown.items():
+        assert pixels.shape == (HEIGHT, WIDTH, 3)
+        assert number_of(np.tile(pixels[-8:], (6, 1, 1))) == number
+        blue = np.abs(pixels[32:34, 22:48].astype(int) - BLUE).max(axis=2) < 60  # the lower line
+        share = blue.mean()
+        assert share > 0.9 if number == 4 else 0.3 < share < 0.8 if number == 6 else share == 0
+    corner = {number: pixels[:12, :60].astype(int) for number, pixels in shown.items()}
+    same, other = (np.abs(corner[k] - corner[3]).mean() for k in (2, 4))
+    assert other > 5 * same  # "0 polyps" becomes "1 polyp"
+
+
+def test_frames_without_a_picture_are_shown_as_the_one_before(tmp_path: Path) -> None:
+    home = tmp_path / "case7"
+    home.mkdir()
+    for number in (3, 4, 7, 8):
+        Image.fromarray(frame_of(number)[:-1, :-1]).save(home / f"img_{number:03d}.png")
+    (home / "img_008.png").write_bytes(b"damaged")
+    images = {1: "case7/img_004.png"}  # frame 0 is number 3, and 2 and 3 are not there
+    n = draw_video(tmp_path / "a.mp4", _pictures(tmp_path, images, 99), drawing())
+    shown = frames_of(tmp_path / "a.mp4")
+    assert (n, list(shown)) == (3, [0, 1, 4])
+    assert [pixels.shape[:2] for pixels in shown.values()] == [(HEIGHT - 2, WIDTH - 2)] * 3
+    # Names in order are the frames of a recording, whatever their numbers.
+    images = {0: "case7/img_003.png", 2: "case7/img_007.png"}
+    draw_video(tmp_path / "b.mp4", _pictures(tmp_path, images, 4), drawing())
+    assert list(frames_of(tmp_path / "b.mp4")) == [0, 1, 2]
+    for missing, says in (({}, "no box has a picture"), ({0: "x/1.png"}, "no picture can be read")):
+        with pytest.raises(PolyplinkError, match=says):
+            draw_video(tmp_path / "c.mp4", _pictures(tmp_path, missing, 4), drawing())
+    assert not list(tmp_path.glob("*c.mp4*"))

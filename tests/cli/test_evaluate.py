@@ -1,0 +1,236 @@
+"""All tasks beside methods that learned nothing."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import polars as pl
+import pytest
+
+from polyplink.cli.evaluate import EvaluateRequest, evaluate
+from polyplink.cli.verb import UNMEASURED
+from polyplink.core.artefacts import read_json
+from polyplink.core.errors import PolyplinkError
+from polyplink.data import DataSet, read_data, write_data
+from polyplink.evaluate.probing import check_labels
+from polyplink.report import comparison_table
+from tests.cli.calls import assert_refused, polyplink
+from tests.cli.probed import write_labelled
+from tests.conftest import Made
+
+NAMES = [f"001-00{i}" for i in range(1, 6)]
+
+
+@pytest.fixture(scope="module")
+def another(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same procedures as another data set, so that all five may be evaluated on."""
+    folder, data = tmp_path_factory.mktemp("another"), read_data(made.data)
+    other = data.procedures.with_columns(dataset=pl.lit("another"))
+    parts = {"eval": NAMES, "val": NAMES[:2], "test": NAMES[2:]}
+    write_data(folder, DataSet.of(data.detections, other, data.polyps, parts))
+    return folder
+
+
+def test_figures_of_three_methods_with_intervals(made: Made, another: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    request = EvaluateRequest(made.run, another, out, grid="demo", curve_csv=True, device="cpu")
+    done = evaluate(request).value
+    figures = done.as_dict()
+    assert set(figures["encoders"]) == {"ntssl-demo", "untrained encoder", "colour histogram"}
+    # Plain colours: the histogram finds every polyp again.
+    histogram = figures["encoders"]["colour histogram"]["figures"]
+    assert histogram["mAP"]["value"] == pytest.approx(1.0)
+    assert histogram["mAP"]["n"] == 5
+    table = pl.read_csv(tmp_path / "out" / "figures.csv")
+    assert set(table["method"]) == set(figures["encoders"])
+    assert json.loads((tmp_path / "out" / "evaluation.json").read_text()) == figures
+    assert pl.read_csv(tmp_path / "out" / "procedures.csv").height == 15
+    assert "colour histogram" in (tmp_path / "out" / "report.html").read_text()
+    # Every clip is tracked and scored: the histogram finds every polyp, and loses none.
+    tracked = figures["encoders"]["colour histogram"]["figures"]["tracking/threshold/HOTA"]
+    assert 0 < tracked["value"] <= 1
+    assert tracked["n"] == 5
+    queries = pl.read_parquet(tmp_path / "out" / "queries.parquet")
+    assert queries.height == 3 * 30
+    assert pl.read_parquet(tmp_path / "out" / "assignment.parquet").height == 3 * 3 * 30
+    curve = pl.read_parquet(tmp_path / "out" / "curve.parquet")
+    sizes = curve.group_by("method", "clusterer").len()["len"].sort().unique()
+    assert sizes.to_list() == [33, 51, 325]
+    # Every setting has its counting and its tracking figures.
+    written = pl.read_csv(tmp_path / "out" / "curve.csv", infer_schema_length=None)
+    assert (written.columns, written.height) == (curve.columns, curve.height)
+    assert {"alpha", "gamma", "preference", "value", "fr", "fpr", "recall"} < set(curve.columns)
+    assert {"HOTA", "AssA", "IDF1", "IDSW", "MOTA", "HOTA mean"} < set(curve.columns)
+    assert curve["HOTA"].null_count() == 0
+    assert curve["HOTA"].is_between(0, 1).all()
+    assert (tmp_path / "out/trackeval/gt/mot_challenge/polyplink-eval/001-005/gt/gt.txt").is_file()
+    assert "no adenoma map" in " ".join(done.notes) or "no histology" in " ".join(done.notes)
+
+
+def test_settings_chosen_on_another_part_and_tasks_by_name(
+    made: Made, another: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "out").mkdir()
+    for name in ("mine.csv", "queries.parquet"):  # the user's, and an earlier one's
+        (tmp_path / "out" / name).touch()
+    done = evaluate(
+        EvaluateRequest(
+            made.run,
+            another,
+            tmp_path / "out",
+            part="test",
+            choose_on="val",
+            grid="demo",
+            tasks=["counting"],
+            clusterers=["dbscan", "hdbscan", "agglomerative", "ap"],
+            visual="sigmoid",
+            time="frames",
+            baselines=False,
+            device="cpu",
+        )
+    ).value
+    ours = done.evaluation.encoders["ntssl-demo"]
+    assert list(ours.counting) == ["dbscan", "hdbscan", "agglomerative", "ap"]
+    for name, found in ours.counting.items():
+        assert [fold["procedure"] for fold in found.folds] == NAMES[2:], name
+        assert len(set(found.settings)) == 1
+    text = (tmp_path / "out" / "report.html").read_text()
+    assert "visual similarity sigmoid, sigmoid of cosines, as in the thesis" in text
+    assert "distances in time in frames, as in the thesis" in text
+    assert "learned links" in text  # the operating point of the weights
+    assert ours.retrieval is None
+    assert not (tmp_path / "out" / "trackeval").exists()
+    assert not (tmp_path / "out" / "queries.parquet").exists()
+    assert (tmp_path / "out" / "mine.csv").exists()
+    assert not (tmp_path / "out" / "curve.csv").exists()
+    assert "HOTA" not in pl.read_parquet(tmp_path / "out" / "curve.parquet").columns
+
+
+def test_procedures_that_were_trained_on_and_unknown_polyps_are_refused(
+    made: Made, tmp_path: Path
+) -> None:
+    """Also after a correction: a corrected table has another key, but the same procedures."""
+    data = read_data(made.data)
+    corrected = data.polyps.with_columns(size_mm=pl.lit(3.0))
+    write_data(
+        tmp_path / "data", DataSet.of(data.detections, data.procedures, corrected, data.splits)
+    )
+    with pytest.raises(PolyplinkError, match="trained or validated on 4 of these procedures"):
+        evaluate(EvaluateRequest(made.run, tmp_path / "data", tmp_path, part="train", device="cpu"))
+    assert not (tmp_path / "data" / "prepared").exists()  # told before anything is cut
+    unknown = data.detections.with_columns(polyp_id=pl.lit(None, dtype=pl.String))
+    folder = tmp_path / "unknown"
+    write_data(folder, DataSet.of(unknown, data.procedures, data.polyps, {"eval": NAMES[4:]}))
+    with pytest.raises(PolyplinkError, match="column polyp_id is empty"):
+        evaluate(EvaluateRequest(made.run, folder, tmp_path, device="cpu"))
+
+
+def test_one_procedure_says_that_no_setting_can_be_chosen(made: Made, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"grid": "demo", "clusterers": ["threshold"], "baselines": False}
+    request = EvaluateRequest(made.run, made.data, tmp_path / "out", **options)
+    done = evaluate(request).value
+    figures = done.evaluation.encoders["ntssl-demo"].figures
+    assert figures["threshold/FR"].value is None
+    assert figures["tracking/threshold/HOTA"].value is None
+    assert any(note.startswith("No setting can be chosen") for note in done.notes)
+    assert not (tmp_path / "out" / "trackeval").exists()
+    assert (tmp_path / "out" / "report.html").is_file()
+    blank = evaluate(replace(request, tasks=("counting",)))
+    uncovered, unmeasured = blank.warnings
+    assert (blank.code, unmeasured) == (1, UNMEASURED)
+    assert uncovered.startswith("No 90 % interval is given: the weights were calibrated on 4 recor")
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_labelled(tmp_path_factory.mktemp("probed_tasks"))
+
+
+def test_size_and_histology_stand_in_the_table_of_all_methods(
+    made: Made, labelled: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    tasks = ["size", "retrieval", "histology"]
+    done = evaluate(
+        EvaluateRequest(made.run, labelled, out, tasks=tasks, device="cpu", workers=1)
+    ).value
+    table = pl.read_csv(out / "figures.csv")
+    probes = table.filter(pl.col("unit") == "polyps")
+    assert set(table["method"]) == {"ntssl-demo", "untrained encoder", "colour histogram"}
+    assert probes.height == 3 * 2 * 4
+    # Eight patients of two polyps: five train, three are tested on.
+    assert probes["units"].unique().to_list() == [6]
+    assert table.filter(pl.col("metric") == "mAP")["units"].unique().to_list() == [8]
+    others = probes.filter(pl.col("method") != "ntssl-demo")
+    ours = probes.filter(pl.col("method") == "ntssl-demo")["value"]
+    gap = others["value"] - pl.concat([ours, ours])
+    assert gap.to_list() == pytest.approx(others["difference"].to_list())
+    record = read_json(out / "evaluation.json")
+    assert record == done.as_dict()
+    assert record["probes"]["size"]["colour histogram"]["result"]["polyps"] == [3, 3]
+    assert read_json(out / "run.json")["settings"]["tasks"] == ["retrieval", "size", "histology"]
+    assert any(note.startswith("Histology: probes trained on 10 polyps") for note in done.notes)
+    assert "6 polyps" in comparison_table(done.comparison).columns[-1]._cells
+    assert "of the polyps&#39; mean probability" in (out / "report.html").read_text()
+
+
+def test_probes_alone_write_no_other_table(made: Made, labelled: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    request = EvaluateRequest(made.run, labelled, out, tasks=["size"], baselines=False)
+    done = evaluate(request).value
+    assert {metric.group for metric in done.comparison.metrics} == {"Size, probe: larger than 5 mm"}
+    assert not (out / "queries.parquet").exists()
+    assert not (out / "procedures.csv").exists()
+    assert (out / "report.html").is_file()
+
+
+def test_a_missing_column_and_one_class_are_told_before_anything_is_cut(
+    made: Made, labelled: Path, tmp_path: Path
+) -> None:
+    data = read_data(labelled)
+    part = {"eval": data.part("eval"), "test": data.part("eval")[:1]}
+    first = pl.col("procedure_id") == part["test"][0]
+    sizes = data.polyps.with_columns(size_mm=pl.when(first).then(None).otherwise("size_mm"))
+    folder = tmp_path / "data"
+    write_data(folder, DataSet.of(data.detections, data.procedures, sizes, part))
+    with pytest.raises(PolyplinkError, match="column size_mm is empty in the part 'test'"):
+        evaluate(
+            EvaluateRequest(
+                made.run, folder, tmp_path / "b", part="test", tasks=["size"], device="cpu"
+            )
+        )
+    with pytest.raises(
+        PolyplinkError, match="histology: the 0 labelled polyps of part 'test' to train"
+    ):
+        check_labels(["histology"], read_data(folder), "test")
+    assert not (folder / "prepared").exists()
+    check_labels(["size", "histology"], data, "eval")  # both are there
+
+
+def test_encoders_and_clusterers_are_compared_in_pairs(
+    made: Made, another: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "again"
+    copytree(made.run, copy)
+    options = ("--grid=demo", "--no-baselines", "--device=cpu", "--task=counting")
+    kinds = ("--clusterer=threshold", "--clusterer=agglomerative")
+    done = polyplink("evaluate", made.run, copy, another, "-o", tmp_path / "out", *options, *kinds)
+    assert done.exit_code == 0, done.output
+    names = [f"ntssl-demo ({path})" for path in (made.run, copy)]
+    assert f"minus {names[0]}" in done.stdout
+    figures = read_json(tmp_path / "out" / "evaluation.json")
+    assert list(figures["encoders"]) == names
+    for gap in figures["minus_reference"][names[1]].values():  # the same weights
+        assert gap["value"] in (0.0, None)
+    rows = pl.read_csv(tmp_path / "out" / "clusterers.csv")
+    assert rows["clusterer"].unique().to_list() == ["agglomerative"]
+    for name in names:
+        own = figures["encoders"][name]["figures"]
+        gap = figures["minus_clusterer"][name]["agglomerative"]["FR"]
+        wanted = own["agglomerative/FR"]["value"] - own["threshold/FR"]["value"]
+        assert gap["value"] == pytest.approx(wanted)
+        assert gap["low"] <= gap["value"] <= gap["high"]
+        assert f"clusterers on the vectors of {name}, minus the first:" in done.stdout
+    assert_refused(polyplink("evaluate", copy, copy, another), "weights are given twice")

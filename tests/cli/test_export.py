@@ -1,0 +1,132 @@
+"""Exporting an encoder, and using the folder as weights."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from polyplink.cli.export import EmbedRequest, ExportRequest, embed_data, export
+from polyplink.core.errors import PolyplinkError
+from polyplink.encoders import (
+    AnyEncoderConfig,
+    WeightsRecord,
+    build_encoder,
+    read_embeddings,
+    read_record,
+    save_weights,
+    weights_path,
+)
+from polyplink.encoders.weights import Seen, weights_id
+from polyplink.tracklets import PrepareSettings
+from polyplink.tracklets.prepare import typical_crops
+from tests.cli.calls import assert_refused, polyplink
+from tests.conftest import Made
+from tests.encoders.small import CLIPS
+
+openvino = pytest.importorskip("openvino")
+pytest.importorskip("onnxruntime")
+
+
+NAME = "ntssl-demo"
+
+
+@pytest.mark.slow
+def test_a_folder_serves_as_its_weights_do(made: Made, tmp_path: Path) -> None:
+    done = export(ExportRequest(made.run, tmp_path / "wide")).value
+    assert (done.bits, done.size) == (32, 32)
+    expected = embed_data(
+        EmbedRequest(made.run, made.data, part="eval", device="cpu")
+    ).value.embeddings[NAME]
+    found = embed_data(EmbedRequest(done.path, made.data, part="eval")).value.embeddings[NAME]
+    assert list(found.tracklet_ids) == list(expected.tracklet_ids)
+    np.testing.assert_allclose(found.vectors, expected.vectors, atol=1e-4)
+    assert found.weights_id != expected.weights_id == done.weights
+    base = ("--grid", "demo", "--no-baselines", "--task", "retrieval", "--json")
+    each = [
+        polyplink("evaluate", weights, made.data, "--out", tmp_path / name, *base)
+        for name, weights in (("a", done.path), ("b", made.run))
+    ]
+    assert not any(one.exit_code for one in each), each[0].stderr
+    figures = [json.loads(one.stdout)["encoders"][NAME]["figures"] for one in each]
+    assert [one["value"] for one in figures[0].values()] == pytest.approx(
+        [one["value"] for one in figures[1].values()]
+    )
+    part = ("--part", "train", "--json")
+    again = polyplink("calibrate", done.path, made.data, "--out", tmp_path / "cal", *part)
+    assert again.exit_code == 0, again.stderr
+    point = read_record(weights_path(tmp_path / "cal")).operating
+    assert point is not None
+    assert point["origin"] == json.loads(again.stdout)["links"]
+    assert weights_id(weights_path(tmp_path / "cal")) == found.weights_id
+    assert_refused(polyplink("export", done.path, tmp_path / "two"), "is an exported encoder")
+
+
+@pytest.mark.slow
+def test_eight_bits_are_scaled_by_crops_of_a_part_and_counted(made: Made, tmp_path: Path) -> None:
+    file = tmp_path / "int8"
+    done = polyplink("export", made.run, file, "--int8", made.data, "--part", "train", "--json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["bits"] == 8
+    weights = EmbedRequest(made.run, made.data, part="eval", device="cpu")
+    expected = embed_data(weights).value.vectors[NAME]
+    out = tmp_path / "int8.parquet"
+    embedded = polyplink("embed", file, made.data, "--part", "eval", "--out", out)
+    assert embedded.exit_code == 0, embedded.stderr
+    found = read_embeddings(out).vectors
+    norms = np.linalg.norm(found, axis=1) * np.linalg.norm(expected, axis=1)
+    assert ((found * expected).sum(1) / norms > 0.98).all()
+    counted = polyplink("count", file, made.data, "--out", tmp_path / "count", "--json")
+    assert counted.exit_code == 0, counted.stderr
+
+
+def test_typical_crops_are_spread_over_all(made: Made) -> None:
+    prepared = embed_data(EmbedRequest(made.run, made.data, device="cpu")).value.prepared
+    names = prepared.tracklets["procedure_id"].unique(maintain_order=True).to_list()
+    last = prepared.crops(names[-1])
+    few = typical_crops(prepared, 3)
+    assert few.shape == (3, 32, 32, 3)
+    assert np.array_equal(few[0], prepared.crops(names[0])[0])
+    assert np.array_equal(few[-1], last[-1])
+    total = sum(len(prepared.crops(name)) for name in names)
+    assert len(typical_crops(prepared, 10**6)) == total
+    with pytest.raises(PolyplinkError, match=r"no tracklets in .* to take crops from"):
+        typical_crops(prepared.select([]), 3)
+
+
+def write_untrained(path: Path, config: AnyEncoderConfig) -> Path:
+    record = WeightsRecord(config, PrepareSettings(size=32), {"name": path.stem}, Seen(), {})
+    save_weights(path, build_encoder(config), record)
+    return path
+
+
+def test_exports_that_cannot_be_are_refused(made: Made, tmp_path: Path) -> None:
+    assert_refused(polyplink("export", made.run, tmp_path), "exists already; name a new folder")
+    file = tmp_path / "e.onnx"
+    clips = write_untrained(tmp_path / "clips.safetensors", CLIPS)
+    assert_refused(polyplink("export", clips, file), "looks at whole clips")
+    file.write_bytes(b"")
+    assert_refused(polyplink("evaluate", file, made.data), "no config.json in")
+
+
+@pytest.mark.slow
+def test_bf16_is_a_choice_whose_effect_is_printed(made: Made, tmp_path: Path) -> None:
+    file = tmp_path / "narrow"
+    part = ("--part", "train")
+    done = polyplink("export", made.run, file, "--precision", "bf16", "--data", made.data, *part)
+    assert done.exit_code == 0, done.stderr
+    assert "narrow: bf16, crops of 32 pixels" in done.stdout
+    computes = "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    assert ("mAP on a sample: float32 " in done.stdout) == computes
+    if not computes:
+        assert_refused(polyplink("embed", file, made.data), "does not compute in bf16")
+    base = ("embed", made.run, made.data, "--device", "cpu", "--json", *part)
+    outs = {name: tmp_path / name for name in ("float32", "bf16")}
+    plain, narrow = (polyplink(*base, "--precision", p, "--out", o) for p, o in outs.items())
+    assert plain.exit_code == narrow.exit_code == 0, plain.stderr + narrow.stderr
+    found = [json.loads(run.stdout) for run in (plain, narrow)]
+    assert [one["precision"] for one in found] == ["float32", "bf16"]
+    assert (found[0]["mAP"], set(found[1]["mAP"])) == ({}, {"float32", "bf16"})
+    assert found[1]["weights"] == f"{found[0]['weights']}-bf16"
+    vectors = [read_embeddings(out).vectors for out in outs.values()]
+    assert 1e-5 < np.abs(vectors[0] - vectors[1]).max() < 0.5

@@ -1,0 +1,294 @@
+"""The verbs import and merge: released sets, boxes of any source, several sets in one folder."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from polyplink.cli.data_folder import (
+    ImportRequest,
+    MergeRequest,
+    import_data,
+    merge_data,
+)
+from polyplink.core.errors import PolyplinkError
+from polyplink.data import FORMATS, DataSet, read_data, write_data, write_real_colon
+from polyplink.tracklets.scenes import read_scenes, write_scenes
+from tests.cli.calls import assert_refused, polyplink
+from tests.data.made_sets import data_set, small_set, unlabelled_row
+from tests.data.test_corrupted import write_every_format
+from tests.data.whole_sets import write_whole_sets
+from tests.samples import write_procedures
+
+
+def test_tables_and_run_record_are_written_outside_the_data_set(tmp_path: Path) -> None:
+    data = read_data(write_procedures(tmp_path, procedures=2, images=False))
+    write_real_colon(data, tmp_path / "raw")
+    told: list[tuple[str, int, int]] = []
+    imported = import_data(
+        ImportRequest("real-colon", tmp_path / "raw", tmp_path / "out"),
+        lambda *step: told.append(step),
+    )
+    assert read_data(tmp_path / "out").key == imported.value.key
+    assert told[-1] == ("procedures", 2, 2)
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["command"] == "import"
+    for out in (tmp_path / "raw", tmp_path / "raw" / "tables"):
+        with pytest.raises(PolyplinkError, match="in which nothing is changed"):
+            import_data(ImportRequest("real-colon", tmp_path / "raw", out))
+
+
+def test_a_link_to_itself_is_no_data_set(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    for name in FORMATS:
+        with pytest.raises(PolyplinkError, match="loop"):
+            import_data(ImportRequest(name, loop, tmp_path / "out"))
+
+
+def test_what_was_left_out_is_written_down(tmp_path: Path) -> None:
+    (tmp_path / "boxes.csv").write_text(
+        "procedure_id,frame,x,y,w,h\na,0,1,1,5,5\na,1,1,1,0,5\n", encoding="utf-8"
+    )
+    out = tmp_path / "out"
+    imported = import_data(
+        ImportRequest("csv", tmp_path / "boxes.csv", out, size="64x48", dataset="mine")
+    )
+    assert json.loads((out / "warnings.json").read_text()) == imported.warnings
+    assert len(imported.warnings) >= 1
+    assert imported.value.procedures.select("dataset", "width").rows() == [("mine", 64)]
+    with pytest.raises(PolyplinkError, match="without --strict"):
+        import_data(ImportRequest("csv", tmp_path / "boxes.csv", out, size="64x48", strict=True))
+
+
+@contextmanager
+def nobody() -> Iterator[None]:
+    """Act as one who is not root, whom no permission stops."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that others may enter, which pytest's own is not."""
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def _needed(name: str, folder: Path) -> dict[str, Any]:
+    """What an importer of `write_every_format` must be given."""
+    own: dict[str, dict[str, Any]] = {
+        "yolo": {"size": "64x48"},
+        "sun": {"cases": folder / "cases.csv"},
+    }
+    return {"workers": 1} | own.get(name, {})
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_what_may_not_be_read_is_named_in_one_line(open_folder: Path, what: str) -> None:
+    readers = write_every_format(open_folder)
+    for name in readers:
+        folder = open_folder / name
+        own = _needed(name, folder)
+        # Once before anything is closed, so that all modules are imported.
+        import_data(ImportRequest(name, folder, open_folder / f"{name} tables", **own))
+        texts = {".xml", ".txt", ".json", ".csv", ".xlsx"}
+        files = sorted(p for p in folder.rglob("*") if p.suffix in texts)
+        closed = files[0] if what == "file" else folder
+        closed.chmod(0)
+        with nobody(), pytest.raises(PolyplinkError, match="Permission denied") as caught:
+            import_data(ImportRequest(name, folder, open_folder / "out", **own))
+        closed.chmod(0o755)
+        assert str(closed) in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def test_import_of_boxes_with_their_options(tmp_path: Path) -> None:
+    boxes = tmp_path / "boxes.csv"
+    boxes.write_text("procedure_id,frame,x,y,w,h\na,1,1,1,5,5\n", encoding="utf-8")
+    given = ("import", "csv", boxes, tmp_path / "out", "--first-frame", "1", "--json")
+    result = polyplink(*given, "--size", "64x48")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["boxes"] == 1
+    assert_refused(polyplink(*given, "--size", "64"), "--size 64 is not a size")
+    says = "csv takes no --cases; leave it out; those that take it: sun, polyp-size"
+    assert_refused(polyplink(*given, "--cases", boxes), says)
+    assert_refused(polyplink(*given, "--datasets", "x"), "--datasets x is not a pair")
+    mapped = (*given, "--size", "64x48", "--histology-map")
+    assert polyplink(*mapped, "tsa-adenoma").exit_code == 0
+    assert read_data(tmp_path / "out").adenoma["real-colon"]["TSA"] is True  # kept with the tables
+    refused = polyplink(*mapped, tmp_path / "map.json")
+    assert_refused(refused, "map.json is missing")
+    assert refused.stderr.count("\n") == 1  # no blank line before it
+
+
+CHEAP = ("--set", "prepare.size=8", "--set", "prepare.min_length=1", "--workers", "1", "--json")
+
+
+@pytest.fixture(scope="module")
+def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All five sets, written as released, imported, and merged by their commands."""
+    root = tmp_path_factory.mktemp("merged")
+    folders = []
+    for name, (source, *options) in write_whole_sets(root / "raw").items():
+        folders.append(root / f"{name} tables")
+        done = polyplink("import", name, source, folders[-1], "--workers", "1", *options)
+        assert done.exit_code == 0, done.output
+    done = polyplink("merge", root / "all", *folders, "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert (told["procedures"], told["polyps"]) == (46 + 160 + 100 + 39 + 42, 132 + 341)
+    return root / "all"
+
+
+@pytest.mark.parametrize(("part", "videos"), [("rsp", 161), ("rspp", 200 - 2 - 2)])
+def test_both_sides_of_a_probe_are_cut_from_each_set_s_own_place(
+    merged: Path, part: str, videos: int
+) -> None:
+    told = []
+    for side in ("train", "test"):
+        done = polyplink("prepare", merged, "--part", f"{part}-{side}", *CHEAP)
+        assert done.exit_code == 0, done.output
+        told.append(json.loads(done.stdout))
+        assert told[-1]["crops"] >= told[-1]["procedures"]  # each has one at least
+        assert told[-1]["broken_frames"] == {}
+    assert sum(each["procedures"] for each in told) == videos
+    data = read_data(merged)
+    sides = [set(data.part(f"{part}-{side}")) for side in ("train", "test")]
+    assert not sides[0] & sides[1]
+    assert set(data.procedures["dataset"]) == {
+        "real-colon", "ldpolyp", "sun", "polypsset", "polyp-size",
+    }  # fmt: skip
+
+
+def test_the_doctor_and_the_parts_know_a_merged_set(merged: Path) -> None:
+    done = polyplink("prepare", merged, "--part", "ta384", "--no-crops", *CHEAP)
+    assert json.loads(done.stdout)["procedures"] == 27 + 160 + 100 + 39
+    done = polyplink("doctor", merged, "--json")
+    assert done.exit_code == 0, done.output  # no error: images are found, no patient is split
+    licences = [f["what"] for f in json.loads(done.stdout) if f["check"] == "licence"]
+    assert len(licences) == 5
+    assert_refused(polyplink("prepare", merged, "--part", "loo19:001-001"), "none of the 19")
+
+
+def other_set(**changes: str) -> DataSet:
+    names = {"procedure": "a", "polyp": "a_1", "dataset": "colon-bench"} | changes
+    row = unlabelled_row(names["procedure"], 3, names["dataset"], source=".", patient="001-001")
+    polyp = (names["polyp"], names["procedure"], 2.0, None, None, None)
+    splits = {"train": [names["procedure"]]}
+    return data_set([(names["procedure"], 0, 1, 1, 9, 9, names["polyp"])], [polyp], [row], splits)
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> tuple[Path, Path, Path]:
+    """Folders of two sets, and of the merged one, which is not there yet."""
+    a, b, out = tmp_path / "a", tmp_path / "b", tmp_path / "out"
+    write_data(a, small_set())
+    write_data(b, other_set())
+    return a, b, out
+
+
+def test_nothing_is_renamed_and_sources_stay_where_they_are(
+    places: tuple[Path, Path, Path],
+) -> None:
+    a, b, out = places
+    both = merge_data(MergeRequest(out, [a, b]))
+    data = read_data(out)
+    assert data.key == both.value.key
+    assert data.procedures["source"].to_list() == ["/nowhere"] * 3 + [str(b)]
+    assert data.splits["train"] == ["001-001", "a"]
+    assert data.detections.height == small_set().detections.height + 1
+    assert both.warnings == json.loads((out / "warnings.json").read_text())
+    assert "Colon-Bench is made of REAL-Colon's videos" in both.warnings[0]
+    done = polyplink("merge", out, a, b)
+    assert done.exit_code == 0, done.output  # again: the same tables in their place
+    assert "warning: real-colon and colon-bench overlap" in done.stderr
+
+
+def test_clashes_are_refused_with_the_name_and_both_folders(
+    places: tuple[Path, Path, Path],
+) -> None:
+    a, b, out = places
+    for changes, says in (
+        ({"procedure": "001-009"}, f"procedure_id '001-009' is in {a} and in {b}; leave one"),
+        ({"polyp": "001-009_1"}, f"polyp_id '001-009_1' is in {a} and in {b}; leave one"),
+    ):
+        write_data(b, other_set(**changes))
+        assert_refused(polyplink("merge", out, a, b), says)
+    assert_refused(polyplink("merge", out, a, a / ".." / "a"), "is named twice")
+    assert_refused(polyplink("merge", b, a, b), "is one of the folders to merge")
+    assert_refused(polyplink("merge", out, a, a / "none"), "no folder")
+    assert not out.exists()
+
+
+def test_the_map_of_adenoma_goes_with_the_tables(
+    places: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    a, b, out = places
+    own = tmp_path / "map.json"
+    own.write_text('{"real-colon": {"HP": true}}')
+    for name, labels in (("tsa-adenoma", [1, 0, None, None]), (str(own), [1, 1, None, None])):
+        merge_data(MergeRequest(out, [a, b], histology_map=name))
+        assert read_data(out).adenoma_labels().to_list() == labels
+    write_data(b, replace(other_set(), adenoma={"colon-bench": {}}))
+    with pytest.raises(PolyplinkError, match=r"disagree on which words.*--histology-map"):
+        merge_data(MergeRequest(out, [a, b]))
+    refused = polyplink("merge", out, a, b, "--histology-map", "paper")
+    assert_refused(refused, "no histology map 'paper'; did you mean papers?")
+
+
+def test_scenes_are_merged_too(tmp_path: Path) -> None:
+    given = {"a": np.array([[0, 0], [40, 1]]), "b": np.array([[0, 0], [7, 1]])}
+    for name, scenes in given.items():
+        written = write_procedures(tmp_path / name, procedures=1, images=False)
+        data = read_data(written)
+        ids = {"001-001": name}
+        boxes, procedures, polyps = (
+            table.with_columns(pl.col("procedure_id").replace(ids)).with_columns(
+                pl.col(column).str.replace("001-001", name)
+                for column in ("polyp_id", "patient")
+                if column in table.columns
+            )
+            for table in (data.detections, data.procedures, data.polyps)
+        )
+        write_data(written, DataSet.of(boxes, procedures, polyps))
+        write_scenes(written, {name: scenes})
+    done = polyplink("merge", tmp_path / "all", *(tmp_path / name / "data" for name in given))
+    assert done.exit_code == 0, done.stderr
+    found = read_scenes(tmp_path / "all")
+    assert {name: own.tolist() for name, own in found.items()} == {
+        name: own.tolist() for name, own in given.items()
+    }
+
+
+def test_a_path_is_a_file_and_never_a_pattern(tmp_path: Path) -> None:
+    for name, x in (("set1", 1), ("set[1]", 2), ("set*", 3), ("set?", 4)):
+        (tmp_path / name).mkdir()
+        text = f"procedure_id,frame,x,y,w,h\na,0,{x},1,5,5\n"
+        (tmp_path / name / "boxes.csv").write_text(text)
+    for name, x in (("set[1]", 2), ("set*", 3), ("set?", 4), ("set1", 1)):
+        out = tmp_path / f"out{x}"
+        asked = ("import", "csv", tmp_path / name / "boxes.csv", out, "--size", "64x48")
+        result = polyplink(*asked)
+        assert result.exit_code == 0, result.output
+        assert read_data(out).detections["x"].to_list() == [x]
+    both = tmp_path / "both.csv"
+    both.write_text("procedure_id,video_id,frame,x,y,w,h\na,a,0,1,1,5,5\n")
+    refused = polyplink("import", "csv", both, tmp_path / "o", "--size", "64x48")
+    assert_refused(refused, "has the columns procedure_id and video_id")

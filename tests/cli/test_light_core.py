@@ -1,0 +1,88 @@
+"""What `pip install polyplink` alone can do: tables, checks, reports, without torch and numba."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.extras import extras_installed
+from tests.cli.calls import polyplink
+from tests.samples import write_procedures
+
+ABSENT = """
+import sys
+from polyplink.core.extras import EXTRAS
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name in {module for modules in EXTRAS.values() for module in modules} - {"pyarrow"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+polars = __import__("polars")  # it looks which of them are there
+sys.meta_path.insert(0, Absent())
+"""
+CALLS = """
+import contextlib, io, json
+from polyplink.__main__ import main
+from polyplink.report import render
+from tests.report.sample import report
+
+def call(*words):
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    sys.argv = ["polyplink", *words]
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code or 0
+    return code, out.getvalue(), err.getvalue()
+
+print(json.dumps([*(call(*words) for words in {calls!r}), len(render(report()))]))
+"""
+
+
+def test_tables_are_read_and_reported_and_other_verbs_say_what_to_install(tmp_path: Path) -> None:
+    """In one process without the libraries: as with all of them, or refused in one line."""
+    data = write_procedures(tmp_path, procedures=1)
+    assert polyplink("convert", data, "csv", tmp_path / "csv").exit_code == 0
+    doctor = ("doctor", str(data), "--no-images", "--json")  # it builds tracklets
+    again, made = str(tmp_path / "again"), str(tmp_path / "made")
+    calls = (
+        ("import", "csv", str(tmp_path / "csv"), again),
+        doctor,
+        ("simulate", made, "--preset", "smoke", "--workers", "1"),
+        ("train", "ntssl-demo", str(data), "--part", "all", "--workers", "1"),
+    )
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", ABSENT + CALLS.format(calls=calls)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([root, *sys.path])},
+    )
+    assert done.stdout, done.stderr
+    read, plain, simulate, train, size = json.loads(done.stdout)
+    assert (read[0], read[1].split(":")[0]) == (0, again), read
+    assert plain[1] == polyplink(*doctor).stdout != ""
+    assert size > 10_000
+    for name, (code, _, said) in (("simulate", simulate), ("train", train)):
+        assert code == 2
+        assert said == (
+            f"polyplink: polyplink {name} needs torch, which is not installed; "
+            'pip install "polyplink[encoders]"\n'
+        )
+
+
+def test_a_fault_of_an_import_is_not_taken_for_a_missing_extra() -> None:
+    with pytest.raises(ModuleNotFoundError), extras_installed():
+        raise ModuleNotFoundError(name="polyplink.nothing")
+    with (
+        pytest.raises(PolyplinkError, match=r'a detector needs onnxruntime.*"polyplink\[detect\]"'),
+        extras_installed("a detector"),
+    ):
+        raise ModuleNotFoundError(name="onnxruntime.capi")

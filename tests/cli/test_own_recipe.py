@@ -1,0 +1,102 @@
+"""Recipes, losses and encoders of one's own from a file, and what can be set of a recipe."""
+
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from polyplink.cli import EvaluateRequest, TrainRequest
+from polyplink.recipes import find_recipe, override
+from tests.cli.calls import assert_refused, polyplink
+from tests.conftest import TINY, Made
+
+OWN = """
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from polyplink.learn import TrainConfig, Views
+from polyplink.recipes import ntssl_demo
+
+
+@dataclass(frozen=True)
+class Spread:
+    kind: Literal["spread"] = "spread"
+    least: float = 0.5
+
+    def __call__(self, views: Views):
+        return (self.least - views.tracklets.std(dim=0)).relu().mean()
+
+
+def recipe() -> TrainConfig:
+    return replace(ntssl_demo(), name="spread", loss=Spread())
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "spread_recipe.py"
+    path.write_text(OWN)
+    yield path
+    sys.modules.pop("spread_recipe", None)
+    sys.path.remove(str(tmp_path))
+    importlib.invalidate_caches()
+
+
+def test_a_loss_of_ones_own_trains_from_the_command_line(made: Made, own: Path) -> None:
+    sets = [f"--set={one}" for one in (*TINY, "loss.least=0.25", "optim.epochs=1")]
+    out = own.parent / "run"
+    done = polyplink("train", f"{own}:recipe", made.data, "-o", out, "--device=cpu", *sets)
+    assert done.exit_code == 0, done.output
+    assert "epoch 1 of 1: loss " in done.stderr
+    run = json.loads((out / "run.json").read_text())
+    assert run["settings"]["loss"] == {"kind": "spread", "least": 0.25}
+    assert run["settings"]["optim"]["epochs"] == 1
+    more = [*sets[:-1], "--set=optim.epochs=2", "--resume"]
+    extended = polyplink("train", own, made.data, "-o", out, "--device=cpu", *more)
+    assert extended.exit_code == 0, extended.output
+    assert len((out / "history.csv").read_text().splitlines()) == 1 + 2
+    assert override(find_recipe(str(own)), ["loss.least=1"]).loss.least == 1.0
+
+
+def test_mistakes_in_a_file_are_named(own: Path, made: Made) -> None:
+    for given, says in (
+        (own.parent / "none.py", "no file "),
+        (f"{own}:receipt", "has no recipe 'receipt'; define a function receipt"),
+    ):
+        assert_refused(polyplink("train", given, made.data), says)
+    assert_refused(
+        polyplink("train", own, made.data, "--set", "loss.lest=1"), "did you mean loss.least?"
+    )
+    broken = own.parent / "broken_recipe.py"
+    broken.write_text("import nothing_like_that")
+    assert_refused(polyplink("train", broken, made.data), "No module named 'nothing_like_that'")
+    json_file = own.parent / "json.py"
+    json_file.write_text("")
+    assert_refused(polyplink("train", json_file, made.data), "there is another module called json")
+
+
+def test_what_can_be_set_is_listed_with_its_type() -> None:
+    shown = polyplink("train", "--help-recipe", "ntssl")
+    assert shown.exit_code == 0
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.stdout.splitlines()]
+    by_name = {row[0]: row[1:] for row in rows if row}
+    assert by_name["optim.epochs"][:3] == ["int, 1 or more", "50", "program"]
+    assert by_name["loss.form"][0] == "symmetric | anchored"
+    assert by_name["encoder.frame_weights"][0] == "path | none"
+    assert by_name["bags.kind"][0].startswith("temporal | polyp_views | ")
+    assert_refused(polyplink("train", "--help-recipe", "ntsl"), "did you mean ntssl?")
+
+
+def test_text_is_a_path_in_every_request(made: Made, tmp_path: Path) -> None:
+    request = TrainRequest("ntssl-demo", "data", "run", init_from="other")  # type: ignore[arg-type]
+    assert (request.data, request.out, request.init_from) == (
+        Path("data"),
+        Path("run"),
+        Path("other"),
+    )
+    assert request.recipe == "ntssl-demo"
+    one = EvaluateRequest("run", "data")  # type: ignore[arg-type]
+    assert one.data == Path("data")

@@ -1,0 +1,248 @@
+"""Boxes of one's own beside a recording or images, imported as a user types it."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from polyplink.data import DataSet, read_data
+from polyplink.data.empty import empty_files, read_empty
+from polyplink.learn.detector import read_frames
+from polyplink.stills import read_stills
+from tests.cli.calls import assert_refused, polyplink
+from tests.data.films import HEIGHT, WIDTH, write_film
+
+FRAMES = 9
+
+
+def write_boxes(name: str, folder: Path, first: int | None = None) -> Path:
+    """Boxes in the frames 0 and 3 of procedure `case7`, without size, rate or length."""
+    folder.mkdir(parents=True, exist_ok=True)
+    number = [(int(name == "mot") if first is None else first) + frame for frame in (0, 3)]
+    if name == "csv":
+        rows = "".join(f"case7,{n},10,10,20,10\n" for n in number)
+        (folder / "boxes.csv").write_text(f"procedure_id,frame,x,y,w,h\n{rows}")
+    elif name == "mot":
+        (folder / "case7.txt").write_text("".join(f"{n},1,10,10,20,10,1\n" for n in number))
+    elif name == "yolo":
+        (folder / "labels").mkdir(exist_ok=True)
+        for n in number:
+            (folder / "labels" / f"case7_{n}.txt").write_text("0 0.5 0.5 0.25 0.25\n")
+    elif name == "cvat":
+        box = '<box frame="{}" xtl="10" ytl="10" xbr="30" ybr="20"/>'
+        boxes = "".join(map(box.format, number))
+        meta = "<meta><task><name>case7</name></task></meta>"
+        text = f'<annotations>{meta}<track id="1" label="polyp">{boxes}</track></annotations>'
+        (folder / "a.xml").write_text(text)
+    else:
+        images = [{"id": n, "file_name": "case7.mp4", "frame_id": n} for n in number]
+        bboxes = [{"id": n, "image_id": n, "bbox": [10, 10, 20, 10]} for n in number]
+        content = {"images": images, "annotations": bboxes}
+        (folder / "instances.json").write_text(json.dumps(content))
+    return folder
+
+
+def imported(name: str, source: Path, out: Path, *options: object) -> DataSet:
+    done = polyplink("import", name, source, out, *map(str, options))
+    assert done.exit_code == 0, done.output
+    return read_data(out)
+
+
+@pytest.mark.parametrize("name", ["csv", "mot", "yolo", "cvat", "coco"])
+def test_a_recording_beside_the_boxes_is_found_and_read(name: str, tmp_path: Path) -> None:
+    film = write_film(tmp_path / "case7.mp4", FRAMES)
+    places = ["boxes/case7.mp4", "case7.mp4", "boxes/videos/case7.mp4", "boxes/any.mkv"]
+    places += ["elsewhere/any.mp4"]
+    source = write_boxes(name, tmp_path / "boxes")
+    for place in places:
+        target = tmp_path / place
+        target.parent.mkdir(exist_ok=True)
+        film = film.rename(target)
+        given = ("--video", film) if "elsewhere" in place else ()
+        data = imported(name, source, tmp_path / "out", *given)
+        (row,) = data.procedures.select("n_frames", "fps", "width", "height").rows()
+        assert row == (FRAMES, 25, WIDTH, HEIGHT)
+        path = os.path.relpath(film, source)
+        assert data.detections["image"].to_list() == [f"{path}#0", f"{path}#3"]
+    findings = json.loads(polyplink("doctor", tmp_path / "out", "--deep", "--json").stdout)
+    assert "error" not in {finding["severity"] for finding in findings}
+    write_film(source / "other.mp4", 2)
+    film.rename(source / "any.mp4")
+    refused = polyplink("import", name, source, tmp_path / "out")
+    if name != "mot":
+        assert_refused(refused, "any.mp4 or ")
+        assert "--video FILE" in refused.stderr
+
+
+@pytest.mark.parametrize("name", ["csv", "mot", "yolo", "cvat", "coco"])
+def test_labels_that_count_from_1_are_pointed_out(name: str, tmp_path: Path) -> None:
+    """By a lowest number of 1, or a highest one that is the video's number of frames."""
+    write_film(tmp_path / "case7.mp4", FRAMES)
+    for first, says in ((1, "frames from 1, the lowest"), (FRAMES - 3, "frames from 1, the high")):
+        folder = write_boxes(name, tmp_path / f"from {first}", 0 if name == "mot" else first)
+        given = ("import", name, folder, tmp_path / "out")
+        done = polyplink(*given)
+        assert ("from 0 (--first-frame 0" if name == "mot" else says) in done.stderr, done.output
+        right = "0" if name == "mot" else "1"
+        assert "labels seem" not in polyplink(*given, "--first-frame", right).stderr
+
+
+def test_a_video_that_is_not_there_or_of_nobody_is_refused(tmp_path: Path) -> None:
+    source, out = write_boxes("csv", tmp_path / "boxes"), tmp_path / "out"
+    given = ("import", "csv", source, out)
+    assert_refused(polyplink(*given), "give its recording with --video FILE")
+    counted = polyplink("run", source, "--boxes", "csv", "-o", out)
+    assert_refused(counted, f"options of `polyplink import csv {source} DATA`, and then")
+    assert_refused(polyplink(*given, "--video", tmp_path / "no.mp4"), "no file or folder")
+    assert_refused(polyplink(*given, "--video", tmp_path), "has no video of procedure case7")
+    (source / "case7.mp4").write_bytes(b"no video")
+    assert_refused(polyplink(*given), "cannot be opened")
+    with (source / "boxes.csv").open("a") as file:
+        file.write("other,0,1,1,5,5\n")
+    film = write_film(tmp_path / "any.mp4", 2)
+    assert_refused(polyplink(*given, "--video", film), "the boxes are of several procedures")
+
+
+def test_sizes_are_read_from_images(tmp_path: Path) -> None:
+    (tmp_path / "case7").mkdir()
+    Image.new("RGB", (70, 50)).save(tmp_path / "case7" / "0.png")
+    boxes = "procedure_id,frame,x,y,w,h,image\ncase7,0,1,1,9,9,case7/0.png\n"
+    (tmp_path / "boxes.csv").write_text(boxes)
+    data = imported("csv", tmp_path / "boxes.csv", tmp_path / "out")
+    assert data.procedures.select("width", "height").rows() == [(70, 50)]
+    (tmp_path / "case7" / "0.png").write_bytes(b"half")
+    refused = polyplink("import", "csv", tmp_path / "boxes.csv", tmp_path / "out")
+    assert_refused(refused, "procedure case7: width and height of its frames are not known")
+
+
+def write_mask(path: Path, *boxes: tuple[int, int, int, int]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    mask = np.zeros((50, 70), np.uint8)
+    for x, y, w, h in boxes:
+        mask[y : y + h, x : x + w] = 255
+    Image.fromarray(mask).save(path)
+
+
+def test_every_component_of_a_mask_is_a_box(tmp_path: Path) -> None:
+    set_, out = tmp_path / "set", tmp_path / "out"
+    write_mask(set_ / "masks" / "case7" / "0.png", (1, 2, 3, 4), (40, 30, 10, 5))
+    write_mask(set_ / "masks" / "case7" / "1.png")
+    write_mask(set_ / "masks" / "abc.png", (5, 5, 4, 4), (9, 9, 2, 2))  # touch at a corner
+    (set_ / "pictures" / "case7").mkdir(parents=True)
+    for name in ("case7/0.jpg", "case7/1.jpg", "abc.jpg"):
+        Image.new("RGB", (70, 50)).save(set_ / "pictures" / name)
+    assert_refused(polyplink("import", "masks", set_, out), "--image-folder")
+    data = imported("masks", set_, out, "--image-folder", "pictures")
+    assert data.detections.select("procedure_id", "frame", *"xywh", "image").rows() == [
+        ("abc", 0, 5, 5, 6, 6, "pictures/abc.jpg"),
+        ("case7", 0, 1, 2, 3, 4, "pictures/case7/0.jpg"),
+        ("case7", 0, 40, 30, 10, 5, "pictures/case7/0.jpg"),
+    ]
+    sizes = data.procedures.select("procedure_id", "n_frames", "width", "height").rows()
+    assert sorted(sizes) == [("abc", 1, 70, 50), ("case7", 2, 70, 50)]
+    assert data.detections["polyp_id"].null_count() == 3
+
+
+def test_a_table_of_frames_says_which_sequence_and_polyp_a_mask_is_of(tmp_path: Path) -> None:
+    set_, out = tmp_path / "set", tmp_path / "out"
+    write_mask(set_ / "p1.tif", (1, 2, 3, 4), (40, 30, 10, 5))  # beside the images
+    write_mask(set_ / "p12.tif", (5, 5, 4, 4))
+    write_mask(set_ / "3_mask.jpg", (8, 8, 16, 16))
+    for name, size in (("1.tif", (70, 50)), ("12.tif", (70, 50)), ("3.jpg", (70, 50))):
+        Image.new("RGB", size).save(set_ / name)
+    (set_ / "frames.csv").write_text("image,procedure_id,polyp_id\n12.tif,s1,a\n1,s1,a\n3,s2,\n")
+    folders = ("--image-folder", ".", "--mask-folder", ".")
+    data = imported("masks", set_, out, *folders)
+    columns = ("procedure_id", "frame", *"xywh", "polyp_id", "image")
+    assert data.detections.select(columns).rows() == [
+        ("s1", 0, 5, 5, 4, 4, "a", "./12.tif"),
+        ("s1", 1, 1, 2, 49, 33, "a", "./1.tif"),
+        ("s2", 0, 8, 8, 16, 16, None, "./3.jpg"),
+    ]
+    (set_ / "frames.csv").write_text("name\n1\n")
+    refused = polyplink("import", "masks", set_, out, *folders)
+    assert_refused(refused, "frames.csv has no column image, procedure_id")
+
+
+def test_a_source_of_which_nothing_is_read_is_refused_with_the_reason(tmp_path: Path) -> None:
+    set_ = tmp_path / "set"
+    write_mask(set_ / "masks" / "0.png", (1, 2, 3, 4))
+    write_mask(set_ / "images" / "0.png")
+    (set_ / "masks" / "0.png").write_bytes(b"half")
+    given = ("import", "masks", set_, tmp_path / "out")
+    assert_refused(polyplink(*given), "no procedure: 1 x mask that cannot be opened, left out")
+    (set_ / "frames.csv").write_text("image,procedure_id\n7.png,s1\n")
+    assert_refused(polyplink(*given), "frames.csv names none of 1 masks (first: 0.png)")
+    (tmp_path / "a.json").write_text('{"images": [], "annotations": []}')
+    refused = polyplink("import", "coco", tmp_path / "a.json", tmp_path / "out")
+    assert_refused(refused, "no procedure: it is empty")
+    assert not (tmp_path / "out").exists()
+
+
+def test_frames_of_several_sizes_are_divided_by_size(tmp_path: Path) -> None:
+    set_ = tmp_path / "set"
+    (set_ / "images").mkdir(parents=True)
+    for number, size in enumerate(((70, 50), (70, 50), (50, 50))):
+        write_mask(set_ / "masks" / f"{number}.png", (1, 2, 3, 4))
+        Image.new("L", size).save(set_ / "images" / f"{number}.png")
+    Image.fromarray(np.eye(50, dtype=np.uint8) * 255).save(set_ / "masks" / "2.png")
+    data = imported("masks", set_, tmp_path / "out")
+    sizes = data.procedures.select("procedure_id", "width", "height").rows()
+    assert sorted(sizes) == [("set-50x50", 50, 50), ("set-70x50", 70, 50)]
+
+
+def write_stills(name: str, folder: Path) -> Path:
+    """One image with a box, two without, and one that nobody looked at; grey of 60 a step."""
+    names = {"case_0": ((10, 12, 20, 16),), "case_1": (), "other_0": ()}
+    (folder / "images").mkdir(parents=True)
+    for k, stem in enumerate((*names, "unseen_0")):
+        Image.new("RGB", (70, 50), (60 * k + 30,) * 3).save(folder / "images" / f"{stem}.png")
+    if name == "coco":
+        images = [
+            {"id": k, "file_name": f"{stem}.png", "width": 70, "height": 50}
+            for k, stem in enumerate(names)
+        ]
+        content = {"images": images, "annotations": [{"image_id": 0, "bbox": names["case_0"][0]}]}
+        (folder / "annotations").mkdir()
+        (folder / "annotations" / "instances.json").write_text(json.dumps(content))
+    for stem, boxes in names.items():
+        if name == "masks":
+            write_mask(folder / "masks" / f"{stem}.png", *boxes)
+        elif name == "yolo":
+            (folder / "labels").mkdir(exist_ok=True)
+            lines = [f"0 {(x + w / 2) / 70} {(y + h / 2) / 50} {w / 70} {h / 50}\n"
+                     for x, y, w, h in boxes]  # fmt: skip
+            (folder / "labels" / f"{stem}.txt").write_text("".join(lines))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["coco", "yolo", "masks"])
+def test_images_annotated_to_be_without_a_polyp_are_kept_and_learned_from(
+    name: str, tmp_path: Path
+) -> None:
+    source, out = write_stills(name, tmp_path / "stills"), tmp_path / "out"
+    data = imported(name, source, out)
+    procedures = data.part(None)
+    without = [("case", 1, "images/case_1.png"), ("other", 0, "images/other_0.png")]
+    assert read_empty(out, procedures).rows() == without
+    files = [source / image for *_, image in without]
+    assert empty_files(out, data, procedures) == files
+    frames = read_frames(out, data, procedures, 64, 4, workers=1)
+    assert frames.procedures == ("case", "case", "other")
+    assert [int(grey) for grey in frames.pixels[:, 32, 32, 0]] == [30, 90, 150]
+    boxes = frames.boxes[:, 0] * [70, 50, 70, 50]
+    np.testing.assert_allclose(boxes[0], [10, 12, 30, 28], atol=1e-3)
+    assert np.isnan(boxes[1:]).all()
+    assert [still.path.name for still in read_stills(out, data, procedures)] == ["case_0.png"]
+    merged = polyplink("merge", tmp_path / "all", out)
+    assert merged.exit_code == 0, merged.output
+    assert empty_files(tmp_path / "all", read_data(tmp_path / "all"), procedures) == files
+    # What a detector did not mark is not annotated, and an image that is gone is not named.
+    imported(name, source, out, "--detector", "mine")
+    assert read_empty(out, procedures).is_empty()
+    files[0].unlink()
+    imported(name, source, out)
+    assert read_empty(out, procedures).rows() == without[1:]

@@ -1,0 +1,163 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from polyplink.cli.probe import ProbeRequest, probe
+from polyplink.core.artefacts import read_json
+from polyplink.core.errors import PolyplinkError
+from polyplink.data import DataSet, read_data, write_data
+from polyplink.evaluate.probe import ProbeSettings
+from polyplink.evaluate.probing import PROBES, divide, probe_vectors
+from tests.cli.calls import assert_refused, polyplink
+from tests.cli.probed import write_labelled
+from tests.conftest import Made
+
+USUAL: dict[str, Any] = {"length": 4, "seeds": 2, "rate": 1e-2, "device": "cpu", "workers": 1}
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_labelled(tmp_path_factory.mktemp("probed"))
+
+
+def test_a_probe_writes_its_figures_and_goes_fast_the_second_time(
+    made: Made, labelled: Path, tmp_path: Path
+) -> None:
+    stages: list[str] = []
+    request = ProbeRequest("size", made.run, labelled, tmp_path / "p", **USUAL)
+    first = probe(request, lambda stage, done, total: stages.append(stage)).value
+    assert "embed fragments of 4" in stages
+    assert sum(first.trained_polyps) + sum(first.result.polyps) == 16
+    assert first.left_out == 0
+    assert set(first.result.figures) == {"F1", "accuracy", "majority", "AUROC"}
+    assert first.result.figures["F1"].n == sum(first.result.polyps)
+    assert read_json(tmp_path / "p" / "probe.json")["result"]["polyps"] == [*first.result.polyps]
+    table = pl.read_csv(tmp_path / "p" / "figures.csv")
+    assert table.filter("published_figure")["figure"].to_list() == ["F1"]
+    stages.clear()
+    again = probe(request, lambda stage, done, total: stages.append(stage)).value
+    assert again.result == first.result
+    assert set(stages) == {"probe size"}  # nothing is cut or embedded again
+
+
+def test_a_table_or_json_is_printed(made: Made, labelled: Path, tmp_path: Path) -> None:
+    usual = ("--length", "4", "--seeds", "1", "--workers", "1", "--device", "cpu")
+    result = polyplink("probe", "size", made.run, labelled, "-o", tmp_path / "p", *usual)
+    assert result.exit_code == 0, result.stderr
+    assert "Probe: size" in result.stdout
+    assert "(negative, positive)" in result.stdout
+    result = polyplink(
+        "probe", "histology", made.run, labelled, "-o", tmp_path / "h", *usual, "--json"
+    )
+    told = json.loads(result.stdout)
+    assert told["task"] == "histology"
+    assert len(told["result"]["per_seed"]["accuracy"]) == 1
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=12)
+def test_no_patient_is_on_both_sides(labelled: Path, seed: int) -> None:
+    data = read_data(labelled)
+    # Two procedures share each patient.
+    patients = pl.Series([f"p{i // 2}" for i in range(8)])
+    data = replace(data, procedures=data.procedures.with_columns(patient=patients))
+    sides = divide(PROBES["size"], data, "eval", seed)
+    train, test = (side["procedure_id"].to_list() for side in sides)
+    own = dict(zip(data.procedures["procedure_id"], patients, strict=True))
+    assert not {own[p] for p in train} & {own[p] for p in test}
+    assert sorted({*train, *test}) == sorted(data.part("eval"))
+
+
+def test_a_polyp_and_a_patient_on_both_sides_are_refused(labelled: Path) -> None:
+    parts = {"rsp-train": ["001-001", "001-002"], "rsp-test": ["001-001"]}
+    data = replace(read_data(labelled), splits=parts)
+    with pytest.raises(PolyplinkError, match=r"patient real-colon/001-001 would be on both sides"):
+        divide(PROBES["size"], data, "rsp")
+
+
+def test_what_is_tested_is_not_trained_on() -> None:
+    """Vectors that tell the polyp but not its class: a leak would score 1."""
+    rng = np.random.default_rng(0)
+    polyps, many = 80, 6
+    ids = np.repeat(np.arange(polyps), many)
+    vectors = rng.normal(size=(polyps, 16))[ids] + 0.01 * rng.normal(size=(len(ids), 16))
+    fragments = pl.DataFrame(
+        {"procedure_id": [f"v{i}" for i in ids], "polyp_id": [f"v{i}_1" for i in ids]}
+    )
+    labels = pl.DataFrame(
+        {
+            "procedure_id": [f"v{i}" for i in range(polyps)],
+            "polyp_id": [f"v{i}_1" for i in range(polyps)],
+            "label": rng.permutation(polyps) % 2 == 0,
+        }
+    )
+    quick = ProbeSettings(rate=1e-2, epochs=15)
+
+    def auroc(train: pl.DataFrame) -> float:
+        found, _ = probe_vectors(
+            fragments,
+            vectors.astype(np.float32),
+            train,
+            labels[50:],
+            settings=quick,
+            seeds=[0],
+            resamples=50,
+        )
+        return float(found.figures["AUROC"].value or 0)
+
+    assert auroc(labels[:50]) < 0.8
+    assert auroc(labels) > 0.95  # the leak, which would be seen
+
+
+def test_a_file_divides_the_polyps_as_its_lists_say(
+    made: Made, labelled: Path, tmp_path: Path
+) -> None:
+    data = read_data(labelled)
+    names = data.polyps["polyp_id"].to_list()
+    lists = {"train": names[:7], "test": names[7:15]}  # procedure 4 on both sides; one left out
+    path = tmp_path / "split.json"
+
+    def refused(written: Any, says: str) -> None:
+        path.write_text(json.dumps(written))
+        args = (made.run, labelled, "-o", tmp_path / "p", "--split", path)
+        assert_refused(polyplink("probe", "size", *args), says)
+
+    missing = polyplink("probe", "size", made.run, labelled, "--split", tmp_path / "none.json")
+    assert_refused(missing, "none.json that divides polyps; name a JSON file")
+    refused(lists | {"test": ["x_9", names[1]]}, "names polyps that are not in the data set: x_9;")
+    refused(lists | {"test": names[6:]}, f"names polyp ['{names[6]}'] twice")
+    refused([lists], 'does not divide polyps; write {"train": [polyp ids]')
+    refused({"train": names}, "does not divide polyps")
+    refused(lists | {"train": names[0:6:2]}, "the 3 labelled polyps of")
+
+    path.write_text(json.dumps(lists))
+    done = probe(ProbeRequest("size", made.run, labelled, tmp_path / "p", split=path, **USUAL))
+    large = {name for name in names if name.endswith("_2")}
+    for side, count in zip(
+        ("train", "test"), (done.value.trained_polyps, done.value.result.polyps), strict=True
+    ):
+        assert count == (len(set(lists[side]) - large), len(set(lists[side]) & large))
+    assert any("1 patients have polyps on both sides" in said for said in done.warnings)
+
+
+def test_bad_input_is_refused(made: Made, labelled: Path, tmp_path: Path) -> None:
+    def refused(says: str, task: str, data: Path, **changes: Any) -> None:
+        with pytest.raises(PolyplinkError, match=says):
+            probe(ProbeRequest(task, made.run, data, tmp_path / "out", **(USUAL | changes)))
+
+    refused("0 seeds", "size", labelled, seeds=0)
+    refused("no tracklet has 90 crops", "size", labelled, length=90)
+    data = read_data(labelled)
+    large = data.polyps.with_columns(size_mm=pl.lit(9.0))
+    write_data(tmp_path / "one", DataSet.of(data.detections, data.procedures, large, data.splits))
+    refused("not of both classes", "size", tmp_path / "one")
+    seen = read_data(made.data)
+    known = seen.polyps.with_columns(size_mm=pl.Series([3.0, 8.0] * 5))
+    write_data(tmp_path / "d", DataSet.of(seen.detections, seen.procedures, known, seen.splits))
+    refused("trained or validated on", "size", tmp_path / "d", part="train")

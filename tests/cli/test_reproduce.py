@@ -1,0 +1,404 @@
+"""Published tables beside ours."""
+
+import importlib
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from polyplink.core.artefacts import read_json
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.progress import Progress
+from polyplink.data import read_data, write_data
+from polyplink.encoders.catalogue import FOUNDATION
+from polyplink.evaluate import Figure, Samples
+from polyplink.evaluate.intervals import draw_weights, resampled_mean
+from polyplink_lab.cli.reproduce import (
+    ReproduceRequest,
+    find_part,
+    incomparable,
+    reproduce,
+    similarity_form,
+    task_part,
+    with_learned_links,
+)
+from polyplink_lab.reproduce.crop_variants import named_figures
+from polyplink_lab.reproduce.encoders_under_test import (
+    Workspace,
+    has_recipe,
+    list_tables,
+    untrained_stand_in,
+)
+from polyplink_lab.reproduce.published import PUBLISHED_MAP, PublishedTable, published
+from polyplink_lab.reproduce.reproduced import ReproducedTable, best_cells
+from polyplink_lab.reproduce.reproduction_plan import Step
+from polyplink_lab.reproduce.standing import STANDINGS
+from tests.cli.calls import assert_refused, polyplink
+from tests.cli.probed import write_labelled
+from tests.conftest import Made
+from tests.samples import write_procedures
+
+Run = Callable[..., ReproducedTable]
+reproduce_module = importlib.import_module("polyplink_lab.cli.reproduce")  # its verb hides it
+
+
+@pytest.fixture(autouse=True)
+def _empty_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_labelled(tmp_path_factory.mktemp("reproduced"), procedures=6)
+
+
+@pytest.fixture
+def run(labelled: Path, tmp_path: Path) -> Run:
+    """Reproduce on small labelled data, quickly."""
+
+    def call(table: str, **changes: Any) -> ReproducedTable:
+        usual: dict[str, Any] = {
+            "data": labelled,
+            "out": tmp_path / "out",
+            "workspace": tmp_path,
+            "part": "eval",
+            "grid": "demo",
+            "seeds": 1,
+            "train": False,
+            "device": "cpu",
+            "workers": 1,
+        }
+        found = reproduce(ReproduceRequest(table, **(usual | changes)))
+        assert isinstance(found.value, ReproducedTable)
+        return found.value
+
+    return call
+
+
+def test_ours_stands_beside_the_published_and_the_rest_says_why(
+    made: Made, run: Run, tmp_path: Path
+) -> None:
+    result = run("ntssl/1", only=["ntssl", "endovit"], weights=[f"ntssl={made.run}"])
+    cells = {(c.row, c.column): c for c in result.cells}
+    ours = cells["Ours", "mAP"]
+    assert ours.published == "63.13"
+    assert ours.ours.value is not None
+    assert 0.0 < ours.ours.value <= 100.0
+    assert ours.ours.low is not None
+    assert ours.ours.n == 6
+    assert cells["Ours", "F1-Score"].units_of == "polyps"
+    # Costs need no weights, and are comparable on any data.
+    params, macs = cells["Ours", "Params"], cells["Ours", "FLOPs"]
+    assert params.ours.value == pytest.approx(26.5, abs=0.05)
+    assert params.remark.startswith("26.40 M without projectors and unused heads; the stated sizes")
+    assert macs.ours.value == pytest.approx(33.1, abs=0.05)
+    assert macs.difference == pytest.approx(0.0, abs=0.05)
+    assert cells["EndoViT", "Params"].ours.value == pytest.approx(86.6, abs=0.05)
+    assert ours.difference is None
+    assert cells["EndoViT", "mAP"].ours.value is None
+    assert "weights" in cells["EndoViT", "mAP"].ours.why
+    assert cells["SFE", "mAP"].ours.why == "left out by --only"
+    both = cells["Ours", PUBLISHED_MAP]  # of the program's tools, beside the exact one
+    assert (both.published, both.ours.known) == ("63.13", True)
+    assert result.settings.endswith("reference; visual similarity: raw_l2; times: normalised.")
+    assert {similarity_form(name) for name in published() if "thesis" in name} == {"sigmoid"}
+    written = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert written == ["run.json", "table.csv", "table.html", "table.json", "table.tex"]
+    assert read_json(tmp_path / "out" / "table.json")["name"] == "ntssl/1"
+
+
+def test_columns_are_chosen_and_nothing_else_is_computed(run: Run, tmp_path: Path) -> None:
+    result = run("ntssl/1", only=["endovit"], columns=["Params", "FLOPs"])
+    assert {cell.column for cell in result.cells} == {"Params", "FLOPs"}
+    assert {c.row for c in result.cells if c.ours.known} == {"EndoViT"}
+    for name in ("table.html", "table.tex", "table.csv"):
+        text = (tmp_path / "out" / name).read_text()
+        assert "Params" in text
+        assert "mAP" not in text
+    (mean,) = {c.column for c in run("ntssl/1", only=["endovit"], columns=[PUBLISHED_MAP]).cells}
+    assert mean == PUBLISHED_MAP
+    with pytest.raises(PolyplinkError, match=r"ntssl/1 has no column 'mpa'; choose among .*mAP"):
+        run("ntssl/1", columns=["mpa"])
+    with pytest.raises(PolyplinkError, match="no cell in the columns Params"):
+        run("all", only=["none"], columns=["Params"])
+
+
+def test_no_difference_is_shown_of_what_is_not_comparable(run: Run, made: Made) -> None:
+    plain = run("ta/1", only=["none"])
+    assert plain.incomparable == "the part eval, not rc19"
+    assert all(cell.difference is None for cell in plain.cells)
+    fr = plain.cells[0]
+    assert (fr.row, fr.ours.value) == ("No clustering", 2.0)  # two tracklets of each polyp
+    weights = [f"ta384-temporally-aware={made.run}"]
+    ours = run("ta/1", only=["ta384-temporally-aware"], weights=weights, anyway=True)
+    own = [cell for cell in ours.cells if cell.row == "Ours, learned links of polyplink"]
+    assert [cell.column for cell in own] == ["FR", "FPR"]
+    assert [cell.published_words for cell in own] == ["–", "–"]
+    assert [cell.difference for cell in own] == [None, None]  # the paper has no such row
+    assert all(cell.ours.known or cell.ours.why for cell in own)
+    far = run("ta/1", only=["ta384-temporally-aware"], weights=weights, time="frames")
+    assert far.settings.endswith("times: frames.")
+    assert [cell.ours for cell in far.cells] != [cell.ours for cell in ours.cells]
+    anyway = run("ta/1", only=["none"], anyway=True)
+    assert anyway.cells[0].difference == pytest.approx(2.0 - 20.74)
+    assert "nevertheless" in anyway.banner
+
+
+def test_simulated_data_are_named(labelled: Path) -> None:
+    data = read_data(labelled)
+    made_up = data.procedures.with_columns(dataset=pl.lit("simulated smoke 0"))
+    plain, divided = published()["thesis/5.3"], published()["thesis/5.11"]
+    assert incomparable(replace(data, procedures=made_up), "rc19", plain, stand_in=True) == (
+        "SIMULATED data, stand-in encoders"
+    )
+    assert incomparable(data, "rc19", plain, stand_in=False) == ""
+    assert incomparable(data, "rc19", divided, stand_in=False) == (
+        "TPC's parts tpc-val and tpc-test, not the thesis's"
+    )
+    assert find_part(data, None) == "eval"
+
+
+def test_stand_ins_fill_a_table_of_crops_and_are_marked(
+    run: Run, labelled: Path, tmp_path: Path
+) -> None:
+    result = run("thesis/5.3", stand_in=True, train=True)
+    assert {cell.stand_in for cell in result.cells} == {"an untrained network"}
+    assert all(row.endswith(" (stand-in)") for _, row, _ in result.rows)
+    for file in ("table.html", "table.tex", "table.csv"):
+        assert "an untrained network" in (tmp_path / "out" / file).read_text()
+    cost = next(c for c in published()["ntssl/1"].cells if c.measure == "cost/parameters")
+    place = Workspace(tmp_path, labelled, stand_in=True, device="cpu")
+    ours = reproduce_module._beside(
+        cost, Figure(1e6), True, False, untrained_stand_in(cost.subject, place)
+    )
+    assert ours.stand_in == ""  # a cost is of the network that the row names
+    assert result.computed == len(result.cells) == 12
+    assert any(cell.best for cell in result.cells)
+    cut = [
+        read_json(path)["settings"]["crop_factor"] for path in labelled.glob("prepared/*/run.json")
+    ]
+    assert {1.0, 2.0, 3.0, 5.0, 10.0, None} <= set(cut)  # every crop factor was looked at
+
+
+def test_a_checkpoint_chosen_on_the_evaluation_is_refused_or_marked(
+    run: Run, labelled: Path, tmp_path: Path
+) -> None:
+    data = read_data(labelled)
+    names = data.part(None)
+    splits = {"train": names[:3], "eval": names[3:], "half": names[3:4]}
+    shutil.copytree(labelled, tmp_path / "data")
+    write_data(tmp_path / "data", replace(data, splits=splits))
+    own = ["part=train", "validation.part=half", "optim.epochs=1"]
+    asked: dict[str, Any] = {
+        "data": tmp_path / "data", "only": ["ntssl-frame"], "stand_in": True, "train": True,
+        "sets": own,
+    }  # fmt: skip
+    refused = run("ntssl/2", **asked)
+    assert refused.computed == 0
+    assert not (tmp_path / "runs").exists()  # before anything is trained
+    (why,) = {cell.ours.why for cell in refused.cells if "only" not in cell.ours.why}
+    assert "would be trained or validated on 1 of the procedures of the part eval" in why
+    assert "give --as-published" in why
+    request = ReproduceRequest(
+        "ntssl/2", part="eval", workspace=tmp_path, grid="demo", dry_run=True, device="cpu", **asked
+    )
+    planned = reproduce(request).value
+    assert isinstance(planned, list)
+    (step,) = (step for step in planned if isinstance(step, Step))
+    assert (step.what, step.state) == ("encoder ntssl-frame", "refused")
+    assert step.why == why
+    allowed = reproduce(replace(request, as_published=True)).value
+    assert isinstance(allowed, list)
+    assert step not in allowed
+    ours = run("ntssl/2", as_published=True, **asked)
+    assert ours.computed > 0
+    for cell in ours.cells:
+        chosen = "as published: its checkpoint was chosen on 1 of the evaluated procedures"
+        assert (cell.ours.why == "left out by --only") != cell.remark.startswith(chosen)
+        if cell.remark:
+            assert "ntssl-frame-small" in cell.stand_in
+    on_trained = run("ntssl/2", as_published=True, **asked | {"sets": ["part=eval", *own[2:]]})
+    assert on_trained.computed == 0  # a training on them is never allowed
+
+
+def test_size_and_histology_take_the_authors_lists_of_polyps(
+    run: Run, made: Made, labelled: Path, tmp_path: Path
+) -> None:
+    names = read_data(labelled).polyps["polyp_id"].to_list()
+    lists, other = tmp_path / "lists.json", tmp_path / "other.json"
+    lists.write_text(json.dumps({"train": names[:4], "test": names[4:]}))
+    other.write_text(json.dumps({"train": names[4:], "test": names[:4]}))
+    asked: dict[str, Any] = {"only": ["ntssl"], "weights": [f"ntssl={made.run}"]}
+    result = run("ntssl/2", split=[str(lists), f"histology={other}"], **asked)
+    assert f"Polyps of size: {lists}. Polyps of histology: {other}." in result.settings
+    tested = {cell.column: cell.ours.n for cell in result.cells if cell.units_of == "polyps"}
+    assert tested == {"F1-Score": len(names) - 4, "Acc": 4}
+    for split, says in (
+        (str(tmp_path / "no.json"), "no file .*no.json that divides polyps"),
+        (f"size={made.run / 'run.json'}", "does not divide polyps"),
+    ):
+        with pytest.raises(PolyplinkError, match=says):
+            run("ntssl/2", split=[split], **asked)
+    given = ("reproduce", "ntssl/2", labelled, "--part", "eval", "--only", "ntssl", "--dry-run",
+             "--weights", f"ntssl={made.run}", "--split", lists, "--device", "cpu")  # fmt: skip
+    steps = json.loads(polyplink(*given, "--json").stdout)
+    assert {"split of size", "split of histology", "eval"} == {step["part"] for step in steps}
+
+
+def test_accuracy_in_batches_has_our_cells_and_says_which_part(run: Run, labelled: Path) -> None:
+    result = run("thesis/5.11", stand_in=True, train=True)
+    assert result.computed == len(result.cells) == 12
+    assert result.cells[0].units_of == "polyps"
+    assert (
+        "division of rc19 (tpc-val and tpc-test), or both the part named" in result.cells[0].remark
+    )
+    by_column = {cell.column: cell.ours.value for cell in result.cells if cell.row == "Supervised"}
+    assert by_column["Val Top-1"] == by_column["Test Top-1"]  # one part
+    data = read_data(labelled)
+    parts = [task_part(task, data, "rc19") for task in ("val", "test", "size", "mAP")]
+    assert parts == ["tpc-val", "tpc-test", "rsp", "rc19"]
+    # Batches are of 16 views of 8 polyps: a random encoder is right in k of 15.
+    polyps = [f"p{i // 20}" for i in range(400)]
+    ids, procedures, times = [f"f{i}" for i in range(400)], ["a"] * 400, np.zeros(400)
+    samples = Samples.of(ids, procedures, polyps, times)
+    figures = ("top-1", "top-5")
+    random = named_figures(figures, np.random.default_rng(0).normal(size=(400, 32)), samples)
+    found = [random[name][0].value for name in figures]
+    assert found == pytest.approx([1 / 15, 5 / 15], abs=0.02)
+    good = named_figures(figures, np.eye(20)[samples.polyp], samples)
+    assert [good[name][0] for name in figures] == [Figure(1.0, n=20)] * 2
+    single = Samples.of(ids[:20], procedures[:20], polyps[:20], times[:20])
+    (why,) = {figure.why for figure, _ in named_figures(figures, np.eye(20), single).values()}
+    assert "needs two polyps with two fragments" in why
+
+
+def test_bad_input_is_refused(run: Run, labelled: Path, tmp_path: Path) -> None:
+    write_data(tmp_path / "d", replace(read_data(labelled), splits={}))
+    unlabelled = write_procedures(tmp_path / "u", procedures=2, labelled=False, images=False)
+    for table, changes, says in (
+        ("ntssl/11", {}, "did you mean ntssl/1"),
+        ("ntssl/1", {"only": ["sam"]}, "no row of 'sam'"),
+        ("ntssl/1", {"part": "night"}, "no part 'night'"),
+        ("ntssl/1", {"grid": "fine"}, "no grid"),
+        ("ntssl/1", {"data": tmp_path / "d", "part": None}, "no part 'eval'"),
+        ("ntssl/1", {"data": None}, "no data folder"),
+        ("ntssl/1", {"weights": ["ntssl"]}, "names no file"),
+        (
+            "ntssl/1",
+            {"data": unlabelled},
+            "polyp_id is empty in the part 'eval', and ntssl/1 needs",
+        ),
+    ):
+        with pytest.raises(PolyplinkError, match=says):
+            run(table, **changes)
+
+
+def test_bold_is_the_best_and_what_a_paired_bootstrap_cannot_tell_from_it() -> None:
+    rng = np.random.default_rng(0)
+    weights = draw_weights(19, resamples=2000)
+    quality = {"a": 0.9, "b": 0.89, "c": 0.4}  # mean of each over 19 procedures
+    noise = rng.normal(0, 0.2, 19)  # common to all: the comparison must be in pairs
+    values = {name: q + noise + rng.normal(0, 0.05, 19) for name, q in quality.items()}
+    ours = [resampled_mean(values[name], np.ones(19), weights) for name in quality]
+    plain = published()["ntssl/2"].cells[0]
+    cells = [replace(plain, group="g", subject=name) for name in quality]
+    naive = {0, 1, 2} - {
+        i
+        for i, name in enumerate(quality)
+        if np.percentile(weights @ (values["a"] - values[name]), 2.5) > 0
+    }
+    assert best_cells(cells, ours) == naive == {0, 1}
+    assert best_cells(cells, [ours[0], None, None]) == set()
+    # One encoder in two groups: each group has its own best.
+    apart = [replace(plain, group=group, subject=s) for group, s in ("ga", "ha", "hb")]
+    assert best_cells(apart, ours) == {1}
+
+
+def test_counting_tables_have_a_row_of_our_own() -> None:
+    for name in ("ta/1", "ta/3", "thesis/5.14"):
+        cells = list(with_learned_links(published()[name].cells))
+        own = [cell for cell in cells if cell.measure.startswith("links/")]
+        assert len(own) == len(cells) - len(published()[name].cells) > 0
+        assert {cell.text for cell in own} == {""}
+        assert len({(cell.row, cell.subject) for cell in own}) == 1
+        after = cells[cells.index(own[0]) - 1]
+        assert (after.group, after.subject) == (own[0].group, own[0].subject)
+        assert own[0].row == f"{after.row}, learned links of polyplink"
+    plain = published()["ntssl/1"].cells
+    assert tuple(with_learned_links(plain)) == plain
+
+
+def test_all_tables_are_computed_once_with_the_fewest_trainings_first(
+    run: Run, labelled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    table_of = reproduce_module.reproduce_table
+
+    def counted(request: ReproduceRequest, table: PublishedTable, progress: Progress) -> Any:
+        done.append(table.name)
+        return table_of(request, table, progress)
+
+    monkeypatch.setattr(reproduce_module, "reproduce_table", counted)
+    request = ReproduceRequest(
+        "all", labelled, workspace=tmp_path, part="eval", only=["none", "endofm-supervised"],
+        grid="demo", train=False, device="cpu", workers=1,
+    )  # fmt: skip
+    rows: Any = reproduce(request).value
+    assert [row["table"] for row in rows] == done
+    assert {"ta/1", "thesis/5.12", "thesis/5.14", "thesis/A.19"} <= set(done)
+    needed = [sum(map(has_recipe, published()[name].subjects)) for name in done]
+    assert needed == sorted(needed)
+    one = next(row for row in rows if row["table"] == "ta/1")
+    assert (one["computed"], one["cells"]) == (2, 12)
+    assert (tmp_path / "ta" / "1" / "table.html").is_file()
+    done.clear()
+    assert reproduce(request).value == rows
+    assert done == []  # all were there
+    reproduce(replace(request, seeds=1))
+    assert done  # other settings: computed again
+
+
+def test_a_table_is_printed_or_json(made: Made, tmp_path: Path) -> None:
+    usual = ("--workspace", tmp_path, "--part", "eval", "--grid", "demo", "--workers", "1")
+    given = ("reproduce", "ta/1", made.data, *usual, "--only", "none", "--device", "cpu")
+    result = polyplink(*given)
+    assert result.exit_code == 0, result.stderr
+    assert "not comparable with the paper" in result.stdout
+    assert (tmp_path / "ta" / "1" / "table.html").is_file()
+    assert json.loads(polyplink(*given, "--json").stdout)["name"] == "ta/1"
+    assert_refused(polyplink("reproduce", "ntssl/1"), "no data folder")
+
+
+def test_every_table_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path))
+    states = {state["name"]: state for state in list_tables()}
+    assert list(states) == list(published())
+    one = states["ntssl/1"]
+    assert one["cells"] == 162
+    assert {c["standing"] for c in one["standing"] if c["column"] == "Params"} == {"exact"}
+    assert one["runs"] == "not"  # neither weights nor the backbone's
+    assert "backbone" in one["missing"]["ntssl"]
+    assert "ntssl" in one["recipes"]
+    assert "dinov2-s" in one["weights"]
+    assert "; " in one["missing"]["dinov2-s"]  # what is missing, and the mend
+    assert states["ta/1"]["runs"] == "in part"  # a row without any encoder
+    assert "ta384-tpc" in states["ta/1"]["recipes"]
+    every = [name for state in states.values() for name in state["weights"]]
+    assert set(every) <= set(FOUNDATION)  # whatever is no recipe can be added by name
+    listed = json.loads(polyplink("reproduce", "list", "--json").stdout)
+    assert len(listed) == len(states) == 48
+    cells = set()  # each of the papers' once, exact, inferred or unavailable
+    for state in listed:
+        standing = [cell["standing"] for cell in state["standing"]]
+        assert state["cells"] == len(standing)
+        assert state["standings"] == {name: standing.count(name) for name in STANDINGS}
+        at = ("group", "row", "column")
+        cells |= {(state["name"], *(cell[key] for key in at)) for cell in state["standing"]}
+    assert len(cells) == 1128 == sum(state["cells"] for state in listed)
+    assert "thesis/A.20" in polyplink("reproduce", "list").stdout

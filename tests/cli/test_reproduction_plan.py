@@ -1,0 +1,108 @@
+"""What `reproduce --dry-run` lists, against a count by hand."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from polyplink.data import read_data, write_data
+from polyplink.recipes import override
+from polyplink_lab.cli.reproduce import ReproduceRequest, plan, reproduce
+from polyplink_lab.reproduce import reproduction_plan
+from polyplink_lab.reproduce.encoders_under_test import Workspace, run_folder, stand_in_recipe
+from polyplink_lab.reproduce.published import published
+from polyplink_lab.reproduce.reproduction_plan import Step, cost
+from tests.cli.calls import polyplink
+from tests.cli.probed import write_labelled
+
+RATE = 1e9  # multiply-accumulates of a second
+
+
+@pytest.fixture(autouse=True)
+def _known_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(reproduction_plan, "measured_rate", lambda device: RATE)
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six procedures to train on, six to measure on."""
+    folder = write_labelled(tmp_path_factory.mktemp("planned"), procedures=12)
+    data = read_data(folder)
+    names = data.part(None)
+    write_data(folder, replace(data, splits={"train": names[:6], "eval": names[6:]}))
+    return folder
+
+
+def request(data: Path, tmp_path: Path, table: str = "ntssl/2") -> ReproduceRequest:
+    return ReproduceRequest(
+        table, data, workspace=tmp_path / "w", part="eval", stand_in=True, grid="demo",
+        sets=["part=train"], device="cpu", workers=1,
+    )  # fmt: skip
+
+
+def test_the_work_is_counted_as_by_hand_and_nothing_is_done(labelled: Path, tmp_path: Path) -> None:
+    asked = request(labelled, tmp_path)
+    steps = {step.what: step for step in plan(asked, [published()["ntssl/2"]]).value}
+    trained = [what for what in steps if what.startswith("train ")]
+    names = ("nearest", "fixed", "", "frame", "tracklet")
+    assert trained == [f"train ntssl{'-' if name else ''}{name}-small" for name in names]
+    # Six procedures of two polyps with two views of 32 frames: 8 crops of a view, one frame in 4.
+    views = 6 * 2 * 2
+    recipe = stand_in_recipe("ntssl")
+    assert recipe is not None
+    cut = next(step for what, step in steps.items() if what.startswith("cut crops, psi 1.3"))
+    assert cut.settings.startswith(f"{views * 8} crops of 6 procedures")
+    assert not [what for what in steps if "psi 5" in what]  # stand-ins keep their crops
+    assert cut.disk == 3 * views * 8 * recipe.prepare.size**2
+    own = cost(recipe.encoder, recipe.prepare.size)
+    fragments = views * 8 // recipe.fragment_length
+    frames = fragments * (1 + 4) * recipe.fragment_length  # every bag an anchor and four more
+    step = steps["train ntssl-small"]
+    assert step.state == "to do"
+    assert step.seconds == pytest.approx(recipe.optim.epochs * frames * 3 * own.macs / RATE)
+    # Tables that look at the same vectors are one step, with the figures of all.
+    tables = [published()["thesis/5.1"], published()["thesis/5.6"], published()["thesis/5.11"]]
+    every = {step.what: step for step in plan(asked, tables).value}
+    seen = [
+        c for t in tables for c in t.cells if (c.subject, c.crop, c.clip) == ("endofm", 5, None)
+    ]
+    assert len({cell.measure for cell in seen}) > len({c.measure for c in tables[0].cells})
+    one = every["embed and measure endofm, psi 5, whole tracklets"]
+    assert one.settings == f"grid demo, {len({cell.measure for cell in seen})} figures"
+    assert not (tmp_path / "w").exists()
+    assert not (labelled / "prepared").exists()
+
+
+def test_what_is_there_is_done_and_what_is_missing_says_why(labelled: Path, tmp_path: Path) -> None:
+    recipe = stand_in_recipe("ntssl")
+    assert recipe is not None
+    asked = request(labelled, tmp_path)
+
+    run = run_folder(
+        Workspace(tmp_path / "w", labelled, stand_in=True), override(recipe, asked.sets)
+    )
+    run.mkdir(parents=True)
+    (run / "weights.safetensors").touch()
+    steps = reproduce(ReproduceRequest(**vars(asked) | {"dry_run": True})).value
+    assert isinstance(steps, list)
+    assert all(isinstance(step, Step) for step in steps)
+    states = {step.what: step.state for step in steps if isinstance(step, Step)}
+    assert states["train ntssl-small"] == "done"
+    assert states["train ntssl-frame-small"] == "to do"
+    given = ("reproduce", "ntssl/1", labelled, "--only", "ntssl", "--only", "endofm", "--part",
+             "eval", "--dry-run", "--device", "cpu", "--grid", "demo")  # fmt: skip
+    found = json.loads(polyplink(*given, "--json").stdout)
+    whys = {step["what"]: step["why"] for step in found if step["state"] == "missing"}
+    assert "ntssl trains on rc27: rc27 is of 27 procedures" in whys["encoder ntssl"]
+    assert "--set part=NAME" in whys["encoder ntssl"]
+    assert "weights" in whys["encoder endofm"]
+    waiting = [step["what"] for step in found if step["state"] == "waits"]  # its cost is known
+    assert waiting[1] == "embed and measure endofm, psi 5, whole tracklets"
+    assert all(step["seconds"] > 0 for step in found if step["state"] == "waits")
+    text = polyplink(*given).stdout
+    assert "0 steps to do" in text
+    assert "free)" in text
+    assert f"{len(waiting)} wait for what is missing: about " in " ".join(text.split())
+    assert "measured on an AMD EPYC" in " ".join(text.split())

@@ -1,0 +1,104 @@
+"""The verbs of a review, as a user types them."""
+
+import json
+import re
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from polyplink.cli.count import CountRequest, count
+from polyplink.cli.review import LearnFromRequest, learn_from
+from polyplink.core.artefacts import to_plain
+from polyplink.core.errors import PolyplinkError
+from polyplink.data import read_data
+from polyplink.encoders import read_record
+from polyplink.serve import Desk
+from tests.cli.calls import polyplink
+from tests.conftest import Made
+
+
+@pytest.fixture
+def counted(run_folder: Path) -> Path:
+    """The count without corrections."""
+    (run_folder / "count" / "corrections.jsonl").unlink(missing_ok=True)
+    return run_folder / "count"
+
+
+def finish_review(counted: Path, data: Path) -> Desk:
+    """Review every procedure as someone who knows the identities of `data`."""
+    desk = Desk(counted, reviewer="me")
+    truth = read_data(data).detections
+    for index, name in enumerate(desk.names):
+        now = desk.procedure(index)
+        known = truth.filter(procedure_id=name)
+        polyp = dict(known.select("frame", "polyp_id").rows())
+        for place in sorted(set(polyp.values())):
+            rows = [t["row"] for t in now["tracklets"] if polyp[t["first_frame"]] == place]
+            others = [t["row"] for t in now["tracklets"] if t["row"] not in rows]
+            desk.correct(index, {"kind": "merge", "rows": rows})
+            desk.correct(index, {"kind": "split", "rows": rows, "others": others})
+        desk.correct(index, {"kind": "done"})
+    return desk
+
+
+def test_the_page_is_served_until_it_is_interrupted(counted: Path) -> None:
+    command = [sys.executable, "-m", "polyplink", "review", str(counted), "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        address = re.search(r"http://127.0.0.1:\d+/\?token=\S+", process.stdout.readline())
+        assert address is not None
+        token = address[0].partition("token=")[2]
+        asked = urllib.request.Request(
+            address[0].partition("?")[0] + "api/overview", headers={"X-Polyplink-Token": token}
+        )
+        with urllib.request.urlopen(asked) as answer:
+            assert len(json.load(answer)["procedures"]) == 5
+        process.terminate()
+        process.wait(20)
+
+
+def test_a_finished_review_is_handed_off_and_learned_from(
+    counted: Path, made: Made, tmp_path: Path
+) -> None:
+    refused = polyplink("learn-from", made.run, counted, "-o", tmp_path / "none")
+    assert refused.exit_code == 2
+    assert "no procedure of" in refused.stderr
+    assert "finish some in `polyplink review`" in refused.stderr
+    desk = finish_review(counted, made.data)
+    truth = read_data(made.data).detections
+    handed = polyplink("hand-off", counted, "--language", "de", "--json")
+    assert handed.exit_code == 0, handed.stderr
+    files = json.loads(handed.stdout)["files"]
+    assert any(file.endswith("polyps.xlsx") for file in files)
+    learned = learn_from(LearnFromRequest(made.run, (counted,), tmp_path / "learned"))
+    assert learned.value.procedures == 5
+    labelled = read_data(learned.value.data)
+    assert labelled.polyps.height == 10
+    given = labelled.detections.join(
+        truth.select("procedure_id", "frame", true="polyp_id"), on=["procedure_id", "frame"]
+    )
+    pairs = given.select("polyp_id", "true").unique()
+    assert pairs.height == pairs["true"].n_unique() == 10
+    record = read_record(learned.value.weights)
+    assert record.operating is not None
+    assert {name for _, name, _ in record.seen.validated} >= set(desk.names)
+    again = count(CountRequest(learned.value.weights, made.data, tmp_path / "again", device="cpu"))
+    assert again.value.summary["tracklets"] == to_plain(desk.count.tracklets)
+    with pytest.raises(PolyplinkError, match="was counted with weights"):
+        learn_from(LearnFromRequest(learned.value.weights, (counted,), tmp_path / "other"))
+
+
+def test_what_cannot_be_reviewed_is_one_line(made: Made, tmp_path: Path, counted: Path) -> None:
+    for given, says in (
+        ((tmp_path,), "count.json is missing"),
+        ((counted, "--mask-overlay", "1,2"), "give LEFT,TOP,WIDTH,HEIGHT"),
+        ((counted, "--data", tmp_path), "is no data folder|is missing|no folder"),
+    ):
+        for verb in ("review", "hand-off"):
+            result = polyplink(verb, *given)
+            assert result.exit_code == 2
+            assert re.search(says, result.stderr), result.stderr
+            assert result.stderr.count("\n") == 1

@@ -1,0 +1,62 @@
+"""The verb simulate."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from polyplink_lab.bench.cases import imported
+from polyplink_lab.simulate.tolerance_checks import Row
+from tests.cli.calls import polyplink
+
+
+@pytest.mark.slow
+def test_simulate_imports_no_other_room_than_its_own(tmp_path: Path) -> None:
+    code = f"""
+import contextlib, io
+from polyplink.cli.command import app
+with contextlib.redirect_stdout(io.StringIO()):
+    app(["simulate", {str(tmp_path / "a")!r}, "--preset", "smoke", "--write", "tables",
+         "--workers", "1"], standalone_mode=False)
+"""
+    heavy = ("polyplink.learn", "polyplink.associate", "jinja2", "matplotlib", "sklearn")
+    assert imported(code, heavy) == []
+
+
+def test_simulate_writes_tables(tmp_path: Path) -> None:
+    options = ("--preset", "smoke", "--write", "tables", "--workers", "1", "--json")
+    counts = json.loads(polyplink("simulate", tmp_path / "a", *options).stdout)
+    assert (counts["procedures"], counts["polyps"], counts["preview"]) == (4, 8, {})
+    assert (tmp_path / "a" / "detections.parquet").is_file()
+    counts = json.loads(polyplink("simulate", tmp_path / "b", "--times", "2", *options).stdout)
+    assert (counts["procedures"], counts["polyps"]) == (8, 16)
+    names = ("001-002", "005-002")
+    boxes = [pl.read_parquet(tmp_path / "b" / "simulation" / f"{name}.parquet") for name in names]
+    assert not boxes[0].equals(boxes[1])
+
+
+@pytest.mark.parametrize("option", ["--preview", "--times=2", "--device=cpu"])
+def test_the_check_refuses_what_it_does_not_read(option: str) -> None:
+    result = polyplink("simulate", "--check", option)
+    name = option.partition("=")[0]
+    assert result.exit_code == 2
+    assert f"does not read {name}; leave {name} out, or leave --check out" in result.stderr
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_the_check_ends_with_0_only_if_all_holds(
+    monkeypatch: pytest.MonkeyPatch, holds: bool
+) -> None:
+    rows = [
+        Row("polyps", (132.0,), (132.0,), "exact", True, "a table"),
+        Row("boxes", (10.0,), (9.0,), "1 %", holds, "a table"),
+    ]
+    monkeypatch.setattr(
+        "polyplink_lab.simulate.tolerance_checks.check_simulation", lambda *_, **__: rows
+    )
+    result = polyplink("simulate", "--check")
+    assert result.exit_code == (0 if holds else 1)
+    assert "published" in result.stdout
+    told = json.loads(polyplink("simulate", "--check", "--json").stdout)
+    assert [row["holds"] for row in told] == [True, holds]

@@ -1,0 +1,60 @@
+"""Parts of a data folder by patient, as a user asks for them."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+
+from polyplink.data import DataSet, read_data, write_data
+from tests.cli.calls import assert_refused, polyplink
+from tests.samples import write_procedures
+
+
+def two_a_patient(tmp_path: Path) -> Path:
+    """Eight procedures of four patients, in no part."""
+    folder = write_procedures(tmp_path, procedures=8, polyps=1, views=1, images=False)
+    data = read_data(folder)
+    patient = [f"p{i // 2}" for i in range(8)]
+    procedures = data.procedures.with_columns(patient=pl.Series(patient))
+    write_data(folder, DataSet.of(data.detections, procedures, data.polyps))
+    return folder
+
+
+def test_shares_keep_patients_whole_and_the_seed_decides(tmp_path: Path) -> None:
+    folder = two_a_patient(tmp_path)
+    splits = []
+    for seed in ("0", "0", "1", "2"):
+        given = ("--shares", "train=0.5,eval=0.25,test=0.25", "--seed", seed)
+        done = polyplink("split", folder, *given)
+        assert done.exit_code == 0, done.output
+        splits.append(read_data(folder).splits)
+    assert [len(ids) for ids in splits[0].values()] == [4, 2, 2]
+    assert splits[0] == splits[1]
+    assert len({str(each) for each in splits}) > 1
+    findings = json.loads(polyplink("doctor", folder, "--no-images", "--json").stdout)
+    assert not [f for f in findings if f["check"] == "patient in two parts"]
+    assert "replaced the parts train, eval, test" in polyplink("split", folder).stderr
+    every = polyplink("prepare", folder, "--part", "all", "--no-crops", "--json")
+    assert json.loads(every.stdout)["procedures"] == 8
+
+
+def test_lists_that_overlap_or_name_strangers_are_refused(tmp_path: Path) -> None:
+    folder, lists = two_a_patient(tmp_path), tmp_path / "lists.json"
+    first, second, third, *_ = read_data(folder).part("all")
+    for content, says in (
+        ({"train": [first], "test": [second]}, "patient p0 is in test and in train"),
+        ({"train": [first], "test": [first]}, f"procedure {first} is in test and in train"),
+        ({"train": ["nobody"]}, "part train names 'nobody'"),
+        ([first], "is not a mapping of parts"),
+    ):
+        lists.write_text(json.dumps(content))
+        assert_refused(polyplink("split", folder, "--lists", lists), says)
+    lists.write_text(json.dumps({"train": [first, second], "test": [third]}))
+    assert polyplink("split", folder, "--lists", lists).exit_code == 0
+    assert read_data(folder).part("test") == [third]
+    for shares, says in (
+        ("train=0.5", "add up to 0.5"),
+        ("train:1", "is no list of parts"),
+        ("a=0.2,b=0.2,c=0.2,d=0.2,e=0.2", "5 parts of 4 patients"),
+    ):
+        assert_refused(polyplink("split", folder, "--shares", shares), says)

@@ -1,0 +1,95 @@
+"""A study: recipes with several seeds, compared in pairs."""
+
+from dataclasses import replace
+from pathlib import Path
+from statistics import mean, stdev
+
+import polars as pl
+import pytest
+
+from polyplink.core.artefacts import read_json, write_json
+from polyplink.data import read_data, write_data
+from tests.cli.calls import assert_refused, polyplink
+from tests.conftest import TINY
+from tests.samples import write_procedures
+
+OWN = """
+from polyplink.learn import TrainConfig
+from polyplink.recipes import ntssl_demo, override
+
+
+def shuffled() -> TrainConfig:
+    return override(ntssl_demo(), ["name=shuffled", "bags.tau_max=9"])
+
+
+def broken() -> TrainConfig:
+    return override(ntssl_demo(), ["name=broken", "init_from=nowhere"])
+"""
+CHANGES = (*TINY, "optim.epochs=1", "validation.every=0", "validation.select=last")
+SETS = tuple(f"--set={one}" for one in CHANGES)
+FAST = ("--grid=demo", "--device=cpu", "--task=retrieval", "--task=counting")
+KINDS = ("--clusterer=threshold", "--clusterer=agglomerative")
+
+
+@pytest.mark.slow
+def test_recipes_are_trained_once_and_compared(tmp_path: Path) -> None:
+    data = write_procedures(tmp_path, procedures=5)
+    names = sorted(read_data(data).procedures["procedure_id"])
+    write_json(data / "splits.json", {"train": names[:3], "eval": names[3:]})
+    own = tmp_path / "study_recipes.py"
+    own.write_text(OWN)
+    out = tmp_path / "study"
+    options: tuple[str | Path, ...] = (data, "-o", out, "--seeds=2", *SETS, *FAST, *KINDS)
+    done = polyplink("study", "ntssl-demo", f"{own}:shuffled", f"{own}:broken", *options)
+    assert done.exit_code == 0, done.output
+    # A mistake in one is named, and the others are kept.
+    assert done.stderr.count("warning: broken, seed ") == 2
+    assert "minus ntssl-demo:" in done.stdout
+    found = read_json(out / "study.json")
+    assert len(found["failed"]) == 2
+    runs = pl.read_csv(out / "runs.csv")
+    assert runs["seed"].unique().sort().to_list() == [42, 43]
+    table = pl.read_csv(out / "figures.csv").filter(metric="mAP")
+    for name in ("ntssl-demo", "shuffled"):
+        values = runs.filter(recipe=name, figure="mAP")["value"].to_list()
+        row = table.filter(method=name).row(0, named=True)
+        assert row["value"] == pytest.approx(mean(values))
+        assert row["sd"] == pytest.approx(stdev(values))
+    ours, other = table.rows(named=True)
+    assert other["difference"] == pytest.approx(other["value"] - ours["value"])
+    assert other["difference_low"] <= other["difference"] <= other["difference_high"]
+    assert {"study.svg", "study.png", "clusterers.csv", "run.json", "table.tex", "report.html"} <= {
+        path.name for path in out.iterdir()
+    }
+    # Again, with the mistake corrected: nothing else is trained.
+    weights = {path: path.stat().st_mtime_ns for path in out.glob("runs/*/weights.safetensors")}
+    assert len(weights) == 4
+    mended = own.with_name("mended_recipes.py")
+    mended.write_text(OWN.replace("init_from=nowhere", "seed=43"))
+    again = polyplink("study", "ntssl-demo", f"{mended}:broken", *options, "--seeds=1")
+    assert again.exit_code == 0, again.output
+    assert again.stderr.count("epoch 1 of 1") == 1
+    after = {path: path.stat().st_mtime_ns for path in out.glob("runs/*/weights.safetensors")}
+    assert weights.items() <= after.items()
+
+
+def test_mistakes_are_found_before_anything_is_trained(tmp_path: Path) -> None:
+    data = write_procedures(tmp_path, procedures=4)
+    mistakes: tuple[tuple[tuple[str, ...], str], ...] = (
+        (("ntsl",), "did you mean ntssl?"),
+        (("ntssl-demo", "ntssl-demo"), "have one name"),
+        (("ntssl-demo", "--part=train"), "is in 'train' and in 'train'"),
+        (("ntssl-demo", "--task=size"), "a study has no task"),
+        (("ntssl-demo", "--set=optim.epoch=1"), "did you mean optim.epochs?"),
+    )
+    for given, says in mistakes:
+        names = [one for one in given if not one.startswith("-")]
+        rest = [one for one in given if one.startswith("-")]
+        assert_refused(polyplink("study", *names, data, "-o", tmp_path / "out", *rest), says)
+    assert not (data / "prepared").exists()
+    unknown = read_data(data)
+    bare = unknown.detections.with_columns(polyp_id=pl.lit(None, pl.String))
+    write_data(data, replace(unknown, detections=bare))
+    refused = polyplink("study", "ntssl-demo", data, "-o", tmp_path / "out")
+    assert_refused(refused, "needs true polyps")
+    assert not list(tmp_path.glob("out/runs/*"))

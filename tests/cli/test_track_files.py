@@ -1,0 +1,89 @@
+"""Tracks go into TrackEval's folders, and its own reader scores them as we do."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from trackeval.datasets import MotChallenge2DBox
+from trackeval.metrics import CLEAR, HOTA, Identity
+
+from polyplink.cli.track_files import score_files, tracklet_boxes, write_trackeval
+from polyplink.core.errors import PolyplinkError
+from polyplink.evaluate import TrackletBoxes
+from polyplink.evaluate.hota import tracking_figures
+from polyplink.evaluate.metric import metrics_of
+from polyplink.evaluate.tracking import TrackingTruth
+from polyplink.tracklets import PrepareSettings, prepare
+from tests.samples import write_procedures
+
+
+def by_trackeval(root: Path, part: str) -> dict[str, float]:
+    """TrackEval's combined figures, read from its own folders."""
+    data = MotChallenge2DBox(
+        {
+            "GT_FOLDER": str(root / "gt" / "mot_challenge"),
+            "TRACKERS_FOLDER": str(root / "trackers" / "mot_challenge"),
+            "BENCHMARK": "polyplink",
+            "SPLIT_TO_EVAL": part,
+            "PRINT_CONFIG": False,
+        }
+    )
+    (tracker,) = data.tracker_list
+    found: dict[str, Any] = {}
+    quiet = {"PRINT_CONFIG": False}
+    for metric in (HOTA(), Identity(quiet), CLEAR(quiet)):
+        each = {}
+        for name in data.seq_list:
+            raw = data.get_raw_seq_data(tracker, name)
+            each[name] = metric.eval_sequence(data.get_preprocessed_seq_data(raw, "pedestrian"))
+        found |= metric.combine_sequences(each)
+    return {name: float(np.mean(found[name])) for name in metrics_of("tracking")}
+
+
+def test_trackeval_reads_the_folders_and_agrees_and_broken_ones_are_refused(
+    tmp_path: Path,
+) -> None:
+    data = write_procedures(tmp_path, procedures=2, polyps=2, views=3)
+    prepared = prepare(data, PrepareSettings(size=8))
+    labels = [0, 0, 1, 1, 1, 2] * 2  # some tracklets are wrong
+    table = prepared.tracklets.select(
+        pl.lit("ours").alias("method"),
+        pl.lit("threshold").alias("clusterer"),
+        "procedure_id",
+        "tracklet_id",
+        pl.Series("track", labels),
+    )
+    write_trackeval(tmp_path / "out", prepared, table, "eval")
+    theirs = by_trackeval(tmp_path / "out", "eval")
+    truth = tmp_path / "out" / "gt" / "mot_challenge" / "polyplink-eval"
+    tracker = tmp_path / "out/trackers/mot_challenge/polyplink-eval/ours, threshold/data"
+    counts = score_files(truth, tracker)
+    assert list(counts) == ["001-001", "001-002"]
+    total = type(counts["001-001"]).total(list(counts.values()))
+    for name, value in tracking_figures(total).items():
+        assert float(value) == pytest.approx(theirs[name], abs=1e-6), name
+    assert 0 < theirs["AssA"] < 1
+    rows = tracklet_boxes(prepared).filter(pl.col("procedure_id") == "001-001")
+    polyp = np.repeat([0, 1], 3)
+    own = TrackletBoxes(
+        polyp,
+        np.arange(7) * 32,
+        rows["frame"].to_numpy().astype(np.int64),
+        rows.select("x", "y", "w", "h").to_numpy().astype(np.float64),
+    )
+    scored = TrackingTruth.of("001-001", own).score([[0, 0, 1, 1, 1, 2]]).counts.take(0)
+    for name, value in tracking_figures(scored).items():
+        assert float(value) == pytest.approx(float(tracking_figures(counts["001-001"])[name]))
+    text = (tracker / "001-002.txt").read_text()
+    (tracker / "001-002.txt").write_text("1,-1," + text.split(",", 2)[2])
+    with pytest.raises(PolyplinkError, match="1 boxes of 001-002 have no track"):
+        score_files(truth, tracker)
+    # A part's name from splits.json leads nowhere else.
+    write_trackeval(tmp_path / "odd" / "out", prepared, table, "a/../../../../../escaped")
+    assert [path.name for path in (tmp_path / "odd").iterdir()] == ["out"]
+    assert not list(tmp_path.rglob("escaped"))
+    (tracker / "001-002.txt").unlink()
+    with pytest.raises(PolyplinkError, match=r"no .*001-002\.txt"):
+        score_files(truth, tracker)

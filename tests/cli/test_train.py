@@ -1,0 +1,154 @@
+"""Training down to weights that know how they were made."""
+
+import json
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from polyplink.cli.train import TrainRequest, train
+from polyplink.core.errors import PolyplinkError
+from polyplink.data import read_data
+from polyplink.encoders import load_encoder, pick_device, read_record
+from polyplink.recipes import override
+from tests.cli.calls import assert_refused, polyplink
+from tests.conftest import Made, recipe
+from tests.samples import write_procedures
+
+
+def test_weights_carry_recipe_procedures_and_operating_point(made: Made) -> None:
+    record = read_record(made.run / "weights.safetensors")
+    assert record.prepare == recipe().prepare
+    trained, validated = record.seen.trained, record.seen.validated
+    assert [row[1] for row in trained] == ["001-001", "001-002", "001-004"]
+    assert list(validated) == [("sample", "001-003", "001-003")]  # data set, procedure, patient
+    assert "seconds" not in record.origin  # equal trainings give equal files
+    assert record.operating is not None
+    assert "pairs of tracklets of 4 procedures" in record.operating["origin"]
+    assert set(record.operating["prices"]) == {"count", "link", "published"}
+    run = json.loads((made.run / "run.json").read_text())
+    assert run["command"] == "train"
+    assert {"prepare", "train", "operating point"} == run["seconds"].keys()
+
+
+def test_weights_are_used_on_the_crops_of_their_evaluation(tmp_path: Path) -> None:
+    data = write_procedures(tmp_path, procedures=3)
+    config = override(recipe(), ["prepare.stride=1", "evaluation_stride=4", "optim.epochs=1"])
+    train(TrainRequest(config, data, tmp_path / "run", device="cpu"))
+    record = read_record(tmp_path / "run" / "weights.safetensors")
+    assert (record.prepare.stride, record.recipe["prepare"]["stride"]) == (4, 1)
+
+
+def test_a_finished_run_is_not_overwritten_and_resumes_to_the_same_weights(made: Made) -> None:
+    with pytest.raises(PolyplinkError, match="holds a training run already; continue it with"):
+        train(TrainRequest(recipe(), made.data, made.run, device="cpu"))
+    before = (made.run / "weights.safetensors").read_bytes()
+    done = train(TrainRequest(recipe(), made.data, made.run, device="cpu", resume=True)).value
+    assert done.epochs == 2
+    assert (made.run / "weights.safetensors").read_bytes() == before
+
+
+def test_without_labels_it_says_so_and_trains_all_the_same(tmp_path: Path) -> None:
+    data = write_procedures(tmp_path, procedures=4, labelled=False)
+    config = override(recipe(), ["validation.select=bags"])
+    done = train(TrainRequest(config, data, tmp_path / "run", device="cpu")).value
+    assert "no procedure has known polyps" in done.warnings[0]
+    with pytest.raises(PolyplinkError, match=r"set validation\.select=bags, which needs no label"):
+        labels = override(recipe(), ["validation.select=labels"])
+        train(TrainRequest(labels, data, tmp_path / "other", device="cpu"))
+    views = override(recipe(), ["bags.kind=polyp_views", "prepare.size=48"])
+    with pytest.raises(PolyplinkError, match=r"column polyp_id is empty in the part 'train'"):
+        train(TrainRequest(views, data, tmp_path / "views", device="cpu"))
+    assert len(list((data / "prepared").iterdir())) == 1  # refused before crops of 48 are cut
+
+
+def test_links_on_polyps_that_the_encoder_was_taught_come_with_a_warning(tmp_path: Path) -> None:
+    data = write_procedures(tmp_path, procedures=4)
+    taught = ["bags.kind=polyp_views", "bags.refill=true", "loss.kind=supervised"]
+    for changes, said in ((taught, "`polyplink calibrate`"), ([], "")):
+        config = override(recipe(), [*changes, "optim.epochs=1"])
+        done = train(TrainRequest(config, data, tmp_path / f"run{said[:1]}", device="cpu")).value
+        assert said in "".join(done.warnings)
+        assert bool(done.warnings) == bool(said)
+
+
+def test_polyps_that_another_encoder_finds_are_trained_on_and_no_label_is_read(
+    made: Made, tmp_path: Path
+) -> None:
+    taught = ["bags.kind=polyp_views", "bags.refill=true", "loss.kind=supervised", "optim.epochs=1"]
+    config = override(recipe(), taught)
+    histories = []
+    for wrong in (False, True):
+        data = write_procedures(tmp_path / f"data-{wrong}", procedures=3, polyps=5)
+        if wrong:  # the views of a procedure show its polyps in turn
+            boxes, polyp = pl.read_parquet(data / "detections.parquet"), pl.col("frame") // 42 % 5
+            names = pl.format("{}_{}", "procedure_id", polyp + 1)
+            boxes.with_columns(polyp_id=names).write_parquet(data / "detections.parquet")
+        run = tmp_path / f"run-{wrong}"
+        train(TrainRequest(config, data, run, polyps_from=made.run, device="cpu"))
+        histories.append((run / "history.csv").read_text().rpartition(",")[0])  # no seconds
+        inputs = json.loads((run / "run.json").read_text())["inputs"]
+        assert inputs["polyps_from"] == load_encoder(made.run, pick_device("cpu")).weights_id
+        seen = {row[1] for row in read_record(run / "weights.safetensors").seen.trained}
+        assert "001-004" in seen  # by the first encoder, and not in this folder
+    assert histories[0] == histories[1]
+    with pytest.raises(PolyplinkError, match="holds a run of other data; resume with the same"):
+        train(TrainRequest(config, data, run, resume=True, polyps_from=run, device="cpu"))
+
+
+def test_polyps_are_not_found_for_what_needs_none_or_by_other_tracklets(
+    made: Made, tmp_path: Path
+) -> None:
+    given = ("train", "ntssl-demo", made.data, "-o", tmp_path / "run", "--polyps-from", made.run)
+    assert_refused(polyplink(*given), "bags.kind=temporal draws no polyps")
+    taught = ["bags.kind=polyp_views", "loss.kind=supervised", "prepare.min_length=33"]
+    request = TrainRequest(override(recipe(), taught), made.data, tmp_path, polyps_from=made.run)
+    with pytest.raises(PolyplinkError, match="tracklets of other settings than the recipe; give"):
+        train(request)
+
+
+def test_another_run_starts_from_its_weights_and_has_seen_what_they_saw(
+    made: Made, tmp_path: Path
+) -> None:
+    data = write_procedures(tmp_path, procedures=2, images=True)
+    changes = ["validation.every=0", "validation.select=last", "optim.epochs=1"]
+    config = override(recipe(), [*changes, f"init_from={made.run}"])
+    done = train(TrainRequest(config, data, tmp_path / "run", device="cpu")).value
+    first, then = read_record(made.run / "weights.safetensors"), read_record(done.weights)
+    assert {row[1] for row in first.seen.trained} <= {row[1] for row in then.seen.trained}
+    assert list(first.seen.validated) == list(then.seen.validated)
+    run = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert run["inputs"]["init_from"] == load_encoder(made.run, pick_device("cpu")).weights_id
+    fresh = override(config, ["init_from=none"])
+    assert (
+        train(TrainRequest(fresh, data, tmp_path / "other", device="cpu")).value.loss != done.loss
+    )
+
+
+def test_paper_recipe_asks_for_its_backbone(tmp_path: Path) -> None:
+    data = write_procedures(tmp_path, procedures=2)
+    options = ("--part", "train", "--out", tmp_path / "run", "--device", "cpu")
+    result = polyplink("train", "ntssl", data, *options)
+    assert_refused(
+        result, "no file resnet50.tv2_in1k.safetensors with weights of the frame encoder"
+    )
+    assert not (data / "prepared").exists()  # told before anything is cut
+
+
+def test_a_part_of_its_own_validates(
+    made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = override(recipe(), ["validation.part=eval", "validation.loss=tracklet"])
+    request = TrainRequest(config, made.data, tmp_path / "run", device="cpu", workers=1)
+    train(request, lambda *step: None)
+    first, last = capsys.readouterr().err.splitlines()  # a line an epoch without a terminal
+    assert re.fullmatch(r"epoch 1 of 2: loss \d+\.\d{3}, loss_labels [\d., a-z_]+ s", first)
+    assert last.startswith("epoch 2 of 2: loss ")
+    seen = read_record(tmp_path / "run" / "weights.safetensors").seen
+    data = read_data(made.data)
+    assert [row[1] for row in seen.trained] == data.part("train")
+    assert [row[1] for row in seen.validated] == data.part("eval")
+    both = override(config, ["validation.part=train"])
+    with pytest.raises(PolyplinkError, match="is in 'train' and in 'train'"):
+        train(TrainRequest(both, made.data, tmp_path / "no", device="cpu", workers=1))

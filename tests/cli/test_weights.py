@@ -1,0 +1,197 @@
+"""Weights of others: added once, then known by name."""
+
+import json
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from polyplink.cli.export import EmbedRequest, embed_data
+from polyplink.cli.options import Request
+from polyplink.cli.weights import (
+    AddRequest,
+    ShowRequest,
+    add_weights,
+    check_published,
+    list_weights,
+    show_weights,
+)
+from polyplink.core.artefacts import file_key
+from polyplink.core.errors import PolyplinkError
+from polyplink.encoders import (
+    FoundationConfig,
+    build_frame_encoder,
+    load_encoder,
+    read_record,
+    weights_path,
+)
+from polyplink.encoders.catalogue import FOUNDATION
+from polyplink.models import ENCODER
+from polyplink.recipes.cost import cost_of
+from polyplink_lab.reproduce.published import published
+from tests.cli.calls import assert_refused, polyplink
+from tests.encoders.checkpoints import caformer_shapes, golden_state
+from tests.samples import write_procedures
+
+CPU = torch.device("cpu")
+counted = cache(cost_of)
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture(scope="module")
+def surgenet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("surgenet") / "SurgeNetXL_checkpoint_epoch0050_teacher.pth"
+    torch.save(golden_state(caformer_shapes()), path)
+    return path
+
+
+def test_added_weights_are_listed_shown_and_loaded_by_name(surgenet: Path) -> None:
+    result = polyplink("weights", "add", surgenet, "--preset", "reference", "--json")
+    added = json.loads(result.stdout)
+    assert (added["name"], added["tensors"]) == ("surgenet", 152)
+    assert added["sha256"] == file_key(surgenet)
+    rows = {r["name"]: r for r in json.loads(polyplink("weights", "list", "--json").stdout)}
+    assert rows["surgenet"]["path"] == added["path"]
+    assert rows["endofm"]["path"] == ""
+    assert set(rows) == {ENCODER, *FOUNDATION}
+    assert "not here; from" in polyplink("weights", "list").stdout
+    path = Path(added["path"])
+    record = read_record(path)
+    assert record.prepare.size == 224
+    assert "NC" in record.origin["licence"]
+    config = record.encoder
+    assert isinstance(config, FoundationConfig)
+    assert (config.mean, config.clip) == ((0.45,) * 3, 0)  # the preset's, filled in
+    shown = json.loads(polyplink("weights", "show", "surgenet").stdout)
+    assert shown["origin"]["sha256"] == added["sha256"]
+    loaded = load_encoder(Path("surgenet"), CPU)
+    crops = torch.zeros(2, 224, 224, 3, dtype=torch.uint8)
+    with torch.no_grad():
+        assert loaded.encoder(crops, [2]).tracklet.shape == (1, 512)
+
+
+def test_a_data_set_is_embedded_by_a_name(surgenet: Path, tmp_path: Path) -> None:
+    add_weights(AddRequest(surgenet, name="mine", size=32))
+    data = write_procedures(tmp_path, procedures=2, views=1)
+    done = embed_data(EmbedRequest(Path("mine"), data, device="cpu"))
+    assert done.value.prepared.settings.size == 32
+    assert done.value.vectors["mine"].shape == (4, 512)
+    assert np.isfinite(done.value.vectors["mine"]).all()
+    with pytest.raises(PolyplinkError, match="Endo-FM are not on this machine"):
+        embed_data(EmbedRequest(Path("endofm"), data, device="cpu"))
+
+
+def test_a_tampered_file_is_noticed(surgenet: Path) -> None:
+    path = add_weights(AddRequest(surgenet)).value["path"]
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    for read in (
+        lambda: load_encoder(Path("surgenet"), CPU),
+        lambda: show_weights(ShowRequest(path)),
+    ):
+        with pytest.raises(PolyplinkError, match="not the file that was added"):
+            read()
+
+
+def test_what_is_known_of_a_digest_is_held_against_it() -> None:
+    check_published(Path("x.pth"), "ab12", "")
+    check_published(Path("m-0123abcd.pth"), "0123abcd99", "")
+    for path, wanted in ((Path("x.pth"), "cd"), (Path("m-0123abcd.pth"), "")):
+        with pytest.raises(PolyplinkError, match=r"not the published file.*--unverified"):
+            check_published(path, "ab12" * 16, wanted)
+
+
+def test_a_backbone_is_found_by_the_recipes(tmp_path: Path) -> None:
+    model, width = build_frame_encoder("timm:resnet50")
+    state = dict(model.state_dict()) | {"fc.weight": torch.zeros(1000, width)}
+    state |= {"fc.bias": torch.zeros(1000)}
+    path = tmp_path / "resnet50-11ad3fa6.pth"
+    torch.save(state, path)
+    with pytest.raises(PolyplinkError, match="its SHA-256 begins with"):
+        add_weights(AddRequest(path))
+    added = add_weights(AddRequest(path, unverified=True)).value
+    assert added["name"] == "resnet50.tv2_in1k"
+    again, _ = build_frame_encoder("timm:resnet50.tv2_in1k", Path("resnet50.tv2_in1k.safetensors"))
+    assert torch.equal(again.state_dict()["conv1.weight"], state["conv1.weight"])
+    rows = {row["name"]: row for row in list_weights(Request()).value}
+    assert rows["resnet50.tv2_in1k"]["path"] == str(added["path"])
+
+
+TABLE = [cell for cell in published()["ntssl/1"].cells if cell.measure.startswith("cost/")]
+
+
+OTHER_SIZES = (  # of models that are counted in `make test` too
+    "dinov2-b", "dinov2-l", "dinov2-g", "dinov3-s", "dinov3-l", "endofm-lv", "temporally-aware",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in OTHER_SIZES else [])
+        for name in dict.fromkeys(cell.subject for cell in TABLE)
+    ],
+)
+def test_parameters_and_macs_are_those_printed(name: str) -> None:
+    found = counted(name)
+    for cell in TABLE:
+        if cell.subject != name or (name, cell.measure) == ("ntssl", "cost/parameters"):
+            continue  # "Ours" is printed with 25.6 M, which is the predecessor's encoder
+        kind = {"cost/parameters": "params_m", "cost/macs": "macs_g"}[cell.measure]
+        digits = len(cell.text.partition(".")[2])
+        # 190.05 is printed as 190.1, 85.66 M of DINOv3-B as 85.7 and 137.62 G as 137.7.
+        room = 0.5 * 10**-digits + (0.031 if name == "dinov3-b" else 0.006)
+        assert abs(found[f"published_{kind}"] - float(cell.text)) <= room, cell
+
+
+def test_more_digits_where_they_were_measured() -> None:
+    own = counted("hmve")
+    assert round(own["params_m"], 2) == 26.40  # by the sizes that the paper states
+    assert round(own["params_m"] + own["projector_m"], 2) == 26.50
+    assert round(own["published_params_m"], 2) == 26.50
+    counting = counted("supervised")  # 25.6 in the table: the program's module has its projector
+    assert (round(counting["params_m"], 3), round(counting["published_params_m"], 3)) == (
+        25.550,
+        25.583,
+    )
+    assert round(own["macs_g"], 2) == 33.07
+    assert round(counted("hmve", 232)["macs_g"], 2) == 37.68
+    assert round(counted("sfe")["macs_g"], 2) == 33.05
+    jepa = counted("vjepa2-l")
+    assert (round(jepa["params_m"], 2), round(jepa["macs_g"], 2)) == (303.89, 238.15)
+    assert round(jepa["published_macs_g"], 2) == 272.12
+    dino = counted("dinov3-b")
+    assert (round(dino["params_m"], 2), round(dino["macs_g"], 2)) == (85.66, 137.62)
+    every = {"endofm": 195.83, "endovit": 140.50, "surgenet": 32.83, "dinov2-s": 48.99}
+    assert {name: round(counted(name)["all_macs_g"], 2) for name in every} == every
+
+
+def test_cost() -> None:
+    text = polyplink("weights", "cost", "surgenet").stdout
+    assert "23.24 M parameters (24.29 M as the paper counts" in text
+    assert "31.00 G multiply-accumulates" in text
+    found = json.loads(polyplink("weights", "cost", "surgenet", "--size", "256", "--json").stdout)
+    assert round(found["macs_g"], 2) == 40.49
+
+
+def test_a_saved_folder_is_added_by_a_name(surgenet: Path, tmp_path: Path) -> None:
+    out = tmp_path / "shared"
+    polyplink("weights", "add", surgenet)
+    saved = polyplink("weights", "save", "surgenet", out, "--json")
+    assert saved.exit_code == 0, saved.stderr
+    assert json.loads(saved.stdout)["procedures_named"] == 0
+    added = polyplink("weights", "add", out, "--as", "again", "--json")
+    assert added.exit_code == 0, added.stderr
+    assert weights_path(Path("again")).read_bytes() == (out / "model.safetensors").read_bytes()
+    assert_refused(polyplink("weights", "add", tmp_path), "has no model.safetensors")
+    assert_refused(polyplink("weights", "save", "surgenet", out), "exists already")
+    with (out / "model.safetensors").open("ab") as file:
+        file.write(b"x")
+    assert_refused(polyplink("weights", "add", out), "its SHA-256 is another")
