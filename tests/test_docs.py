@@ -30,7 +30,9 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 NOTEBOOKS = sorted(ROOT.glob("docs/**/*.ipynb"))
-BLOCK = re.compile(r"^(<!-- not run: [^\n]+ -->\n)?```(bash|python)\n(.*?)^```$", re.M | re.S)
+BLOCK = re.compile(
+    r'^(<!-- not run: [^\n]+ -->\n)?```(bash|python)(?: title="([\w.]+)")?\n(.*?)^```$', re.M | re.S
+)
 OPENING = re.compile(
     r"polyplink (simulate|import real-colon|doctor|prepare|train|embed|count|evaluate) "
 )
@@ -49,9 +51,15 @@ def blocks(page: Path, language: str) -> list[str]:
     """Code blocks of a page that are to be run."""
     return [
         code
-        for skip, kind, code in BLOCK.findall(page.read_text(encoding="utf-8"))
+        for skip, kind, _, code in BLOCK.findall(page.read_text(encoding="utf-8"))
         if kind == language and not skip
     ]
+
+
+def files(page: Path) -> dict[str, str]:
+    """Code blocks of a page that a reader saves as a file, by the file's name."""
+    text = page.read_text(encoding="utf-8")
+    return {title: code for _, _, title, code in BLOCK.findall(text) if title}
 
 
 def with_blocks(language: str) -> list[Path]:
@@ -118,7 +126,22 @@ def test_commands_run_as_written(
 @pytest.mark.slow
 @pytest.mark.parametrize("page", with_blocks("python"), ids=name)
 def test_python_runs_as_written(page: Path, processes: Forked, tmp_path: Path) -> None:
+    for title, code in files(page).items():
+        (tmp_path / title).write_text(code)
     assert_success(processes.python("\n".join(blocks(page, "python")), tmp_path))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if files(page)], ids=name)
+def test_files_of_a_page_pass_the_linter(page: Path) -> None:
+    ruff = shutil.which("ruff", path=Path(sys.executable).parent) or pytest.skip("no ruff")
+    for title, code in files(page).items():
+        place = f"tests/{title}" if title.startswith("test_") else f"src/{title}"
+        for command in (["check", "--quiet"], ["format", "--check", "--quiet"]):
+            arguments = [ruff, *command, "--stdin-filename", place, "-"]
+            done = subprocess.run(
+                arguments, input=code, cwd=ROOT, capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, f"{title}: {done.stdout}{done.stderr}"
 
 
 def anchors(page: Path) -> set[str]:

@@ -37,7 +37,8 @@ OWN = {"plugins": "my_parts", "add-a-loss": "my_loss", "add-an-encoder": "my_enc
 
 def page_blocks(page: str, language: str) -> list[str]:
     text = (PAGES / f"{page}.md").read_text(encoding="utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
+    title = r'(?: title="(?!test_)\w+\.py")?'
+    return re.findall(rf"^```{language}{title}\n(.*?)^```$", text, re.M | re.S)
 
 
 @pytest.fixture
