@@ -28,8 +28,8 @@ from mkdocs.structure.pages import Page
 from nbclient import NotebookClient
 from typer.models import ArgumentInfo
 
-from polyplink.cli.command import SECTIONS, VERBS, command
-from polyplink.core.parts import METRICS, REGISTRIES
+from polyplink.cli.command import command, sections
+from polyplink.core.parts import METRICS, REGISTRIES, VERBS
 from polyplink_lab.reproduce.published import published
 from polyplink_lab.reproduce.standing import STANDINGS, reasons, standard_errors
 
@@ -87,7 +87,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         for file in files
         if file.src_uri.startswith(("how-to", "tutorials"))
     }
-    for name in VERBS:
+    for name in VERBS.names():
         target = f"reference/verbs/{_slug(name)}.md"
         files.append(File.generated(config, target, content=verb_page(name, guides)))
     architecture = (ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
@@ -209,9 +209,9 @@ def _outputs(cell: Any) -> str:
 def verb_table() -> str:
     """All verbs with the first line of their docstrings, in the sections of `--help`."""
     rows = [
-        f"| {title} | [`polyplink {name}`](verbs/{_slug(name)}.md) | {_summary(verb)} |"
-        for title, verbs in SECTIONS.items()
-        for name, verb in verbs.items()
+        f"| {title} | [`polyplink {name}`](verbs/{_slug(name)}.md) | {_summary(VERBS.find(name))} |"
+        for title, verbs in sections().items()
+        for name in verbs
     ]
     return "\n".join(("| to | verb | does |", "|---|---|---|", *rows))
 
@@ -266,7 +266,7 @@ def verb_page(name: str, guides: dict[str, str]) -> str:
         name: As in `VERBS`.
         guides: Text of the pages that may show how it is used, by path.
     """
-    verb: Any = VERBS[name]
+    verb = VERBS.find(name)
     parameters = inspect.signature(command(verb)).parameters.values()
     arguments = [one for one in parameters if _is_argument(one)]
     options = [one for one in parameters if not _is_argument(one)]

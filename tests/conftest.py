@@ -89,8 +89,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 @pytest.fixture(scope="session")
 def run_folder(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as `run` leaves it, with the count of all procedures; tests may add corrections."""
-    from polyplink.cli.count import CountRequest, count
+    from polyplink.cli.count import count
 
     out = tmp_path_factory.mktemp("run")
-    count(CountRequest(made.run, made.data, out / "count", device="cpu"))
+    count(made.run, made.data, out=out / "count", device="cpu")
     return out

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from polyplink.cli.command import SECTIONS, VERBS, app
-from polyplink.core.parts import METRICS, REGISTRIES
+from polyplink.cli.command import sections
+from polyplink.core.parts import METRICS, REGISTRIES, VERBS
 from polyplink.data import DETECTIONS, POLYPS, PROCEDURES
+from tests.cli.calls import polyplink
 from tests.forked import Forked, forked
 
 ROOT = Path(__file__).parents[1]
@@ -179,10 +179,10 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(target), f"{name(page)}: {link}#{anchor}"
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", VERBS.names())
 def test_a_verb_s_page_has_what_its_help_has(verb: str) -> None:
     page = pages().verb_page(verb, {})
-    told = CliRunner().invoke(app, [*verb.split(), "--help"]).stdout
+    told = polyplink(*verb.split(), "--help").stdout
     options = set(re.findall(r"--[a-z][\w-]+", told)) - {"--help"}
     assert options == set(re.findall(r"`(--[\w-]+)`", page.split("## In Python")[0]))
 
@@ -198,9 +198,11 @@ def test_a_room_s_page_has_what_its_face_hands_on(room: str) -> None:
 
 def test_the_table_of_verbs_has_the_sections_of_help() -> None:
     rows = [re.split(r" *[|] *", row)[1:4] for row in pages().verb_table().splitlines()[2:]]
-    titles = [title for title, verbs in SECTIONS.items() for _ in verbs]
+    titles = [title for title, verbs in sections().items() for _ in verbs]
     assert [title for title, *_ in rows] == titles
-    assert [link.split("`")[1] for _, link, _ in rows] == [f"polyplink {verb}" for verb in VERBS]
+    assert [link.split("`")[1] for _, link, _ in rows] == [
+        f"polyplink {verb}" for verb in VERBS.names()
+    ]
 
 
 def test_the_page_of_parts_has_every_name() -> None:

@@ -4,16 +4,14 @@ from pathlib import Path
 
 import polars as pl
 
-from polyplink import PolyplinkError
+from polyplink import PolyplinkError, run
 from polyplink.cli import (
     Counted,
     Evaluated,
     EvaluateRequest,
     Result,
-    RunRequest,
     TrainRequest,
     evaluate,
-    run,
     train,
 )
 from polyplink.data import DataSet, read_data
@@ -23,7 +21,7 @@ from polyplink.recipes import ntssl_demo, override
 
 def count_video(video: Path, weights: Path) -> pl.DataFrame:
     """The views of every polyp of a recording."""
-    counted: Result[Counted] = run(RunRequest(video, weights=weights, detector="detector.onnx"))
+    counted: Result[Counted] = run(video, weights=weights, detector="detector.onnx")
     return counted.value.views
 
 

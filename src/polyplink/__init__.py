@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 from polyplink.core.on_demand import hand_on
 
 if TYPE_CHECKING:
-    from polyplink.cli.quick import run as run
+    from polyplink.cli.count import count as count
+    from polyplink.cli.detect import detect_polyps as detect_polyps
+    from polyplink.cli.run import run as run
     from polyplink.core.errors import PolyplinkError as PolyplinkError
 
 __version__ = "0.1.0"

@@ -390,25 +390,20 @@ def check_figure(draw: Callable[[Any], Any]) -> None:
     _require(drawn() == drawn(), "the figure is another one the second time")
 
 
-def check_verbs(sections: Mapping[str, Mapping[str, Any]]) -> None:
-    """Check verbs: a command can be made of each, which has a sentence for `polyplink --help`.
+def check_verb(verb: Callable[..., Any]) -> None:
+    """Check a verb: a function with a docstring whose parameters the command line can take.
 
     Args:
-        sections: Functions of a request by name, by section of `polyplink --help`.
+        verb: The function.
 
     Example:
-        >>> from polyplink.cli.command import BUILT_IN
-        >>> check_verbs(BUILT_IN)
+        >>> from polyplink import count
+        >>> check_verb(count)
     """
-    from polyplink.cli.command import command  # noqa: PLC0415 - all verbs
+    from polyplink.cli.command import command  # noqa: PLC0415 - of verbs alone
 
-    for title, verbs in sections.items():
-        for name, verb in verbs.items():
-            _require(inspect.getdoc(verb), f"{name} of {title!r} has no docstring")
-            request = inspect.signature(verb).parameters.get("request")
-            takes_request = dataclasses.is_dataclass(getattr(request, "annotation", None))
-            _require(takes_request, f"{name} of {title!r} has no parameter request of a dataclass")
-            command(verb)
+    _require(inspect.getdoc(verb), f"{verb.__name__} has no docstring, and so no help")
+    command(verb)
 
 
 def check_metric(metric: Metric) -> None:

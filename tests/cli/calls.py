@@ -1,20 +1,32 @@
 """Calling the command line in a test."""
 
-import functools
 from pathlib import Path
+from typing import Any
 
 import typer.testing
-from typer.main import get_command
+from typer.core import TyperGroup
 from typer.testing import CliRunner, Result
 
 from polyplink.cli.command import app
 
-# The runner would build all verbs anew for every call.
-typer.testing._get_command = functools.cache(get_command)  # type: ignore[attr-defined]
+# The runner expects an application of typer; polyplink's is a group that is built already.
+typer.testing._get_command = lambda group: group  # type: ignore[attr-defined, assignment, return-value]
+
+
+def invoke(group: TyperGroup, *arguments: str | Path, typed: str | None = None) -> Result:
+    """Call a group of commands, or one command.
+
+    Args:
+        group: Built.
+        arguments: Words of the command line.
+        typed: What is typed while it runs.
+    """
+    built: Any = group
+    return CliRunner().invoke(built, [str(argument) for argument in arguments], input=typed)
 
 
 def polyplink(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return invoke(app, *arguments)
 
 
 def assert_refused(result: Result, says: str) -> None:

@@ -10,21 +10,23 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from subprocess import PIPE
-from typing import Annotated
+from typing import Annotated, Any, TypedDict, Unpack
 
 import pytest
+import typer
 from typer import Argument, Option
-from typer.testing import CliRunner
+from typer.main import get_command
 
 from polyplink import __version__
-from polyplink.cli.command import GROUPS, SECTIONS, VERBS, build
+from polyplink.cli.command import GROUPS, command, sections
 from polyplink.cli.verb import Result
+from polyplink.core.parts import VERBS
 from polyplink.core.progress import Progress, silent
 from polyplink_lab.bench.cases import imported
-from tests.cli.calls import assert_refused, polyplink
+from tests.cli.calls import assert_refused, invoke, polyplink
 from tests.conftest import Made
 
 
@@ -40,14 +42,14 @@ def test_help_lists_every_verb_in_its_section_with_a_whole_sentence() -> None:
     for page in pages.values():
         assert "..." not in page.replace("[ARGS]...", "")
         assert max(map(len, page.splitlines())) <= 80
-    for title, verbs in SECTIONS.items():
+    for title, verbs in sections().items():
         _, _, section = pages[""].partition(f"\n{title}:\n")
         section = section.partition("\n\n")[0]
         listed = re.findall(r"^  (\S+)", section, re.M)
         assert listed == [*dict.fromkeys(name.partition(" ")[0] for name in verbs)]
-        for name, verb in verbs.items():
+        for name in verbs:
             group, _, last = name.rpartition(" ")
-            sentence = str(inspect.getdoc(verb)).partition("\n")[0].partition(". ")[0]
+            sentence = str(inspect.getdoc(VERBS.find(name))).partition("\n")[0].partition(". ")[0]
             text = " ".join((pages[group] if group else section).split())
             assert f"{last} {sentence}" in text
 
@@ -176,10 +178,9 @@ class Refused:
                 raise AssertionError(f"{{name}} is imported")
 
 sys.meta_path.insert(0, Refused())
-import functools
 import typer.testing
 from polyplink.cli.command import app
-typer.testing._get_command = functools.cache(typer.testing._get_command)
+typer.testing._get_command = lambda group: group
 run = typer.testing.CliRunner().invoke
 print(json.dumps([run(app, call).stderr for call in {calls}]))
 """
@@ -205,7 +206,7 @@ def test_a_mistake_of_any_verb_is_answered_before_torch_is_imported(
 ) -> None:
     lines = [line for line in MISTAKES if line not in SLOW_MISTAKES]
     assert {word for line in lines for word in line.split()[:1]} == {
-        name.partition(" ")[0] for name in VERBS
+        name.partition(" ")[0] for name in VERBS.names()
     } - {"plugins"}  # which has no mistakes
     given = {"RUN": str(made.run), "DATA": str(made.data)}
     calls = [[given.get(word, word) for word in line.split()] for line in lines]
@@ -275,47 +276,58 @@ def test_interrupts_and_full_disks(
     assert "in fail" in polyplink("embed", "run", "data", "--debug").stderr
 
 
-def test_a_command_is_made_from_a_request(tmp_path: Path) -> None:
-    @dataclass(frozen=True)
-    class Request:
-        word: Annotated["str | Path", Argument(help="A word.")]
-        several: Annotated[Sequence[str], Option("--one", help="Some.")] = ()
-        many: Annotated[int, Option(min=1, help="A number.")] = 2
-        hidden: int = 5
+class Shared(TypedDict, total=False):
+    """Options of several verbs."""
 
-    def verb(request: Request, progress: Progress = silent) -> Result[Request]:
+    many: Annotated[int | None, Option(min=1, help="A number.")]
+
+
+def test_a_command_is_made_from_a_function(tmp_path: Path) -> None:
+    def verb(
+        word: Annotated["str | Fraction", Argument(help="A word.")],
+        path: Annotated[str | Path, Argument(help="A path.")],
+        *,
+        several: Annotated[str | Sequence[str | Path], Option("--one", help="Some.")] = (),
+        flag: Annotated[bool, Option(help="A flag.")] = False,
+        hidden: int = 5,
+        progress: Progress = silent,
+        **shared: Unpack[Shared],
+    ) -> Result[dict[str, Any]]:
         """Say what was asked.
 
         At length.
         """
-        return Result(request, shown=[str(request)], warnings=["beware"], code=1)
+        assert progress is not silent
+        values = {"word": word, "path": path, "several": several, "flag": flag, "hidden": hidden}
+        return Result(values | {**shared}, warnings=["beware"], code=1)
 
-    def other(request: Request, progress: Progress = silent) -> Result[Request]:
-        """Another."""
-        return Result(request, shown=[str(request)], warnings=["beware"], code=1)
-
-    application = build({"verb": verb, "weights other": other})
-    result = CliRunner().invoke(application, ["verb", "x", "--one", "a", "--one", "b", "--json"])
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    single.command("verb")(command(verb))
+    application: Any = get_command(single)
+    words = ["x", str(tmp_path), "--one", "a", "--one", "b", "--flag", "--many", "3", "--json"]
+    result = invoke(application, *words)
     assert json.loads(result.stdout) == {
-        "word": "x", "several": ["a", "b"], "many": 2, "hidden": 5,
+        "word": "x", "path": str(tmp_path), "several": ["a", "b"], "flag": True, "hidden": 5,
+        "many": 3,
     }  # fmt: skip
     assert (result.stderr, result.exit_code) == ("warning: beware\n", 1)
-    plain = CliRunner().invoke(application, ["weights", "other", "x"])
-    assert "Request(word='x', several=(), many=2, hidden=5)" in plain.stdout
-    assert CliRunner().invoke(application, ["verb", "x", "--many", "0"]).exit_code == 2
-    text = CliRunner().invoke(application, ["verb", "--help"]).stdout
-    assert "Say what was asked." in text
+    plain = json.loads(invoke(application, "x", "y", "--json").stdout)
+    assert plain["several"] == []
+    assert plain["many"] is None
+    assert invoke(application, "x", "y", "--many", "0").exit_code == 2
+    text = invoke(application, "--help").stdout
     assert "A number." in text
     assert "hidden" not in text
-    assert "At length" not in text
+    assert "--no-flag" not in text
 
 
 def test_help_imports_no_heavy_library() -> None:
     code = """
 import contextlib, io
-from polyplink.cli.command import VERBS, app
+from polyplink.cli.command import app
+from polyplink.core.parts import VERBS
 with contextlib.redirect_stdout(io.StringIO()):
-    for name in VERBS:
+    for name in VERBS.names():
         app([*name.split(), "--help"], standalone_mode=False)
 """
     heavy = ("torch", "numpy", "polars", "polyplink.data", "polyplink.encoders", "matplotlib")

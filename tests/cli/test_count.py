@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from polyplink.associate import from_record, untuned
-from polyplink.cli.count import CountRequest, count
+from polyplink.cli.count import count
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.counting.link import link_all, link_messages
@@ -66,9 +66,7 @@ def test_a_part_without_any_tracklet_counts_nothing(made: Made, tmp_path: Path) 
     data = read_data(made.data)
     none = data.detections.filter(pl.col("procedure_id") != "001-005")
     write_data(tmp_path / "d", DataSet.of(none, data.procedures, data.polyps, data.splits))
-    counted = count(
-        CountRequest(made.run, tmp_path / "d", tmp_path / "c", part="eval", device="cpu")
-    )
+    counted = count(made.run, tmp_path / "d", out=tmp_path / "c", part="eval", device="cpu")
     assert counted.value.summary["procedures"][0]["polyps"] == 0
     assert "001-005" in counted.value.report.read_text()
 
@@ -77,17 +75,17 @@ def test_another_commands_folder_and_a_broken_history_are_refused(
     made: Made, tmp_path: Path
 ) -> None:
     with pytest.raises(PolyplinkError, match="holds a run of `train`"):
-        count(CountRequest(made.run, made.data, made.run, device="cpu"))
+        count(made.run, made.data, out=made.run, device="cpu")
     shutil.copytree(made.run, tmp_path / "run")
     (tmp_path / "run" / "history.csv").write_text("a,b\n1,2\n")
     with pytest.raises(PolyplinkError, match="is no history of a training run"):
-        count(CountRequest(tmp_path / "run", made.data, tmp_path / "c", device="cpu"))
+        count(tmp_path / "run", made.data, out=tmp_path / "c", device="cpu")
 
 
 def test_the_history_of_a_method_without_a_curriculum_is_shown(made: Made, tmp_path: Path) -> None:
     shutil.copytree(made.run, tmp_path / "run")
     (tmp_path / "run" / "history.csv").write_text("epoch,loss,loss_labels\n0,2.5,1\n1,2,1\n")
-    counted = count(CountRequest(tmp_path / "run", made.data, tmp_path / "c", device="cpu"))
+    counted = count(tmp_path / "run", made.data, out=tmp_path / "c", device="cpu")
     assert counted.value.page.curves == {"loss": (2.5, 2.0), "validation_loss": (1.0, 1.0)}
 
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from PIL import Image
 
-from polyplink.cli.detect import RunRequest, run
+from polyplink.cli.run import run
 from polyplink.core.artefacts import file_key, to_plain, write_json
 from polyplink.data import BoxesOrigin, read_data, read_origin
 from polyplink.detect import DetectorRecord
@@ -59,13 +59,11 @@ def test_a_count_of_nothing_says_why(made: Made, tmp_path: Path, detector: Path)
     assert f"Counted 0 in 1 procedure (001-005): {why}" in counted.stderr.replace("\n", " ")
     assert why in (tmp_path / "c" / "report.html").read_text()
     none = run(
-        RunRequest(
-            frames,
-            weights=made.run,
-            out=tmp_path / "none",
-            device="cpu",
-            function=lambda image: np.zeros((0, 5)),
-        )
+        frames,
+        weights=made.run,
+        out=tmp_path / "none",
+        device="cpu",
+        function=lambda image: np.zeros((0, 5)),
     )
     assert none.value.summary["polyps"] == 0
     assert any("no box in 1 procedure" in line for line in none.warnings)

@@ -18,13 +18,13 @@ import numpy as np
 import polars as pl
 import pytest
 import simplejpeg
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from polyplink.cli.command import app
 from polyplink.cli.live import LiveRequest, live
 from polyplink.detect.run import PIECE
 from polyplink.serve import Desk
-from tests.cli.calls import assert_refused, polyplink
+from tests.cli.calls import assert_refused, invoke, polyplink
 from tests.conftest import Made
 from tests.data.films import write_film
 from tests.kills import killer
@@ -60,7 +60,7 @@ def lines(polyps: str = "aabba") -> list[str]:
 
 def typed(given: list[str], *arguments: str | Path) -> Result:
     texts = ["live", "-", *map(str, arguments), *PLAIN, *SHORT]
-    return CliRunner().invoke(app, texts, input="\n".join(given) + "\n")
+    return invoke(app, *texts, typed="\n".join(given) + "\n")
 
 
 def events(result: Result) -> list[dict[str, Any]]:

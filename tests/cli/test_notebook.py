@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from rich.table import Table
 
-from polyplink.cli.count import CountRequest, count
+from polyplink.cli.count import count
 from polyplink.cli.data_folder import ConvertRequest, convert_data
 from polyplink.cli.evaluate import EvaluateRequest, evaluate
 from polyplink.cli.figures import FiguresRequest, draw
@@ -22,7 +22,7 @@ from tests.conftest import Made, recipe
 
 
 def test_a_count_shows_itself(made: Made, tmp_path: Path) -> None:
-    result = count(CountRequest(made.run, made.data, tmp_path / "<count>", device="cpu"))
+    result = count(made.run, made.data, out=tmp_path / "<count>", device="cpu")
     assert len(repr(result)) < 500
     assert len(repr(result.value.page)) < 500
     shown = result._repr_html_()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from polyplink.cli.count import CountRequest, count
+from polyplink.cli.count import count
 from polyplink.cli.review import LearnFromRequest, learn_from
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
@@ -85,7 +85,7 @@ def test_a_finished_review_is_handed_off_and_learned_from(
     record = read_record(learned.value.weights)
     assert record.operating is not None
     assert {name for _, name, _ in record.seen.validated} >= set(desk.names)
-    again = count(CountRequest(learned.value.weights, made.data, tmp_path / "again", device="cpu"))
+    again = count(learned.value.weights, made.data, out=tmp_path / "again", device="cpu")
     assert again.value.summary["tracklets"] == to_plain(desk.count.tracklets)
     with pytest.raises(PolyplinkError, match="was counted with weights"):
         learn_from(LearnFromRequest(learned.value.weights, (counted,), tmp_path / "other"))

@@ -13,12 +13,12 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from polyplink.associate import Grid, search
-from polyplink.cli.command import BUILT_IN, SECTIONS, build, with_packages
+from polyplink.cli.command import build, sections
+from polyplink.cli.train import train
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.parts import LOSSES, REGISTRIES
+from polyplink.core.parts import LOSSES, REGISTRIES, SECTIONS, VERBS
 from polyplink.core.registry import Registry
 from polyplink.data import read_data
 from polyplink.detect.onnx import DetectorRecord, OnnxDetector
@@ -27,7 +27,7 @@ from polyplink.encoders.weights import Seen
 from polyplink.learn import NoiseAwareLoss
 from polyplink.recipes import ntssl_demo, override
 from polyplink.tracklets import PrepareSettings, TrackSettings, build_tracklets
-from tests.cli.calls import assert_refused, polyplink
+from tests.cli.calls import assert_refused, invoke, polyplink
 from tests.conftest import Made
 from tests.detect.test_onnx import write_model
 
@@ -180,25 +180,27 @@ def test_an_importer_and_a_tracker_are_named_on_the_command_line(
 
 
 def test_a_verb_joins_the_command_line_and_replaces_none(installed: Path, made: Made) -> None:
-    code = (installed / "my_parts.py").read_text()
-    more = 'SECTIONS |= {"Mine": {"mine longest": longest}, "Train": {"train": longest}}\n'
-    (installed / "my_parts.py").write_text(code + more)
-    sections = with_packages(BUILT_IN)
-    assert list(sections) == [*BUILT_IN, "Mine"]
-    assert [*sections["Your data"]] == ["longest", *BUILT_IN["Your data"]]
-    assert [*sections["Research"]] == ["demo", "simulate", "study", "reproduce", "bench", "plugins"]
-    assert sections["Train"] == BUILT_IN["Train"]
-    application = build({name: verb for each in sections.values() for name, verb in each.items()})
+    entries = next(installed.glob("*.dist-info/entry_points.txt"))
+    more = "[polyplink.verbs]\nmine longest = my_parts:longest\ntrain = my_parts:longest\n"
+    entries.write_text(entries.read_text().replace("[polyplink.verbs]\n", more))
+    assert {"longest", "mine longest"} < {*sections()["Research"]}
+    assert [*sections()["Train"]] == [*SECTIONS["Train"]]
+    assert VERBS.find("train") is train
     for words in (["longest"], ["mine", "longest"]):
-        done = CliRunner().invoke(application, [*words, str(made.data), "--most", "2", "--json"])
+        done = invoke(build(), *words, made.data, "--most", "2", "--json")
         lengths = read_data(made.data).procedures.sort("n_frames", descending=True)
         assert json.loads(done.stdout) == lengths["procedure_id"].head(2).to_list()
-    assert "Mine: longest." in CliRunner().invoke(application, ["mine", "--help"]).stdout
+    assert "Mine: longest." in invoke(build(), "mine", "--help").stdout
 
 
 def test_verbs_that_cannot_be_imported_leave_the_others(installed: Path) -> None:
     (installed / "my_parts.py").write_text("import numpy\nnumpy.nothing\n")
-    assert with_packages(BUILT_IN) == SECTIONS
+    page = invoke(build(), "--help").stdout
+    assert "  run " in page
+    assert "longest" not in page
+    assert_refused(
+        invoke(build(), "longest"), "'longest' of the package my-parts cannot be imported"
+    )
 
 
 def test_a_layout_is_named_beside_the_file(installed: Path, tmp_path: Path) -> None:

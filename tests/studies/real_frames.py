@@ -21,7 +21,7 @@ from pathlib import Path
 
 import polars as pl
 
-from polyplink.cli.options import TrackletOptions
+from polyplink.cli.options import TrackletRequest
 from polyplink.cli.train import TrainRequest, train
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
@@ -43,9 +43,9 @@ HISTOGRAM = "colour histogram"
 WORKERS = 2
 
 
-def of_frames(max_gap: int) -> TrackletOptions:
+def of_frames(max_gap: int) -> TrackletRequest:
     """Every run of boxes is a tracklet, however short, and every box a crop."""
-    return TrackletOptions(min_length=1, max_gap=max_gap, min_iou=0.0, min_seconds=0.0, stride=1)
+    return TrackletRequest(min_length=1, max_gap=max_gap, min_iou=0.0, min_seconds=0.0, stride=1)
 
 
 def without_ids(folders: Sequence[Path], out: Path) -> Path:
@@ -74,7 +74,7 @@ def trained(start: Path, data: Path, run: Path, given: argparse.Namespace, real:
         return run
     loaded = load_encoder(start, pick_device("cpu"))
     settings = loaded.record.prepare
-    options = of_frames(given.max_gap) if real else TrackletOptions(stride=given.stride)
+    options = of_frames(given.max_gap) if real else TrackletRequest(stride=given.stride)
     recipe = override(
         find_recipe(given.recipe),
         [

@@ -18,6 +18,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+import polyplink
 from polyplink import cli as app
 from polyplink.core.artefacts import write_text
 from polyplink.counting.labels import annotated_boxes
@@ -45,7 +46,7 @@ def found_boxes(annotated: Path, out: Path, detector: str, seed: int, *, true: b
     if (out / "detections.parquet").is_file():
         return out
     if not true:
-        app.detect_polyps(app.DetectRequest(annotated, out, f"sim:{detector}", seed=seed))
+        polyplink.detect_polyps(annotated, out, detector=f"sim:{detector}", seed=seed)
         return out
     data, keys = read_data(annotated), ["procedure_id", "frame", "truth"]
     views = with_views(data).rename({"polyp_id": "truth"}).select(*keys, polyp_id="view")
@@ -63,8 +64,8 @@ def score(encoder: Path, boxes: Path, annotated: Path, out: Path, **given: Any) 
         asked = app.CalibrateRequest(encoder, boxes, truth, out / "weights", "train", **given)
         print(out.name, *app.calibrate(asked).shown, flush=True)
     if not (out / "boxes.parquet").is_file():
-        counting = app.CountRequest(out / "weights", boxes, out / "count", part="eval", **given)
-        write_table(out / "boxes.parquet", app.count(counting).value.boxes)
+        counted = polyplink.count(out / "weights", boxes, out=out / "count", part="eval", **given)
+        write_table(out / "boxes.parquet", counted.value.boxes)
     summary = json.loads((out / "count" / "count.json").read_text())["procedures"]
     ends = {one["procedure_id"]: (one["low"] or 0, one["high"] or 0) for one in summary}
     found, scored = pl.read_parquet(out / "boxes.parquet"), []

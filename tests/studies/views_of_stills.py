@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy, normalize
 
-from polyplink.cli.options import TrackletOptions
+from polyplink.cli.options import TrackletRequest
 from polyplink.data import read_data
 from polyplink.encoders import NetworkEmbedder, embed, load_encoder
 from polyplink.encoders.adapt import unwrapped
@@ -98,7 +98,7 @@ def main() -> None:
         zip(groups, np.random.default_rng(1).integers(0, FOLDS, len(groups)), strict=True)
     )
     folds = np.array([fold_of[still.group] for still in stills])
-    options = TrackletOptions(min_length=1, max_gap=40, min_iou=0.0, min_seconds=0.0, stride=1)
+    options = TrackletRequest(min_length=1, max_gap=40, min_iou=0.0, min_seconds=0.0, stride=1)
     real = [prepare_part(folder, options.on(settings), "all", 2) for folder in given.real]
     print("| mAP | stills held out | " + " | ".join(path.name for path in given.real) + " |")
     print("|" + "---|" * (2 + len(real)))

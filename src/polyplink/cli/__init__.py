@@ -1,11 +1,11 @@
-"""The verbs of polyplink: one module per verb, and the command line built from their requests.
+"""The verbs of polyplink: one module per verb, and the command line built from them.
 
-Every verb is a function of its request, in Python as on the command line:
+`core.parts.SECTIONS` lists them. Every verb is an annotated function, in Python as on the command
+line; `import polyplink` offers them all:
 
 Example:
-    >>> from pathlib import Path
-    >>> from polyplink.cli import RunRequest, run
-    >>> run(RunRequest(Path("colonoscopy.mp4")))  # doctest: +SKIP
+    >>> import polyplink
+    >>> polyplink.run("colonoscopy.mp4")  # doctest: +SKIP
 """
 
 from typing import TYPE_CHECKING
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         CalibrateRequest as CalibrateRequest,
         calibrate as calibrate,
     )
-    from polyplink.cli.count import CountRequest as CountRequest, count as count
     from polyplink.cli.counted import Counted as Counted
     from polyplink.cli.data_folder import (
         DoctorRequest as DoctorRequest,
@@ -31,12 +30,6 @@ if TYPE_CHECKING:
         merge_data as merge_data,
         prepare_data as prepare_data,
         split_data as split_data,
-    )
-    from polyplink.cli.detect import (
-        DetectRequest as DetectRequest,
-        RunRequest as RunRequest,
-        detect_polyps as detect_polyps,
-        run as run,
     )
     from polyplink.cli.evaluate import (
         Evaluated as Evaluated,

@@ -8,7 +8,7 @@ from typing import Any
 from typer import Argument
 
 from polyplink.cli import options
-from polyplink.cli.options import TrackletOptions, option
+from polyplink.cli.options import TrackletRequest, option
 from polyplink.cli.verb import Result, check_given, inform
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
@@ -17,7 +17,7 @@ from polyplink.core.progress import Progress
 
 
 @dataclass(frozen=True)
-class CalibrateRequest(TrackletOptions):
+class CalibrateRequest(TrackletRequest):
     """Which weights to calibrate, on which detector's boxes, or on stills in motion."""
 
     weights: options.Weights

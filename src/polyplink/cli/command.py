@@ -1,135 +1,37 @@
-"""The command line, built from the requests of the verbs: those here, and those of packages.
+"""The command line, built from verbs: annotated functions, those here and those of packages.
 
-For every verb in `VERBS` the fields of its request that are options or arguments become those of
-its command, the first line of its docstring becomes the help, and `--json` and `--debug` are added.
-Other fields can be set only from Python. Verb modules import the heavy rooms inside their
-functions, so that `polyplink VERB --help` does not import torch.
+Every parameter of a verb that is annotated with `typer.Option` or `typer.Argument` becomes one of
+its command; its first line of documentation becomes the help, and `--json` and `--debug` are
+added. Other parameters can be set only from Python. A verb is imported when its command is asked
+for, and verbs import the heavy rooms inside their functions, so that `polyplink VERB --help` does
+not import torch.
 """
 
+import copy
 import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields
+from functools import reduce
+from operator import or_
 from pathlib import Path
-from typing import Annotated, Any, ForwardRef, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, ForwardRef, Union, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperGroup
-from typer.models import ArgumentInfo
+from typer.main import get_command
+from typer.models import ArgumentInfo, OptionInfo
 
 from polyplink import __version__
-from polyplink.cli.calibrate import calibrate
-from polyplink.cli.count import count
-from polyplink.cli.data_folder import (
-    convert_data,
-    doctor,
-    import_data,
-    merge_data,
-    prepare_data,
-    split_data,
-)
-from polyplink.cli.detect import detect_polyps, run
-from polyplink.cli.evaluate import evaluate
-from polyplink.cli.export import embed_data, export
-from polyplink.cli.figures import draw
-from polyplink.cli.index import add_to_index, build_index, search
-from polyplink.cli.listings import list_plugins, list_recipes, show_recipe
-from polyplink.cli.live import live
 from polyplink.cli.one_line import LONGEST_MESSAGE, one_line_errors
-from polyplink.cli.probe import probe
-from polyplink.cli.review import hand_off_review, learn_from, review
-from polyplink.cli.shipped import show_models
-from polyplink.cli.train import train
-from polyplink.cli.train_detector import evaluate_detector, train_detector
-from polyplink.cli.weights import (
-    adapt_weights,
-    add_weights,
-    cost_weights,
-    list_weights,
-    save_weights_folder,
-    show_weights,
-)
 from polyplink.core.errors import PolyplinkError, one_line
-from polyplink.core.parts import VERB_TABLES
+from polyplink.core.parts import SECTIONS, VERBS
 from polyplink.core.progress import Progress
 
-Verb = Callable[..., Any]  # (request, progress) -> a Result, or what has its methods and fields
-
-BUILT_IN: Mapping[str, Mapping[str, Verb]] = {
-    "Count a recording": {
-        "run": run,
-        "detect": detect_polyps,
-        "count": count,
-        "review": review,
-        "hand-off": hand_off_review,
-    },
-    "Your data": {
-        "import": import_data,
-        "merge": merge_data,
-        "doctor": doctor,
-        "split": split_data,
-        "convert": convert_data,
-        "prepare": prepare_data,
-    },
-    "Train": {
-        "train": train,
-        "calibrate": calibrate,
-        "learn-from": learn_from,
-        "train-detector": train_detector,
-        "recipes list": list_recipes,
-        "recipes show": show_recipe,
-        "weights add": add_weights,
-        "weights save": save_weights_folder,
-        "weights adapt": adapt_weights,
-        "weights list": list_weights,
-        "weights show": show_weights,
-        "weights cost": cost_weights,
-        "models": show_models,
-    },
-    "Evaluate": {
-        "evaluate": evaluate,
-        "evaluate-detector": evaluate_detector,
-        "probe": probe,
-        "figures": draw,
-    },
-    "Serve": {
-        "live": live,
-        "embed": embed_data,
-        "index build": build_index,
-        "index add": add_to_index,
-        "search": search,
-        "export": export,
-    },
-    "Research": {
-        "plugins": list_plugins,
-    },
-}
-
-
-def with_packages(built_in: Mapping[str, Mapping[str, Verb]]) -> dict[str, dict[str, Verb]]:
-    """Sections of verbs with those of installed packages, which come first in their section.
-
-    They replace none that is built in. A package that cannot be imported is left out, so that the
-    other verbs work; `polyplink plugins` says why it cannot.
-    """
-    names = {name for verbs in built_in.values() for name in verbs}
-    sections: dict[str, dict[str, Verb]] = {title: {} for title in built_in}
-    for package in VERB_TABLES.installed():
-        with suppress(PolyplinkError):
-            for title, verbs in VERB_TABLES.find(package).items():
-                added = {name: verb for name, verb in verbs.items() if name not in names}
-                sections.setdefault(title, {}).update(added)
-                names.update(added)
-    for title, verbs in built_in.items():
-        sections[title].update(verbs)
-    return sections
-
-
-SECTIONS = with_packages(BUILT_IN)
-"""Verbs by name, as `--help` lists them; "weights add" is the verb `add` of the group weights."""
-VERBS = {name: verb for verbs in SECTIONS.values() for name, verb in verbs.items()}
+Verb = Callable[..., Any]  # gives a `Result`, or what has its methods and fields
 
 GROUPS = {
     "index": "An index of views, to search for similar ones",
@@ -140,24 +42,178 @@ LONGEST_SUMMARY = 200  # characters of a verb's sentence in the list of verbs
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
+def sections() -> dict[str, list[str]]:
+    """Names of verbs by section of `polyplink --help`; those of packages are in the last one.
+
+    "weights add" is the verb `add` of the group weights.
+    """
+    names = {title: list(verbs) for title, verbs in SECTIONS.items()}
+    names[list(names)[-1]] += [name for name in VERBS.names() if name not in VERBS]
+    return names
+
+
+class Commands(Mapping[str, Any]):
+    """Commands and groups by name, each built when it is looked up.
+
+    Args:
+        names: Of verbs, as in `VERBS`.
+        group: The group that they are in, or "".
+    """
+
+    def __init__(self, names: Sequence[str], group: str = "") -> None:
+        self._group = group
+        prefix = f"{group} " if group else ""
+        members = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+        self._members = dict.fromkeys(member.partition(" ")[0] for member in members)
+        self._names = names
+        self._built: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._members:
+            raise KeyError(name)
+        if name not in self._built:
+            self._built[name] = self._build(name)
+        return self._built[name]
+
+    def _build(self, name: str) -> Any:
+        whole = f"{self._group} {name}".strip()
+        if whole not in self._names:
+            members = Commands(self._names, whole)
+            about = f"{GROUPS.get(whole, whole.capitalize())}: {', '.join(members)}."
+            return _group(
+                members, name=name, help=about, callback=lambda: None, add_completion=False
+            )
+        verb = VERBS.find(whole)
+        single = typer.Typer(add_completion=False, rich_markup_mode=None)
+        first_line = (inspect.getdoc(verb) or "").partition("\n")[0]
+        single.command(name, help=first_line)(command(verb))
+        return get_command(single)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+
 class InSections(TyperGroup):
     """Lists verbs as `SECTIONS` does, a group's as one section, each with its whole sentence."""
 
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command by name; a package at fault is one line."""
+        with one_line_errors("polyplink"):
+            return super().get_command(ctx, cmd_name)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the sections."""
-        sections = SECTIONS if ctx.parent is None else {"Commands": self.commands}
+        """Write the sections; a package's verb that cannot be imported is left out."""
+        listed = sections() if ctx.parent is None else {"Commands": [*self.commands]}
         width = max(map(len, self.commands))
-        for title, verbs in sections.items():
-            names = dict.fromkeys(name.partition(" ")[0] for name in verbs)
-            summaries = {
-                name.ljust(width): self.commands[name].get_short_help_str(LONGEST_SUMMARY)
-                for name in names
-            }
+        for title, verbs in listed.items():
+            summaries = {}
+            for name in dict.fromkeys(verb.partition(" ")[0] for verb in verbs):
+                with suppress(PolyplinkError):
+                    summary = self.commands[name].get_short_help_str(LONGEST_SUMMARY)
+                    summaries[name.ljust(width)] = summary
             with formatter.section(title):
                 formatter.write_dl([*summaries.items()])
 
 
 def command(verb: Verb) -> Callable[..., None]:
+    """A function with the signature that typer builds a command from.
+
+    Args:
+        verb: A function; with a parameter `progress`, it is given progress bars.
+    """
+    if "request" in inspect.signature(verb).parameters:
+        return _command_of_request(verb)
+    parameters, several = [], []
+    for parameter in _parameters(verb):
+        if get_origin(parameter.annotation) is not Annotated:  # for Python alone
+            continue
+        kind, *details = get_args(parameter.annotation)
+        (declared,) = (
+            copy.copy(one) for one in details if isinstance(one, OptionInfo | ArgumentInfo)
+        )
+        default = parameter.default
+        kind = _typed(kind)
+        if get_origin(kind) is list:
+            several.append(parameter.name)
+            if default is not inspect.Parameter.empty:
+                kind, default = kind | None, None
+        if isinstance(declared, ArgumentInfo):
+            # In capitals in help and messages, as in the docs.
+            declared.metavar = declared.metavar or parameter.name.upper()
+        elif default is False and not declared.param_decls:  # without --no-NAME
+            declared.param_decls = (f"--{parameter.name.replace('_', '-')}",)
+        parameters.append(
+            inspect.Parameter(
+                parameter.name, _KEYWORD, default=default, annotation=Annotated[kind, declared]
+            )
+        )
+    return _run(verb, parameters, several)
+
+
+def _parameters(verb: Verb) -> Iterator[inspect.Parameter]:
+    """Parameters of a verb, with the fields of a typed dictionary of options one by one."""
+    for parameter in inspect.signature(verb).parameters.values():
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            yield parameter
+            continue
+        (options,) = get_args(parameter.annotation)  # of Unpack
+        for name, annotation in get_type_hints(options, include_extras=True).items():
+            yield inspect.Parameter(name, _KEYWORD, default=None, annotation=annotation)
+
+
+def _typed(kind: Any) -> Any:
+    """What typer converts the words of the command line to, for what may be given from Python.
+
+    Example:
+        >>> _typed(str | Path | None)
+        pathlib.Path | None
+        >>> _typed(str | Sequence[str | Path])
+        list[pathlib.Path]
+    """
+    if isinstance(kind, str | ForwardRef):  # it takes more from Python than can be typed
+        return str
+    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    for one in kinds:
+        if get_origin(one) is Sequence:
+            return list[_typed(get_args(one)[0])]  # type: ignore[misc]
+    if Path in kinds:
+        kinds = tuple(one for one in kinds if one is not str)
+    return reduce(or_, kinds)
+
+
+def _run(
+    verb: Verb, parameters: list[inspect.Parameter], several: Sequence[str]
+) -> Callable[..., None]:
+    """The function that a command calls, with the signature that typer reads."""
+    shows_progress = "progress" in inspect.signature(verb).parameters
+
+    def run(as_json: bool, debug: bool, **values: Any) -> None:
+        with one_line_errors(" ".join(["polyplink", *sys.argv[1:2]]), debug=debug):
+            values |= {name: tuple(values[name] or ()) for name in several}
+            _check_paths(values.values())
+            with bars() as progress:
+                result = verb(**values, **({"progress": progress} if shows_progress else {}))
+            for warning in result.warnings:
+                typer.echo(f"warning: {one_line(warning, LONGEST_MESSAGE)}", err=True)
+            (result.print_json if as_json else result.print_text)()
+        if result.code:
+            raise typer.Exit(result.code)
+
+    json_option = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+    debug_option = Annotated[bool, typer.Option("--debug", help="Print the trace of an error.")]
+    parameters += [
+        inspect.Parameter("as_json", _KEYWORD, default=False, annotation=json_option),
+        inspect.Parameter("debug", _KEYWORD, default=False, annotation=debug_option),
+    ]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    return run
+
+
+def _command_of_request(verb: Verb) -> Callable[..., None]:
     """A function with the signature that typer builds a command from.
 
     Args:
@@ -176,15 +232,11 @@ def command(verb: Verb) -> Callable[..., None]:
             plain, *details = get_args(plain)
         else:
             continue
-        # From Python one is taken as well as several.
-        plain = next((kind for kind in get_args(plain) if get_origin(kind) is Sequence), plain)
-        if get_origin(plain) is Sequence:  # a list, None if it is not given
+        plain = _typed(plain)
+        if get_origin(plain) is list:
             several.append(field.name)
-            plain = list[get_args(plain)[0]]  # type: ignore[misc]
             if default is not inspect.Parameter.empty:
                 plain, default = plain | None, None
-        elif isinstance(plain, ForwardRef):  # it takes more from Python than can be typed
-            plain = str
         for annotation in details:  # in capitals in help and messages, as in the docs
             if isinstance(annotation, ArgumentInfo) and annotation.metavar is None:
                 annotation.metavar = field.name.upper()
@@ -193,25 +245,10 @@ def command(verb: Verb) -> Callable[..., None]:
             inspect.Parameter(field.name, _KEYWORD, default=default, annotation=option)
         )
 
-    def run(as_json: bool, debug: bool, **values: Any) -> None:
-        with one_line_errors(" ".join(["polyplink", *sys.argv[1:2]]), debug=debug):
-            values |= {name: tuple(values[name] or ()) for name in several}
-            _check_paths(values.values())
-            with bars() as progress:
-                result = verb(request(**values), progress)
-            for warning in result.warnings:
-                typer.echo(f"warning: {one_line(warning, LONGEST_MESSAGE)}", err=True)
-            (result.print_json if as_json else result.print_text)()
-        if result.code:
-            raise typer.Exit(result.code)
+    def of_request(progress: Progress, **values: Any) -> Any:
+        return verb(request(**values), progress)
 
-    json_option = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
-    parameters.append(inspect.Parameter("as_json", _KEYWORD, default=False, annotation=json_option))
-    debug_option = Annotated[bool, typer.Option("--debug", help="Print the trace of an error.")]
-    parameters.append(inspect.Parameter("debug", _KEYWORD, default=False, annotation=debug_option))
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in parameters}
-    return run
+    return _run(of_request, parameters, several)
 
 
 def _check_paths(values: Iterable[Any]) -> None:
@@ -279,27 +316,28 @@ def _root(
     pass
 
 
-def build(verbs: Mapping[str, Verb]) -> typer.Typer:
-    """The application with a command for every verb."""
+def _group(commands: Commands, **settings: Any) -> TyperGroup:
+    """A group of commands; the settings are those of `typer.Typer`."""
     application = typer.Typer(
         cls=InSections,
-        help="One identity for every polyp of a colonoscopy. Not a medical device.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,  # a coloured help page would take twice as long
-        callback=_root,
+        **settings,
     )
-    groups: dict[str, typer.Typer] = {}
-    for name, verb in verbs.items():
-        group, _, last = name.rpartition(" ")
-        if group and group not in groups:
-            members = (name.split()[-1] for name in verbs if name.startswith(f"{group} "))
-            about = f"{GROUPS.get(group, group.capitalize())}: {', '.join(members)}."
-            groups[group] = typer.Typer(cls=InSections, help=about, no_args_is_help=True)
-            application.add_typer(groups[group], name=group)
-        first_line = (inspect.getdoc(verb) or "").partition("\n")[0]
-        (groups[group] if group else application).command(last, help=first_line)(command(verb))
-    return application
+    group: Any = get_command(application)
+    group.commands = commands
+    built: TyperGroup = group
+    return built
 
 
-app = build(VERBS)
+def build() -> TyperGroup:
+    """The application with a command for every verb."""
+    return _group(
+        Commands(VERBS.names()),
+        callback=_root,
+        help="One identity for every polyp of a colonoscopy. Not a medical device.",
+    )
+
+
+app = build()

@@ -1,16 +1,13 @@
 """The verb `count`: number of polyps, groups of tracklets, probabilities, and a report."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Unpack
+
+from typer import Option
 
 from polyplink.cli import options
-from polyplink.cli.options import TrackletOptions, option
-from polyplink.cli.outputs import (
-    OutOfSource,
-    Replace,
-    output_folder,
-)
+from polyplink.cli.options import StrPath, TrackletOptions
+from polyplink.cli.outputs import OutOfSource, Replace, output_folder
 from polyplink.cli.verb import Result, inform
 from polyplink.core.progress import Progress
 
@@ -18,56 +15,66 @@ if TYPE_CHECKING:
     from polyplink.cli.counted import Counted
 
 
-@dataclass(frozen=True)
-class CountRequest(TrackletOptions):
-    """What to count, and with which weights."""
-
-    weights: options.Weights
-    data: options.Data
-    out: OutOfSource = None
-    replace: Replace = False
-    part: options.Part = None
-    truth: Path | None = option(
-        "Data folder with annotated boxes of the same procedures, to compare with."
-    )
-    alarms: options.Alarms = "drop"
-    purpose: options.Purpose = "count"
-    device: options.Device = "auto"
-    workers: options.Workers = 2
-    video: options.Video = False
-
-
-def count(request: CountRequest, progress: Progress = inform) -> "Result[Counted]":
+def count(
+    weights: options.Weights,
+    data: options.Data,
+    *,
+    out: OutOfSource = None,
+    replace: Replace = False,
+    part: options.Part = None,
+    truth: Annotated[
+        StrPath | None,
+        Option(help="Data folder with annotated boxes of the same procedures, to compare with."),
+    ] = None,
+    alarms: options.Alarms = "drop",
+    purpose: options.Purpose = "count",
+    device: options.Device = "auto",
+    workers: options.Workers = 2,
+    video: options.Video = False,
+    progress: Progress = inform,
+    **tracklets: Unpack[TrackletOptions],
+) -> "Result[Counted]":
     """Count the polyps of every procedure; writes count.json, tables and a report.
 
     Procedures are linked at the operating point stored in the weights. True polyps are shown where
     they are known and are not used.
 
     Args:
-        request: Weights, data folder and output folder, which gets count.json, counts.csv,
-            views.csv, assignment.parquet, vectors.parquet (for
-            `review`), report.html and run.json, and boxes-with-tracks: the boxes as they were
-            imported, each with its track and polyp.
+        weights: A file, a folder of `train` or `export`, or a name.
+        data: The data folder.
+        out: The output folder, which gets count.json, counts.csv, views.csv, assignment.parquet,
+            vectors.parquet (for `review`), report.html and run.json, and boxes-with-tracks: the
+            boxes as they were imported, each with its track and polyp.
+        replace: Replace the count of another recording.
+        part: Part of the data set; all of it by default.
+        truth: Data folder with annotated boxes of the same procedures, to compare with.
+        alarms: Whether tracklets that the weights take for false alarms are left out.
+        purpose: What the price of a polyp is chosen for.
+        device: Device.
+        workers: Threads.
+        video: Also write a video of each procedure with boxes and polyps drawn.
         progress: Called for crops and tracklets.
+        tracklets: How boxes become tracklets.
 
     Raises:
         PolyplinkError: If weights, data folder or an image is at fault.
     """
     from polyplink.cli.count_data import count_data, return_data
 
-    out = output_folder(request.out, "count", request.data)
+    weights, data = Path(weights), Path(data)
+    out = output_folder(out, "count", data)
     counted = count_data(
-        request.weights,
-        request.data,
+        weights,
+        data,
         out,
-        replace=request.replace,
-        part=request.part,
-        truth=request.truth,
-        alarms=request.alarms,
-        purpose=request.purpose,
-        device=request.device,
-        workers=request.workers,
-        tracklets=request.tracklet_options,
+        replace=replace,
+        part=part,
+        truth=None if truth is None else Path(truth),
+        alarms=alarms,
+        purpose=purpose,
+        device=device,
+        workers=workers,
+        tracklets=tracklets,
         progress=progress,
     )
-    return return_data(counted, request.data, out, progress, video=request.video)
+    return return_data(counted, data, out, progress, video=video)

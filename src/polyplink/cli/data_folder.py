@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from polyplink.cli import options
-from polyplink.cli.options import Request, TrackletOptions, names_of, option
+from polyplink.cli.options import Request, TrackletRequest, names_of, option
 from polyplink.cli.verb import Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, read_json, whole_folder, write_json
 from polyplink.core.errors import PolyplinkError
@@ -414,7 +414,7 @@ def convert_data(request: ConvertRequest, progress: Progress = inform) -> Result
 
 
 @dataclass(frozen=True)
-class PrepareRequest(TrackletOptions):
+class PrepareRequest(TrackletRequest):
     """What to prepare, and with which recipe."""
 
     data: options.Data

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Argument
 
 from polyplink.cli import options
-from polyplink.cli.options import TrackletOptions, option
+from polyplink.cli.options import TrackletRequest, option
 from polyplink.cli.verb import UNMEASURED, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError
@@ -31,7 +31,7 @@ SOMETIMES = (
 
 
 @dataclass(frozen=True)
-class EvaluateRequest(TrackletOptions):
+class EvaluateRequest(TrackletRequest):
     """What to evaluate, on which tasks, with which clusterers."""
 
     weights: Annotated[

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from typer import Argument, Option
 
 from polyplink.cli import options
-from polyplink.cli.options import Request, TrackletOptions, option
+from polyplink.cli.options import Request, TrackletRequest, option
 from polyplink.cli.verb import Result, check_given, inform
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.notebook import Facts
@@ -42,7 +42,7 @@ def mean_aps_text(mean_ap: Mapping[str, float]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class EmbedRequest(TrackletOptions):
+class EmbedRequest(TrackletRequest):
     """What to embed, and with which weights."""
 
     weights: options.Weights

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from polyplink.cli import options
-from polyplink.cli.options import Request, TrackletOptions, option
+from polyplink.cli.options import Request, TrackletRequest, option
 from polyplink.cli.verb import Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, write_json
 from polyplink.core.errors import PolyplinkError
@@ -25,7 +25,7 @@ IndexFolder = Annotated[Path, Option("--index", help="Folder of the index.")]
 
 
 @dataclass(frozen=True)
-class IndexAddRequest(TrackletOptions):
+class IndexAddRequest(TrackletRequest):
     """Which data folders to add to an index, and with which weights."""
 
     weights: options.Weights

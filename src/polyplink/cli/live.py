@@ -17,10 +17,10 @@ from typer import Argument, echo
 
 from polyplink.cli import options
 from polyplink.cli.options import (
+    DetectorFunction,
     DetectorName,
     Fps,
-    Function,
-    TrackletOptions,
+    TrackletRequest,
     WeightsOption,
     option,
 )
@@ -56,7 +56,7 @@ LOOK = 0.2  # seconds from one look at signals and the clock to the next
 
 
 @dataclass(frozen=True)
-class LiveRequest(TrackletOptions):
+class LiveRequest(TrackletRequest):
     """Which procedure to count while it runs, and with what.
 
     A `function` from Python may be the detector, as in `DetectRequest`.
@@ -89,7 +89,7 @@ class LiveRequest(TrackletOptions):
     purpose: options.Purpose = "count"
     device: options.Device = "auto"
     workers: options.Workers = 2
-    function: Function = None
+    function: DetectorFunction = None
 
 
 def live(request: LiveRequest, progress: Progress = inform) -> "Result[Counted]":

@@ -1,15 +1,14 @@
-"""What requests are made of: fields that are options, and the options that verbs share.
+"""The annotated types of arguments and options that several verbs share.
 
-The request of a verb is a frozen dataclass whose fields are the arguments and options of the
-command line: type, default, help text and range are in the field and nowhere else
-(`cli.command` builds the commands from them).
+A parameter's type, help text and range are in its annotation and nowhere else (`cli.command`
+builds the commands from them). Where a path is taken, Python callers may give text.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, TypeVar, get_args, get_origin
 
 from typer import Argument, Option
 
@@ -19,12 +18,15 @@ if TYPE_CHECKING:
     from polyplink.data import BoxesOrigin
     from polyplink.tracklets import PrepareSettings
 
+StrPath = str | Path
+
 RECIPE = "Name of a recipe (ntssl, sfe, tpc, ...), or FILE.py:NAME of one of your own."
-Data = Annotated[Path, Argument(help="Data folder that `polyplink import` wrote.")]
+Data = Annotated[StrPath, Argument(help="Data folder that `polyplink import` wrote.")]
 Weights = Annotated[
-    Path, Argument(help=f"Weights: a file, a folder of `train` or `export`, or a name ({ENCODER}).")
+    StrPath,
+    Argument(help=f"Weights: a file, a folder of `train` or `export`, or a name ({ENCODER})."),
 ]
-Out = Annotated[Path, Option("--out", "-o", help="Folder to write.")]
+Out = Annotated[StrPath, Option("--out", "-o", help="Folder to write.")]
 Device = Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")]
 Workers = Annotated[int, Option(min=1, help="Worker processes or threads.")]
 Part = Annotated[str | None, Option(help="Part of the data set; all by default.")]
@@ -63,6 +65,42 @@ def names_of(module: str, attribute: str) -> Callable[[str], list[str]]:
 
 
 RECIPES = names_of("polyplink.recipes", "RECIPES")
+
+
+class TrackletOptions(TypedDict, total=False):
+    """How boxes become tracklets; what is not given is as the detector or the weights say.
+
+    The names are those of fields of `polyplink.tracklets.PrepareSettings` and of its `tracks`.
+    """
+
+    min_length: Annotated[
+        int | None, Option(min=1, help="Boxes that a tracklet of a known polyp must have [30].")
+    ]
+    max_gap: Annotated[
+        int | None, Option(min=1, help="Largest step in frames between its boxes [1].")
+    ]
+    min_iou: Annotated[
+        float | None, Option(min=0, max=1, help="Smallest IoU of two boxes in a row of it [0.1].")
+    ]
+    min_seconds: Annotated[
+        float | None, Option(min=0, help="Seconds a track of unknown boxes must last [0.5].")
+    ]
+    bridge: Annotated[
+        float | None,
+        Option(min=0, help="Longest gap bridged within such a track, seconds [0.7]."),
+    ]
+    high: Annotated[
+        float | None, Option(min=0, max=1, help="Score from which a box begins a track [0.4].")
+    ]
+    low: Annotated[
+        float | None, Option(min=0, max=1, help="Score from which a box continues one [0.1].")
+    ]
+    tracker: Annotated[
+        str | None, Option(help="What links such boxes: damped, or a plugin's [damped].")
+    ]
+    stride: Annotated[
+        int | None, Option(min=1, help="Boxes from one crop of a tracklet to the next [4].")
+    ]
 
 
 Value = TypeVar("Value")
@@ -106,7 +144,7 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrackletOptions(Request):
+class TrackletRequest(Request):
     """How boxes become tracklets; what is not given is as the detector or the weights say.
 
     The fields are those of `polyplink.tracklets.PrepareSettings` and its `tracks`.
@@ -125,7 +163,7 @@ class TrackletOptions(Request):
     @property
     def tracklet_options(self) -> dict[str, Any]:
         """The options by name; None for what was not given."""
-        return {item.name: getattr(self, item.name) for item in fields(TrackletOptions)}
+        return {item.name: getattr(self, item.name) for item in fields(TrackletRequest)}
 
     def on(
         self, settings: "PrepareSettings", origin: "BoxesOrigin | None" = None
@@ -136,7 +174,9 @@ class TrackletOptions(Request):
         return with_options(settings, self.tracklet_options, origin)
 
 
-Source = Annotated[Path, Argument(help="A video, or a folder of videos or images; a data folder.")]
+Source = Annotated[
+    StrPath, Argument(help="A video, or a folder of videos or images; a data folder.")
+]
 DetectorName = Annotated[
     str | None,
     Option(
@@ -145,8 +185,8 @@ DetectorName = Annotated[
     ),
 ]
 WeightsOption = Annotated[
-    Path, Option(help="Weights file, a folder `polyplink train` wrote, or a name.")
+    StrPath, Option(help="Weights file, a folder `polyplink train` wrote, or a name.")
 ]
 Fps = Annotated[float | None, Option(min=0.1, help="Frames per second, if not in the recording.")]
 Seed = Annotated[int, Option(min=0, help="Seed of a simulated detector.")]
-Function = Callable[..., Any] | None
+DetectorFunction = Callable[..., Any] | None

@@ -17,13 +17,13 @@ RUN_FILE = "run.json"
 BOXES, VIDEOS = "boxes-with-tracks", "video-with-boxes"  # folders that counts may write
 
 OutOfSource = Annotated[
-    Path | None,
+    str | Path | None,
     Option("--out", "-o", help="Folder to write; by default COMMAND/NAME, after what is counted."),
 ]
 Replace = Annotated[bool, Option("--replace", help="Replace the count of another recording.")]
 
 
-def output_folder(out: Path | None, command: str, source: str | Path) -> Path:
+def output_folder(out: str | Path | None, command: str, source: str | Path) -> Path:
     """The folder that a count is written into: the one given, or COMMAND/NAME of what is counted.
 
     Args:
@@ -38,7 +38,7 @@ def output_folder(out: Path | None, command: str, source: str | Path) -> Path:
         PosixPath('live/tower.local-1')
     """
     if out is not None:
-        return out
+        return Path(out)
     path = Path(source).resolve()
     name = path.name if path.is_dir() else path.stem
     if "://" in str(source):  # an address

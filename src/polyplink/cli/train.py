@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Exit
 
 from polyplink.cli import options
-from polyplink.cli.options import TrackletOptions, option
+from polyplink.cli.options import TrackletRequest, option
 from polyplink.cli.verb import Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain
 from polyplink.core.errors import PolyplinkError
@@ -47,7 +47,7 @@ def _list_fields(recipe: str | None) -> None:
 
 
 @dataclass(frozen=True)
-class TrainRequest(TrackletOptions):
+class TrainRequest(TrackletRequest):
     """What to train, and on which data; from Python the recipe may be a `TrainConfig`."""
 
     recipe: Annotated[

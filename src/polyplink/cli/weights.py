@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Argument, Option
 
 from polyplink.cli import options
-from polyplink.cli.options import Request, TrackletOptions, option
+from polyplink.cli.options import Request, TrackletRequest, option
 from polyplink.cli.verb import Result, check_given, inform
 from polyplink.core.artefacts import content_key, file_key, to_plain, whole_file
 from polyplink.core.errors import PolyplinkError
@@ -203,7 +203,7 @@ def check_published(path: Path, digest: str, sha256: str) -> None:
 
 
 @dataclass(frozen=True)
-class AdaptRequest(TrackletOptions):
+class AdaptRequest(TrackletRequest):
     """Which weights to adapt, and to what."""
 
     weights: options.Weights

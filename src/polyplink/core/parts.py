@@ -4,6 +4,7 @@ Options, help, completion, tables, docs and tests read the names here. A new bui
 with the object, its test, and a line in this file (docs/how-to/plugins.md).
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from polyplink.core.registry import Registry
@@ -145,14 +146,67 @@ DETECTORS = Registry[Any]("detector", "polyplink.detectors", {}, needs=("__call_
 """Functions that draw the boxes of a detector in annotated procedures."""
 CROPS = Registry[Any]("crops", "polyplink.crops", {}, needs=("holds", "open"))
 """Sources of crops that no file holds, see `tracklets.rendered`."""
-VERB_TABLES = Registry[Any]("verbs", "polyplink.verbs", {}, needs=("items",))
-"""Verbs by name, by section of `polyplink --help`; those built in are in `cli.command`."""
+SECTIONS: Mapping[str, Mapping[str, str]] = {
+    "Count a recording": {
+        "run": "polyplink.cli.run:run",
+        "detect": "polyplink.cli.detect:detect_polyps",
+        "count": "polyplink.cli.count:count",
+        "review": "polyplink.cli.review:review",
+        "hand-off": "polyplink.cli.review:hand_off_review",
+    },
+    "Your data": {
+        "import": "polyplink.cli.data_folder:import_data",
+        "merge": "polyplink.cli.data_folder:merge_data",
+        "doctor": "polyplink.cli.data_folder:doctor",
+        "split": "polyplink.cli.data_folder:split_data",
+        "convert": "polyplink.cli.data_folder:convert_data",
+        "prepare": "polyplink.cli.data_folder:prepare_data",
+    },
+    "Train": {
+        "train": "polyplink.cli.train:train",
+        "calibrate": "polyplink.cli.calibrate:calibrate",
+        "learn-from": "polyplink.cli.review:learn_from",
+        "train-detector": "polyplink.cli.train_detector:train_detector",
+        "recipes list": "polyplink.cli.listings:list_recipes",
+        "recipes show": "polyplink.cli.listings:show_recipe",
+        "weights add": "polyplink.cli.weights:add_weights",
+        "weights save": "polyplink.cli.weights:save_weights_folder",
+        "weights adapt": "polyplink.cli.weights:adapt_weights",
+        "weights list": "polyplink.cli.weights:list_weights",
+        "weights show": "polyplink.cli.weights:show_weights",
+        "weights cost": "polyplink.cli.weights:cost_weights",
+        "models": "polyplink.cli.shipped:show_models",
+    },
+    "Evaluate": {
+        "evaluate": "polyplink.cli.evaluate:evaluate",
+        "evaluate-detector": "polyplink.cli.train_detector:evaluate_detector",
+        "probe": "polyplink.cli.probe:probe",
+        "figures": "polyplink.cli.figures:draw",
+    },
+    "Serve": {
+        "live": "polyplink.cli.live:live",
+        "embed": "polyplink.cli.export:embed_data",
+        "index build": "polyplink.cli.index:build_index",
+        "index add": "polyplink.cli.index:add_to_index",
+        "search": "polyplink.cli.index:search",
+        "export": "polyplink.cli.export:export",
+    },
+    "Research": {
+        "plugins": "polyplink.cli.listings:list_plugins",
+    },
+}
+"""What polyplink can do: verbs as typed, by section of `polyplink --help`; those of packages are
+listed in the last section."""
+VERBS = Registry[Any](
+    "verb", "polyplink.verbs", {k: v for s in SECTIONS.values() for k, v in s.items()}
+)
+"""Functions with annotated parameters, see `cli.command`; "weights add" is `add` of a group."""
 
 REGISTRIES = {
     registry.kind: registry
     for registry in (
         *(ENCODERS, LOSSES, BAGS, CLUSTERERS, METRICS, FIGURES, FORMATS, TRACKERS, LAYOUTS),
-        *(DETECTORS, CROPS, VERB_TABLES),
+        *(DETECTORS, CROPS, VERBS),
     )
 }
 """Every registry, by its kind."""

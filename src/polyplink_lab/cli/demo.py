@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING
 
 from typer import Argument, echo
 
+from polyplink import count, run
 from polyplink.cli import (
-    CountRequest,
     Evaluated,
     EvaluateRequest,
     ImportRequest,
-    RunRequest,
     TrainRequest,
-    count,
     evaluate,
     import_data,
     options,
-    run,
     train,
 )
 from polyplink.cli.options import Request, option
@@ -83,9 +80,7 @@ def demo(request: DemoRequest, progress: Progress = inform) -> Result[Evaluated]
     if not (first / "report.html").is_file():
         quick = override(recipe, [*FIRST_SETS, *request.sets])
         _make(first, smoke(), quick, replace(request, seed=seed), silent)
-        page = count(
-            CountRequest(first / "run", first / "data", first, device="cpu", workers=workers)
-        )
+        page = count(first / "run", first / "data", out=first, device="cpu", workers=workers)
         echo(
             f"first report: {page.value.report} (4 small simulated procedures, by an encoder that "
             "was trained on some of them for seconds: its links are poor)",
@@ -93,7 +88,7 @@ def demo(request: DemoRequest, progress: Progress = inform) -> Result[Evaluated]
         )
     _make(out, preset, recipe, request, progress)
     weights, data = out / "run", out / "data"
-    count(CountRequest(weights, data, out / "count", part="eval", workers=workers), progress)
+    count(weights, data, out=out / "count", part="eval", workers=workers, progress=progress)
     evaluated = evaluate(EvaluateRequest(weights, data, out, workers=workers), progress)
     _run_shipped(out / RECORDING, seed, workers, progress)
     return evaluated
@@ -114,7 +109,7 @@ def _run_shipped(out: Path, seed: int, workers: int, progress: Progress) -> None
     preset = replace(preset, frames="all", annotations="folders")
     simulate(film, preset, seed, workers=1, progress=counter(progress, "recording rendered"))
     frames = film / f"{name}_frames"
-    counted = run(RunRequest(frames, out=out, replace=True, workers=workers), progress)
+    counted = run(frames, out=out, replace=True, workers=workers, progress=progress)
     echo(
         f"the shipped models on a simulated recording: {counted.value.polyps} counted, {polyps} "
         f"true; {report}\n"

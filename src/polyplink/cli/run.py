@@ -1,0 +1,163 @@
+"""The verb `run`: from recordings to a count."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Unpack
+
+from typer import Option
+
+from polyplink.cli import options
+from polyplink.cli.options import (
+    DetectorFunction,
+    DetectorName,
+    Fps,
+    Seed,
+    TrackletOptions,
+    WeightsOption,
+)
+from polyplink.cli.outputs import (
+    SOURCE,
+    OutOfSource,
+    Replace,
+    keep_other_counts,
+    output_folder,
+)
+from polyplink.cli.verb import Result, check_given, inform
+from polyplink.core.artefacts import RunRecord
+from polyplink.core.errors import ImportOptionError
+from polyplink.core.progress import Progress, counter
+from polyplink.core.sharing import sole_writer
+from polyplink.models import ENCODER
+
+if TYPE_CHECKING:
+    from polyplink.cli.counted import Counted
+    from polyplink.core.messages import Message
+
+
+def run(
+    source: options.Source,
+    *,
+    weights: WeightsOption = ENCODER,
+    detector: DetectorName = None,
+    boxes: Annotated[
+        str | None,
+        Option(help="Boxes instead of a detector: the format of SOURCE (coco, mot ...)."),
+    ] = None,
+    out: OutOfSource = None,
+    replace: Replace = False,
+    fps: Fps = None,
+    seed: Seed = 0,
+    alarms: options.Alarms = "drop",
+    purpose: options.Purpose = "count",
+    device: options.Device = "auto",
+    workers: options.Workers = 2,
+    video: options.Video = False,
+    function: DetectorFunction = None,
+    progress: Progress = inform,
+    **tracklets: Unpack[TrackletOptions],
+) -> "Result[Counted]":
+    """Count the polyps of recordings, from the video to the report.
+
+    Detector and weights are those that ship with polyplink, unless others are named.
+
+    Args:
+        source: A video, or a folder of videos or images; a data folder; with `boxes`, a file or
+            folder of boxes.
+        weights: A file, a folder, or a name.
+        detector: An ONNX file, or the name of a detector.
+        boxes: Format of the boxes, where they are given and not detected.
+        out: The output folder, which gets data (a data folder of the boxes), count (see `count`),
+            tracks (a file in MOT format for each procedure, whose identities are the counted
+            polyps) and, of boxes that were given, boxes-with-tracks (these again, each with its
+            track and polyp).
+        replace: Replace the count of another recording.
+        fps: Frames per second, if they are not in the recording.
+        seed: Of a simulated detector.
+        alarms: Whether tracklets that the weights take for false alarms are left out.
+        purpose: What the price of a polyp is chosen for.
+        device: Device.
+        workers: Threads.
+        video: Also write a video of each procedure with boxes and polyps drawn.
+        function: A detector of your own, see `detect_polyps`.
+        progress: Called for frames, crops and tracklets.
+        tracklets: How boxes become tracklets.
+
+    Returns:
+        The count: `value.polyps` is the number of polyps, `value.report` the file of the report.
+
+    Raises:
+        PolyplinkError: If a recording, the detector, a box or the weights are at fault.
+
+    Example:
+        >>> import polyplink
+        >>> polyplink.run("colonoscopy.mp4").value.polyps  # doctest: +SKIP
+        5
+    """
+    source, weights = Path(source), Path(weights)
+    check_given(weights, device=device)
+    out = output_folder(out, "run", source)
+    with sole_writer(out):
+        from polyplink.cli.count_data import count_and_track
+        from polyplink.cli.outputs import RUN_PARTS
+        from polyplink.data import is_data_folder
+        from polyplink.detect.folder import detect_folder
+        from polyplink.encoders import read_record, weights_path
+
+        record = RunRecord("run", settings={SOURCE: str(source.resolve())})
+        record.claim(out)
+        keep_other_counts(out, source, RUN_PARTS, replace=replace)
+        # The boxes: given, in a data folder already, or of a detector.
+        data, warnings = out / "data", list["str | Message"]()
+        if boxes is not None:
+            warnings += _import(boxes, source, data, detector, workers, progress)
+        elif detector is None and function is None and is_data_folder(source):
+            data = source
+        else:
+            warnings += detect_folder(
+                source,
+                data,
+                read_record(weights_path(weights)).prepare,
+                detector=detector,
+                fps=fps,
+                seed=seed,
+                function=function,
+                tracklets=tracklets,
+                progress=progress,
+                begin=partial(record.write, out),
+            )[1]
+        record.write(out)
+        return count_and_track(
+            weights,
+            data,
+            out,
+            video=video,
+            alarms=alarms,
+            purpose=purpose,
+            device=device,
+            workers=workers,
+            tracklets=tracklets,
+            warnings=warnings,
+            progress=progress,
+        )
+
+
+def _import(
+    boxes: str, source: Path, data: Path, detector: str | None, workers: int, progress: Progress
+) -> Sequence[str]:
+    """Import boxes whose polyps are not known; returns warnings."""
+    from polyplink.data.importing import import_folder
+
+    try:
+        return import_folder(
+            boxes,
+            source,
+            data,
+            detector=detector,
+            workers=workers,
+            options={"identity": "none"},
+            progress=counter(progress, "procedures"),
+        )[1]
+    except ImportOptionError as error:
+        line = f"`polyplink import {boxes} {source} DATA`"
+        raise error.of_command(f"{line}, and then `polyplink run DATA`") from None
