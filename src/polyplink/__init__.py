@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from polyplink.cli.count import count as count
     from polyplink.cli.detect import detect_polyps as detect_polyps
     from polyplink.cli.run import run as run
+    from polyplink.cli.weights_adapt import adapt_weights as adapt_weights
+    from polyplink.cli.weights_add import add_weights as add_weights
+    from polyplink.cli.weights_cost import cost_weights as cost_weights
+    from polyplink.cli.weights_list import list_weights as list_weights
+    from polyplink.cli.weights_save import save_weights_folder as save_weights_folder
+    from polyplink.cli.weights_show import show_weights as show_weights
     from polyplink.core.errors import PolyplinkError as PolyplinkError
 
 __version__ = "0.1.0"

@@ -8,16 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from polyplink import add_weights, list_weights, show_weights
 from polyplink.cli.export import EmbedRequest, embed_data
-from polyplink.cli.options import Request
-from polyplink.cli.weights import (
-    AddRequest,
-    ShowRequest,
-    add_weights,
-    check_published,
-    list_weights,
-    show_weights,
-)
 from polyplink.core.artefacts import file_key
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import (
@@ -28,6 +20,7 @@ from polyplink.encoders import (
     weights_path,
 )
 from polyplink.encoders.catalogue import FOUNDATION
+from polyplink.encoders.published import check_published
 from polyplink.models import ENCODER
 from polyplink.recipes.cost import cost_of
 from polyplink_lab.reproduce.published import published
@@ -77,7 +70,7 @@ def test_added_weights_are_listed_shown_and_loaded_by_name(surgenet: Path) -> No
 
 
 def test_a_data_set_is_embedded_by_a_name(surgenet: Path, tmp_path: Path) -> None:
-    add_weights(AddRequest(surgenet, name="mine", size=32))
+    add_weights(surgenet, name="mine", size=32)
     data = write_procedures(tmp_path, procedures=2, views=1)
     done = embed_data(EmbedRequest(Path("mine"), data, device="cpu"))
     assert done.value.prepared.settings.size == 32
@@ -88,13 +81,13 @@ def test_a_data_set_is_embedded_by_a_name(surgenet: Path, tmp_path: Path) -> Non
 
 
 def test_a_tampered_file_is_noticed(surgenet: Path) -> None:
-    path = add_weights(AddRequest(surgenet)).value["path"]
+    path = add_weights(surgenet).value["path"]
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
     for read in (
         lambda: load_encoder(Path("surgenet"), CPU),
-        lambda: show_weights(ShowRequest(path)),
+        lambda: show_weights(path),
     ):
         with pytest.raises(PolyplinkError, match="not the file that was added"):
             read()
@@ -115,12 +108,12 @@ def test_a_backbone_is_found_by_the_recipes(tmp_path: Path) -> None:
     path = tmp_path / "resnet50-11ad3fa6.pth"
     torch.save(state, path)
     with pytest.raises(PolyplinkError, match="its SHA-256 begins with"):
-        add_weights(AddRequest(path))
-    added = add_weights(AddRequest(path, unverified=True)).value
+        add_weights(path)
+    added = add_weights(path, unverified=True).value
     assert added["name"] == "resnet50.tv2_in1k"
     again, _ = build_frame_encoder("timm:resnet50.tv2_in1k", Path("resnet50.tv2_in1k.safetensors"))
     assert torch.equal(again.state_dict()["conv1.weight"], state["conv1.weight"])
-    rows = {row["name"]: row for row in list_weights(Request()).value}
+    rows = {row["name"]: row for row in list_weights().value}
     assert rows["resnet50.tv2_in1k"]["path"] == str(added["path"])
 
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
+from polyplink import adapt_weights
 from polyplink.cli.train import TrainRequest, train
-from polyplink.cli.weights import AdaptRequest, adapt_weights
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import (
     Encoder,
@@ -144,8 +144,8 @@ def test_training_fits_the_parts_that_adapt_fits_and_goes_on_without_them(
     )
     train(request)
     whiten = len(sets) > 1
-    again_of = AdaptRequest(tmp_path / "run", made.data, "again", part="train", device="cpu")
-    adapt_weights(replace(again_of, tone=1.4, whiten=whiten))
+    run = tmp_path / "run"
+    adapt_weights(run, made.data, name="again", part="train", tone=1.4, whiten=whiten, device="cpu")
     weights = tmp_path / "run" / "weights.safetensors"
     trained, again = load_file(weights), load_file(stored_path("again"))
     assert trained.keys() == again.keys()

@@ -77,16 +77,6 @@ if TYPE_CHECKING:
         train_detector as train_detector,
     )
     from polyplink.cli.verb import Result as Result
-    from polyplink.cli.weights import (
-        AdaptRequest as AdaptRequest,
-        AddRequest as AddRequest,
-        SaveRequest as SaveRequest,
-        adapt_weights as adapt_weights,
-        add_weights as add_weights,
-        list_weights as list_weights,
-        save_weights_folder as save_weights_folder,
-        show_weights as show_weights,
-    )
     from polyplink.core.progress import Progress as Progress
 
 hand_on(__name__)

@@ -34,6 +34,7 @@ from polyplink.tracklets import PrepareSettings
 
 _WRAPPINGS = ("teacher", "encoder", "model", "state_dict")  # DINO, V-JEPA, MAE, Lightning
 _PREFIXES = ("module.", "backbone.")  # DataParallel, self-supervised training
+_HUB_NAME = re.compile(r"-([0-9a-f]{8})\.pth$")  # a file named after its own digest
 _SCALAR: Any = importlib.import_module("numpy._core.multiarray").scalar
 _HARMLESS: list[Any] = [
     argparse.Namespace,
@@ -113,6 +114,24 @@ def unwrap(loaded: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     for prefix in _PREFIXES:
         tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
     return tensors
+
+
+def check_published(path: Path, digest: str, sha256: str) -> None:
+    """Refuse a file that is not the published one, where its SHA-256 is known.
+
+    Args:
+        path: The file; files of torch's hub carry eight digits of theirs in their names.
+        digest: Its SHA-256.
+        sha256: The published SHA-256, or "" where none is known.
+    """
+    name_digest = _HUB_NAME.search(path.name)
+    for prefix in (sha256, name_digest.group(1) if name_digest else ""):
+        PolyplinkError.unless(
+            digest.startswith(prefix),
+            f"{path} is not the published file: its SHA-256 begins with {digest[:8]}, not "
+            f"{prefix[:8]}",
+            "download it again, or give --unverified if you know why",
+        )
 
 
 class Fitted(NamedTuple):

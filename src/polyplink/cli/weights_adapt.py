@@ -1,0 +1,202 @@
+"""The verb `weights adapt`: an encoder fitted to other pictures, without training."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
+
+from typer import Option
+
+from polyplink.cli import options
+from polyplink.cli.options import TrackletOptions
+from polyplink.cli.verb import Result, check_given, inform
+from polyplink.core.artefacts import content_key
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.progress import Progress
+
+if TYPE_CHECKING:
+    import torch
+
+    from polyplink.data import DataSet
+    from polyplink.encoders import Encoder
+    from polyplink.encoders.build import LoadedEncoder
+    from polyplink.tracklets import Prepared, PrepareSettings
+
+
+def adapt_weights(
+    weights: options.Weights,
+    data: options.Data,
+    *,
+    name: Annotated[str, Option("--as", help="Name for the adapted weights.")],
+    part: options.Part = None,
+    tone: Annotated[
+        float,
+        Option(min=0, help="Weight of the crops' whitened colours, instead of BatchNorm."),
+    ] = 0.0,
+    whiten: Annotated[
+        bool, Option(help="Whiten features by these crops, instead of BatchNorm.")
+    ] = False,
+    in_motion: Annotated[
+        int,
+        Option(
+            min=0,
+            help="With --whiten: whiten by what this many views of each annotated still differ in, "
+            "seen by a moving camera.",
+        ),
+    ] = 0,
+    device: options.Device = "auto",
+    workers: options.Workers = 2,
+    progress: Progress = inform,
+    **tracklets: Unpack[TrackletOptions],
+) -> Result[dict[str, Any]]:
+    """Adapt an encoder to other pictures: BatchNorm, whitened features or tone.
+
+    No training: the crops pass the encoder once. Labels are not used, except by --in-motion, for
+    which every annotated still is a polyp of its own. The operating point for counting does not
+    fit the new vectors and is dropped; `polyplink calibrate` finds another.
+
+    Args:
+        weights: A file, a folder of `train`, or a name.
+        data: The data folder, of which at most 4096 crops are used.
+        name: For the adapted weights.
+        part: Part of the data set; all of it by default.
+        tone: Weight of the crops' whitened colours; 0 leaves them out, and with `whiten` false
+            the statistics of BatchNorm are adapted.
+        whiten: Whiten features by these crops.
+        in_motion: With `whiten`, whiten by what this many views of each annotated still differ in.
+        device: Device.
+        workers: Threads.
+        progress: Called for crops or stills.
+        tracklets: How boxes become tracklets.
+
+    Returns:
+        name and path of the adapted weights, number of adapted BatchNorm layers, and of crops.
+
+    Raises:
+        PolyplinkError: If the encoder has no BatchNorm layers or reads clips, or there is no crop.
+    """
+    weights, data = Path(weights), Path(data)
+    check_given(weights, data, [part], device)
+    PolyplinkError.unless(
+        not in_motion or (whiten and not tone),
+        "--in-motion goes with --whiten, and without --tone",
+        f"give --whiten --in-motion {in_motion} alone",
+    )
+    from polyplink.data import read_origin
+    from polyplink.encoders import load_encoder, pick_device, save_weights
+    from polyplink.encoders.encode import prepare_part
+    from polyplink.encoders.leakage import seen_by
+    from polyplink.encoders.weights import seal, stored_path
+    from polyplink.tracklets.options import with_options
+
+    path, loaded = stored_path(name), load_encoder(weights, pick_device(device))
+    record, fits = loaded.record, tone > 0 or whiten
+    settings = with_options(record.prepare, tracklets, read_origin(data))
+    if in_motion:
+        adapted = _to_stills_in_motion(loaded.encoder, data, part, in_motion, settings, progress)
+    else:
+        prepared = prepare_part(data, settings, part, workers, progress)
+        adapted = _to_crops(loaded, prepared, tone, whiten)
+    PolyplinkError.unless(
+        adapted.layers > 0 or fits,
+        f"{weights} has no BatchNorm layers of single frames to adapt",
+        "train it on these frames instead (`polyplink train --init-from`)",
+    )
+    if fits:
+        record = replace(record, encoder=adapted.encoder.config)
+    parent = record.name or weights.stem
+    origin = dict(record.origin) | {"statistics_of": adapted.key, "adapted_from": parent}
+    origin |= {"name": path.stem, "title": f"{parent}, adapted"}
+    seen = seen_by(adapted.data, adapted.procedures, [], record.seen)
+    record = replace(record, seen=seen, origin=origin, operating=None)
+    save_weights(path, adapted.encoder, record)
+    seal(path)
+    parts = " and ".join(["whitening"] * whiten + ["tone"] * (tone > 0))
+    summary = parts or f"{adapted.layers} layers"
+    facts = {"name": path.stem, "path": path, "layers": adapted.layers, "crops": adapted.crops}
+    return Result(
+        facts, shown=[f"{path.stem}: {summary} adapted to {adapted.crops} crops", str(path)]
+    )
+
+
+@dataclass(frozen=True)
+class _Adapted:
+    """An adapted encoder, and what it was adapted to.
+
+    Attributes:
+        encoder: The encoder.
+        layers: Its BatchNorm layers that were adapted.
+        crops: Number of crops.
+        data: The data set of the crops.
+        procedures: Those of the crops.
+        key: Of the crops.
+    """
+
+    encoder: "Encoder"
+    layers: int
+    crops: int
+    data: "DataSet"
+    procedures: Sequence[str]
+    key: str
+
+
+def _to_crops(loaded: "LoadedEncoder", prepared: "Prepared", tone: float, whiten: bool) -> _Adapted:
+    """Whitening and tone fitted to crops; statistics of BatchNorm, if neither is asked for."""
+    from polyplink.encoders import FrameWise
+    from polyplink.encoders.adapt import CROPS, batches, fitted_to_crops
+    from polyplink.encoders.finetune import adapt_statistics
+    from polyplink.tracklets.prepare import typical_crops
+
+    encoder, config, layers = loaded.encoder, loaded.record.encoder, 0
+    pixels = typical_crops(prepared, CROPS)
+    if tone or whiten:
+        tone = tone or getattr(config, "tone", 0.0)
+        whiten = whiten or getattr(config, "whiten", False)
+        encoder = fitted_to_crops(encoder, pixels, tone, whiten)
+    elif isinstance(encoder, FrameWise):
+        layers = adapt_statistics(encoder, batches(pixels, encoder.device))
+    return _Adapted(
+        encoder, layers, len(pixels), prepared.data, list(prepared.procedures), prepared.key
+    )
+
+
+def _to_stills_in_motion(
+    encoder: "Encoder",
+    folder: Path,
+    part: str | None,
+    views: int,
+    settings: "PrepareSettings",
+    progress: Progress,
+) -> _Adapted:
+    """An encoder whitened by what views of one polyp differ in.
+
+    Args:
+        encoder: The encoder.
+        folder: Data folder of annotated stills.
+        part: Part of it.
+        views: Views of each beside the still itself.
+        settings: Size and rule of the crops.
+        progress: Called for stills.
+    """
+    import torch
+
+    from polyplink.data import read_data
+    from polyplink.encoders.adapt import unwrapped
+    from polyplink.encoders.whitening import WhitenedEncoder
+    from polyplink.stills import draw_views, read_stills
+
+    data = read_data(folder)
+    procedures = data.part(part)
+    stills, count = read_stills(folder, data, procedures), 0
+
+    def crops_of_stills() -> "Iterator[torch.Tensor]":
+        nonlocal count
+        drawn = draw_views(stills, views, settings.size, settings.crop_factor)
+        for done, crops in enumerate(drawn, 1):
+            count += len(crops)
+            progress("stills in motion", done, len(stills))
+            yield torch.from_numpy(crops).to(encoder.device)
+
+    whitened = WhitenedEncoder(unwrapped(encoder)).to(encoder.device).fit_within(crops_of_stills())
+    key = content_key("stills in motion", views, procedures)
+    return _Adapted(whitened.eval(), 0, count, data, procedures, key)

@@ -1,0 +1,156 @@
+"""The verb `weights add`: published weights by a name."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from typer import Argument, Option
+
+from polyplink.cli.options import StrPath
+from polyplink.cli.verb import Result
+from polyplink.core.artefacts import file_key, whole_file
+from polyplink.core.errors import PolyplinkError
+
+if TYPE_CHECKING:
+    from polyplink.encoders import Seen
+    from polyplink.encoders.spec import Published
+
+
+def add_weights(
+    file: Annotated[StrPath, Argument(help="The published file, or a folder of `weights save`.")],
+    *,
+    timm: Annotated[
+        str | None, Option(metavar="NAME", help="Backbone of timm that the weights are of.")
+    ] = None,
+    stages: Annotated[
+        Sequence[int],
+        Option(
+            "--stage",
+            help="With --timm: a stage to append the mean of to the vector, from 0; may be "
+            "repeated.",
+        ),
+    ] = (),
+    name: Annotated[str | None, Option("--as", help="Name for the weights.")] = None,
+    preset: Annotated[
+        Literal["own", "reference"], Option(help="As pre-trained, or as NTSSL's program.")
+    ] = "own",
+    size: Annotated[int | None, Option(help="Image size, pixels.")] = None,
+    crop_factor: Annotated[
+        float | None, Option(help="Side of a crop, in sides of the box [5].")
+    ] = None,
+    pooling: Annotated[
+        Literal["cls", "mean", "patchmean", "cat"] | None,
+        Option(help="Pooling instead of the default."),
+    ] = None,
+    trust_pickle: Annotated[bool, Option(help="Allow the file to run code (pickle).")] = False,
+    unverified: Annotated[bool, Option(help="Accept a file with another SHA-256.")] = False,
+) -> Result[dict[str, Any]]:
+    """Import published weights; from then on their name serves wherever WEIGHTS is asked for.
+
+    Takes safetensors, .pth, .bin, .pt and .ckpt files, with --timm those of any backbone of timm,
+    and folders that `weights save` wrote.
+
+    Args:
+        file: The published file, or a folder of `weights save`.
+        timm: Backbone of timm that the weights are of.
+        stages: With `timm`, stages to append the mean of to the vector, from 0.
+        name: For the weights; by default the encoder's, or the folder's.
+        preset: How the encoder is fed: as pre-trained, or as NTSSL's program.
+        size: Width and height of its images, pixels.
+        crop_factor: Side of a crop, in sides of the box.
+        pooling: How its tokens become a vector.
+        trust_pickle: Allow the file to run code.
+        unverified: Accept a file with another SHA-256 than the published one.
+
+    Returns:
+        name, path, title, number of tensors, the published file's sha256, and licence.
+
+    Raises:
+        PolyplinkError: If the file is missing, broken, of no known encoder, not the published
+            one, or requires running code.
+    """
+    file = Path(file)
+    if file.is_dir():
+        return _add_saved(file, name or file.resolve().name)
+    PolyplinkError.unless(file.is_file(), f"no file {file}", "check the path")
+    from polyplink.encoders import FoundationConfig, WeightsRecord, write_tensors
+    from polyplink.encoders.published import (
+        check_published,
+        fit_published,
+        fit_timm,
+        read_published,
+    )
+    from polyplink.encoders.weights import RECORD, record_text, seal, stored_path
+
+    state = read_published(file, trust_pickle=trust_pickle)
+    digest = file_key(file)
+    config = FoundationConfig(preset=preset, size=size, pooling=pooling)
+    if timm is None:
+        fitted = fit_published(file, state, config)
+    else:
+        fitted = fit_timm(file, state, timm.removeprefix("timm:"), config, stages=tuple(stages))
+    published, tensors, encoder, prepare, renamed = fitted
+    if not unverified:
+        check_published(file, digest, published.sha256)
+    if crop_factor is not None:
+        prepare = replace(prepare, crop_factor=crop_factor)
+    path = stored_path(name or published.name)
+    origin = {
+        "title": published.title,
+        "file": file.name,
+        "sha256": digest,
+        "licence": published.licence,
+        "source": published.source,
+        "verified": bool(published.sha256) and not unverified,
+    }
+    record = WeightsRecord(encoder, prepare, {"name": path.stem}, _seen(published), origin)
+    write_tensors(path, tensors, {RECORD: record_text(record)})
+    seal(path)
+    added = {
+        "name": path.stem,
+        "path": path,
+        "title": published.title,
+        "tensors": len(tensors),
+        "sha256": digest,
+        "licence": published.licence,
+    }
+    text = "{name}: {title}, {tensors} tensors, licence {licence}".format(**added)
+    warnings = [
+        f"the tensors of {file} have other names than timm's; they were matched by their order, "
+        "in which all shapes agree"
+    ]
+    return Result(added, shown=[text, str(path)], warnings=warnings if renamed else ())
+
+
+def _seen(published: "Published") -> "Seen":
+    """What published weights were trained on."""
+    from polyplink.data.protocols import published_splits
+    from polyplink.encoders import Seen
+    from polyplink.encoders.catalogue import HMVE
+
+    if published is HMVE:
+        return Seen(trained=[("real-colon", n, n) for n in published_splits()["rc27"]])
+    return Seen(datasets=published.saw)
+
+
+def _add_saved(folder: Path, name: str) -> Result[dict[str, Any]]:
+    """Copy a folder of `weights save` into the store, if it is whole."""
+    from polyplink.encoders import read_record
+    from polyplink.encoders.weights import HUB_FILE, check_seal, read_config, seal, stored_path
+
+    source, path = folder / HUB_FILE, stored_path(name)
+    PolyplinkError.unless(
+        source.is_file(),
+        f"{folder} has no {HUB_FILE}",
+        "give a folder that `polyplink weights save` wrote; an exported one is used where it is",
+    )
+    check_seal(source)
+    record, licence = read_record(source), read_config(folder).get("licence")
+    with whole_file(path) as new:
+        shutil.copyfile(source, new)
+    seal(path)
+    title = record.name or path.stem
+    added = {"name": path.stem, "path": path, "title": title, "licence": licence}
+    return Result(added, shown=["{name}: {title}, licence {licence}".format(**added), str(path)])

@@ -1,0 +1,35 @@
+"""The verb `weights cost`: parameters and operations of an encoder."""
+
+from typing import Annotated, Any
+
+from typer import Argument, Option
+
+from polyplink.cli.verb import Result
+
+
+def cost_weights(
+    name: Annotated[str, Argument(help="Name of an encoder or a recipe.")],
+    *,
+    size: Annotated[int | None, Option(min=1, help="Image size, pixels.")] = None,
+    frames: Annotated[int, Option(min=1, help="Frames of the clip.")] = 8,
+) -> Result[dict[str, Any]]:
+    """Count parameters and multiply-accumulates of an encoder.
+
+    Args:
+        name: An encoder or a recipe.
+        size: Width and height of the frames, pixels; the encoder's by default.
+        frames: Frames of the clip.
+
+    Raises:
+        PolyplinkError: If there is no such encoder, or it refuses the size.
+    """
+    from polyplink.recipes.cost import cost_of
+
+    cost = cost_of(name, size, frames)
+    text = (
+        "{name} at {frames} x {size} x {size}: {params_m:.2f} M parameters "
+        "({published_params_m:.2f} M as the paper counts; projector {projector_m:.2f} M), "
+        "{published_macs_g:.2f} G multiply-accumulates as the paper counts, "
+        "{all_macs_g:.2f} G with attention and without norms"
+    )
+    return Result(cost, shown=[text.format(**cost)])

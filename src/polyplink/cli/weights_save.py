@@ -1,0 +1,62 @@
+"""The verb `weights save`: weights as a folder to share."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Argument, Option
+
+from polyplink.cli.options import StrPath, Weights
+from polyplink.cli.verb import Result
+from polyplink.core.artefacts import file_key
+
+
+def save_weights_folder(
+    weights: Weights,
+    out: Annotated[StrPath, Argument(help="New folder.")],
+    *,
+    figures: Annotated[
+        StrPath | None,
+        Option(metavar="FOLDER", help="Folder of `evaluate` with the figures for the card."),
+    ] = None,
+    licence: Annotated[str | None, Option(help="Licence of the weights.")] = None,
+    mirrors: Annotated[
+        Sequence[str],
+        Option("--mirror", help="Where else to get the folder; may be repeated."),
+    ] = (),
+) -> Result[dict[str, Any]]:
+    """Write weights as a folder in the Hugging Face Hub's layout, with a model card.
+
+    Args:
+        weights: A file, a folder of `train`, or a name.
+        out: The folder, which must not exist.
+        figures: Folder of `evaluate` with the figures for the card.
+        licence: Of the weights; by default the one that their record states.
+        mirrors: Where else to get the folder.
+
+    Returns:
+        out, sha256, and procedures_named: the number of procedures that the record names.
+
+    Raises:
+        PolyplinkError: If the weights or figures do not exist, or the folder does.
+    """
+    from polyplink.encoders import read_record
+    from polyplink.encoders.sharing import save_pretrained
+    from polyplink.encoders.weights import HUB_FILE
+
+    folder = save_pretrained(
+        Path(weights),
+        Path(out),
+        figures=None if figures is None else Path(figures),
+        licence=licence,
+        mirrors=mirrors,
+    )
+    record = read_record(folder / HUB_FILE)
+    n_procedures = len({row[:2] for row in (*record.seen.trained, *record.seen.validated)})
+    saved = {"out": folder, "sha256": file_key(folder / HUB_FILE), "procedures_named": n_procedures}
+    warnings = (
+        [f"the record names {n_procedures} procedures and their patients"] if n_procedures else []
+    )
+    stated = licence or record.origin.get("licence")
+    warnings += [] if stated else ["the licence is not stated; give --licence"]
+    return Result(saved, shown=["{out}: SHA-256 {sha256}".format(**saved)], warnings=warnings)

@@ -1,0 +1,36 @@
+"""The verb `weights show`: the record of weights."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Argument
+
+from polyplink.cli.options import StrPath
+from polyplink.cli.verb import Result
+from polyplink.core.artefacts import file_key, to_plain
+
+
+def show_weights(
+    weights: Annotated[StrPath, Argument(help="Weights file, run folder, or a name.")],
+) -> Result[dict[str, Any]]:
+    """Print the record of weights as JSON: encoder, crops, origin, what they have seen.
+
+    Args:
+        weights: A file, a folder of `train` or `export`, or a name.
+
+    Raises:
+        PolyplinkError: If they do not exist, or were changed since they were added.
+
+    Example:
+        >>> show_weights("encoder-v1").value["prepare"]["size"]
+        224
+    """
+    from polyplink.encoders import read_record, weights_path
+    from polyplink.encoders.weights import check_seal
+
+    path = weights_path(Path(weights))
+    digest = file_key(path)
+    check_seal(path, digest)
+    plain: dict[str, Any] = {"path": str(path), "sha256": digest} | to_plain(read_record(path))
+    return Result(plain, shown=[json.dumps(plain, indent=1)])
