@@ -14,9 +14,19 @@ from typing import TYPE_CHECKING
 from polyplink.core.on_demand import hand_on
 
 if TYPE_CHECKING:
+    from polyplink.cli.convert import convert_data as convert_data
     from polyplink.cli.count import count as count
     from polyplink.cli.detect import detect_polyps as detect_polyps
+    from polyplink.cli.doctor import doctor as doctor
+    from polyplink.cli.import_data import import_data as import_data
+    from polyplink.cli.merge import merge_data as merge_data
+    from polyplink.cli.models import show_models as show_models
+    from polyplink.cli.plugins import list_plugins as list_plugins
+    from polyplink.cli.prepare import prepare_data as prepare_data
+    from polyplink.cli.recipes_list import list_recipes as list_recipes
+    from polyplink.cli.recipes_show import show_recipe as show_recipe
     from polyplink.cli.run import run as run
+    from polyplink.cli.split import split_data as split_data
     from polyplink.cli.weights_adapt import adapt_weights as adapt_weights
     from polyplink.cli.weights_add import add_weights as add_weights
     from polyplink.cli.weights_cost import cost_weights as cost_weights

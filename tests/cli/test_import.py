@@ -14,12 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from polyplink.cli.data_folder import (
-    ImportRequest,
-    MergeRequest,
-    import_data,
-    merge_data,
-)
+from polyplink import import_data, merge_data
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import FORMATS, DataSet, read_data, write_data, write_real_colon
 from polyplink.tracklets.scenes import read_scenes, write_scenes
@@ -35,15 +30,17 @@ def test_tables_and_run_record_are_written_outside_the_data_set(tmp_path: Path) 
     write_real_colon(data, tmp_path / "raw")
     told: list[tuple[str, int, int]] = []
     imported = import_data(
-        ImportRequest("real-colon", tmp_path / "raw", tmp_path / "out"),
-        lambda *step: told.append(step),
+        "real-colon",
+        tmp_path / "raw",
+        str(tmp_path / "out"),
+        progress=lambda *step: told.append(step),
     )
     assert read_data(tmp_path / "out").key == imported.value.key
     assert told[-1] == ("procedures", 2, 2)
     assert json.loads((tmp_path / "out" / "run.json").read_text())["command"] == "import"
     for out in (tmp_path / "raw", tmp_path / "raw" / "tables"):
         with pytest.raises(PolyplinkError, match="in which nothing is changed"):
-            import_data(ImportRequest("real-colon", tmp_path / "raw", out))
+            import_data("real-colon", tmp_path / "raw", out)
 
 
 def test_a_link_to_itself_is_no_data_set(tmp_path: Path) -> None:
@@ -51,7 +48,7 @@ def test_a_link_to_itself_is_no_data_set(tmp_path: Path) -> None:
     loop.symlink_to(loop)
     for name in FORMATS:
         with pytest.raises(PolyplinkError, match="loop"):
-            import_data(ImportRequest(name, loop, tmp_path / "out"))
+            import_data(name, loop, tmp_path / "out")
 
 
 def test_what_was_left_out_is_written_down(tmp_path: Path) -> None:
@@ -59,14 +56,12 @@ def test_what_was_left_out_is_written_down(tmp_path: Path) -> None:
         "procedure_id,frame,x,y,w,h\na,0,1,1,5,5\na,1,1,1,0,5\n", encoding="utf-8"
     )
     out = tmp_path / "out"
-    imported = import_data(
-        ImportRequest("csv", tmp_path / "boxes.csv", out, size="64x48", dataset="mine")
-    )
+    imported = import_data("csv", tmp_path / "boxes.csv", out, size="64x48", dataset="mine")
     assert json.loads((out / "warnings.json").read_text()) == imported.warnings
     assert len(imported.warnings) >= 1
     assert imported.value.procedures.select("dataset", "width").rows() == [("mine", 64)]
     with pytest.raises(PolyplinkError, match="without --strict"):
-        import_data(ImportRequest("csv", tmp_path / "boxes.csv", out, size="64x48", strict=True))
+        import_data("csv", tmp_path / "boxes.csv", out, size="64x48", strict=True)
 
 
 @contextmanager
@@ -107,13 +102,13 @@ def test_what_may_not_be_read_is_named_in_one_line(open_folder: Path, what: str)
         folder = open_folder / name
         own = _needed(name, folder)
         # Once before anything is closed, so that all modules are imported.
-        import_data(ImportRequest(name, folder, open_folder / f"{name} tables", **own))
+        import_data(name, folder, open_folder / f"{name} tables", **own)
         texts = {".xml", ".txt", ".json", ".csv", ".xlsx"}
         files = sorted(p for p in folder.rglob("*") if p.suffix in texts)
         closed = files[0] if what == "file" else folder
         closed.chmod(0)
         with nobody(), pytest.raises(PolyplinkError, match="Permission denied") as caught:
-            import_data(ImportRequest(name, folder, open_folder / "out", **own))
+            import_data(name, folder, open_folder / "out", **own)
         closed.chmod(0o755)
         assert str(closed) in str(caught.value)
         assert "\n" not in str(caught.value)
@@ -208,7 +203,7 @@ def test_nothing_is_renamed_and_sources_stay_where_they_are(
     places: tuple[Path, Path, Path],
 ) -> None:
     a, b, out = places
-    both = merge_data(MergeRequest(out, [a, b]))
+    both = merge_data(out, [a, b])
     data = read_data(out)
     assert data.key == both.value.key
     assert data.procedures["source"].to_list() == ["/nowhere"] * 3 + [str(b)]
@@ -244,11 +239,11 @@ def test_the_map_of_adenoma_goes_with_the_tables(
     own = tmp_path / "map.json"
     own.write_text('{"real-colon": {"HP": true}}')
     for name, labels in (("tsa-adenoma", [1, 0, None, None]), (str(own), [1, 1, None, None])):
-        merge_data(MergeRequest(out, [a, b], histology_map=name))
+        merge_data(out, [a, b], histology_map=name)
         assert read_data(out).adenoma_labels().to_list() == labels
     write_data(b, replace(other_set(), adenoma={"colon-bench": {}}))
     with pytest.raises(PolyplinkError, match=r"disagree on which words.*--histology-map"):
-        merge_data(MergeRequest(out, [a, b]))
+        merge_data(out, [a, b])
     refused = polyplink("merge", out, a, b, "--histology-map", "paper")
     assert_refused(refused, "no histology map 'paper'; did you mean papers?")
 

@@ -9,8 +9,7 @@ import polars as pl
 import pytest
 from rich.table import Table
 
-from polyplink.cli.count import count
-from polyplink.cli.data_folder import ConvertRequest, convert_data
+from polyplink import convert_data, count
 from polyplink.cli.evaluate import EvaluateRequest, evaluate
 from polyplink.cli.figures import FiguresRequest, draw
 from polyplink.cli.train import Trained
@@ -68,7 +67,7 @@ def test_what_has_no_form_of_its_own_is_shown_as_printed() -> None:
 
 def test_reprs_are_short(made: Made, tmp_path: Path) -> None:
     prepared = prepare(made.data, recipe().prepare)
-    converted = convert_data(ConvertRequest(made.data, "csv", tmp_path / "csv"))
+    converted = convert_data(made.data, "csv", tmp_path / "csv")
     for value in (prepared.data, prepared, converted, Result(["x" * 50] * 1000)):
         assert len(repr(value)) < 500, value
 

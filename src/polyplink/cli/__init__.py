@@ -19,18 +19,6 @@ if TYPE_CHECKING:
         calibrate as calibrate,
     )
     from polyplink.cli.counted import Counted as Counted
-    from polyplink.cli.data_folder import (
-        DoctorRequest as DoctorRequest,
-        ImportRequest as ImportRequest,
-        MergeRequest as MergeRequest,
-        PrepareRequest as PrepareRequest,
-        SplitRequest as SplitRequest,
-        doctor as doctor,
-        import_data as import_data,
-        merge_data as merge_data,
-        prepare_data as prepare_data,
-        split_data as split_data,
-    )
     from polyplink.cli.evaluate import (
         Evaluated as Evaluated,
         EvaluateRequest as EvaluateRequest,
@@ -52,7 +40,6 @@ if TYPE_CHECKING:
         build_index as build_index,
         search as search,
     )
-    from polyplink.cli.listings import RecipeRequest as RecipeRequest, show_recipe as show_recipe
     from polyplink.cli.live import LiveRequest as LiveRequest, live as live
     from polyplink.cli.probe import ProbeRequest as ProbeRequest, probe as probe
     from polyplink.cli.review import (
@@ -64,7 +51,6 @@ if TYPE_CHECKING:
         learn_from as learn_from,
         review as review,
     )
-    from polyplink.cli.shipped import ModelsRequest as ModelsRequest, show_models as show_models
     from polyplink.cli.train import (
         Trained as Trained,
         TrainRequest as TrainRequest,

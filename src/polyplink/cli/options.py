@@ -46,6 +46,13 @@ Video = Annotated[
     Option("--video", help="Also write a video of each procedure with boxes and polyps drawn."),
 ]
 Sets = Annotated[Sequence[str], Option("--set", help="Change a field of the recipe: NAME=VALUE.")]
+HistologyMap = Annotated[
+    str | None,
+    Option(
+        metavar="NAME|FILE",
+        help="Histology map for adenoma: papers (the default), tsa-adenoma, or a JSON file.",
+    ),
+]
 
 
 def names_of(module: str, attribute: str) -> Callable[[str], list[str]]:

@@ -11,12 +11,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from typer import echo
 
 from polyplink.core.artefacts import read_json, to_plain
 from polyplink.core.errors import PolyplinkError, visible
+
+if TYPE_CHECKING:
+    from polyplink.data import DataSet
 
 
 def check_given(
@@ -156,3 +159,22 @@ def named_files(option: str, pairs: Sequence[str]) -> dict[str, Path]:
         PolyplinkError.unless(bool(equals), f"{option} {pair!r} names no file", "write NAME=FILE")
         files[name] = Path(path)
     return files
+
+
+def written_data(out: Path, data: "DataSet", warnings: Sequence[str]) -> "Result[DataSet]":
+    """What a verb says of the data folder that it wrote.
+
+    Args:
+        out: The folder.
+        data: Its tables.
+        warnings: Of the verb.
+    """
+    counts = {
+        "out": str(out),
+        "procedures": data.procedures.height,
+        "polyps": data.polyps.height,
+        "boxes": data.detections.height,
+        "warnings": warnings,
+        "splits": {name: len(ids) for name, ids in data.splits.items()},
+    }
+    return Result(data, counts, [f"{out}: {data.contents}"], warnings)

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 
 from typer import Argument, echo
 
-from polyplink import count, run
+from polyplink import count, import_data, run
 from polyplink.cli import (
     Evaluated,
     EvaluateRequest,
-    ImportRequest,
     TrainRequest,
     evaluate,
-    import_data,
     options,
     train,
 )
@@ -133,7 +131,7 @@ def _make(
     simulate(
         raw, archives, request.seed, workers=workers, progress=counter(progress, "procedures made")
     )
-    import_data(ImportRequest("real-colon", raw, data, workers=1), progress)
+    import_data("real-colon", raw, data, workers=1, progress=progress)
     prepare(data, recipe.prepare, workers=workers, progress=counter(progress, "crops"))
     resume = (weights / LAST).is_file()
     train(TrainRequest(recipe, data, weights, resume=resume, workers=workers), progress)

@@ -1,0 +1,58 @@
+"""The verb `convert`: a data folder in the files of another format."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Argument
+
+from polyplink.cli import options
+from polyplink.cli.options import StrPath, names_of
+from polyplink.cli.verb import Result, inform
+from polyplink.core.artefacts import RunRecord, whole_folder
+from polyplink.core.progress import Progress
+
+
+def convert_data(
+    data: options.Data,
+    data_format: Annotated[
+        str,
+        Argument(
+            metavar="FORMAT",
+            help="A format as of `polyplink import`; masks are read alone.",
+            autocompletion=names_of("polyplink.core.parts", "FORMATS"),
+        ),
+    ],
+    out: Annotated[StrPath, Argument(help="New folder for the files.")],
+    *,
+    progress: Progress = inform,
+) -> Result[dict[str, Any]]:
+    """Write a data folder as COCO, MOT, YOLO, CVAT, CSV, or as a released set is laid out.
+
+    Args:
+        data: The data folder.
+        data_format: Name of the format.
+        out: New folder for the files.
+        progress: Called for procedures.
+
+    Raises:
+        PolyplinkError: If the format is unknown, `out` exists already, the folder is not a data
+            folder, or the format cannot express the data set.
+    """
+    from polyplink.data import convert, find_written, read_data
+
+    find_written(data_format)
+    data, out = Path(data), Path(out)
+    settings: dict[str, Any] = {"data": data, "format": data_format}
+    record = RunRecord("convert", settings=settings)
+    with record.stage("read"):
+        dataset = read_data(data)
+    record.inputs = {str(data): dataset.key}
+    progress("procedures", 0, dataset.procedures.height)
+    with whole_folder(out) as folder:
+        with record.stage("write"):
+            warnings = convert(dataset, data_format, folder)
+        record.write(folder)
+    progress("procedures", dataset.procedures.height, dataset.procedures.height)
+    counts = {"out": str(out), "procedures": dataset.procedures.height}
+    counts |= {"boxes": dataset.detections.height, "warnings": warnings}
+    return Result(counts, shown=[f"{out}: {dataset.contents}"], warnings=warnings)

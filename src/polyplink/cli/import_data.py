@@ -1,0 +1,147 @@
+"""The verb `import`: a released data set, or boxes from any source, as tables."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
+
+from typer import Argument, Option
+
+from polyplink.cli import options
+from polyplink.cli.options import StrPath, names_of
+from polyplink.cli.verb import Result, inform, written_data
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.parts import FORMATS
+from polyplink.core.progress import Progress, counter
+
+if TYPE_CHECKING:
+    from polyplink.data import DataSet
+
+
+class FormatOptions(TypedDict, total=False):
+    """Options that some formats take, see `polyplink.data.FORMATS`."""
+
+    identity: Annotated[
+        str | None, Option(help="What counts as one polyp, if not given: video, ...")
+    ]
+    boxes: Annotated[StrPath | None, Option(help="File with the boxes (polyp-size).")]
+    cases: Annotated[StrPath | None, Option(help="Table of cases (sun) or labels (polyp-size).")]
+    size: Annotated[
+        str | None,
+        Option(metavar="WxH", help="Frame size WIDTHxHEIGHT, if no file contains it."),
+    ]
+    dataset: Annotated[str | None, Option(help="Name of the data set.")]
+    datasets: Annotated[
+        Sequence[str], Option(help="ID=NAME: name of the data set with this id (coco).")
+    ]
+    first_frame: Annotated[int | None, Option(help="Number of a video's first frame.")]
+    video: Annotated[
+        StrPath | None,
+        Option(metavar="FILE|FOLDER", help="The video, or a folder of videos named as procedures."),
+    ]
+    kind: Annotated[str | None, Option(help="gt or det (mot).")]
+    attribute: Annotated[str | None, Option(help="Attribute that names the polyp (cvat).")]
+    sixth: Annotated[str | None, Option(help="Meaning of a sixth number (yolo).")]
+    image_folder: Annotated[str | None, Option(help="Folder of the images (masks).")]
+    mask_folder: Annotated[str | None, Option(help="Folder of the masks (masks).")]
+
+
+PATHS = ("boxes", "cases", "video")  # among these options
+
+
+def import_data(
+    data_format: Annotated[
+        str,
+        Argument(
+            metavar="FORMAT",
+            help=f"{', '.join(FORMATS)}, or the format of a plugin.",
+            autocompletion=names_of("polyplink.core.parts", "FORMATS"),
+        ),
+    ],
+    source: Annotated[StrPath, Argument(metavar="SRC", help="The data set as released.")],
+    out: Annotated[StrPath, Argument(help="Folder for the tables.")],
+    *,
+    images: Annotated[bool, Option(help="Use the images if they exist.")] = True,
+    strict: Annotated[
+        bool, Option(help="Stop at the first unusable item instead of skipping it.")
+    ] = False,
+    histology_map: options.HistologyMap = None,
+    detector: Annotated[
+        str | None,
+        Option(help="Name of the detector that made the boxes; leave it out for annotated ones."),
+    ] = None,
+    limits: Annotated[
+        bool,
+        Option(help="Refuse archives that unpack to many times their size, and 20 M boxes."),
+    ] = True,
+    workers: options.Workers = 2,
+    progress: Progress = inform,
+    **of_format: Unpack[FormatOptions],
+) -> "Result[DataSet]":
+    """Import a released data set, or boxes from any source, into tables.
+
+    Tables that are in the folder already are replaced; nothing in the source is changed.
+
+    Args:
+        data_format: Name of the format.
+        source: The data set as released, or the boxes.
+        out: Folder for the tables.
+        images: Use the images if they exist.
+        strict: Stop at the first unusable item instead of skipping it.
+        histology_map: Name or file of the map of words for adenoma; None for the papers'.
+        detector: Name of the detector that made the boxes; None for annotated ones.
+        limits: Refuse archives that unpack to many times their size.
+        workers: Worker processes.
+        progress: Called for procedures.
+        of_format: Options that the format takes.
+
+    Raises:
+        PolyplinkError: If the format or map is unknown, the format does not take an option, or the
+            data set has a fault.
+
+    Example:
+        >>> import polyplink
+        >>> boxes = polyplink.import_data("coco", "boxes.json", "data")  # doctest: +SKIP
+        >>> boxes.value.detections.height  # doctest: +SKIP
+        5120
+    """
+    from polyplink.data.importing import import_folder
+
+    source, out = Path(source), Path(out)
+    data, warnings = import_folder(
+        data_format,
+        source,
+        out,
+        images=images,
+        strict=strict,
+        histology_map=histology_map,
+        detector=detector,
+        limits=limits,
+        workers=workers,
+        options=_parsed(of_format),
+        progress=counter(progress, "procedures"),
+    )
+    return written_data(out, data, warnings)
+
+
+def _parsed(of_format: FormatOptions) -> dict[str, Any]:
+    """The options that were set, as importers take them."""
+    parsed: dict[str, Any] = {
+        name: Path(str(value)) if name in PATHS else value
+        for name, value in of_format.items()
+        if value not in (None, ())
+    }
+    if "size" in parsed:
+        size = re.fullmatch(r"([1-9]\d{0,8})x([1-9]\d{0,8})", parsed["size"])
+        if size is None:
+            raise PolyplinkError(
+                f"--size {parsed['size']} is not a size", "give WIDTHxHEIGHT, as in 1352x1080"
+            )
+        parsed["size"] = (int(size.group(1)), int(size.group(2)))
+    if "datasets" in parsed:
+        pairs = [text.partition("=") for text in parsed["datasets"]]
+        for key, sign, name in pairs:
+            if not (key and sign and name):
+                raise PolyplinkError(f"--datasets {key}{sign}{name} is not a pair", "give ID=NAME")
+        parsed["datasets"] = {key: name for key, _, name in pairs}
+    return parsed

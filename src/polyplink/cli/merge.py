@@ -1,0 +1,76 @@
+"""The verb `merge`: several data folders as one."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument
+
+from polyplink.cli import options
+from polyplink.cli.options import StrPath
+from polyplink.cli.verb import Result, written_data
+from polyplink.core.artefacts import RunRecord
+from polyplink.core.errors import PolyplinkError
+
+if TYPE_CHECKING:
+    from polyplink.data import DataSet
+
+
+def merge_data(
+    out: Annotated[StrPath, Argument(help="Folder for the tables.")],
+    data: Annotated[
+        Sequence[StrPath], Argument(help="Data folders that `polyplink import` wrote.")
+    ],
+    *,
+    histology_map: options.HistologyMap = None,
+) -> "Result[DataSet]":
+    """Merge several data folders; images are not copied.
+
+    Overlaps known between the data sets become warnings.
+
+    Args:
+        out: Folder for the tables.
+        data: Data folders that `import_data` wrote.
+        histology_map: Name or file of the map of words for adenoma; None for that of the folders.
+
+    Raises:
+        PolyplinkError: If a folder is no data folder, is named twice or is `out`, or ids clash.
+    """
+    import polars as pl
+
+    from polyplink.data import find_maps, merge, overlaps, read_data
+    from polyplink.data.empty import read_empty, write_empty
+    from polyplink.data.importing import write_folder
+    from polyplink.tracklets.scenes import read_scenes, write_scenes
+
+    out, folders = Path(out), list(map(Path, data))
+    places: dict[str, Path] = {}
+    for folder in folders:
+        place = os.path.realpath(folder)
+        if place in places:
+            raise PolyplinkError(f"{folder} is named twice", "name each folder once")
+        places[place] = folder
+    if os.path.realpath(out) in places:
+        raise PolyplinkError(
+            f"{out} is one of the folders to merge", "name another folder for the result"
+        )
+    settings = {"folders": folders, "map": histology_map}
+    record = RunRecord("merge", settings=settings)
+    record.claim(out)
+    maps = None if histology_map is None else find_maps(histology_map)
+    with record.stage("read"):
+        sets = [(folder, read_data(folder)) for folder in folders]
+    with record.stage("merge"):
+        merged = merge(sets, maps)
+    record.inputs = {str(folder): dataset.key for folder, dataset in sets}
+    scenes = {name: scene for folder in folders for name, scene in read_scenes(folder).items()}
+
+    def keep(folder: Path) -> None:
+        empty = [read_empty(source, dataset.part(None)) for source, dataset in sets]
+        write_empty(folder, pl.concat(empty))
+        write_scenes(folder, scenes)
+
+    warnings = overlaps(merged)
+    write_folder(out, merged, warnings, record, keep)
+    return written_data(out, merged, warnings)

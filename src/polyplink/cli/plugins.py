@@ -1,0 +1,28 @@
+"""The verb `plugins`: what installed packages add to polyplink."""
+
+from typing import TYPE_CHECKING
+
+from polyplink.cli.verb import Result
+
+if TYPE_CHECKING:
+    from polyplink.core.registry import Plugin
+
+
+def list_plugins() -> "Result[list[Plugin]]":
+    """List plugins: name, kind, package, version, and why one cannot be used.
+
+    The exit code is 1 if one cannot be imported.
+    """
+    from rich.table import Table
+
+    from polyplink.core.parts import REGISTRIES
+
+    plugins = [plugin for registry in REGISTRIES.values() for plugin in registry.plugins()]
+    code = int(any(plugin.error for plugin in plugins))
+    if not plugins:
+        kinds = ", ".join(REGISTRIES)
+        return Result(plugins, shown=[f"no plugins; a package may add one as {kinds}"])
+    table = Table("name", "kind", "package", "version", "error")
+    for plugin in plugins:
+        table.add_row(plugin.name, plugin.kind, plugin.package, plugin.version, plugin.error)
+    return Result(plugins, shown=[table], code=code)

@@ -1,0 +1,86 @@
+"""The verb `prepare`: tracklets and their crops, which other verbs then find."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
+
+from typer import Option
+
+from polyplink.cli import options
+from polyplink.cli.options import TrackletOptions
+from polyplink.cli.verb import Result, check_given, inform
+from polyplink.core.progress import Progress, counter
+from polyplink.core.text import many
+
+if TYPE_CHECKING:
+    from polyplink.tracklets import Prepared
+
+
+def prepare_data(
+    data: options.Data,
+    *,
+    recipe: Annotated[
+        str, Option(help="Recipe with the settings to use.", autocompletion=options.RECIPES)
+    ] = "ntssl",
+    sets: options.Sets = (),
+    crops: Annotated[bool, Option(help="Cut crops, or build only tracklets.")] = True,
+    part: Annotated[str | None, Option(help="Part to crop; all by default.")] = None,
+    strict: Annotated[bool, Option(help="Stop at a frame that cannot be decoded.")] = False,
+    device: Annotated[
+        str, Option(help="cpu or cuda: where crops of simulated sets are rendered.")
+    ] = "cpu",
+    workers: options.Workers = 2,
+    progress: Progress = inform,
+    **tracklets: Unpack[TrackletOptions],
+) -> "Result[Prepared]":
+    """Build tracklets and cut their crops, once.
+
+    Args:
+        data: The data folder.
+        recipe: Recipe with the settings to use.
+        sets: Fields of the recipe to change: NAME=VALUE.
+        crops: Cut crops, or build only tracklets.
+        part: Part to crop; all by default.
+        strict: Stop at a frame that cannot be decoded.
+        device: cpu or cuda: where crops of simulated sets are rendered.
+        workers: Worker processes.
+        progress: Called for crops.
+        tracklets: How boxes become tracklets.
+
+    Raises:
+        PolyplinkError: If the recipe, the part, the data folder or an image is at fault.
+    """
+    data = Path(data)
+    check_given(None, data, [part])
+    from polyplink.data import read_data
+    from polyplink.recipes import find_recipe, override
+    from polyplink.tracklets import prepare
+    from polyplink.tracklets.options import with_options
+
+    settings = with_options(override(find_recipe(recipe), sets).prepare, tracklets)
+    prepared = prepare(
+        data,
+        settings,
+        procedures=None if part is None else read_data(data).part(part),
+        with_crops=crops,
+        strict=strict,
+        workers=workers,
+        device=device,
+        progress=counter(progress, "crops"),
+    )
+    broken = prepared.broken()
+    counts: dict[str, Any] = {
+        "out": str(prepared.folder),
+        "procedures": len(prepared.procedures),
+        "tracklets": prepared.tracklets.height,
+        "crops": int(prepared.tracklets["n_crops"].sum()),
+        "broken_frames": {name: len(frames) for name, frames in broken.items()},
+    }
+    warnings = [
+        f"procedure {name}: {len(frames)} frames do not decode (first: {frames[0].image}, "
+        f"{frames[0].why}); tracklets are cut there"
+        for name, frames in broken.items()
+    ]
+    text = (
+        f"{counts['out']}: {many(counts['tracklets'], 'tracklet')}, {many(counts['crops'], 'crop')}"
+    )
+    return Result(prepared, counts, [text], warnings)

@@ -1,0 +1,24 @@
+"""The verb `recipes list`: what there is to train."""
+
+import inspect
+
+from polyplink.cli.verb import Result
+
+
+def list_recipes() -> Result[list[dict[str, str]]]:
+    """List the recipes: name, the part it trains on, whether it needs polyp ids, and what it is."""
+    from rich.table import Table
+
+    from polyplink.learn.config import NEED_POLYPS
+    from polyplink.recipes import RECIPES
+
+    columns = ("recipe", "part", "needs polyp ids", "what it is")
+    table, rows = Table(*columns), list[dict[str, str]]()
+    for name, recipe in RECIPES.items():
+        built = recipe()
+        needs = "yes" if built.bags.kind in NEED_POLYPS else "no"
+        summary = (inspect.getdoc(recipe) or "").partition("\n")[0]
+        rows.append(dict(zip(columns, (name, built.part, needs, summary), strict=True)))
+        table.add_row(*rows[-1].values())
+    fields = "fields of one: polyplink recipes show NAME"
+    return Result(rows, shown=[table, fields])

@@ -1,0 +1,75 @@
+"""The verb `split`: parts of a data folder, by patient."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+from typer import Option
+
+from polyplink.cli import options
+from polyplink.cli.options import StrPath
+from polyplink.cli.verb import Result
+from polyplink.core.artefacts import read_json, write_json
+from polyplink.core.errors import PolyplinkError
+
+
+def split_data(
+    data: options.Data,
+    *,
+    shares: Annotated[
+        str,
+        Option(metavar="PART=SHARE,...", help="Parts and their shares of the procedures."),
+    ] = "train=0.7,eval=0.15,test=0.15",
+    seed: Annotated[int, Option(help="Seed of the order of patients.")] = 0,
+    lists: Annotated[
+        StrPath | None, Option(help="JSON file of part -> procedure ids, instead of shares.")
+    ] = None,
+) -> Result[dict[str, list[str]]]:
+    """Divide a data folder into parts; no patient is in two.
+
+    Writes splits.json; parts that were there are replaced.
+
+    Args:
+        data: The data folder.
+        shares: Parts and their shares of the procedures, which add up to 1.
+        seed: Of the order of patients.
+        lists: JSON file of part -> procedure ids, instead of shares.
+
+    Raises:
+        PolyplinkError: If the shares or lists are malformed, a list names an unknown procedure, a
+            patient would be in two parts, or there are fewer patients than parts.
+    """
+    from polyplink.data import check_splits, read_data, split_by_shares
+
+    path = Path(data) / "splits.json"
+    dataset = read_data(path.parent)
+    if lists is None:
+        splits = split_by_shares(dataset.procedures, _shares(shares), seed)
+    else:
+        splits = read_json(Path(lists), "check the path given with --lists")
+        check_splits(splits, dataset.procedures, str(lists))
+    write_json(path, splits)
+    parts = f"the parts {', '.join(dataset.splits)}"
+    replaced = [f"replaced {parts}"] if any(dataset.splits.values()) else []
+    text = ", ".join(f"{part} {len(ids)}" for part, ids in splits.items())
+    return Result(splits, shown=[f"{path}: {text}"], warnings=replaced)
+
+
+def _shares(text: str) -> Mapping[str, float]:
+    shares: dict[str, float] = {}
+    for pair in text.split(","):
+        part, _, share = (piece.strip() for piece in pair.partition("="))
+        try:
+            value = float(share)
+        except ValueError:
+            value = 0.0
+        if not part or part in shares or not 0 < value <= 1:
+            raise PolyplinkError(
+                f"--shares {text!r} is no list of parts with shares above 0",
+                "write train=0.7,eval=0.15,test=0.15",
+            )
+        shares[part] = value
+    total = sum(shares.values())
+    if abs(total - 1) > 1e-6:
+        raise PolyplinkError(f"--shares {text!r} add up to {total:g}", "make them add up to 1")
+    return shares
