@@ -207,7 +207,7 @@ MOTA = Metric(
 
 
 @njit()
-def assign(cost: Reals) -> Ints:
+def assign(cost: Reals) -> Ints:  # noqa: PLR0912
     """Column of every row (r,) in the cheapest one-to-one assignment of costs (r, c), r <= c.
 
     Source: Crouse, On implementing 2D rectangular assignment algorithms, IEEE TAES 2016, as scipy
@@ -218,16 +218,15 @@ def assign(cost: Reals) -> Ints:
     rows, columns = cost.shape
     row_dual, column_dual = np.zeros(rows), np.zeros(columns)
     row_of, column_of = np.full(columns, -1), np.full(rows, -1)
-    last, length = np.full(columns, -1), np.empty(columns)
+    last, unassigned, length = np.full(columns, -1), np.full(columns, -1), np.zeros(columns)
     row_on, column_on = np.zeros(rows, np.bool_), np.zeros(columns, np.bool_)
     for row in range(rows):
         # The shortest path from the row to a free column, by Dijkstra's algorithm.
-        unassigned = np.arange(
-            columns - 1, -1, -1
-        )  # backwards: equal costs shall give the diagonal
-        length[:] = np.inf
-        row_on[:] = False
-        column_on[:] = False
+        for k in range(columns):
+            unassigned[k] = columns - 1 - k  # backwards: equal costs shall give the diagonal
+            length[k], column_on[k] = np.inf, False
+        for k in range(rows):
+            row_on[k] = False
         distance, i, j, n_unassigned = 0.0, row, -1, columns
         while True:
             row_on[i] = True
@@ -265,13 +264,18 @@ def assign(cost: Reals) -> Ints:
 @njit()
 def best_matching(table: Ints) -> int:
     """Largest sum of cells (g, t) with at most one in a row and in a column."""
-    cost = -table.astype(np.float64)  # whole numbers: the sum is exact
-    if cost.shape[0] > cost.shape[1]:
-        cost = np.ascontiguousarray(cost.T)
-    column = assign(cost)
+    rows, columns = table.shape
+    cost = np.zeros((min(rows, columns), max(rows, columns)))
+    for row in range(rows):
+        for column in range(columns):  # whole numbers: the sum is exact
+            if rows <= columns:
+                cost[row, column] = -table[row, column]
+            else:
+                cost[column, row] = -table[row, column]
+    column_of = assign(cost)
     total = 0.0
-    for row in range(column.size):
-        total -= cost[row, column[row]]
+    for row in range(column_of.size):
+        total -= cost[row, column_of[row]]
     return int(total)
 
 
@@ -392,12 +396,15 @@ def score_boxes(true: BoxTracks, detected: BoxTracks, tracks: Codes) -> Tracking
         share = s / (by_true[pairs.true] + by_found[pairs.detected] - s)
         level = np.searchsorted(ALPHAS - EPS, s, side="right")
         contested = (_contested(pairs, s > 0), _contested(pairs, s >= THRESHOLD - EPS))
+        n_tracks, boxes_of = tracks.max(axis=1) + 1, np.bincount(true.track, minlength=true.tracks)
+        # Matched pairs by cell of the table of polyps and tracks, and by thresholds they pass.
+        counts = np.zeros((boxes_of.size * int(n_tracks.max()), LEVELS), dtype=np.int64)
         _score_frames(
-            tracks,
-            (true.track, np.bincount(true.track, minlength=true.tracks), detected.track),
+            (tracks, n_tracks),
+            (true.track, boxes_of, detected.track),
             pairs,
             (share, level, *contested),
-            (sums, single),
+            (counts, sums, single),
         )
     boxes = (np.full(len(tracks), float(side.frame.size)) for side in (true, detected))
     return TrackingCounts(*boxes, *np.moveaxis(sums, 1, 0), *single.T.astype(np.float64))
@@ -415,28 +422,30 @@ def _contested(pairs: Overlaps, use: Flags) -> Flags:
 
 @njit()
 def _score_frames(
-    tracks: Codes,
+    assignments: tuple[Codes, Codes],
     codes: tuple[Ints, Ints, Ints],
     pairs: Overlaps,
     values: tuple[Reals, Ints, Flags, Flags],
-    out: tuple[Reals, Ints],
+    out: tuple[Ints, Reals, Ints],
 ) -> None:
-    """Score every assignment: track of every part (q, n).
+    """Score every assignment: track of every part (q, n) and how many tracks (q,).
 
     who are the polyp of every true box (d,), boxes of every polyp (g,) and the part of every
     detected box; values the share and level of every pair (p,) and the contested frames for HOTA
-    and CLEAR (f,). out are zeros for the sums (q, 5, 19), and for boxes under the best matching,
-    matches and switches of CLEAR (q, 3).
+    and CLEAR (f,). out are zeros: room for counts by cell (g * most tracks, LEVELS), the sums
+    (q, 5, 19), and boxes under the best matching, matches and switches of CLEAR (q, 3).
+
+    What numpy does in one call is computed by the caller, or in loops: each function of numpy that
+    compiled code calls adds tenths of a second to the first call.
     """
+    tracks, n_tracks = assignments
     polyp, true, part = codes
     share, level, for_hota, for_clear = values
-    sums, single = out
+    counts, sums, single = out
     similarity, of_pair = pairs.similarity, polyp[pairs.true]  # (p,)
     cell, track = np.empty(share.size, np.int64), np.empty(share.size, np.int64)
-    # Matched pairs by cell of the table of polyps and tracks, and by how many thresholds they pass.
-    counts = np.zeros((true.size * (tracks.max() + 1), LEVELS), np.int64)
     for q in range(tracks.shape[0]):
-        track_sizes = np.zeros(tracks[q].max() + 1, np.int64)
+        track_sizes = np.zeros(n_tracks[q], np.int64)
         for box in range(part.size):
             track_sizes[tracks[q, part[box]]] += 1
         for p in range(share.size):
@@ -451,7 +460,9 @@ def _score_frames(
                 counts[cell[p], level[p]] += 1
                 filled[cell[p]] = True
                 loc[level[p]] += similarity[p]
-        for c in np.flatnonzero(filled):
+        for c in range(filled.size):
+            if not filled[c]:
+                continue
             matched, g, t = 0, c // track_sizes.size, c % track_sizes.size
             for a in range(LEVELS - 2, -1, -1):  # a pair that passes five is one at the first five
                 matched += counts[c, a + 1]
@@ -460,13 +471,14 @@ def _score_frames(
                     sums[q, 1, a] += matched * matched / (true[g] + track_sizes[t] - matched)
                     sums[q, 2, a] += matched * matched / track_sizes[t]
                     sums[q, 3, a] += matched * matched / true[g]
-            counts[c] = 0
+            for a in range(LEVELS):
+                counts[c, a] = 0
         total = 0.0
         for a in range(LEVELS - 2, -1, -1):
             total += loc[a + 1]
             sums[q, 4, a] = total
         single[q, 0] = best_matching(table)
-        single[q, 1], single[q, 2] = _match_clear(pairs, of_pair, track, for_clear)
+        single[q, 1], single[q, 2] = _match_clear(pairs, of_pair, track, for_clear, true.size)
 
 
 @njit()
@@ -480,8 +492,6 @@ def _match_hota(
     """
     true, track_sizes = boxes
     matched = np.ones(cell.size, np.bool_)
-    if not contested.any():
-        return matched
     possible, score = np.zeros(true.size * track_sizes.size), np.zeros(cell.size)
     for p in range(cell.size):
         possible[cell[p]] += share[p]
@@ -498,11 +508,15 @@ def _match_hota(
 
 
 @njit()
-def _match_clear(pairs: Overlaps, polyp: Ints, track: Ints, contested: Flags) -> tuple[int, int]:
+def _match_clear(
+    pairs: Overlaps, polyp: Ints, track: Ints, contested: Flags, polyps: int
+) -> tuple[int, int]:
     """Matches and switches at IoU 0.5; a match of the frame before is kept where it can be."""
     starts, similarity, limit = pairs.starts, pairs.similarity, THRESHOLD - EPS
-    last, last_frame = np.full(polyp.max() + 1, -1), np.full(polyp.max() + 1, -2)
-    score, matched = np.zeros(polyp.size), similarity >= limit
+    last, last_frame = np.full(polyps, -1), np.full(polyps, -2)
+    score, matched = np.zeros(polyp.size), np.zeros(polyp.size, np.bool_)
+    for p in range(polyp.size):
+        matched[p] = similarity[p] >= limit
     matches = switches = 0
     for frame in range(contested.size):
         if contested[frame]:
@@ -527,14 +541,17 @@ def _assign_frame(frame: int, pairs: Overlaps, score: Reals, matched: Flags) -> 
     """
     true, detected, _, starts, true_rows, detected_rows = pairs
     i, j = true_rows[frame, 0], detected_rows[frame, 0]
-    cost = np.zeros((true_rows[frame, 1] - i, detected_rows[frame, 1] - j))
+    rows, columns = true_rows[frame, 1] - i, detected_rows[frame, 1] - j
+    wide = rows <= columns
+    cost = np.zeros((min(rows, columns), max(rows, columns)))
     for p in range(starts[frame], starts[frame + 1]):
-        cost[true[p] - i, detected[p] - j] = -score[p]
-    if cost.shape[0] <= cost.shape[1]:
-        column = assign(cost)
-        for p in range(starts[frame], starts[frame + 1]):
-            matched[p] = score[p] > 0 and column[true[p] - i] == detected[p] - j
-    else:
-        row = assign(np.ascontiguousarray(cost.T))
-        for p in range(starts[frame], starts[frame + 1]):
-            matched[p] = score[p] > 0 and row[detected[p] - j] == true[p] - i
+        row, column = true[p] - i, detected[p] - j
+        if wide:
+            cost[row, column] = -score[p]
+        else:
+            cost[column, row] = -score[p]
+    partner = assign(cost)
+    for p in range(starts[frame], starts[frame + 1]):
+        row, column = true[p] - i, detected[p] - j
+        chosen = partner[row] == column if wide else partner[column] == row
+        matched[p] = score[p] > 0 and chosen
