@@ -9,7 +9,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # Compiled modules are kept: each of the hundreds of processes of the tests would compile them anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo docs docs-pictures test test-all fuzz kill check bench bench-gpu study study-real study-sequences study-views clean
+.PHONY: help install demo docs docs-pictures test test-docs test-all wheel-test fuzz kill lock licences check bench bench-gpu study study-real study-sequences study-views clean
 .DEFAULT_GOAL := help
 
 help: ## Say what there is to make
@@ -42,7 +42,10 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 test: $(READY) ## Run the quick tests on all cores
 	$(PYTEST)
 
-test-all: $(READY) ## Run all tests: the slow ones and the documentation too
+test-docs: $(READY) ## Run the commands, Python and notebooks of the documentation as written
+	$(PYTEST) -m documentation tests/test_docs.py
+
+test-all: $(READY) ## Run all tests, as before a release: those of test-docs and the slow ones too
 	$(PYTEST) -m "not study"
 
 fuzz: $(READY) ## Read N mutated files of every kind and print what was neither read nor refused

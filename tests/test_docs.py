@@ -106,7 +106,7 @@ def opened(commands: tuple[str, ...], processes: Forked, places: pytest.TempPath
     return OPENED[commands]
 
 
-@pytest.mark.slow
+@pytest.mark.documentation
 @pytest.mark.parametrize("page", with_blocks("bash"), ids=name)
 def test_commands_run_as_written(
     page: Path, processes: Forked, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
@@ -123,7 +123,7 @@ def test_commands_run_as_written(
     assert_success(processes.run("\n".join(lines[len(first) :]), tmp_path))
 
 
-@pytest.mark.slow
+@pytest.mark.documentation
 @pytest.mark.parametrize("page", with_blocks("python"), ids=name)
 def test_python_runs_as_written(page: Path, processes: Forked, tmp_path: Path) -> None:
     for title, code in files(page).items():
@@ -160,7 +160,7 @@ def test_notebooks_are_kept_without_outputs(path: Path) -> None:
     assert cells[0]["source"][0].startswith("# ")
 
 
-@pytest.mark.slow
+@pytest.mark.documentation
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=name)
 def test_notebooks_run_and_show_their_results(path: Path) -> None:
     """Kept under .cache for `make docs`, which need not run them again."""
@@ -319,14 +319,15 @@ def test_the_search_of_the_site_shows_the_how_to_first(site: Path) -> None:
 EXAMPLES = sorted(
     path for path in SOURCE.rglob("*.py") if ">>>" in path.read_text(encoding="utf-8")
 )
+EXECUTED = [pytest.mark.documentation]
 COMPILED = ("associate/clusterers.py", "associate/partition.py", "tracklets/tracks.py")
-SLOW = (*COMPILED, "encoders/published.py", "simulate/rendering.py")
+DEAR = (*COMPILED, "encoders/published.py", "simulate/rendering.py")
 
 
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(path, marks=[pytest.mark.slow] * str(path).endswith(SLOW), id=name(path))
+        pytest.param(path, marks=EXECUTED * str(path).endswith(DEAR), id=name(path))
         for path in EXAMPLES
     ],
 )
