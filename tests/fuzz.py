@@ -55,7 +55,6 @@ from polyplink.data.image_files import decode_size
 from polyplink.data.sets.facts import read_rows
 from polyplink.data.vocabulary import find_maps
 from polyplink.detect import detect, find_recordings
-from polyplink.detect.live import boxes_from
 from polyplink.detect.onnx import OnnxDetector, read_record
 from polyplink.encoders import (
     Embeddings,
@@ -77,6 +76,7 @@ from polyplink.recipes import find_recipe, override
 from polyplink.scale import Index, build_index
 from polyplink.scale.index import ROWS
 from polyplink.serve import Desk
+from polyplink.streaming.sources import boxes_from
 from polyplink.tracklets import PrepareSettings, prepare
 from tests.cli.test_live import lines
 from tests.data.films import write_film

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from polyplink.cli.detect import detect_polyps as detect_polyps
     from polyplink.cli.doctor import doctor as doctor
     from polyplink.cli.import_data import import_data as import_data
+    from polyplink.cli.live import live as live
     from polyplink.cli.merge import merge_data as merge_data
     from polyplink.cli.models import show_models as show_models
     from polyplink.cli.plugins import list_plugins as list_plugins
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from polyplink.cli.weights_save import save_weights_folder as save_weights_folder
     from polyplink.cli.weights_show import show_weights as show_weights
     from polyplink.core.errors import PolyplinkError as PolyplinkError
+    from polyplink.core.results import Result as Result
+    from polyplink.pipeline.counted import Counted as Counted
 
 __version__ = "0.1.0"
 

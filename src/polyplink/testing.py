@@ -391,7 +391,7 @@ def check_figure(draw: Callable[[Any], Any]) -> None:
 
 
 def check_verb(verb: Callable[..., Any]) -> None:
-    """Check a verb: a function with a docstring whose parameters the command line can take.
+    """Check a verb: a documented function, with parameters that the command line can take.
 
     Args:
         verb: The function.

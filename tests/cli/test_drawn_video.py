@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 from PIL import Image
 
-from polyplink.cli.drawn_video import Drawing, _pictures, draw_video
 from polyplink.core.errors import PolyplinkError
+from polyplink.pipeline.drawn_video import Drawing, _pictures, draw_video
 from tests.data.films import HEIGHT, WIDTH, frame_of, number_of, write_film
 
 BLUE = np.array([0x00, 0x72, 0xB2])

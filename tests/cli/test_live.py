@@ -21,7 +21,7 @@ import simplejpeg
 from typer.testing import Result
 
 from polyplink.cli.command import app
-from polyplink.cli.live import LiveRequest, live
+from polyplink.cli.live import live
 from polyplink.detect.run import PIECE
 from polyplink.serve import Desk
 from tests.cli.calls import assert_refused, invoke, polyplink
@@ -125,10 +125,14 @@ def test_a_function_is_a_detector_and_a_slow_one_drops_frames(made: Made, tmp_pa
         return np.array([box(0)])
 
     images = made.root / "frames" / "001-005"
-    request = LiveRequest(
-        str(images), made.run, out=tmp_path / "out", speed=20.0, page=False, function=slow
+    done = live(
+        str(images),
+        weights=made.run,
+        out=tmp_path / "out",
+        speed=20.0,
+        page=False,
+        function=slow,
     )
-    done = live(request)
     assert done.json["late"] > 0
     assert any("too late" in line for line in done.value.summary["warnings"])
     assert len(done.value.summary["procedures"]) == 1
@@ -173,9 +177,7 @@ def test_a_stream_whose_clock_is_set_anew_counts_on_until_it_is_silent(
     Thread(target=serve, args=(listening,), daemon=True).start()
     source = f"tcp://me:secret@127.0.0.1:{listening.getsockname()[1]}"
     out, none = tmp_path / "out", np.zeros((0, 5))
-    done = live(
-        LiveRequest(source, made.run, out=out, page=False, stall=3.0, function=lambda _: none)
-    )
+    done = live(source, weights=made.run, out=out, page=False, stall=3.0, function=lambda _: none)
     uncovered, clock, stall, *_ = (one for one in done.warnings if "too late" not in one)
     assert "not calibrated for boxes of the detector a function" in uncovered
     assert "jumped by -" in clock

@@ -8,12 +8,12 @@ from subprocess import PIPE
 import polars as pl
 import pytest
 
-from polyplink.cli.outputs import keep_other_counts, output_folder
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.sharing import sole_writer
 from polyplink.data import read_data
 from polyplink.encoders import read_record, weights_path
+from polyplink.pipeline.outputs import keep_other_counts, output_folder
 from polyplink.scale import Index
 from polyplink.tracklets import PrepareSettings, prepare
 from tests.cli.calls import assert_refused, polyplink

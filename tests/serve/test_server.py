@@ -19,11 +19,12 @@ from starlette.testclient import TestClient
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.report.polyps import HUES
-from polyplink.serve import Desk, guard, live, server
+from polyplink.serve import Desk, guard, server
 from polyplink.serve.guard import BODY_LIMIT, HEADERS, negotiated
 from polyplink.serve.server import build_app, serve
+from polyplink.streaming import page
 
-SCRIPTS = sorted({*server.STATIC, *live.STATIC})
+SCRIPTS = sorted({*server.STATIC, *page.STATIC})
 PORT, TOKEN = 8123, "t" * 43
 HOME = f"http://127.0.0.1:{PORT}"
 CORRECT = "/api/procedures/0/corrections"

@@ -20,15 +20,15 @@ from polyplink.associate import LearnedLinks, LinkModel, OnlineLinker, Operating
 from polyplink.associate.identities import identify
 from polyplink.associate.links import term_names
 from polyplink.cli.export import ExportRequest, export
-from polyplink.cli.live_count import LiveCount, percentiles
 from polyplink.counting.link import by_procedure, screen
 from polyplink.data.files.images import Picture
-from polyplink.detect.live import LiveFrame, LiveSource
 from polyplink.encoders import WEIGHTS_FILE, EncoderConfig, Seen, WeightsRecord, save_weights
 from polyplink.encoders.encode import encode
 from polyplink.encoders.load import NamedEncoder, load_named
 from polyplink.learn.config import LAST
 from polyplink.recipes import RECIPES
+from polyplink.streaming.live_count import LiveCount, percentiles
+from polyplink.streaming.sources import LiveFrame, LiveSource
 from polyplink.tracklets import PrepareSettings
 from polyplink_lab.simulate import preset, simulate
 from tests.encoders.small import made as made_encoder

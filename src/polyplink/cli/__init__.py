@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         CalibrateRequest as CalibrateRequest,
         calibrate as calibrate,
     )
-    from polyplink.cli.counted import Counted as Counted
     from polyplink.cli.evaluate import (
         Evaluated as Evaluated,
         EvaluateRequest as EvaluateRequest,
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
         build_index as build_index,
         search as search,
     )
-    from polyplink.cli.live import LiveRequest as LiveRequest, live as live
     from polyplink.cli.probe import ProbeRequest as ProbeRequest, probe as probe
     from polyplink.cli.review import (
         HandOffRequest as HandOffRequest,

@@ -108,7 +108,7 @@ def test_count(
         tracklets: Options of tracklets, see `with_options`.
         progress: Called for crops and tracklets.
     """
-    from polyplink.cli.count_data import count_data
+    from polyplink.pipeline.count_data import count_data
 
     folder = out / "stills"
     counted = count_data(

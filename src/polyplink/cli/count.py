@@ -7,20 +7,21 @@ from typer import Option
 
 from polyplink.cli import options
 from polyplink.cli.options import StrPath, TrackletOptions
-from polyplink.cli.outputs import OutOfSource, Replace, output_folder
-from polyplink.cli.verb import Result, inform
+from polyplink.cli.verb import Result, check_given, inform
+from polyplink.core.artefacts import RunRecord
 from polyplink.core.progress import Progress
+from polyplink.pipeline.outputs import output_folder
 
 if TYPE_CHECKING:
-    from polyplink.cli.counted import Counted
+    from polyplink.pipeline.counted import Counted
 
 
 def count(
     weights: options.Weights,
     data: options.Data,
     *,
-    out: OutOfSource = None,
-    replace: Replace = False,
+    out: options.OutOfSource = None,
+    replace: options.Replace = False,
     part: options.Part = None,
     truth: Annotated[
         StrPath | None,
@@ -45,7 +46,7 @@ def count(
         out: The output folder, which gets count.json, counts.csv, views.csv, assignment.parquet,
             vectors.parquet (for `review`), report.html and run.json, and boxes-with-tracks: the
             boxes as they were imported, each with its track and polyp.
-        replace: Replace the count of another recording.
+        replace: options.Replace the count of another recording.
         part: Part of the data set; all of it by default.
         truth: Data folder with annotated boxes of the same procedures, to compare with.
         alarms: Whether tracklets that the weights take for false alarms are left out.
@@ -59,17 +60,20 @@ def count(
     Raises:
         PolyplinkError: If weights, data folder or an image is at fault.
     """
-    from polyplink.cli.count_data import count_data, return_data
-
     weights, data = Path(weights), Path(data)
+    truth = None if truth is None else Path(truth)
     out = output_folder(out, "count", data)
+    check_given(weights, data, [part], device, truth)
+    RunRecord("count").claim(out)  # before torch is imported
+    from polyplink.pipeline.count_data import count_data, return_data
+
     counted = count_data(
         weights,
         data,
         out,
         replace=replace,
         part=part,
-        truth=None if truth is None else Path(truth),
+        truth=truth,
         alarms=alarms,
         purpose=purpose,
         device=device,

@@ -27,6 +27,11 @@ Weights = Annotated[
     Argument(help=f"Weights: a file, a folder of `train` or `export`, or a name ({ENCODER})."),
 ]
 Out = Annotated[StrPath, Option("--out", "-o", help="Folder to write.")]
+OutOfSource = Annotated[
+    StrPath | None,
+    Option("--out", "-o", help="Folder to write; by default COMMAND/NAME, after what is counted."),
+]
+Replace = Annotated[bool, Option("--replace", help="Replace the count of another recording.")]
 Device = Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")]
 Workers = Annotated[int, Option(min=1, help="Worker processes or threads.")]
 Part = Annotated[str | None, Option(help="Part of the data set; all by default.")]

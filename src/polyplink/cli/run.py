@@ -16,23 +16,17 @@ from polyplink.cli.options import (
     TrackletOptions,
     WeightsOption,
 )
-from polyplink.cli.outputs import (
-    SOURCE,
-    OutOfSource,
-    Replace,
-    keep_other_counts,
-    output_folder,
-)
 from polyplink.cli.verb import Result, check_given, inform
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import ImportOptionError
 from polyplink.core.progress import Progress, counter
 from polyplink.core.sharing import sole_writer
 from polyplink.models import ENCODER
+from polyplink.pipeline.outputs import RUN_PARTS, SOURCE, keep_other_counts, output_folder
 
 if TYPE_CHECKING:
-    from polyplink.cli.counted import Counted
     from polyplink.core.messages import Message
+    from polyplink.pipeline.counted import Counted
 
 
 def run(
@@ -44,8 +38,8 @@ def run(
         str | None,
         Option(help="Boxes instead of a detector: the format of SOURCE (coco, mot ...)."),
     ] = None,
-    out: OutOfSource = None,
-    replace: Replace = False,
+    out: options.OutOfSource = None,
+    replace: options.Replace = False,
     fps: Fps = None,
     seed: Seed = 0,
     alarms: options.Alarms = "drop",
@@ -71,7 +65,7 @@ def run(
             tracks (a file in MOT format for each procedure, whose identities are the counted
             polyps) and, of boxes that were given, boxes-with-tracks (these again, each with its
             track and polyp).
-        replace: Replace the count of another recording.
+        replace: options.Replace the count of another recording.
         fps: Frames per second, if they are not in the recording.
         seed: Of a simulated detector.
         alarms: Whether tracklets that the weights take for false alarms are left out.
@@ -98,11 +92,10 @@ def run(
     check_given(weights, device=device)
     out = output_folder(out, "run", source)
     with sole_writer(out):
-        from polyplink.cli.count_data import count_and_track
-        from polyplink.cli.outputs import RUN_PARTS
         from polyplink.data import is_data_folder
         from polyplink.detect.folder import detect_folder
         from polyplink.encoders import read_record, weights_path
+        from polyplink.pipeline.count_data import count_and_track
 
         record = RunRecord("run", settings={SOURCE: str(source.resolve())})
         record.claim(out)
@@ -145,7 +138,7 @@ def run(
 def _import(
     boxes: str, source: Path, data: Path, detector: str | None, workers: int, progress: Progress
 ) -> Sequence[str]:
-    """Import boxes whose polyps are not known; returns warnings."""
+    """Import boxes without their polyps; returns warnings."""
     from polyplink.data.importing import import_folder
 
     try:

@@ -1,22 +1,17 @@
-"""Shared by all verbs: checks of a request, progress callbacks, printable results.
+"""Shared by all verbs: checks of what is given, progress, and what they return."""
 
-A verb is a function `verb(request, progress)`; `cli.options` says what its request is made of.
-"""
-
-import json
 import sys
-import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING
 
-from typer import echo
+from polyplink.core.artefacts import read_json
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.results import Result
 
-from polyplink.core.artefacts import read_json, to_plain
-from polyplink.core.errors import PolyplinkError, visible
+__all__ = ["UNMEASURED", "Result", "check_given", "inform", "named_files"]
 
 if TYPE_CHECKING:
     from polyplink.data import DataSet
@@ -69,14 +64,10 @@ def check_given(
                 read_data(data).part(part)
 
 
-WIDEST = 2000  # characters of a line of a table in a file
 UNMEASURED = (
     "no figure could be measured: the notes count what there is, and `polyplink doctor` says which "
     "options give more tracklets"
 )
-LONGEST_REPR = 400  # characters of a value in the repr of its result
-
-Value = TypeVar("Value")
 
 
 def inform(stage: str, done: int, total: int) -> None:
@@ -85,62 +76,6 @@ def inform(stage: str, done: int, total: int) -> None:
         from polyplink.core.notebook import CELL_BARS
 
         CELL_BARS(stage, done, total)
-
-
-@dataclass(frozen=True)
-class Result(Generic[Value]):
-    """Result of a verb; the command line prints it and exits with its code.
-
-    Attributes:
-        value: The Python value.
-        json: JSON-ready values for `--json`; by default the value's own.
-        shown: For people: text, and tables of rich.
-        warnings: For stderr.
-        code: Exit code of the process.
-    """
-
-    value: Value
-    json: Any = None
-    shown: Sequence[Any] = ()
-    warnings: Sequence[str] = ()
-    code: int = 0
-
-    def __repr__(self) -> str:
-        text = textwrap.shorten(repr(self.value), LONGEST_REPR, placeholder=" ...")
-        return f"Result({text}, {len(self.warnings)} warnings, code={self.code})"
-
-    def _repr_html_(self) -> str:
-        from polyplink.core.notebook import result_html
-
-        return result_html(self.value, self.shown, self.warnings)
-
-    def print_json(self) -> None:
-        """Print one line of JSON."""
-        echo(json.dumps(to_plain(self.value if self.json is None else self.json)))
-
-    def print_text(self) -> None:
-        """Print for people."""
-        for item in self.shown:
-            if isinstance(item, str):
-                echo(visible(item))
-            else:
-                _print_table(item)
-
-
-def _print_table(table: Any) -> None:
-    """Print a table of rich; what its cells hold is neither markup nor obeyed by the terminal."""
-    from rich.console import Console
-    from rich.segment import Segment
-
-    class Plain(Console):
-        def render(self, *args: Any, **kwargs: Any) -> Iterator[Segment]:
-            for text, style, control in super().render(*args, **kwargs):
-                yield Segment(text if control else visible(text), style, control)
-
-    for column in table.columns:
-        column.overflow = "fold"  # a word wider than its column goes on below, and is not cut
-    wide = None if sys.stdout.isatty() else WIDEST  # a file or a pipe gets whole cells
-    Plain(markup=False, width=wide).print(table)
 
 
 def named_files(option: str, pairs: Sequence[str]) -> dict[str, Path]:

@@ -30,7 +30,7 @@ from polyplink.tracklets.build import USUAL_FPS
 from polyplink.tracklets.crops import VIDEO_AHEAD, prefetch, read_image
 
 if TYPE_CHECKING:
-    from polyplink.cli.counted import Counted
+    from polyplink.pipeline.counted import Counted
 
 Plane = npt.NDArray[np.uint8]
 Planes = tuple[Plane, Plane, Plane]  # luma (height, width); chroma, half as high and wide
@@ -108,7 +108,7 @@ def _yuv(colour: str) -> tuple[int, int, int]:
     return round(16 + 219 * luma), round(chroma[0]), round(chroma[1])
 
 
-def _fill(planes: Planes, top: int, bottom: int, left: int, right: int, colour: str) -> None:
+def _fill(planes: Planes, top: int, bottom: int, left: int, right: int, *, colour: str) -> None:
     """Fill a rectangle, of even pixels."""
     for plane, value, part in zip(planes, _yuv(colour), (1, 2, 2), strict=True):
         plane[top // part : bottom // part, left // part : right // part] = value
@@ -126,12 +126,12 @@ def _outline(planes: Planes, box: Box, colour: str, thick: int) -> None:
     step = DASH * thick if box.interpolated else max(width, height)
     for at in range(left, right, 2 * step):
         end = min(at + step, right)
-        _fill(planes, top, min(top + thick, bottom), at, end, colour)
-        _fill(planes, max(bottom - thick, top), bottom, at, end, colour)
+        _fill(planes, top, min(top + thick, bottom), at, end, colour=colour)
+        _fill(planes, max(bottom - thick, top), bottom, at, end, colour=colour)
     for at in range(top, bottom, 2 * step):
         end = min(at + step, bottom)
-        _fill(planes, at, end, left, min(left + thick, right), colour)
-        _fill(planes, at, end, max(right - thick, left), right, colour)
+        _fill(planes, at, end, left, min(left + thick, right), colour=colour)
+        _fill(planes, at, end, max(right - thick, left), right, colour=colour)
 
 
 @lru_cache(512)

@@ -20,7 +20,6 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, in_every_language
 from polyplink.counting import Count
 from polyplink.data.files.images import Picture
-from polyplink.detect.live import LiveFrame, LiveSource
 from polyplink.detect.recordings import find_recordings
 from polyplink.detect.run import PIECE, Followed, Follower, join_pieces, procedure_row, write_found
 from polyplink.encoders import ClipWise, Embeddings, NetworkEmbedder, write_embeddings
@@ -28,6 +27,7 @@ from polyplink.encoders.encode import vectors_folder
 from polyplink.encoders.export import ExportedEncoder
 from polyplink.encoders.load import NamedEncoder
 from polyplink.report.formats import clock
+from polyplink.streaming.sources import LiveFrame, LiveSource
 from polyplink.tracklets import Prepared, prepare
 from polyplink.tracklets.crops import cut
 
@@ -215,12 +215,15 @@ class LiveCount:
         }
         self.show()
 
-    def frame(self, frame: LiveFrame, boxes: np.ndarray) -> None:
+    def frame(self, frame: LiveFrame, boxes: np.ndarray) -> bool:
         """Take the next frame.
 
         Args:
             frame: The frame.
             boxes: (k, 5) x, y, w, h and score, within the frame.
+
+        Returns:
+            Whether it was counted; one that is older than the last is left out.
         """
         begun = time.perf_counter()
         if frame.number < self.frames:
@@ -228,7 +231,7 @@ class LiveCount:
             if self.backwards == 1:
                 numbers = {"frame": frame.number, "last": self.frames - 1}
                 self.warn(Message("live.backwards", numbers))
-            return
+            return False
         if frame.number // PIECE != self._piece:
             self._follower.write(self._out / PIECES / f"{self._piece:09d}")
             self._piece = frame.number // PIECE
@@ -247,6 +250,7 @@ class LiveCount:
             )
             self.show()
         self.latencies.append(time.perf_counter() - begun)
+        return True
 
     def _extend(self, frame: LiveFrame, followed: Followed) -> None:
         """Give the boxes of a frame to their tracklets."""

@@ -9,7 +9,7 @@ import polars as pl
 
 from polyplink.counting import Count
 from polyplink.data import DataSet
-from polyplink.report import Report
+from polyplink.report import Report, render_fragment
 
 # Columns of counts.csv.
 COUNTS = ("procedure_id", "polyps", "low", "high", "tracklets", "false_alarms", "converged")
@@ -55,6 +55,4 @@ class Counted:
         return pl.DataFrame(rows, infer_schema_length=None)
 
     def _repr_html_(self) -> str:
-        from polyplink.report import render_fragment
-
         return render_fragment(self.page)

@@ -17,9 +17,9 @@ pytest.importorskip("starlette", reason="the extra `serve` is not installed")
 from starlette.testclient import TestClient
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.serve import live
 from polyplink.serve.guard import HEADERS
-from polyplink.serve.live import LivePage, build_app, serving
+from polyplink.streaming import page as live
+from polyplink.streaming.page import LivePage, build_app, serving
 
 PORT, TOKEN = 8124, "t" * 43
 

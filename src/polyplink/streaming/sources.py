@@ -10,10 +10,12 @@ line a frame. Their pictures come from a recording, or each box brings its crop.
 import base64
 import binascii
 import re
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from queue import Empty, Full, Queue
 from threading import Event, Thread
 from typing import IO, Any, Literal
@@ -23,7 +25,7 @@ import numpy as np
 from polyplink.core.artefacts import parse_json
 from polyplink.core.errors import PolyplinkError, first_line, one_line
 from polyplink.data.files.images import Picture, decode_image
-from polyplink.detect.recordings import Recording
+from polyplink.detect.recordings import Recording, find_recordings
 from polyplink.detect.run import Floats, checked
 from polyplink.tracklets.build import USUAL_FPS
 from polyplink.tracklets.crops import Pixels
@@ -308,6 +310,56 @@ def _with_pictures(frames: Iterator[LiveFrame], recording: Recording) -> Iterato
                 ) from None
         if number > frame.number or picture is not None:  # what does not decode is left out
             yield replace(frame, picture=picture if number == frame.number else None)
+
+
+STDIN = "-"
+
+
+def open_source(
+    source: str,
+    *,
+    boxes: str | Path | None = None,
+    recording: str | Path | None = None,
+    fps: float | None = None,
+    stall: float = 0.0,
+) -> LiveSource:
+    """The source that a user names.
+
+    Args:
+        source: A video or a folder of images, a device or an address; `STDIN` for boxes there.
+        boxes: Boxes of the recording, as JSON lines.
+        recording: The pictures of boxes from stdin.
+        fps: Frames per second, if they are not in the recording.
+        stall: Seconds without a frame after which a device has stalled.
+
+    Raises:
+        PolyplinkError: If there is no such source, or the options do not fit it.
+    """
+    if source == STDIN:
+        pictures = None if recording is None else _one_recording(Path(recording), fps)
+        return boxes_from(sys.stdin, "stdin", pictures)
+    PolyplinkError.unless(
+        recording is None,
+        f"--recording is given beside {source}",
+        "leave it out; it is for boxes on stdin (-)",
+    )
+    if is_device(source):
+        return captured(source, fps, stall)
+    pictures = _one_recording(Path(source), fps)
+    if boxes is None:
+        return played(pictures)
+    file = Path(boxes)
+    PolyplinkError.unless(file.is_file(), f"no file {file}", "check the path given with --boxes")
+    lines = file.open(encoding="utf-8", errors="replace")
+    return boxes_from(lines, str(boxes), pictures, "recording")
+
+
+def _one_recording(path: Path, fps: float | None) -> Recording:
+    recordings = find_recordings(path, fps)
+    PolyplinkError.unless(
+        len(recordings) == 1, f"{path} holds {len(recordings)} recordings", "name one of them"
+    )
+    return recordings[0]
 
 
 class Feed:

@@ -13,14 +13,42 @@ from typing import Any, Literal
 
 import polars as pl
 
-from polyplink.cli.counted import Counted
-from polyplink.cli.outputs import BOXES, VIDEOS
-from polyplink.cli.verb import Result
+from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.messages import Message
 from polyplink.core.progress import Progress, silent
+from polyplink.core.results import Result
+from polyplink.core.text import file_name, relative_path
 from polyplink.counting import Count
-from polyplink.counting.link import LinkedPart
-from polyplink.report import Report
+from polyplink.counting.link import (
+    LinkedPart,
+    coverage_of,
+    link_part,
+    linked_boxes,
+    tracks_of_boxes,
+)
+from polyplink.counting.record import (
+    ASSIGNMENT,
+    VIEWS,
+    compare_with_truth,
+    count_messages,
+    counted_procedures,
+    known_counts,
+    plain_point,
+    views_table,
+)
+from polyplink.counting.used_models import models_note, shipped_messages, used_models
+from polyplink.data import csv_text, read_origin, return_boxes, write_table
+from polyplink.encoders import weights_path, write_embeddings
+from polyplink.encoders.encode import encode
+from polyplink.encoders.load import load_named
+from polyplink.evaluate import one_box_a_frame
+from polyplink.pipeline.counted import Counted
+from polyplink.pipeline.drawn_video import draw_videos
+from polyplink.pipeline.outputs import BOXES, SOURCE, VIDEOS, keep_other_counts
+from polyplink.report import Report, count_table, write_report
+from polyplink.report.contents import build_report
+from polyplink.report.formats import figure_text
+from polyplink.tracklets import lost_boxes
 
 _COMMAND_LINE = subprocess.list2cmdline if os.name == "nt" else shlex.join
 # What a folder holds of a count; the rest is written whole in its place.
@@ -39,8 +67,6 @@ def return_data(
         progress: Called for frames of videos.
         video: Whether `out` also gets videos with the boxes.
     """
-    from polyplink.data import return_boxes
-
     result = counted.value
     facts, shown, warnings = counted.json, [*counted.shown], [*counted.warnings]
     returned = return_boxes(data, result.data, result.tracks, out / BOXES)
@@ -49,8 +75,6 @@ def return_data(
         shown.append(f"your boxes with tracks ({returned.format}): {returned.folder}")
         warnings += [] if returned.warning is None else [returned.warning]
     if video:
-        from polyplink.cli.drawn_video import draw_videos
-
         files, lines = draw_videos(result, data, out / VIDEOS, progress)
         facts |= {"videos": list(map(str, files))}
         shown += [f"video: {file}" for file in files]
@@ -79,7 +103,7 @@ def count_data(
     Args:
         weights: File, folder or name.
         data: The data folder.
-        out: The output folder, see `polyplink.cli.count`.
+        out: The output folder, see `polyplink.count`.
         replace: Replace the count of another recording.
         part: Part of the data set; None for all of it.
         truth: Data folder with annotated boxes of the same procedures, to compare with.
@@ -94,11 +118,6 @@ def count_data(
     Raises:
         PolyplinkError: If weights, data folder or an image is at fault.
     """
-    from polyplink.cli.outputs import SOURCE, keep_other_counts
-    from polyplink.cli.verb import check_given
-    from polyplink.core.artefacts import RunRecord
-
-    check_given(weights, data, [part], device, truth)
     settings: dict[str, Any] = {
         SOURCE: str(data.resolve()),
         **{"weights": weights, "part": part, "purpose": purpose, "alarms": alarms},
@@ -106,13 +125,6 @@ def count_data(
     record = RunRecord("count", settings=settings)
     record.claim(out)
     keep_other_counts(out, data, COUNT_FILES, replace=replace)
-    from polyplink.counting.link import link_part, linked_boxes, tracks_of_boxes
-    from polyplink.counting.record import VIEWS, views_table
-    from polyplink.data import read_origin
-    from polyplink.encoders import write_embeddings
-    from polyplink.encoders.encode import encode
-    from polyplink.encoders.load import load_named
-    from polyplink.report import count_table, write_report
 
     with record.stage("embed"):
         origin = read_origin(data)
@@ -124,7 +136,9 @@ def count_data(
     with record.stage("associate"):
         linked = link_part(encoded, purpose=purpose, drop_alarms=alarms == "drop")
     boxes = linked_boxes(prepared, linked.linked)
-    count, notes = _recorded(linked, boxes, weights, out, truth, purpose, warnings)
+    count, notes = _recorded(
+        linked, boxes, weights, out, truth=truth, purpose=purpose, warnings=warnings
+    )
     page = _page(linked, weights, count, notes, record.seconds)
     report = out / "report.html"
     with record.results(out) as new, record.stage("report"):
@@ -151,25 +165,12 @@ def _recorded(
     boxes: "pl.DataFrame",
     weights: Path,
     out: Path,
+    *,
     truth: Path | None,
     purpose: str,
     warnings: "Sequence[str | Message]",
 ) -> "tuple[Count, list[str]]":
     """The record of a count, and notes for its page."""
-    from polyplink.core.artefacts import to_plain
-    from polyplink.core.text import relative_path
-    from polyplink.counting.link import coverage_of
-    from polyplink.counting.record import (
-        compare_with_truth,
-        count_messages,
-        counted_procedures,
-        known_counts,
-        plain_point,
-    )
-    from polyplink.counting.used_models import models_note, shipped_messages, used_models
-    from polyplink.encoders import weights_path
-    from polyplink.tracklets import lost_boxes
-
     encoded, prepared, file = part.encoded, part.encoded.prepared, weights_path(weights)
     used, lost = used_models(file, encoded.first.name, encoded.folder), lost_boxes(prepared)
     part_messages, notes = count_messages(part, lost)
@@ -210,8 +211,6 @@ def _page(
     seconds: Mapping[str, float],
 ) -> "Report":
     """The report of a count."""
-    from polyplink.report.contents import build_report
-
     return build_report(
         "Polyp count",
         weights,
@@ -228,8 +227,6 @@ def _page(
 
 def _lines_below(count: "Count", notes: Sequence[str]) -> list[str]:
     """What is printed below the table of a count."""
-    from polyplink.report.formats import figure_text
-
     figures = {} if count.against_truth is None else count.against_truth["figures"]
     return [
         *([] if count.basis is None else [str(count.basis)]),
@@ -247,10 +244,6 @@ def _report_lines(report: Path, out: Path) -> list[str]:
 
 def _write_tables(out: Path, counted: Counted, views: "pl.DataFrame") -> None:
     """Write count.json, counts.csv, views.csv and assignment.parquet."""
-    from polyplink.core.artefacts import write_json, write_text
-    from polyplink.counting.record import ASSIGNMENT
-    from polyplink.data import csv_text, write_table
-
     write_json(out / "count.json", counted.summary)
     write_text(out / "counts.csv", csv_text(counted.counts))
     write_text(out / "views.csv", csv_text(counted.views))
@@ -292,10 +285,6 @@ def _write_tracks(counted: Counted, folder: Path) -> Path:
     Boxes that were interpolated in the gaps of tracks are no boxes of a detector: they are in a
     file of the same name in the folder `interpolated`, with a score of 0.
     """
-    from polyplink.core.artefacts import write_text
-    from polyplink.core.text import file_name
-    from polyplink.evaluate import one_box_a_frame
-
     boxes = one_box_a_frame(counted.boxes, "procedure_id", "frame", "polyp")
     for (name,), rows in boxes.group_by("procedure_id", maintain_order=True):
         for home, interpolated in ((folder, False), (folder / "interpolated", True)):

@@ -4,9 +4,6 @@ import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
-
-from typer import Option
 
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
@@ -15,12 +12,6 @@ from polyplink.core.text import file_name
 SOURCE = "source"  # in the settings of run.json: what a folder's count is of
 RUN_FILE = "run.json"
 BOXES, VIDEOS = "boxes-with-tracks", "video-with-boxes"  # folders that counts may write
-
-OutOfSource = Annotated[
-    str | Path | None,
-    Option("--out", "-o", help="Folder to write; by default COMMAND/NAME, after what is counted."),
-]
-Replace = Annotated[bool, Option("--replace", help="Replace the count of another recording.")]
 
 
 def output_folder(out: str | Path | None, command: str, source: str | Path) -> Path:

@@ -1,0 +1,74 @@
+"""What a verb returns: a Python value, and how the command line and a notebook show it."""
+
+import json
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from typer import echo
+
+from polyplink.core.artefacts import to_plain
+from polyplink.core.errors import visible
+
+WIDEST = 2000  # characters of a line of a table in a file
+LONGEST_REPR = 400  # characters of a value in the repr of its result
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Result(Generic[Value]):
+    """Result of a verb; the command line prints it and exits with its code.
+
+    Attributes:
+        value: The Python value.
+        json: JSON-ready values for `--json`; by default the value's own.
+        shown: For people: text, and tables of rich.
+        warnings: For stderr.
+        code: Exit code of the process.
+    """
+
+    value: Value
+    json: Any = None
+    shown: Sequence[Any] = ()
+    warnings: Sequence[str] = ()
+    code: int = 0
+
+    def __repr__(self) -> str:
+        text = textwrap.shorten(repr(self.value), LONGEST_REPR, placeholder=" ...")
+        return f"Result({text}, {len(self.warnings)} warnings, code={self.code})"
+
+    def _repr_html_(self) -> str:
+        from polyplink.core.notebook import result_html  # noqa: PLC0415 - in notebooks alone
+
+        return result_html(self.value, self.shown, self.warnings)
+
+    def print_json(self) -> None:
+        """Print one line of JSON."""
+        echo(json.dumps(to_plain(self.value if self.json is None else self.json)))
+
+    def print_text(self) -> None:
+        """Print for people."""
+        for item in self.shown:
+            if isinstance(item, str):
+                echo(visible(item))
+            else:
+                _print_table(item)
+
+
+def _print_table(table: Any) -> None:
+    """Print a table of rich; what its cells hold is neither markup nor obeyed by the terminal."""
+    from rich.console import Console  # noqa: PLC0415 - slow
+    from rich.segment import Segment  # noqa: PLC0415 - slow
+
+    class Plain(Console):
+        def render(self, *args: Any, **kwargs: Any) -> Iterator[Segment]:
+            for text, style, control in super().render(*args, **kwargs):
+                yield Segment(text if control else visible(text), style, control)
+
+    for column in table.columns:
+        column.overflow = "fold"  # a word wider than its column goes on below, and is not cut
+    wide = None if sys.stdout.isatty() else WIDEST  # a file or a pipe gets whole cells
+    Plain(markup=False, width=wide).print(table)
