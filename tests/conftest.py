@@ -77,12 +77,12 @@ class Made:
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """Five procedures: three trained on, one validated on, one left for evaluation."""
-    from polyplink.cli.train import TrainRequest, train
+    from polyplink import train
     from tests.samples import write_procedures
 
     root = tmp_path_factory.mktemp("made")
     data = write_procedures(root, procedures=5)
-    train(TrainRequest(recipe(), data, root / "run", device="cpu", workers=1))
+    train(recipe(), data, out=root / "run", device="cpu", workers=1)
     return Made(root, data, root / "run")
 
 

@@ -4,15 +4,13 @@ from pathlib import Path
 
 import polars as pl
 
-from polyplink import PolyplinkError, run
+from polyplink import PolyplinkError, run, train
 from polyplink.cli import (
     Counted,
     Evaluated,
     EvaluateRequest,
     Result,
-    TrainRequest,
     evaluate,
-    train,
 )
 from polyplink.data import DataSet, read_data
 from polyplink.evaluate import Samples, retrieve
@@ -28,7 +26,7 @@ def count_video(video: Path, weights: Path) -> pl.DataFrame:
 def compare(data: Path) -> dict[str, float]:
     """Train for an epoch, and evaluate."""
     recipe = override(ntssl_demo(), ["optim.epochs=1"])
-    trained = train(TrainRequest(recipe, data, Path("run")))
+    trained = train(recipe, data, out="run")
     try:
         found: Result[Evaluated] = evaluate(EvaluateRequest(trained.value.weights, data))
     except PolyplinkError as error:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from polyplink.cli.recipes_show import show_recipe as show_recipe
     from polyplink.cli.run import run as run
     from polyplink.cli.split import split_data as split_data
+    from polyplink.cli.train import Trained as Trained, train as train
     from polyplink.cli.weights_adapt import adapt_weights as adapt_weights
     from polyplink.cli.weights_add import add_weights as add_weights
     from polyplink.cli.weights_cost import cost_weights as cost_weights

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import torch
 
-from polyplink.cli.train import TrainRequest
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import (
     FoundationConfig,
@@ -17,6 +16,7 @@ from polyplink.encoders import (
     save_weights,
 )
 from polyplink.encoders.weights import stored_path
+from polyplink.learn import TrainConfig
 from polyplink.recipes import find_recipe, override
 from polyplink.tracklets import PrepareSettings
 from polyplink_lab.reproduce import encoders_under_test
@@ -102,12 +102,13 @@ def test_each_training_starts_from_what_it_needs(
 ) -> None:
     trained: list[tuple[str, str]] = []
 
-    def train(request: TrainRequest, progress: object) -> None:
-        start = request.init_from
-        trained.append((request.recipe.name, "" if start is None else start.parent.name))  # type: ignore[union-attr]
-        request.out.mkdir(parents=True)
+    def train(
+        recipe: TrainConfig, data: Path, *, out: Path, init_from: Path | None, **_: object
+    ) -> None:
+        trained.append((recipe.name, "" if init_from is None else init_from.parent.name))
+        out.mkdir(parents=True)
         weights = (made.run / "weights.safetensors").read_bytes()
-        (request.out / "weights.safetensors").write_bytes(weights)
+        (out / "weights.safetensors").write_bytes(weights)
 
     monkeypatch.setattr(encoders_under_test, "train", train)
     place = Workspace(

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from polyplink.cli import EvaluateRequest, TrainRequest
 from polyplink.recipes import find_recipe, override
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import TINY, Made
@@ -88,15 +87,3 @@ def test_what_can_be_set_is_listed_with_its_type() -> None:
     assert by_name["encoder.frame_weights"][0] == "path | none"
     assert by_name["bags.kind"][0].startswith("temporal | polyp_views | ")
     assert_refused(polyplink("train", "--help-recipe", "ntsl"), "did you mean ntssl?")
-
-
-def test_text_is_a_path_in_every_request(made: Made, tmp_path: Path) -> None:
-    request = TrainRequest("ntssl-demo", "data", "run", init_from="other")  # type: ignore[arg-type]
-    assert (request.data, request.out, request.init_from) == (
-        Path("data"),
-        Path("run"),
-        Path("other"),
-    )
-    assert request.recipe == "ntssl-demo"
-    one = EvaluateRequest("run", "data")  # type: ignore[arg-type]
-    assert one.data == Path("data")

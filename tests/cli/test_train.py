@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from polyplink.cli.train import TrainRequest, train
+from polyplink import train
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import read_data
 from polyplink.encoders import load_encoder, pick_device, read_record
@@ -35,16 +35,16 @@ def test_weights_carry_recipe_procedures_and_operating_point(made: Made) -> None
 def test_weights_are_used_on_the_crops_of_their_evaluation(tmp_path: Path) -> None:
     data = write_procedures(tmp_path, procedures=3)
     config = override(recipe(), ["prepare.stride=1", "evaluation_stride=4", "optim.epochs=1"])
-    train(TrainRequest(config, data, tmp_path / "run", device="cpu"))
+    train(config, data, out=tmp_path / "run", device="cpu")
     record = read_record(tmp_path / "run" / "weights.safetensors")
     assert (record.prepare.stride, record.recipe["prepare"]["stride"]) == (4, 1)
 
 
 def test_a_finished_run_is_not_overwritten_and_resumes_to_the_same_weights(made: Made) -> None:
     with pytest.raises(PolyplinkError, match="holds a training run already; continue it with"):
-        train(TrainRequest(recipe(), made.data, made.run, device="cpu"))
+        train(recipe(), made.data, out=made.run, device="cpu")
     before = (made.run / "weights.safetensors").read_bytes()
-    done = train(TrainRequest(recipe(), made.data, made.run, device="cpu", resume=True)).value
+    done = train(recipe(), made.data, out=made.run, device="cpu", resume=True).value
     assert done.epochs == 2
     assert (made.run / "weights.safetensors").read_bytes() == before
 
@@ -52,14 +52,14 @@ def test_a_finished_run_is_not_overwritten_and_resumes_to_the_same_weights(made:
 def test_without_labels_it_says_so_and_trains_all_the_same(tmp_path: Path) -> None:
     data = write_procedures(tmp_path, procedures=4, labelled=False)
     config = override(recipe(), ["validation.select=bags"])
-    done = train(TrainRequest(config, data, tmp_path / "run", device="cpu")).value
+    done = train(config, data, out=tmp_path / "run", device="cpu").value
     assert "no procedure has known polyps" in done.warnings[0]
     with pytest.raises(PolyplinkError, match=r"set validation\.select=bags, which needs no label"):
         labels = override(recipe(), ["validation.select=labels"])
-        train(TrainRequest(labels, data, tmp_path / "other", device="cpu"))
+        train(labels, data, out=tmp_path / "other", device="cpu")
     views = override(recipe(), ["bags.kind=polyp_views", "prepare.size=48"])
     with pytest.raises(PolyplinkError, match=r"column polyp_id is empty in the part 'train'"):
-        train(TrainRequest(views, data, tmp_path / "views", device="cpu"))
+        train(views, data, out=tmp_path / "views", device="cpu")
     assert len(list((data / "prepared").iterdir())) == 1  # refused before crops of 48 are cut
 
 
@@ -68,7 +68,7 @@ def test_links_on_polyps_that_the_encoder_was_taught_come_with_a_warning(tmp_pat
     taught = ["bags.kind=polyp_views", "bags.refill=true", "loss.kind=supervised"]
     for changes, said in ((taught, "`polyplink calibrate`"), ([], "")):
         config = override(recipe(), [*changes, "optim.epochs=1"])
-        done = train(TrainRequest(config, data, tmp_path / f"run{said[:1]}", device="cpu")).value
+        done = train(config, data, out=tmp_path / f"run{said[:1]}", device="cpu").value
         assert said in "".join(done.warnings)
         assert bool(done.warnings) == bool(said)
 
@@ -86,7 +86,7 @@ def test_polyps_that_another_encoder_finds_are_trained_on_and_no_label_is_read(
             names = pl.format("{}_{}", "procedure_id", polyp + 1)
             boxes.with_columns(polyp_id=names).write_parquet(data / "detections.parquet")
         run = tmp_path / f"run-{wrong}"
-        train(TrainRequest(config, data, run, polyps_from=made.run, device="cpu"))
+        train(config, data, out=run, polyps_from=made.run, device="cpu")
         histories.append((run / "history.csv").read_text().rpartition(",")[0])  # no seconds
         inputs = json.loads((run / "run.json").read_text())["inputs"]
         assert inputs["polyps_from"] == load_encoder(made.run, pick_device("cpu")).weights_id
@@ -94,7 +94,7 @@ def test_polyps_that_another_encoder_finds_are_trained_on_and_no_label_is_read(
         assert "001-004" in seen  # by the first encoder, and not in this folder
     assert histories[0] == histories[1]
     with pytest.raises(PolyplinkError, match="holds a run of other data; resume with the same"):
-        train(TrainRequest(config, data, run, resume=True, polyps_from=run, device="cpu"))
+        train(config, data, out=run, resume=True, polyps_from=run, device="cpu")
 
 
 def test_polyps_are_not_found_for_what_needs_none_or_by_other_tracklets(
@@ -103,9 +103,8 @@ def test_polyps_are_not_found_for_what_needs_none_or_by_other_tracklets(
     given = ("train", "ntssl-demo", made.data, "-o", tmp_path / "run", "--polyps-from", made.run)
     assert_refused(polyplink(*given), "bags.kind=temporal draws no polyps")
     taught = ["bags.kind=polyp_views", "loss.kind=supervised", "prepare.min_length=33"]
-    request = TrainRequest(override(recipe(), taught), made.data, tmp_path, polyps_from=made.run)
     with pytest.raises(PolyplinkError, match="tracklets of other settings than the recipe; give"):
-        train(request)
+        train(override(recipe(), taught), made.data, out=tmp_path, polyps_from=made.run)
 
 
 def test_another_run_starts_from_its_weights_and_has_seen_what_they_saw(
@@ -113,17 +112,14 @@ def test_another_run_starts_from_its_weights_and_has_seen_what_they_saw(
 ) -> None:
     data = write_procedures(tmp_path, procedures=2, images=True)
     changes = ["validation.every=0", "validation.select=last", "optim.epochs=1"]
-    config = override(recipe(), [*changes, f"init_from={made.run}"])
-    done = train(TrainRequest(config, data, tmp_path / "run", device="cpu")).value
+    config, out = override(recipe(), changes), str(tmp_path / "run")  # text for a path
+    done = train(config, str(data), out=out, init_from=str(made.run), device="cpu").value
     first, then = read_record(made.run / "weights.safetensors"), read_record(done.weights)
     assert {row[1] for row in first.seen.trained} <= {row[1] for row in then.seen.trained}
     assert list(first.seen.validated) == list(then.seen.validated)
     run = json.loads((tmp_path / "run" / "run.json").read_text())
     assert run["inputs"]["init_from"] == load_encoder(made.run, pick_device("cpu")).weights_id
-    fresh = override(config, ["init_from=none"])
-    assert (
-        train(TrainRequest(fresh, data, tmp_path / "other", device="cpu")).value.loss != done.loss
-    )
+    assert train(config, data, out=tmp_path / "other", device="cpu").value.loss != done.loss
 
 
 def test_paper_recipe_asks_for_its_backbone(tmp_path: Path) -> None:
@@ -140,8 +136,8 @@ def test_a_part_of_its_own_validates(
     made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = override(recipe(), ["validation.part=eval", "validation.loss=tracklet"])
-    request = TrainRequest(config, made.data, tmp_path / "run", device="cpu", workers=1)
-    train(request, lambda *step: None)
+    out = tmp_path / "run"
+    train(config, made.data, out=out, device="cpu", workers=1, progress=lambda *step: None)
     first, last = capsys.readouterr().err.splitlines()  # a line an epoch without a terminal
     assert re.fullmatch(r"epoch 1 of 2: loss \d+\.\d{3}, loss_labels [\d., a-z_]+ s", first)
     assert last.startswith("epoch 2 of 2: loss ")
@@ -151,4 +147,4 @@ def test_a_part_of_its_own_validates(
     assert [row[1] for row in seen.validated] == data.part("eval")
     both = override(config, ["validation.part=train"])
     with pytest.raises(PolyplinkError, match="is in 'train' and in 'train'"):
-        train(TrainRequest(both, made.data, tmp_path / "no", device="cpu", workers=1))
+        train(both, made.data, out=tmp_path / "no", device="cpu", workers=1)

@@ -14,9 +14,9 @@ import polars as pl
 import pytest
 import torch
 
+from polyplink import train
 from polyplink.associate import Grid, search
 from polyplink.cli.command import build, sections
-from polyplink.cli.train import train
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import LOSSES, REGISTRIES, SECTIONS, VERBS
 from polyplink.core.registry import Registry

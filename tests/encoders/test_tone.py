@@ -8,8 +8,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
-from polyplink import adapt_weights
-from polyplink.cli.train import TrainRequest, train
+from polyplink import adapt_weights, train
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import (
     Encoder,
@@ -139,12 +138,8 @@ def test_training_fits_the_parts_that_adapt_fits_and_goes_on_without_them(
 ) -> None:
     monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
     config = replace(recipe(), encoder=whole)
-    request = TrainRequest(
-        config, made.data, tmp_path / "run", sets=(*sets, "optim.epochs=1"), device="cpu", workers=1
-    )
-    train(request)
-    whiten = len(sets) > 1
-    run = tmp_path / "run"
+    run, sets, whiten = tmp_path / "run", (*sets, "optim.epochs=1"), len(sets) > 1
+    train(config, made.data, out=run, sets=sets, device="cpu", workers=1)
     adapt_weights(run, made.data, name="again", part="train", tone=1.4, whiten=whiten, device="cpu")
     weights = tmp_path / "run" / "weights.safetensors"
     trained, again = load_file(weights), load_file(stored_path("again"))

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import polars as pl
 
-from polyplink.cli.options import TrackletRequest
-from polyplink.cli.train import TrainRequest, train
+from polyplink import train
+from polyplink.cli.options import TrackletOptions
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, merge, read_data, write_data
@@ -36,6 +36,7 @@ from polyplink.evaluate.truth import samples_of
 from polyplink.learn.config import LAST
 from polyplink.recipes import find_recipe, override
 from polyplink.report.formats import figure_text
+from polyplink.tracklets.options import with_options
 from polyplink.tracklets.prepare import typical_crops
 
 FIGURES = ("mAP", "HR@1", "AUROC")
@@ -43,9 +44,9 @@ HISTOGRAM = "colour histogram"
 WORKERS = 2
 
 
-def of_frames(max_gap: int) -> TrackletRequest:
+def of_frames(max_gap: int) -> TrackletOptions:
     """Every run of boxes is a tracklet, however short, and every box a crop."""
-    return TrackletRequest(min_length=1, max_gap=max_gap, min_iou=0.0, min_seconds=0.0, stride=1)
+    return TrackletOptions(min_length=1, max_gap=max_gap, min_iou=0.0, min_seconds=0.0, stride=1)
 
 
 def without_ids(folders: Sequence[Path], out: Path) -> Path:
@@ -74,7 +75,7 @@ def trained(start: Path, data: Path, run: Path, given: argparse.Namespace, real:
         return run
     loaded = load_encoder(start, pick_device("cpu"))
     settings = loaded.record.prepare
-    options = of_frames(given.max_gap) if real else TrackletRequest(stride=given.stride)
+    options = of_frames(given.max_gap) if real else TrackletOptions(stride=given.stride)
     recipe = override(
         find_recipe(given.recipe),
         [
@@ -92,17 +93,16 @@ def trained(start: Path, data: Path, run: Path, given: argparse.Namespace, real:
         prepare=replace(recipe.prepare, size=settings.size, crop_factor=settings.crop_factor),
     )
     part = "all" if real or "train" not in read_data(data).splits else "train"
-    request = TrainRequest(
+    train(
         recipe,
         data,
-        run,
+        out=run,
         part=part,
         init_from=start,
         resume=(run / LAST).is_file(),
         device=given.device,
-        **{name: value for name, value in vars(options).items() if value is not None},
+        **options,
     )
-    train(request)
     print(f"trained {run.name}", flush=True)
     return run
 
@@ -111,7 +111,7 @@ def whitened(start: Path, data: Path, out: Path, tone: float, given: argparse.Na
     """An encoder as `weights adapt --whiten --tone` leaves it for the crops of a data folder."""
     if not out.is_file():
         loaded = load_encoder(start, pick_device(given.device))
-        settings = of_frames(given.max_gap).on(loaded.record.prepare)
+        settings = with_options(loaded.record.prepare, of_frames(given.max_gap))
         crops = typical_crops(prepare_part(data, settings, "all", WORKERS), CROPS)
         encoder = fitted_to_crops(loaded.encoder, crops, tone, whiten=True)
         save_weights(out, encoder, replace(loaded.record, encoder=encoder.config, operating=None))
@@ -153,7 +153,7 @@ def embedded(
     data, options = read_data(folder), of_frames(given.max_gap)
     encoders = []
     for name, path in weights.items():
-        encoder = load_named(path, given.device, name, tracklets=options.tracklet_options)
+        encoder = load_named(path, given.device, name, tracklets=options)
         assert encoder.record is not None
         guard(encoder.record.seen, data, "all")
         encoders.append(encoder)

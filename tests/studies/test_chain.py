@@ -111,8 +111,8 @@ def test_a_detector_costs_little_of_the_count(tmp_path: Path) -> None:
     data = {seed: simulate_small(out / f"small-{seed}", seed) for seed in SEEDS}
     for seed, run in ((seed, out / "runs" / str(seed)) for seed in SEEDS):
         if not (run / WEIGHTS_FILE).is_file():
-            asked = (RECIPES["ntssl-small"](), data[seed], run)
-            app.train(app.TrainRequest(*asked, resume=(run / LAST).is_file(), device="cpu"))
+            recipe, resume = RECIPES["ntssl-small"](), (run / LAST).is_file()
+            polyplink.train(recipe, data[seed], out=run, resume=resume, device="cpu")
     counted: dict[str, list[Scored]] = {}
     for kind in (ANNOTATED, *DETECTORS, *(name + TRUE for name in DETECTORS)):
         counted[kind] = []

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import polyplink
 from polyplink import cli as app
 from polyplink.associate import LearnedLinks, LinkModel, OnlineLinker, OperatingPoint, from_record
 from polyplink.associate.identities import identify
@@ -56,8 +57,8 @@ def calibrated(study: Path, name: str) -> tuple[Path, Path]:
             simulate(folder, preset(one), 0, workers=2)
     run, weights = study / "runs" / "0", study / "live" / name
     if not (run / WEIGHTS_FILE).is_file():
-        asked = (RECIPES["ntssl-small"](), data["small"], run)
-        app.train(app.TrainRequest(*asked, resume=(run / LAST).is_file(), device="cpu"))
+        recipe, resume = RECIPES["ntssl-small"](), (run / LAST).is_file()
+        polyplink.train(recipe, data["small"], out=run, resume=resume, device="cpu")
     if not (weights / WEIGHTS_FILE).is_file():
         app.calibrate(app.CalibrateRequest(run, data[name], out=weights, part="train"))
     return weights, data[name]

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy, normalize
 
-from polyplink.cli.options import TrackletRequest
+from polyplink.cli.options import TrackletOptions
 from polyplink.data import read_data
 from polyplink.encoders import NetworkEmbedder, embed, load_encoder
 from polyplink.encoders.adapt import unwrapped
@@ -31,6 +31,7 @@ from polyplink.encoders.whitening import (
 from polyplink.evaluate import Samples, retrieve
 from polyplink.evaluate.truth import samples_of
 from polyplink.stills import draw_views, read_stills
+from polyplink.tracklets.options import with_options
 
 Polyps = list[torch.Tensor]  # (v, t) features of the views of each
 Fitted = tuple[torch.Tensor, torch.Tensor]  # mean (t,), map (t, t)
@@ -98,8 +99,10 @@ def main() -> None:
         zip(groups, np.random.default_rng(1).integers(0, FOLDS, len(groups)), strict=True)
     )
     folds = np.array([fold_of[still.group] for still in stills])
-    options = TrackletRequest(min_length=1, max_gap=40, min_iou=0.0, min_seconds=0.0, stride=1)
-    real = [prepare_part(folder, options.on(settings), "all", 2) for folder in given.real]
+    options = TrackletOptions(min_length=1, max_gap=40, min_iou=0.0, min_seconds=0.0, stride=1)
+    real = [
+        prepare_part(folder, with_options(settings, options), "all", 2) for folder in given.real
+    ]
     print("| mAP | stills held out | " + " | ".join(path.name for path in given.real) + " |")
     print("|" + "---|" * (2 + len(real)))
     for name, fit in METHODS.items():

@@ -49,11 +49,6 @@ if TYPE_CHECKING:
         learn_from as learn_from,
         review as review,
     )
-    from polyplink.cli.train import (
-        Trained as Trained,
-        TrainRequest as TrainRequest,
-        train as train,
-    )
     from polyplink.cli.train_detector import (
         EvaluateDetectorRequest as EvaluateDetectorRequest,
         TrainDetectorRequest as TrainDetectorRequest,

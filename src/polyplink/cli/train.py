@@ -4,13 +4,14 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Unpack
 
-from typer import Argument, Exit
+from typer import Argument, Exit, Option
 
 from polyplink.cli import options
-from polyplink.cli.options import TrackletRequest, option
+from polyplink.cli.options import StrPath, TrackletOptions
 from polyplink.cli.verb import Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain
 from polyplink.core.errors import PolyplinkError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from polyplink.associate import OperatingPoint
     from polyplink.encoders import Encoder, Seen
     from polyplink.learn import TrainConfig
+    from polyplink.learn.loop import Fitted
     from polyplink.tracklets import Prepared
 
 TOO_SURE = (
@@ -47,36 +49,6 @@ def _list_fields(recipe: str | None) -> None:
 
 
 @dataclass(frozen=True)
-class TrainRequest(TrackletRequest):
-    """What to train, and on which data; from Python the recipe may be a `TrainConfig`."""
-
-    recipe: Annotated[
-        "str | TrainConfig", Argument(help=options.RECIPE, autocompletion=options.RECIPES)
-    ]
-    data: options.Data
-    out: options.Out = Path("run")
-    part: str | None = option("Part to train on, or all; the recipe's by default.")
-    sets: options.Sets = ()
-    resume: bool = option("Continue or extend the run in --out.", False)
-    init_from: Path | None = option("Initial weights from another run: file, folder or name.")
-    polyps_from: Path | None = option(
-        "Train on the polyps that these weights find without labels, in place of annotated ones."
-    )
-    log: Sequence[str] = option(
-        "tensorboard or wandb (offline), in addition to history.csv.", (), "--log"
-    )
-    device: options.Device = "auto"
-    devices: int = option("Processes to train in, each with a GPU or all on the CPU.", 1, min=1)
-    workers: options.Workers = 2
-    help_recipe: str | None = option(
-        "List the fields of a recipe that --set takes, and exit.",
-        metavar="NAME",
-        is_eager=True,
-        callback=_list_fields,
-    )
-
-
-@dataclass(frozen=True)
 class Trained(Facts):
     """A finished training run.
 
@@ -97,169 +69,165 @@ class Trained(Facts):
     warnings: tuple[str, ...]
 
 
-def train(request: TrainRequest, progress: Progress = inform) -> Result[Trained]:
+def train(
+    recipe: Annotated[
+        "str | TrainConfig", Argument(help=options.RECIPE, autocompletion=options.RECIPES)
+    ],
+    data: options.Data,
+    *,
+    out: options.Out = "run",
+    part: Annotated[
+        str | None, Option(help="Part to train on, or all; the recipe's by default.")
+    ] = None,
+    sets: options.Sets = (),
+    resume: Annotated[bool, Option(help="Continue or extend the run in --out.")] = False,
+    init_from: Annotated[
+        StrPath | None, Option(help="Initial weights from another run: file, folder or name.")
+    ] = None,
+    polyps_from: Annotated[
+        StrPath | None,
+        Option(
+            help="Train on the polyps that these weights find without labels, in place of "
+            "annotated ones."
+        ),
+    ] = None,
+    log: Annotated[
+        Sequence[str],
+        Option(help="tensorboard or wandb (offline), in addition to history.csv."),
+    ] = (),
+    device: options.Device = "auto",
+    devices: Annotated[
+        int, Option(min=1, help="Processes to train in, each with a GPU or all on the CPU.")
+    ] = 1,
+    workers: options.Workers = 2,
+    help_recipe: Annotated[
+        str | None,
+        Option(
+            metavar="NAME",
+            is_eager=True,
+            callback=_list_fields,
+            help="List the fields of a recipe that --set takes, and exit.",
+        ),
+    ] = None,
+    progress: Progress = inform,
+    **tracklets: Unpack[TrackletOptions],
+) -> Result[Trained]:
     """Train an encoder with a recipe; --resume continues a stopped run, or extends one.
 
     Args:
-        request: Recipe, data and output folder, which gets weights.safetensors.
+        recipe: Name of a recipe, FILE.py:NAME of one of your own, or the recipe itself.
+        data: The data folder.
+        out: The output folder, which gets weights.safetensors.
+        part: Part to train on, or all; the recipe's by default.
+        sets: Fields of the recipe to change, each as NAME=VALUE.
+        resume: Continue or extend the run in `out`.
+        init_from: Initial weights from another run: a file, a folder or a name.
+        polyps_from: Weights that find the polyps to train on, without labels.
+        log: Where to log the epochs to besides history.csv: tensorboard, wandb.
+        device: Device.
+        devices: Processes to train in, each with a GPU or all on the CPU.
+        workers: Threads that cut crops.
+        help_recipe: For the command line; `recipes.sources.field_sources` gives the fields.
         progress: Called for crops and epochs.
+        tracklets: How boxes become tracklets.
 
     Raises:
         PolyplinkError: If `out` holds a run already (or none, to resume), or data or recipe are
             at fault.
+
+    Example:
+        >>> import polyplink
+        >>> polyplink.train("ntssl", "data", out="run").value.weights  # doctest: +SKIP
+        PosixPath('run/weights.safetensors')
     """
-    config = _configured(request)
-    with sole_writer(request.out):
-        return _train(request, config, progress)
+    data, out = Path(data), Path(out)
+    init_from = None if init_from is None else Path(init_from)
+    polyps_from = None if polyps_from is None else Path(polyps_from)
+    config = _configured(recipe, part, sets, init_from, tracklets)
+    _check(config, data, polyps_from, device)
+    with sole_writer(out):
+        record = RunRecord("train", settings=config, seed=config.seed)
+        record.claim(out)
+        _check_checkpoint(out, resume)
+        from polyplink.encoders import build_started, inherited, pick_device
+        from polyplink.encoders.encode import encode, prepare_part
+        from polyplink.encoders.leakage import seen_by
+        from polyplink.encoders.load import load_named
+        from polyplink.learn import fit
+        from polyplink.learn.devices import check_devices
+        from polyplink.learn.loggers import open_loggers
+
+        torch_device = pick_device(device)
+        check_devices(devices, torch_device)
+        # Report a missing weights file before crops are cut, which may take hours.
+        build_started(config.encoder, config.init_from)
+        seen, inputs = inherited(config.encoder, config.init_from)
+        with record.stage("prepare"):
+            names = _procedures(config, data, labelled=polyps_from is None)
+            prepare = partial(prepare_part, data, part=names, workers=workers, progress=progress)
+            prepared = labelled = prepare(config.prepare)
+            if polyps_from is not None:
+                from polyplink.counting.labels import with_pseudo_labels
+
+                finder = load_named(polyps_from, device)
+                encoded = encode(
+                    [finder], data, prepared.procedures, workers=workers, progress=progress
+                )
+                labelled = with_pseudo_labels(prepared, encoded)
+                seen = seen if finder.record is None else seen.joined(finder.record.seen)
+                inputs = inputs | {"polyps_from": finder.key}
+        record.inputs |= {"crops": prepared.key} | inputs
+        with record.stage("train"), open_loggers(log, out, config) as to_logs:
+            fitted = fit(
+                config,
+                labelled,
+                out,
+                device=torch_device,
+                devices=devices,
+                resume=resume,
+                progress=_ticker(to_logs, progress),
+            )
+        with record.stage("operating point"):
+            encoder = _fitted_to_crops(fitted.encoder, config, prepared)
+            used = prepared
+            if config.prepare_evaluation != config.prepare:
+                used = prepare(config.prepare_evaluation)
+            point = _operating_point(encoder, used, data)
+        record.write(out)
+        seen = seen_by(prepared.data, fitted.train, fitted.held, seen)
+        return _saved(out, config, replace(fitted, encoder=encoder), seen, point)
 
 
-def _train(request: TrainRequest, config: "TrainConfig", progress: Progress) -> Result[Trained]:
-    """Train into a folder that no other process writes into; as `train`."""
-    from polyplink.learn.config import NEED_POLYPS
-
-    out = request.out
-    record = RunRecord("train", settings=config, seed=config.seed)
-    record.claim(out)
-    _check_checkpoint(out, request.resume)
-    from polyplink.encoders import (
-        WEIGHTS_FILE,
-        WeightsRecord,
-        build_started,
-        inherited,
-        pick_device,
-        save_weights,
-    )
-    from polyplink.encoders.leakage import seen_by
-    from polyplink.learn import fit
-    from polyplink.learn.devices import check_devices
-    from polyplink.learn.loggers import open_loggers
-
-    device = pick_device(request.device)
-    check_devices(request.devices, device)
-    # Report a missing weights file before crops are cut, which may take hours.
-    build_started(config.encoder, config.init_from)
-    seen, started = inherited(config.encoder, config.init_from)
-    with record.stage("prepare"):
-        prepared = _prepared(request, config, progress)
-        labelled, seen, found_by = _training_labels(request, prepared, seen, progress)
-    record.inputs |= {"crops": prepared.key} | started | found_by
-    with record.stage("train"), open_loggers(request.log, out, config) as log:
-        fitted = fit(
-            config,
-            labelled,
-            out,
-            device=device,
-            devices=request.devices,
-            resume=request.resume,
-            progress=_ticker(log, progress),
-        )
-    with record.stage("operating point"):
-        encoder = _fitted_to_crops(fitted.encoder, config, prepared)
-        used = prepared
-        if config.prepare_evaluation != config.prepare:
-            used = _prepared(request, replace(config, prepare=config.prepare_evaluation), progress)
-        point = _operating_point(encoder, used, request.data)
-    # The weights' record leaves out the seconds: equal trainings must give equal files.
-    chosen = {k: v for k, v in fitted.chosen.items() if k != "seconds" and not math.isnan(v)}
-    weights_record = WeightsRecord(
-        encoder=config.encoder,
-        prepare=config.prepare_evaluation,
-        recipe=to_plain(config),
-        seen=seen_by(prepared.data, fitted.train, fitted.held, seen),
-        origin={"selected_by": config.validation.select} | chosen,
-        operating=asdict(point),
-    )
-    weights = out / WEIGHTS_FILE
-    record.write(out)
-    save_weights(weights, encoder, weights_record)  # last: a run with weights is complete
-    warnings: tuple[str, ...] = ()
-    if not point.prices:
-        warnings = (f"operating point: {point.origin}",)
-    elif config.bags.kind in NEED_POLYPS:
-        warnings = (TOO_SURE,)
-    trained = Trained(
-        weights=weights,
-        epoch=int(fitted.chosen["epoch"]),
-        epochs=len(fitted.history),
-        loss=fitted.chosen["loss"],
-        operating=point.origin,
-        warnings=warnings,
-    )
-    shown = (
-        f"{weights}: epoch {trained.epoch + 1} of {trained.epochs}, loss {trained.loss:.3f}; "
-        f"operating point: {trained.operating}"
-    )
-    return Result(trained, shown=[shown], warnings=trained.warnings)
-
-
-def _check_checkpoint(out: Path, resume: bool) -> None:
-    """Refuse a second run in one folder, and the resumption of a run that never began."""
-    from polyplink.learn.config import LAST
-
-    exists = (out / LAST).is_file()
-    PolyplinkError.unless(
-        resume or not exists,
-        f"{out} holds a training run already",
-        "continue it with --resume, or name another --out",
-    )
-    PolyplinkError.unless(
-        exists or not resume,
-        f"no checkpoint {out / LAST}",
-        "start without --resume, in a new folder",
-    )
-
-
-def _fitted_to_crops(encoder: "Encoder", config: "TrainConfig", prepared: "Prepared") -> "Encoder":
-    """The encoder with the tone and whitening layers that the recipe asks for, of the crops."""
-    from polyplink.encoders.adapt import CROPS, fitted_to_crops
-    from polyplink.tracklets.prepare import typical_crops
-
-    tone, whiten = (getattr(config.encoder, part, 0.0) for part in ("tone", "whiten"))
-    if not (tone or whiten):
-        return encoder
-    return fitted_to_crops(encoder, typical_crops(prepared, CROPS), tone, bool(whiten))
-
-
-def _ticker(
-    log: Callable[[Mapping[str, float]], None], progress: Progress
-) -> Callable[[int, int, Mapping[str, float]], None]:
-    """What every epoch calls: the logs, progress, and a line where no bar is shown."""
-
-    def tick(done: int, total: int, row: Mapping[str, float]) -> None:
-        log(row)
-        progress("epochs", done, total)
-        if progress not in (silent, inform) and not sys.stderr.isatty():  # no bars
-            epoch_losses = {
-                k: v for k, v in row.items() if k.startswith("loss") and not math.isnan(v)
-            }
-            losses = [f"{name} {value:.3f}" for name, value in epoch_losses.items()]
-            text = f"epoch {done} of {total}: {', '.join(losses)}, {row['seconds']:.1f} s"
-            print(text, file=sys.stderr, flush=True)
-
-    return tick
-
-
-def _configured(request: TrainRequest) -> "TrainConfig":
-    """The recipe with what the request changes; refused before torch is imported, if at fault."""
-    from polyplink.learn.config import NEED_POLYPS
+def _configured(
+    recipe: "str | TrainConfig",
+    part: str | None,
+    sets: Sequence[str],
+    init_from: Path | None,
+    tracklets: TrackletOptions,
+) -> "TrainConfig":
+    """The recipe with what was asked for in place of its values."""
     from polyplink.recipes import find_recipe, override
+    from polyplink.tracklets.options import with_options
 
-    recipe = request.recipe
-    start = [] if request.init_from is None else [f"init_from={request.init_from}"]
-    config = override(
-        find_recipe(recipe) if isinstance(recipe, str) else recipe, [*start, *request.sets]
-    )
-    config = replace(config, prepare=request.on(config.prepare), part=request.part or config.part)
-    config = _fed_as_before(config, request.sets)
+    start = [] if init_from is None else [f"init_from={init_from}"]
+    config = override(find_recipe(recipe) if isinstance(recipe, str) else recipe, [*start, *sets])
+    prepare = with_options(config.prepare, tracklets)
+    config = replace(config, prepare=prepare, part=part or config.part)
+    return _fed_as_before(config, sets)
+
+
+def _check(config: "TrainConfig", data: Path, polyps_from: Path | None, device: str) -> None:
+    """Refuse what is at fault before torch is imported."""
+    from polyplink.learn.config import NEED_POLYPS
+
     parts = [part for part in (config.part, config.validation.part) if part]
-    check_given(config.init_from, request.data, parts, request.device)
-    check_given(request.polyps_from)
+    check_given(config.init_from, data, parts, device)
+    check_given(polyps_from)
     PolyplinkError.unless(
-        request.polyps_from is None or config.bags.kind in NEED_POLYPS,
+        polyps_from is None or config.bags.kind in NEED_POLYPS,
         f"bags.kind={config.bags.kind} draws no polyps, and --polyps-from finds some",
         "name a recipe that does, such as supervised, or leave --polyps-from out",
     )
-    return config
 
 
 def _fed_as_before(config: "TrainConfig", sets: Sequence[str]) -> "TrainConfig":
@@ -292,8 +260,30 @@ def _fed_as_before(config: "TrainConfig", sets: Sequence[str]) -> "TrainConfig":
     return replace(config, encoder=replace(encoder, **scale))
 
 
-def _prepared(request: TrainRequest, config: "TrainConfig", progress: Progress) -> "Prepared":
-    """The crops of the parts to train and validate on.
+def _check_checkpoint(out: Path, resume: bool) -> None:
+    """Refuse a second run in one folder, and the resumption of a run that never began."""
+    from polyplink.learn.config import LAST
+
+    exists = (out / LAST).is_file()
+    PolyplinkError.unless(
+        resume or not exists,
+        f"{out} holds a training run already",
+        "continue it with --resume, or name another --out",
+    )
+    PolyplinkError.unless(
+        exists or not resume,
+        f"no checkpoint {out / LAST}",
+        "start without --resume, in a new folder",
+    )
+
+
+def _procedures(config: "TrainConfig", folder: Path, *, labelled: bool) -> list[str]:
+    """Procedures to train and validate on.
+
+    Args:
+        config: The recipe.
+        folder: The data folder.
+        labelled: Whether the polyps to train on are the annotated ones.
 
     Raises:
         PolyplinkError: If bags need known polyps, and the part has none.
@@ -301,45 +291,50 @@ def _prepared(request: TrainRequest, config: "TrainConfig", progress: Progress) 
     import polars as pl
 
     from polyplink.data import read_data
-    from polyplink.encoders.encode import prepare_part
     from polyplink.learn.config import NEED_POLYPS
 
-    data = read_data(request.data)
+    data = read_data(folder)
     parts = filter(None, (config.part, config.validation.part))
     names = [name for part in parts for name in data.part(part)]
     polyps = data.detections.filter(pl.col("procedure_id").is_in(names))["polyp_id"]
     PolyplinkError.unless(
-        config.bags.kind not in NEED_POLYPS
-        or request.polyps_from is not None
-        or polyps.drop_nulls().n_unique() > 1,
+        config.bags.kind not in NEED_POLYPS or not labelled or polyps.drop_nulls().n_unique() > 1,
         f"table detections: column polyp_id is empty in the part {config.part!r} or names one "
         f"polyp, and bags.kind={config.bags.kind} draws views of known polyps",
         "name a labelled part (--part NAME), a recipe without labels, such as ntssl, or weights of "
         "one with --polyps-from",
     )
-    return prepare_part(request.data, config.prepare, names, request.workers, progress)
+    return names
 
 
-def _training_labels(
-    request: TrainRequest, prepared: "Prepared", seen: "Seen", progress: Progress
-) -> "tuple[Prepared, Seen, dict[str, str]]":
-    """Tracklets with the labels to train on; what pseudo-labels come from: data seen, and a key.
+def _ticker(
+    log: Callable[[Mapping[str, float]], None], progress: Progress
+) -> Callable[[int, int, Mapping[str, float]], None]:
+    """What every epoch calls: the logs, progress, and a line where no bar is shown."""
 
-    Raises:
-        PolyplinkError: If the polyps are to be linked, and cannot be.
-    """
-    from polyplink.counting.labels import with_pseudo_labels
-    from polyplink.encoders.encode import encode
-    from polyplink.encoders.load import load_named
+    def tick(done: int, total: int, row: Mapping[str, float]) -> None:
+        log(row)
+        progress("epochs", done, total)
+        if progress not in (silent, inform) and not sys.stderr.isatty():  # no bars
+            epoch_losses = {
+                k: v for k, v in row.items() if k.startswith("loss") and not math.isnan(v)
+            }
+            losses = [f"{name} {value:.3f}" for name, value in epoch_losses.items()]
+            text = f"epoch {done} of {total}: {', '.join(losses)}, {row['seconds']:.1f} s"
+            print(text, file=sys.stderr, flush=True)
 
-    if request.polyps_from is None:
-        return prepared, seen, {}
-    finder = load_named(request.polyps_from, request.device)
-    if finder.record is not None:
-        seen = seen.joined(finder.record.seen)
-    names, workers = prepared.procedures, request.workers
-    encoded = encode([finder], request.data, names, workers=workers, progress=progress)
-    return with_pseudo_labels(prepared, encoded), seen, {"polyps_from": finder.key}
+    return tick
+
+
+def _fitted_to_crops(encoder: "Encoder", config: "TrainConfig", prepared: "Prepared") -> "Encoder":
+    """The encoder with the tone and whitening layers that the recipe asks for, of the crops."""
+    from polyplink.encoders.adapt import CROPS, fitted_to_crops
+    from polyplink.tracklets.prepare import typical_crops
+
+    tone, whiten = (getattr(config.encoder, part, 0.0) for part in ("tone", "whiten"))
+    if not (tone or whiten):
+        return encoder
+    return fitted_to_crops(encoder, typical_crops(prepared, CROPS), tone, bool(whiten))
 
 
 def _operating_point(encoder: "Encoder", prepared: "Prepared", data: Path) -> "OperatingPoint":
@@ -357,3 +352,50 @@ def _operating_point(encoder: "Encoder", prepared: "Prepared", data: Path) -> "O
     source = box_source(data, prepared.data, prepared.procedures)
     polyps = true_counts(prepared.data, prepared.procedures, every=False)
     return find_operating_point(by_procedure(prepared, embeddings), source, polyps)
+
+
+def _saved(
+    out: Path, config: "TrainConfig", fitted: "Fitted", seen: "Seen", point: "OperatingPoint"
+) -> Result[Trained]:
+    """Write the weights of a training, last: a run with weights is complete.
+
+    Args:
+        out: The output folder.
+        config: The recipe.
+        fitted: The training.
+        seen: Procedures trained and validated on.
+        point: Operating point of the encoder.
+    """
+    from polyplink.encoders import WEIGHTS_FILE, WeightsRecord, save_weights
+    from polyplink.learn.config import NEED_POLYPS
+
+    # The weights' record leaves out the seconds: equal trainings must give equal files.
+    chosen = {k: v for k, v in fitted.chosen.items() if k != "seconds" and not math.isnan(v)}
+    record = WeightsRecord(
+        encoder=config.encoder,
+        prepare=config.prepare_evaluation,
+        recipe=to_plain(config),
+        seen=seen,
+        origin={"selected_by": config.validation.select} | chosen,
+        operating=asdict(point),
+    )
+    weights = out / WEIGHTS_FILE
+    save_weights(weights, fitted.encoder, record)
+    warnings: tuple[str, ...] = ()
+    if not point.prices:
+        warnings = (f"operating point: {point.origin}",)
+    elif config.bags.kind in NEED_POLYPS:
+        warnings = (TOO_SURE,)
+    trained = Trained(
+        weights=weights,
+        epoch=int(fitted.chosen["epoch"]),
+        epochs=len(fitted.history),
+        loss=fitted.chosen["loss"],
+        operating=point.origin,
+        warnings=warnings,
+    )
+    shown = (
+        f"{weights}: epoch {trained.epoch + 1} of {trained.epochs}, loss {trained.loss:.3f}; "
+        f"operating point: {trained.operating}"
+    )
+    return Result(trained, shown=[shown], warnings=trained.warnings)

@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING
 
 from typer import Argument, echo
 
-from polyplink import count, import_data, run
-from polyplink.cli import (
-    Evaluated,
-    EvaluateRequest,
-    TrainRequest,
-    evaluate,
-    options,
-    train,
-)
+from polyplink import count, import_data, run, train
+from polyplink.cli import Evaluated, EvaluateRequest, evaluate, options
 from polyplink.cli.options import Request, option
 from polyplink.cli.verb import Result, inform
 from polyplink.core.artefacts import content_key, read_json, write_json
@@ -134,4 +127,4 @@ def _make(
     import_data("real-colon", raw, data, workers=1, progress=progress)
     prepare(data, recipe.prepare, workers=workers, progress=counter(progress, "crops"))
     resume = (weights / LAST).is_file()
-    train(TrainRequest(recipe, data, weights, resume=resume, workers=workers), progress)
+    train(recipe, data, out=weights, resume=resume, workers=workers, progress=progress)

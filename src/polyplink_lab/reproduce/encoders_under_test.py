@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 from zlib import crc32
 
-from polyplink.cli import TrainRequest, train
+from polyplink import train
 from polyplink.cli.verb import inform
 from polyplink.core.artefacts import content_key
 from polyplink.core.errors import PolyplinkError
@@ -286,17 +286,17 @@ def trained(recipe: TrainConfig, workspace: Workspace, progress: Progress) -> Pa
             workspace.may_train, f"no run of {recipe.name} at {run}", "let it train: --train"
         )
         start = start_of(recipe, workspace.sets)
-        request = TrainRequest(
+        train(
             recipe,
             workspace.data,
-            run,
+            out=run,
             init_from=None if start is None else trained(start, workspace, progress),
             resume=(run / LAST).is_file(),
             device=workspace.device,
             devices=workspace.devices,
             workers=workspace.workers,
+            progress=progress,
         )
-        train(request, progress)
     return run
 
 
