@@ -71,6 +71,24 @@ def test_a_part_without_any_tracklet_counts_nothing(made: Made, tmp_path: Path) 
     assert "001-005" in counted.value.report.read_text()
 
 
+def test_a_count_from_one_view_says_what_to_look_at(made: Made, tmp_path: Path) -> None:
+    data, name = read_data(made.data), pl.col("procedure_id")
+    first = data.detections.filter(name == "001-005")["frame"].min()
+    kept = (name != "001-005") | (pl.col("frame") < first + 32)
+    boxes = data.detections.filter(kept)
+    write_data(tmp_path / "d", DataSet.of(boxes, data.procedures, data.polyps, data.splits))
+    counted = count(made.run, tmp_path / "d", out=tmp_path / "c", part="eval", device="cpu")
+    ((polyps, questions),) = [
+        (one["polyps"], one["to_look_at"])
+        for one in counted.value.summary["procedures"]
+        if one["procedure_id"] == "001-005"
+    ]
+    assert (polyps, questions) == (1, [])
+    said = "Counted from a single view in 1 procedure (001-005)"
+    assert sum(said in line for line in counted.warnings) == 1
+    assert said in counted.value.report.read_text()
+
+
 def test_another_commands_folder_and_a_broken_history_are_refused(
     made: Made, tmp_path: Path
 ) -> None:

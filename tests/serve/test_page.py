@@ -148,6 +148,8 @@ def test_from_opening_to_hand_off(context: BrowserContext, address: str, counted
     expect(page.locator(".state.done")).to_be_visible()
     page.locator("#hand-off").click()
     page.wait_for_selector("#sheet .files a")
+    expect(page.locator("#sheet")).to_contain_text("one row per view of a polyp")
+    expect(page.locator("#sheet")).not_to_contain_text("hand_off.for")
     for link in page.locator("#sheet .files a").all():
         answer = context.request.get(address.partition("/?")[0] + str(link.get_attribute("href")))
         assert answer.ok
@@ -241,6 +243,18 @@ def test_it_is_printed_with_every_picture(context: BrowserContext, address: str)
     pictures = page.evaluate("window.printed")
     assert len(pictures) > 4
     assert all(pictures)
+
+
+def test_the_browser_s_menu_prints_pictures_not_scrolled_to(
+    context: BrowserContext, address: str
+) -> None:
+    far = "document.getElementById('main').style.paddingTop = '20000px'"
+    context.add_init_script(f"addEventListener('DOMContentLoaded', () => {{ {far} }})")
+    page = opened(context, address)
+    page.wait_for_function(
+        "() => (all => all.length > 4 && all.every(e => e.complete && e.naturalWidth))"
+        "([...document.querySelectorAll('#main img')])"
+    )
 
 
 def test_a_view_is_cut_and_an_index_is_shown(

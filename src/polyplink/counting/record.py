@@ -1,7 +1,7 @@
 """The record of a count, made of the linked procedures of a part."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -91,12 +91,20 @@ def count_messages(part: LinkedPart, lost: Mapping[str, int]) -> tuple[list[Mess
         lines.append(Message("alarms_left_out", {"n": part.screened.alarms.height}))
     counted = {linked.tracklets.procedure_id for linked in part.linked}
     empty = [name for name in prepared.procedures if name not in counted]
+    alone = [one.tracklets.procedure_id for one in part.linked if len(one.identities.labels) == 1]
+    if alone:
+        warnings.append(Message("one_view", _named(alone)))
     if empty:
-        names = ", ".join(empty[:3]) + (", ..." if len(empty) > 3 else "")
         boxed = prepared.data.detections["procedure_id"].is_in(empty).any()
         reasons = lines if boxed else [Message("no_box")]
-        warnings.append(Message("counted_none", {"n": len(empty), "names": names, "why": reasons}))
+        warnings.append(Message("counted_none", _named(empty) | {"why": reasons}))
     return warnings, [f"Left out: {'; '.join(map(str, lines))}."] if lines else []
+
+
+def _named(procedures: Sequence[str]) -> dict[str, Any]:
+    """How many procedures a message is about, and the names of the first."""
+    names = ", ".join(procedures[:3]) + (", ..." if len(procedures) > 3 else "")
+    return {"n": len(procedures), "names": names}
 
 
 def lost_messages(lost: Mapping[str, int], settings: PrepareSettings) -> list[Message]:

@@ -590,21 +590,25 @@ export function handOff(state) {
   const { files, overview } = state;
   const open = overview.procedures.length - overview.done;
   const folders = Map.groupBy(files ?? [], (file) => file.name.split("/").slice(0, -1)[0] ?? "");
-  const link = (file) => h("li", {},
+  const purpose = (name) => h("div", { class: "soft" }, t(`hand_off.for.${name}`));
+  const link = (file, below) => h("li", {},
     h("a", {
       href: `/api/hand-off/${file.name.split("/").map(encodeURIComponent).join("/")}`,
       target: /\.(html|pdf)$/.test(file.name) ? "_blank" : null, rel: "noopener",
     }, file.name), " ",
-    h("span", { class: "soft" }, t("hand_off.size", { n: number(Math.ceil(file.bytes / 1024)) })));
+    h("span", { class: "soft" }, t("hand_off.size", { n: number(Math.ceil(file.bytes / 1024)) })),
+    below);
   return titled(t("hand_off"),
     open > 0 && h("p", { class: "warn" }, count("hand_off.unfinished", open)),
     files
       ? [h("p", {}, t("hand_off.written")),
-         h("ul", { class: "files" }, (folders.get("") ?? []).map(link)),
+         h("ul", { class: "files" },
+           (folders.get("") ?? []).map((file) => link(file, purpose(file.name)))),
          [...folders].filter(([folder]) => folder).map(([folder, inside]) =>
            h("details", { class: "files" },
-             h("summary", {}, `${folder} `, h("span", { class: "soft" }, `(${inside.length})`)),
-             h("ul", {}, inside.map(link))))]
+             h("summary", {}, `${folder} `, h("span", { class: "soft" }, `(${inside.length})`),
+               purpose(folder)),
+             h("ul", {}, inside.map((file) => link(file)))))]
       : h("p", { class: "working" }, t("hand_off.working")));
 }
 

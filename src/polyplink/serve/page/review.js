@@ -13,6 +13,7 @@ import { Viewer } from "./viewer.js";
 
 const POLL = 3000; // milliseconds between two looks for corrections of other pages
 const TOLD = 7000; // milliseconds that a message stays
+const IDLE = 1000; // milliseconds after a change until pictures not yet scrolled to are loaded
 const HOVER = 350; // milliseconds of resting on a view before it is enlarged
 
 const $ = (id) => document.getElementById(id);
@@ -122,11 +123,26 @@ function render() {
   show($("main"), procedure ? procedurePage(state) : overview ? overviewPage(state) : [], footer());
   show($("selection"), selection(state));
   show($("toast"), state.message ? toast(state.message) : []);
+  loadRest();
   if (viewer.shown) viewer.render();
   document.body.classList.toggle("choosing", state.selected.size > 0);
   document.title = procedure
     ? `${number(procedure.polyps)} ${count("polyps", procedure.polyps)} · ${procedure.id}`
     : t("title");
+}
+
+/** Load the pictures not yet scrolled to as well. */
+function loadAll() {
+  const pictures = [...document.querySelectorAll("#main img")];
+  for (const one of pictures) one.loading = "eager";
+  return pictures;
+}
+
+let loading = null;
+/** Load them after a while: the browser's menu prints only what is loaded. */
+function loadRest() {
+  clearTimeout(loading);
+  loading = setTimeout(loadAll, IDLE);
 }
 
 let telling = null;
@@ -323,10 +339,9 @@ const actions = {
   },
 };
 
-/** Print once every picture is loaded, those not yet scrolled to as well. */
+/** Print once every picture is loaded. */
 async function printAll() {
-  const pictures = [...document.querySelectorAll("#main img")];
-  for (const one of pictures) one.loading = "eager";
+  const pictures = loadAll();
   await Promise.allSettled(pictures.map((one) => one.decode()));
   print();
 }
