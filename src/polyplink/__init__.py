@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from polyplink.cli.count import count as count
     from polyplink.cli.detect import detect_polyps as detect_polyps
     from polyplink.cli.doctor import doctor as doctor
+    from polyplink.cli.embed import embed_data as embed_data
+    from polyplink.cli.export import Exported as Exported, export as export
     from polyplink.cli.import_data import import_data as import_data
     from polyplink.cli.live import live as live
     from polyplink.cli.merge import merge_data as merge_data

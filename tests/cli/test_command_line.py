@@ -262,7 +262,7 @@ def test_interrupts_and_full_disks(
         raise error
 
     replaced: Callable[..., None] = fail
-    monkeypatch.setattr(importlib.import_module("polyplink.cli.export"), "check_given", replaced)
+    monkeypatch.setattr(importlib.import_module("polyplink.cli.embed"), "check_given", replaced)
     result = polyplink("embed", "run", "data")
     assert result.exit_code == code
     assert says in result.stderr

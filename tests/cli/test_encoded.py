@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import polars as pl
 import pytest
 import torch
 
-from polyplink.cli.export import EmbedRequest, embed_data
+from polyplink import embed_data
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, read_data, write_data
 from polyplink.encoders import read_embeddings, write_embeddings
@@ -36,13 +37,11 @@ COLOUR = NamedEncoder("colour", "colour-once", mean_colour, torch.device("cpu"),
 def test_vectors_are_kept_and_found_again(
     made: Made, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    request = EmbedRequest(made.run, made.data, tmp_path / "v.parquet", "eval", device="cpu")
-    first = embed_data(request).value
-    told: list[str] = []
-    again = embed_data(
-        replace(request, out=None), lambda stage, done, total: told.append(stage)
-    ).value
-    assert not [stage for stage in told if stage.startswith("embed")]
+    embed = partial(embed_data, made.run, made.data, part="eval", device="cpu")
+    first = embed(out=tmp_path / "v.parquet").value
+    stages: list[str] = []
+    again = embed(progress=lambda stage, done, total: stages.append(stage)).value
+    assert not [stage for stage in stages if stage.startswith("embed")]
     vectors = first.vectors["ntssl-demo"]
     assert np.array_equal(vectors, again.vectors["ntssl-demo"])
     assert np.array_equal(read_embeddings(tmp_path / "v.parquet").vectors, vectors)
@@ -59,7 +58,7 @@ def test_vectors_are_kept_and_found_again(
     ):
         spoil()
         caplog.clear()
-        assert np.array_equal(embed_data(request).value.vectors["ntssl-demo"], vectors)
+        assert np.array_equal(embed().value.vectors["ntssl-demo"], vectors)
         assert f"{file} is damaged or of other tracklets; it is made again" in caplog.text
         assert file.read_bytes() == whole
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polyplink.cli.export import EmbedRequest, ExportRequest, embed_data, export
+from polyplink import embed_data, export
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import (
     AnyEncoderConfig,
@@ -33,12 +33,10 @@ NAME = "ntssl-demo"
 
 @pytest.mark.slow
 def test_a_folder_serves_as_its_weights_do(made: Made, tmp_path: Path) -> None:
-    done = export(ExportRequest(made.run, tmp_path / "wide")).value
+    done = export(made.run, str(tmp_path / "wide")).value
     assert (done.bits, done.size) == (32, 32)
-    expected = embed_data(
-        EmbedRequest(made.run, made.data, part="eval", device="cpu")
-    ).value.embeddings[NAME]
-    found = embed_data(EmbedRequest(done.path, made.data, part="eval")).value.embeddings[NAME]
+    expected = embed_data(made.run, made.data, part="eval", device="cpu").value.embeddings[NAME]
+    found = embed_data(done.path, made.data, part="eval").value.embeddings[NAME]
     assert list(found.tracklet_ids) == list(expected.tracklet_ids)
     np.testing.assert_allclose(found.vectors, expected.vectors, atol=1e-4)
     assert found.weights_id != expected.weights_id == done.weights
@@ -68,8 +66,7 @@ def test_eight_bits_are_scaled_by_crops_of_a_part_and_counted(made: Made, tmp_pa
     done = polyplink("export", made.run, file, "--int8", made.data, "--part", "train", "--json")
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["bits"] == 8
-    weights = EmbedRequest(made.run, made.data, part="eval", device="cpu")
-    expected = embed_data(weights).value.vectors[NAME]
+    expected = embed_data(made.run, made.data, part="eval", device="cpu").value.vectors[NAME]
     out = tmp_path / "int8.parquet"
     embedded = polyplink("embed", file, made.data, "--part", "eval", "--out", out)
     assert embedded.exit_code == 0, embedded.stderr
@@ -81,7 +78,7 @@ def test_eight_bits_are_scaled_by_crops_of_a_part_and_counted(made: Made, tmp_pa
 
 
 def test_typical_crops_are_spread_over_all(made: Made) -> None:
-    prepared = embed_data(EmbedRequest(made.run, made.data, device="cpu")).value.prepared
+    prepared = embed_data(made.run, made.data, device="cpu").value.prepared
     names = prepared.tracklets["procedure_id"].unique(maintain_order=True).to_list()
     last = prepared.crops(names[-1])
     few = typical_crops(prepared, 3)

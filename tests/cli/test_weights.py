@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from polyplink import add_weights, list_weights, show_weights
-from polyplink.cli.export import EmbedRequest, embed_data
+from polyplink import add_weights, embed_data, list_weights, show_weights
 from polyplink.core.artefacts import file_key
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import (
@@ -72,12 +71,12 @@ def test_added_weights_are_listed_shown_and_loaded_by_name(surgenet: Path) -> No
 def test_a_data_set_is_embedded_by_a_name(surgenet: Path, tmp_path: Path) -> None:
     add_weights(surgenet, name="mine", size=32)
     data = write_procedures(tmp_path, procedures=2, views=1)
-    done = embed_data(EmbedRequest(Path("mine"), data, device="cpu"))
+    done = embed_data("mine", data, device="cpu")
     assert done.value.prepared.settings.size == 32
     assert done.value.vectors["mine"].shape == (4, 512)
     assert np.isfinite(done.value.vectors["mine"]).all()
     with pytest.raises(PolyplinkError, match="Endo-FM are not on this machine"):
-        embed_data(EmbedRequest(Path("endofm"), data, device="cpu"))
+        embed_data("endofm", data, device="cpu")
 
 
 def test_a_tampered_file_is_noticed(surgenet: Path) -> None:

@@ -16,11 +16,10 @@ import numpy as np
 import pytest
 
 import polyplink
-from polyplink import cli as app
+from polyplink import cli as app, export
 from polyplink.associate import LearnedLinks, LinkModel, OnlineLinker, OperatingPoint, from_record
 from polyplink.associate.identities import identify
 from polyplink.associate.links import term_names
-from polyplink.cli.export import ExportRequest, export
 from polyplink.counting.link import by_procedure, screen
 from polyplink.data.files.images import Picture
 from polyplink.encoders import WEIGHTS_FILE, EncoderConfig, Seen, WeightsRecord, save_weights
@@ -137,10 +136,10 @@ def test_times_of_a_frame_and_of_a_tracklet(study: Path, tmp_path: Path) -> None
     """A minute in which a box is there half of the time: five seconds of each ten."""
     picture = np.random.default_rng(0).integers(0, 255, (*SIZE[::-1], 3), np.uint8)
     weights, large = calibrated(study, "small")[0], random_weights(tmp_path / "random")
-    export(ExportRequest(weights, tmp_path / "exported"))
-    export(ExportRequest(large, tmp_path / "large"))
+    export(weights, tmp_path / "exported")
+    export(large, tmp_path / "large")
     data = write_procedures(tmp_path, procedures=2)
-    export(ExportRequest(large, tmp_path / "large8", int8=data))
+    export(large, tmp_path / "large8", int8=data)
     for name, path in (
         ("small, torch", weights),
         ("small, exported", tmp_path / "exported"),
@@ -166,7 +165,7 @@ def test_memory_does_not_grow_over_two_hours(study: Path, tmp_path: Path, kind: 
     """A view of three seconds each ten seconds, of 60 polyps; crops are given."""
     path = calibrated(study, "small")[0]
     if kind == "exported":
-        export(ExportRequest(path, tmp_path / "exported"))
+        export(path, tmp_path / "exported")
         path = tmp_path / "exported"
     count, rng, found = counting(load_named(path, "cpu"), tmp_path / "out"), None, {}
     count.warm_up(os.cpu_count() or 1)

@@ -23,13 +23,6 @@ if TYPE_CHECKING:
         EvaluateRequest as EvaluateRequest,
         evaluate as evaluate,
     )
-    from polyplink.cli.export import (
-        EmbedRequest as EmbedRequest,
-        Exported as Exported,
-        ExportRequest as ExportRequest,
-        embed_data as embed_data,
-        export as export,
-    )
     from polyplink.cli.figures import FiguresRequest as FiguresRequest, draw as draw
     from polyplink.cli.index import (
         IndexAddRequest as IndexAddRequest,

@@ -185,7 +185,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
     },
     "Serve": {
         "live": "polyplink.cli.live:live",
-        "embed": "polyplink.cli.export:embed_data",
+        "embed": "polyplink.cli.embed:embed_data",
         "index build": "polyplink.cli.index:build_index",
         "index add": "polyplink.cli.index:add_to_index",
         "search": "polyplink.cli.index:search",

@@ -1,6 +1,6 @@
 """Tracklets with known polyps, as the tasks of an evaluation take them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -40,6 +40,17 @@ def precision_effect(
     }
     mean_aps = {name: retrieve(rows, samples).mean_ap for name, rows in vectors.items()}
     return {name: value for name, value in mean_aps.items() if value is not None}
+
+
+def mean_aps_text(mean_ap: Mapping[str, float]) -> list[str]:
+    """The effect of a precision on retrieval in one line; no line if it was not measured.
+
+    Example:
+        >>> mean_aps_text({"float32": 0.39911, "bf16": 0.39904})
+        ['mAP on a sample: float32 0.3991, bf16 0.3990']
+    """
+    values = ", ".join(f"{name} {value:.4f}" for name, value in mean_ap.items())
+    return [f"mAP on a sample: {values}"] if mean_ap else []
 
 
 def samples_of(prepared: Prepared, clip: int | None = None) -> Samples:

@@ -1,0 +1,180 @@
+"""The verb `embed`: a vector for every tracklet."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, Unpack
+
+from typer import Option
+
+from polyplink.cli import options
+from polyplink.cli.options import StrPath, TrackletOptions
+from polyplink.cli.verb import Result, check_given, inform
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.progress import Progress, counter, silent
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from polyplink.encoders.encode import Encoded
+    from polyplink.encoders.load import NamedEncoder
+    from polyplink.scale.on_ray import Work
+
+
+def embed_data(
+    weights: options.Weights,
+    data: options.Data,
+    *,
+    out: Annotated[StrPath | None, Option("--out", "-o", help="Parquet file to write.")] = None,
+    part: options.Part = None,
+    device: options.Device = "auto",
+    precision: Annotated[
+        Literal["float32", "tf32", "bf16", "int8"] | None,
+        Option(help="float32, tf32 (on a GPU), bf16 or int8; bf16 by default on a GPU."),
+    ] = None,
+    workers: options.Workers = 2,
+    shard: Annotated[
+        str | None, Option(metavar="I/N", help="Embed one of N parts of the procedures.")
+    ] = None,
+    engine: Annotated[
+        Literal["local", "ray"], Option(help="Compute in this process, or by Ray's workers.")
+    ] = "local",
+    address: Annotated[
+        str | None,
+        Option(metavar="HOST:PORT", help="Ray cluster; one is started here by default."),
+    ] = None,
+    keep_crops: Annotated[
+        bool, Option(help="Keep crops for other verbs, or remove them when they are embedded.")
+    ] = True,
+    progress: Progress = inform,
+    **tracklets: Unpack[TrackletOptions],
+) -> "Result[Encoded]":
+    """Turn every tracklet into a vector.
+
+    The vectors of each procedure are a file in the prepared folder, where other verbs find them;
+    `out` is a copy. With bf16, the mAP of a sample of the tracklets is also measured in float32.
+
+    Args:
+        weights: A file, a folder of `train` or `export`, or a name.
+        data: The data folder.
+        out: Parquet file to write.
+        part: Part of the data set; all of it by default.
+        device: Device.
+        precision: float32, tf32 (on a GPU), bf16 or int8; by default bf16 on a GPU, float32 on a
+            CPU, and of an exported encoder what it was exported for.
+        workers: Processes that cut crops, or workers of Ray.
+        shard: I/N: the shard I, from 1, of N into which the procedures are divided.
+        engine: Compute in this process, or by Ray's workers.
+        address: HOST:PORT of a Ray cluster; one is started here by default.
+        keep_crops: Keep crops for other verbs, or remove them when they are embedded.
+        progress: Called for crops and tracklets, or for procedures.
+        tracklets: How boxes become tracklets.
+
+    Returns:
+        The vectors: `value.vectors` is (tracklets, width) by the encoder's name.
+
+    Raises:
+        PolyplinkError: If the weights, the data folder or an image is at fault, there is no such
+            shard, or no Ray cluster answers.
+    """
+    weights, data = Path(weights), Path(data)
+    check_given(weights, data, [part], device)
+    PolyplinkError.unless(
+        address is None or engine == "ray",
+        "--address is of a Ray cluster, and the engine is local",
+        "give --engine ray too",
+    )
+    from polyplink.data import read_data, read_origin
+    from polyplink.encoders import write_embeddings
+    from polyplink.encoders.encode import encode
+    from polyplink.encoders.load import load_named
+    from polyplink.evaluate.truth import mean_aps_text, precision_effect
+    from polyplink.scale import on_ray, shard as procedures_of
+
+    load = partial(
+        load_named,
+        device=device,
+        precision=precision,
+        tracklets=tracklets,
+        origin=read_origin(data),
+    )
+    encoder = load(weights)
+    procedures = of_part = read_data(data).part(part)
+    if shard is not None:
+        procedures = procedures_of(of_part, shard)
+    if engine == "ray" and procedures:
+        import torch
+
+        # Workers have other current folders; the name of added weights is no path.
+        load = partial(load, weights.absolute() if weights.exists() else weights)
+        answers = on_ray(
+            partial(start_embedding, load, data.absolute(), keep_crops=keep_crops),
+            procedures,
+            address=address,
+            workers=workers,
+            gpus=device != "cpu",
+            progress=counter(progress, "procedures"),
+        )
+        key, kind = answers[0]  # of a GPU where the workers have one
+        encoder = replace(encoder, key=key, device=torch.device(kind), embedder=_nothing_left)
+    encoded = encode(
+        [encoder], data, procedures, keep_crops=keep_crops, workers=workers, progress=progress
+    )
+    mean_ap = {}
+    # The effect of bf16 is measured, float32 being the reference, where there are crops.
+    if precision == "bf16" and keep_crops:
+        plain = load_named(weights, device, precision="float32")
+        plain = replace(plain, prepare=encoder.prepare)
+        mean_ap = precision_effect(encoded.prepared, [plain, encoder])
+    embeddings = encoded.embeddings[encoder.name]
+    if out is not None:
+        write_embeddings(Path(out), embeddings)
+    n, d = embeddings.vectors.shape
+    counts = {
+        "out": str(out or encoded.folders[encoder.name]),
+        "tracklets": n,
+        "width": d,
+        "weights": embeddings.weights_id,
+        "crops": embeddings.crops_id,
+        "precision": encoder.precision,
+        "mAP": mean_ap,
+    }
+    shown = ["{out}: {tracklets} vectors of {width}".format(**counts)]
+    if shard is not None:
+        counts["procedures"] = procedures
+        shown.append(f"shard {shard}: {len(procedures)} of {len(of_part)} procedures")
+    no_tracklets = "no tracklets: `polyplink doctor` says which options give some"
+    warnings = [] if n or not procedures else [no_tracklets]
+    return Result(encoded, counts, [*shown, *mean_aps_text(mean_ap)], warnings)
+
+
+def start_embedding(
+    load: "Callable[[], NamedEncoder]", data: Path, *, keep_crops: bool = True
+) -> "Work":
+    """What embeds a procedure in one of Ray's workers; answers with key and device of the vectors.
+
+    Args:
+        load: Gives the encoder.
+        data: The data folder.
+        keep_crops: Keep crops, or remove them when they are embedded.
+
+    Raises:
+        PolyplinkError: As `embed_data`.
+    """
+    from polyplink.encoders.encode import crops_of, prepare_part, stored_vectors, vectors_folder
+
+    encoder = load()
+    prepared = prepare_part(data, encoder.prepare, None, 1, silent, with_crops=False)
+    passing = None if keep_crops else vectors_folder(encoder, prepared)
+    cut = partial(crops_of, data=data, workers=1, passing=passing)
+
+    def work(procedure_id: str) -> tuple[str, str]:
+        stored_vectors(encoder, prepared.select([procedure_id]), None, silent, cut)
+        return encoder.key, encoder.device.type
+
+    return work
+
+
+def _nothing_left(crops: "np.ndarray", lengths: Sequence[int]) -> "np.ndarray":
+    raise PolyplinkError("vectors vanished while they were read", "give the same command again")
