@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -150,8 +151,9 @@ def plain(value: object) -> object:
     return visible(value) if type(value) is str else value
 
 
+@cache
 def environment(package: str = "polyplink.report") -> Environment:
-    """The HTML templates of a package, with the formats above as filters.
+    """The HTML templates of a package, with the formats above as filters; compiled once.
 
     Everything that comes from data is escaped, control characters too; an undefined name is an
     error.

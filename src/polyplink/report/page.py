@@ -5,6 +5,7 @@ import hashlib
 import io
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -97,6 +98,7 @@ def write_matches(
     write_text(path, page.render(title=title, query=query, views=views))
 
 
+@cache
 def _templates() -> Environment:
     """The templates, with the filters of the pages."""
     templates = environment()

@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -350,12 +351,18 @@ def _write_xlsx(path: Path, titles: Sequence[str], rows: Sequence[Sequence[Any]]
             sheet.autofit()
 
 
-def _page(desk: Desk, review: Review, words: dict[str, str], language: str) -> str:
-    """The page to print: every polyp with its best views; it loads nothing from outside."""
+@cache
+def _templates() -> Environment:
+    """The templates of the page to print."""
     templates = Environment(
         loader=PackageLoader("polyplink.serve", "page"), autoescape=True, undefined=StrictUndefined
     )
     templates.filters |= {"clock": clock, "visible": visible, "reading": reading_text}
+    return templates
+
+
+def _page(desk: Desk, review: Review, words: dict[str, str], language: str) -> str:
+    """The page to print: every polyp with its best views; it loads nothing from outside."""
 
     def pictures(state: dict[str, Any], group: dict[str, Any]) -> list[tuple[str, str]]:
         """A polyp's best view, then others in time: data URI and time of each."""
@@ -374,6 +381,8 @@ def _page(desk: Desk, review: Review, words: dict[str, str], language: str) -> s
         state = desk.procedure(index)
         groups = zip(procedure.found, state["groups"], strict=True)
         sections.append((procedure, [(polyp, pictures(state, group)) for polyp, group in groups]))
-    return templates.get_template("handoff.html.j2").render(
-        review=review, shown=sections, words=words, language=language
+    return (
+        _templates()
+        .get_template("handoff.html.j2")
+        .render(review=review, shown=sections, words=words, language=language)
     )
