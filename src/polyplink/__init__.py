@@ -20,15 +20,20 @@ if TYPE_CHECKING:
     from polyplink.cli.doctor import doctor as doctor
     from polyplink.cli.embed import embed_data as embed_data
     from polyplink.cli.export import Exported as Exported, export as export
+    from polyplink.cli.figures import draw_figures as draw_figures
     from polyplink.cli.import_data import import_data as import_data
+    from polyplink.cli.index_add import add_to_index as add_to_index
+    from polyplink.cli.index_build import build_index as build_index
     from polyplink.cli.live import live as live
     from polyplink.cli.merge import merge_data as merge_data
     from polyplink.cli.models import show_models as show_models
     from polyplink.cli.plugins import list_plugins as list_plugins
     from polyplink.cli.prepare import prepare_data as prepare_data
+    from polyplink.cli.probe import probe as probe
     from polyplink.cli.recipes_list import list_recipes as list_recipes
     from polyplink.cli.recipes_show import show_recipe as show_recipe
     from polyplink.cli.run import run as run
+    from polyplink.cli.search import search as search
     from polyplink.cli.split import split_data as split_data
     from polyplink.cli.train import Trained as Trained, train as train
     from polyplink.cli.weights_adapt import adapt_weights as adapt_weights

@@ -2,13 +2,14 @@
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
-from polyplink.cli.index import IndexBuildRequest, SearchRequest, build_index, search
+from polyplink import build_index, search
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, read_data, write_data
 from polyplink.encoders import read_embeddings
@@ -66,25 +67,17 @@ def test_a_tracklet_finds_what_its_vector_is_near_to(
 
 def test_filters_pictures_and_videos_choose(made: Made, index: Path, tmp_path: Path) -> None:
     row, vector = Index(index).find("001-002:00000")
-    found = search(
-        SearchRequest(
-            made.run, "001-002:00000", index, tmp_path / "o", 99, others=True, device="cpu"
-        )
-    ).value
+    views_like = partial(search, made.run, index=index, out=str(tmp_path / "o"), device="cpu")
+    found = views_like("001-002:00000", k=99, others=True).value
     assert found.height == 24
     assert row["procedure_id"] not in found["procedure_id"].to_list()
-    found = search(
-        SearchRequest(
-            made.run, "001-002:00000", index, tmp_path / "o", patient="001-003", device="cpu"
-        )
-    ).value
+    found = views_like("001-002:00000", patient="001-003").value
     assert set(found["patient"]) == {"001-003"}
     # A picture of the polyp finds its views, whole or with a box; so does a frame of a video.
     polyp = {row["tracklet_id"] for row in Index(index).search(vector, 3).rows(named=True)}
     frame = made.root / "frames" / "001-002" / "4.jpg"
     for box in (None, "14,8,16,12"):
-        one = SearchRequest(made.run, str(frame), index, tmp_path / "o", 3, box=box, device="cpu")
-        assert polyp & {*search(one).value["tracklet_id"]}
+        assert polyp & {*views_like(str(frame), k=3, box=box).value["tracklet_id"]}
     film = write_film(tmp_path / "film.mp4", 12)
     result = polyplink(
         *("search", made.run, film, "--index", index, "-o", tmp_path / "f", "-k", "2", *USUAL),
@@ -101,7 +94,7 @@ def test_dates_of_procedures_filter(made: Made, tmp_path: Path) -> None:
     tables = data.detections, data.procedures.with_columns(days), data.polyps, data.splits
     write_data(folder, DataSet.of(*tables))
     assert read_data(folder).keys == data.keys  # nothing is computed anew
-    build_index(IndexBuildRequest(made.run, [folder], index, device="cpu"))
+    build_index(made.run, [folder], index=index, device="cpu")
     asked = ("search", made.run, "001-001:00000", "--index", index, "-o", tmp_path / "o", *USUAL)
     done = polyplink(*asked, "--since", "2024-02-10", "--until", "2024-03-31", "--json")
     assert {one["procedure_id"] for one in json.loads(done.stdout)} == {"001-002", "001-003"}
@@ -141,12 +134,12 @@ def test_mistakes_are_one_line(made: Made, index: Path, tmp_path: Path) -> None:
         polyplink("index", "build", made.run, made.data, "--index", index), "exists already"
     )
     with pytest.raises(PolyplinkError, match=r"is no index; make one"):
-        search(SearchRequest(made.run, "x", tmp_path))
+        search(made.run, "x", index=tmp_path)
     record = json.loads((index / "index.json").read_text())
     other = tmp_path / "other"
     shutil.copytree(index, other)
     (other / "index.json").write_text(json.dumps(record | {"weights": "abc"}))
     with pytest.raises(PolyplinkError, match=rf"of weights abc, not of {record['weights']}"):
-        search(SearchRequest(made.run, "001-001:00000", other, tmp_path / "o", device="cpu"))
-    twice = IndexBuildRequest(made.run, [made.data, made.data], tmp_path / "twice", device="cpu")
-    assert len(build_index(twice).value) == 30  # the same folder twice is no mistake
+        search(made.run, "001-001:00000", index=other, out=tmp_path / "o", device="cpu")
+    twice = build_index(made.run, [made.data] * 2, index=tmp_path / "twice", device="cpu")
+    assert len(twice.value) == 30  # the same folder twice is no mistake

@@ -9,9 +9,8 @@ import polars as pl
 import pytest
 from rich.table import Table
 
-from polyplink import convert_data, count
+from polyplink import convert_data, count, draw_figures
 from polyplink.cli.evaluate import EvaluateRequest, evaluate
-from polyplink.cli.figures import FiguresRequest, draw
 from polyplink.cli.train import Trained
 from polyplink.cli.verb import Result, inform
 from polyplink.core.notebook import CellBars, result_html
@@ -51,7 +50,7 @@ def test_an_evaluation_shows_itself(made: Made, tmp_path: Path) -> None:
 
 
 def test_figures_show_themselves(made: Made, tmp_path: Path) -> None:
-    drawn = draw(FiguresRequest(made.run, made.data, tmp_path, only=("recall",), device="cpu"))
+    drawn = draw_figures(made.run, made.data, out=tmp_path, only=["recall"], device="cpu")
     assert drawn._repr_html_().count("data:image/png;base64,") == 1
 
 

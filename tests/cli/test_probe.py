@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from polyplink.cli.probe import ProbeRequest, probe
+from polyplink import probe
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import DataSet, read_data, write_data
@@ -30,8 +31,8 @@ def test_a_probe_writes_its_figures_and_goes_fast_the_second_time(
     made: Made, labelled: Path, tmp_path: Path
 ) -> None:
     stages: list[str] = []
-    request = ProbeRequest("size", made.run, labelled, tmp_path / "p", **USUAL)
-    first = probe(request, lambda stage, done, total: stages.append(stage)).value
+    size = partial(probe, "size", made.run, str(labelled), out=tmp_path / "p", **USUAL)
+    first = size(progress=lambda stage, done, total: stages.append(stage)).value
     assert "embed fragments of 4" in stages
     assert sum(first.trained_polyps) + sum(first.result.polyps) == 16
     assert first.left_out == 0
@@ -41,7 +42,7 @@ def test_a_probe_writes_its_figures_and_goes_fast_the_second_time(
     table = pl.read_csv(tmp_path / "p" / "figures.csv")
     assert table.filter("published_figure")["figure"].to_list() == ["F1"]
     stages.clear()
-    again = probe(request, lambda stage, done, total: stages.append(stage)).value
+    again = size(progress=lambda stage, done, total: stages.append(stage)).value
     assert again.result == first.result
     assert set(stages) == {"probe size"}  # nothing is cut or embedded again
 
@@ -137,7 +138,7 @@ def test_a_file_divides_the_polyps_as_its_lists_say(
     refused(lists | {"train": names[0:6:2]}, "the 3 labelled polyps of")
 
     path.write_text(json.dumps(lists))
-    done = probe(ProbeRequest("size", made.run, labelled, tmp_path / "p", split=path, **USUAL))
+    done = probe("size", made.run, labelled, out=tmp_path / "p", split=path, **USUAL)
     large = {name for name in names if name.endswith("_2")}
     for side, count in zip(
         ("train", "test"), (done.value.trained_polyps, done.value.result.polyps), strict=True
@@ -149,7 +150,7 @@ def test_a_file_divides_the_polyps_as_its_lists_say(
 def test_bad_input_is_refused(made: Made, labelled: Path, tmp_path: Path) -> None:
     def refused(says: str, task: str, data: Path, **changes: Any) -> None:
         with pytest.raises(PolyplinkError, match=says):
-            probe(ProbeRequest(task, made.run, data, tmp_path / "out", **(USUAL | changes)))
+            probe(task, made.run, data, out=tmp_path / "out", **(USUAL | changes))
 
     refused("0 seeds", "size", labelled, seeds=0)
     refused("no tracklet has 90 crops", "size", labelled, length=90)

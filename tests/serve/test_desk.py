@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from PIL import Image
 
-from polyplink.cli.index import IndexBuildRequest, build_index
+from polyplink import build_index
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.serve import Desk
@@ -237,7 +237,7 @@ def test_an_index_shows_earlier_views_of_elsewhere(
     folder = tmp_path / "index"
     earlier = write_procedures(tmp_path, procedures=2)
     change_names(earlier)
-    build_index(IndexBuildRequest(made.run, [earlier, made.data], folder, device="cpu"))
+    build_index(made.run, [earlier, made.data], index=folder, device="cpu")
     found = Desk(counted, masks=[parse_mask("0,0,48,40")], index=folder).similar(0, 1, 4)
     assert found[:8] == desk.similar(0, 1, 4)
     indexed = found[8:]

@@ -23,16 +23,6 @@ if TYPE_CHECKING:
         EvaluateRequest as EvaluateRequest,
         evaluate as evaluate,
     )
-    from polyplink.cli.figures import FiguresRequest as FiguresRequest, draw as draw
-    from polyplink.cli.index import (
-        IndexAddRequest as IndexAddRequest,
-        IndexBuildRequest as IndexBuildRequest,
-        SearchRequest as SearchRequest,
-        add_to_index as add_to_index,
-        build_index as build_index,
-        search as search,
-    )
-    from polyplink.cli.probe import ProbeRequest as ProbeRequest, probe as probe
     from polyplink.cli.review import (
         HandOffRequest as HandOffRequest,
         Learned as Learned,

@@ -1,13 +1,13 @@
 """The verb `probe`: size or histology of polyps from frozen vectors."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument
+from typer import Argument, Option
 
 from polyplink.cli import options
-from polyplink.cli.options import Request, names_of, option
+from polyplink.cli.options import StrPath, names_of
 from polyplink.cli.verb import UNMEASURED, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, write_json, write_text
 from polyplink.core.errors import find_named
@@ -17,37 +17,50 @@ if TYPE_CHECKING:
     from polyplink.evaluate.probing import Probed
 
 
-@dataclass(frozen=True)
-class ProbeRequest(Request):
-    """What to probe, and how often."""
-
+def probe(
     task: Annotated[
         str,
         Argument(
             help="size or histology.",
             autocompletion=names_of("polyplink.evaluate.probing", "PROBES"),
         ),
-    ]
-    weights: options.Weights
-    data: options.Data
-    out: options.Out = Path("probe")
-    part: str = option("Part to split 70 to 30 by patient; rsp and rspp are the papers'.", "eval")
-    length: int = option("Crops of a fragment.", 8, min=1)
-    seeds: int = option("Training runs of the probe, averaged.", 3, min=1)
-    split_seed: int = option("Seed of the split.", 0)
-    split: Path | None = option('JSON file that divides polyps, {"train": [ids], "test": [ids]}.')
-    rate: float | None = option("Learning rate; the paper's by default.")
-    epochs: int | None = option("Epochs; the paper's 20 by default.")
-    device: options.Device = "auto"
-    workers: options.Workers = 2
-
-
-def probe(request: ProbeRequest, progress: Progress = inform) -> "Result[Probed]":
+    ],
+    weights: options.Weights,
+    data: options.Data,
+    *,
+    out: options.Out = Path("probe"),
+    part: Annotated[
+        str, Option(help="Part to split 70 to 30 by patient; rsp and rspp are the papers'.")
+    ] = "eval",
+    length: Annotated[int, Option(min=1, help="Crops of a fragment.")] = 8,
+    seeds: Annotated[int, Option(min=1, help="Training runs of the probe, averaged.")] = 3,
+    split_seed: Annotated[int, Option(help="Seed of the split.")] = 0,
+    split: Annotated[
+        StrPath | None,
+        Option(help='JSON file that divides polyps, {"train": [ids], "test": [ids]}.'),
+    ] = None,
+    rate: Annotated[float | None, Option(help="Learning rate; the paper's by default.")] = None,
+    epochs: Annotated[int | None, Option(help="Epochs; the paper's 20 by default.")] = None,
+    device: options.Device = "auto",
+    workers: options.Workers = 2,
+    progress: Progress = inform,
+) -> "Result[Probed]":
     """Probe frozen vectors for the size or the histology of polyps; writes figures.
 
     Args:
-        request: Task, weights, data folder, and the output folder, which gets probe.json,
-            figures.csv and run.json.
+        task: size or histology.
+        weights: A file, a folder of `train` or `export`, or a name.
+        data: The data folder.
+        out: The output folder, which gets probe.json, figures.csv and run.json.
+        part: Part to split 70 to 30 by patient; rsp and rspp are the papers'.
+        length: Crops of a fragment.
+        seeds: Training runs of the probe, averaged.
+        split_seed: Of the split.
+        split: JSON file that divides polyps: {"train": [ids], "test": [ids]}.
+        rate: Learning rate; the paper's by default.
+        epochs: Epochs; the paper's 20 by default.
+        device: Device.
+        workers: Threads.
         progress: Called for crops, fragments and seeds.
 
     Raises:
@@ -57,8 +70,10 @@ def probe(request: ProbeRequest, progress: Progress = inform) -> "Result[Probed]
     """
     from polyplink.evaluate.probing import PROBES, divide, patients, probe_encoders
 
-    task = find_named("probe", request.task, PROBES)
-    check_given(request.weights, request.data, [request.part], request.device)
+    probed_task = find_named("probe", task, PROBES)
+    weights, data, out = Path(weights), Path(data), Path(out)
+    split = None if split is None else Path(split)
+    check_given(weights, data, [part], device)
     import polars as pl
 
     from polyplink.data import read_data
@@ -66,60 +81,56 @@ def probe(request: ProbeRequest, progress: Progress = inform) -> "Result[Probed]
     from polyplink.encoders.leakage import guard
 
     settings = replace(
-        task.settings,
-        rate=task.settings.rate if request.rate is None else request.rate,
-        epochs=task.settings.epochs if request.epochs is None else request.epochs,
+        probed_task.settings,
+        rate=probed_task.settings.rate if rate is None else rate,
+        epochs=probed_task.settings.epochs if epochs is None else epochs,
     )
-    names = ("part", "length", "seeds", "split_seed", "split", "rate", "epochs")
-    choices = {
-        "task": task.name,
-        "weights": request.weights,
-        "choice": {name: getattr(request, name) for name in names},
-        "probe": settings,
-    }
-    record = RunRecord("probe", settings=choices, seed=request.split_seed)
-    record.claim(request.out)
-    data = read_data(request.data)
+    choice = {"part": part, "length": length, "seeds": seeds, "split_seed": split_seed}
+    choice |= {"split": split, "rate": rate, "epochs": epochs}
+    choices = {"task": task, "weights": weights, "choice": choice, "probe": settings}
+    record = RunRecord("probe", settings=choices, seed=split_seed)
+    record.claim(out)
+    dataset = read_data(data)
     # Missing labels and procedures that were seen are refused before anything is cut or embedded.
-    train, test = divide(task, data, request.part, request.split_seed, request.split)
+    train, test = divide(probed_task, dataset, part, split_seed, split)
     sides = [side["procedure_id"].to_list() for side in (train, test)]
-    guard(read_record(weights_path(request.weights)).seen, data, [*sides[0], *sides[1]])
+    guard(read_record(weights_path(weights)).seen, dataset, [*sides[0], *sides[1]])
     from polyplink.encoders.load import load_named
     from polyplink.report.tables import probe_table
 
-    shared = sorted(patients(data, sides[0]) & patients(data, sides[1]))
-    overlap = f"{len(shared)} patients have polyps on both sides of {request.split} ({shared[:1]})"
+    shared = sorted(patients(dataset, sides[0]) & patients(dataset, sides[1]))
+    overlap = f"{len(shared)} patients have polyps on both sides of {split} ({shared[:1]})"
     with record.stage("probe"):
-        encoder = load_named(request.weights, request.device)
+        encoder = load_named(weights, device)
         (probed,) = probe_encoders(
-            task,
+            probed_task,
             [encoder],
-            request.data,
-            request.part,
-            length=request.length,
-            seeds=request.seeds,
-            split_seed=request.split_seed,
-            split=request.split,
+            data,
+            part,
+            length=length,
+            seeds=seeds,
+            split_seed=split_seed,
+            split=split,
             settings=settings,
-            workers=request.workers,
+            workers=workers,
             progress=progress,
         ).values()
-    record.inputs |= {"weights": encoder.key, "data": data.key}
-    probed = replace(probed, out=request.out)
+    record.inputs |= {"weights": encoder.key, "data": dataset.key}
+    probed = replace(probed, out=out)
     result = probed.result
     rows = [
         {
-            "task": task.name,
+            "task": task,
             "figure": name,
             "value": figure.value,
             "low": figure.low,
             "high": figure.high,
             "polyps": figure.n,
-            "published_figure": name == task.figure,
+            "published_figure": name == probed_task.figure,
         }
         for name, figure in result.figures.items()
     ]
-    with record.results(request.out) as new:
+    with record.results(out) as new:
         write_json(new / "probe.json", probed.as_dict())
         write_text(new / "figures.csv", pl.DataFrame(rows).write_csv())
     text = (

@@ -181,14 +181,14 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "evaluate": "polyplink.cli.evaluate:evaluate",
         "evaluate-detector": "polyplink.cli.train_detector:evaluate_detector",
         "probe": "polyplink.cli.probe:probe",
-        "figures": "polyplink.cli.figures:draw",
+        "figures": "polyplink.cli.figures:draw_figures",
     },
     "Serve": {
         "live": "polyplink.cli.live:live",
         "embed": "polyplink.cli.embed:embed_data",
-        "index build": "polyplink.cli.index:build_index",
-        "index add": "polyplink.cli.index:add_to_index",
-        "search": "polyplink.cli.index:search",
+        "index build": "polyplink.cli.index_build:build_index",
+        "index add": "polyplink.cli.index_add:add_to_index",
+        "search": "polyplink.cli.search:search",
         "export": "polyplink.cli.export:export",
     },
     "Research": {

@@ -1,0 +1,36 @@
+"""What the verbs of an index share: its option, and what they say of it."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+from polyplink.cli.options import StrPath
+from polyplink.cli.verb import Result
+
+if TYPE_CHECKING:
+    from polyplink.scale import Index
+
+IndexFolder = Annotated[StrPath, Option("--index", help="Folder of the index.")]
+DataFolders = Annotated[
+    Sequence[StrPath], Argument(help="Data folders; vectors they lack are computed.")
+]
+
+
+def described(index: "Index", added: int) -> "Result[Index]":
+    """What the terminal and --json say of an index.
+
+    Args:
+        index: The index.
+        added: Views that were added.
+    """
+    approximate = index.record.get("approximate")
+    facts = {"index": str(index.folder), "views": len(index), "added": added}
+    facts |= {"weights": index.weights, "width": index.width, "approximate": approximate}
+    shown = ["{index}: {views} views ({added} added) of weights {weights}".format(**facts)]
+    if approximate is not None:
+        shown.append(
+            "approximate search: recall {recall} of the {recall_at} most similar, measured against "
+            "the exact search on {recall_queries} views".format(**approximate)
+        )
+    return Result(index, facts, shown)

@@ -1,0 +1,200 @@
+"""The verb `search`: earlier views that look like a given one."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
+
+from typer import Argument, Option
+
+from polyplink.cli import options
+from polyplink.cli.indexed import IndexFolder
+from polyplink.cli.verb import Result, check_given
+from polyplink.core.artefacts import RunRecord, write_json
+from polyplink.core.errors import PolyplinkError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from polyplink.tracklets import PrepareSettings
+    from polyplink.tracklets.crops import Pixels
+
+
+class ViewFilters(TypedDict, total=False):
+    """Which views of an index are searched; a view of which it is not known does not pass."""
+
+    patient: Annotated[str | None, Option(help="Only views of this patient.")]
+    procedure: Annotated[str | None, Option(help="Only views of this procedure.")]
+    since: Annotated[str | None, Option(help="Only known dates from YYYY-MM-DD on.")]
+    until: Annotated[str | None, Option(help="Only known dates up to YYYY-MM-DD.")]
+    min_size: Annotated[float | None, Option(min=0, help="Smallest known size, mm.")]
+    max_size: Annotated[float | None, Option(min=0, help="Largest known size, mm.")]
+    histology: Annotated[str | None, Option(help="Known class: adenoma, hyperplastic ...")]
+
+
+def search(
+    weights: options.Weights,
+    query: Annotated[str, Argument(help="Id of a tracklet, a picture of a polyp, or a video.")],
+    *,
+    index: IndexFolder = Path("index"),
+    out: options.Out = Path("search"),
+    k: Annotated[int, Option("-k", min=1, help="Similar views to show.")] = 12,
+    frame: Annotated[int | None, Option(min=0, help="Frame of the video, from 0.")] = None,
+    box: Annotated[
+        str | None, Option(help="LEFT,TOP,WIDTH,HEIGHT of the polyp in the picture or frame.")
+    ] = None,
+    others: Annotated[
+        bool, Option(help="Only views of other procedures than the tracklet's.")
+    ] = False,
+    exact: Annotated[bool, Option(help="Exact search in an approximate index.")] = False,
+    device: options.Device = "auto",
+    **filters: Unpack[ViewFilters],
+) -> "Result[pl.DataFrame]":
+    """Find the earlier views that look like a tracklet, a picture or a box in a video.
+
+    Args:
+        weights: Those of the index: a file, a folder of `train` or `export`, or a name.
+        query: Id of a tracklet, a picture of a polyp, or a video.
+        index: Folder of the index.
+        out: The output folder, which gets search.html, matches.csv and matches.json.
+        k: Similar views to show.
+        frame: Frame of the video, from 0.
+        box: LEFT,TOP,WIDTH,HEIGHT of the polyp in the picture or frame.
+        others: Only views of other procedures than the tracklet's.
+        exact: Exact search in an approximate index.
+        device: Device.
+        filters: Which views are searched.
+
+    Returns:
+        `similarity` (cosine) and what the index says of each view, the most similar first.
+
+    Raises:
+        PolyplinkError: If the index is of other weights, the query cannot be read, or no view
+            passes the filters.
+    """
+    import polars as pl
+
+    weights, out = Path(weights), Path(out)
+    check_given(weights)
+    from polyplink.scale import Index, picture_of
+
+    views, of_file = Index(Path(index)), Path(query).is_file()
+    query_row, vector = (None, None) if of_file else views.find(query)
+    unread = (
+        {"--others": others}
+        if of_file
+        else {"--box": box is not None, "--frame": frame is not None}
+    )
+    kind = "picture or a video" if of_file else "tracklet"
+    PolyplinkError.unless(
+        not any(unread.values()),
+        f"{' and '.join(name for name in unread if unread[name])}: {query} is a {kind}",
+        "leave it out",
+    )
+    from polyplink.encoders.load import load_named
+    from polyplink.report.page import write_matches
+    from polyplink.report.tables import matches_table, write_rows
+
+    encoder = load_named(weights, device)
+    views.check(encoder.key)
+    settings = {"weights": weights, "query": query, "index": index, "k": k, "frame": frame}
+    settings |= {"box": box, "others": others, "exact": exact, **filters}
+    record = RunRecord("search", settings=settings, inputs={"weights": encoder.key})
+    record.claim(out)
+    conditions = _conditions(filters)
+    picture: Pixels | None
+    if query_row is None or vector is None:
+        picture = _pictured(Path(query), encoder.prepare, frame, box)
+        vector = encoder.embedder(picture[None], [1])[0]
+    else:
+        picture = picture_of(views.folder, query_row)
+        if others:
+            conditions["--others"] = pl.col("procedure_id") != query_row["procedure_id"]
+    condition = pl.all_horizontal(*conditions.values()) if conditions else None
+    matches = views.search(vector, k + (query_row is not None), condition, exact=exact)
+    if query_row is not None:
+        matches = matches.filter(pl.col("tracklet_id") != query)[:k]
+    PolyplinkError.unless(
+        not matches.is_empty(),
+        f"no other view of {index} passes {', '.join(conditions) or 'the search'}",
+        "leave out a filter" if conditions else "add more procedures with `polyplink index add`",
+    )
+    rows = matches.rows(named=True)
+    title = f"Views like {Path(query).name}"
+    pictures = [picture_of(views.folder, row) for row in rows]
+    plain = matches.drop("key", "left", "top", "right", "bottom").rows(named=True)
+    with record.results(out) as new:
+        write_matches(new / "search.html", title, picture, rows, pictures)
+        write_rows(new / "matches.csv", plain)
+        write_json(new / "matches.json", plain)
+    notes = []
+    if not (conditions or exact) and (approximation := views.record.get("approximate")):
+        notes.append(f"approximate: recall {approximation['recall']} (--exact finds all)")
+    return Result(matches, plain, [matches_table(title, rows), *notes, str(out / "search.html")])
+
+
+def _conditions(filters: ViewFilters) -> "dict[str, pl.Expr]":
+    """Conditions on the rows of an index, by the option that sets them."""
+    import polars as pl
+
+    from polyplink.data.tables import is_date
+
+    for name in ("since", "until"):
+        day = filters.get(name)
+        valid = day is None or pl.select(is_date(pl.lit(day))).item()
+        PolyplinkError.unless(valid, f"--{name} {day} is no date", "write YYYY-MM-DD")
+    compare = {
+        "patient": pl.col("patient").eq,
+        "procedure": pl.col("procedure_id").eq,
+        "since": pl.col("date").ge,
+        "until": pl.col("date").le,
+        "min_size": pl.col("size_mm").ge,
+        "max_size": pl.col("size_mm").le,
+        "histology": pl.col("histology").eq,
+    }
+    return {
+        f"--{name.replace('_', '-')}": condition(value)
+        for name, condition in compare.items()
+        if (value := filters.get(name)) is not None
+    }
+
+
+def _pictured(
+    path: Path, settings: "PrepareSettings", number: int | None, box: str | None
+) -> "Pixels":
+    """The crop (size, size, 3) of a picture, or of a frame of a video, as the encoder takes it.
+
+    Args:
+        path: The picture or video.
+        settings: Of the encoder's crops.
+        number: Of the frame.
+        box: LEFT,TOP,WIDTH,HEIGHT.
+
+    Raises:
+        PolyplinkError: If it does not decode, or a video has no --frame and --box.
+    """
+    import numpy as np
+
+    from polyplink.data.files.video import is_video, open_video
+    from polyplink.serve.pictures import parse_mask
+    from polyplink.tracklets.crops import cut, read_image
+    from polyplink.tracklets.prepare import enlarge
+
+    image: Pixels | str
+    if is_video(path.name):
+        PolyplinkError.unless(
+            number is not None and box is not None,
+            f"{path} is a video, and no polyp in it is named",
+            "give --frame N and --box LEFT,TOP,WIDTH,HEIGHT",
+        )
+        with open_video(path) as video:
+            frame = video.frame(number or 0)
+            image = "there is no such frame" if frame is None else frame.rgb()
+    else:
+        image = read_image(path)
+    if isinstance(image, str):
+        raise PolyplinkError(f"{path} cannot be searched for ({image})", "give another")
+    height, width = image.shape[:2]
+    part = np.array([0, 0, width, height])
+    if box is not None:
+        sides = np.array([parse_mask(box, "--box")], dtype=np.float64)
+        part = enlarge(sides, settings.crop_factor, width, height)[0]
+    return cut(image, part, settings.size)

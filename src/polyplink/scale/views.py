@@ -1,0 +1,60 @@
+"""The views of data folders, as an index takes them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.progress import Progress, silent
+from polyplink.data import read_origin
+from polyplink.encoders.encode import encode
+from polyplink.encoders.load import NamedEncoder
+from polyplink.scale.index import Block, view_rows
+from polyplink.tracklets.options import with_options
+
+
+def views_of(
+    folders: Iterable[Path],
+    encoder: NamedEncoder,
+    index: Path,
+    indexed_keys: dict[str, str],
+    *,
+    tracklets: Mapping[str, Any] | None = None,
+    workers: int = 2,
+    progress: Progress = silent,
+) -> Iterator[Block]:
+    """Rows and vectors of each data folder, without those of procedures that are known.
+
+    Args:
+        folders: The data folders.
+        encoder: Of the index.
+        index: Folder of the index.
+        indexed_keys: Procedure to the key of its crops; those that are yielded are added.
+        tracklets: How boxes become tracklets, see `with_options`.
+        workers: Processes that cut crops.
+        progress: Called for crops and tracklets.
+
+    Raises:
+        PolyplinkError: If a procedure is known with other boxes, or in two of the folders.
+    """
+    assert encoder.record is not None
+    for folder in folders:
+        settings = with_options(encoder.record.prepare, tracklets or {}, read_origin(folder))
+        of_folder = replace(encoder, prepare=settings)
+        encoded = encode([of_folder], folder, workers=workers, progress=progress)
+        table = view_rows(encoded.prepared, index)
+        table_keys = dict(table.select("procedure_id", "key").unique().rows())
+        changed = sorted(
+            name for name, key in table_keys.items() if indexed_keys.get(name, key) != key
+        )
+        PolyplinkError.unless(
+            not changed,
+            f"procedure {changed[:1]} of {folder} is in the index with other boxes or settings",
+            "build the index again; procedures of one name belong into different indices",
+        )
+        new = table.select(~pl.col("procedure_id").is_in(list(indexed_keys))).to_series()
+        indexed_keys |= table_keys
+        yield table.filter(new), encoded.embeddings[encoder.name].vectors[new.to_numpy()]
