@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from polyplink.core.errors import PolyplinkError
-from polyplink_lab.cli.demo import DemoRequest, demo
+from polyplink_lab.cli.demo import demo
 from polyplink_lab.simulate import smoke
 from tests.conftest import TINY
 
@@ -15,7 +15,7 @@ from tests.conftest import TINY
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("demo") / "out"
-    demo(DemoRequest(folder, workers=1, preset=PRESET, sets=SETS))
+    demo(folder, workers=1, preset=PRESET, sets=SETS)
     return folder
 
 
@@ -39,12 +39,12 @@ def test_it_goes_the_whole_way(out: Path) -> None:
 def test_given_again_it_goes_on_and_other_folders_are_left_alone(out: Path, tmp_path: Path) -> None:
     before = (out / "run" / "weights.safetensors").stat().st_mtime_ns
     figures = json.loads((out / "evaluation.json").read_text())
-    again = demo(DemoRequest(out, workers=1, preset=PRESET, sets=SETS))
+    again = demo(out, workers=1, preset=PRESET, sets=SETS)
     assert again.value.as_dict() == figures
     assert (out / "run" / "weights.safetensors").stat().st_mtime_ns >= before
     with pytest.raises(PolyplinkError, match="holds something else"):
-        demo(DemoRequest(out, seed=1, workers=1, preset=PRESET, sets=SETS))
+        demo(out, seed=1, workers=1, preset=PRESET, sets=SETS)
     (tmp_path / "mine.txt").write_text("x")
     with pytest.raises(PolyplinkError, match="holds something else"):
-        demo(DemoRequest(tmp_path, workers=1, preset=PRESET))
+        demo(tmp_path, workers=1, preset=PRESET)
     assert (tmp_path / "mine.txt").read_text() == "x"

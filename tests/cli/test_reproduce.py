@@ -1,6 +1,5 @@
 """Published tables beside ours."""
 
-import importlib
 import json
 import shutil
 from collections.abc import Callable
@@ -19,15 +18,8 @@ from polyplink.data import read_data, write_data
 from polyplink.encoders.catalogue import FOUNDATION
 from polyplink.evaluate import Figure, Samples
 from polyplink.evaluate.intervals import draw_weights, resampled_mean
-from polyplink_lab.cli.reproduce import (
-    ReproduceRequest,
-    find_part,
-    incomparable,
-    reproduce,
-    similarity_form,
-    task_part,
-    with_learned_links,
-)
+from polyplink_lab.cli.reproduce import reproduce
+from polyplink_lab.reproduce import reproduction
 from polyplink_lab.reproduce.crop_variants import named_figures
 from polyplink_lab.reproduce.encoders_under_test import (
     Workspace,
@@ -35,8 +27,19 @@ from polyplink_lab.reproduce.encoders_under_test import (
     list_tables,
     untrained_stand_in,
 )
-from polyplink_lab.reproduce.published import PUBLISHED_MAP, PublishedTable, published
+from polyplink_lab.reproduce.published import (
+    PUBLISHED_MAP,
+    PublishedTable,
+    published,
+    with_learned_links,
+)
 from polyplink_lab.reproduce.reproduced import ReproducedTable, best_cells
+from polyplink_lab.reproduce.reproduction import (
+    find_part,
+    incomparable,
+    similarity_form,
+    task_part,
+)
 from polyplink_lab.reproduce.reproduction_plan import Step
 from polyplink_lab.reproduce.standing import STANDINGS
 from tests.cli.calls import assert_refused, polyplink
@@ -45,7 +48,6 @@ from tests.conftest import Made
 from tests.samples import write_procedures
 
 Run = Callable[..., ReproducedTable]
-reproduce_module = importlib.import_module("polyplink_lab.cli.reproduce")  # its verb hides it
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +76,7 @@ def run(labelled: Path, tmp_path: Path) -> Run:
             "device": "cpu",
             "workers": 1,
         }
-        found = reproduce(ReproduceRequest(table, **(usual | changes)))
+        found = reproduce(table, **(usual | changes))
         assert isinstance(found.value, ReproducedTable)
         return found.value
 
@@ -174,7 +176,7 @@ def test_stand_ins_fill_a_table_of_crops_and_are_marked(
         assert "an untrained network" in (tmp_path / "out" / file).read_text()
     cost = next(c for c in published()["ntssl/1"].cells if c.measure == "cost/parameters")
     place = Workspace(tmp_path, labelled, stand_in=True, device="cpu")
-    ours = reproduce_module._beside(
+    ours = reproduction._beside(
         cost, Figure(1e6), True, False, untrained_stand_in(cost.subject, place)
     )
     assert ours.stand_in == ""  # a cost is of the network that the row names
@@ -205,15 +207,16 @@ def test_a_checkpoint_chosen_on_the_evaluation_is_refused_or_marked(
     (why,) = {cell.ours.why for cell in refused.cells if "only" not in cell.ours.why}
     assert "would be trained or validated on 1 of the procedures of the part eval" in why
     assert "give --as-published" in why
-    request = ReproduceRequest(
-        "ntssl/2", part="eval", workspace=tmp_path, grid="demo", dry_run=True, device="cpu", **asked
-    )
-    planned = reproduce(request).value
+    dry: dict[str, Any] = {
+        **{"part": "eval", "workspace": tmp_path, "grid": "demo", "dry_run": True},
+        **{"device": "cpu", **asked},
+    }
+    planned = reproduce("ntssl/2", **dry).value
     assert isinstance(planned, list)
     (step,) = (step for step in planned if isinstance(step, Step))
     assert (step.what, step.state) == ("encoder ntssl-frame", "refused")
     assert step.why == why
-    allowed = reproduce(replace(request, as_published=True)).value
+    allowed = reproduce("ntssl/2", as_published=True, **dry).value
     assert isinstance(allowed, list)
     assert step not in allowed
     ours = run("ntssl/2", as_published=True, **asked)
@@ -338,18 +341,18 @@ def test_all_tables_are_computed_once_with_the_fewest_trainings_first(
     run: Run, labelled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[str] = []
-    table_of = reproduce_module.reproduce_table
+    table_of = reproduction.reproduce_table
 
-    def counted(request: ReproduceRequest, table: PublishedTable, progress: Progress) -> Any:
+    def counted(settings: Any, table: PublishedTable, out: Path, progress: Progress) -> Any:
         done.append(table.name)
-        return table_of(request, table, progress)
+        return table_of(settings, table, out, progress)
 
-    monkeypatch.setattr(reproduce_module, "reproduce_table", counted)
-    request = ReproduceRequest(
-        "all", labelled, workspace=tmp_path, part="eval", only=["none", "endofm-supervised"],
-        grid="demo", train=False, device="cpu", workers=1,
-    )  # fmt: skip
-    rows: Any = reproduce(request).value
+    monkeypatch.setattr(reproduction, "reproduce_table", counted)
+    every: dict[str, Any] = {
+        **{"data": labelled, "workspace": tmp_path, "part": "eval", "grid": "demo"},
+        **{"only": ["none", "endofm-supervised"], "train": False, "device": "cpu", "workers": 1},
+    }
+    rows: Any = reproduce("all", **every).value
     assert [row["table"] for row in rows] == done
     assert {"ta/1", "thesis/5.12", "thesis/5.14", "thesis/A.19"} <= set(done)
     needed = [sum(map(has_recipe, published()[name].subjects)) for name in done]
@@ -358,9 +361,9 @@ def test_all_tables_are_computed_once_with_the_fewest_trainings_first(
     assert (one["computed"], one["cells"]) == (2, 12)
     assert (tmp_path / "ta" / "1" / "table.html").is_file()
     done.clear()
-    assert reproduce(request).value == rows
+    assert reproduce("all", **every).value == rows
     assert done == []  # all were there
-    reproduce(replace(request, seeds=1))
+    reproduce("all", **every, seeds=1)
     assert done  # other settings: computed again
 
 

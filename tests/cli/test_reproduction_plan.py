@@ -8,10 +8,11 @@ import pytest
 
 from polyplink.data import read_data, write_data
 from polyplink.recipes import override
-from polyplink_lab.cli.reproduce import ReproduceRequest, plan, reproduce
+from polyplink_lab.cli.reproduce import reproduce
 from polyplink_lab.reproduce import reproduction_plan
 from polyplink_lab.reproduce.encoders_under_test import Workspace, run_folder, stand_in_recipe
 from polyplink_lab.reproduce.published import published
+from polyplink_lab.reproduce.reproduction import ReproductionSettings, plan
 from polyplink_lab.reproduce.reproduction_plan import Step, cost
 from tests.cli.calls import polyplink
 from tests.cli.probed import write_labelled
@@ -35,15 +36,15 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def request(data: Path, tmp_path: Path, table: str = "ntssl/2") -> ReproduceRequest:
-    return ReproduceRequest(
-        table, data, workspace=tmp_path / "w", part="eval", stand_in=True, grid="demo",
-        sets=["part=train"], device="cpu", workers=1,
-    )  # fmt: skip
+def settings(data: Path, tmp_path: Path) -> ReproductionSettings:
+    workspace = Workspace(
+        tmp_path / "w", data, stand_in=True, sets=("part=train",), device="cpu", workers=1
+    )
+    return ReproductionSettings(workspace, part="eval", grid="demo")
 
 
 def test_the_work_is_counted_as_by_hand_and_nothing_is_done(labelled: Path, tmp_path: Path) -> None:
-    asked = request(labelled, tmp_path)
+    asked = settings(labelled, tmp_path)
     steps = {step.what: step for step in plan(asked, [published()["ntssl/2"]]).value}
     trained = [what for what in steps if what.startswith("train ")]
     names = ("nearest", "fixed", "", "frame", "tracklet")
@@ -78,14 +79,25 @@ def test_the_work_is_counted_as_by_hand_and_nothing_is_done(labelled: Path, tmp_
 def test_what_is_there_is_done_and_what_is_missing_says_why(labelled: Path, tmp_path: Path) -> None:
     recipe = stand_in_recipe("ntssl")
     assert recipe is not None
-    asked = request(labelled, tmp_path)
+    asked = settings(labelled, tmp_path)
 
     run = run_folder(
-        Workspace(tmp_path / "w", labelled, stand_in=True), override(recipe, asked.sets)
+        Workspace(tmp_path / "w", labelled, stand_in=True), override(recipe, asked.workspace.sets)
     )
     run.mkdir(parents=True)
     (run / "weights.safetensors").touch()
-    steps = reproduce(ReproduceRequest(**vars(asked) | {"dry_run": True})).value
+    steps = reproduce(
+        "ntssl/2",
+        labelled,
+        workspace=tmp_path / "w",
+        part="eval",
+        stand_in=True,
+        grid="demo",
+        sets=["part=train"],
+        device="cpu",
+        workers=1,
+        dry_run=True,
+    ).value
     assert isinstance(steps, list)
     assert all(isinstance(step, Step) for step in steps)
     states = {step.what: step.state for step in steps if isinstance(step, Step)}

@@ -11,7 +11,7 @@ from statistics import mean
 import pytest
 
 from polyplink.cli.evaluate import EvaluateRequest, evaluate
-from polyplink_lab.cli.study import StudyRequest, study
+from polyplink_lab.cli.study import study
 from polyplink_lab.simulate import preset, simulate
 
 METHODS = ("ntssl", "sfe", "mve", "tpc", "supervised", "temporally-aware", "intra-inter")
@@ -28,7 +28,7 @@ def simulate_small(folder: Path, seed: int) -> Path:
 def test_every_method_beats_an_untrained_encoder(tmp_path: Path) -> None:
     out = Path(os.environ.get("POLYPLINK_STUDY", str(tmp_path)))
     data, names = simulate_small(out / "small", 0), [f"{name}-small" for name in METHODS]
-    done = study(StudyRequest(names, data, out, grid="demo", device="cpu"))
+    done = study(names, data, out=out, grid="demo", device="cpu")
     assert not done.value.failed
     done.print_text()
     untrained = []

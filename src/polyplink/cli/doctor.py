@@ -1,4 +1,4 @@
-"""The verb `doctor`: what is wrong with a data folder, and what mends it."""
+"""The verb `doctor`: what is wrong with a data folder, and what fixes it."""
 
 from collections.abc import Mapping
 from dataclasses import replace

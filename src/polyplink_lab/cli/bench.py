@@ -4,55 +4,41 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, echo
+from typer import Argument, Option, echo
 
-from polyplink.cli.options import Request, names_of, option
-from polyplink.cli.verb import inform
+from polyplink.cli.options import StrPath, names_of
 from polyplink.core.artefacts import to_plain, write_text
 from polyplink.core.errors import PolyplinkError, find_named
-from polyplink.core.progress import Progress
 
 if TYPE_CHECKING:
     from polyplink_lab.bench import BenchResult
 
 # Names of `bench.CASES`, known here before that room is imported.
 NAMES = dict.fromkeys(
-    (
-        *("startup", "tracklets", "tracks", "bags", "input", "first-pass", "recording", "sweep"),
-        *(
-            "links",
-            "retrieval",
-            "search",
-            "reid",
-            "embed",
-            "bootstrap",
-            "step",
-            "precision",
-            "simulate",
-        ),
-        *("tracking", "tracking-general"),
-    )
+    [
+        "startup",
+        "tracklets",
+        "tracks",
+        "bags",
+        "input",
+        "first-pass",
+        "recording",
+        "sweep",
+        "links",
+        "retrieval",
+        "search",
+        "reid",
+        "embed",
+        "bootstrap",
+        "step",
+        "precision",
+        "simulate",
+        "tracking",
+        "tracking-general",
+    ]
 )
-
-
-@dataclass(frozen=True)
-class BenchRequest(Request):
-    """Which paths to time."""
-
-    names: Sequence[str] = option(
-        "Paths to time; all by default.",
-        (),
-        kind=Argument,
-        metavar="[NAME]...",
-        autocompletion=names_of("polyplink_lab.cli.bench", "NAMES"),
-    )
-    size: int | None = option("Size of the input instead of the default.", min=1)
-    device: str = option("auto, cpu or cuda, for the paths that can use a GPU.", "auto")
-    profile: Path | None = option("Write a profile of a training step; with step.")
-    compare: bool = option("List paths that became slower than recorded; exit 1.", False)
-    record: bool = option("Record the ratios for later comparison.", False)
 
 
 @dataclass
@@ -89,42 +75,66 @@ class Benched:
             echo(complaint, err=True)
 
 
-def bench(request: BenchRequest, progress: Progress = inform) -> Benched:
+def bench(
+    names: Annotated[
+        Sequence[str],
+        Argument(
+            help="Paths to time; all by default.",
+            metavar="[NAME]...",
+            autocompletion=names_of("polyplink_lab.cli.bench", "NAMES"),
+        ),
+    ] = (),
+    *,
+    size: Annotated[
+        int | None, Option(min=1, help="Size of the input instead of the default.")
+    ] = None,
+    device: Annotated[
+        str, Option(help="auto, cpu or cuda, for the paths that can use a GPU.")
+    ] = "auto",
+    profile: Annotated[
+        StrPath | None, Option(help="Write a profile of a training step; with step.")
+    ] = None,
+    compare: Annotated[
+        bool, Option(help="List paths that became slower than recorded; exit 1.")
+    ] = False,
+    record: Annotated[bool, Option(help="Record the ratios for later comparison.")] = False,
+) -> Benched:
     """Time the hot paths, each against its rival, and compare their outputs.
+
+    Args:
+        names: Paths to time; all by default.
+        size: Size of the input instead of the default.
+        device: For the paths that can use a GPU.
+        profile: File for a profile of a training step.
+        compare: List paths that became slower than recorded.
+        record: Record the ratios for later comparison.
 
     Raises:
         PolyplinkError: If `profile` is asked for without the path `step`; while iterating, if
             there is no such path or device, or the size is too small.
     """
-    for name in request.names:
+    for name in names:
         find_named("benchmark", name, NAMES)
     from polyplink.encoders import check_device
 
-    check_device(request.device)  # a path that uses no GPU is refused before a missing GPU
-    if request.profile is not None and "step" not in request.names:
+    check_device(device)  # a path that uses no GPU is refused before a missing GPU
+    if profile is not None and "step" not in names:
         raise PolyplinkError("--profile is for the path step", "name it: polyplink bench step")
     behind: list[str] = []
-    return Benched(_measured(request, behind), behind)
 
+    def measured() -> "Iterator[BenchResult]":
+        from polyplink_lab import bench as room
 
-def _measured(request: BenchRequest, behind: list[str]) -> "Iterator[BenchResult]":
-    from polyplink_lab.bench import (
-        CASES,
-        complaint,
-        profile_step,
-        read_recorded,
-        record,
-        run_benches,
-    )
+        recorded = room.read_recorded()
+        for result in room.run_benches(names, size, device):
+            yield result
+            message = room.complaint(result, recorded)
+            if compare and message is not None:
+                behind.append(message)
+            if record:
+                room.record([result])
+        if profile is not None:
+            text = room.profile_step(size or room.CASES["step"].size, device)
+            write_text(Path(profile), text)
 
-    recorded = read_recorded()
-    for result in run_benches(request.names, request.size, request.device):
-        yield result
-        message = complaint(result, recorded)
-        if request.compare and message is not None:
-            behind.append(message)
-        if request.record:
-            record([result])
-    if request.profile is not None:
-        size = request.size or CASES["step"].size
-        write_text(request.profile, profile_step(size, request.device))
+    return Benched(measured(), behind)

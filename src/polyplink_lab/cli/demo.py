@@ -1,15 +1,16 @@
 """The verb `demo`: all stages on simulated procedures, with a small report in the first minute."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, echo
+from typer import Argument, Option, echo
 
 from polyplink import count, import_data, run, train
 from polyplink.cli import Evaluated, EvaluateRequest, evaluate, options
-from polyplink.cli.options import Request, option
+from polyplink.cli.options import StrPath
 from polyplink.cli.verb import Result, inform
 from polyplink.core.artefacts import content_key, read_json, write_json
 from polyplink.core.errors import PolyplinkError
@@ -25,18 +26,15 @@ FIRST_SETS = ("optim.epochs=2", "validation.every=2")  # of its recipe
 _MARK = "demo.json"  # identifies the demo in a folder
 
 
-@dataclass(frozen=True)
-class DemoRequest(Request):
-    """Where to write, and from which seed; preset and recipe fields can be set only from Python."""
-
-    out: Path = option("Folder to write.", Path("demo-out"), kind=Argument)
-    seed: int = option("Seed of the simulated procedures.", 0, min=0)
-    workers: options.Workers = 2
-    preset: "Preset | None" = None
-    sets: tuple[str, ...] = ()
-
-
-def demo(request: DemoRequest, progress: Progress = inform) -> Result[Evaluated]:
+def demo(
+    out: Annotated[StrPath, Argument(help="Folder to write.")] = "demo-out",
+    *,
+    seed: Annotated[int, Option(min=0, help="Seed of the simulated procedures.")] = 0,
+    workers: options.Workers = 2,
+    preset: "Preset | None" = None,
+    sets: Sequence[str] = (),
+    progress: Progress = inform,
+) -> "Result[Evaluated]":
     """Run all stages on simulated procedures; ends in a table and a report.
 
     First a few small procedures are counted with an encoder that is trained on them for seconds, so
@@ -45,8 +43,12 @@ def demo(request: DemoRequest, progress: Progress = inform) -> Result[Evaluated]
     recording. A demo that was stopped continues where it was.
 
     Args:
-        request: The output folder gets first, raw, data, run, count, recording, and the evaluation
-            itself.
+        out: The output folder, which gets first, raw, data, run, count, recording, and the
+            evaluation itself.
+        seed: Seed of the simulated procedures.
+        workers: Threads and processes.
+        preset: What is simulated; tiny by default.
+        sets: Fields of the recipe to change, NAME=VALUE.
         progress: Called for every stage.
 
     Raises:
@@ -55,9 +57,8 @@ def demo(request: DemoRequest, progress: Progress = inform) -> Result[Evaluated]
     from polyplink.recipes import ntssl_demo, override
     from polyplink_lab.simulate import smoke, tiny
 
-    out, seed, workers = request.out, request.seed, request.workers
-    preset = request.preset or tiny()
-    recipe = override(ntssl_demo(), request.sets)
+    out, preset = Path(out), preset or tiny()
+    recipe = override(ntssl_demo(), sets)
     PolyplinkError.unless(seed >= 0, f"--seed {seed} is below 0", "give 0 or more")
     key, mark = content_key("demo", preset, seed, recipe), out / _MARK
     if not mark.is_file() or read_json(mark).get("key") != key:
@@ -69,15 +70,15 @@ def demo(request: DemoRequest, progress: Progress = inform) -> Result[Evaluated]
 
     first = out / FIRST
     if not (first / "report.html").is_file():
-        quick = override(recipe, [*FIRST_SETS, *request.sets])
-        _make(first, smoke(), quick, replace(request, seed=seed), silent)
+        quick = override(recipe, [*FIRST_SETS, *sets])
+        _make(first, smoke(), quick, seed=seed, workers=workers, progress=silent)
         page = count(first / "run", first / "data", out=first, device="cpu", workers=workers)
         echo(
             f"first report: {page.value.report} (4 small simulated procedures, by an encoder that "
             "was trained on some of them for seconds: its links are poor)",
             err=True,
         )
-    _make(out, preset, recipe, request, progress)
+    _make(out, preset, recipe, seed=seed, workers=workers, progress=progress)
     weights, data = out / "run", out / "data"
     count(weights, data, out=out / "count", part="eval", workers=workers, progress=progress)
     evaluated = evaluate(EvaluateRequest(weights, data, out, workers=workers), progress)
@@ -111,19 +112,24 @@ def _run_shipped(out: Path, seed: int, workers: int, progress: Progress) -> None
 
 
 def _make(
-    out: Path, preset: "Preset", recipe: "TrainConfig", request: DemoRequest, progress: Progress
+    out: Path,
+    preset: "Preset",
+    recipe: "TrainConfig",
+    *,
+    seed: int,
+    workers: int,
+    progress: Progress,
 ) -> None:
     """Simulate, import, prepare and train into `out`/raw, data and run."""
     from polyplink.learn.config import LAST
     from polyplink.tracklets import prepare
     from polyplink_lab.simulate import simulate
 
-    raw, data, weights, workers = out / "raw", out / "data", out / "run", request.workers
+    raw, data, weights = out / "raw", out / "data", out / "run"
     # As released, but without frames: crops are rendered where they are cut, a tenth of the work.
     archives = replace(preset, frames="none", annotations="archives")
-    simulate(
-        raw, archives, request.seed, workers=workers, progress=counter(progress, "procedures made")
-    )
+    made = counter(progress, "procedures made")
+    simulate(raw, archives, seed, workers=workers, progress=made)
     import_data("real-colon", raw, data, workers=1, progress=progress)
     prepare(data, recipe.prepare, workers=workers, progress=counter(progress, "crops"))
     resume = (weights / LAST).is_file()

@@ -1,13 +1,13 @@
 """The verb `simulate`: procedures with known identities, or the check of them (`--check`)."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument
+from typer import Argument, Option
 
 from polyplink.cli import options
-from polyplink.cli.options import Request, names_of, option
+from polyplink.cli.options import StrPath, names_of
 from polyplink.cli.verb import Result, inform
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.progress import Progress, counter
@@ -18,66 +18,80 @@ if TYPE_CHECKING:
     from polyplink_lab.simulate.tolerance_checks import Row
 
 
-@dataclass(frozen=True)
-class SimulateRequest(Request):
-    """What to simulate."""
-
-    out: Path | None = option(
-        "Folder to write; --check needs none.", kind=Argument, show_default=False
-    )
-    preset: str | None = option(
-        "tiny, small, real-colon-sim or smoke; tiny by default.",
-        autocompletion=names_of("polyplink_lab.simulate.presets", "PRESETS"),
-    )
-    seed: int = option("Seed; the same seed gives the same bytes.", 0, min=0)
-    difficulty: float | None = option("From 0 (easy) to 1; by default that of the preset.")
-    times: int = option(
-        "Procedures for each of the preset's, from different random numbers.", 1, min=1
-    )
-    write: str | None = option("tables, archives or frames; by default that of the preset.")
-    preview: bool = option("Also a contact sheet and a short film.", False)
-    check: bool = option("Compare real-colon-sim with published figures.", False)
-    device: str | None = option("cpu or cuda; cpu by default.")
-    workers: options.Workers = 2
-
-
 def simulate(
-    request: SimulateRequest, progress: Progress = inform
+    out: Annotated[
+        StrPath | None,
+        Argument(help="Folder to write; --check needs none.", show_default=False),
+    ] = None,
+    *,
+    preset: Annotated[
+        str | None,
+        Option(
+            help="tiny, small, real-colon-sim or smoke; tiny by default.",
+            autocompletion=names_of("polyplink_lab.simulate.presets", "PRESETS"),
+        ),
+    ] = None,
+    seed: Annotated[int, Option(min=0, help="Seed; the same seed gives the same bytes.")] = 0,
+    difficulty: Annotated[
+        float | None, Option(help="From 0 (easy) to 1; by default that of the preset.")
+    ] = None,
+    times: Annotated[
+        int,
+        Option(min=1, help="Procedures for each of the preset's, from different random numbers."),
+    ] = 1,
+    write: Annotated[
+        str | None, Option(help="tables, archives or frames; by default that of the preset.")
+    ] = None,
+    preview: Annotated[bool, Option(help="Also a contact sheet and a short film.")] = False,
+    check: Annotated[bool, Option(help="Compare real-colon-sim with published figures.")] = False,
+    device: Annotated[str | None, Option(help="cpu or cuda; cpu by default.")] = None,
+    workers: options.Workers = 2,
+    progress: Progress = inform,
 ) -> "Result[DataSet] | Result[list[Row]]":
     """Simulate procedures with known identities, or check them against published figures.
 
     A figure that does not hold makes the exit code 1.
 
+    Args:
+        out: Folder to write.
+        preset: Name of a preset; tiny by default.
+        seed: The same seed gives the same bytes.
+        difficulty: From 0 (easy) to 1; by default that of the preset.
+        times: Procedures for each of the preset's.
+        write: tables, archives or frames; by default that of the preset.
+        preview: Also write a contact sheet and a short film.
+        check: Compare real-colon-sim with published figures instead.
+        device: cpu or cuda.
+        workers: Processes.
+        progress: Called for procedures.
+
     Raises:
         PolyplinkError: If a name is unknown, a value out of range, or `out` holds something else.
     """
-    from polyplink.core.workers import HEAVY, start_server
-
-    out, seed, workers = request.out, request.seed, request.workers
-    if request.check:
-        _refuse_unread(request)
-    elif out is None:
+    if check:
+        changed = {
+            **{"preset": preset, "difficulty": difficulty, "times": times != 1 or None},
+            **{"write": write, "preview": preview or None, "device": device},
+        }
+        _refuse_unread(out, changed)
+        return _check(seed, workers, progress)
+    if out is None:
         raise PolyplinkError("no output folder", "name one: polyplink simulate OUT")
+    from polyplink.core.workers import HEAVY, start_server
     from polyplink_lab import simulate as room
 
-    chosen = room.preset(request.preset or "tiny").at_difficulty(request.difficulty)
-    chosen = chosen.repeated(request.times)
-    if request.write is not None:
-        chosen = find_named("way to write", request.write, room.WRITINGS)(chosen)
-    device = request.device or "cpu"
-    if out is not None:
-        room.SimulationSettings.of(chosen, seed, device).check(out)
+    out = Path(out)
+    chosen = room.preset(preset or "tiny").at_difficulty(difficulty).repeated(times)
+    if write is not None:
+        chosen = find_named("way to write", write, room.WRITINGS)(chosen)
+    device = device or "cpu"
+    room.SimulationSettings.of(chosen, seed, device).check(out)
     if workers > 1 and seed >= 0:
         start_server(HEAVY)  # in parallel with the imports of this process, which take as long
-    if out is None:
-        from polyplink_lab.simulate.tolerance_checks import check_simulation, rows_text
-
-        rows = check_simulation(room.real_colon_sim(), seed, workers=workers, progress=progress)
-        return Result(rows, shown=[rows_text(rows)], code=int(not all(row.holds for row in rows)))
     stage = counter(progress, "procedures")
     data = room.simulate(out, chosen, seed, device=device, workers=workers, progress=stage)
     files: dict[str, Path] = {}
-    if request.preview:
+    if preview:
         stage = counter(progress, "preview")
         files = room.write_preview(out / "preview", chosen, seed, device=device, progress=stage)
     counts: dict[str, Any] = {
@@ -93,16 +107,23 @@ def simulate(
     return Result(data, counts, shown)
 
 
-def _refuse_unread(request: SimulateRequest) -> None:
-    """Refuse options that --check does not read."""
-    if request.out is not None:
-        raise PolyplinkError(
-            "--check writes nothing", f"leave {request.out} out, or leave --check out"
+def _check(seed: int, workers: int, progress: Progress) -> "Result[list[Row]]":
+    """Compare what is simulated with published figures."""
+    from polyplink_lab import simulate as room
+    from polyplink_lab.simulate.tolerance_checks import check_simulation, rows_text
+
+    rows = check_simulation(room.real_colon_sim(), seed, workers=workers, progress=progress)
+    return Result(rows, shown=[rows_text(rows)], code=int(not all(row.holds for row in rows)))
+
+
+def _refuse_unread(out: StrPath | None, changed: Mapping[str, object]) -> None:
+    """Refuse options that --check does not read; None for those that were left alone."""
+    PolyplinkError.unless(
+        out is None, "--check writes nothing", f"leave {out} out, or leave --check out"
+    )
+    for name, value in changed.items():
+        PolyplinkError.unless(
+            value is None,
+            f"--check lays out real-colon-sim as it is and does not read --{name}",
+            f"leave --{name} out, or leave --check out",
         )
-    default = SimulateRequest()
-    for name in ("preset", "difficulty", "times", "write", "preview", "device"):
-        if getattr(request, name) != getattr(default, name):
-            raise PolyplinkError(
-                f"--check lays out real-colon-sim as it is and does not read --{name}",
-                f"leave --{name} out, or leave --check out",
-            )

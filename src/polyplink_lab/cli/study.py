@@ -7,10 +7,9 @@ from pathlib import Path
 from statistics import stdev
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument
+from typer import Argument, Option
 
 from polyplink.cli import options
-from polyplink.cli.options import Request, option
 from polyplink.cli.verb import UNMEASURED, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError
@@ -20,34 +19,11 @@ from polyplink.core.text import many
 
 if TYPE_CHECKING:
     from polyplink.encoders.encode import Encoded
-    from polyplink.evaluate import EncoderFigures, EvaluationSettings, Figure
+    from polyplink.evaluate import EncoderFigures, Figure
     from polyplink.evaluate.intervals import Resampled
     from polyplink.learn import TrainConfig
     from polyplink.report import Comparison
-
-
-@dataclass(frozen=True)
-class StudyRequest(Request):
-    """Which recipes to train, on which data, with how many seeds."""
-
-    recipes: Annotated[Sequence[str], Argument(help=f"{options.RECIPE} Compared with the first.")]
-    data: options.Data
-    out: options.Out = Path("study")
-    seeds: int = option("Seeds of each recipe, from its own on.", 3, min=1)
-    part: str = option("Part to evaluate on, which no recipe trains on.", "eval")
-    sets: options.Sets = ()
-    tasks: Sequence[str] = option("As of evaluate, without size and histology.", (), "--task")
-    clusterers: Sequence[str] = option("As of evaluate.", (), "--clusterer")
-    grid: str = option("Settings searched for counting: paper or demo.", "paper")
-    purpose: options.Purpose = "published"
-    columns: Sequence[str] = option(
-        "Figures of table.tex, of the first table of report.html and of study.svg, by name (mAP) "
-        "or key; may be repeated.",
-        (),
-    )
-    device: options.Device = "auto"
-    devices: int = option("Processes to train in, as of train.", 1, min=1)
-    workers: options.Workers = 2
+    from polyplink_lab.reproduce.encoders_under_test import Workspace
 
 
 @dataclass(frozen=True)
@@ -93,46 +69,93 @@ class Studied(Facts):
 Measured = dict[str, dict[int, "dict[str, Resampled]"]]  # by recipe, seed and figure
 
 
-def study(request: StudyRequest, progress: Progress = inform) -> Result[Studied]:
+def study(
+    recipes: Annotated[Sequence[str], Argument(help=f"{options.RECIPE} Compared with the first.")],
+    data: options.Data,
+    *,
+    out: options.Out = "study",
+    seeds: Annotated[int, Option(min=1, help="Seeds of each recipe, from its own on.")] = 3,
+    part: Annotated[str, Option(help="Part to evaluate on, which no recipe trains on.")] = "eval",
+    sets: options.Sets = (),
+    tasks: Annotated[
+        Sequence[str], Option("--task", help="As of evaluate, without size and histology.")
+    ] = (),
+    clusterers: Annotated[Sequence[str], Option("--clusterer", help="As of evaluate.")] = (),
+    grid: Annotated[str, Option(help="Settings searched for counting: paper or demo.")] = "paper",
+    purpose: options.Purpose = "published",
+    columns: Annotated[
+        Sequence[str],
+        Option(
+            help="Figures of table.tex, of the first table of report.html and of study.svg, by "
+            "name (mAP) or key; may be repeated."
+        ),
+    ] = (),
+    device: options.Device = "auto",
+    devices: Annotated[int, Option(min=1, help="Processes to train in, as of train.")] = 1,
+    workers: options.Workers = 2,
+    progress: Progress = inform,
+) -> Result[Studied]:
     """Train recipes with several seeds, and compare them in pairs on the held-out part.
 
     Every training lies in `out`/runs under a name made from recipe, seed and data: the same command
-    continues where it stopped, and trains only a recipe that was corrected.
+    continues where it stopped, and trains only a recipe that was corrected. The exit code is 1 if
+    no figure could be measured.
 
     Args:
-        request: Recipes, data folder, and the output folder, which gets study.json, figures.csv,
-            table.tex, report.html, runs.csv (one row per training and figure), clusterers.csv,
-            study.svg and .png, and run.json.
+        recipes: Names of recipes, or FILE.py:NAME; compared with the first.
+        data: The data folder.
+        out: The output folder, which gets study.json, figures.csv, table.tex, report.html,
+            runs.csv (one row per training and figure), clusterers.csv, study.svg and .png, and
+            run.json.
+        seeds: Trainings of each recipe.
+        part: Part to evaluate on.
+        sets: Fields of every recipe to change, NAME=VALUE.
+        tasks: As of `evaluate_weights`.
+        clusterers: As of `evaluate_weights`.
+        grid: Settings searched for counting.
+        purpose: What links are for.
+        columns: Figures of the tables; chosen by default.
+        device: Device.
+        devices: Processes to train in.
+        workers: Threads and processes.
         progress: Called for crops, epochs and tracklets.
-
-    The exit code is 1 if no figure could be measured.
 
     Raises:
         PolyplinkError: If a recipe, part or field is unknown, the part has no known polyp, or no
             training could be evaluated.
     """
-    settings, recipes = _checked(request)
+    out, data = Path(out), Path(data)
+    check_given(None, data, [part], device)
+    from polyplink.evaluate.settings import evaluation_settings
+
+    settings, probes = evaluation_settings(
+        tasks, clusterers, grid=grid, purpose=purpose, threads=workers
+    )
+    PolyplinkError.unless(not probes, f"a study has no task {probes[:1]}", "use `polyplink probe`")
+    configs = _configured(recipes, sets, data, part)
     from polyplink.encoders.encode import prepare_part
     from polyplink.evaluate.evaluation import evaluate_encoder
     from polyplink.evaluate.truth import samples_of, tracklet_boxes
-    from polyplink.report import comparison_table, write_report
-    from polyplink.report.contents import comparison_report
+    from polyplink_lab.reproduce.encoders_under_test import Workspace
 
-    record = RunRecord("study", settings=request)
-    record.claim(request.out)
-    samples_of(  # refused before hours of training
-        prepare_part(
-            *(request.data, recipes[0].prepare, request.part, request.workers, progress),
-            with_crops=False,
-        )
+    workspace = Workspace(
+        out, data, sets=tuple(sets), device=device, devices=devices, workers=workers
     )
+    choices = {"recipes": tuple(recipes), "seeds": seeds, "part": part, "settings": settings}
+    record = RunRecord("study", settings={"workspace": workspace, **choices})
+    record.claim(out)
+    samples_of(  # refused before hours of training
+        prepare_part(data, configs[0].prepare, part, workers, progress, with_crops=False)
+    )
+
+    # Trainings, each evaluated as soon as it is made; one that fails leaves the others.
     encoded: Encoded | None = None
     measured: Measured = {}
     runs, failed, first = list[Run](), list[str](), None
     planned = [
         replace(config, seed=seed)
-        for config in recipes
-        for seed in range(config.seed, config.seed + request.seeds)
+        for config in configs
+        for seed in range(config.seed, config.seed + seeds)
     ]
     for i, config in enumerate(planned, start=1):
         name, seed = config.name, config.seed
@@ -141,7 +164,7 @@ def study(request: StudyRequest, progress: Progress = inform) -> Result[Studied]
             print(f"{label} ({i} of {len(planned)})", file=sys.stderr, flush=True)
         try:
             with record.stage(label):
-                folder, encoded = _trained(request, config, encoded, progress)
+                folder, encoded = _trained(workspace, part, config, encoded, progress)
                 vectors, samples = encoded.vectors[label], samples_of(encoded.prepared)
                 boxes = tracklet_boxes(encoded.prepared, samples)
                 figures, resampled = evaluate_encoder(vectors, samples, settings, boxes)
@@ -155,67 +178,57 @@ def study(request: StudyRequest, progress: Progress = inform) -> Result[Studied]
         raise PolyplinkError(
             failed[0], f"{many(len(failed), 'training')} failed; the first one is named"
         )
+
+    # The comparison.
     record.inputs |= {"data": encoded.prepared.data.key}
     comparison, gaps = compare_runs(measured, first)
-    comparison = comparison.with_headline(request.columns)
-    result = Studied(comparison, gaps, tuple(runs), tuple(failed))
-    procedures = len(samples_of(encoded.prepared).procedures)
+    result = Studied(comparison.with_headline(columns), gaps, tuple(runs), tuple(failed))
     basis = (
-        f"mean of {many(request.seeds, 'seed')} ± standard deviation over seeds; "
-        f"{many(procedures, 'procedure')} of the part {request.part!r}"
+        f"mean of {many(seeds, 'seed')} ± standard deviation over seeds; "
+        f"{many(len(samples_of(encoded.prepared).procedures), 'procedure')} of the part {part!r}"
     )
-    _write(request.out, result)
-    page = comparison_report(
-        "Study",
-        encoded.prepared,
-        comparison,
-        notes=(basis,),
-        warnings=failed,
-        seconds=record.seconds,
-    )
-    write_report(request.out / "report.html", page)
-    record.write(request.out)
-    shown: list[Any] = [comparison_table(comparison)]
-    from polyplink.report.tables import difference_tables
-
-    shown += difference_tables(comparison, gaps)
-    code = int(not comparison.measured)
-    warnings = [*failed, *code * [UNMEASURED]]
+    _write(out, result)
+    _write_page(out, result, encoded, basis, record.seconds)
+    record.write(out)
+    code = int(not result.comparison.measured)
     return Result(
-        result, shown=[*shown, basis, f"files: {request.out}"], warnings=warnings, code=code
+        result,
+        shown=[*_shown(result), basis, f"files: {out}"],
+        warnings=[*failed, *code * [UNMEASURED]],
+        code=code,
     )
 
 
-def _checked(request: StudyRequest) -> "tuple[EvaluationSettings, list[TrainConfig]]":
-    """Settings of the evaluation, and recipes; mistakes are refused before hours of work."""
-    check_given(None, request.data, [request.part], request.device)
+def _configured(
+    recipes: Sequence[str], sets: Sequence[str], data: Path, part: str
+) -> "list[TrainConfig]":
+    """The recipes with fields changed; mistakes are refused before hours of work."""
     from polyplink.data import read_data
     from polyplink.recipes import find_recipe, override
 
-    choices = {name: getattr(request, name) for name in ("tasks", "clusterers", "grid", "purpose")}
-    from polyplink.evaluate.settings import evaluation_settings
-
-    settings, probes = evaluation_settings(**choices, threads=request.workers)
-    PolyplinkError.unless(not probes, f"a study has no task {probes[:1]}", "use `polyplink probe`")
-    data = read_data(request.data)
-    recipes = [override(find_recipe(name), request.sets) for name in request.recipes]
-    for config in recipes:
+    tables = read_data(data)
+    configs = [override(find_recipe(name), sets) for name in recipes]
+    for config in configs:
         hint = "evaluate on procedures that no recipe trains on: --part, or --set part=NAME"
-        data.disjoint_parts(request.part, config.part, hint)
-    names = [config.name for config in recipes]
+        tables.disjoint_parts(part, config.part, hint)
+    names = [config.name for config in configs]
     PolyplinkError.unless(
         len(set(names)) == len(names), f"two of the recipes {names} have one name", "rename one"
     )
-    return settings, recipes
+    return configs
 
 
 def _trained(
-    request: StudyRequest, config: "TrainConfig", encoded: "Encoded | None", progress: Progress
+    workspace: "Workspace",
+    part: str,
+    config: "TrainConfig",
+    encoded: "Encoded | None",
+    progress: Progress,
 ) -> "tuple[Path, Encoded]":
     """The folder of a training, made now if it is not there; its vectors beside those before."""
     from polyplink.encoders.encode import encode
     from polyplink.encoders.load import load_named
-    from polyplink_lab.reproduce.encoders_under_test import Workspace, trained
+    from polyplink_lab.reproduce.encoders_under_test import trained
 
     label = f"{config.name}, seed {config.seed}"
 
@@ -223,21 +236,12 @@ def _trained(
         progress(f"{label}: {stage}", done, total)
 
     quiet = progress if progress in (silent, inform) else labelled_progress
-    workspace = Workspace(
-        request.out,
-        request.data,
-        sets=(*request.sets, f"seed={config.seed}"),
-        device=request.device,
-        devices=request.devices,
-        workers=request.workers,
-    )
-    folder = trained(config, workspace, quiet)
-    encoder = load_named(folder, request.device, label)
+    of_seed = replace(workspace, sets=(*workspace.sets, f"seed={config.seed}"))
+    folder = trained(config, of_seed, quiet)
+    encoder = load_named(folder, workspace.device, label)
     if encoded is not None:
-        return folder, encoded.add([encoder], request.workers, quiet)
-    embedded = encode(
-        [encoder], request.data, request.part, workers=request.workers, progress=quiet
-    )
+        return folder, encoded.add([encoder], workspace.workers, quiet)
+    embedded = encode([encoder], workspace.data, part, workers=workspace.workers, progress=quiet)
     return folder, embedded
 
 
@@ -287,6 +291,32 @@ def compare_runs(
         bold[metric.key] = no_different(by_recipe, metric.ideal)
     table = Comparison(tuple(metrics), tuple(methods), bold, headline(first))
     return table, {name: minus_first_clusterer(run_figures) for name, run_figures in means.items()}
+
+
+def _shown(result: Studied) -> list[Any]:
+    """Tables for the terminal."""
+    from polyplink.report import comparison_table
+    from polyplink.report.tables import difference_tables
+
+    tables = difference_tables(result.comparison, result.minus_clusterer)
+    return [comparison_table(result.comparison), *tables]
+
+
+def _write_page(
+    out: Path, result: Studied, encoded: "Encoded", basis: str, seconds: Mapping[str, float]
+) -> None:
+    from polyplink.report import write_report
+    from polyplink.report.contents import comparison_report
+
+    page = comparison_report(
+        "Study",
+        encoded.prepared,
+        result.comparison,
+        notes=(basis,),
+        warnings=result.failed,
+        seconds=seconds,
+    )
+    write_report(out / "report.html", page)
 
 
 def _write(out: Path, result: Studied) -> None:

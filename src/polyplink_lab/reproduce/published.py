@@ -8,10 +8,11 @@ counting (arXiv 2507.02493), tables 1 to 3; the thesis that compares foundation 
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
+from itertools import groupby
 
 from polyplink.core.errors import find_named
 
@@ -121,3 +122,51 @@ def published_table(name: str) -> PublishedTable:
         0.287
     """
     return find_named("published table", name, published())
+
+
+def both_precisions(cells: Sequence[Cell]) -> Iterator[Cell]:
+    """The cells of a table, every mAP also as torchmetrics averages it, at the end of its row."""
+    for _, row in groupby(cells, key=lambda cell: (cell.group, cell.row)):
+        row_cells = list(row)
+        yield from row_cells
+        for cell in row_cells:
+            if cell.measure == "mAP":
+                name, column = (
+                    text.replace("mAP", PUBLISHED_MAP) for text in (cell.row, cell.column)
+                )
+                yield replace(cell, row=name, column=column, measure=PUBLISHED_MAP, remark="")
+
+
+def extended_cells(table: PublishedTable, columns: Sequence[str]) -> tuple[Cell, ...]:
+    """The cells of a table with those that are added to the paper's, all or of some columns."""
+    cells = tuple(both_precisions(table.cells))
+    cells = cells if table.ranked_by else tuple(with_learned_links(cells))
+    return tuple(cell for cell in cells if not columns or cell.column in columns)
+
+
+def in_columns(cells: Sequence[Cell], columns: Sequence[str]) -> tuple[Cell, ...]:
+    """The cells that columns need: theirs, and the mAP that another precision is made from."""
+
+    def needed(cell: Cell) -> bool:
+        return any(form.column in columns for form in both_precisions([cell]))
+
+    return tuple(cell for cell in cells if not columns or needed(cell))
+
+
+def with_learned_links(cells: Sequence[Cell]) -> Iterator[Cell]:
+    """The cells of a table, its last row of temporal affinity propagation also with learned links.
+
+    These cells have no published number.
+    """
+    rows = [list(row) for _, row in groupby(cells, key=lambda cell: (cell.group, cell.row))]
+    clustered = [[c for c in row if c.measure.startswith("temporal_ap/")] for row in rows]
+    last = max((i for i, is_clustered in enumerate(clustered) if is_clustered), default=None)
+    for i, row in enumerate(rows):
+        yield from row
+        if i == last:
+            for cell in clustered[i]:
+                measure = cell.measure.replace("temporal_ap/", "links/")
+                name = f"{cell.row}, learned links of polyplink"
+                yield replace(
+                    cell, row=name, text="", spread="", remark="", bold=False, measure=measure
+                )

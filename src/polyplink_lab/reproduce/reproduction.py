@@ -1,0 +1,479 @@
+"""A published table beside ours: what is measured of each encoder, cell by cell."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from shutil import disk_usage
+from typing import Any, Literal
+
+from polyplink.associate import VisualForm
+from polyplink.associate.search import find_grid
+from polyplink.core.artefacts import RunRecord, file_key, read_json, to_plain, write_json
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.progress import Progress, silent
+from polyplink.core.results import Result
+from polyplink.core.text import many
+from polyplink.data import SIMULATED, DataSet, read_data
+from polyplink.encoders.load import NamedEncoder
+from polyplink.evaluate import EvaluationSettings, Figure
+from polyplink.evaluate.probing import PROBES, divide, probe_encoders
+from polyplink.recipes.cost import cost_of, parameters_of
+from polyplink_lab.reproduce.crop_variants import Measured, Variant, compare_variants
+from polyplink_lab.reproduce.encoders_under_test import Workspace, find_encoder, guard_training
+from polyplink_lab.reproduce.published import Cell, PublishedTable, extended_cells
+from polyplink_lab.reproduce.reproduced import (
+    ReproducedCell,
+    ReproducedTable,
+    best_cells,
+    lines_below,
+    reproduced_table,
+    write_reproduced,
+)
+from polyplink_lab.reproduce.reproduction_plan import (
+    BASIS,
+    Planner,
+    Step,
+    gigabytes,
+    hours,
+    steps_table,
+)
+
+UNASKED = "left out by --only"
+PROBED = ("size", "histology")
+COSTS, PARAMETERS, MACS = "cost/", "cost/parameters", "cost/macs"
+SCALE = {"%": 100.0, "1": 1.0, "M": 1e-6, "G": 1e-9}  # from ours to the unit of the table
+# Parts by the first word of a measure, where rc19 is measured on. The thesis does not publish its
+# division of rc19 in validation and test, so TPC's public one is used.
+TASK_PARTS = {"size": "rsp", "histology": "rspp", "val": "tpc-val", "test": "tpc-test"}
+
+
+@dataclass(frozen=True)
+class ReproductionSettings:
+    """How tables are reproduced.
+
+    Attributes:
+        workspace: Where the encoders come from, and the data.
+        part: Part to measure on; None for rc19 if its procedures are present, else eval.
+        only: Encoders or methods; all if empty.
+        columns: Columns; all if empty.
+        anyway: Whether differences are shown even if figures are not comparable.
+        grid: Settings searched: paper or demo.
+        time: Unit of distances in time: the annotated span, or frames (thesis, 2.3).
+        seeds: Training runs of each probe.
+        splits: Files that divide the polyps of a probe, by its name.
+    """
+
+    workspace: Workspace
+    part: str | None = None
+    only: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    anyway: bool = False
+    grid: str = "paper"
+    time: Literal["normalised", "frames"] = "normalised"
+    seeds: int = 3
+    splits: Mapping[str, Path] = field(default_factory=dict)
+
+
+def plan(settings: ReproductionSettings, tables: Sequence[PublishedTable]) -> Result[list[Step]]:
+    """The steps that tables need; nothing is computed or written. Errors as of `reproduce`."""
+    workspace = settings.workspace
+    data = workspace.tables
+    part = find_part(data, settings.part)
+    check_polyps(data, part, ", ".join(table.name for table in tables[:1]))
+    probe_parts = {task: task_part(task, data, part) for task in PROBED}
+    planner = Planner(workspace, part, probe_parts, settings.grid, settings.splits)
+    steps = planner.plan(tables, settings.only)
+
+    def cost_of(state: str) -> str:
+        of_state = [step for step in steps if step.state == state]
+        memory = gigabytes(max((step.memory for step in of_state), default=0))
+        return (
+            f"about {hours(sum(step.seconds for step in of_state))} on {planner.device}, "
+            f"{memory or 'no'} memory at most, "
+            f"{gigabytes(sum(step.disk for step in of_state)) or 'nothing'} to write"
+        )
+
+    count = Counter(step.state for step in steps)
+    free = gigabytes(disk_usage(workspace.data).free)
+    total = [
+        f"{count['to do']} steps to do, {count['done']} done, {count['missing']} missing; "
+        f"{cost_of('to do')} ({free} free)"
+    ]
+    if count["refused"]:
+        total.append(f"{many(count['refused'], 'encoder')} will be refused")
+    if count["waits"]:
+        total.append(f"{count['waits']} wait for what is missing: {cost_of('waits')}")
+    return Result(steps, shown=[steps_table(steps), *total, BASIS])
+
+
+def divided_by(values: Sequence[str], data: Path) -> dict[str, Path]:
+    """Files that divide the polyps of probes, by probe.
+
+    Args:
+        values: Each FILE or TASK=FILE.
+        data: The data folder; a file that divides its polyps in no two sides is refused.
+
+    Raises:
+        PolyplinkError: If a file does not divide the polyps.
+    """
+    files: dict[str, Path] = {}
+    for value in values:
+        task, equals, file = value.partition("=")
+        names_task = equals and task in PROBED
+        files |= {task: Path(file)} if names_task else dict.fromkeys(PROBED, Path(value))
+    for task, path in files.items():
+        divide(PROBES[task], read_data(data), "", split=path)
+    return files
+
+
+def task_part(task: str, data: DataSet, part: str) -> str:
+    """The part that a task is measured on: its own in `TASK_PARTS` where `part` is rc19.
+
+    Simulated probes stay on `part`: the other data sets of theirs are not simulated.
+    """
+    if part != "rc19" or (task in {"size", "histology"} and is_simulated(data)):
+        return part
+    return TASK_PARTS.get(task, part)
+
+
+def _record_settings(settings: ReproductionSettings, table: str) -> dict[str, Any]:
+    """What decides the figures of a table, for its run.json."""
+    names = ("part", "grid", "time", "anyway", "seeds", "only", "columns")
+    choices = {name: getattr(settings, name) for name in names}
+    splits = {task: [path, file_key(path)] for task, path in settings.splits.items()}
+    with_splits = {"splits": splits} if splits else {}
+    return {"table": table, "workspace": settings.workspace, "choices": choices, **with_splits}
+
+
+def earlier_summary(settings: ReproductionSettings, table: str, out: Path) -> dict[str, int] | None:
+    """How much of a table was computed, if it was written with these settings and data."""
+    try:
+        run, written = (read_json(out / f"{name}.json") for name in ("run", "table"))
+    except PolyplinkError:
+        return None
+    unchanged = run["settings"] == to_plain(_record_settings(settings, table))
+    if not unchanged or run["inputs"].get("data") != settings.workspace.tables.key:
+        return None
+    cells = written["cells"]
+    computed = sum(cell["ours"]["value"] is not None for cell in cells)
+    return {"computed": computed, "cells": len(cells)}
+
+
+def reproduce_table(
+    settings: ReproductionSettings,
+    table: PublishedTable,
+    out: Path,
+    progress: Progress = silent,
+) -> Result[ReproducedTable]:
+    """Compute one table and write it into `out`; errors as of the verb `reproduce`."""
+    workspace, name = settings.workspace, table.name
+    record = RunRecord("reproduce", settings=_record_settings(settings, name))
+    record.claim(out)
+    data = workspace.tables
+    part = find_part(data, settings.part)
+    check_polyps(data, part, name)
+    table = replace(table, cells=extended_cells(table, settings.columns))
+    measured: dict[tuple[str, Variant, str], Measured] = {}
+    encoders: dict[str, NamedEncoder] = {}
+    for subject in table.subjects:
+        if not settings.only or subject in settings.only:
+            with record.stage(subject):
+                figures, encoder = _measured(subject, settings, table, part, progress)
+                if encoder is not None:
+                    encoders[subject] = encoder
+                measured |= {(subject, *key): figure for key, figure in figures.items()}
+    why_not = incomparable(data, part, table, stand_in=workspace.stand_in)
+    cells = _compared(table, measured, encoders, comparable=settings.anyway or not why_not)
+    result = ReproducedTable(
+        name,
+        table.source,
+        table.caption,
+        part,
+        why_not,
+        settings.anyway,
+        cells,
+        f"Published encoders are fed with --preset {workspace.preset}; visual similarity: "
+        f"{similarity_form(name)}; times: {settings.time}."
+        + "".join(f" Polyps of {task}: {path}." for task, path in settings.splits.items()),
+        table.ranked_by,
+    )
+    record.inputs["data"] = data.key
+    write_json(out / "table.json", result)
+    write_reproduced(out, result)
+    record.write(out)
+    absent = sum(cell.ours.value is None and cell.ours.why != UNASKED for cell in cells)
+    warnings = []
+    if absent:
+        warnings.append(
+            f"{many(absent, 'cell')} not computed: `polyplink reproduce {name} {workspace.data} "
+            "--dry-run` lists what each needs, and where to get it"
+        )
+    only_costs = all(cell.units_of == "encoder" for cell in cells)
+    code = int(not (result.computed if only_costs else result.of_data))
+    banner = [result.banner] if result.banner else []
+    files = f"files: {out}/table.html, .csv, .tex"
+    shown = [*banner, reproduced_table(result), *lines_below(result), files]
+    return Result(result, shown=shown, warnings=warnings, code=code)
+
+
+def _compared(
+    table: PublishedTable,
+    measured: Mapping[tuple[str, Variant, str], Measured],
+    encoders: Mapping[str, NamedEncoder],
+    *,
+    comparable: bool,
+) -> "tuple[ReproducedCell, ...]":
+    """The cells with our figures beside the published ones, the best of each column marked.
+
+    Args:
+        table: The published table.
+        measured: Our figures by encoder, variant and measure.
+        encoders: The encoders that were measured.
+        comparable: Whether differences are shown for figures that depend on the data.
+    """
+    nothing: Measured = Figure(None, why=UNASKED), None
+    figures = [
+        measured.get((cell.subject, Variant(cell.crop, cell.clip), cell.measure), nothing)
+        for cell in table.cells
+    ]
+    best = best_cells(table.cells, [resampled for _, resampled in figures])
+    return tuple(
+        _beside(
+            cell,
+            figure,
+            # The cost of an encoder does not depend on data.
+            comparable or cell.measure.startswith(COSTS),
+            i in best,
+            encoders.get(cell.subject),
+        )
+        for i, (cell, (figure, _)) in enumerate(zip(table.cells, figures, strict=True))
+    )
+
+
+def similarity_form(table: str) -> VisualForm:
+    """The form of the visual similarity that a table's paper counts with, see `visual`."""
+    return "sigmoid" if table.startswith("thesis/") else "raw_l2"
+
+
+def check_polyps(data: DataSet, part: str, table: str) -> None:
+    """Refuse data without true polyps before anything is trained."""
+    in_part = data.detections["procedure_id"].is_in(data.part(part))
+    PolyplinkError.unless(
+        data.detections["polyp_id"].filter(in_part).is_not_null().any(),
+        f"table detections: column polyp_id is empty in the part {part!r}, and {table} needs it",
+        "name a labelled part with --part",
+    )
+
+
+def find_part(data: DataSet, part: str | None) -> str:
+    """The part to measure on: the one named, or rc19 if its procedures are present, else "eval".
+
+    Raises:
+        PolyplinkError: If there is no such part.
+    """
+    if part is None:
+        with suppress(PolyplinkError):
+            data.part("rc19")
+            return "rc19"
+    name = part or "eval"
+    data.part(name)
+    return name
+
+
+def is_simulated(data: DataSet) -> bool:
+    """Whether any procedure comes from the simulator."""
+    return any(name.startswith(SIMULATED) for name in data.procedures["dataset"].unique())
+
+
+def incomparable(data: DataSet, part: str, table: PublishedTable, *, stand_in: bool) -> str:
+    """Why differences to the published values would be meaningless; "" if they are not."""
+    reasons = []
+    if is_simulated(data):
+        reasons.append("SIMULATED data")
+    elif part != "rc19":
+        reasons.append(f"the part {part}, not rc19")
+    if part == "rc19" and any(cell.measure.startswith("val/") for cell in table.cells):
+        reasons.append("TPC's parts tpc-val and tpc-test, not the thesis's")
+    if stand_in:
+        reasons.append("stand-in encoders")
+    return ", ".join(reasons)
+
+
+def _measured(
+    name: str,
+    settings: ReproductionSettings,
+    table: PublishedTable,
+    part: str,
+    progress: Progress,
+) -> "tuple[dict[tuple[Variant, str], Measured], NamedEncoder | None]":
+    """All figures of a table for one encoder, by variant and measure; a failed one says why.
+
+    The encoder, if there is one, comes second.
+    """
+    workspace = settings.workspace
+    data = workspace.tables
+    measured: dict[tuple[Variant, str], Measured] = {}
+    of_vectors: dict[str, dict[Variant, dict[str, str]]] = {}  # by part; measure to figure
+    of_probes: list[tuple[Variant, str]] = []
+    for cell in (cell for cell in table.cells if cell.subject == name):
+        variant, task = Variant(cell.crop, cell.clip), cell.measure.partition("/")[0]
+        if cell.measure.startswith(COSTS):
+            measured[variant, cell.measure] = _costs(name)[cell.measure], None
+        elif task in PROBES:
+            of_probes.append((variant, cell.measure))
+        else:
+            figure = cell.measure.removeprefix(f"{task}/") if task in TASK_PARTS else cell.measure
+            on_part = of_vectors.setdefault(task_part(task, data, part), {})
+            on_part.setdefault(variant, {})[cell.measure] = figure
+    try:
+        encoder = find_encoder(name, workspace, part, progress)
+    except PolyplinkError as error:
+        keys = {(Variant(c.crop, c.clip), c.measure) for c in table.cells if c.subject == name}
+        missing = {key for key in keys if not key[1].startswith(COSTS)}
+        return measured | dict.fromkeys(missing, (Figure(None, why=str(error)), None)), None
+
+    # Stand-ins keep their crop factor unless the table is about crop factors.
+    crops = {cell.crop for cell in table.cells if not cell.measure.startswith(COSTS)}
+    keeps = workspace.stand_in and len(crops) == 1
+
+    def fed(variant: Variant) -> Variant:
+        return replace(variant, crop=encoder.prepare.crop_factor) if keeps else variant
+
+    evaluation = EvaluationSettings(
+        grid=find_grid(settings.grid),
+        form=similarity_form(table.name),
+        time=settings.time,
+        threads=workspace.workers,
+    )
+    for part_of_task, variants in of_vectors.items():
+        compared = compare_variants(
+            encoder,
+            workspace.data,
+            part_of_task,
+            {fed(variant): list(figures.values()) for variant, figures in variants.items()},
+            settings=evaluation,
+            workers=workspace.workers,
+            progress=progress,
+        )
+        for variant, figures in variants.items():
+            measured |= {(variant, m): compared[fed(variant)][f] for m, f in figures.items()}
+    for variant, measure in of_probes:
+        cut = replace(encoder.prepare, crop_factor=fed(variant).crop)
+        try:
+            measured[variant, measure] = _probed(
+                measure,
+                replace(encoder, prepare=cut),
+                length=variant.clip,
+                settings=settings,
+                part=part,
+                progress=progress,
+            )
+        except PolyplinkError as error:
+            measured[variant, measure] = Figure(None, why=str(error)), None
+    return measured, encoder
+
+
+def _probed(
+    measure: str,
+    encoder: NamedEncoder,
+    *,
+    length: int | None,
+    settings: ReproductionSettings,
+    part: str,
+    progress: Progress,
+) -> Measured:
+    """A figure of a probe ("size/accuracy") on an encoder, for fragments of `length` crops."""
+    workspace = settings.workspace
+    data = workspace.tables
+    task, _, figure = measure.partition("/")
+    split = settings.splits.get(task)
+    if split is not None:
+        sides = divide(PROBES[task], data, part, split=split)
+        guard_training(encoder, data, [name for side in sides for name in side["procedure_id"]])
+    (probed,) = probe_encoders(
+        PROBES[task],
+        [encoder],
+        workspace.data,
+        task_part(task, data, part),
+        length=length or 8,
+        seeds=settings.seeds,
+        split=split,
+        workers=workspace.workers,
+        progress=progress,
+    ).values()
+    result = probed.result
+    return result.figures[figure], result.measures.get(figure)
+
+
+@cache
+def _cost(name: str) -> dict[str, Any]:
+
+    return cost_of(name)
+
+
+@cache
+def _parameters(name: str) -> dict[str, float]:
+
+    return parameters_of(name)
+
+
+def _costs(name: str) -> "dict[str, Figure]":
+    """Parameters and multiply-accumulates of an encoder, counted as in the paper."""
+    try:
+        cost = _cost(name)
+    except PolyplinkError as error:
+        return dict.fromkeys((PARAMETERS, MACS), Figure(None, why=str(error)))
+    return {
+        PARAMETERS: Figure(cost["published_params_m"] * 1e6, n=1),
+        MACS: Figure(cost["published_macs_g"] * 1e9, n=1),
+    }
+
+
+def _remark(cell: Cell) -> str:
+    """The remark on a published number; on parameters also how many the vectors need."""
+    if cell.measure != PARAMETERS:
+        return cell.remark
+    try:
+        count = _parameters(cell.subject)
+    except PolyplinkError:
+        return cell.remark
+    needed = ""
+    if count["published_params_m"] - count["params_m"] > 0.005:
+        needed = f"{count['params_m']:.2f} M without projectors and unused heads"
+    return "; ".join(filter(None, (needed, cell.remark)))
+
+
+def _beside(
+    cell: Cell, ours: Figure, comparable: bool, best: bool, encoder: NamedEncoder | None
+) -> ReproducedCell:
+    """A published number and ours in its unit; `encoder` is that of the row, if it was there."""
+    scale = SCALE[cell.unit]
+    names = ("value", "low", "high", "sd")
+    values = {name: getattr(ours, name) for name in names if getattr(ours, name) is not None}
+    scaled = replace(ours, **{name: value * scale for name, value in values.items()})
+    if scaled.value is None and not scaled.why:
+        scaled = replace(scaled, why="undefined on these data")
+    kind = cell.measure.partition("/")[0]
+    used = encoder if kind != "cost" else None  # costs are those of the network that is named
+    return ReproducedCell(
+        group=cell.group,
+        row=cell.row,
+        column=cell.column,
+        unit=cell.unit,
+        published=cell.text,
+        spread=cell.spread,
+        ours=scaled,
+        units_of="encoder"
+        if kind == "cost"
+        else ("polyps" if kind in TASK_PARTS else "procedures"),
+        difference=scaled.value - cell.value
+        if comparable and cell.text and scaled.value is not None
+        else None,
+        remark="; ".join(filter(None, (used.remark if used else "", _remark(cell)))),
+        best=best,
+        stand_in=used.stand_in if used else "",
+        published_bold=cell.bold,
+    )
