@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from polyplink.cli.detect import detect_polyps as detect_polyps
     from polyplink.cli.doctor import doctor as doctor
     from polyplink.cli.embed import embed_data as embed_data
+    from polyplink.cli.evaluate_detector import evaluate_detector as evaluate_detector
     from polyplink.cli.export import Exported as Exported, export as export
     from polyplink.cli.figures import draw_figures as draw_figures
     from polyplink.cli.import_data import import_data as import_data
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from polyplink.cli.search import search as search
     from polyplink.cli.split import split_data as split_data
     from polyplink.cli.train import Trained as Trained, train as train
+    from polyplink.cli.train_detector import train_detector as train_detector
     from polyplink.cli.weights_adapt import adapt_weights as adapt_weights
     from polyplink.cli.weights_add import add_weights as add_weights
     from polyplink.cli.weights_cost import cost_weights as cost_weights

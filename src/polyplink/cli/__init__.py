@@ -32,12 +32,6 @@ if TYPE_CHECKING:
         learn_from as learn_from,
         review as review,
     )
-    from polyplink.cli.train_detector import (
-        EvaluateDetectorRequest as EvaluateDetectorRequest,
-        TrainDetectorRequest as TrainDetectorRequest,
-        evaluate_detector as evaluate_detector,
-        train_detector as train_detector,
-    )
     from polyplink.cli.verb import Result as Result
     from polyplink.core.progress import Progress as Progress
 

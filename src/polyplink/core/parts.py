@@ -179,7 +179,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
     },
     "Evaluate": {
         "evaluate": "polyplink.cli.evaluate:evaluate",
-        "evaluate-detector": "polyplink.cli.train_detector:evaluate_detector",
+        "evaluate-detector": "polyplink.cli.evaluate_detector:evaluate_detector",
         "probe": "polyplink.cli.probe:probe",
         "figures": "polyplink.cli.figures:draw_figures",
     },

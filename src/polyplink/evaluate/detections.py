@@ -15,6 +15,7 @@ from polyplink.evaluate.samples import box_iou
 
 Floats = npt.NDArray[np.float64]
 IOUS = tuple(round(0.5 + 0.05 * k, 2) for k in range(10))
+LEAST_SCORE = 0.02  # from which a box is measured
 RESAMPLES = 500  # fewer than of other figures: each sorts all boxes again
 
 

@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from polyplink.core.artefacts import whole_file
-from polyplink.core.text import csv_cell
-from polyplink.evaluate import Figure
+from polyplink.core.text import csv_cell, many
+from polyplink.evaluate import DetectorFigures, Figure
 from polyplink.evaluate.probe import PROBE_METRICS
 from polyplink.recipes.sources import FieldSource
 from polyplink.report.formats import DASH, clock, interval, number, reason, signed
@@ -230,3 +230,29 @@ def write_clusterers(path: Path, by_method: "Mapping[str, Mapping[str, Any]]") -
     ]
     if rows:
         write_rows(path, rows)
+
+
+def detector_lines(figures: DetectorFigures) -> list[str]:
+    """The figures of a detector, for people."""
+    interval = figures.ap50_interval
+    spread = "" if interval is None else f" ({interval[0]:.3f} to {interval[1]:.3f})"
+    lines = [
+        f"{many(figures.frames, 'frame')}, {figures.empty} of them without a polyp, "
+        f"{many(figures.polyps, 'annotated box')}",
+        f"AP50 {figures.ap50:.3f}{spread}, AP {figures.ap:.3f}",
+        f"from score {figures.score:.2f}: recall {figures.recall:.3f}, precision "
+        f"{figures.precision:.3f}"
+        + (
+            ""
+            if figures.false_boxes is None
+            else f", {figures.false_boxes:.3f} boxes in a frame without a polyp"
+        ),
+    ]
+    lines += [
+        f"recall at {boxes} boxes in a frame without a polyp: {recall:.3f}"
+        for boxes, recall in figures.recall_at.items()
+    ]
+    return lines + [
+        f"recall, {name}: {recall:.3f} of {count}"
+        for name, (recall, count) in figures.recall_by.items()
+    ]

@@ -1,0 +1,92 @@
+"""The verb `evaluate-detector`: average precision and recall of a detector."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+from polyplink.cli import options
+from polyplink.cli.verb import Result, check_given, inform
+from polyplink.core.artefacts import to_plain
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.progress import Progress, counter
+from polyplink.core.text import many
+from polyplink.models import is_shipped
+
+if TYPE_CHECKING:
+    from polyplink.core.messages import Message
+    from polyplink.evaluate import DetectorFigures
+
+SIDE = 640  # pixels: frames are measured at this size
+
+
+def evaluate_detector(
+    detector: Annotated[str, Argument(help="ONNX file, or the name of a shipped detector.")],
+    data: options.Data,
+    *,
+    part: options.Part = None,
+    frames: Annotated[
+        int, Option(min=1, help="Most frames with a polyp of each procedure.")
+    ] = 1000,
+    score: Annotated[
+        float | None, Option(min=0, max=1, help="Score for recall; by default what begins a track.")
+    ] = None,
+    workers: options.Workers = 2,
+    progress: Progress = inform,
+) -> "Result[DetectorFigures]":
+    """Measure a detector on annotated frames: average precision, recall by size and shape.
+
+    Args:
+        detector: An ONNX file, or the name of a shipped detector.
+        data: Data folder of annotated frames.
+        part: Part of the data set; all of it by default.
+        frames: Most frames with a polyp of each procedure.
+        score: Score from which boxes count for recall and precision; by default the one from which
+            a box begins a track.
+        workers: Threads that read frames.
+        progress: Called for procedures.
+
+    Raises:
+        PolyplinkError: If there is no annotated polyp, or the detector or an image is at fault.
+    """
+    data, file = Path(data), Path(detector)
+    check_given(data=data, parts=[part])
+    PolyplinkError.unless(
+        is_shipped(file, "detector") or file.is_file(),
+        f"no detector file {file}",
+        "check the path",
+    )
+    from polyplink.data import read_data
+    from polyplink.data.empty import empty_files
+    from polyplink.detect import OnnxDetector
+    from polyplink.detect.folder import find_detector
+    from polyplink.detect.onnx import images_not_learned
+    from polyplink.evaluate import measure_detector
+    from polyplink.evaluate.detections import LEAST_SCORE
+    from polyplink.learn.detector import detect_in_frames, read_frames, true_boxes
+    from polyplink.report.tables import detector_lines
+
+    data_set = read_data(data)
+    messages: list[Message] = []
+    names = data_set.part(part)
+    model, _ = find_detector(detector, None, names, messages)
+    assert isinstance(model, OnnxDetector)
+    score = score or model.record.high or model.record.threshold
+    warnings = [str(message) for message in messages]
+    empty = empty_files(data, data_set, names)
+    learned = len(empty) - len(images_not_learned(empty, model.record))
+    if learned:
+        warnings.append(
+            f"the detector was trained on {learned} of {many(len(empty), 'image')} without a "
+            "polyp: its false boxes in them are too few"
+        )
+    model.record = replace(model.record, threshold=LEAST_SCORE)
+    images = read_frames(
+        *(data, data_set, names, SIDE, frames),
+        workers=workers,
+        progress=counter(progress, "procedures"),
+    )
+    predicted, sizes = detect_in_frames(model, images), images.sizes.astype(float)
+    figures = measure_detector(predicted, true_boxes(images), sizes, images.procedures, score=score)
+    return Result(figures, to_plain(figures), detector_lines(figures), warnings)
