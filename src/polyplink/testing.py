@@ -368,7 +368,7 @@ def check_figure(draw: Callable[[Any], Any]) -> None:
             procedures of three tracklets.
 
     Example:
-        >>> from polyplink.cli.drawings import draw_recall
+        >>> from polyplink.report.figures import draw_recall
         >>> check_figure(draw_recall)
     """
     from matplotlib.figure import Figure  # noqa: PLC0415 - slow

@@ -167,11 +167,11 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
     record.claim(out)
     names, chosen_on = _procedures(request, probes)
 
-    from polyplink.cli.track_files import write_trackeval
     from polyplink.encoders.encode import encode
     from polyplink.encoders.load import baselines, load_several
     from polyplink.evaluate import evaluate_embeddings
     from polyplink.evaluate.probing import PROBES, probe_encoders
+    from polyplink.evaluate.track_files import write_trackeval
     from polyplink.evaluate.truth import samples_of, tracklet_boxes
     from polyplink.report import comparison_table, write_report
     from polyplink.report.evaluation_table import comparison, notes, probe_notes, with_probes

@@ -77,11 +77,11 @@ def draw_figures(
     files = (weights, *others_files.values())
     for file in files:
         check_given(file, data, [part], device)
-    from polyplink.cli.drawings import Shown
     from polyplink.core.notebook import Pictures
     from polyplink.encoders.encode import encode
     from polyplink.encoders.load import load_named
     from polyplink.evaluate.truth import samples_of
+    from polyplink.report.figures import Shown
     from polyplink.report.plots import write_figure
 
     figures = {name: FIGURES.find(name) for name in chosen or FIGURES}

@@ -1,7 +1,4 @@
-"""The figures of the verb `figures`, drawn as in the papers from encoders on a part of a data set.
-
-This file imports matplotlib and scikit-learn, which `figures.py` does only when the verb runs.
-"""
+"""Figures of encoders on a part of a data set, drawn as in the papers; `plots` has their style."""
 
 import csv
 from collections.abc import Mapping, Sequence
