@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from polyplink.core.on_demand import hand_on
 
 if TYPE_CHECKING:
+    from polyplink.cli.calibrate import Calibrated as Calibrated, calibrate as calibrate
     from polyplink.cli.convert import convert_data as convert_data
     from polyplink.cli.count import count as count
     from polyplink.cli.detect import detect_polyps as detect_polyps

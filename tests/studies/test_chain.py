@@ -19,7 +19,6 @@ import polars as pl
 import pytest
 
 import polyplink
-from polyplink import cli as app
 from polyplink.core.artefacts import write_text
 from polyplink.counting.labels import annotated_boxes
 from polyplink.data import DataSet, read_data, write_data, write_table
@@ -61,8 +60,9 @@ def score(encoder: Path, boxes: Path, annotated: Path, out: Path, **given: Any) 
     """Calibrate on the part "train", count the part "eval", and compare it with the truth."""
     truth = None if boxes == annotated else annotated
     if not (out / "weights" / WEIGHTS_FILE).is_file():
-        asked = app.CalibrateRequest(encoder, boxes, truth, out / "weights", "train", **given)
-        print(out.name, *app.calibrate(asked).shown, flush=True)
+        weights = out / "weights"
+        done = polyplink.calibrate(encoder, boxes, truth=truth, out=weights, part="train", **given)
+        print(out.name, *done.shown, flush=True)
     if not (out / "boxes.parquet").is_file():
         counted = polyplink.count(out / "weights", boxes, out=out / "count", part="eval", **given)
         write_table(out / "boxes.parquet", counted.value.boxes)

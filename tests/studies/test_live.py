@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import polyplink
-from polyplink import cli as app, export
+from polyplink import export
 from polyplink.associate import LearnedLinks, LinkModel, OnlineLinker, OperatingPoint, from_record
 from polyplink.associate.identities import identify
 from polyplink.associate.links import term_names
@@ -59,7 +59,7 @@ def calibrated(study: Path, name: str) -> tuple[Path, Path]:
         recipe, resume = RECIPES["ntssl-small"](), (run / LAST).is_file()
         polyplink.train(recipe, data["small"], out=run, resume=resume, device="cpu")
     if not (weights / WEIGHTS_FILE).is_file():
-        app.calibrate(app.CalibrateRequest(run, data[name], out=weights, part="train"))
+        polyplink.calibrate(run, data[name], out=weights, part="train")
     return weights, data[name]
 
 

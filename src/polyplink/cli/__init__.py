@@ -13,11 +13,6 @@ from typing import TYPE_CHECKING
 from polyplink.core.on_demand import hand_on
 
 if TYPE_CHECKING:
-    from polyplink.cli.calibrate import (
-        Calibrated as Calibrated,
-        CalibrateRequest as CalibrateRequest,
-        calibrate as calibrate,
-    )
     from polyplink.cli.evaluate import (
         Evaluated as Evaluated,
         EvaluateRequest as EvaluateRequest,

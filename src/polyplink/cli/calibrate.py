@@ -1,50 +1,28 @@
 """The verb `calibrate`: links, prices, false alarms and probes, stored in weights."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
-from typer import Argument
+from typer import Argument, Option
 
 from polyplink.cli import options
-from polyplink.cli.options import TrackletRequest, option
+from polyplink.cli.options import StrPath, TrackletOptions
 from polyplink.cli.verb import Result, check_given, inform
-from polyplink.core.artefacts import RunRecord
+from polyplink.core.artefacts import RunRecord, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.notebook import Facts
 from polyplink.core.progress import Progress
+from polyplink.core.text import many
 
+if TYPE_CHECKING:
+    from polyplink.associate import OperatingPoint
+    from polyplink.encoders.encode import Encoded
+    from polyplink.tracklets import Prepared
 
-@dataclass(frozen=True)
-class CalibrateRequest(TrackletRequest):
-    """Which weights to calibrate, on which detector's boxes, or on stills in motion."""
-
-    weights: options.Weights
-    data: Path | None = option(
-        "Data folder that `polyplink import` or `detect` wrote; none with --stills.",
-        kind=Argument,
-        show_default=False,
-    )
-    truth: Path | None = option(
-        "Data folder with annotated boxes of the same procedures, for a detector's boxes; "
-        "by default the polyps in DATA."
-    )
-    stills: Path | None = option(
-        "Data folder of annotated still images, in place of DATA: procedures are made of them."
-    )
-    detector: str | None = option("With --stills: the detector, an ONNX file or a name.")
-    empty: Path | None = option(
-        "With --stills: folder of images without a polyp.", metavar="FOLDER"
-    )
-    procedures: int = option("With --stills: procedures to make.", 60, min=2)
-    polyps: str = option("With --stills: polyps of a procedure, from-to.", "3-6")
-    seed: int = option("With --stills: seed of the procedures.", 0, min=0)
-    out: options.Out = Path("calibrated")
-    part: options.Part = None
-    keep: float = option("Share of the polyps that the threshold must keep.", 0.97, min=0.5, max=1)
-    device: options.Device = "auto"
-    workers: options.Workers = 2
+STILLS = "stills"  # of the output folder: procedures made of stills
+FIGURES = "stills.json"  # how well those to test on are counted
 
 
 @dataclass(frozen=True)
@@ -74,131 +52,136 @@ class Calibrated(Facts):
     warnings: tuple[str, ...]
 
 
-def calibrate(request: CalibrateRequest, progress: Progress = inform) -> Result[Calibrated]:
+def calibrate(
+    weights: options.Weights,
+    data: Annotated[
+        StrPath | None,
+        Argument(
+            help="Data folder that `polyplink import` or `detect` wrote; none with --stills.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    truth: Annotated[
+        StrPath | None,
+        Option(
+            help="Data folder with annotated boxes of the same procedures, for a detector's boxes; "
+            "by default the polyps in DATA."
+        ),
+    ] = None,
+    stills: Annotated[
+        StrPath | None,
+        Option(
+            help="Data folder of annotated still images, in place of DATA: procedures are made of "
+            "them."
+        ),
+    ] = None,
+    detector: Annotated[
+        str | None, Option(help="With --stills: the detector, an ONNX file or a name.")
+    ] = None,
+    empty: Annotated[
+        StrPath | None,
+        Option(metavar="FOLDER", help="With --stills: folder of images without a polyp."),
+    ] = None,
+    procedures: Annotated[int, Option(min=2, help="With --stills: procedures to make.")] = 60,
+    polyps: Annotated[str, Option(help="With --stills: polyps of a procedure, from-to.")] = "3-6",
+    seed: Annotated[int, Option(min=0, help="With --stills: seed of the procedures.")] = 0,
+    out: options.Out = "calibrated",
+    part: options.Part = None,
+    keep: Annotated[
+        float,
+        Option(min=0.5, max=1, help="Share of the polyps that the threshold must keep."),
+    ] = 0.97,
+    device: options.Device = "auto",
+    workers: options.Workers = 2,
+    progress: Progress = inform,
+    **tracklets: Unpack[TrackletOptions],
+) -> Result[Calibrated]:
     """Fit links, false alarms, and probes of size and histology; writes new weights.
 
     Args:
-        request: Weights, a data folder (of annotated boxes, or of a detector's and one of annotated
-            boxes of the same procedures), and the output folder, which gets weights.safetensors:
-            the same network with a new operating point.
+        weights: A file, a folder of `train` or `export`, or a name.
+        data: Data folder of annotated boxes, or of a detector's; none with `stills`.
+        truth: Data folder with annotated boxes of the same procedures, for a detector's boxes.
+        stills: Data folder of annotated still images: procedures are made of them, some to test
+            the count on.
+        detector: With `stills`, an ONNX file or the name of a detector.
+        empty: With `stills`, folder of images without a polyp.
+        procedures: With `stills`, procedures to make.
+        polyps: With `stills`, fewest and most polyps of a procedure, as "3-6".
+        seed: With `stills`, seed of the procedures.
+        out: The output folder, which gets weights.safetensors: the same network with a new
+            operating point; and with `stills` these procedures, and stills.json, the figures.
+        part: Part of the data set; all of it by default.
+        keep: Share of the polyps that the threshold of false alarms must keep.
+        device: Device.
+        workers: Threads.
         progress: Called for crops and tracklets.
+        tracklets: How boxes become tracklets.
 
     Raises:
         PolyplinkError: If weights or data are at fault, a procedure is not annotated, or no
             tracklet has a known polyp.
     """
+    weights, out = Path(weights), Path(out)
+    data, truth = (None if path is None else Path(path) for path in (data, truth))
     PolyplinkError.unless(
-        request.data is None or request.stills is None,
-        "both DATA and --stills are given",
-        "give one of them",
+        data is None or stills is None, "both DATA and --stills are given", "give one of them"
     )
     PolyplinkError.unless(
-        request.data is not None or request.stills is not None,
+        data is not None or stills is not None,
         "no data to calibrate on",
         "give a data folder, or --stills",
     )
-    if request.stills is not None:
-        return _on_stills(request, request.stills, progress)
-    return _on_data(request, progress)
+    notes: list[str] = []
+    if stills is not None:
+        PolyplinkError.unless(
+            detector is not None,
+            "no detector to calibrate for",
+            "name one with --detector FILE.onnx or its name",
+        )
+        assert detector is not None
+        check_given(weights, Path(stills), [part], device)
+        fewest, most = _range(polyps)
+        from polyplink.stills import StillsConfig
+        from polyplink.stills.detected import FIT, write_detected
 
-
-def _on_stills(request: CalibrateRequest, stills: Path, progress: Progress) -> Result[Calibrated]:
-    """Calibrate on procedures that are made of stills, and test the count on others."""
-    from polyplink.cli.calibrate_stills import FIT, test_count, write_procedures_of
-    from polyplink.core.artefacts import to_plain
-
-    warnings = write_procedures_of(
-        stills,
-        request.out,
-        weights=request.weights,
-        detector=request.detector,
-        empty=request.empty,
-        part=request.part,
-        procedures=request.procedures,
-        polyps=request.polyps,
-        seed=request.seed,
-        device=request.device,
-        progress=progress,
-    )
-    stills_data = request.out / FIT
-    fitted = _on_data(
-        replace(
-            request, data=Path(f"{stills_data}-boxes"), truth=stills_data, stills=None, part=None
-        ),
-        progress,
-    )
-    figures, tested = test_count(
-        fitted.value.weights,
-        request.out,
-        device=request.device,
-        workers=request.workers,
-        tracklets=request.tracklet_options,
-        progress=progress,
-    )
-    facts = to_plain(fitted.value) | {"test": figures}
-    shown, warnings = [*fitted.shown, tested], [*warnings, *fitted.warnings]
-    return Result(fitted.value, facts, shown, warnings)
-
-
-def _on_data(request: CalibrateRequest, progress: Progress) -> Result[Calibrated]:
-    """Calibrate on the boxes of a data folder."""
-    assert request.data is not None
-    check_given(request.weights, request.data, [request.part], request.device, request.truth)
-    from polyplink.encoders import read_record, weights_path
-
-    path, out = weights_path(request.weights), request.out
-    weights_record = read_record(path)
-    setting_names = ("weights", "data", "truth", "part", "keep")
-    settings: dict[str, Any] = {name: getattr(request, name) for name in setting_names}
-    record = RunRecord("calibrate", settings=settings)
-    record.claim(out)
-    from polyplink.associate import from_record
-    from polyplink.counting.calibrate import fit_point, fit_probes
-    from polyplink.counting.labels import true_counts, with_truth
-    from polyplink.counting.operating_point import find_operating_point, store_operating_point
-    from polyplink.data import box_source, read_data, read_origin
+        notes = write_detected(
+            Path(stills),
+            out / STILLS,
+            StillsConfig(procedures, fewest, most, seed=seed),
+            detector,
+            empty=None if empty is None else Path(empty),
+            part=part,
+            progress=progress,
+        )
+        data, truth, part = out / STILLS / f"{FIT}-boxes", out / STILLS / FIT, None
+    assert data is not None
+    check_given(weights, data, [part], device, truth)
+    from polyplink.counting.operating_point import store_operating_point
+    from polyplink.data import read_origin
+    from polyplink.encoders import weights_path
     from polyplink.encoders.encode import encode
-    from polyplink.encoders.leakage import seen_procedures
     from polyplink.encoders.load import load_named
 
+    path, settings = weights_path(weights), dict[str, Any]()
+    settings |= {"weights": weights, "data": data, "truth": truth, "part": part, "keep": keep}
+    record = RunRecord("calibrate", settings=settings)
+    record.claim(out)
     with record.stage("embed"):
-        encoder = load_named(
-            path,
-            request.device,
-            tracklets=request.tracklet_options,
-            origin=read_origin(request.data),
-        )
+        encoder = load_named(path, device, tracklets=tracklets, origin=read_origin(data))
         settings["tracklets"] = encoder.prepare
-        encoded = encode(
-            [encoder], request.data, request.part, workers=request.workers, progress=progress
-        )
+        encoded = encode([encoder], data, part, workers=workers, progress=progress)
     prepared = encoded.prepared
     record.inputs |= {"weights": encoder.key, "crops": prepared.key}
     with record.stage("calibrate"):
-        labelled = prepared if request.truth is None else with_truth(prepared, request.truth)
-        embeddings = encoded.embeddings[encoder.name]
-        keep = None if request.truth is None else request.keep
-        truth_data = prepared.data if request.truth is None else read_data(request.truth)
-        source = box_source(request.data, prepared.data, prepared.procedures)
-        polyps = true_counts(truth_data, prepared.procedures, every=request.truth is not None)
-        fit = partial(find_operating_point, source=source, polyps=polyps)
-        point = from_record(weights_record.operating)
-        point, warnings = fit_point(point, labelled, embeddings, keep, fit)
-        point, fitted, missing = fit_probes(point, truth_data, labelled, embeddings)
-        warnings += missing
-    names = prepared.procedures
-    seen_in_training = seen_procedures(weights_record.seen, prepared.data, names)
-    if seen_in_training:
-        warnings.append(
-            f"the encoder was trained or validated on {len(seen_in_training)} of these procedures "
-            f"({seen_in_training[0][0]}, ...): calibrate on others, or the threshold is optimistic"
-        )
-    weights = store_operating_point(path, out, point, prepared.data, names)
+        point, labelled, fitted, warnings = _fit(encoded, path, data, truth, keep)
+    stored = store_operating_point(path, out, point, prepared.data, prepared.procedures)
     record.write(out)
     shown_polyps = labelled.tracklets["polyp_id"]
-    alarms = None if request.truth is None or point.alarms is None else point.alarms.origin
+    alarms = None if truth is None or point.alarms is None else point.alarms.origin
     calibrated = Calibrated(
-        weights,
+        stored,
         shown_polyps.drop_nulls().n_unique(),
         shown_polyps.len(),
         shown_polyps.null_count(),
@@ -207,7 +190,124 @@ def _on_data(request: CalibrateRequest, progress: Progress) -> Result[Calibrated
         tuple(fitted),
         tuple(warnings),
     )
-    shown = [f"{weights}: {point.origin}"]
+    shown = [f"{stored}: {point.origin}"]
     shown += [] if alarms is None else [f"false alarms: {alarms}"]
     shown += fitted
-    return Result(calibrated, shown=shown, warnings=calibrated.warnings)
+    if stills is None:
+        return Result(calibrated, shown=shown, warnings=warnings)
+    figures, tested = _test(stored, out, device, workers, tracklets, progress)
+    facts = to_plain(calibrated) | {"test": figures}
+    return Result(calibrated, facts, [*shown, tested], [*notes, *warnings])
+
+
+def _fit(
+    encoded: "Encoded", weights: Path, data: Path, truth: Path | None, keep: float
+) -> "tuple[OperatingPoint, Prepared, list[str], list[str]]":
+    """Fit the operating point of weights on encoded tracklets.
+
+    Args:
+        encoded: The tracklets, and their vectors by the encoder of the weights alone.
+        weights: The weights file.
+        data: The data folder of the boxes.
+        truth: That of annotated boxes; None where they are the same.
+        keep: Share of the polyps that the threshold of false alarms must keep.
+
+    Returns:
+        The operating point, the tracklets with their true polyps, what the probes were fitted on,
+        and warnings.
+    """
+    from polyplink.associate import from_record
+    from polyplink.counting.calibrate import fit_point, fit_probes
+    from polyplink.counting.labels import true_counts, with_truth
+    from polyplink.counting.operating_point import find_operating_point
+    from polyplink.data import box_source, read_data
+    from polyplink.encoders import read_record
+    from polyplink.encoders.leakage import seen_procedures
+
+    record, prepared = read_record(weights), encoded.prepared
+    names, (embeddings,) = prepared.procedures, encoded.embeddings.values()
+    labelled = prepared if truth is None else with_truth(prepared, truth)
+    truth_data = prepared.data if truth is None else read_data(truth)
+    fit = partial(
+        find_operating_point,
+        source=box_source(data, prepared.data, names),
+        polyps=true_counts(truth_data, names, every=truth is not None),
+    )
+    point, warnings = fit_point(
+        from_record(record.operating), labelled, embeddings, None if truth is None else keep, fit
+    )
+    point, fitted, missing = fit_probes(point, truth_data, labelled, embeddings)
+    warnings += missing
+    seen = seen_procedures(record.seen, prepared.data, names)
+    if seen:
+        warnings.append(
+            f"the encoder was trained or validated on {len(seen)} of these procedures "
+            f"({seen[0][0]}, ...): calibrate on others, or the threshold is optimistic"
+        )
+    return point, labelled, fitted, warnings
+
+
+def _range(text: str) -> tuple[int, int]:
+    """Fewest and most polyps from "3-6" or "4"."""
+    low, _, high = text.partition("-")
+    PolyplinkError.unless(
+        low.isdigit() and (high or low).isdigit() and 0 < int(low) <= int(high or low),
+        f"--polyps {text!r} is no range",
+        "write it as 3-6",
+    )
+    return int(low), int(high or low)
+
+
+def _test(
+    weights: Path,
+    out: Path,
+    device: str,
+    workers: int,
+    tracklets: TrackletOptions,
+    progress: Progress,
+) -> tuple[dict[str, Any], str]:
+    """Count the procedures to test on, of which nothing was fitted; figures, and a sentence.
+
+    Args:
+        weights: The calibrated weights.
+        out: The output folder, with these procedures; it gets the count and stills.json.
+        device: Device.
+        workers: Threads.
+        tracklets: How boxes become tracklets.
+        progress: Called for crops and tracklets.
+    """
+    from polyplink.counting import Coverage
+    from polyplink.pipeline.count_data import count_data
+    from polyplink.stills.detected import TEST
+
+    folder = out / STILLS
+    count = count_data(
+        weights,
+        folder / f"{TEST}-boxes",
+        out / "test-count",
+        truth=folder / TEST,
+        device=device,
+        workers=workers,
+        tracklets=tracklets,
+        progress=progress,
+    ).value.count
+    assert count.against_truth is not None
+    compared, rows = count.against_truth["figures"], count.against_truth["procedures"]
+    coverage = count.coverage or Coverage.of([])
+    figures = {
+        "procedures": len(rows),
+        "count_error": compared["count error"].value,
+        "false_polyps": compared["false polyps"].value,
+        "polyps": sum(row["polyps"] for row in rows),
+        "polyps_found": sum(row["found"] for row in rows),
+        "intervals": coverage.procedures,
+        "intervals_that_hold": f"{coverage.held} of {coverage.procedures}",
+        "single_numbers": coverage.single,
+        "single_numbers_wrong": coverage.single_wrong,
+    }
+    write_json(out / FIGURES, to_plain(figures))
+    return figures, (
+        f"tested on {many(len(rows), 'procedure')} of other stills: count error "
+        f"{figures['count_error']:.2f}, false polyps {figures['false_polyps']:.2f} a procedure, "
+        f"90 % intervals that hold the number {figures['intervals_that_hold']}"
+    )
