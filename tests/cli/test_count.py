@@ -2,12 +2,15 @@
 
 import json
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 
 import polars as pl
 import pytest
 
+from polyplink import __file__ as PACKAGE
 from polyplink.associate import from_record, untuned
 from polyplink.cli.count import count
 from polyplink.core.errors import PolyplinkError
@@ -162,3 +165,21 @@ def test_an_untuned_operating_point_is_said(made: Made, tmp_path: Path) -> None:
         done = polyplink("count", weights, made.data, "-o", tmp_path / "out", "--device", "cpu")
         assert done.exit_code == 0, done.output
         assert ("calibrated on no labelled procedures (not tuned" in done.stderr) is says
+
+
+def test_a_count_enters_few_files(run_folder: Path, made: Made, tmp_path: Path) -> None:
+    """After one count has imported everything; templates and scripts of the report do not count."""
+    source, entered = str(Path(PACKAGE).parent), set[str]()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        file = frame.f_code.co_filename
+        if event == "call" and file.startswith(source) and file.endswith(".py"):
+            entered.add(file)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        count(made.run, made.data, out=tmp_path / "count", device="cpu")
+    finally:
+        sys.setprofile(before)
+    assert 40 < len(entered) <= 66, sorted(entered)

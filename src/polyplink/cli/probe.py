@@ -96,6 +96,7 @@ def probe(
     sides = [side["procedure_id"].to_list() for side in (train, test)]
     guard(read_record(weights_path(weights)).seen, dataset, [*sides[0], *sides[1]])
     from polyplink.encoders.load import load_named
+    from polyplink.evaluate.probe import PROBE_METRICS
     from polyplink.report.tables import probe_table
 
     shared = sorted(patients(dataset, sides[0]) & patients(dataset, sides[1]))
@@ -138,7 +139,8 @@ def probe(
         f"{sum(result.polyps)} {result.polyps}: (negative, positive); {probed.left_out} "
         "labelled polyps without a whole fragment left out"
     )
-    shown = [probe_table(probed.task, result.figures), text]
+    meanings = {name: metric.meaning for name, metric in PROBE_METRICS.items()}
+    shown = [probe_table(probed.task, result.figures, meanings), text]
     warnings = [overlap] if shared else []
     code = int(all(figure.value is None for figure in result.figures.values()))
     return Result(probed, probed.as_dict(), shown, [*warnings, *code * [UNMEASURED]], code)

@@ -43,7 +43,6 @@ from polyplink.encoders.encode import encode
 from polyplink.encoders.load import load_named
 from polyplink.evaluate import one_box_a_frame
 from polyplink.pipeline.counted import Counted
-from polyplink.pipeline.drawn_video import draw_videos
 from polyplink.pipeline.outputs import BOXES, SOURCE, VIDEOS, keep_other_counts
 from polyplink.report import Report, count_table, write_report
 from polyplink.report.contents import build_report
@@ -75,6 +74,8 @@ def return_data(
         shown.append(f"your boxes with tracks ({returned.format}): {returned.folder}")
         warnings += [] if returned.warning is None else [returned.warning]
     if video:
+        from polyplink.pipeline.drawn_video import draw_videos  # noqa: PLC0415 - its fonts are slow
+
         files, lines = draw_videos(result, data, out / VIDEOS, progress)
         facts |= {"videos": list(map(str, files))}
         shown += [f"video: {file}" for file in files]

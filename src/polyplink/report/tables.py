@@ -3,18 +3,20 @@
 import csv
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.table import Table
 from rich.text import Text
 
 from polyplink.core.artefacts import whole_file
 from polyplink.core.text import csv_cell, many
-from polyplink.evaluate import DetectorFigures, Figure
-from polyplink.evaluate.probe import PROBE_METRICS
-from polyplink.recipes.sources import FieldSource
+from polyplink.evaluate import Figure
 from polyplink.report.formats import DASH, clock, interval, number, reason, signed
 from polyplink.report.model import NOT_MEASURED, Comparison, Report
+
+if TYPE_CHECKING:
+    from polyplink.evaluate import DetectorFigures
+    from polyplink.recipes.sources import FieldSource
 
 
 def comparison_table(comparison: Comparison) -> Table:
@@ -95,19 +97,20 @@ def count_table(report: Report) -> Table:
     return table
 
 
-def probe_table(task: str, figures: Mapping[str, Figure]) -> Table:
+def probe_table(task: str, figures: Mapping[str, Figure], meanings: Mapping[str, str]) -> Table:
     """One row per figure of a probe: value, interval over polyps, their number.
 
     Args:
         task: Its name, for the title.
         figures: Name to the mean over seeds.
+        meanings: What each figure means, by its name.
     """
     table = Table(title=f"Probe: {task}", title_justify="left")
     for name in ("figure", "value", "95 % interval", "polyps", "meaning"):
         table.add_column(name, justify="left" if name in ("figure", "meaning") else "right")
     for name, figure in figures.items():
-        meaning = PROBE_METRICS[name].meaning
-        table.add_row(name, number(figure.value), interval(figure), str(figure.n), meaning)
+        cells = number(figure.value), interval(figure), str(figure.n), meanings[name]
+        table.add_row(name, *cells)
     return table
 
 
@@ -175,7 +178,7 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
         writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in rows)
 
 
-def fields_table(recipe: str, fields: Sequence[FieldSource]) -> Table:
+def fields_table(recipe: str, fields: "Sequence[FieldSource]") -> Table:
     """The fields of a recipe and where their values come from."""
     columns = ("field", "type", "value", "source", "note")
     table = Table(*columns, title=recipe, title_justify="left")
@@ -232,7 +235,7 @@ def write_clusterers(path: Path, by_method: "Mapping[str, Mapping[str, Any]]") -
         write_rows(path, rows)
 
 
-def detector_lines(figures: DetectorFigures) -> list[str]:
+def detector_lines(figures: "DetectorFigures") -> list[str]:
     """The figures of a detector, for people."""
     interval = figures.ap50_interval
     spread = "" if interval is None else f" ({interval[0]:.3f} to {interval[1]:.3f})"
