@@ -10,7 +10,6 @@ from types import FrameType
 import polars as pl
 import pytest
 
-from polyplink import __file__ as PACKAGE
 from polyplink.associate import from_record, untuned
 from polyplink.cli.count import count
 from polyplink.core.errors import PolyplinkError
@@ -169,7 +168,7 @@ def test_an_untuned_operating_point_is_said(made: Made, tmp_path: Path) -> None:
 
 def test_a_count_enters_few_files(run_folder: Path, made: Made, tmp_path: Path) -> None:
     """After one count has imported everything; templates and scripts of the report do not count."""
-    source, entered = str(Path(PACKAGE).parent), set[str]()
+    source, entered = str(Path(from_record.__code__.co_filename).parents[1]), set[str]()
 
     def note(frame: FrameType, event: str, _: object) -> None:
         file = frame.f_code.co_filename
