@@ -92,7 +92,6 @@ class Few(NamedTuple):
     highest: Reals  # (n * 4,) largest bound of a row, less the rise of any block at that time
 
 
-@njit(error_model="numpy")
 def few(S: Reals, order: npt.NDArray[np.int64], room: int) -> Few:
     """Room for runs on similarities S (n, n); the diagonal is not read.
 
@@ -106,20 +105,16 @@ def few(S: Reals, order: npt.NDArray[np.int64], room: int) -> Few:
     blocks = (n + width - 1) // width
     columns = blocks * width
     idle = np.full((n, columns), -np.inf)
-    by_size, column = np.empty((n, n)), np.empty((n, n), np.uint32)
+    idle[:, :n] = S
+    np.fill_diagonal(idle, -np.inf)
+    own = np.arange(n)[:, None]
+    column = np.hstack([order[order != own].reshape(n, n - 1), own])
     place = np.empty((n, n), np.uint32)
-    for i in range(n):
-        j = 0
-        for k in order[i]:
-            if k != i:
-                idle[i, k] = S[i, k]
-                by_size[i, j], column[i, j], place[i, k] = S[i, k], k, j
-                j += 1
-        by_size[i, j], column[i, j], place[i, i] = -np.inf, i, j
+    np.put_along_axis(place, column, own.T.astype(np.uint32), axis=1)
     return Few(
         idle,
-        by_size,
-        column,
+        np.take_along_axis(idle, column, axis=1),
+        column.astype(np.uint32),
         place,
         np.empty((n, n), np.uint16),
         np.zeros(n, np.uint64),
@@ -183,8 +178,9 @@ def start_runs(m: Few, diagonals: Reals) -> float:
     diagonals are (n * 4,). Returns how far below 0 rises of `common` do not count.
     """
     n = m.risen.size
-    room, largest = m.near_s.shape[1], np.abs(diagonals).max()
-    smallest = np.inf
+    room, largest, smallest, highest = m.near_s.shape[1], 0.0, np.inf, -np.inf
+    for place in range(diagonals.size):
+        largest = max(largest, abs(diagonals[place]))
     for i in range(U(n)):
         for j in range(U(m.contenders[i])):
             k = U(m.near_column[i, j])
@@ -194,7 +190,7 @@ def start_runs(m: Few, diagonals: Reals) -> float:
         scale = max(largest, abs(m.sorted[i, 0]))
         for e in range(U(LANES)):
             m.doubt[i * U(LANES) + e] = DOUBT * scale
-        smallest = min(smallest, m.sorted[i, n - 2])
+        smallest, highest = min(smallest, m.sorted[i, n - 2]), max(highest, m.sorted[i, 0])
         for j in range(U(min(2, n - 1))):
             k = U(m.column[i, j])
             enter(m.idle, m.column, m.place, m.contenders, m.near_s, m.near_column, i, k)
@@ -202,10 +198,14 @@ def start_runs(m: Few, diagonals: Reals) -> float:
             store(m.near_a, at, splat(0.0))
             store(m.near_r, at, splat(0.0))
     for array in (m.common, m.own_a, m.own_r, m.smooth, m.rise):
-        array[:] = 0.0
-    m.supports[: m.common.size] = 0.0
-    m.limit[:] = m.highest[:] = np.inf
-    return float(DEEP * (m.sorted[:, 0].max() - smallest))
+        for place in range(array.size):
+            array[place] = 0.0
+    for place in range(m.common.size):
+        m.supports[place] = 0.0
+    for array in (m.limit, m.highest):
+        for place in range(array.size):
+            array[place] = np.inf
+    return DEEP * (highest - smallest)
 
 
 @njit(error_model="numpy")

@@ -24,72 +24,82 @@ SEED = 42  # of the noise: `random_state` in the program of temporally-aware cou
 
 
 @njit()
-def _nearest(S: Reals, exemplars: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Index into `exemplars` of each row's most similar one; an exemplar is its own."""
-    n = S.shape[0]
-    choice = np.zeros(n, np.int64)
-    for i in range(n):
+def _nearest(S: Reals, exemplars: Order, choice: Order) -> None:
+    """Index into `exemplars` of each row's most similar one (n,); an exemplar is its own."""
+    for i in range(choice.size):
+        choice[i] = 0
         for k, exemplar in enumerate(exemplars):
             if S[i, exemplar] > S[i, exemplars[choice[i]]]:
                 choice[i] = k
     for own in range(exemplars.size):
         choice[exemplars[own]] = own
-    return choice
 
 
 @njit()
-def assign(S: Reals, exemplars: npt.NDArray[np.int64], labels: Labels) -> None:
-    """Refine the exemplars once and number the clusters by the order of their exemplars."""
-    choice = _nearest(S, exemplars)
+def _refine(S: Reals, exemplars: Order, choice: Order) -> None:
+    """Make the member nearest to all of a cluster its exemplar, once, and choose again."""
+    _nearest(S, exemplars, choice)
+    sums = np.empty(choice.size)
     for k in range(exemplars.size):
-        members = np.flatnonzero(choice == k)
-        sums = np.zeros(members.size)
-        for i in members:
-            for j in range(members.size):
-                sums[j] += S[i, members[j]]
-        exemplars[k] = members[np.argmax(sums)]
-    choice = _nearest(S, exemplars)
-    number, count = np.full(S.shape[0], -1, np.int32), 0
-    for exemplar in exemplars:
-        number[exemplar] = 0
-    for k in range(number.size):
-        if number[k] == 0:
-            number[k] = count
-            count += 1
-    for k in range(labels.size):
-        labels[k] = number[exemplars[choice[k]]]
+        for j in range(choice.size):
+            sums[j] = 0.0
+        for i in range(choice.size):
+            if choice[i] == k:
+                for j in range(choice.size):
+                    sums[j] += S[i, j]
+        best = -1
+        for j in range(choice.size):
+            if choice[j] == k and (best < 0 or sums[j] > sums[best]):
+                best = j
+        exemplars[k] = best
+    _nearest(S, exemplars, choice)
 
 
 @njit()
-def _run(  # noqa: PLR0917
-    S: Reals, order: Order, diagonals: Reals, room: int, labels: Labels, converged: Mask
-) -> None:
-    """Cluster S (n, n) under every diagonal (p, n), into labels (p, n) and converged (p,).
+def _assign(S: Reals, diagonals: Reals, is_exemplar: Mask, labels: Labels) -> None:
+    """Refine the exemplars of each run and number its clusters by the order of their exemplars.
 
-    order (n, n) are the columns of each row, the most similar first; room is for the contenders
-    of a row, to begin with.
+    Labels (runs, n) are those of the diagonals (runs, n), which are written into S (n, n).
     """
-    n, runs = S.shape[0], diagonals.shape[0]
-    messages = few(S, order, room)
-    scratch = np.empty(n * LANES)
-    is_exemplar, settled = np.zeros((LANES, n), np.bool_), np.zeros(LANES, np.bool_)
-    for start in range(0, runs, LANES):
-        for lane in range(LANES):  # the last is repeated where there are not enough
+    runs, n = labels.shape
+    exemplars, choice, number = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    for run in range(runs):
+        size = 0
+        for k in range(n):
+            S[k, k], number[k] = diagonals[run, k], -1
+            if is_exemplar[run, k]:
+                exemplars[size] = k
+                size += 1
+        if size == 0:  # each is its own cluster
             for k in range(n):
-                scratch[k * LANES + lane] = diagonals[min(start + lane, runs - 1), k]
-        while not settle_few(messages, scratch, is_exemplar, settled):
+                labels[run, k] = k
+            continue
+        _refine(S, exemplars[:size], choice)
+        for k in range(size):
+            number[exemplars[k]] = 0
+        count = 0
+        for k in range(n):
+            if number[k] == 0:
+                number[k] = count
+                count += 1
+        for k in range(n):
+            labels[run, k] = number[exemplars[choice[k]]]
+
+
+def _run(S: Reals, diagonals: Reals, labels: Labels, converged: Mask) -> None:
+    """Cluster S (n, n) under every diagonal (p, n), into labels (p, n) and converged (p,)."""
+    order, room = np.argsort(-S, axis=1), CONTENDERS
+    messages = few(S, order, room)
+    is_exemplar, settled = np.zeros((LANES, len(S)), np.bool_), np.zeros(LANES, np.bool_)
+    for start in range(0, len(labels), LANES):
+        runs = np.arange(start, start + LANES).clip(max=len(labels) - 1)  # the last is repeated
+        four = np.ascontiguousarray(diagonals[runs].T).ravel()
+        while not settle_few(messages, four, is_exemplar, settled):
             room *= 2
             messages = few(S, order, room)
-        for lane in range(min(LANES, runs - start)):
-            for k in range(n):
-                S[k, k] = diagonals[start + lane, k]
-            converged[start + lane] = settled[lane]
-            exemplars = np.flatnonzero(is_exemplar[lane])
-            if exemplars.size:
-                assign(S, exemplars, labels[start + lane])
-            else:  # each is its own cluster
-                for k in range(n):
-                    labels[start + lane, k] = k
+        part = slice(start, min(start + LANES, len(labels)))
+        converged[part] = settled[: part.stop - start]
+        _assign(S, diagonals[part], is_exemplar, labels[part])
 
 
 def tie_noise(n: int) -> Reals:
@@ -166,6 +176,6 @@ def propagate(
     joined = np.flatnonzero(~alone)
     if joined.size:
         left_labels, settled = labels[joined], converged[joined]
-        _run(noisy, np.argsort(-noisy, axis=1), diagonals[joined], CONTENDERS, left_labels, settled)
+        _run(noisy, diagonals[joined], left_labels, settled)
         labels[joined], converged[joined] = left_labels, settled
     return labels, converged

@@ -115,7 +115,8 @@ def _pass_few(  # noqa: PLR0912, PLR0915  # a part with branches would count ref
         any_block = larger(largest, any_block)
     store(rise, blocks, plus(load(rise, blocks), any_block))
     # Each row in turn; its responsibilities are added to sums, the next round's supports.
-    sums[:] = 0.0
+    for k in range(U(sums.size)):
+        sums[k] = 0.0
     for i in range(n):
         # The row's availability and responsibility for itself, and its preference.
         self_r, wish = load(own_r, i), load(diagonals, i)
@@ -213,24 +214,28 @@ def settle_few(m: Few, diagonals: Reals, is_exemplar: Mask, settled: Mask) -> bo
     """
     sums = np.empty(m.common.size + SPARE * LANES)
     own_a, own_r, deep = m.own_a, m.own_r, start_runs(m, diagonals)
-    is_exemplar[:] = settled[:] = False
-    unchanged = np.zeros(LANES, np.int64)
+    for e in range(U(LANES)):
+        settled[e] = False
+        for k in range(U(is_exemplar.shape[1])):
+            is_exemplar[e, k] = False
+    unchanged, left = np.zeros(LANES, np.int64), LANES
     for t in range(U(MAX_ITER)):
         if not _pass_few(m, t, diagonals, sums, deep):
             return False
         for e in range(U(LANES)):
             if settled[e]:
                 continue
-            marks, changed = is_exemplar[e], False
+            marks, changed, marked = is_exemplar[e], False, False
             for k in range(U(marks.size)):
                 at = k * U(LANES) + e
                 a = own_a[at] * DAMPING - (own_r[at] - sums[at]) * (1 - DAMPING)
                 mark = a + own_r[at] > 0
-                changed = changed or mark != marks[k]
+                changed, marked = changed or mark != marks[k], marked or mark
                 marks[k] = mark
             unchanged[e] = 1 if changed else unchanged[e] + 1
             enough = t >= U(CONVERGENCE_ITER) and unchanged[e] >= CONVERGENCE_ITER
-            settled[e] = enough and marks.any()
-        if settled.all():
+            settled[e] = enough and marked
+            left -= settled[e]
+        if left == 0:
             break
     return True
