@@ -4,14 +4,7 @@ from pathlib import Path
 
 import polars as pl
 
-from polyplink import PolyplinkError, run, train
-from polyplink.cli import (
-    Counted,
-    Evaluated,
-    EvaluateRequest,
-    Result,
-    evaluate,
-)
+from polyplink import Counted, Evaluated, PolyplinkError, Result, evaluate_weights, run, train
 from polyplink.data import DataSet, read_data
 from polyplink.evaluate import Samples, retrieve
 from polyplink.recipes import ntssl_demo, override
@@ -28,7 +21,7 @@ def compare(data: Path) -> dict[str, float]:
     recipe = override(ntssl_demo(), ["optim.epochs=1"])
     trained = train(recipe, data, out="run")
     try:
-        found: Result[Evaluated] = evaluate(EvaluateRequest(trained.value.weights, data))
+        found: Result[Evaluated] = evaluate_weights(trained.value.weights, data)
     except PolyplinkError as error:
         raise SystemExit(str(error)) from error
     figures = found.value.figures

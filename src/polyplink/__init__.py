@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from polyplink.cli.detect import detect_polyps as detect_polyps
     from polyplink.cli.doctor import doctor as doctor
     from polyplink.cli.embed import embed_data as embed_data
+    from polyplink.cli.evaluate import (
+        Evaluated as Evaluated,
+        evaluate_weights as evaluate_weights,
+    )
     from polyplink.cli.evaluate_detector import evaluate_detector as evaluate_detector
     from polyplink.cli.export import Exported as Exported, export as export
     from polyplink.cli.figures import draw_figures as draw_figures

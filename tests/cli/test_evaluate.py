@@ -1,7 +1,6 @@
 """All tasks beside methods that learned nothing."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from polyplink.cli.evaluate import EvaluateRequest, evaluate
+from polyplink import evaluate_weights
 from polyplink.cli.verb import UNMEASURED
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
@@ -35,8 +34,9 @@ def another(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_figures_of_three_methods_with_intervals(made: Made, another: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    request = EvaluateRequest(made.run, another, out, grid="demo", curve_csv=True, device="cpu")
-    done = evaluate(request).value
+    given: dict[str, Any] = {"grid": "demo", "curve_csv": True, "device": "cpu"}
+    # Text for paths, and one encoder by itself.
+    done = evaluate_weights(str(made.run), str(another), out=str(out), **given).value
     figures = done.as_dict()
     assert set(figures["encoders"]) == {"ntssl-demo", "untrained encoder", "colour histogram"}
     # Plain colours: the histogram finds every polyp again.
@@ -75,21 +75,19 @@ def test_settings_chosen_on_another_part_and_tasks_by_name(
     (tmp_path / "out").mkdir()
     for name in ("mine.csv", "queries.parquet"):  # the user's, and an earlier one's
         (tmp_path / "out" / name).touch()
-    done = evaluate(
-        EvaluateRequest(
-            made.run,
-            another,
-            tmp_path / "out",
-            part="test",
-            choose_on="val",
-            grid="demo",
-            tasks=["counting"],
-            clusterers=["dbscan", "hdbscan", "agglomerative", "ap"],
-            visual="sigmoid",
-            time="frames",
-            baselines=False,
-            device="cpu",
-        )
+    done = evaluate_weights(
+        made.run,
+        another,
+        out=tmp_path / "out",
+        part="test",
+        choose_on="val",
+        grid="demo",
+        tasks=["counting"],
+        clusterers=["dbscan", "hdbscan", "agglomerative", "ap"],
+        visual="sigmoid",
+        time="frames",
+        baselines=False,
+        device="cpu",
     ).value
     ours = done.evaluation.encoders["ntssl-demo"]
     assert list(ours.counting) == ["dbscan", "hdbscan", "agglomerative", "ap"]
@@ -118,26 +116,26 @@ def test_procedures_that_were_trained_on_and_unknown_polyps_are_refused(
         tmp_path / "data", DataSet.of(data.detections, data.procedures, corrected, data.splits)
     )
     with pytest.raises(PolyplinkError, match="trained or validated on 4 of these procedures"):
-        evaluate(EvaluateRequest(made.run, tmp_path / "data", tmp_path, part="train", device="cpu"))
+        evaluate_weights(made.run, tmp_path / "data", out=tmp_path, part="train", device="cpu")
     assert not (tmp_path / "data" / "prepared").exists()  # told before anything is cut
     unknown = data.detections.with_columns(polyp_id=pl.lit(None, dtype=pl.String))
     folder = tmp_path / "unknown"
     write_data(folder, DataSet.of(unknown, data.procedures, data.polyps, {"eval": NAMES[4:]}))
     with pytest.raises(PolyplinkError, match="column polyp_id is empty"):
-        evaluate(EvaluateRequest(made.run, folder, tmp_path, device="cpu"))
+        evaluate_weights(made.run, folder, out=tmp_path, device="cpu")
 
 
 def test_one_procedure_says_that_no_setting_can_be_chosen(made: Made, tmp_path: Path) -> None:
     options: dict[str, Any] = {"grid": "demo", "clusterers": ["threshold"], "baselines": False}
-    request = EvaluateRequest(made.run, made.data, tmp_path / "out", **options)
-    done = evaluate(request).value
+    done = evaluate_weights(made.run, made.data, out=tmp_path / "out", **options).value
     figures = done.evaluation.encoders["ntssl-demo"].figures
     assert figures["threshold/FR"].value is None
     assert figures["tracking/threshold/HOTA"].value is None
     assert any(note.startswith("No setting can be chosen") for note in done.notes)
     assert not (tmp_path / "out" / "trackeval").exists()
     assert (tmp_path / "out" / "report.html").is_file()
-    blank = evaluate(replace(request, tasks=("counting",)))
+    tasks = ("counting",)
+    blank = evaluate_weights(made.run, made.data, out=tmp_path / "out", tasks=tasks, **options)
     uncovered, unmeasured = blank.warnings
     assert (blank.code, unmeasured) == (1, UNMEASURED)
     assert uncovered.startswith("No 90 % interval is given: the weights were calibrated on 4 recor")
@@ -153,9 +151,8 @@ def test_size_and_histology_stand_in_the_table_of_all_methods(
 ) -> None:
     out = tmp_path / "out"
     tasks = ["size", "retrieval", "histology"]
-    done = evaluate(
-        EvaluateRequest(made.run, labelled, out, tasks=tasks, device="cpu", workers=1)
-    ).value
+    given: dict[str, Any] = {"device": "cpu", "workers": 1}
+    done = evaluate_weights(made.run, labelled, out=out, tasks=tasks, **given).value
     table = pl.read_csv(out / "figures.csv")
     probes = table.filter(pl.col("unit") == "polyps")
     assert set(table["method"]) == {"ntssl-demo", "untrained encoder", "colour histogram"}
@@ -178,8 +175,7 @@ def test_size_and_histology_stand_in_the_table_of_all_methods(
 
 def test_probes_alone_write_no_other_table(made: Made, labelled: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    request = EvaluateRequest(made.run, labelled, out, tasks=["size"], baselines=False)
-    done = evaluate(request).value
+    done = evaluate_weights(made.run, labelled, out=out, tasks=["size"], baselines=False).value
     assert {metric.group for metric in done.comparison.metrics} == {"Size, probe: larger than 5 mm"}
     assert not (out / "queries.parquet").exists()
     assert not (out / "procedures.csv").exists()
@@ -196,10 +192,8 @@ def test_a_missing_column_and_one_class_are_told_before_anything_is_cut(
     folder = tmp_path / "data"
     write_data(folder, DataSet.of(data.detections, data.procedures, sizes, part))
     with pytest.raises(PolyplinkError, match="column size_mm is empty in the part 'test'"):
-        evaluate(
-            EvaluateRequest(
-                made.run, folder, tmp_path / "b", part="test", tasks=["size"], device="cpu"
-            )
+        evaluate_weights(
+            made.run, folder, out=tmp_path / "b", part="test", tasks=["size"], device="cpu"
         )
     with pytest.raises(
         PolyplinkError, match="histology: the 0 labelled polyps of part 'test' to train"

@@ -9,9 +9,7 @@ import polars as pl
 import pytest
 from rich.table import Table
 
-from polyplink import convert_data, count, draw_figures
-from polyplink.cli.evaluate import EvaluateRequest, evaluate
-from polyplink.cli.train import Trained
+from polyplink import Trained, convert_data, count, draw_figures, evaluate_weights
 from polyplink.cli.verb import Result, inform
 from polyplink.core.notebook import CellBars, result_html
 from polyplink.report import render_fragment
@@ -38,8 +36,8 @@ def test_a_count_shows_itself(made: Made, tmp_path: Path) -> None:
 
 
 def test_an_evaluation_shows_itself(made: Made, tmp_path: Path) -> None:
-    asked = EvaluateRequest(made.run, made.data, tmp_path, tasks=("retrieval",), device="cpu")
-    result = evaluate(asked)
+    tasks = ("retrieval",)
+    result = evaluate_weights(made.run, made.data, out=tmp_path, tasks=tasks, device="cpu")
     assert len(repr(result)) < 500
     for value in (result.value, result.value.comparison, result.value.comparison.methods[0]):
         assert len(repr(value)) < 500

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from polyplink import train
-from polyplink.cli.evaluate import EvaluateRequest, evaluate
+from polyplink import evaluate_weights, train
 from polyplink.encoders import Embedder, build_frame_encoder, colour_histogram, embed
 from polyplink.evaluate import retrieve
 from polyplink.evaluate.truth import samples_of
@@ -88,7 +87,7 @@ def test_ntssl_learns_what_the_others_cannot_see(small: Path, tmp_path: Path) ->
     changes = ("prepare.crop_factor=2.0", "prepare.size=64", "optim.epochs=8")
     recipe = override(ntssl_demo(), changes)
     train(recipe, small, out=tmp_path / "run", device="cpu", workers=2)
-    done = evaluate(EvaluateRequest(tmp_path / "run", small, tmp_path / "evaluation", grid="demo"))
+    done = evaluate_weights(tmp_path / "run", small, out=tmp_path / "evaluation", grid="demo")
     auroc = {
         name: found.figures["AUROC"].value for name, found in done.value.evaluation.encoders.items()
     }

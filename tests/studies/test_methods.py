@@ -10,7 +10,7 @@ from statistics import mean
 
 import pytest
 
-from polyplink.cli.evaluate import EvaluateRequest, evaluate
+from polyplink import evaluate_weights
 from polyplink_lab.cli.study import study
 from polyplink_lab.simulate import preset, simulate
 
@@ -34,8 +34,8 @@ def test_every_method_beats_an_untrained_encoder(tmp_path: Path) -> None:
     untrained = []
     for run in done.value.runs[:3]:  # the first method's
         beside = out / "untrained" / str(run.seed)
-        asked = EvaluateRequest(run.weights, data, beside, grid="demo", device="cpu")
-        found = evaluate(asked).value.evaluation.encoders["untrained encoder"]
+        measured = evaluate_weights(run.weights, data, out=beside, grid="demo", device="cpu")
+        found = measured.value.evaluation.encoders["untrained encoder"]
         untrained.append(found.figures["AUROC"].value or 0.0)
     for method in done.value.comparison.methods:
         assert (method.figures["AUROC"].value or 0.0) > mean(untrained), method.name

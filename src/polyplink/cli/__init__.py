@@ -13,11 +13,6 @@ from typing import TYPE_CHECKING
 from polyplink.core.on_demand import hand_on
 
 if TYPE_CHECKING:
-    from polyplink.cli.evaluate import (
-        Evaluated as Evaluated,
-        EvaluateRequest as EvaluateRequest,
-        evaluate as evaluate,
-    )
     from polyplink.cli.review import (
         HandOffRequest as HandOffRequest,
         Learned as Learned,

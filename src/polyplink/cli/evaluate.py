@@ -1,14 +1,14 @@
 """The verb `evaluate`: all tasks on a labelled part of a data set, with intervals and a report."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
-from typer import Argument
+from typer import Argument, Option
 
 from polyplink.cli import options
-from polyplink.cli.options import TrackletRequest, option
+from polyplink.cli.options import StrPath, TrackletOptions
 from polyplink.cli.verb import UNMEASURED, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from polyplink.encoders.encode import Encoded
-    from polyplink.evaluate import Evaluation, EvaluationSettings
+    from polyplink.evaluate import Evaluation
     from polyplink.evaluate.probing import Probed
     from polyplink.report import Comparison, Report
 
@@ -28,66 +28,6 @@ SOMETIMES = (
     *("procedures.csv", "curve.csv"),
     *("queries.parquet", "curve.parquet", "assignment.parquet"),
 )
-
-
-@dataclass(frozen=True)
-class EvaluateRequest(TrackletRequest):
-    """What to evaluate, on which tasks, with which clusterers."""
-
-    weights: Annotated[
-        Sequence[Path] | Path,
-        Argument(
-            help="Weights files, or folders `polyplink train` wrote; compared with the first."
-        ),
-    ]
-    data: options.Data
-    out: options.Out = Path("evaluation")
-    part: str = option("Part of the data set.", "eval")
-    tasks: Sequence[str] = option(
-        "retrieval, reid, counting, tracking (these by default), size, histology or all; "
-        "may be repeated.",
-        (),
-        "--task",
-    )
-    clusterers: Sequence[str] = option(
-        f"{', '.join(CLUSTERERS)}, all, or FILE.py:NAME of one of your own; may be repeated; "
-        f"{', '.join(USUAL_CLUSTERERS)} by default.",
-        (),
-        "--clusterer",
-    )
-    grid: str = option("Settings searched for counting: paper or demo.", "paper")
-    visual: Literal["l2", "raw_l2", "sigmoid"] = option(
-        "Similarity that is clustered: of unit vectors, raw vectors, or the thesis's.", "l2"
-    )
-    time: Literal["normalised", "frames"] = option(
-        "Unit of distances in time: the annotated span, or frames (the thesis's).", "normalised"
-    )
-    purpose: options.Purpose = "published"
-    choose_on: str | None = option(
-        "Part to choose settings on; by default on the other procedures."
-    )
-    without_own: bool = option(
-        "Also retrieval without other polyps of the query's procedure.", False
-    )
-    curve_csv: bool = option("Also curve.csv: all figures of every setting.", False)
-    metrics: Sequence[str] = option(
-        "Also this metric of a plugin, or FILE.py:NAME of one of your own; may be repeated.",
-        (),
-        "--metric",
-    )
-    columns: Sequence[str] = option(
-        "Figures of table.tex, of the first table of report.html and of the terminal, by name "
-        "(mAP) or key; may be repeated.",
-        (),
-    )
-    baselines: bool = option("Also an untrained encoder and a colour histogram.", True)
-    device: options.Device = "auto"
-    workers: options.Workers = 2
-
-    @property
-    def encoders(self) -> tuple[Path, ...]:
-        """The weights to compare, with the first."""
-        return (self.weights,) if isinstance(self.weights, Path) else tuple(self.weights)
 
 
 @dataclass(frozen=True)
@@ -145,71 +85,181 @@ class Evaluated:
         return plain
 
 
-def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Evaluated]:
+def evaluate_weights(
+    weights: Annotated[
+        StrPath | Sequence[StrPath],
+        Argument(
+            help="Weights files, or folders `polyplink train` wrote; compared with the first."
+        ),
+    ],
+    data: options.Data,
+    *,
+    out: options.Out = "evaluation",
+    part: Annotated[str, Option(help="Part of the data set.")] = "eval",
+    tasks: Annotated[
+        Sequence[str],
+        Option(
+            "--task",
+            help="retrieval, reid, counting, tracking (these by default), size, histology or all; "
+            "may be repeated.",
+        ),
+    ] = (),
+    clusterers: Annotated[
+        Sequence[str],
+        Option(
+            "--clusterer",
+            help=f"{', '.join(CLUSTERERS)}, all, or FILE.py:NAME of one of your own; may be "
+            f"repeated; {', '.join(USUAL_CLUSTERERS)} by default.",
+        ),
+    ] = (),
+    grid: Annotated[str, Option(help="Settings searched for counting: paper or demo.")] = "paper",
+    visual: Annotated[
+        Literal["l2", "raw_l2", "sigmoid"],
+        Option(help="Similarity that is clustered: of unit vectors, raw vectors, or the thesis's."),
+    ] = "l2",
+    time: Annotated[
+        Literal["normalised", "frames"],
+        Option(help="Unit of distances in time: the annotated span, or frames (the thesis's)."),
+    ] = "normalised",
+    purpose: options.Purpose = "published",
+    choose_on: Annotated[
+        str | None,
+        Option(help="Part to choose settings on; by default on the other procedures."),
+    ] = None,
+    without_own: Annotated[
+        bool, Option(help="Also retrieval without other polyps of the query's procedure.")
+    ] = False,
+    curve_csv: Annotated[
+        bool, Option(help="Also curve.csv: all figures of every setting.")
+    ] = False,
+    metrics: Annotated[
+        Sequence[str],
+        Option(
+            "--metric",
+            help="Also this metric of a plugin, or FILE.py:NAME of one of your own; may be "
+            "repeated.",
+        ),
+    ] = (),
+    columns: Annotated[
+        Sequence[str],
+        Option(
+            help="Figures of table.tex, of the first table of report.html and of the terminal, by "
+            "name (mAP) or key; may be repeated."
+        ),
+    ] = (),
+    baselines: Annotated[
+        bool, Option(help="Also an untrained encoder and a colour histogram.")
+    ] = True,
+    device: options.Device = "auto",
+    workers: options.Workers = 2,
+    progress: Progress = inform,
+    **tracklets: Unpack[TrackletOptions],
+) -> Result[Evaluated]:
     """Evaluate all or selected tasks, with confidence intervals; writes tables and a report.
 
     The exit code is 1 if no figure could be measured.
 
     Args:
-        request: Weights, data folder, tasks, and the output folder, which gets evaluation.json,
-            figures.csv, table.tex, clusterers.csv (paired differences to the first),
-            procedures.csv, queries.parquet (one row per query), curve.parquet (one per setting),
-            assignment.parquet, trackeval (MOTChallenge files), report.html and run.json; files of
-            tasks that were not requested are left out.
+        weights: Files, folders of `train`, or names; one, or several to compare with the first.
+        data: The data folder.
+        out: The output folder, which gets evaluation.json, figures.csv, table.tex, clusterers.csv
+            (paired differences to the first), procedures.csv, queries.parquet (one row per query),
+            curve.parquet (one per setting), assignment.parquet, trackeval (MOTChallenge files),
+            report.html and run.json; files of tasks that were not requested are left out.
+        part: Part of the data set.
+        tasks: Names of tasks, or "all".
+        clusterers: Names, FILE.py:NAME of one of your own, or "all".
+        grid: Settings searched for counting: "paper" or "demo".
+        visual: Similarity that is clustered.
+        time: Unit of distances in time.
+        purpose: What settings are chosen for.
+        choose_on: Part to choose settings on; by default each procedure's on the others.
+        without_own: Also retrieval without other polyps of the query's procedure.
+        curve_csv: Also curve.csv, all figures of every setting.
+        metrics: Further metrics: names of plugins, or FILE.py:NAME.
+        columns: Figures of the first table, by name or key.
+        baselines: Also an untrained encoder and a colour histogram.
+        device: Device.
+        workers: Threads.
         progress: Called for crops, tracklets and methods.
+        tracklets: How boxes become tracklets.
 
     Raises:
         PolyplinkError: If procedures were seen in training, or what is asked for is not there.
+
+    Example:
+        >>> import polyplink
+        >>> polyplink.evaluate_weights("run", "data").value.figures  # doctest: +SKIP
     """
-    settings, probes = _checked(request)
-    folder, out, workers = request.data, request.out, request.workers
-    record = RunRecord("evaluate", settings=_record_settings(request, settings, probes))
+    paths = tuple(map(Path, (weights,) if isinstance(weights, str | Path) else weights))
+    data, out = Path(data), Path(out)
+    from polyplink.evaluate.settings import evaluation_settings
+
+    for path in paths:
+        check_given(path)
+    check_given(None, data, [part, choose_on], device)
+    settings, probes = evaluation_settings(
+        tasks,
+        clusterers,
+        grid=grid,
+        visual=visual,
+        time=time,
+        purpose=purpose,
+        without_own=without_own,
+        threads=workers,
+        metrics=metrics,
+    )
+    PolyplinkError.unless(
+        not curve_csv or bool({"counting", "tracking"} & set(settings.tasks)),
+        "--curve-csv is for counting and tracking, and neither is among the tasks",
+        "add --task counting, or leave --curve-csv out",
+    )
+    decisive = {
+        "tasks": [*settings.tasks, *probes],
+        "clusterers": settings.clusterers,
+        "without_own": settings.without_own,
+        "metrics": settings.metrics,
+        "weights": paths,
+        "part": part,
+        "choose_on": choose_on,
+        "purpose": purpose,
+        "grid": grid,
+        "visual": visual,
+        "time": time,
+    }
+    record = RunRecord("evaluate", settings=decisive)
     record.claim(out)
-    names, chosen_on = _procedures(request, probes)
+    names, chosen_on = _procedures(paths, data, part, choose_on, probes)
 
     from polyplink.encoders.encode import encode
-    from polyplink.encoders.load import baselines, load_several
+    from polyplink.encoders.load import baselines as untaught, load_several
     from polyplink.evaluate import evaluate_embeddings
     from polyplink.evaluate.probing import PROBES, probe_encoders
     from polyplink.evaluate.track_files import write_trackeval
     from polyplink.evaluate.truth import samples_of, tracklet_boxes
-    from polyplink.report import comparison_table, write_report
+    from polyplink.report import write_report
     from polyplink.report.evaluation_table import comparison, notes, probe_notes, with_probes
-    from polyplink.report.tables import difference_tables
 
     with record.stage("embed"):
-        named_encoders = load_several(
-            request.encoders, request.device, request.tracklet_options, folder
-        )
-        main_encoder = named_encoders[0]
-        encoded = encode(
-            [main_encoder], folder, [*chosen_on, *names], workers=workers, progress=progress
-        )
+        named = load_several(paths, device, tracklets, data)
+        main = named[0]
+        encoded = encode([main], data, [*chosen_on, *names], workers=workers, progress=progress)
         # Unknown polyps are refused before other encoders embed.
         samples = samples_of(encoded.prepared)
-        encoders = [*named_encoders, *(baselines(main_encoder) if request.baselines else [])]
+        encoders = [*named, *(untaught(main) if baselines else [])]
         encoded = encoded.add(encoders[1:], workers, progress)
-    keys = {
-        "weights" if encoder is main_encoder else encoder.name: encoder.key
-        for encoder in named_encoders
-    }
+    keys = {"weights" if encoder is main else encoder.name: encoder.key for encoder in named}
     record.inputs |= keys | {"crops": encoded.prepared.key}
-
     with record.stage("probe"):
         probed = {
             task: probe_encoders(
-                PROBES[task], encoders, folder, request.part, workers=workers, progress=progress
+                PROBES[task], encoders, data, part, workers=workers, progress=progress
             )
             for task in probes
         }
     with record.stage("evaluate"):
-        evaluated_on = tuple(name for name in chosen_on if name in samples.procedures)
-        PolyplinkError.unless(
-            bool(evaluated_on) or not chosen_on,
-            f"none of the {len(chosen_on)} procedures to choose settings on has a tracklet",
-            "name another part with --choose-on",
-        )
-        settings = replace(settings, chosen_on=evaluated_on if settings.tasks else ())
+        chosen = _with_tracklets(chosen_on, samples.procedures)
+        settings = replace(settings, chosen_on=chosen if settings.tasks else ())
         adenoma, missing = _adenoma(encoded)
         evaluation, tables = evaluate_embeddings(
             encoded.vectors,
@@ -220,35 +270,67 @@ def evaluate(request: EvaluateRequest, progress: Progress = inform) -> Result[Ev
         )
     missing = missing if "counting" in settings.tasks else ()
     remarks = (*notes(evaluation, settings), *missing, *probe_notes(probed))
-    table = with_probes(comparison(evaluation, settings), probed).with_headline(request.columns)
-
+    table = with_probes(comparison(evaluation, settings), probed).with_headline(columns)
     with record.stage("report"):
-        page = _page(request, encoded, table, remarks, record.seconds)
+        page = _page(paths[0], data, encoded, table, remarks, record.seconds)
         evaluated = Evaluated(out / "report.html", evaluation, page, remarks, probed)
         if "assignment" in tables and "tracking" in evaluation.tasks:
-            write_trackeval(out / "trackeval", encoded.prepared, tables["assignment"], request.part)
+            write_trackeval(out / "trackeval", encoded.prepared, tables["assignment"], part)
     with record.results(out, SOMETIMES) as new:
-        _write(request, new, evaluated, tables)
+        _write(new, evaluated, tables, curve_csv=curve_csv)
         write_report(new / evaluated.report.name, page)
-    lines = (
-        *([f"note: {table.note}"] if table.note else []),
-        f"all {len(table.metrics)} figures, differences and notes: {out / 'figures.csv'}, "
-        f"{out / 'clusterers.csv'}",
-        f"report: {evaluated.report}",
+    return _result(evaluated, [encoder.name for encoder in named])
+
+
+def _procedures(
+    weights: Sequence[Path], folder: Path, part: str, choose_on: str | None, probes: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Procedures to evaluate, and to choose settings on.
+
+    Training data and missing labels are refused here, before crops are cut, which may take hours.
+    """
+    from polyplink.data import read_data
+    from polyplink.encoders import read_record, weights_path
+    from polyplink.encoders.leakage import guard
+    from polyplink.evaluate.probing import check_labels
+
+    data = read_data(folder)
+    for path in weights:
+        guard(read_record(weights_path(path)).seen, data, part)
+    check_labels(probes, data, part)
+    if choose_on is None:
+        return data.part(part), []
+    return data.disjoint_parts(
+        part, choose_on, "choose settings on procedures that are not evaluated"
     )
-    clusterers = {
-        encoder.name: evaluation.minus_clusterer[encoder.name] for encoder in named_encoders
-    }
-    apart = difference_tables(table, clusterers)
-    first = replace(table, metrics=tuple(table.first_metrics))
-    shown = [comparison_table(first), *apart, *lines]
-    code = int(not table.measured)
-    warnings = (*page.warnings, *(code * (UNMEASURED,)))
-    return Result(evaluated, evaluated.as_dict(), shown, warnings, code=code)
+
+
+def _with_tracklets(chosen_on: Sequence[str], procedures: Collection[str]) -> tuple[str, ...]:
+    """The procedures to choose settings on that have a tracklet."""
+    names = tuple(name for name in chosen_on if name in procedures)
+    PolyplinkError.unless(
+        bool(names) or not chosen_on,
+        f"none of the {len(chosen_on)} procedures to choose settings on has a tracklet",
+        "name another part with --choose-on",
+    )
+    return names
+
+
+def _adenoma(encoded: "Encoded") -> tuple[list[bool | None] | None, tuple[str, ...]]:
+    """Whether each tracklet's polyp is an adenoma, and what is to be said about it."""
+    data = encoded.prepared.data
+    try:
+        labels = data.adenoma_labels()
+    except PolyplinkError as error:  # the other figures of counting need no histology
+        return None, (f"No adenoma detection rate: {error}.",)
+    by_polyp = dict(zip(data.polyps["polyp_id"], labels, strict=True))
+    kinds = [by_polyp.get(polyp) for polyp in encoded.table["polyp_id"]]
+    return [None if kind is None else bool(kind) for kind in kinds], ()
 
 
 def _page(
-    request: EvaluateRequest,
+    weights: Path,
+    data: Path,
     encoded: "Encoded",
     table: "Comparison",
     notes: tuple[str, ...],
@@ -265,13 +347,13 @@ def _page(
     prepared, encoder = encoded.prepared, encoded.first
     assert encoder.record is not None
     point = from_record(encoder.record.operating)
-    cover = cover_of(point, box_source(request.data, prepared.data, prepared.procedures))
+    cover = cover_of(point, box_source(data, prepared.data, prepared.procedures))
     point = cover.applied(point)
     linked = link_all(prepared, encoded.embeddings[encoder.name], point)
     coverage = coverage_of(linked, true_counts(prepared.data, prepared.procedures, every=False))
     return build_report(
         "Evaluation",
-        request.encoders[0],
+        weights,
         encoded,
         point,
         linked,
@@ -283,84 +365,8 @@ def _page(
     )
 
 
-def _record_settings(
-    request: EvaluateRequest, settings: "EvaluationSettings", probes: Sequence[str]
-) -> dict[str, Any]:
-    """What decides the figures, for run.json."""
-    setting_names = ("weights", "part", "choose_on", "purpose", "grid", "visual", "time")
-    return {
-        "tasks": [*settings.tasks, *probes],
-        "clusterers": settings.clusterers,
-        "without_own": settings.without_own,
-        "metrics": settings.metrics,
-    } | {name: getattr(request, name) for name in setting_names}
-
-
-def _procedures(request: EvaluateRequest, probes: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Procedures to evaluate, and to choose settings on.
-
-    Training data and missing labels are refused here, before crops are cut, which may take hours.
-    """
-    from polyplink.data import read_data
-    from polyplink.encoders import read_record, weights_path
-    from polyplink.encoders.leakage import guard
-    from polyplink.evaluate.probing import check_labels
-
-    data = read_data(request.data)
-    for weights in request.encoders:
-        guard(read_record(weights_path(weights)).seen, data, request.part)
-    check_labels(probes, data, request.part)
-    if request.choose_on is None:
-        return data.part(request.part), []
-    return data.disjoint_parts(
-        request.part, request.choose_on, "choose settings on procedures that are not evaluated"
-    )
-
-
-def _checked(request: EvaluateRequest) -> "tuple[EvaluationSettings, list[str]]":
-    """Settings of the evaluation, and the requested probes; nothing heavy is imported.
-
-    Raises:
-        PolyplinkError: If a part or file is unknown, and as `evaluation_settings`.
-    """
-    from polyplink.evaluate.settings import evaluation_settings
-
-    for weights in request.encoders:
-        check_given(weights)
-    check_given(None, request.data, [request.part, request.choose_on], request.device)
-    settings, probes = evaluation_settings(
-        request.tasks,
-        request.clusterers,
-        grid=request.grid,
-        visual=request.visual,
-        time=request.time,
-        purpose=request.purpose,
-        without_own=request.without_own,
-        threads=request.workers,
-        metrics=request.metrics,
-    )
-    PolyplinkError.unless(
-        not request.curve_csv or bool({"counting", "tracking"} & set(settings.tasks)),
-        "--curve-csv is for counting and tracking, and neither is among the tasks",
-        "add --task counting, or leave --curve-csv out",
-    )
-    return settings, probes
-
-
-def _adenoma(encoded: "Encoded") -> tuple[list[bool | None] | None, tuple[str, ...]]:
-    """Whether each tracklet's polyp is an adenoma, and what is to be said about it."""
-    data = encoded.prepared.data
-    try:
-        labels = data.adenoma_labels()
-    except PolyplinkError as error:  # the other figures of counting need no histology
-        return None, (f"No adenoma detection rate: {error}.",)
-    by_polyp = dict(zip(data.polyps["polyp_id"], labels, strict=True))
-    kinds = [by_polyp.get(polyp) for polyp in encoded.table["polyp_id"]]
-    return [None if kind is None else bool(kind) for kind in kinds], ()
-
-
 def _write(
-    request: EvaluateRequest, out: Path, evaluated: Evaluated, tables: "Mapping[str, pl.DataFrame]"
+    out: Path, evaluated: Evaluated, tables: "Mapping[str, pl.DataFrame]", *, curve_csv: bool
 ) -> None:
     """Write every file except the report."""
     from polyplink.data import csv_text, write_table
@@ -376,5 +382,26 @@ def _write(
         write_text(out / "procedures.csv", csv_text(evaluated.procedures))
     for name, table in tables.items():
         write_table(out / f"{name}.parquet", table)
-    if request.curve_csv and "curve" in tables:
+    if curve_csv and "curve" in tables:
         write_text(out / "curve.csv", csv_text(tables["curve"]))
+
+
+def _result(evaluated: Evaluated, names: Sequence[str]) -> Result[Evaluated]:
+    """What the terminal shows of an evaluation of weights by these names."""
+    from polyplink.report import comparison_table
+    from polyplink.report.tables import difference_tables
+
+    table, out = evaluated.comparison, evaluated.report.parent
+    lines = (
+        *([f"note: {table.note}"] if table.note else []),
+        f"all {len(table.metrics)} figures, differences and notes: {out / 'figures.csv'}, "
+        f"{out / 'clusterers.csv'}",
+        f"report: {evaluated.report}",
+    )
+    minus_clusterer = evaluated.evaluation.minus_clusterer
+    apart = difference_tables(table, {name: minus_clusterer[name] for name in names})
+    first = replace(table, metrics=tuple(table.first_metrics))
+    code = int(not table.measured)
+    warnings = (*evaluated.page.warnings, *(code * (UNMEASURED,)))
+    shown = [comparison_table(first), *apart, *lines]
+    return Result(evaluated, evaluated.as_dict(), shown, warnings, code=code)

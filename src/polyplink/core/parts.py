@@ -178,7 +178,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "models": "polyplink.cli.models:show_models",
     },
     "Evaluate": {
-        "evaluate": "polyplink.cli.evaluate:evaluate",
+        "evaluate": "polyplink.cli.evaluate:evaluate_weights",
         "evaluate-detector": "polyplink.cli.evaluate_detector:evaluate_detector",
         "probe": "polyplink.cli.probe:probe",
         "figures": "polyplink.cli.figures:draw_figures",

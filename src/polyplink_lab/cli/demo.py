@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, echo
 
-from polyplink import count, import_data, run, train
-from polyplink.cli import Evaluated, EvaluateRequest, evaluate, options
+from polyplink import Evaluated, count, evaluate_weights, import_data, run, train
+from polyplink.cli import options
 from polyplink.cli.options import StrPath
 from polyplink.cli.verb import Result, inform
 from polyplink.core.artefacts import content_key, read_json, write_json
@@ -81,7 +81,7 @@ def demo(
     _make(out, preset, recipe, seed=seed, workers=workers, progress=progress)
     weights, data = out / "run", out / "data"
     count(weights, data, out=out / "count", part="eval", workers=workers, progress=progress)
-    evaluated = evaluate(EvaluateRequest(weights, data, out, workers=workers), progress)
+    evaluated = evaluate_weights(weights, data, out=out, workers=workers, progress=progress)
     _run_shipped(out / RECORDING, seed, workers, progress)
     return evaluated
 
