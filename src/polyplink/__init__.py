@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from polyplink.cli.evaluate_detector import evaluate_detector as evaluate_detector
     from polyplink.cli.export import Exported as Exported, export as export
     from polyplink.cli.figures import draw_figures as draw_figures
+    from polyplink.cli.hand_off import hand_off_review as hand_off_review
     from polyplink.cli.import_data import import_data as import_data
     from polyplink.cli.index_add import add_to_index as add_to_index
     from polyplink.cli.index_build import build_index as build_index
+    from polyplink.cli.learn_from import Learned as Learned, learn_from as learn_from
     from polyplink.cli.live import live as live
     from polyplink.cli.merge import merge_data as merge_data
     from polyplink.cli.models import show_models as show_models
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from polyplink.cli.probe import probe as probe
     from polyplink.cli.recipes_list import list_recipes as list_recipes
     from polyplink.cli.recipes_show import show_recipe as show_recipe
+    from polyplink.cli.review import review as review
     from polyplink.cli.run import run as run
     from polyplink.cli.search import search as search
     from polyplink.cli.split import split_data as split_data

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from polyplink import learn_from
 from polyplink.cli.count import count
-from polyplink.cli.review import LearnFromRequest, learn_from
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import read_data
@@ -73,7 +73,7 @@ def test_a_finished_review_is_handed_off_and_learned_from(
     assert handed.exit_code == 0, handed.stderr
     files = json.loads(handed.stdout)["files"]
     assert any(file.endswith("polyps.xlsx") for file in files)
-    learned = learn_from(LearnFromRequest(made.run, (counted,), tmp_path / "learned"))
+    learned = learn_from(str(made.run), str(counted), out=tmp_path / "learned")
     assert learned.value.procedures == 5
     labelled = read_data(learned.value.data)
     assert labelled.polyps.height == 10
@@ -88,7 +88,7 @@ def test_a_finished_review_is_handed_off_and_learned_from(
     again = count(learned.value.weights, made.data, out=tmp_path / "again", device="cpu")
     assert again.value.summary["tracklets"] == to_plain(desk.count.tracklets)
     with pytest.raises(PolyplinkError, match="was counted with weights"):
-        learn_from(LearnFromRequest(learned.value.weights, (counted,), tmp_path / "other"))
+        learn_from(learned.value.weights, [counted], out=tmp_path / "other")
 
 
 def test_what_cannot_be_reviewed_is_one_line(made: Made, tmp_path: Path, counted: Path) -> None:

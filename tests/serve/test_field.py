@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from polyplink.cli.review import HandOffRequest, hand_off_review
+from polyplink import hand_off_review
 from polyplink.serve import Desk
 from polyplink.serve.pictures import visible_field
 
@@ -56,5 +56,5 @@ def test_a_hand_off_says_where_there_is_no_border(desk: Desk, counted: Path) -> 
     first = plain.prepared.detections.filter(procedure_id=plain.names[0])["frame"][0]
     assert desk.frame(0, first) == plain.frame(0, first)
     assert desk.pictures.borderless == {desk.names[0]}
-    done = hand_off_review(HandOffRequest(counted, mask_overlay=("field",)))
+    done = hand_off_review(counted, mask_overlay=("field",))
     assert "without a dark border" in done.warnings[-1]

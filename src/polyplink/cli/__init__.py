@@ -13,15 +13,6 @@ from typing import TYPE_CHECKING
 from polyplink.core.on_demand import hand_on
 
 if TYPE_CHECKING:
-    from polyplink.cli.review import (
-        HandOffRequest as HandOffRequest,
-        Learned as Learned,
-        LearnFromRequest as LearnFromRequest,
-        ReviewRequest as ReviewRequest,
-        hand_off_review as hand_off_review,
-        learn_from as learn_from,
-        review as review,
-    )
     from polyplink.cli.verb import Result as Result
     from polyplink.core.progress import Progress as Progress
 

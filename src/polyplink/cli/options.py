@@ -201,4 +201,15 @@ WeightsOption = Annotated[
 ]
 Fps = Annotated[float | None, Option(min=0.1, help="Frames per second, if not in the recording.")]
 Seed = Annotated[int, Option(min=0, help="Seed of a simulated detector.")]
+CountedFolder = Annotated[StrPath, Argument(help="Folder that `polyplink run` or `count` wrote.")]
+MovedData = Annotated[
+    StrPath | None, Option("--data", help="Data folder that was counted, if it was moved.")
+]
+MaskOverlay = Annotated[
+    Sequence[str],
+    Option(
+        help="Black in every picture: LEFT,TOP,WIDTH,HEIGHT in pixels of the recording, or "
+        "`field`: the border around what the endoscope sees. Repeatable.",
+    ),
+]
 DetectorFunction = Callable[..., Any] | None

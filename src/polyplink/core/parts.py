@@ -152,7 +152,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "detect": "polyplink.cli.detect:detect_polyps",
         "count": "polyplink.cli.count:count",
         "review": "polyplink.cli.review:review",
-        "hand-off": "polyplink.cli.review:hand_off_review",
+        "hand-off": "polyplink.cli.hand_off:hand_off_review",
     },
     "Your data": {
         "import": "polyplink.cli.import_data:import_data",
@@ -165,7 +165,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
     "Train": {
         "train": "polyplink.cli.train:train",
         "calibrate": "polyplink.cli.calibrate:calibrate",
-        "learn-from": "polyplink.cli.review:learn_from",
+        "learn-from": "polyplink.cli.learn_from:learn_from",
         "train-detector": "polyplink.cli.train_detector:train_detector",
         "recipes list": "polyplink.cli.recipes_list:list_recipes",
         "recipes show": "polyplink.cli.recipes_show:show_recipe",

@@ -45,7 +45,7 @@ from polyplink.serve.corrections import (
     read_corrections,
 )
 from polyplink.serve.parts import PartVectors, cut_rows
-from polyplink.serve.pictures import Mask, Pictures
+from polyplink.serve.pictures import Mask, Pictures, parse_mask
 from polyplink.tracklets import Prepared, prepare
 from polyplink.tracklets.build import USUAL_FPS
 
@@ -611,3 +611,27 @@ def _constraints(decided: Decided, ids: Sequence[str]) -> Constraints:
         for pairs in (decided.must, decided.cannot, decided.unsure)
     )
     return Constraints(*pairs_of_rows)
+
+
+def open_desk(
+    folder: Path,
+    data: Path | None,
+    masks: Sequence[str],
+    *,
+    reviewer: str = "",
+    index: Path | None = None,
+) -> Desk:
+    """A desk with masks as they are typed.
+
+    Args:
+        folder: The counted folder.
+        data: The data folder that was counted; None for the one that count.json names.
+        masks: Rectangles as "LEFT,TOP,WIDTH,HEIGHT", and "field", see `Desk`.
+        reviewer: Name for the log.
+        index: Folder of an index.
+
+    Raises:
+        PolyplinkError: If a mask is no rectangle, and as `Desk`.
+    """
+    rectangles = [parse_mask(mask) for mask in masks if mask != "field"]
+    return Desk(folder, data, reviewer, rectangles, index, field="field" in masks)

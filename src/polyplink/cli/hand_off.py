@@ -1,0 +1,56 @@
+"""The verb `hand-off`: a reviewed count as files for others."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from typer import Option
+
+from polyplink.cli.options import CountedFolder, MaskOverlay, MovedData
+from polyplink.cli.verb import Result
+from polyplink.core.text import many
+
+
+def hand_off_review(
+    folder: CountedFolder,
+    *,
+    language: Annotated[Literal["en", "de", "it"], Option(help="Of headings and the page.")] = "en",
+    data: MovedData = None,
+    mask_overlay: MaskOverlay = (),
+) -> Result[list[Path]]:
+    """Write a reviewed count as spreadsheet, page to print, JSON, COCO and MOT.
+
+    Args:
+        folder: Folder of `run` or `count`; the files go into its folder `reviewed`.
+        language: Of headings and the page.
+        data: Data folder that was counted, if it was moved.
+        mask_overlay: Rectangles that are black in every picture, as "LEFT,TOP,WIDTH,HEIGHT" in
+            pixels of the recording, and `field`: the border around what the endoscope sees.
+
+    Returns:
+        The files.
+
+    Raises:
+        PolyplinkError: If the folder was not counted, or its data have changed.
+    """
+    folder = Path(folder)
+    from polyplink.serve import counted_folder
+
+    counted_folder(folder)
+    from polyplink.serve.desk import open_desk
+    from polyplink.serve.handoff import FOLDER, hand_off
+
+    desk = open_desk(folder, None if data is None else Path(data), mask_overlay)
+    paths = hand_off(desk, language)
+    facts = {"folder": str(desk.out / FOLDER), "files": [str(path) for path in paths]}
+    unfinished = [
+        procedure["id"] for procedure in desk.overview()["procedures"] if not procedure["done"]
+    ]
+    names = ", ".join(unfinished[:3]) + (", ..." if len(unfinished) > 3 else "")
+    unfinished_text = [f"{many(len(unfinished), 'procedure')} not marked as finished ({names})"]
+    warnings = unfinished_text if unfinished else []
+    if bare := sorted(desk.pictures.borderless):
+        warnings.append(
+            f"{many(len(bare), 'procedure')} without a dark border ({bare[0]}): `field` masks "
+            "nothing there; cover text over the picture with --mask-overlay LEFT,TOP,WIDTH,HEIGHT"
+        )
+    return Result(paths, facts, [str(path) for path in paths], warnings)

@@ -1,0 +1,158 @@
+"""The verb `learn-from`: links fitted on what people corrected."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument
+
+from polyplink.cli import options
+from polyplink.cli.options import StrPath
+from polyplink.cli.verb import Result
+from polyplink.core.artefacts import RunRecord
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.notebook import Facts
+
+if TYPE_CHECKING:
+    from polyplink.associate import OperatingPoint
+    from polyplink.counting.link import ProcedureTracklets
+    from polyplink.serve import Desk
+
+
+@dataclass(frozen=True)
+class Learned(Facts):
+    """What was learned from reviews.
+
+    Attributes:
+        weights: The weights with links and operating point of the reviews.
+        data: Data folder of the reviewed procedures with the corrected identities, for `train`.
+        procedures: Procedures that were learned from: those marked as finished.
+        links: What the links were fitted on, and how well they count there.
+    """
+
+    weights: Path
+    data: Path
+    procedures: int
+    links: str
+
+
+def learn_from(
+    weights: options.Weights,
+    folders: Annotated[StrPath | Sequence[StrPath], Argument(help="Reviewed folders.")],
+    *,
+    out: options.Out = "learned",
+) -> Result[Learned]:
+    """Fit links and operating point on finished reviews; writes new weights and labelled data.
+
+    Args:
+        weights: The weights that counted: a file, a folder of `train` or `export`, or a name.
+        folders: The reviewed folders, one or several.
+        out: The output folder, which gets weights.safetensors and data (boxes with the corrected
+            identities).
+
+    Raises:
+        PolyplinkError: If no procedure is marked as finished, a folder was counted with other
+            weights, or the reviews hold no pair of views of one polyp and of two.
+    """
+    weights, out = Path(weights), Path(out)
+    reviewed = [*map(Path, (folders,) if isinstance(folders, str | Path) else folders)]
+    from polyplink.encoders import read_record, weights_path
+    from polyplink.serve import counted_folder
+
+    path = weights_path(weights)
+    for folder in reviewed:
+        counted_folder(folder)
+    from polyplink.associate import from_record
+    from polyplink.counting.operating_point import store_operating_point
+    from polyplink.data import merge, write_data
+    from polyplink.encoders.weights import weights_id
+    from polyplink.serve import Desk
+    from polyplink.serve.handoff import identified
+
+    record = RunRecord("learn-from", settings={"weights": weights, "folders": reviewed})
+    record.claim(out)
+    before, key = from_record(read_record(path).operating), weights_id(path)
+    desks = [Desk(folder) for folder in reviewed]
+    for desk in desks:
+        PolyplinkError.unless(
+            desk.count.weights.startswith(key),
+            f"{desk.out} was counted with weights {desk.count.weights}, and {path} are {key}",
+            "give the weights that counted",
+        )
+    labelled = [labels for desk in desks for labels in _finished(desk)]
+    PolyplinkError.unless(
+        bool(labelled),
+        f"no procedure of {', '.join(map(str, reviewed))} is marked as finished",
+        "finish some in `polyplink review`",
+    )
+    with record.stage("learn"):
+        point, notes = _fit(desks, labelled, before)
+    data = merge([(desk.data, identified(desk, finished=True)) for desk in desks])
+    write_data(out / "data", data)
+    names = data.procedures["procedure_id"].to_list()
+    stored = store_operating_point(path, out, point, data, names)
+    record.write(out)
+    learned = Learned(stored, out / "data", len(labelled), point.origin)
+    shown = [f"{stored}: {point.origin}", f"{learned.data}: boxes with the corrected identities"]
+    return Result(learned, shown=shown, warnings=notes)
+
+
+def _fit(
+    desks: "Sequence[Desk]", labelled: "Sequence[ProcedureTracklets]", before: "OperatingPoint"
+) -> "tuple[OperatingPoint, list[str]]":
+    """Fit an operating point on finished procedures; it is left as it is where that counts better.
+
+    Args:
+        desks: The reviews.
+        labelled: Their finished procedures, with the corrected identities.
+        before: The operating point of the weights that counted.
+
+    Returns:
+        The operating point, and a warning if it is the one before.
+    """
+    import numpy as np
+
+    from polyplink.counting.operating_point import find_operating_point
+    from polyplink.data import box_source
+
+    sources = {box_source(desk.data, desk.prepared.data, desk.names) for desk in desks}
+    point = find_operating_point(labelled, sources.pop() if len(sources) == 1 else None)
+    PolyplinkError.unless(
+        point.error is not None, point.origin, "finish the review of more procedures"
+    )
+    assert point.error is not None
+    was = np.mean([abs(polyps) for desk in desks for polyps in _corrected(desk)])
+    if point.error > was:
+        note = (
+            f"links fitted on the reviews would count them off by {point.error:.2f} polyps, those "
+            f"of the weights by {was:.2f}: the weights keep theirs; review more procedures"
+        )
+        return before, [note]
+    return replace(point, alarms=before.alarms, size=before.size, adenoma=before.adenoma), []
+
+
+def _corrected(desk: "Desk") -> list[int]:
+    """By how many polyps the review has changed the count of each finished procedure."""
+    before = [procedure.polyps for procedure in desk.count.procedures]
+    rows = desk.overview()["procedures"]
+    return [row["polyps"] - was for row, was in zip(rows, before, strict=True) if row["done"]]
+
+
+def _finished(desk: "Desk") -> "list[ProcedureTracklets]":
+    """The finished procedures of a desk, with the corrected identities as their polyps."""
+    import polars as pl
+
+    from polyplink.counting.link import ProcedureTracklets
+
+    labelled = []
+    for index, name in enumerate(desk.names):
+        solved = desk.solve(index)
+        if solved.decided.done and solved.views is not None:
+            table = solved.table[solved.counted]
+            polyps = [f"P{(solved.polyps[row] or 0) + 1}" for row in solved.counted]
+            table = table.with_columns(polyp_id=pl.Series(polyps))
+            labelled.append(
+                ProcedureTracklets(name, table, table["position"].to_numpy(), solved.views)
+            )
+    return labelled
