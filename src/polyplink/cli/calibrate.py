@@ -158,16 +158,17 @@ def calibrate(
         data, truth, part = out / STILLS / f"{FIT}-boxes", out / STILLS / FIT, None
     assert data is not None
     check_given(weights, data, [part], device, truth)
-    from polyplink.counting.operating_point import store_operating_point
-    from polyplink.data import read_origin
     from polyplink.encoders import weights_path
-    from polyplink.encoders.encode import encode
-    from polyplink.encoders.load import load_named
 
     path, settings = weights_path(weights), dict[str, Any]()
     settings |= {"weights": weights, "data": data, "truth": truth, "part": part, "keep": keep}
     record = RunRecord("calibrate", settings=settings)
     record.claim(out)
+    from polyplink.counting.operating_point import store_operating_point
+    from polyplink.data import read_origin
+    from polyplink.encoders.encode import encode
+    from polyplink.encoders.load import load_named
+
     with record.stage("embed"):
         encoder = load_named(path, device, tracklets=tracklets, origin=read_origin(data))
         settings["tracklets"] = encoder.prepare
