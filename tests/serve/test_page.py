@@ -251,10 +251,11 @@ def test_the_browser_s_menu_prints_pictures_not_scrolled_to(
     far = "document.getElementById('main').style.paddingTop = '20000px'"
     context.add_init_script(f"addEventListener('DOMContentLoaded', () => {{ {far} }})")
     page = opened(context, address)
-    page.wait_for_function(
+    complete = page.wait_for_function(
         "() => (all => all.length > 4 && all.every(e => e.complete && e.naturalWidth))"
         "([...document.querySelectorAll('#main img')])"
     )
+    assert complete.json_value()
 
 
 def test_a_view_is_cut_and_an_index_is_shown(
