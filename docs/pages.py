@@ -1,8 +1,8 @@
 """Pages of the site that are made from the program: a hook of mkdocs (mkdocs.yml).
 
-The front page is README.md. Every verb has a page made from its request, every room one made from
-its docstrings, every notebook one with its outputs. Pages that mkdocs.yml does not list join the
-section of their folder, so that a new file in docs/ is in the site.
+The front page is README.md. Every verb has a page made from its annotations, every room one
+made from its docstrings, every notebook one with its outputs. Pages that mkdocs.yml does not list
+join the section of their folder, so that a new file in docs/ is in the site.
 
 Notebooks are run once and again when they or the package change; with NOTEBOOKS=shown in the
 environment they are shown without outputs.
@@ -316,7 +316,7 @@ def _imports(content: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _records(verb: Any) -> list[str]:
-    """Names of the request and of the record that a verb gives back, if its module has them."""
+    """Names of the records that a verb gives back, if its module has them."""
     module = importlib.import_module(verb.__module__)
     annotations = [str(one) for one in inspect.get_annotations(verb).values()]
     names = [name for one in annotations for name in re.findall(r"\w+", one)]

@@ -1,4 +1,4 @@
-"""The command line: built from requests, one line for a mistake, quick to help."""
+"""The command line: built from annotations, one line for a mistake, quick to help."""
 
 import errno
 import importlib

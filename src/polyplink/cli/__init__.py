@@ -7,13 +7,3 @@ Example:
     >>> import polyplink
     >>> polyplink.run("colonoscopy.mp4")  # doctest: +SKIP
 """
-
-from typing import TYPE_CHECKING
-
-from polyplink.core.on_demand import hand_on
-
-if TYPE_CHECKING:
-    from polyplink.cli.verb import Result as Result
-    from polyplink.core.progress import Progress as Progress
-
-hand_on(__name__)

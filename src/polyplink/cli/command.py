@@ -13,7 +13,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import fields
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -124,8 +123,6 @@ def command(verb: Verb) -> Callable[..., None]:
     Args:
         verb: A function; with a parameter `progress`, it is given progress bars.
     """
-    if "request" in inspect.signature(verb).parameters:
-        return _command_of_request(verb)
     parameters, several = [], []
     for parameter in _parameters(verb):
         if get_origin(parameter.annotation) is not Annotated:  # for Python alone
@@ -211,44 +208,6 @@ def _run(
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run
-
-
-def _command_of_request(verb: Verb) -> Callable[..., None]:
-    """A function with the signature that typer builds a command from.
-
-    Args:
-        verb: Called with (request, progress); the annotation of `request` is its dataclass.
-    """
-    request = inspect.signature(verb).parameters["request"].annotation
-    parameters, several = [], []
-    declared = {item.name: dict(item.metadata) for item in fields(request)}
-    for field in inspect.signature(request).parameters.values():
-        plain, default, settings = field.annotation, field.default, declared[field.name]
-        if settings:
-            names, kind = settings.pop("names"), settings.pop("kind")
-            flag = (f"--{field.name.replace('_', '-')}",) if default is False else ()
-            details = [kind(*(names or flag), **settings)]
-        elif get_origin(plain) is Annotated:
-            plain, *details = get_args(plain)
-        else:
-            continue
-        plain = _typed(plain)
-        if get_origin(plain) is list:
-            several.append(field.name)
-            if default is not inspect.Parameter.empty:
-                plain, default = plain | None, None
-        for annotation in details:  # in capitals in help and messages, as in the docs
-            if isinstance(annotation, ArgumentInfo) and annotation.metavar is None:
-                annotation.metavar = field.name.upper()
-        option: Any = Annotated[plain, *details]
-        parameters.append(
-            inspect.Parameter(field.name, _KEYWORD, default=default, annotation=option)
-        )
-
-    def of_request(progress: Progress, **values: Any) -> Any:
-        return verb(request(**values), progress)
-
-    return _run(of_request, parameters, several)
 
 
 def _check_paths(values: Iterable[Any]) -> None:

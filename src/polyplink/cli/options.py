@@ -5,18 +5,13 @@ builds the commands from them). Where a path is taken, Python callers may give t
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, TypedDict
 
 from typer import Argument, Option
 
 from polyplink.models import DETECTOR, ENCODER
-
-if TYPE_CHECKING:
-    from polyplink.data import BoxesOrigin
-    from polyplink.tracklets import PrepareSettings
 
 StrPath = str | Path
 
@@ -113,77 +108,6 @@ class TrackletOptions(TypedDict, total=False):
     stride: Annotated[
         int | None, Option(min=1, help="Boxes from one crop of a tracklet to the next [4].")
     ]
-
-
-Value = TypeVar("Value")
-
-
-def option(
-    text: str,
-    default: Value = None,  # type: ignore[assignment]
-    *names: str,
-    kind: Callable[..., Any] = Option,
-    **settings: Any,
-) -> Value:
-    """A field of a request with a default: an option of the command line, or an argument.
-
-    Args:
-        text: Its help.
-        default: From Python and on the command line; with False the option takes no --no-NAME.
-        names: On the command line; the field's by default.
-        kind: `typer.Option` or `typer.Argument`.
-        settings: Of `kind`: min, max, metavar and others.
-    """
-    declared: Value = field(
-        default=default, metadata={"names": names, "kind": kind, "help": text} | settings
-    )
-    return declared
-
-
-@dataclass(frozen=True)
-class Request:
-    """A request, by itself of a verb without options: text is taken where a field is a path."""
-
-    def __post_init__(self) -> None:
-        for item in fields(self):
-            hint, value = item.type, getattr(self, item.name)
-            plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-            kinds = (plain, *get_args(plain))
-            if isinstance(value, str) and Path in kinds:
-                object.__setattr__(self, item.name, Path(value))
-            elif not isinstance(value, str | Path) and Sequence[Path] in kinds:
-                object.__setattr__(self, item.name, tuple(map(Path, value)))
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrackletRequest(Request):
-    """How boxes become tracklets; what is not given is as the detector or the weights say.
-
-    The fields are those of `polyplink.tracklets.PrepareSettings` and its `tracks`.
-    """
-
-    min_length: int | None = option("Boxes that a tracklet of a known polyp must have [30].", min=1)
-    max_gap: int | None = option("Largest step in frames between its boxes [1].", min=1)
-    min_iou: float | None = option("Smallest IoU of two boxes in a row of it [0.1].", min=0, max=1)
-    min_seconds: float | None = option("Seconds a track of unknown boxes must last [0.5].", min=0)
-    bridge: float | None = option("Longest gap bridged within such a track, seconds [0.7].", min=0)
-    high: float | None = option("Score from which a box begins a track [0.4].", min=0, max=1)
-    low: float | None = option("Score from which a box continues one [0.1].", min=0, max=1)
-    tracker: str | None = option("What links such boxes: damped, or a plugin's [damped].")
-    stride: int | None = option("Boxes from one crop of a tracklet to the next [4].", min=1)
-
-    @property
-    def tracklet_options(self) -> dict[str, Any]:
-        """The options by name; None for what was not given."""
-        return {item.name: getattr(self, item.name) for item in fields(TrackletRequest)}
-
-    def on(
-        self, settings: "PrepareSettings", origin: "BoxesOrigin | None" = None
-    ) -> "PrepareSettings":
-        """The settings with what was given in place of their own, see `with_options`."""
-        from polyplink.tracklets.options import with_options
-
-        return with_options(settings, self.tracklet_options, origin)
 
 
 Source = Annotated[
