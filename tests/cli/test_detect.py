@@ -181,7 +181,7 @@ def test_a_detector_is_trained_stopped_continued_measured_and_used(
     assert_refused(other, "ours-training holds a training with other data or options")
     measured = polyplink("evaluate-detector", out, made.data, "--frames", "9", "--json")
     assert measured.exit_code == 0, measured.output
-    assert 0 <= json.loads(measured.stdout)["ap50"] <= 1
+    assert 0 <= json.loads(measured.stdout)["ap50"]["value"] <= 1
     assert "trained on 4 of these procedures" in measured.stderr
     masks = tmp_path / "masks"
     for k in (3, 4, 5):  # the detector learned from image 3 that it shows none; the last has one

@@ -4,17 +4,24 @@ import numpy as np
 import pytest
 
 from polyplink.evaluate import average_precision, match_detections, score_for_false_boxes
+from polyplink.evaluate.detections import Floats, measure_detector
 
 
-def test_average_precision_is_that_of_the_definition() -> None:
+def frames_of(n: int) -> tuple[list[Floats], list[Floats]]:
+    """Boxes (k, 5) of a poor detector, and true ones (j, 4), of frames."""
     rng = np.random.default_rng(4)
-    truth = [rng.uniform([0, 0, 20, 20], [50, 50, 70, 70], (k % 3, 4)) for k in range(30)]
+    truth = [rng.uniform([0, 0, 20, 20], [50, 50, 70, 70], (k % 3, 4)) for k in range(n)]
     predicted = []
     for known in truth:
         near = known[rng.random(len(known)) < 0.8] + rng.normal(0, 3, 4)
         other = rng.uniform([0, 0, 10, 10], [50, 50, 60, 60], (2, 4))
         boxes = np.concatenate([near, other])
         predicted.append(np.concatenate([boxes, rng.random((len(boxes), 1))], 1))
+    return predicted, truth
+
+
+def test_average_precision_is_that_of_the_definition() -> None:
+    predicted, truth = frames_of(30)
     matches = match_detections(predicted, truth)
     # By the definition: for each recall the best precision of any score that reaches it.
     precisions = []
@@ -31,3 +38,35 @@ def test_average_precision_is_that_of_the_definition() -> None:
     empty = [boxes for boxes, known in zip(predicted, truth, strict=True) if not len(known)]
     score = score_for_false_boxes(empty, 0.5)
     assert sum((boxes[:, 4] >= score).sum() for boxes in empty) == int(0.5 * len(empty))
+
+
+def test_resampled_figures_are_those_of_frames_that_are_there_several_times() -> None:
+    """A resample that draws a procedure twice measures as data that hold its frames twice."""
+    predicted, truth = frames_of(30)
+    sizes = np.full((30, 2), 100.0)
+    names = [str(k // 3) for k in range(30)]  # ten procedures
+    figures = measure_detector(predicted, truth, sizes, names, score=0.5)
+    weights = np.random.default_rng(1).integers(0, 4, 30)
+    rows = np.repeat(np.arange(30), weights)
+    again = measure_detector(
+        [predicted[row] for row in rows], [truth[row] for row in rows], np.full((len(rows), 2), 100.0),
+        ["one"] * len(rows), score=0.5,
+    )  # fmt: skip
+    empty = [boxes for boxes, known in zip(predicted, truth, strict=True) if not len(known)]
+    counts = np.array([not len(known) for known in truth])
+    repeated = [predicted[row] for row in rows if not len(truth[row])]
+    for per_frame in (0.05, 0.2, 1.0):
+        expected = score_for_false_boxes(repeated, per_frame)
+        assert score_for_false_boxes(empty, per_frame, weights[counts]) == expected
+    matches = match_detections(predicted, truth)
+    assert again.ap50.value == pytest.approx(average_precision(matches, weights.astype(float)))
+    assert again.ap50.low is None  # one procedure
+    assert figures.false_boxes is not None
+    assert figures.false_boxes.value == np.mean([(boxes[:, 4] >= 0.5).sum() for boxes in empty])
+    for figure in (figures.ap50, figures.recall, figures.precision, *figures.recall_at.values()):
+        assert figure.low is not None
+        assert figure.high is not None
+        assert figure.value is not None
+        assert figure.low <= figure.value <= figure.high
+        assert figure.low < figure.high
+    assert figures.recall.n == sum(map(len, truth))

@@ -4,18 +4,19 @@ Average precision as COCO computes it (101 recalls, interpolated), over all fram
 one class: `AP50` at an IoU of 0.5, `AP` the mean over IoU 0.50, 0.55, ..., 0.95.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.evaluate.intervals import PERCENTILES, draw_weights
+from polyplink.evaluate.intervals import PERCENTILES, Figure, draw_weights
 from polyplink.evaluate.samples import box_iou
 
 Floats = npt.NDArray[np.float64]
 IOUS = tuple(round(0.5 + 0.05 * k, 2) for k in range(10))
 LEAST_SCORE = 0.02  # from which a box is measured
+PER_FRAME = (0.05, 0.2)  # boxes in a frame without a polyp, on average
 RESAMPLES = 500  # fewer than of other figures: each sorts all boxes again
 
 
@@ -103,49 +104,56 @@ def average_precision(matches: Matches, weights: Floats | None = None) -> float:
     return float(np.where(at < len(precision), reached, 0).mean())
 
 
-def score_for_false_boxes(predicted: Sequence[Floats], per_frame: float) -> float:
+def score_for_false_boxes(
+    predicted: Sequence[Floats], per_frame: float, weights: Floats | None = None
+) -> float:
     """Smallest score with at most `per_frame` boxes in a frame without a polyp, on average.
 
     Args:
         predicted: (k, 5) boxes of each frame without a polyp.
         per_frame: Boxes a frame.
+        weights: How often each frame counts, for resamples; None for once.
     """
-    scores = np.sort(np.concatenate([boxes[:, 4] for boxes in predicted]))[::-1]
-    allowed = int(per_frame * len(predicted))
-    return float(np.nextafter(scores[allowed], 2)) if allowed < len(scores) else 0.0
+    scores = np.concatenate([boxes[:, 4] for boxes in predicted])
+    times = np.ones(len(predicted)) if weights is None else weights
+    order = np.argsort(-scores, kind="stable")
+    counted = np.repeat(times, [len(boxes) for boxes in predicted])[order].cumsum()
+    beyond = np.searchsorted(counted, np.floor(per_frame * times.sum() + 1e-9), side="right")
+    return float(np.nextafter(scores[order[beyond]], 2)) if beyond < len(scores) else 0.0
 
 
 @dataclass(frozen=True)
 class DetectorFigures:
     """How well a detector finds the polyps of annotated frames.
 
+    Intervals are over resampled procedures; there is none for a single procedure. The units of
+    recall are annotated boxes.
+
     Attributes:
         frames: Frames.
         empty: Frames of them without a polyp.
         polyps: Annotated boxes.
         ap50: Average precision at an IoU of 0.5.
-        ap50_interval: 95 % interval over resampled procedures; None for a single procedure.
         ap: Mean of average precision over IoU 0.50 to 0.95.
         score: Score that the figures below are measured at.
         recall: Share of annotated boxes that are detected (IoU 0.5).
         precision: Share of detected boxes that match one.
         false_boxes: Boxes for each frame without a polyp; None if there is no such frame.
         recall_at: Recall at the score where frames without a polyp have so many boxes on average.
-        recall_by: Recall and number of boxes, by size and by shape of the annotated box.
+        recall_by: Recall by size and by shape of the annotated box.
     """
 
     frames: int
     empty: int
     polyps: int
-    ap50: float
-    ap50_interval: tuple[float, float] | None
-    ap: float
+    ap50: Figure
+    ap: Figure
     score: float
-    recall: float
-    precision: float
-    false_boxes: float | None
-    recall_at: Mapping[str, float]
-    recall_by: Mapping[str, tuple[float, int]]
+    recall: Figure
+    precision: Figure
+    false_boxes: Figure | None
+    recall_at: Mapping[str, Figure]
+    recall_by: Mapping[str, Figure]
 
 
 def measure_detector(
@@ -167,52 +175,84 @@ def measure_detector(
         score: Score that recall and precision are measured at.
         seed: Of the resampled procedures.
     """
-    matches = match_detections(predicted, truth)
-    empty = [boxes for boxes, true in zip(predicted, truth, strict=True) if not len(true)]
-    sure = matches.scores >= score
-    recall_at = {}
-    for per_frame in (0.05, 0.2) if empty else ():
-        min_score = score_for_false_boxes(empty, per_frame)
-        recall_at[f"{per_frame:g}"] = float((matches.best >= min_score).mean())
-    false = float(np.mean([(boxes[:, 4] >= score).sum() for boxes in empty])) if empty else None
+    by_iou = [match_detections(predicted, truth, iou) for iou in IOUS]
+    matches = by_iou[0]
+    empty = np.array([not len(true) for true in truth])
+    boxes_of_empty = [boxes for boxes, is_empty in zip(predicted, empty, strict=True) if is_empty]
+    false = np.array([(boxes[:, 4] >= score).sum() for boxes in boxes_of_empty])
+    detected, groups = matches.best >= score, _groups(matches, truth, sizes)
+
+    def figures_of(weights: Floats) -> dict[str, float]:
+        """Every figure, frames counted by weights (frames)."""
+        polyps = weights[matches.true_frames]  # boxes
+        boxes = weights[matches.frames] * (matches.scores >= score)
+        values = {
+            "ap50": average_precision(matches, weights),
+            "ap": float(np.mean([average_precision(at_iou, weights) for at_iou in by_iou])),
+            "recall": _share(detected, polyps),
+            "precision": _share(matches.hits, boxes),
+        }
+        for name, group in groups.items():
+            values[name] = _share(detected[group], polyps[group])
+        if empty.any():
+            values["false_boxes"] = _share(false, weights[empty])
+            for per_frame in PER_FRAME:
+                least = score_for_false_boxes(boxes_of_empty, per_frame, weights[empty])
+                values[f"{per_frame:g}"] = _share(matches.best >= least, polyps)
+        return values
+
+    measured = _with_intervals(figures_of, procedures, seed)
     return DetectorFigures(
         frames=len(truth),
-        empty=len(empty),
+        empty=int(empty.sum()),
         polyps=len(matches.best),
-        ap50=average_precision(matches),
-        ap50_interval=_interval(matches, procedures, seed),
-        ap=float(
-            np.mean([average_precision(match_detections(predicted, truth, iou)) for iou in IOUS])
-        ),
+        ap50=measured["ap50"],
+        ap=measured["ap"],
         score=score,
-        recall=float((matches.best >= score).mean()),
-        precision=float(matches.hits[sure].mean()) if sure.any() else float("nan"),
-        false_boxes=false,
-        recall_at=recall_at,
-        recall_by=_recall_by(matches, truth, sizes, score),
+        recall=replace(measured["recall"], n=len(matches.best)),
+        precision=measured["precision"],
+        false_boxes=measured.get("false_boxes"),
+        recall_at={
+            f"{per_frame:g}": replace(measured[f"{per_frame:g}"], n=len(matches.best))
+            for per_frame in (PER_FRAME if empty.any() else ())
+        },
+        recall_by={
+            name: replace(measured[name], n=int(group.sum())) for name, group in groups.items()
+        },
     )
 
 
-def _interval(matches: Matches, procedures: Sequence[str], seed: int) -> tuple[float, float] | None:
-    """95 % interval of AP50 over resamples of procedures."""
+def _share(part: npt.ArrayLike, weights: Floats) -> float:
+    """Weighted mean; NaN without weight."""
+    total = weights.sum()
+    return float((np.asarray(part) * weights).sum() / total) if total else float("nan")
+
+
+def _with_intervals(
+    figures_of: Callable[[Floats], Mapping[str, float]], procedures: Sequence[str], seed: int
+) -> dict[str, Figure]:
+    """Figures of frames that each count once, with 95 % intervals over resamples of procedures."""
     names, procedure = np.unique(np.asarray(procedures, str), return_inverse=True)
-    if len(names) < 2:
-        return None
-    draws = draw_weights(len(names), resamples=RESAMPLES, seed=seed)
-    values = [average_precision(matches, draw[procedure].astype(float)) for draw in draws]
-    low, high = np.nanpercentile(values, PERCENTILES)
-    return float(low), float(high)
+    values, units = figures_of(np.ones(len(procedure))), len(names)
+    draws = draw_weights(units, resamples=RESAMPLES, seed=seed) if units > 1 else ()
+    drawn = [figures_of(draw[procedure].astype(float)) for draw in draws]
+    measured = {}
+    for name, value in values.items():
+        defined = [one[name] for one in drawn if not np.isnan(one[name])]
+        low, high = np.percentile(defined, PERCENTILES).tolist() if defined else (None, None)
+        measured[name] = Figure(None if np.isnan(value) else value, low, high, units)
+    return measured
 
 
-def _recall_by(
-    matches: Matches, truth: Sequence[Floats], sizes: Floats, score: float
-) -> dict[str, tuple[float, int]]:
-    """Recall and number of boxes by size (root of the share of the frame's area) and by shape."""
+def _groups(
+    matches: Matches, truth: Sequence[Floats], sizes: Floats
+) -> dict[str, npt.NDArray[np.bool_]]:
+    """Which annotated boxes are of a size (root of the share of the frame's area) and shape."""
     boxes = np.concatenate([true.reshape(-1, 4) for true in truth])
     area = sizes.prod(1)[matches.true_frames]
     share = np.sqrt(boxes[:, 2:].prod(1) / area)
     aspect = boxes[:, 2] / boxes[:, 3].clip(1e-9)
-    parts = {
+    groups = {
         "small (side below 0.15 of the frame)": share < 0.15,
         "medium (0.15 to 0.35)": (share >= 0.15) & (share < 0.35),
         "large (0.35 and above)": share >= 0.35,
@@ -220,9 +260,4 @@ def _recall_by(
         "about square": (aspect <= 1.5) & (aspect >= 1 / 1.5),
         "tall (height above 1.5 widths)": aspect < 1 / 1.5,
     }
-    reached = matches.best >= score
-    return {
-        name: (float(reached[part].mean()), int(part.sum()))
-        for name, part in parts.items()
-        if part.any()
-    }
+    return {name: group for name, group in groups.items() if group.any()}

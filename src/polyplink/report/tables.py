@@ -11,7 +11,7 @@ from rich.text import Text
 from polyplink.core.artefacts import whole_file
 from polyplink.core.text import csv_cell, many
 from polyplink.evaluate import Figure
-from polyplink.report.formats import DASH, clock, interval, number, reason, signed
+from polyplink.report.formats import DASH, clock, figure_text, interval, number, reason, signed
 from polyplink.report.model import NOT_MEASURED, Comparison, Report
 
 if TYPE_CHECKING:
@@ -237,25 +237,20 @@ def write_clusterers(path: Path, by_method: "Mapping[str, Mapping[str, Any]]") -
 
 def detector_lines(figures: "DetectorFigures") -> list[str]:
     """The figures of a detector, for people."""
-    interval = figures.ap50_interval
-    spread = "" if interval is None else f" ({interval[0]:.3f} to {interval[1]:.3f})"
     lines = [
         f"{many(figures.frames, 'frame')}, {figures.empty} of them without a polyp, "
-        f"{many(figures.polyps, 'annotated box')}",
-        f"AP50 {figures.ap50:.3f}{spread}, AP {figures.ap:.3f}",
-        f"from score {figures.score:.2f}: recall {figures.recall:.3f}, precision "
-        f"{figures.precision:.3f}"
-        + (
-            ""
-            if figures.false_boxes is None
-            else f", {figures.false_boxes:.3f} boxes in a frame without a polyp"
-        ),
+        f"{many(figures.polyps, 'annotated box')}; 95 % intervals over procedures",
+        f"AP50 {figure_text(figures.ap50)}, AP {figure_text(figures.ap)}",
+        f"from score {figures.score:.2f}: recall {figure_text(figures.recall)}, precision "
+        f"{figure_text(figures.precision)}",
     ]
+    if figures.false_boxes is not None:
+        lines.append(f"boxes in a frame without a polyp: {figure_text(figures.false_boxes)}")
     lines += [
-        f"recall at {boxes} boxes in a frame without a polyp: {recall:.3f}"
+        f"recall at {boxes} boxes in a frame without a polyp: {figure_text(recall)}"
         for boxes, recall in figures.recall_at.items()
     ]
     return lines + [
-        f"recall, {name}: {recall:.3f} of {count}"
-        for name, (recall, count) in figures.recall_by.items()
+        f"recall, {name}: {figure_text(recall)} of {recall.n}"
+        for name, recall in figures.recall_by.items()
     ]
