@@ -49,7 +49,9 @@ def test_resampled_figures_are_those_of_frames_that_are_there_several_times() ->
     weights = np.random.default_rng(1).integers(0, 4, 30)
     rows = np.repeat(np.arange(30), weights)
     again = measure_detector(
-        [predicted[row] for row in rows], [truth[row] for row in rows], np.full((len(rows), 2), 100.0),
+        [predicted[row] for row in rows],
+        [truth[row] for row in rows],
+        np.full((len(rows), 2), 100.0),
         ["one"] * len(rows), score=0.5,
     )  # fmt: skip
     empty = [boxes for boxes, known in zip(predicted, truth, strict=True) if not len(known)]
