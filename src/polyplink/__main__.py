@@ -49,12 +49,15 @@ def main() -> None:
         if type(error).__name__ == "NoArgsIsHelpError":  # a group without its verb
             print(message(), file=sys.stderr)
             sys.exit(MISTAKE)
-        text = " ".join(message().split()).rstrip(".")
+        text = " ".join(message().split()).rstrip(".").replace("Value error, ", "")
+        if text.startswith("Got unexpected extra argument"):
+            text += "; put a name that has spaces in quotes"
         context = getattr(error, "ctx", None)
         page = getattr(context, "command_path", "polyplink")
         if type(error).__name__ == "MissingParameter" and context is not None:
             text += f" of `{' '.join([page, *context.command.collect_usage_pieces(context)])}`"
-        print(f"polyplink: {text}; see `{page} --help`", file=sys.stderr)
+        then = " See" if text.endswith("?") else "; see"
+        print(f"polyplink: {text}{then} `{page} --help`", file=sys.stderr)
         sys.exit(MISTAKE)
 
 

@@ -40,16 +40,17 @@ def write_black(path: Path) -> None:
     [
         ("empty", "cannot be opened"),
         ("text", "cannot be opened"),
+        ("notes.txt", "notes.txt is not a video; give a video (.mp4, "),
         ("sound", "has no video in it"),
         ("missing", "no recording"),
         ("nothing", "holds no video and no image"),
     ],
 )
 def test_what_is_no_recording_is_refused_in_one_line(tmp_path: Path, kind: str, says: str) -> None:
-    path = tmp_path / f"{kind}.mp4"
+    path = tmp_path / (kind if "." in kind else f"{kind}.mp4")
     if kind == "empty":
         path.write_bytes(b"")
-    elif kind == "text":
+    elif kind in ("text", "notes.txt"):
         path.write_text("not a video\n" * 200)
     elif kind == "sound":
         write_sound(path)

@@ -96,6 +96,11 @@ MISTAKES = {
     "detect nowhere out --detector d.onnx": "no recording nowhere",
     "detect DATA out --detector sim:goood": "no detector 'goood'; did you mean good",
     "run nowhere --weights gone": "no weights at gone",
+    "run boxes.json": "count them with `polyplink run boxes.json --boxes coco`",
+    "run film.mp4 --boxes coco": "`polyplink run BOXES --boxes coco --recording film.mp4`",
+    "run film.mp4 --boxes boxes.json": "`polyplink run boxes.json --boxes FORMAT` counts it",
+    "run film.mp4 --first-frame 1": "are for boxes; add --boxes FORMAT",
+    "run film.mp4 --out boxes.json": "--out boxes.json is a file; name a folder",
     "calibrate gone DATA": "no weights at gone",
     "calibrate RUN DATA --truth nowhere": "no folder nowhere",
     "train-detector nowhere": "no folder nowhere",
@@ -130,6 +135,7 @@ MISTAKES = {
     "study ntsll DATA": "no recipe 'ntsll'; did you mean ntssl",
     "count nowhere nowhere": "no weights at nowhere",
     "count RUN nowhere": "no folder nowhere",
+    "count DATA RUN": "name the weights before it, for example `polyplink count encoder-v1",
     "evaluate RUN DATA --grid x": "no grid 'x'",
     "evaluate RUN DATA --grid papr": "no grid 'papr'; did you mean paper",
     "evaluate RUN DATA --part train": "trained or validated on 4 of these procedures",
@@ -342,7 +348,9 @@ def spawned(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("improt",), "No such command 'improt'"),
+        (("improt",), "No such command 'improt'. Did you mean 'import'? See `polyplink --help`"),
+        (("run", "patient", "one.mp4"), "put a name that has spaces in quotes; see `polyplink run"),
+        (("hand-off", "x", "--language", "fr"), "'--language': 'fr' is not one of 'en', 'de',"),
         (("simulate", "x", "--workers", "0"), "--workers"),
     ],
 )

@@ -13,6 +13,7 @@ from polyplink.data.empty import empty_files, read_empty
 from polyplink.learn.detector import read_frames
 from polyplink.stills import read_stills
 from tests.cli.calls import assert_refused, polyplink
+from tests.conftest import Made
 from tests.data.films import HEIGHT, WIDTH, write_film
 
 FRAMES = 9
@@ -77,6 +78,26 @@ def test_a_recording_beside_the_boxes_is_found_and_read(name: str, tmp_path: Pat
         assert "--video FILE" in refused.stderr
 
 
+def test_boxes_away_from_their_recording_are_counted(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`run` with --recording and --first-frame makes the data folder that `import` makes."""
+    monkeypatch.chdir(tmp_path)
+    film = write_film(tmp_path / "elsewhere.mp4", FRAMES)
+    source = write_boxes("csv", tmp_path / "deep" / "boxes", first=1)
+    given = ("run", source, "--boxes", "csv", "--weights", made.run, "--device", "cpu")
+    done = polyplink(*given, "--recording", film, "--first-frame", "1")
+    assert done.exit_code == 0, done.output
+    data = read_data(Path("run/boxes/data"))
+    of_import = imported("csv", source, tmp_path / "out", "--video", film, "--first-frame", "1")
+    assert data.detections["frame"].to_list() == of_import.detections["frame"].to_list() == [0, 3]
+    film_of = [
+        (tmp_path / "deep" / "boxes" / image).resolve() for image in data.detections["image"]
+    ]
+    assert film_of == [Path(f"{film.resolve()}#{frame}") for frame in (0, 3)]
+    assert_refused(polyplink("hand-off", "run"), "did you mean run/boxes/count?")
+
+
 @pytest.mark.parametrize("name", ["csv", "mot", "yolo", "cvat", "coco"])
 def test_labels_that_count_from_1_are_pointed_out(name: str, tmp_path: Path) -> None:
     """By a lowest number of 1, or a highest one that is the video's number of frames."""
@@ -95,7 +116,8 @@ def test_a_video_that_is_not_there_or_of_nobody_is_refused(tmp_path: Path) -> No
     given = ("import", "csv", source, out)
     assert_refused(polyplink(*given), "give its recording with --video FILE")
     counted = polyplink("run", source, "--boxes", "csv", "-o", out)
-    assert_refused(counted, f"options of `polyplink import csv {source} DATA`, and then")
+    assert_refused(counted, "give its recording with --recording FILE")
+    assert f"`run` lacks: `polyplink import csv {source} DATA`, and then" in counted.stderr
     assert_refused(polyplink(*given, "--video", tmp_path / "no.mp4"), "no file or folder")
     assert_refused(polyplink(*given, "--video", tmp_path), "has no video of procedure case7")
     (source / "case7.mp4").write_bytes(b"no video")

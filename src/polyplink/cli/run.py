@@ -1,9 +1,9 @@
 """The verb `run`: from recordings to a count."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from typer import Option
 
@@ -13,12 +13,13 @@ from polyplink.cli.options import (
     DetectorName,
     Fps,
     Seed,
+    StrPath,
     TrackletOptions,
     WeightsOption,
 )
 from polyplink.cli.verb import Result, check_given, inform
 from polyplink.core.artefacts import RunRecord
-from polyplink.core.errors import ImportOptionError
+from polyplink.core.errors import ImportOptionError, PolyplinkError
 from polyplink.core.progress import Progress, counter
 from polyplink.core.sharing import sole_writer
 from polyplink.models import ENCODER
@@ -27,6 +28,8 @@ from polyplink.pipeline.outputs import RUN_PARTS, SOURCE, keep_other_counts, out
 if TYPE_CHECKING:
     from polyplink.core.messages import Message
     from polyplink.pipeline.counted import Counted
+
+FORMS = {".json": "coco", ".csv": "csv", ".xml": "cvat"}  # of boxes, by the ending of their file
 
 
 def run(
@@ -37,6 +40,16 @@ def run(
     boxes: Annotated[
         str | None,
         Option(help="Boxes instead of a detector: the format of SOURCE (coco, mot ...)."),
+    ] = None,
+    recording: Annotated[
+        StrPath | None,
+        Option(
+            metavar="FILE|FOLDER",
+            help="With --boxes: their video, or a folder of videos named as procedures.",
+        ),
+    ] = None,
+    first_frame: Annotated[
+        int | None, Option(help="With --boxes: number of a video's first frame.")
     ] = None,
     out: options.OutOfSource = None,
     replace: options.Replace = False,
@@ -61,6 +74,9 @@ def run(
         weights: A file, a folder, or a name.
         detector: An ONNX file, or the name of a detector.
         boxes: Format of the boxes, where they are given and not detected.
+        recording: The video of the boxes, or a folder of videos named as procedures; by default
+            what is beside them.
+        first_frame: Number of a video's first frame in the boxes.
         out: The output folder, which gets data (a data folder of the boxes), count (see `count`),
             tracks (a file in MOT format for each procedure, whose identities are the counted
             polyps) and, of boxes that were given, boxes-with-tracks (these again, each with its
@@ -89,6 +105,7 @@ def run(
         5
     """
     source, weights = Path(source), Path(weights)
+    _check_boxes(source, boxes, alone=recording is None and first_frame is None)
     check_given(weights, device=device)
     out = output_folder(out, "run", source)
     with sole_writer(out):
@@ -103,7 +120,9 @@ def run(
         # The boxes: given, in a data folder already, or of a detector.
         data, warnings = out / "data", list["str | Message"]()
         if boxes is not None:
-            warnings += _import(boxes, source, data, detector, workers, progress)
+            film = None if recording is None else Path(recording)
+            named = {"first_frame": first_frame, "video": film}
+            warnings += _import(boxes, source, data, detector, named, workers, progress)
         elif detector is None and function is None and is_data_folder(source):
             data = source
         else:
@@ -136,7 +155,13 @@ def run(
 
 
 def _import(
-    boxes: str, source: Path, data: Path, detector: str | None, workers: int, progress: Progress
+    boxes: str,
+    source: Path,
+    data: Path,
+    detector: str | None,
+    named: Mapping[str, Any],
+    workers: int,
+    progress: Progress,
 ) -> Sequence[str]:
     """Import boxes without their polyps; returns warnings."""
     from polyplink.data.importing import import_folder
@@ -148,9 +173,43 @@ def _import(
             data,
             detector=detector,
             workers=workers,
-            options={"identity": "none"},
+            options={"identity": "none"} | {k: v for k, v in named.items() if v is not None},
             progress=counter(progress, "procedures"),
         )[1]
     except ImportOptionError as error:
-        line = f"`polyplink import {boxes} {source} DATA`"
-        raise error.of_command(f"{line}, and then `polyplink run DATA`") from None
+        hint = error.hint.replace("--video", "--recording")
+        line = f"`polyplink import {boxes} {source} DATA`, and then `polyplink run DATA`"
+        raise PolyplinkError(error.what, f"{hint}; with options that `run` lacks: {line}") from None
+
+
+def _check_boxes(source: Path, boxes: str | None, *, alone: bool) -> None:
+    """Refuse a video in place of boxes, boxes in place of their format, and options without boxes.
+
+    Args:
+        source: What is counted.
+        boxes: Format of the boxes.
+        alone: Whether no other option of boxes is set.
+    """
+    from polyplink.data.files.video import is_video
+
+    if boxes is None:
+        PolyplinkError.unless(
+            alone, "--recording and --first-frame are for boxes", "add --boxes FORMAT"
+        )
+        form = FORMS.get(source.suffix.lower())
+        PolyplinkError.unless(
+            form is None or not source.is_file(),
+            f"{source} is not a recording",
+            f"if it holds boxes, count them with `polyplink run {source} --boxes {form}`",
+        )
+        return
+    PolyplinkError.unless(
+        not Path(boxes).is_file(),
+        f"--boxes takes the format of the boxes, and {boxes} is a file",
+        f"`polyplink run {boxes} --boxes FORMAT` counts it, for example coco or csv",
+    )
+    PolyplinkError.unless(
+        not is_video(source.name),
+        f"{source} is a video, and --boxes {boxes} counts a file or folder of boxes",
+        f"`polyplink run BOXES --boxes {boxes} --recording {source}`",
+    )

@@ -77,17 +77,7 @@ class PolyplinkError(Exception):
 
 
 class ImportOptionError(PolyplinkError):
-    """A source leaves open what an option of `polyplink import` says; `hint` names the option.
-
-    Example:
-        >>> error = ImportOptionError("no size of frames is known", "give --size WxH")
-        >>> print(error.of_command("`polyplink import yolo labels DATA`"))
-        no size of frames is known; give --size WxH: options of `polyplink import yolo labels DATA`
-    """
-
-    def of_command(self, command: str) -> PolyplinkError:
-        """The same error from a command without the option, for one that has it."""
-        return PolyplinkError(self.what, f"{self.hint}: options of {command}")
+    """A source leaves open what an option of `polyplink import` says; `hint` names the option."""
 
 
 def say_remade(path: Path) -> None:

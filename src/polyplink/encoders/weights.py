@@ -121,6 +121,13 @@ def weights_path(weights: Path) -> Path:
         f"no exported encoder {path}",
         "export weights with `polyplink export WEIGHTS OUT`",
     )
+    from polyplink.data import is_data_folder  # noqa: PLC0415 - a mistake alone needs it
+
+    PolyplinkError.unless(
+        not is_data_folder(weights),
+        f"{weights} is a data folder and holds no weights",
+        f"name the weights before it, for example `polyplink count encoder-v1 {weights}`",
+    )
     from polyplink.encoders.catalogue import FOUNDATION  # noqa: PLC0415 - a mistake alone needs it
 
     if weights.name == str(weights) and (spec := FOUNDATION.get(weights.name)) is not None:

@@ -29,6 +29,8 @@ def output_folder(out: str | Path | None, command: str, source: str | Path) -> P
         PosixPath('live/tower.local-1')
     """
     if out is not None:
+        is_file = Path(out).is_file()
+        PolyplinkError.unless(not is_file, f"--out {out} is a file", "name a folder")
         return Path(out)
     path = Path(source).resolve()
     name = path.name if path.is_dir() else path.stem

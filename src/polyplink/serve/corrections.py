@@ -42,7 +42,10 @@ def counted_folder(folder: Path) -> Path:
         settle(path)
     check_is_folder(folder, WROTE)
     folders = [path for path in (folder / "count", folder) if (path / FILE).is_file()]
-    PolyplinkError.unless(bool(folders), f"{folder / FILE} is missing", WROTE)
+    if not folders:
+        near = [*sorted(folder.glob(f"*/count/{FILE}")), *folder.parent.glob(f"count/{FILE}")]
+        hint = f"did you mean {near[0].parent}?" if near else WROTE
+        raise PolyplinkError(f"{folder} holds no count ({FILE} is missing)", hint)
     return folders[0]
 
 

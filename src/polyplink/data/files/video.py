@@ -226,6 +226,15 @@ class Video:
                 return
 
 
+def _not_a_video(path: Path) -> tuple[str, str]:
+    """What is wrong with a file that is no video, and what to do."""
+    endings = ", ".join(SUFFIXES[:4])
+    return (
+        f"{path} is not a video",
+        f"give a video ({endings}, ...), or a folder of videos or images",
+    )
+
+
 @contextmanager
 def open_video(path: Path) -> Iterator[Video]:
     """Open a video and index its frames (one pass over the file, without decoding).
@@ -243,11 +252,14 @@ def open_video(path: Path) -> Iterator[Video]:
     try:
         container = av.open(str(path), metadata_errors="replace")
     except (av.error.FFmpegError, OSError) as error:
+        PolyplinkError.unless(is_video(path.name), *_not_a_video(path))
         raise PolyplinkError(
             f"video {path} cannot be opened ({first_line(error)})",
             "copy it again; ffmpeg may be able to repair a recording that was cut short",
         ) from None
     with container:
+        # FFmpeg draws the letters of a text file as a video.
+        PolyplinkError.unless(container.format.name != "tty", *_not_a_video(path))
         if not container.streams.video:
             raise PolyplinkError(f"{path} has no video in it", "give the recording itself")
         stream = container.streams.video[0]

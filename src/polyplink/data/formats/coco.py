@@ -269,7 +269,8 @@ def _read(
         PolyplinkError.unless(
             not certain and not path.stem.startswith(_PREFIX),
             f"{path} has no lists `images` and `annotations`",
-            "give COCO annotations of instances (results have no images: give them with --boxes)",
+            "give COCO annotations of instances; results alone have no images: "
+            "`polyplink import coco ANNOTATIONS DATA --boxes RESULTS`",
         )
         faults.warn(NO_COCO, name)
         content = {"images": [], "annotations": []}
