@@ -35,20 +35,19 @@ def write_procedures(
     rows: list[dict[str, object]] = []
     frame_count = polyps * views * (length + 10)
     rng = np.random.default_rng(0)
+    noises = rng.normal(0, 12, (64, HEIGHT, WIDTH, 3))
     names = [f"001-{i + 1:03d}" for i in range(procedures)]
     for p, name in enumerate(names):
+        if images:
+            (root / "frames" / name).mkdir(parents=True, exist_ok=True)
         for view in range(polyps * views):
-            polyp = p * polyps + view // views
+            colour = colour_of(p * polyps + view // views)
             for step in range(length):
                 frame = view * (length + 10) + step
                 image = f"{name}/{frame}.jpg"
                 if images:
-                    pixels = rng.normal(0, 12, (HEIGHT, WIDTH, 3)) + colour_of(polyp)
-                    path = root / "frames" / image
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_bytes(
-                        simplejpeg.encode_jpeg(np.clip(pixels, 0, 255).astype(np.uint8))
-                    )
+                    pixels = np.clip(noises[rng.integers(64)] + colour, 0, 255).astype(np.uint8)
+                    (root / "frames" / image).write_bytes(simplejpeg.encode_jpeg(pixels))
                 rows.append(
                     {
                         "procedure_id": name,

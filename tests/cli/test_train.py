@@ -94,7 +94,7 @@ def test_polyps_that_another_encoder_finds_are_trained_on_and_no_label_is_read(
         assert "001-004" in seen  # by the first encoder, and not in this folder
     assert histories[0] == histories[1]
     with pytest.raises(PolyplinkError, match="holds a run of other data; resume with the same"):
-        train(config, data, out=run, resume=True, polyps_from=run, device="cpu")
+        train(config, data, out=run, resume=True, device="cpu")
 
 
 def test_polyps_are_not_found_for_what_needs_none_or_by_other_tracklets(

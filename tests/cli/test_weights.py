@@ -1,8 +1,11 @@
 """Weights of others: added once, then known by name."""
 
 import json
+import os
+import shutil
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,9 +46,20 @@ def surgenet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_added_weights_are_listed_shown_and_loaded_by_name(surgenet: Path) -> None:
-    result = polyplink("weights", "add", surgenet, "--preset", "reference", "--json")
-    added = json.loads(result.stdout)
+@pytest.fixture(scope="module")
+def home(surgenet: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A home to which they were added as a user does it, and what that printed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("POLYPLINK_HOME", str(tmp_path_factory.mktemp("home")))
+        result = polyplink("weights", "add", surgenet, "--preset", "reference", "--json")
+        return Path(os.environ["POLYPLINK_HOME"]), json.loads(result.stdout)
+
+
+def test_added_weights_are_listed_shown_and_loaded_by_name(
+    surgenet: Path, home: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, added = home
+    monkeypatch.setenv("POLYPLINK_HOME", str(folder))
     assert (added["name"], added["tensors"]) == ("surgenet", 152)
     assert added["sha256"] == file_key(surgenet)
     rows = {r["name"]: r for r in json.loads(polyplink("weights", "list", "--json").stdout)}
@@ -79,8 +93,9 @@ def test_a_data_set_is_embedded_by_a_name(surgenet: Path, tmp_path: Path) -> Non
         embed_data("endofm", data, device="cpu")
 
 
-def test_a_tampered_file_is_noticed(surgenet: Path) -> None:
-    path = add_weights(surgenet).value["path"]
+def test_a_tampered_file_is_noticed(home: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    shutil.copytree(home[0], tmp_path / "home")
+    path = weights_path(Path("surgenet"))
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
@@ -119,15 +134,13 @@ def test_a_backbone_is_found_by_the_recipes(tmp_path: Path) -> None:
 TABLE = [cell for cell in published()["ntssl/1"].cells if cell.measure.startswith("cost/")]
 
 
-OTHER_SIZES = (  # of models that are counted in `make test` too
-    "dinov2-b", "dinov2-l", "dinov2-g", "dinov3-s", "dinov3-l", "endofm-lv", "temporally-aware",
-)  # fmt: skip
+ONE_OF_A_KIND = ("dinov2-s", "endofm", "surgenet", "ntssl")
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow] if name in OTHER_SIZES else [])
+        pytest.param(name, marks=[pytest.mark.slow] * (name not in ONE_OF_A_KIND))
         for name in dict.fromkeys(cell.subject for cell in TABLE)
     ],
 )
@@ -143,6 +156,7 @@ def test_parameters_and_macs_are_those_printed(name: str) -> None:
         assert abs(found[f"published_{kind}"] - float(cell.text)) <= room, cell
 
 
+@pytest.mark.slow
 def test_more_digits_where_they_were_measured() -> None:
     own = counted("hmve")
     assert round(own["params_m"], 2) == 26.40  # by the sizes that the paper states
@@ -173,9 +187,11 @@ def test_cost() -> None:
     assert round(found["macs_g"], 2) == 40.49
 
 
-def test_a_saved_folder_is_added_by_a_name(surgenet: Path, tmp_path: Path) -> None:
+def test_a_saved_folder_is_added_by_a_name(
+    home: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    shutil.copytree(home[0], tmp_path / "home")
     out = tmp_path / "shared"
-    polyplink("weights", "add", surgenet)
     saved = polyplink("weights", "save", "surgenet", out, "--json")
     assert saved.exit_code == 0, saved.stderr
     assert json.loads(saved.stdout)["procedures_named"] == 0
