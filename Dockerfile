@@ -1,6 +1,6 @@
 # polyplink on the CPU:
 #   docker build -t polyplink .
-#   docker run --rm --user "$(id -u):$(id -g)" -v "$PWD:/work" polyplink doctor data
+#   docker run --rm --user "$(id -u):$(id -g)" -v "$PWD:/work" polyplink run colonoscopy.mp4
 FROM python:3.11-slim AS build
 RUN pip install --no-cache-dir build
 COPY . /source
