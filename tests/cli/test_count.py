@@ -75,7 +75,7 @@ def test_a_part_without_any_tracklet_counts_nothing(made: Made, tmp_path: Path) 
 
 def test_a_count_from_one_view_says_what_to_look_at(made: Made, tmp_path: Path) -> None:
     data, name = read_data(made.data), pl.col("procedure_id")
-    first = data.detections.filter(name == "001-005")["frame"].min()
+    first = int(data.detections.filter(name == "001-005")["frame"].to_numpy().min())
     kept = (name != "001-005") | (pl.col("frame") < first + 32)
     boxes = data.detections.filter(kept)
     write_data(tmp_path / "d", DataSet.of(boxes, data.procedures, data.polyps, data.splits))
