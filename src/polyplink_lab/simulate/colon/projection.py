@@ -177,6 +177,7 @@ def project(outlines: Outlines, cameras: Array, lens: Lens, frames: Index, bodie
     """
     boxes = np.empty((len(frames), 4))
     rows, polyps = (np.ascontiguousarray(index, np.int64) for index in (frames, bodies))
+    boxes[:, :2], boxes[:, 2:] = np.inf, -np.inf
     _boxes(outlines, cameras, lens, rows, polyps, boxes)
     boxes[~np.isfinite(boxes).all(1)] = np.nan
     return np.asarray(0.5 + boxes * np.array([lens.across, lens.down, lens.across, lens.down]))
@@ -227,7 +228,8 @@ def _outside(  # pragma: no cover
     in_camera: Array, planes: Array, sides: int, bits: NDArray[np.int32]
 ) -> None:
     """For every point of (5, v) the bits of some sides of the lens that it is outside of."""
-    bits[:] = 0
+    for j in range(len(bits)):
+        bits[j] = 0
     for k in range(planes.shape[0]):
         if sides >> k & 1:
             a, b, c, bit = planes[k, 0], planes[k, 1], planes[k, 2], np.int32(1 << k)
@@ -309,6 +311,7 @@ def _grow_by_block(  # noqa: PLR0917  # pragma: no cover
     _grow(in_camera, bits, box)
     if sides == 0:
         return
+    across, down = np.int64(0), np.int64(1)
     for cell in range(CELLS * CELLS):
         a = cell // CELLS * _SIDE + cell % CELLS
         for half in range(2):
@@ -325,7 +328,7 @@ def _grow_by_block(  # noqa: PLR0917  # pragma: no cover
                 max(in_camera[4, p], in_camera[4, q], in_camera[4, r]),
             )
             ahead = min(in_camera[2, p], in_camera[2, q], in_camera[2, r]) > 1e-6
-            idle = _idle(u0, u1, 0, lens.bounds, box) and _idle(v0, v1, 1, lens.bounds, box)
+            idle = _idle(u0, u1, across, lens.bounds, box) and _idle(v0, v1, down, lens.bounds, box)
             if not (ahead and idle):
                 _clip(in_camera, (p, q, r), lens.planes, crossed, room, box)
 
@@ -334,16 +337,17 @@ def _grow_by_block(  # noqa: PLR0917  # pragma: no cover
 def _boxes(  # noqa: PLR0912, PLR0917  # pragma: no cover
     outlines: Outlines, cameras: Array, lens: Lens, frames: Index, polyps: Index, boxes: Array
 ) -> None:
-    """Boxes of tangents (n, 4) of polyps before cameras; empty ones are infinite."""
+    """Boxes of tangents (n, 4) of polyps before cameras; empty ones are infinite, as given."""
+    # Typed: of a plain number every function called with it would be compiled once more.
+    zero, one = np.int64(0), np.int64(1)
     room, ball = np.empty((2, MAX_SIDES + 3, 3)), np.empty((5, 1))
-    corners, cut = np.ones((5, 4)), np.empty(4, np.int32)
+    corners, cut = np.empty((5, 4)), np.empty(4, np.int32)
     block, block_bits = np.empty((5, POINTS)), np.empty(POINTS, np.int32)
-    boxes[:, :2], boxes[:, 2:] = np.inf, -np.inf
     for i in range(len(frames)):
         body, shot, box = polyps[i], cameras[frames[i]], boxes[i]
         cutting = (1 << lens.planes.shape[0]) - 1
-        _to_camera(outlines.balls[body].reshape(8, 1), 0, 1, shot, ball)
-        if _ball_sides(ball, 0, outlines.balls[body, 7], lens.planes, cutting) < 0:
+        _to_camera(outlines.balls[body].reshape(8, 1), zero, one, shot, ball)
+        if _ball_sides(ball, zero, outlines.balls[body, 7], lens.planes, cutting) < 0:
             continue
         # The whole polyp has the box of its hull.
         (_, first_hull, first), (_, last_hull, last) = (
@@ -351,24 +355,29 @@ def _boxes(  # noqa: PLR0912, PLR0917  # pragma: no cover
             outlines.starts[body + 1],
         )
         in_camera = np.empty((5, last_hull - first_hull))
-        bits = np.zeros(last_hull - first_hull, np.int32)
+        bits = np.empty(last_hull - first_hull, np.int32)
         _to_camera(outlines.hulls, first_hull, len(bits), shot, in_camera)
-        if in_camera[2].min() > 1e-6:
+        nearest = np.inf
+        for j in range(len(bits)):
+            bits[j], nearest = 0, min(nearest, in_camera[2, j])
+        if nearest > 1e-6:
             _grow(in_camera, bits, box)
             for k in range(4):
                 corners[0, k], corners[1, k] = box[k & 2], box[1 + 2 * (k & 1)]
+                corners[2, k] = 1.0
             _outside(corners, lens.planes, cutting, cut)
             cutting = cut[0] | cut[1] | cut[2] | cut[3]  # sides that cut the box, and so the polyp
             if cutting == 0:
                 continue
-            box[:2], box[2:] = np.inf, -np.inf
+            box[0] = box[1] = np.inf
+            box[2] = box[3] = -np.inf
             if cut[0] & cut[1] & cut[2] & cut[3] != 0:
                 continue
         # The lens cuts it: the hull's points that are shown, then the blocks on the cut, then
         # others, most of which cannot widen the box any more.
         _outside(in_camera, lens.planes, cutting, bits)
         _grow(in_camera, bits, box)
-        balls, sides = np.empty((5, last - first)), np.empty(last - first, np.int32)
+        balls, sides = np.empty((5, last - first)), np.empty(last - first, np.int64)
         _to_camera(outlines.block_balls, first, last - first, shot, balls)
         grown = 1 + STRETCH * math.sqrt(shot[12] ** 2 + shot[13] ** 2)
         radii = grown * outlines.block_balls[7, first:last]
@@ -388,5 +397,5 @@ def _boxes(  # noqa: PLR0912, PLR0917  # pragma: no cover
                         extent = radius * math.sqrt(x * x + z * z) / (z * (z - radius))
                         idle = _idle(x / z - extent, x / z + extent, axis, lens.bounds, box)
                 if not idle:
-                    _to_camera(outlines.blocks, (first + k) * POINTS, POINTS, shot, block)
+                    _to_camera(outlines.blocks, (first + k) * POINTS, len(block_bits), shot, block)
                     _grow_by_block(block, block_bits, lens, sides[k], room, box)
