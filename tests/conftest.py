@@ -38,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("OMP_NUM_THREADS", "1")
     slow = [HealthCheck.too_slow]
     settings.register_profile(
-        "polyplink", max_examples=25, deadline=None, suppress_health_check=slow
+        "polyplink", max_examples=15, deadline=None, suppress_health_check=slow
     )
     settings.load_profile("polyplink")
 

@@ -54,5 +54,9 @@ def test_read_each_keeps_the_order_and_reports_progress(workers: int) -> None:
     read = read_each(double, [3, 1, 2], workers=workers, progress=lambda *step: seen.append(step))
     assert read == [6, 2, 4]
     assert seen == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_read_each_raises_what_reading_raises() -> None:
+    """In one process; tests/data/sets/test_real_colon.py has a fault in a worker."""
     with pytest.raises(PolyplinkError, match="-1 is below 0; take another"):
-        read_each(double, [3, -1], workers=workers)
+        read_each(double, [3, -1], workers=1)

@@ -41,7 +41,7 @@ def test_images_are_named_where_they_are_wanted(name: str, tmp_path: Path) -> No
     data = SETS[name].small()
     SETS[name].write(data, tmp_path, frames=picture(data))
     seen: list[tuple[int, int]] = []
-    imported = SETS[name].read(tmp_path, strict=True, workers=2, progress=lambda *s: seen.append(s))
+    imported = SETS[name].read(tmp_path, strict=True, workers=1, progress=lambda *s: seen.append(s))
     n = data.procedures.height
     assert seen == [(i + 1, n) for i in range(n)]
     assert_same(imported.data, data)
