@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from polyplink.encoders.encode import Encoded
-    from polyplink.evaluate import Evaluation
+    from polyplink.evaluate import Evaluation, EvaluationSettings, Samples
     from polyplink.evaluate.probing import Probed
     from polyplink.report import Comparison, Report
 
@@ -233,12 +233,11 @@ def evaluate_weights(
 
     from polyplink.encoders.encode import encode
     from polyplink.encoders.load import baselines as untaught, load_several
-    from polyplink.evaluate import evaluate_embeddings
     from polyplink.evaluate.probing import PROBES, probe_encoders
     from polyplink.evaluate.track_files import write_trackeval
-    from polyplink.evaluate.truth import samples_of, tracklet_boxes
+    from polyplink.evaluate.truth import samples_of
     from polyplink.report import write_report
-    from polyplink.report.evaluation_table import comparison, notes, probe_notes, with_probes
+    from polyplink.report.evaluation_table import comparison, probe_notes, with_probes
 
     with record.stage("embed"):
         named = load_several(paths, device, tracklets, data)
@@ -260,16 +259,8 @@ def evaluate_weights(
     with record.stage("evaluate"):
         chosen = _with_tracklets(chosen_on, samples.procedures)
         settings = replace(settings, chosen_on=chosen if settings.tasks else ())
-        adenoma, missing = _adenoma(encoded)
-        evaluation, tables = evaluate_embeddings(
-            encoded.vectors,
-            samples,
-            settings,
-            boxes=tracklet_boxes(encoded.prepared, samples),
-            adenoma=adenoma,
-        )
-    missing = missing if "counting" in settings.tasks else ()
-    remarks = (*notes(evaluation, settings), *missing, *probe_notes(probed))
+        evaluation, tables, remarks = _measure(encoded, samples, settings)
+    remarks += tuple(probe_notes(probed))
     table = with_probes(comparison(evaluation, settings), probed).with_headline(columns)
     with record.stage("report"):
         page = _page(paths[0], data, encoded, table, remarks, record.seconds)
@@ -314,6 +305,29 @@ def _with_tracklets(chosen_on: Sequence[str], procedures: Collection[str]) -> tu
         "name another part with --choose-on",
     )
     return names
+
+
+def _measure(
+    encoded: "Encoded", samples: "Samples", settings: "EvaluationSettings"
+) -> "tuple[Evaluation, Mapping[str, pl.DataFrame], tuple[str, ...]]":
+    """Figures of the tasks of vectors, tables of queries, settings and tracklets, and notes.
+
+    Args:
+        encoded: Vectors of all methods.
+        samples: The same tracklets, with their polyps.
+        settings: Tasks, clusterers, and the procedures to choose settings on.
+    """
+    from polyplink.evaluate import evaluate_embeddings
+    from polyplink.evaluate.truth import tracklet_boxes
+    from polyplink.report.evaluation_table import notes
+
+    adenoma, missing = _adenoma(encoded)
+    boxes = tracklet_boxes(encoded.prepared, samples)
+    evaluation, tables = evaluate_embeddings(
+        encoded.vectors, samples, settings, boxes=boxes, adenoma=adenoma
+    )
+    said = missing if "counting" in settings.tasks else ()
+    return evaluation, tables, (*notes(evaluation, settings), *said)
 
 
 def _adenoma(encoded: "Encoded") -> tuple[list[bool | None] | None, tuple[str, ...]]:
