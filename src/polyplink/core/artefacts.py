@@ -25,8 +25,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from pydantic_core import from_json
-
 from polyplink import __version__
 from polyplink.core.errors import PolyplinkError, first_line
 
@@ -269,6 +267,8 @@ def parse_json(data: bytes | str, source: str, hint: str) -> Any:
         PolyplinkError: If it is not UTF-8 or not JSON, is nested too deeply, or has a number of
             thousands of digits or half of a surrogate pair.
     """
+    from pydantic_core import from_json  # noqa: PLC0415 - slow
+
     try:
         return from_json(data.removeprefix(b"\xef\xbb\xbf") if isinstance(data, bytes) else data)
     except ValueError as error:
