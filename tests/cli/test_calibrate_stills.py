@@ -148,7 +148,7 @@ def test_what_calibrate_cannot_do_with_stills_is_refused(
     asked = ("calibrate", made.run, "--stills", stills, "-o", tmp_path / "o", "--device", "cpu")
     named = (*asked, "--detector", detector)
     assert_refused(polyplink(*asked), "no detector to calibrate for")
-    assert_refused(polyplink(*named, "--polyps", "6-3"), "--polyps '6-3' is no range")
+    assert_refused(polyplink(*named, "--polyps", "6-3"), "--polyps '6-3' is not a range")
     broken = tmp_path / "broken.onnx"
     broken.write_bytes(b"no model")
     assert_refused(polyplink(*asked, "--detector", broken), "broken.onnx")

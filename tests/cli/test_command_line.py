@@ -124,7 +124,7 @@ MISTAKES = {
     "embed RUN nowhere": "no folder nowhere",
     "embed RUN DATA --precision int8": "holds no 8-bit numbers",
     "export RUN DATA": "exists already; name a new folder",
-    "export RUN encoder.onnx --part train": "part 'train' is of no data; give --in",
+    "export RUN encoder.onnx --part train": "part 'train' is given without data; give --in",
     "export RUN encoder.onnx --precision int8": "no data is given; give --data DATA",
     "export RUN encoder.onnx --int8 x --data y": "give one of them",
     "export gone encoder.onnx": "no weights at gone",

@@ -98,7 +98,7 @@ def test_another_commands_folder_and_a_broken_history_are_refused(
         count(made.run, made.data, out=made.run, device="cpu")
     shutil.copytree(made.run, tmp_path / "run")
     (tmp_path / "run" / "history.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(PolyplinkError, match="is no history of a training run"):
+    with pytest.raises(PolyplinkError, match="is not the history of a training run"):
         count(tmp_path / "run", made.data, out=tmp_path / "c", device="cpu")
 
 

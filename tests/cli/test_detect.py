@@ -206,7 +206,7 @@ def test_a_detector_is_trained_stopped_continued_measured_and_used(
     refused = polyplink("train-detector", made.data, "-o", "weights.pt")
     assert_refused(refused, "weights.pt is not named as an ONNX file")
     refused = polyplink("train-detector", made.data, "--side", "100")
-    assert_refused(refused, "--side 100 is no multiple of 32; give --side 96")
+    assert_refused(refused, "--side 100 is not a multiple of 32; give --side 96")
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,7 @@ def test_the_doctor_and_the_parts_know_a_merged_set(merged: Path) -> None:
     assert done.exit_code == 0, done.output  # no error: images are found, no patient is split
     licences = [f["what"] for f in json.loads(done.stdout) if f["check"] == "licence"]
     assert len(licences) == 5
-    assert_refused(polyplink("prepare", merged, "--part", "loo19:001-001"), "none of the 19")
+    assert_refused(polyplink("prepare", merged, "--part", "loo19:001-001"), "is not one of the 19")
 
 
 def other_set(**changes: str) -> DataSet:

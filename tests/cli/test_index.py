@@ -98,7 +98,7 @@ def test_dates_of_procedures_filter(made: Made, tmp_path: Path) -> None:
     asked = ("search", made.run, "001-001:00000", "--index", index, "-o", tmp_path / "o", *USUAL)
     done = polyplink(*asked, "--since", "2024-02-10", "--until", "2024-03-31", "--json")
     assert {one["procedure_id"] for one in json.loads(done.stdout)} == {"001-002", "001-003"}
-    assert_refused(polyplink(*asked, "--since", "2024-2-1"), "--since 2024-2-1 is no date")
+    assert_refused(polyplink(*asked, "--since", "2024-2-1"), "--since 2024-2-1 is not a date")
 
 
 def test_folders_are_added_once(made: Made, index: Path, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_mistakes_are_one_line(made: Made, index: Path, tmp_path: Path) -> None:
     assert_refused(
         polyplink("index", "build", made.run, made.data, "--index", index), "exists already"
     )
-    with pytest.raises(PolyplinkError, match=r"is no index; make one"):
+    with pytest.raises(PolyplinkError, match=r"is not an index; make one"):
         search(made.run, "x", index=tmp_path)
     record = json.loads((index / "index.json").read_text())
     other = tmp_path / "other"

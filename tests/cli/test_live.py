@@ -249,15 +249,15 @@ def test_what_a_killed_count_has_written_is_reported(made: Made, tmp_path: Path)
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (["[]"], "stdin, line 1 is no JSON object"),
+        (["[]"], "stdin, line 1 is not a JSON object"),
         (["{}"], "fps is None"),
         (['{"fps": 25, "width": 1e9, "height": 3}'], "width is 1000000000.0"),
         (['{"fps": 0, "width": 9, "height": 3}'], "fps is 0"),
-        (['{"fps": 25, "width": 9, "height": 3, "procedure": ""}'], "procedure is no name"),
+        (['{"fps": 25, "width": 9, "height": 3, "procedure": ""}'], "procedure is not a name"),
         ([json.dumps(HEAD)], "has no frame"),
         ([json.dumps(HEAD), '{"frame": -1}'], "frame is -1"),
-        ([json.dumps(HEAD), '{"frame": 0, "boxes": [[0, 0, 9, 9, 2]]}'], "no boxes"),
-        ([json.dumps(HEAD), '{"frame": 0, "boxes": [[0, 0, 9, NaN]]}'], "no boxes"),
+        ([json.dumps(HEAD), '{"frame": 0, "boxes": [[0, 0, 9, 9, 2]]}'], "these are not boxes"),
+        ([json.dumps(HEAD), '{"frame": 0, "boxes": [[0, 0, 9, NaN]]}'], "these are not boxes"),
         ([json.dumps(HEAD), '{"frame": 0, "boxes": [[0, 0, 9, 9]]}'], "not as many crops"),
         (
             [json.dumps(HEAD), '{"frame": 0, "boxes": [[0, 0, 9, 9]], "crops": ["bm8="]}'],
@@ -283,7 +283,7 @@ def test_what_cannot_be_counted_is_refused(made: Made, tmp_path: Path) -> None:
         (("rtsp://127.0.0.1:9/x", "--detector", "x.onnx"), "cannot be opened"),
         ((images, "--recording", images), "--recording is given"),
         ((images, "--boxes", tmp_path / "none"), "no file"),
-        ((images, "--boxes", boxes, "--detector", "x.onnx"), "given beside boxes"),
+        ((images, "--boxes", boxes, "--detector", "x.onnx"), "both a detector and boxes are given"),
         ((made.root / "frames", "--detector", "x.onnx"), "holds 5 recordings"),
     ):
         done = polyplink("live", *arguments, *weights, "--out", tmp_path / "out")

@@ -85,7 +85,7 @@ def test_a_broken_json_file_is_a_user_error(tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match="is missing"):
         read_json(tmp_path / "a.json")
     (tmp_path / "a.json").write_text("{")
-    with pytest.raises(PolyplinkError, match="is not whole JSON"):
+    with pytest.raises(PolyplinkError, match="is not valid JSON"):
         read_json(tmp_path / "a.json")
 
 

@@ -122,7 +122,7 @@ def test_folds_of_loo19() -> None:
         rest = protocol_part(f"loo19-train:{held}", procedures, polyps) or []
         assert protocol_part(f"loo19:{held}", procedures, polyps) == [held]
         assert sorted([*rest, held]) == sorted(nineteen)
-    with pytest.raises(PolyplinkError, match="'001-001' is none of the 19 procedures of loo19"):
+    with pytest.raises(PolyplinkError, match="'001-001' is not one of the 19 procedures of loo19"):
         protocol_part("loo19:001-001", procedures, polyps)
     assert protocol_part("rc19:001-009", procedures, polyps) is None
 

@@ -55,9 +55,12 @@ def test_check_adds_nullable_columns_casts_and_drops_what_is_not_of_the_schema()
         (_detections(x=[date(2026, 1, 1), None]), "column x holds Date"),
         (_detections(procedure_id=[b"\xff", b"a"]), "column procedure_id holds Binary"),
         (_detections(w=[True, False]), "column w holds Boolean"),
-        (_detections(polyp_id=["p", "\x1b[2J"]), r"column polyp_id, row 1: '\x1b[2J' is no name"),
-        (_detections(procedure_id=["", "a"]), "column procedure_id, row 0: '' is no name"),
-        (_detections(procedure_id=["a", "b" * 1001]), "bbb' is no name"),
+        (
+            _detections(polyp_id=["p", "\x1b[2J"]),
+            r"column polyp_id, row 1: '\x1b[2J' is not a valid name",
+        ),
+        (_detections(procedure_id=["", "a"]), "column procedure_id, row 0: '' is not a valid name"),
+        (_detections(procedure_id=["a", "b" * 1001]), "bbb' is not a valid name"),
     ],
 )
 def test_check_names_column_row_and_mend(frame: pl.DataFrame, message: str) -> None:

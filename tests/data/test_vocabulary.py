@@ -72,9 +72,9 @@ def test_named_maps_and_files(tmp_path: Path) -> None:
     assert maps["real-colon"] == {**ADENOMA["real-colon"], "HP": True}
     assert maps["mine"] == {"adenoma": True}
     for text, says in (
-        ('{"real-colon": {"TSA": "yes"}}', "is no adenoma map"),
+        ('{"real-colon": {"TSA": "yes"}}', "is not an adenoma map"),
         ('{"real-colon": {"tsa": true}}', "no class 'tsa'; did you mean 'TSA'"),
-        ("{", "is not whole JSON"),
+        ("{", "is not valid JSON"),
     ):
         path.write_text(text)
         with pytest.raises(PolyplinkError, match=says):

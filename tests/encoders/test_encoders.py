@@ -51,12 +51,12 @@ def test_a_record_without_a_kind_is_a_transformer() -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: EncoderConfig(width=10), "width 10 is no multiple of encoder.heads 8"),
+        (lambda: EncoderConfig(width=10), "width 10 is not a multiple of encoder.heads 8"),
         (lambda: EncoderConfig(layers=0), "encoder.layers is 0"),
         (lambda: EncoderConfig(dropout=1.0), "encoder.dropout is 1.0"),
         (lambda: EncoderConfig(std=(1, 0, 1)), "encoder.std is"),
         (lambda: SfeConfig(projector_out=0), "encoder.projector_out is 0"),
-        (lambda: MveConfig(width=100), "no multiple of encoder.heads"),
+        (lambda: MveConfig(width=100), "not a multiple of encoder.heads"),
         (lambda: MveConfig(frame_hidden=0), "encoder.frame_hidden is 0"),
         (lambda: FoundationConfig(size=0), "encoder.size is 0"),
         (lambda: FoundationConfig(clip=-1), "encoder.clip is -1"),

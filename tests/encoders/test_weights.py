@@ -76,7 +76,7 @@ def test_weights_are_found_by_name_and_by_run_folder(store: Path, tmp_path: Path
     (run / "weights.safetensors").write_bytes(b"x")
     assert weights_path(run) == run / "weights.safetensors"
     for name in ("", "../x", "a/b", ".hidden"):
-        with pytest.raises(PolyplinkError, match="is no name for weights"):
+        with pytest.raises(PolyplinkError, match="is not a valid name for weights"):
             stored_path(name)
 
 
@@ -140,7 +140,7 @@ def test_foundation_weights_are_loaded_strictly(tmp_path: Path) -> None:
     [
         (None, "holds no polyplink record"),
         ('{"format": 99}', "has another format of record"),
-        ("no json", r"the record of .* is not whole JSON"),
+        ("no json", r"the record of .* is not valid JSON"),
         ("[1]", r"the record of .* is broken"),
         ('{"format": 1}', r"the record of .* is broken"),
         ('{"format": 1, "seen": {"trained": 3}}', r"the record of .* is broken"),

@@ -71,7 +71,7 @@ def test_what_cannot_be_searched_says_why(made: Index, tmp_path: Path) -> None:
         made.search([1, 2, 3])
     with pytest.raises(PolyplinkError, match="is zero"):
         made.search(np.zeros(D))
-    with pytest.raises(PolyplinkError, match="is no index; make one"):
+    with pytest.raises(PolyplinkError, match="is not an index; make one"):
         Index(tmp_path)
     with pytest.raises(PolyplinkError, match="there is no tracklet to index"):
         build_index(tmp_path / "empty", [], "abc")

@@ -41,7 +41,7 @@ def test_the_log_keeps_every_line_whoever_writes_and_whatever_is_cut_short(tmp_p
     assert [one.kind for one in read_corrections(tmp_path)][-1] == "done"
     assert path.read_bytes().startswith(whole)
     path.write_bytes(whole + b'{"procedure": "v", "kind": "shrug"}\n')
-    with pytest.raises(PolyplinkError, match="line 41: no correction"):
+    with pytest.raises(PolyplinkError, match="line 41: not a correction"):
         read_corrections(tmp_path)
 
 

@@ -140,7 +140,7 @@ def test_folders_that_cannot_be_reviewed_say_why(counted: Path, made: Made, tmp_
         Desk(tmp_path)
     copy = tmp_path / "far" / "away" / "copy"
     shutil.copytree(counted / "count", copy)
-    with pytest.raises(PolyplinkError, match="is not there; give it with --data"):
+    with pytest.raises(PolyplinkError, match="is missing; give it with --data"):
         Desk(copy)  # the data are elsewhere
     Desk(copy, data=made.data).procedure(0)
     (copy / "vectors.parquet").write_bytes(b"PAR1")

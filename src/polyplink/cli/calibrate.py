@@ -253,7 +253,7 @@ def _range(text: str) -> tuple[int, int]:
     low, _, high = text.partition("-")
     PolyplinkError.unless(
         low.isdigit() and (high or low).isdigit() and 0 < int(low) <= int(high or low),
-        f"--polyps {text!r} is no range",
+        f"--polyps {text!r} is not a range",
         "write it as 3-6",
     )
     return int(low), int(high or low)

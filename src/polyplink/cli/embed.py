@@ -82,7 +82,7 @@ def embed_data(
     check_given(weights, data, [part], device)
     PolyplinkError.unless(
         address is None or engine == "ray",
-        "--address is of a Ray cluster, and the engine is local",
+        "--address is for a Ray cluster, but the engine is local",
         "give --engine ray too",
     )
     from polyplink.data import read_data, read_origin

@@ -85,7 +85,7 @@ def export(
     )
     PolyplinkError.unless(
         part is None or source is not None,
-        f"part {part!r} is of no data",
+        f"part {part!r} is given without data",
         "give --int8 DATA too, or leave --part out",
     )
     PolyplinkError.unless(

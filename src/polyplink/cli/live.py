@@ -128,7 +128,7 @@ def live(
     brings_boxes = source == STDIN or boxes is not None
     PolyplinkError.unless(
         not brings_boxes or (detector is None and function is None),
-        "a detector is given beside boxes",
+        "both a detector and boxes are given",
         "leave --detector or --boxes out",
     )
     if not (source == STDIN or is_device(source) or Path(source).is_dir()):

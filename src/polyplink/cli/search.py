@@ -140,7 +140,7 @@ def _conditions(filters: ViewFilters) -> "dict[str, pl.Expr]":
     for name in ("since", "until"):
         day = filters.get(name)
         valid = day is None or pl.select(is_date(pl.lit(day))).item()
-        PolyplinkError.unless(valid, f"--{name} {day} is no date", "write YYYY-MM-DD")
+        PolyplinkError.unless(valid, f"--{name} {day} is not a date", "write YYYY-MM-DD")
     compare = {
         "patient": pl.col("patient").eq,
         "procedure": pl.col("procedure_id").eq,
@@ -182,7 +182,7 @@ def _pictured(
     if is_video(path.name):
         PolyplinkError.unless(
             number is not None and box is not None,
-            f"{path} is a video, and no polyp in it is named",
+            f"{path} is a video, and no box in it is given",
             "give --frame N and --box LEFT,TOP,WIDTH,HEIGHT",
         )
         with open_video(path) as video:

@@ -65,7 +65,7 @@ def _shares(text: str) -> Mapping[str, float]:
             value = 0.0
         if not part or part in shares or not 0 < value <= 1:
             raise PolyplinkError(
-                f"--shares {text!r} is no list of parts with shares above 0",
+                f"--shares {text!r} is not a list of parts with shares above 0",
                 "write train=0.7,eval=0.15,test=0.15",
             )
         shares[part] = value

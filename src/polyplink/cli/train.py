@@ -225,7 +225,7 @@ def _check(config: "TrainConfig", data: Path, polyps_from: Path | None, device: 
     check_given(polyps_from)
     PolyplinkError.unless(
         polyps_from is None or config.bags.kind in NEED_POLYPS,
-        f"bags.kind={config.bags.kind} draws no polyps, and --polyps-from finds some",
+        f"bags.kind={config.bags.kind} does not use polyps, which --polyps-from provides",
         "name a recipe that does, such as supervised, or leave --polyps-from out",
     )
 

@@ -179,7 +179,7 @@ def _check(out: Path, side: int, init: Path | None) -> None:
     )
     PolyplinkError.unless(
         side % 32 == 0,
-        f"--side {side} is no multiple of 32",
+        f"--side {side} is not a multiple of 32",
         f"give --side {max(64, round(side / 32) * 32)}",
     )
     PolyplinkError.unless(init is None or init.is_file(), f"no file {init}", "check the path")

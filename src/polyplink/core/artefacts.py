@@ -272,7 +272,7 @@ def parse_json(data: bytes | str, source: str, hint: str) -> Any:
     try:
         return from_json(data.removeprefix(b"\xef\xbb\xbf") if isinstance(data, bytes) else data)
     except ValueError as error:
-        raise PolyplinkError(f"{source} is not whole JSON ({first_line(error)})", hint) from None
+        raise PolyplinkError(f"{source} is not valid JSON ({first_line(error)})", hint) from None
 
 
 def machine() -> dict[str, Any]:

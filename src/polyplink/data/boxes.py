@@ -1,7 +1,7 @@
 """The one pipeline from boxes as a source writes them to checked detections.
 
 Every format and every data set brings its boxes to the columns of `BOXES` with `box_table`. Then
-`check_boxes` leaves out boxes that no image could hold (a side that is no number, no area) and
+`check_boxes` leaves out boxes that no image could hold (a side that is not a number, no area) and
 `fit_boxes` those that do not fit the frame of their procedure. Everything that is left out or
 changed is counted in `Faults`.
 """
@@ -107,7 +107,7 @@ def check_boxes(boxes: pl.DataFrame, faults: Faults) -> pl.DataFrame:
             frame.is_null() | ~frame.is_between(0, LARGEST) | (frame.floor() != frame),
         ),
         (
-            "box with a side that is no number",
+            "box with a side that is not a number",
             "write four numbers, in pixels",
             pl.any_horizontal(sides.is_null()),
         ),

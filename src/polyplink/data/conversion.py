@@ -27,7 +27,7 @@ def find_format(name: str) -> Format:
     """
     PolyplinkError.unless(
         name not in RECORDINGS and not is_video(name),
-        f"{name!r} is no format of boxes",
+        f"{name!r} is not a format of boxes",
         "boxes in a recording are detected, not imported: `polyplink run RECORDING`, or "
         "`polyplink detect RECORDING DATA --detector FILE.onnx`",
     )

@@ -79,8 +79,8 @@ def merge(sets: Sequence[tuple[Path, DataSet]], adenoma: Maps | None = None) -> 
     for (folder, data), (after_folder, after) in pairwise(sets):
         if adenoma is None and data.adenoma != after.adenoma:
             raise PolyplinkError(
-                f"{folder} and {after_folder} disagree on which words of histology are adenoma",
-                "say it for all with --histology-map",
+                f"{folder} and {after_folder} disagree on which histology terms are adenoma",
+                "state the map for all with --histology-map",
             )
     splits: dict[str, list[str]] = {}
     procedures = []

@@ -135,5 +135,6 @@ def read_origin(folder: Path) -> BoxesOrigin | None:
         return from_plain(BoxesOrigin, read_json(path))
     except ValidationError as error:
         raise PolyplinkError(
-            f"{path} is not of polyplink ({first_line(error)})", "run `polyplink detect` again"
+            f"{path} was not written by polyplink ({first_line(error)})",
+            "run `polyplink detect` again",
         ) from None

@@ -220,7 +220,7 @@ def check_splits(splits: object, procedures: pl.DataFrame, source: str) -> None:
         for name in ids:
             if name not in owner:
                 raise PolyplinkError(
-                    f"{source}: part {part} names {name!r}, which is no procedure of the data",
+                    f"{source}: part {part} names {name!r}, which is not a procedure of the data",
                     "correct the name",
                 )
             repeated = part_of.setdefault(name, part) != part or ids.count(name) > 1
@@ -265,7 +265,7 @@ def protocol_part(
         nineteen = _of_real_colon("rc19", procedures)
         if held_out not in nineteen:
             raise PolyplinkError(
-                f"{held_out!r} is none of the 19 procedures of loo19",
+                f"{held_out!r} is not one of the 19 procedures of loo19",
                 f"choose among {', '.join(nineteen)}",
             )
         others = [procedure for procedure in nineteen if procedure != held_out]

@@ -145,14 +145,14 @@ def check(frame: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
             rules.append((~value.is_finite(), name, True, "{value} is not finite", hint))
         if name == "date":
             wrong = value.is_not_null() & ~is_date(value)
-            rules.append((wrong, name, True, "{value!r} is no date", write))
+            rules.append((wrong, name, True, "{value!r} is not a date", write))
         if name in LONGEST:
             hint = f"write 1 to {LONGEST[name]} characters without control characters"
             names = value.unique(maintain_order=True)  # far fewer than rows
             fits = names.str.len_chars().is_between(1, LONGEST[name])
             bad_names = names.filter(~fits | names.str.contains(rf"[{CONTROL}\t\n]"))
             bad = value.is_in(bad_names.implode())
-            rules.append((bad, name, True, "{value!r} is no name", hint))
+            rules.append((bad, name, True, "{value!r} is not a valid name", hint))
     # Everything in one query: the first bad row of each rule.
     firsts = [bad.arg_true().first().alias(str(k)) for k, (bad, *_) in enumerate(rules)]
     checked = frame.select(cast)
@@ -273,7 +273,7 @@ class DataSet:
         for part in splits:
             PolyplinkError.unless(
                 part == visible(part) and 0 < len(part) <= LONGEST_NAME,
-                f"splits.json: {part!r} is no name of a part",
+                f"splits.json: {part!r} is not a valid name of a part",
                 f"write 1 to {LONGEST_NAME} characters without control characters",
             )
         # Neither where the images lie nor the day is content: a moved data set keeps its key.

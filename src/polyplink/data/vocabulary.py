@@ -139,7 +139,7 @@ def read_adenoma_maps(path: Path) -> dict[str, AdenomaMap]:
         for words in classes.values()
     )
     if not fits:
-        raise PolyplinkError(f"{path} is no adenoma map", 'write {"real-colon": {"TSA": true}}')
+        raise PolyplinkError(f"{path} is not an adenoma map", 'write {"real-colon": {"TSA": true}}')
     canonical_names = {plain_name(name): name for name in ADENOMA}
     maps: dict[str, AdenomaMap] = dict(ADENOMA)
     for name, words in classes.items():

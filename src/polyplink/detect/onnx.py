@@ -119,7 +119,7 @@ class OnnxDetector:
         )
         PolyplinkError.unless(
             path.suffix.lower() not in PICKLED,
-            f"{path} is a file of PyTorch, and detectors are read as ONNX",
+            f"{path} is a PyTorch file, but detectors are read as ONNX",
             f"export it where it was trained (`yolo export model={path.name} format=onnx`, or "
             f"torch.onnx.export) and give --detector {path.stem}.onnx",
         )

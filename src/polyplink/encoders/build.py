@@ -92,7 +92,9 @@ def build_frame_encoder(
         PolyplinkError: If there is no such model, or the file does not fit it.
     """
     if not name.startswith(FAMILY):
-        raise PolyplinkError(f"frame encoder {name!r} is of no known family", "write timm:NAME")
+        raise PolyplinkError(
+            f"frame encoder {name!r} belongs to no known family", "write timm:NAME"
+        )
     model_name = name.removeprefix(FAMILY)
     try:
         options: dict[str, Any] = {"num_classes": 0}

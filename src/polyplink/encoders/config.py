@@ -71,7 +71,7 @@ class _TransformerConfig(_FramesConfig):
         super().__post_init__()
         PolyplinkError.unless(
             self.width % self.heads == 0,
-            f"encoder.width {self.width} is no multiple of encoder.heads {self.heads}",
+            f"encoder.width {self.width} is not a multiple of encoder.heads {self.heads}",
             "set another with --set encoder.heads=N",
         )
 

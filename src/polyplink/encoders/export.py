@@ -174,7 +174,7 @@ def _quantise(path: Path, crops: np.ndarray) -> None:
     kinds = [node.op_type for node in onnx.load(str(path)).graph.node]
     PolyplinkError.unless(
         kinds.count("Conv") > kinds.count("MatMul") + kinds.count("Gemm"),
-        "the encoder is no network of convolutions, and only those become 8-bit",
+        "the encoder is not a convolutional network, and only those become 8-bit",
         "export it without --int8",
     )
     with tempfile.TemporaryDirectory() as folder:

@@ -65,7 +65,7 @@ def stored_path(name: str) -> Path:
     plain = name.removesuffix(SUFFIX)
     PolyplinkError.unless(
         bool(plain) and plain == Path(plain).name and not plain.startswith("."),
-        f"{name!r} is no name for weights",
+        f"{name!r} is not a valid name for weights",
         "use letters, digits, dots and dashes",
     )
     PolyplinkError.unless(
@@ -184,7 +184,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     config = read_json(path)
     PolyplinkError.unless(
         isinstance(config, dict) and isinstance(config.get("files"), dict) and "record" in config,
-        f"{path} is not of polyplink",
+        f"{path} was not written by polyplink",
         "give a folder that `polyplink export` or `polyplink weights save` wrote",
     )
     return dict(config)

@@ -232,5 +232,5 @@ def _training_curves(folder: Path, watched: str) -> dict[str, tuple[float, ...]]
         return {name: tuple(row[columns[name]] for row in rows) for name in curves}
     except (KeyError, ValueError, TypeError, csv.Error):
         raise PolyplinkError(
-            f"{path} is no history of a training run", "remove it; the report does not need it"
+            f"{path} is not the history of a training run", "remove it; the report does not need it"
         ) from None

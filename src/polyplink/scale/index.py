@@ -89,7 +89,7 @@ class Index:
         self.folder = folder
         path = folder / RECORD
         PolyplinkError.unless(
-            path.is_file(), f"{folder} is no index", "make one with `polyplink index build`"
+            path.is_file(), f"{folder} is not an index", "make one with `polyplink index build`"
         )
         record = read_json(path)
         near = record.get("approximate") if isinstance(record, dict) else None

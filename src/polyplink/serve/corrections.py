@@ -131,7 +131,7 @@ def read_corrections(folder: Path) -> list[Correction]:
         except ValidationError as error:
             reason = error.errors()[0]["msg"]
             raise PolyplinkError(
-                f"{path}, line {number}: no correction ({reason})", "restore the file"
+                f"{path}, line {number}: not a correction ({reason})", "restore the file"
             ) from None
     return corrections
 

@@ -140,7 +140,7 @@ class Desk:
         )
         folder = Path(os.path.normpath(self.out / str(self.count.data)))
         PolyplinkError.unless(
-            folder.is_dir(), f"the data folder {folder} is not there", "give it with --data"
+            folder.is_dir(), f"the data folder {folder} is missing", "give it with --data"
         )
         return folder
 
@@ -631,7 +631,7 @@ def open_desk(
         index: Folder of an index.
 
     Raises:
-        PolyplinkError: If a mask is no rectangle, and as `Desk`.
+        PolyplinkError: If a mask is not a rectangle, and as `Desk`.
     """
     rectangles = [parse_mask(mask) for mask in masks if mask != "field"]
     return Desk(folder, data, reviewer, rectangles, index, field="field" in masks)

@@ -59,7 +59,8 @@ def parse_mask(text: str, option: str = "--mask-overlay") -> Mask:
     if match is None:
         or_field = ", or field" * (option == "--mask-overlay")
         raise PolyplinkError(
-            f"{option} {text!r} is no rectangle", f"give LEFT,TOP,WIDTH,HEIGHT in pixels{or_field}"
+            f"{option} {text!r} is not a rectangle",
+            f"give LEFT,TOP,WIDTH,HEIGHT in pixels{or_field}",
         )
     left, top, width, height = map(int, match.groups())
     return left, top, width, height

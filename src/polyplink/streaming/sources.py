@@ -220,7 +220,7 @@ def boxes_from(
         )
     PolyplinkError.unless(
         isinstance(name, str) and 0 < len(name) <= 200,
-        f"{where}, line 1: procedure is no name",
+        f"{where}, line 1: procedure is not a name",
         "give a text of 1 to 200 characters",
     )
     if recording is not None:
@@ -242,7 +242,7 @@ def _object(line: str, at: str) -> dict[str, Any]:
     PolyplinkError.unless(len(line) < LONGEST_LINE, f"{at} is too long", "write one frame a line")
     hint = "write one JSON object a line"
     value = parse_json(line, at, hint)
-    PolyplinkError.unless(isinstance(value, dict), f"{at} is no JSON object", hint)
+    PolyplinkError.unless(isinstance(value, dict), f"{at} is not a JSON object", hint)
     return dict(value)
 
 
@@ -267,7 +267,7 @@ def _frames(
             boxes = checked(np.array(rows, np.float64).reshape(len(rows), 5), size)
         except (TypeError, ValueError, OverflowError, PolyplinkError):
             raise PolyplinkError(
-                f"{at}: these are no boxes", "write [x, y, w, h, score], score from 0 to 1"
+                f"{at}: these are not boxes", "write [x, y, w, h, score], score from 0 to 1"
             ) from None
         crops: list[Pixels] = []
         if cropped:

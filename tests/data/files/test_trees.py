@@ -170,6 +170,6 @@ def test_sizes_of_every_kind_of_image(tmp_path: Path) -> None:
     assert {member.name: size for member, size in sizes.items()} == dict.fromkeys(
         ("a.jpg", "b.png", "c.bmp", "d.tif", "e.jpg"), (40, 30)
     )
-    assert faults.lines() == ["1 x file that is no image, left out (first: f.jpg)"]
-    with pytest.raises(PolyplinkError, match=r"f\.jpg: file that is no image; restore it"):
+    assert faults.lines() == ["1 x file that is not an image, left out (first: f.jpg)"]
+    with pytest.raises(PolyplinkError, match=r"f\.jpg: file that is not an image; restore it"):
         tree.image_sizes(tree.members, Faults(strict=True))

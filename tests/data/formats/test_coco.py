@@ -194,7 +194,7 @@ def test_broken_files(tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match="has no lists `images` and `annotations`"):
         import_coco(path)
     path.write_text('{"images": [1], "annotations": []}')
-    with pytest.raises(PolyplinkError, match="images is no list of records"):
+    with pytest.raises(PolyplinkError, match="images is not a list of records"):
         import_coco(path)
     with pytest.raises(PolyplinkError, match=r"no file or folder .*nowhere; check the path"):
         import_coco(tmp_path / "nowhere")
@@ -221,7 +221,9 @@ def test_a_detectors_results_take_the_place_of_the_boxes(tmp_path: Path) -> None
     told = "1 x box of an image that is not listed, left out (first: results.json, entry 2)"
     assert told in imported.warnings
     results.write_text('{"image_id": 2}')
-    with pytest.raises(PolyplinkError, match=r"results\.json: annotations is no list of records"):
+    with pytest.raises(
+        PolyplinkError, match=r"results\.json: annotations is not a list of records"
+    ):
         import_coco(path, boxes=results)
     with pytest.raises(PolyplinkError, match="has 2 annotation files, results are of the images"):
         import_coco(tmp_path, boxes=results)
@@ -276,10 +278,10 @@ def test_large_files_and_broken_ones(tmp_path: Path) -> None:
     path.write_bytes(b'\xef\xbb\xbf{"a": [1, NaN]}')
     assert load_json(path)["a"][0] == 1
     for content, message in (
-        (b'{"a": [1', "is not whole JSON"),
-        (b"", "is not whole JSON"),
-        (b"[" * 100_000, "is not whole JSON"),
-        ('{"é": 1}'.encode("latin-1"), "is not whole JSON"),
+        (b'{"a": [1', "is not valid JSON"),
+        (b"", "is not valid JSON"),
+        (b"[" * 100_000, "is not valid JSON"),
+        ('{"é": 1}'.encode("latin-1"), "is not valid JSON"),
     ):
         path.write_bytes(content)
         with pytest.raises(PolyplinkError, match=message):
@@ -296,7 +298,7 @@ def test_the_first_key_of_a_column_that_a_record_has_counts() -> None:
     assert table.rows() == [("1", 2, None), ("x", None, None), (None, 3, None)]
     assert read_records(None, "rows", ["id"]).is_empty()
     for odd in ([{}, [1]], "text"):
-        with pytest.raises(PolyplinkError, match="rows is no list of records"):
+        with pytest.raises(PolyplinkError, match="rows is not a list of records"):
             read_records(odd, "rows", ["id"])
 
 

@@ -128,13 +128,15 @@ def test_broken_files(tmp_path: Path) -> None:
     path = write(tmp_path, track(box(0)))
     whole = path.read_text()
     path.write_text(whole[:-20])
-    with pytest.raises(PolyplinkError, match=r"is not whole XML .*; export the task again"):
+    with pytest.raises(PolyplinkError, match=r"is not valid XML .*; export the task again"):
         import_cvat(path)
     path.write_text(whole.replace("annotations>", "annotation>"))
     with pytest.raises(PolyplinkError, match="is not of CVAT: its root is <annotation>"):
         import_cvat(path)
     path.write_text(whole.replace("<track", '<image id="0" name="a.png"></image><track'))
-    with pytest.raises(PolyplinkError, match="is of CVAT for images; export the task as CVAT for"):
+    with pytest.raises(
+        PolyplinkError, match="was exported as CVAT for images; export the task as CVAT for"
+    ):
         import_cvat(path)
     path.write_bytes(b"\xef\xbb\xbf" + whole.replace("\n", "\r\n").encode())
     assert import_cvat(path).data.detections.height == 1

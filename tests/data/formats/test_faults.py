@@ -13,7 +13,7 @@ from polyplink.core.errors import PolyplinkError
 from tests.data.formats import test_coco, test_cvat, test_mot, test_yolo
 from tests.data.test_conversion import IMPORTERS
 
-SIDE = "box with a side that is no number"
+SIDE = "box with a side that is not a number"
 FRAME = "box without a frame number from 0"
 UNKNOWN = "box of a category that is not listed"
 TEXT = "line with text instead of a number"
@@ -49,13 +49,13 @@ ROWS = [
     ("yolo", "0 0 0 1 0 1 1 0 1", NO_BOX),
     ("cvat", test_cvat.box(1, edges='xtl="left" ytl="2" xbr="3" ybr="4"'), SIDE),
     ("cvat", test_cvat.box("1.5"), FRAME),
-    ("cvat", test_cvat.box(1, inner=NO_SCORE), "box with a score that is no number"),
+    ("cvat", test_cvat.box(1, inner=NO_SCORE), "box with a score that is not a number"),
     ("cvat", OUTLINE, "shape of a track that is no box"),
     ("csv", "v,0,one,2,3,4,", SIDE),
     ("csv", "v,1.5,1,2,3,4,", FRAME),
     ("csv", "v,,1,2,3,4,", FRAME),
     ("csv", ",0,1,2,3,4,", "box without a procedure"),
-    ("csv", "v,0,1,2,3,4,high", "box with a score that is no number"),
+    ("csv", "v,0,1,2,3,4,high", "box with a score that is not a number"),
 ]
 
 

@@ -67,12 +67,12 @@ def test_columns_by_the_words_of_their_header(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "kind"),
     [
-        ("x,5mm,61,HP", "row of no recording"),
-        (",5mm,61,HP", "row of no recording"),
+        ("x,5mm,61,HP", "row that names no recording"),
+        (",5mm,61,HP", "row that names no recording"),
         ("1,5mm,61,HP", "second row of a recording"),
-        ("3,large,61,HP", "size that is no number"),
-        ("3,-5mm,61,HP", "size that is no number"),
-        ("3,5mm,old,HP", "age that is no number"),
+        ("3,large,61,HP", "size that is not a number"),
+        ("3,-5mm,61,HP", "size that is not a number"),
+        ("3,5mm,old,HP", "age that is not a number"),
         ("3,5mm,61,Adenoma?", "pathology of no known class, histology class null"),
     ],
 )
@@ -128,7 +128,7 @@ def test_a_spreadsheet_is_read_as_texts_or_refused() -> None:
     read = parse_facts(rows, "x.xlsx", (), {}, Faults())
     assert read == {7: {"size_mm": 5.5}, 8: {"size_mm": 11.74}}
     for data in (b"", b"PK", whole[:400], b"a,b\n1,2\n"):
-        with pytest.raises(PolyplinkError, match=r"x\.xlsx is no whole \.xlsx file .*as CSV"):
+        with pytest.raises(PolyplinkError, match=r"x\.xlsx is not a valid \.xlsx file .*as CSV"):
             read_rows(data, "x.xlsx")
 
 

@@ -115,7 +115,7 @@ def test_frames_that_do_not_fit_their_video_and_files_out_of_place(root: Path) -
     for kind in (
         "frame with a box of another size than most of its video, left out",
         "image without an annotation, taken as without polyp",
-        "file that is no image, left out",
+        "file that is not an image, left out",
         "frame with several boxes of one polyp, all kept",
         "file of train in a folder",
         "file of val outside of a video's folder",

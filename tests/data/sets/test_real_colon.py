@@ -54,7 +54,7 @@ def test_a_fault_in_a_worker_is_the_same_error_and_an_interrupt_passes(root: Pat
 
     (root / "001-009_annotations" / "001-009_2.xml").write_text("<annotation>")
     for workers in (1, 2):
-        with pytest.raises(PolyplinkError, match=r"001-009_2\.xml is not whole XML"):
+        with pytest.raises(PolyplinkError, match=r"001-009_2\.xml is not valid XML"):
             import_real_colon(root, strict=True, workers=workers)
         with pytest.raises(KeyboardInterrupt):
             import_real_colon(root, progress=interrupt, workers=workers)
@@ -203,7 +203,7 @@ def test_broken_files_and_frames_of_another_size(tmp_path: Path) -> None:
     wide = format_voc("p_frames", "p_2.jpg", (100, H), [("p_1", (1, 1, 90, 9))])
     (source.annotations / "p_2.xml").write_text(wide)
     rewrite(source.annotations / "p_1.xml", lambda text: text[:200])
-    with pytest.raises(PolyplinkError, match=r"p_1\.xml is not whole XML .*; download or unpack"):
+    with pytest.raises(PolyplinkError, match=r"p_1\.xml is not valid XML .*; download or unpack"):
         read_boxes(source, strict=True)
     *_, boxes, faults = read_boxes(source, strict=False)
     assert boxes["w"].to_list() == [8, 89]  # clamped to the frame's own size
@@ -363,7 +363,7 @@ def test_parse_undoes_format(size: tuple[int, int], boxes: Boxes) -> None:
 @given(share=st.floats(0, 0.99))
 def test_truncated_xml_is_refused_by_name(boxes: Boxes, share: float) -> None:
     text = text_of(boxes).rstrip()
-    with pytest.raises(PolyplinkError, match=r"f\.xml is not whole XML .*; download or unpack"):
+    with pytest.raises(PolyplinkError, match=r"f\.xml is not valid XML .*; download or unpack"):
         parse_voc(text[: int(share * len(text))], "f.xml")
 
 

@@ -148,7 +148,7 @@ INFINITE, NO_FRAME = "box with a side that is not finite", "box without a frame 
         ("polyp-size", "boxes.csv", "07,3,", "07,,", NO_FRAME),
         ("polyp-size", "boxes.csv", "07,3,", "07,2.5,", NO_FRAME),
         ("polyp-size", "boxes.csv", "07,3,", "07,-1,", NO_FRAME),
-        ("polyp-size", "boxes.csv", "07,3,1", "07,3,b", "box with a side that is no number"),
+        ("polyp-size", "boxes.csv", "07,3,1", "07,3,b", "box with a side that is not a number"),
         ("polyp-size", "boxes.csv", "07,3,", ",3,", "box of no video"),
         ("polyp-size", "boxes.csv", "07,3,", "9,3,", "box of a video that is not there"),
     ],
@@ -240,7 +240,7 @@ def test_voc_is_read_by_its_tags() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "x is not whole XML"),
+        (b"", "x is not valid XML"),
         (b"<!DOCTYPE a [<!ENTITY b 'c'>]><a/>", "has a document type, which is not read"),
         (xml("<object><name>a</name></object>"), "<xmin> holds None, not a number"),
         (xml(BOX.replace("4.5", "four")), "<ymax> holds 'four', not a number; download"),

@@ -130,7 +130,7 @@ class Tree:
             faults: Counts files that are no image, which are left out.
 
         Raises:
-            PolyplinkError: If strict, at the first that is no image; if a file cannot be read.
+            PolyplinkError: If strict, at the first that is not an image; if a file cannot be read.
         """
         sizes: dict[Member, tuple[int, int]] = {}
         for limit in (_HEADER, None):  # None: the size may be behind a large colour profile
@@ -141,7 +141,7 @@ class Tree:
                     sizes[member] = size
                 elif limit is None:
                     hint = "restore it or take it out"
-                    faults.fault("file that is no image", member.image, hint)
+                    faults.fault("file that is not an image", member.image, hint)
         return sizes
 
 

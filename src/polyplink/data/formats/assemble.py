@@ -114,7 +114,7 @@ def number(column: str) -> pl.Expr:
 
 
 def no_number(column: str) -> pl.Expr:
-    """Whether a text column holds something that is no number."""
+    """Whether a text column holds something that is not a number."""
     return (pl.col(column).str.strip_chars().str.len_bytes() > 0) & number(column).is_null()
 
 

@@ -109,11 +109,11 @@ def read_records(value: Any, source: str, names: Sequence[str]) -> pl.DataFrame:
             null where the value is not a list of four numbers.
 
     Raises:
-        PolyplinkError: If it is no list of records.
+        PolyplinkError: If it is not a list of records.
     """
     rows = [] if value is None else value
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise PolyplinkError(f"{source} is no list of records", "export it as COCO again")
+        raise PolyplinkError(f"{source} is not a list of records", "export it as COCO again")
     present = frozenset[str]().union(*set(map(tuple, rows)))
     columns: dict[str, pl.Series] = {}
     for name in names:

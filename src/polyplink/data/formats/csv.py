@@ -98,7 +98,7 @@ def import_csv(source: Path, **options: Unpack[ReadOptions]) -> Imported:
         item=pl.int_range(pl.len()),
     )
     if "score" in boxes.columns:
-        kind, hint = "box with a score that is no number", "write a number, or nothing"
+        kind, hint = "box with a score that is not a number", "write a number, or nothing"
         boxes = leave_out(boxes, no_number("score"), kind, hint, faults)
         boxes = boxes.with_columns(number("score"))
     if settings.progress is not None:

@@ -165,7 +165,8 @@ def _parse(
             parent = open_elements[-1] if open_elements else element
             if element.tag == "image":
                 raise PolyplinkError(
-                    f"{name} is of CVAT for images", "export the task as CVAT for video 1.1"
+                    f"{name} was exported as CVAT for images",
+                    "export the task as CVAT for video 1.1",
                 )
             if element.tag == "meta":
                 tasks += _tasks(element)
@@ -183,7 +184,7 @@ def _parse(
     except (ET.ParseError, ValueError, LookupError) as error:  # the latter two of its encoding
         # Behind boxes that were cut out the parser counts other lines than the file has.
         reason = str(error).partition(": line")[0] if plain.tables else str(error)
-        raise PolyplinkError(f"{name} is not whole XML ({reason})", _MEND) from None
+        raise PolyplinkError(f"{name} is not valid XML ({reason})", _MEND) from None
     flush()
     table = pl.concat([*tables, plain.table().match_to_schema(schema, missing_columns="insert")])
     table = table.sort("order", maintain_order=True).drop("order")
@@ -342,7 +343,7 @@ def _boxes(shapes: pl.DataFrame, name: str, faults: Faults) -> pl.DataFrame:
     table = shapes.filter(pl.col("outside").fill_null("0") != "1").with_columns(at=at)
     kind, hint = "shape of a track that is no box", "draw boxes (rectangles)"
     table = leave_out(table, pl.col("tag") != "box", kind, hint, faults)
-    kind, hint = "box with a score that is no number", "write a number, or nothing"
+    kind, hint = "box with a score that is not a number", "write a number, or nothing"
     table = leave_out(table, no_number(SCORE), kind, hint, faults)
     rotated = table.filter(number("rotation").fill_null(0) != 0)
     faults.warn_rows("rotated box, read as upright", rotated)

@@ -71,7 +71,7 @@ def import_yolo(
     Args:
         source: A folder with `labels/` and, where there are any, `images/` (or `<part>/labels/`).
         sixth: What the sixth of six values is, "score" or "track"; None: a score where there are
-            lines of seven values, or where it is no whole number; a track where it is above 1.
+            lines of seven values, or where it is not a whole number; a track where it is above 1.
         options: See `ReadOptions`; the first frame is 1 for a tracker that names its files
             `<video>_<frame>`.
 
@@ -228,7 +228,7 @@ def _read_labels(
         for i, name in enumerate(_VALUES)
     ]
     table = lines.select("at", "file", *values, given=count, item=pl.col("line") - 1)
-    # A side that is no number is left to the check of all formats.
+    # A side that is not a number is left to the check of all formats.
     number_columns = ((0, "class"), (5, "sixth"), (6, "seventh"))
     odd = pl.any_horizontal(
         pl.col(name).is_null() & (pl.col("given") > i) for i, name in number_columns

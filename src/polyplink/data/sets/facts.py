@@ -90,7 +90,7 @@ def read_rows(data: bytes, name: str) -> list[list[str]]:
             rows = [[str(cell) for cell in row] for row in sheet.to_python()]
         except (CalamineError, OSError, ValueError, IndexError, *_DAMAGED) as error:
             raise PolyplinkError(
-                f"{name} is no whole .xlsx file ({first_line(error)})",
+                f"{name} is not a valid .xlsx file ({first_line(error)})",
                 "download it again, or save it as CSV",
             ) from None
     else:
@@ -203,7 +203,7 @@ def parse_facts(
         match = re.fullmatch(NUMBER, text, re.I)
         place = f"{name}, recording {text!r}"
         if match is None:
-            faults.fault("row of no recording", place, "write the recording's number")
+            faults.fault("row that names no recording", place, "write the recording's number")
         elif int(match[1]) in facts:
             faults.fault("second row of a recording", place, "remove one of them")
         else:
@@ -219,7 +219,7 @@ def _read_words(
     if "size_mm" in words:
         size, at = _SIZE.fullmatch(facts.pop("size_mm")), f"{place} ({words['size_mm']})"
         if size is None:
-            faults.fault("size that is no number", at, "write it as 4.5mm")
+            faults.fault("size that is not a number", at, "write it as 4.5mm")
         else:
             facts["size_mm"] = float(size[1])
             if size[2]:
@@ -227,7 +227,9 @@ def _read_words(
     if "age" in words:
         age = _AGE.fullmatch(facts.pop("age"))
         if age is None:
-            faults.fault("age that is no number", f"{place} ({words['age']})", "write whole years")
+            faults.fault(
+                "age that is not a number", f"{place} ({words['age']})", "write whole years"
+            )
         else:
             facts["age"] = int(age[1])
     if "location" in words:

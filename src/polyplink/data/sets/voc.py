@@ -71,7 +71,7 @@ def parse_voc(text: str, name: str) -> VocFrame:
     try:
         root = ET.fromstring(text)  # noqa: S314 - no entity without a document type
     except (ET.ParseError, ValueError, LookupError) as error:  # the latter two of its encoding
-        raise PolyplinkError(f"{name} is not whole XML ({error})", _AGAIN) from None
+        raise PolyplinkError(f"{name} is not valid XML ({error})", _AGAIN) from None
     # Single tags, because ElementTree searches for those in C and for paths in Python.
     nothing = ET.Element("nothing")
     sides, size = [], root.find("size")
