@@ -84,7 +84,7 @@ def calibrate(
         Option(metavar="FOLDER", help="With --stills: folder of images without a polyp."),
     ] = None,
     procedures: Annotated[int, Option(min=2, help="With --stills: procedures to make.")] = 60,
-    polyps: Annotated[str, Option(help="With --stills: polyps of a procedure, from-to.")] = "3-6",
+    polyps: Annotated[str, Option(help="With --stills: polyps per procedure, as in 3-6.")] = "3-6",
     seed: Annotated[int, Option(min=0, help="With --stills: seed of the procedures.")] = 0,
     out: options.Out = "calibrated",
     part: options.Part = None,

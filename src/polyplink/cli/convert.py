@@ -18,7 +18,7 @@ def convert_data(
         str,
         Argument(
             metavar="FORMAT",
-            help="A format as of `polyplink import`; masks are read alone.",
+            help="A format of `polyplink import`, except masks.",
             autocompletion=names_of("polyplink.core.parts", "FORMATS"),
         ),
     ],
@@ -26,7 +26,7 @@ def convert_data(
     *,
     progress: Progress = inform,
 ) -> Result[dict[str, Any]]:
-    """Write a data folder as COCO, MOT, YOLO, CVAT, CSV, or as a released set is laid out.
+    """Write a data folder as COCO, MOT, YOLO, CVAT, CSV, or in the layout of a released set.
 
     Args:
         data: The data folder.

@@ -27,7 +27,7 @@ def evaluate_detector(
     *,
     part: options.Part = None,
     frames: Annotated[
-        int, Option(min=1, help="Most frames with a polyp of each procedure.")
+        int, Option(min=1, help="Use at most this many frames with a polyp of each procedure.")
     ] = 1000,
     score: Annotated[
         float | None, Option(min=0, max=1, help="Score for recall; by default what begins a track.")
@@ -41,7 +41,7 @@ def evaluate_detector(
         detector: An ONNX file, or the name of a shipped detector.
         data: Data folder of annotated frames.
         part: Part of the data set; all of it by default.
-        frames: Most frames with a polyp of each procedure.
+        frames: Use at most this many frames with a polyp of each procedure.
         score: Score from which boxes count for recall and precision; by default the one from which
             a box begins a track.
         workers: Threads that read frames.

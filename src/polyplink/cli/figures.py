@@ -35,8 +35,8 @@ def draw_figures(
         Sequence[str],
         Option(
             "--clusterer",
-            help="Of the figures counting and clusterers, as of `polyplink evaluate`; all built-in "
-            "ones by default. May be repeated.",
+            help="Clusterers in the figures counting and clusterers; all built-in ones by "
+            "default; may be repeated.",
         ),
     ] = (),
     part: Annotated[str, Option(help="Part of the data set.")] = "eval",

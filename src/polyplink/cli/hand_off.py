@@ -13,7 +13,9 @@ from polyplink.core.text import many
 def hand_off_review(
     folder: CountedFolder,
     *,
-    language: Annotated[Literal["en", "de", "it"], Option(help="Of headings and the page.")] = "en",
+    language: Annotated[
+        Literal["en", "de", "it"], Option(help="Language of the headings and the page.")
+    ] = "en",
     data: MovedData = None,
     mask_overlay: MaskOverlay = (),
 ) -> Result[list[Path]]:
@@ -21,7 +23,7 @@ def hand_off_review(
 
     Args:
         folder: Folder of `run` or `count`; the files go into its folder `reviewed`.
-        language: Of headings and the page.
+        language: Language of the headings and the page.
         data: Data folder that was counted, if it was moved.
         mask_overlay: Rectangles that are black in every picture, as "LEFT,TOP,WIDTH,HEIGHT" in
             pixels of the recording, and `field`: the border around what the endoscope sees.

@@ -22,7 +22,7 @@ class FormatOptions(TypedDict, total=False):
     """Options that some formats take, see `polyplink.data.FORMATS`."""
 
     identity: Annotated[
-        str | None, Option(help="What counts as one polyp, if not given: video, ...")
+        str | None, Option(help="What counts as one polyp if the boxes name none: video, ...")
     ]
     boxes: Annotated[StrPath | None, Option(help="File with the boxes (polyp-size).")]
     cases: Annotated[StrPath | None, Option(help="Table of cases (sun) or labels (polyp-size).")]

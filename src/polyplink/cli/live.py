@@ -57,7 +57,8 @@ def live(
     weights: WeightsOption = ENCODER,
     detector: DetectorName = None,
     boxes: Annotated[
-        StrPath | None, Option(help="Boxes of the recording SOURCE, JSON lines, for a detector.")
+        StrPath | None,
+        Option(help="JSON lines with boxes of the recording SOURCE, instead of a detector."),
     ] = None,
     recording: Annotated[
         StrPath | None, Option(help="Video or folder with the pictures of boxes from stdin.")
@@ -66,7 +67,11 @@ def live(
     replace: options.Replace = False,
     speed: Annotated[
         float,
-        Option(min=0, help="Times real time for a recording; 0: as fast as it goes, none dropped."),
+        Option(
+            min=0,
+            help="Speed of a recording, 1 for real time; 0: as fast as possible, without "
+            "dropping frames.",
+        ),
     ] = 1.0,
     fps: Fps = None,
     stall: Annotated[

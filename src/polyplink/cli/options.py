@@ -32,7 +32,9 @@ Workers = Annotated[int, Option(min=1, help="Worker processes or threads.")]
 Part = Annotated[str | None, Option(help="Part of the data set; all by default.")]
 Alarms = Annotated[
     Literal["drop", "keep"],
-    Option(help="Leave out tracklets that the weights take for false alarms, or count them."),
+    Option(
+        help="Leave out (drop) or count (keep) tracklets that the weights reject as false alarms."
+    ),
 ]
 Purpose = Annotated[
     Literal["count", "link", "published"],
@@ -81,32 +83,34 @@ class TrackletOptions(TypedDict, total=False):
     """
 
     min_length: Annotated[
-        int | None, Option(min=1, help="Boxes that a tracklet of a known polyp must have [30].")
+        int | None, Option(min=1, help="Fewest boxes of a tracklet of a known polyp [30].")
     ]
     max_gap: Annotated[
-        int | None, Option(min=1, help="Largest step in frames between its boxes [1].")
+        int | None,
+        Option(min=1, help="Known polyps: largest step in frames within a tracklet [1]."),
     ]
     min_iou: Annotated[
-        float | None, Option(min=0, max=1, help="Smallest IoU of two boxes in a row of it [0.1].")
+        float | None,
+        Option(min=0, max=1, help="Known polyps: smallest IoU of consecutive boxes [0.1]."),
     ]
     min_seconds: Annotated[
-        float | None, Option(min=0, help="Seconds a track of unknown boxes must last [0.5].")
+        float | None, Option(min=0, help="A detector's boxes: shortest track, seconds [0.5].")
     ]
     bridge: Annotated[
         float | None,
-        Option(min=0, help="Longest gap bridged within such a track, seconds [0.7]."),
+        Option(min=0, help="A detector's boxes: longest gap within a track, seconds [0.7]."),
     ]
     high: Annotated[
-        float | None, Option(min=0, max=1, help="Score from which a box begins a track [0.4].")
+        float | None, Option(min=0, max=1, help="Score from which a box starts a track [0.4].")
     ]
     low: Annotated[
-        float | None, Option(min=0, max=1, help="Score from which a box continues one [0.1].")
+        float | None, Option(min=0, max=1, help="Score from which a box continues a track [0.1].")
     ]
     tracker: Annotated[
-        str | None, Option(help="What links such boxes: damped, or a plugin's [damped].")
+        str | None, Option(help="Tracker of a detector's boxes: damped, or a plugin's [damped].")
     ]
     stride: Annotated[
-        int | None, Option(min=1, help="Boxes from one crop of a tracklet to the next [4].")
+        int | None, Option(min=1, help="One of this many boxes of a tracklet becomes a crop [4].")
     ]
 
 

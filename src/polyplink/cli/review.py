@@ -16,7 +16,7 @@ def review(
     data: MovedData = None,
     mask_overlay: MaskOverlay = (),
     index: Annotated[
-        StrPath | None, Option(help="Index to show similar earlier views of, too.")
+        StrPath | None, Option(help="Index in which similar earlier views are looked up.")
     ] = None,
     port: Annotated[int, Option(min=0, max=65535, help="Port; 0 takes any free one.")] = 0,
     browser: Annotated[bool, Option(help="Open the page in the browser.")] = True,

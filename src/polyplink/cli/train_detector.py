@@ -54,9 +54,12 @@ def train_detector(
     ] = 320,
     rate: Annotated[float, Option(min=1e-6, help="Largest learning rate.")] = 1e-3,
     batch: Annotated[int, Option(min=1, help="Frames in a step.")] = 16,
-    frames: Annotated[int, Option(min=1, help="Most frames with a polyp of each procedure.")] = 100,
+    frames: Annotated[
+        int, Option(min=1, help="Use at most this many frames with a polyp of each procedure.")
+    ] = 100,
     held: Annotated[
-        float, Option(min=0, max=0.9, help="Share of the procedures to measure it on.")
+        float,
+        Option(min=0, max=0.9, help="Share of the procedures held out to measure the detector."),
     ] = 0.1,
     seed: Annotated[int, Option(min=0, help="Seed of order and augmentation.")] = 0,
     workers: options.Workers = 2,
@@ -79,7 +82,7 @@ def train_detector(
         side: Width and height of the input, pixels; a multiple of 32.
         rate: Largest learning rate.
         batch: Frames in a step.
-        frames: Most frames with a polyp of each procedure.
+        frames: Use at most this many frames with a polyp of each procedure.
         held: Share of the procedures to measure the detector on.
         seed: Of order and augmentation.
         workers: Threads that read frames.

@@ -31,17 +31,21 @@ def adapt_weights(
     part: options.Part = None,
     tone: Annotated[
         float,
-        Option(min=0, help="Weight of the crops' whitened colours, instead of BatchNorm."),
+        Option(
+            min=0,
+            help="Append the crops' whitened colours with this weight, instead of adapting "
+            "BatchNorm.",
+        ),
     ] = 0.0,
     whiten: Annotated[
-        bool, Option(help="Whiten features by these crops, instead of BatchNorm.")
+        bool, Option(help="Whiten features by these crops, instead of adapting BatchNorm.")
     ] = False,
     in_motion: Annotated[
         int,
         Option(
             min=0,
-            help="With --whiten: whiten by what this many views of each annotated still differ in, "
-            "seen by a moving camera.",
+            help="With --whiten: whiten by the differences between this many simulated views of "
+            "each annotated still.",
         ),
     ] = 0,
     device: options.Device = "auto",

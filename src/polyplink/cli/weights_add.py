@@ -22,13 +22,14 @@ def add_weights(
     file: Annotated[StrPath, Argument(help="The published file, or a folder of `weights save`.")],
     *,
     timm: Annotated[
-        str | None, Option(metavar="NAME", help="Backbone of timm that the weights are of.")
+        str | None,
+        Option(metavar="NAME", help="timm's name of the backbone that the weights belong to."),
     ] = None,
     stages: Annotated[
         Sequence[int],
         Option(
             "--stage",
-            help="With --timm: a stage to append the mean of to the vector, from 0; may be "
+            help="With --timm: a stage, from 0, with its mean appended to the vector; may be "
             "repeated.",
         ),
     ] = (),
@@ -54,7 +55,7 @@ def add_weights(
 
     Args:
         file: The published file, or a folder of `weights save`.
-        timm: Backbone of timm that the weights are of.
+        timm: timm's name of the backbone that the weights belong to.
         stages: With `timm`, stages to append the mean of to the vector, from 0.
         name: For the weights; by default the encoder's, or the folder's.
         preset: How the encoder is fed: as pre-trained, or as NTSSL's program.

@@ -65,7 +65,7 @@ def reproduce(
     ] = "normalised",
     precision: Annotated[
         Literal["tf32", "float32", "bf16"],
-        Option(help="What a GPU embeds in; trainings: --set optim.precision=NAME."),
+        Option(help="Precision of vectors on a GPU; for trainings, --set optim.precision=NAME."),
     ] = "tf32",
     seeds: Annotated[int, Option(min=1, help="Training runs of each probe.")] = 3,
     split: Annotated[
@@ -81,7 +81,7 @@ def reproduce(
     workers: options.Workers = 2,
     progress: Progress = inform,
 ) -> "Result[ReproducedTable] | Result[list[dict[str, Any]]] | Result[list[Step]]":
-    """Set a published table beside ours; writes HTML, CSV and LaTeX. `list` shows all tables.
+    """Compute a published table and set it beside the printed one. `list` shows all tables.
 
     `all` computes every table, those that need the fewest trainings first; a table that was written
     with the same settings and data is not computed again. Trained encoders, crops and vectors are

@@ -37,7 +37,7 @@ def simulate(
     ] = None,
     times: Annotated[
         int,
-        Option(min=1, help="Procedures for each of the preset's, from different random numbers."),
+        Option(min=1, help="Simulate this many procedures for each of the preset's."),
     ] = 1,
     write: Annotated[
         str | None, Option(help="tables, archives or frames; by default that of the preset.")

@@ -74,13 +74,18 @@ def study(
     data: options.Data,
     *,
     out: options.Out = "study",
-    seeds: Annotated[int, Option(min=1, help="Seeds of each recipe, from its own on.")] = 3,
+    seeds: Annotated[
+        int, Option(min=1, help="Seeds per recipe, counted up from the recipe's own.")
+    ] = 3,
     part: Annotated[str, Option(help="Part to evaluate on, which no recipe trains on.")] = "eval",
     sets: options.Sets = (),
     tasks: Annotated[
-        Sequence[str], Option("--task", help="As of evaluate, without size and histology.")
+        Sequence[str],
+        Option("--task", help="As in `polyplink evaluate`, without size and histology."),
     ] = (),
-    clusterers: Annotated[Sequence[str], Option("--clusterer", help="As of evaluate.")] = (),
+    clusterers: Annotated[
+        Sequence[str], Option("--clusterer", help="As in `polyplink evaluate`.")
+    ] = (),
     grid: Annotated[str, Option(help="Settings searched for counting: paper or demo.")] = "paper",
     purpose: options.Purpose = "published",
     columns: Annotated[
@@ -91,7 +96,9 @@ def study(
         ),
     ] = (),
     device: options.Device = "auto",
-    devices: Annotated[int, Option(min=1, help="Processes to train in, as of train.")] = 1,
+    devices: Annotated[
+        int, Option(min=1, help="Processes to train in, as in `polyplink train`.")
+    ] = 1,
     workers: options.Workers = 2,
     progress: Progress = inform,
 ) -> Result[Studied]:
