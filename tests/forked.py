@@ -109,7 +109,6 @@ def _child(job: Mapping[str, Any]) -> int:
     os.chdir(job["cwd"])
     os.environ.clear()
     os.environ.update(job["environment"])
-    os.cpu_count = lambda: 1  # to start workers takes longer than most commands
     sys.path.insert(0, "")
     arguments = job["arguments"]
     try:

@@ -44,7 +44,8 @@ SMALLEST = {
     r"(train ntssl-demo data --out run)[^#\n]*": rf"\1 {ONE_EPOCH}  ",
     r"(evaluate run data --out evaluation)(?! --grid)": r"\1 --grid demo",
     r"--engine ray": "",  # tests/cli/test_archive.py starts Ray
-    r"--workers \d+": "--workers 1",
+    # To start worker processes takes longer than most commands.
+    r"(polyplink (?:count|embed|evaluate|prepare|train) [^#\n|\\&;>]*)": r"\1 --workers 1  ",
 }
 
 

@@ -107,7 +107,8 @@ def build_tracklets(
             detections, rows, owner[rows], tracks, (fps or {}, scenes or {})
         )
     cuts = Cuts(*(np.empty(len(track), dtype=np.uint32) for _ in range(3)))
-    count = _walk(track, frames, boxes, (max_gap, min_iou), cuts)
+    last = np.full(int(track.max(initial=0)) + 1, -1, dtype=np.int32)  # row; -1: none yet
+    count = _walk(track, frames, boxes, (max_gap, min_iou), cuts, last)
     if count < 0:  # a track is not in the order of time
         in_time = detections[np.argsort(frames, kind="stable")]
         return build_tracklets(
@@ -251,14 +252,18 @@ def _owners(names: pl.DataFrame) -> Rows:
 
 
 @njit(error_model="numpy")
-def _walk(tracks: Rows, frames: Rows, boxes: Columns, limits: Limits, cuts: Cuts) -> int:
-    """Follow all tracks at once, box by box, and fill `cuts`.
+def _walk(  # noqa: PLR0917
+    tracks: Rows,
+    frames: Rows,
+    boxes: Columns,
+    limits: Limits,
+    cuts: Cuts,
+    last: npt.NDArray[np.int32],
+) -> int:
+    """Follow all tracks at once, box by box, and fill `cuts`; last (t,) is -1 for every track.
 
     Returns the number of tracklets, or -1 if a track's boxes are not in the order of time.
     """
-    if not tracks.size:
-        return 0
-    last = np.full(tracks.max() + np.uint32(1), -1, dtype=np.int32)  # its row; -1: none yet
     last_box = np.empty((last.size, 4))  # its box
     # Taken apart once: each look into a tuple of arrays would count references.
     x, y, w, h = boxes
