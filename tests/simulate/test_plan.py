@@ -169,9 +169,8 @@ def light_of(plan: Plan, frame: int) -> torch.Tensor:
     return linear[:, 0]
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_the_same_pose_shows_the_same_surface_in_every_frame(seed: int) -> None:
-    plan = mini_plan(seed)
+def test_the_same_pose_shows_the_same_surface_in_every_frame() -> None:
+    plan = mini_plan(0)
     looks = [k for k in plan.timeline.looks if k.polyp == 0 and k.beside is None]
     first, second = (look.first + look.frames // 2 for look in looks[:2])
     here = light_of(plan, first)
