@@ -106,9 +106,11 @@ def _choose(
         faults: As for `find_videos`.
     """
     near, above = places
-    candidates = dict.fromkeys([*near, *above])
     by_stem = (
-        [path for path in candidates if stem in (path.name, path.stem)] for stem in names if stem
+        [path for path in place if stem in (path.name, path.stem)]
+        for stem in names
+        if stem
+        for place in places
     )
     matches: Sequence[Path] = next(filter(None, by_stem), [])
     if not matches and single:
