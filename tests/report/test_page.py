@@ -138,7 +138,7 @@ def test_header_says_what_it_is_and_is_not() -> None:
         assert part in words
     assert "Grouping the views into polyps did not settle for p1." in words
     assert "1 of 2 procedures" in words
-    assert words.count("do not trust this count") == 1
+    assert words.count("check this count before you use it") == 1
     real = replace(report(), simulated=False)
     assert "Simulated data" not in render(real)
     assert "not a medical device" in render(real)
