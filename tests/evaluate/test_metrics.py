@@ -1,0 +1,109 @@
+"""Every metric of the registry, in one evaluation: order, names, the best value, nothing at all."""
+
+import numpy as np
+import pytest
+
+from polyplink.associate.search import Grid
+from polyplink.core.parts import METRICS
+from polyplink.evaluate import TASKS, Evaluation
+from polyplink.evaluate.evaluation import EvaluationSettings, evaluate_embeddings
+from polyplink.evaluate.intervals import Figure
+from polyplink.evaluate.samples import Samples
+from tests.evaluate.made import boxes_of, made
+
+SETTINGS = EvaluationSettings(
+    Grid(thresholds=(0.3, 0.6, 0.9)),
+    clusterers=("threshold",),
+    tasks=tuple(TASKS),
+    resamples=200,
+    seed=4,
+)
+LEVELS = {"retrieval": "", "reid": "", "counting": "threshold/", "tracking": "tracking/threshold/"}
+COUNTS = {"PPC", "ADR"}  # their ideal is the truth of the data
+OF_BOXES = {"DetA", "LocA"}  # they judge the boxes, which are the true ones here
+
+
+def evaluated(vectors: np.ndarray, samples: Samples) -> Evaluation:
+    adenoma = [bool(polyp % 2) for polyp in samples.polyp]
+    return evaluate_embeddings(
+        {"x": vectors}, samples, SETTINGS, boxes=boxes_of(samples), adenoma=adenoma
+    )[0]
+
+
+def figure(name: str, evaluation: Evaluation) -> Figure:
+    return evaluation.encoders["x"].figures[LEVELS[METRICS[name].task] + name]
+
+
+@pytest.fixture(scope="module")
+def ordinary() -> Evaluation:
+    vectors, samples, _ = made(noise=2.0)
+    return evaluated(vectors, samples)
+
+
+@pytest.fixture(scope="module")
+def reordered() -> Evaluation:
+    """The same tracklets in another order, with vectors that are turned and scaled."""
+    vectors, samples, _ = made(noise=2.0)
+    rng = np.random.default_rng(1)
+    # The procedures stay in their order, in which they are drawn for intervals.
+    order = np.lexsort((rng.random(len(vectors)), samples.procedure))
+    turned = 3 * vectors @ np.linalg.qr(rng.normal(size=(6, 6)))[0]
+    return evaluated(turned[order], samples.take(order))
+
+
+@pytest.fixture(scope="module")
+def perfect() -> Evaluation:
+    """Tracklets of a polyp share a vector that is orthogonal to those of all others."""
+    _, samples, _ = made()
+    return evaluated(np.eye(samples.polyp.max() + 1)[samples.polyp], samples)
+
+
+@pytest.fixture(scope="module")
+def single() -> Evaluation:
+    """Two procedures of one tracklet: no pair, and no query with a match."""
+    return evaluated(np.eye(2), Samples.of(["a", "b"], ["v", "w"], ["p", "q"], [0.0, 0.0]))
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_a_metric_does_not_depend_on_the_order_of_tracklets(
+    name: str, ordinary: Evaluation, reordered: Evaluation
+) -> None:
+    first, second = figure(name, ordinary), figure(name, reordered)
+    assert first.value is not None
+    assert second.value == pytest.approx(first.value, abs=1e-9)
+    assert (second.low, second.high) == pytest.approx((first.low, first.high), abs=1e-9)
+    assert second.n == first.n
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_perfect_vectors_reach_the_ideal_and_ordinary_ones_are_not_beyond(
+    name: str, perfect: Evaluation, ordinary: Evaluation
+) -> None:
+    best, value = figure(name, perfect).value, figure(name, ordinary).value
+    assert value is not None
+    if name in COUNTS:
+        assert best is not None
+        assert best > 0
+        return
+    assert best == pytest.approx(METRICS[name].ideal)
+    assert name in OF_BOXES or value != pytest.approx(best)  # hard enough to tell
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_an_interval_is_over_resampled_procedures(name: str, ordinary: Evaluation) -> None:
+    measured = figure(name, ordinary)
+    assert measured.value is not None
+    assert measured.low is not None
+    assert measured.high is not None
+    assert measured.low <= measured.value <= measured.high
+    assert 2 <= measured.n <= 4
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_nothing_to_measure_is_undefined_or_the_ideal(name: str, single: Evaluation) -> None:
+    value = figure(name, single).value
+    assert value is None or name in COUNTS or value == METRICS[name].ideal
+
+
+def test_the_harness_covers_every_task() -> None:
+    assert {metric.task for metric in METRICS.values()} == set(LEVELS) == set(TASKS)
