@@ -24,9 +24,11 @@ DETECTORS = (  # no detector comes with polyplink: what the programs that write 
 )
 HEAD = """# Licences
 
-Made by `make licences` from the metadata of the installed packages and the catalogues of polyplink;
-it is not legal advice. polyplink is under Apache-2.0. It contains two models, with the terms of
-their data on their cards (`polyplink models`), and of data sets only the tables of REAL-Colon
+The licences of the packages, weights and data sets that polyplink installs, reads or contains.
+This is not legal advice; `make licences` makes the page from the metadata of installed packages.
+
+polyplink is under Apache-2.0. It contains two models, with the terms of their data on their cards
+(`polyplink models`), and of data sets only the tables of REAL-Colon
 (`src/polyplink/data/released/real_colon/README.md`).
 """
 

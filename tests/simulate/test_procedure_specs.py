@@ -60,7 +60,7 @@ def test_values_out_of_range_are_refused(name: str, value: object, message: str)
 def test_released_procedures_are_known_by_name() -> None:
     for name in ("001-016", "005-016", "own", "1-001", "000-001", "0005-001"):
         with pytest.raises(
-            PolyplinkError, match=f"own: {name} is no procedure of REAL-Colon; give"
+            PolyplinkError, match=f"own: {name} is not a procedure of REAL-Colon; give"
         ):
             Preset("own", ((name, 1),), released=True)
 

@@ -97,7 +97,7 @@ class Preset:
         if self.released:
             released_names = set(positive_frames()["video_id"])
             unknown = {name for name, _ in self.polyps if released_id(name) not in released_names}
-            problem = f": {min(unknown, default='')} is no procedure of REAL-Colon"
+            problem = f": {min(unknown, default='')} is not a procedure of REAL-Colon"
             self._require(not unknown, problem, "the names of released procedures")
 
     def _require(self, holds: bool, problem: str, expected: str) -> None:

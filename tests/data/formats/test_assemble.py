@@ -62,9 +62,9 @@ def test_side_tables_come_before_the_format_and_gaps_are_filled_with_a_warning(
         ("c_2", None),
     ]
     assert imported.warnings == [
-        "1 x track taken as a polyp of its own (first: c_2)",
-        "2 x procedure without a number of frames, taken as its last frame + 1 (first: b)",
-        "3 x procedure of an unknown patient, taken as a patient of its own (first: a)",
+        "1 x track treated as a separate polyp (first: c_2)",
+        "2 x procedure without a number of frames, set to its last frame + 1 (first: b)",
+        "3 x procedure without a known patient, treated as a separate patient (first: a)",
     ]
     other = pl.DataFrame({"procedure_id": ["x"], "width": [64], "height": [48]})
     for options, message in (

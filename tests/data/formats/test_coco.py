@@ -73,7 +73,7 @@ def test_the_papers_json_with_its_parts(tmp_path: Path) -> None:
     first = data.polyps.filter(polyp_id="dataset3_004-005_1").row(0, named=True)
     assert (first["size_mm"], first["histology_class"], first["location"]) == (3, "AD", "cecum")
     assert first["morphology"] == "Is"
-    assert any("taken as its last frame + 1" in line for line in imported.warnings)
+    assert any("set to its last frame + 1" in line for line in imported.warnings)
 
 
 def test_images_without_identity_or_box_are_of_the_procedure_of_those_named_alike(
@@ -159,7 +159,7 @@ def test_videos_with_tracks_and_ids_of_both_kinds(tmp_path: Path) -> None:
     ]
     procedures = imported.data.procedures.select("procedure_id", "n_frames", "fps").rows()
     assert procedures == [("b", 9, 25.0), ("a", 5, None)]
-    assert "2 x track taken as a polyp of its own (first: b_1)" in imported.warnings
+    assert "2 x track treated as a separate polyp (first: b_1)" in imported.warnings
     bare = import_coco(path, identity="none").data
     assert bare.polyps.is_empty()
     assert bare.detections["polyp_id"].null_count() == 4

@@ -76,7 +76,7 @@ def test_an_export_by_hand(tmp_path: Path) -> None:
         64,
         48,
     )
-    assert "1 x track taken as a polyp of its own (first: clip_3)" in imported.warnings
+    assert "1 x track treated as a separate polyp (first: clip_3)" in imported.warnings
     assert import_cvat(path, identity="none").data.polyps.is_empty()
     other = import_cvat(path, attribute="clear").data.detections["polyp_id"].to_list()
     assert other == ["true", "true", "true", "clip_3"]
@@ -119,7 +119,7 @@ def test_tasks_of_a_project_and_files_of_a_folder(tmp_path: Path) -> None:
 def test_labels_and_turned_boxes_are_told(tmp_path: Path) -> None:
     tool = track(box(0, more='rotation="12.5"'), number=5).replace('"polyp"', '"tool"')
     warnings = import_cvat(write(tmp_path, track(box(0)), tool)).warnings
-    assert "2 x label of tracks, all taken as polyps (first: polyp, tool)" in warnings
+    assert "2 x label of tracks, all read as polyps (first: polyp, tool)" in warnings
     turned = "1 x rotated box, read as upright (first: annotations.xml, track 5, frame 0)"
     assert turned in warnings
 

@@ -42,9 +42,9 @@ def test_ground_truth_by_hand(tmp_path: Path) -> None:
     assert (row["n_frames"], row["fps"], row["width"], row["height"]) == (9, 25, 64, 48)
     assert imported.warnings == [
         "1 x line marked as ignored (confidence 0) (first: s/gt.txt, line 3)",
-        "2 x class of boxes, all taken as polyps (first: 1, 7)",
-        "1 x track taken as a polyp of its own (first: s_3)",
-        "1 x procedure of an unknown patient, taken as a patient of its own (first: s)",
+        "2 x class of boxes, all read as polyps (first: 1, 7)",
+        "1 x track treated as a separate polyp (first: s_3)",
+        "1 x procedure without a known patient, treated as a separate patient (first: s)",
     ]
     again = import_mot(root / "s" / "gt" / "gt.txt")
     assert again.data.detections.equals(imported.data.detections)

@@ -134,8 +134,8 @@ def test_boxes_alone(tmp_path: Path) -> None:
     assert (row["n_frames"], row["width"], row["patient"], row["dataset"]) == (4, 64, "v", "mine")
     assert imported.data.detections["frame"].to_list() == [0, 3]
     assert imported.warnings == [
-        "1 x procedure without a number of frames, taken as its last frame + 1 (first: v)",
-        "1 x procedure of an unknown patient, taken as a patient of its own (first: v)",
+        "1 x procedure without a number of frames, set to its last frame + 1 (first: v)",
+        "1 x procedure without a known patient, treated as a separate patient (first: v)",
     ]
     with pytest.raises(PolyplinkError, match=r"procedure v: width and height .* not known; give"):
         import_csv(path)

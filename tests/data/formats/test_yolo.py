@@ -42,7 +42,7 @@ def test_a_trackers_output_by_hand(tmp_path: Path) -> None:
     imported = import_yolo(root, size=(64, 48))
     rows = imported.data.detections.select("score", "polyp_id").rows()
     assert rows == [(1, None), (0.5, "clip_7"), (None, None)]
-    assert "2 x class of boxes, all taken as polyps (first: 0, 1)" in imported.warnings
+    assert "2 x class of boxes, all read as polyps (first: 0, 1)" in imported.warnings
     none = import_yolo(root, size=(64, 48), identity="none").data
     assert none.detections["polyp_id"].null_count() == 3
 

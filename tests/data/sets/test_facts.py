@@ -44,7 +44,7 @@ def test_values_in_words_and_abbreviations() -> None:
     assert warnings == [
         "1 x column that x.csv lacks, its values null (first: age)",
         "1 x column of x.csv that is not known, not read (first: frames)",
-        "1 x size that is a lower bound, taken as the number "
+        "1 x size that is a lower bound, used as the size "
         "(first: x.csv, recording 'case007' (15mm-))",
     ]
     assert set(CLASSES.values()) == set(ADENOMA["sun"])

@@ -11,7 +11,7 @@ from tests.data.films import HEIGHT, WIDTH, write_film
 from tests.data.made_sets import data_set, procedure_row
 from tests.data.public_sets import assert_same, picture, small_ldpolyp
 
-PATIENT = "procedure without a known patient, taken as its own patient"
+PATIENT = "procedure without a known patient, treated as a separate patient"
 
 
 @pytest.fixture

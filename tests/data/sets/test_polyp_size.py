@@ -11,7 +11,7 @@ from polyplink.data.sets.polyp_size import read_side_boxes
 from tests.data.made_sets import data_set, procedure_row
 from tests.data.public_sets import assert_same, picture, small_polyp_size
 
-WHOLE = "whole frame taken as a box, no file of boxes given"
+WHOLE = "whole frame used as a box, no file of boxes given"
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ def test_the_release_with_all_that_is_odd_in_it(root: Path) -> None:
     assert imported.warnings == [
         "2 x annotation without an image, left out (first: val2019/Annotation/10/11.xml)",
         "10 x size in the XML is not the image's, which counts (first: train2019/Annotation/1.xml)",
-        "2 x procedure without a known patient, taken as its own patient (first: val_10)",
+        "2 x procedure without a known patient, treated as a separate patient (first: val_10)",
     ]
 
 
@@ -82,7 +82,7 @@ def test_histology_is_the_word_of_all_boxes(root: Path) -> None:
     imported = import_polypsset(root)
     polyps = imported.data.polyps.select("polyp_id", "histology", "histology_class").rows()
     assert polyps == [("val_10", None, None), ("test_10", "hyperplastic", "hyperplastic")]
-    line = "1 x polyp with boxes of several classes, histology not taken (first: val_10)"
+    line = "1 x polyp with boxes of several classes, histology left out (first: val_10)"
     assert line in imported.warnings
     for name in ("1", "3"):
         other = root / f"val2019/Annotation/10/{name}.xml"
@@ -114,7 +114,7 @@ def test_frames_that_do_not_fit_their_video_and_files_out_of_place(root: Path) -
     lines = " ".join(imported.warnings)
     for kind in (
         "frame with a box of another size than most of its video, left out",
-        "image without an annotation, taken as without polyp",
+        "image without an annotation, treated as free of polyps",
         "file that is not an image, left out",
         "frame with several boxes of one polyp, all kept",
         "file of train in a folder",

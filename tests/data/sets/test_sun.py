@@ -75,7 +75,7 @@ def test_both_packagings_with_images(root: Path, packaging: str) -> None:
     assert all((root / image).is_file() for image in images)
     (bound,) = imported.warnings
     assert bound.endswith(
-        "a lower bound, taken as the number (first: cases.csv, recording '2' (15mm-))"
+        "a lower bound, used as the size (first: cases.csv, recording '2' (15mm-))"
     )
 
 
@@ -86,7 +86,7 @@ def test_without_a_table_of_cases_nothing_is_made_up(root: Path) -> None:
     assert imported.data.procedures["patient"].to_list() == ["case2", "case10", "negative2"]
     assert imported.warnings == [
         "2 x recording without size, histology and shape, no table given (first: case2)",
-        "2 x procedure without a known patient, taken as its own patient (first: case2)",
+        "2 x procedure without a known patient, treated as a separate patient (first: case2)",
     ]
     (root / "cases.csv").write_text("case,size\n2,5mm\n77,5mm\n")
     lines = import_sun(root, cases=root / "cases.csv").warnings
@@ -123,7 +123,7 @@ def test_an_image_named_twice_keeps_its_boxes(root: Path) -> None:
                    "<xmax>3</xmax><ymax>3</ymax></bndbox></object></annotation>")  # fmt: skip
     lines = " ".join(import_sun(root).warnings)
     assert "1 x image annotated as text and as XML, left out" in lines
-    assert "1 x box of class 1 (no polyp), not taken" in lines
+    assert "1 x box of class 1 (no polyp), left out" in lines
 
 
 def test_files_are_sorted_into_cases_or_counted(root: Path) -> None:
@@ -190,5 +190,5 @@ def test_lines_of_a_case() -> None:
         ("f", []),
         ("g", [(1, 2, 3, 4)]),
     ]
-    kind = "2 x box of class 1 (no polyp), not taken (first: case1.txt, line 7)"
+    kind = "2 x box of class 1 (no polyp), left out (first: case1.txt, line 7)"
     assert faults.lines() == [kind]

@@ -163,7 +163,7 @@ def numbers_alone(frames: pl.DataFrame, source: Path, faults: Faults) -> pl.Data
     place = source.resolve()
     folder = place.parent if place.name in ("labels", "annotations", "images") else place
     alone = pl.col("procedure_id").is_null() & pl.col("frame").is_not_null()
-    kind = f"file named by a number alone, taken as a frame of procedure {folder.stem}"
+    kind = f"file named by a number alone, read as a frame of procedure {folder.stem}"
     faults.warn_rows(kind, frames.filter(alone))
     name = pl.when(alone).then(pl.lit(folder.stem)).otherwise("procedure_id")
     return frames.with_columns(procedure_id=name)
@@ -329,7 +329,7 @@ def assemble(
         made_up = pl.concat_str("procedure_id", "track", separator="_")
         unnamed = boxes.filter(pl.col("polyp_id").is_null() & pl.col("known").is_null())
         names = unnamed.select(name=made_up).drop_nulls().unique(maintain_order=True)
-        faults.warn_rows("track taken as a polyp of its own", names, "name")
+        faults.warn_rows("track treated as a separate polyp", names, "name")
         boxes = boxes.with_columns(polyp_id=pl.coalesce("polyp_id", "known", made_up)).drop("known")
     boxes = boxes.drop("track")
     # The procedures, and the video of each where it is needed.
@@ -512,9 +512,9 @@ def _procedures(
             f"procedure {empty['procedure_id'][0]} has no box and no number of frames",
             "write its n_frames into procedures.csv beside the source",
         )
-    kind = "procedure without a number of frames, taken as its last frame + 1"
+    kind = "procedure without a number of frames, set to its last frame + 1"
     faults.warn_rows(kind, no_length, "procedure_id")
-    kind = "procedure of an unknown patient, taken as a patient of its own"
+    kind = "procedure without a known patient, treated as a separate patient"
     faults.warn_rows(kind, rows.filter(pl.col("patient").is_null()), "procedure_id")
     _warn_of_numbers(rows, options, faults)
     rows = rows.with_columns(

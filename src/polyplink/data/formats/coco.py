@@ -195,7 +195,7 @@ def import_coco(
         f"none of the {len(files)} JSON files in {source} has the lists `images` and `annotations`",
         "name the file with the boxes",
     )
-    faults.warn_values("category of boxes, all taken as polyps", placed["category"].drop_nulls())
+    faults.warn_values("category of boxes, all read as polyps", placed["category"].drop_nulls())
     frames = numbers_alone(frames, root, faults)
     hint = "keep one image (and one file) for each frame"
     frames = first_of_frame(frames, "image", hint, faults)

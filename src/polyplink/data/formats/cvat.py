@@ -90,7 +90,7 @@ def import_cvat(
         raise PolyplinkError(
             f"two tasks are called {repeated[0]!r}", "give every task its own name in CVAT"
         )
-    faults.warn_values("label of tracks, all taken as polyps", boxes["label"])
+    faults.warn_values("label of tracks, all read as polyps", boxes["label"])
     return assemble(boxes, folder, source.stem, settings, faults, procedures=procedures)
 
 
@@ -308,7 +308,7 @@ def _read(
             if member_name.lower().endswith((".png", ".jpg", ".jpeg")) and frame_number is not None:
                 images[frame_number] = f"{path.relative_to(root).as_posix()}{INSIDE}{member_name}"
     if not tasks:
-        faults.warn("file without a task, its own name taken", name)
+        faults.warn("file without a task, named after the file", name)
         tasks = [{}]
 
     rows, films = [], []

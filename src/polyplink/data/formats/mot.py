@@ -88,7 +88,7 @@ def import_mot(
     numbers = {sequence.name: number for number, sequence in enumerate(sequences)}
     boxes = boxes.with_columns(file=pl.col("procedure_id").replace_strict(numbers))
     classes = boxes["class"].filter(boxes["class"] >= 0)
-    faults.warn_values("class of boxes, all taken as polyps", classes)
+    faults.warn_values("class of boxes, all read as polyps", classes)
     splits = splits_of(procedures)
     files = [sequence.path for sequence in sequences]
     return assemble(

@@ -116,7 +116,7 @@ def _choose(
     if not matches and single:
         matches = near or (above if len(above) == 1 else [])
         if len(matches) == 1:
-            kind = "procedure with a video of another name, taken because it is the only one there"
+            kind = "procedure with a video of another name, used because it is the only one there"
             faults.warn(kind, f"{procedure}: {matches[0]}")
     if len(matches) > 1:
         raise ImportOptionError(

@@ -96,7 +96,7 @@ def import_yolo(
     boxes, sizes, blank = read_tables(read, chunks, settings, faults)
     frames = _frames(files, source, faults)
     boxes = boxes.join(frames, on="file", how="inner", maintain_order="left")
-    faults.warn_values("class of boxes, all taken as polyps", boxes["class"])
+    faults.warn_values("class of boxes, all read as polyps", boxes["class"])
     procedures = frames.group_by("procedure_id", maintain_order=True).agg(
         first=pl.col("frame").min() - settings.first,
         last=pl.col("frame").max() + 1 - settings.first,

@@ -223,7 +223,7 @@ def _read_words(
         else:
             facts["size_mm"] = float(size[1])
             if size[2]:
-                faults.warn("size that is a lower bound, taken as the number", at)
+                faults.warn("size that is a lower bound, used as the size", at)
     if "age" in words:
         age = _AGE.fullmatch(facts.pop("age"))
         if age is None:

@@ -284,7 +284,7 @@ class Release:
         faults = self.faults
         unknown = [r.name for r in recordings if "patient" not in r.procedure]
         if unknown:
-            kind = "procedure without a known patient, taken as its own patient"
+            kind = "procedure without a known patient, treated as a separate patient"
             faults.warn(kind, unknown[0], len(unknown))
         rows: list[tuple[Any, ...]] = []
         for done, recording in enumerate(recordings, 1):
@@ -301,7 +301,7 @@ class Release:
                     rows += [(*key, *edges) for edges in frame.boxes]
             bare = [n for n, f in recording.frames.items() if f.annotation is None]
             if bare and (first := recording.frames[min(bare)].image) is not None:
-                kind = "image without an annotation, taken as without polyp"
+                kind = "image without an annotation, treated as free of polyps"
                 faults.warn(kind, first.image, len(bare))
             if progress is not None:
                 progress(done, len(recordings))

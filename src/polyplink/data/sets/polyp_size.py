@@ -83,7 +83,7 @@ def import_polyp_size(
         videos[name] = video.image
         recording.procedure["patient"], recording.polyp = name, {}
         if side_boxes is None:
-            kind = "whole frame taken as a box, no file of boxes given"
+            kind = "whole frame used as a box, no file of boxes given"
             faults.warn(kind, name, recording.n_frames)
             for frame in range(recording.n_frames):
                 image = Member(video.path, frame_name(video.image, frame))

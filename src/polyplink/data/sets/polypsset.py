@@ -155,7 +155,7 @@ def _video_recording(folder: Recording, sizes: dict[int, layout.Size], faults: F
 def _histology(name: str, words: list[str], faults: Faults) -> dict[str, str | None]:
     """The histology of a video's one polyp: the class name that all its boxes have."""
     if len(words) > 1:
-        faults.warn("polyp with boxes of several classes, histology not taken", name)
+        faults.warn("polyp with boxes of several classes, histology left out", name)
         return {}
     word = words[0] or None
     histology_class = word if word in ADENOMA["polypsset"] else None

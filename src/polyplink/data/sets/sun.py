@@ -191,7 +191,7 @@ def _find_cases(release: Release) -> list[Recording]:
     for _, frame, member, voc in xmls:
         polyps = [box.edges for box in voc.objects if box.label.lower() not in _NO_POLYP]
         if n_others := len(voc.objects) - len(polyps):
-            faults.warn("box of class 1 (no polyp), not taken", member.image, n_others)
+            faults.warn("box of class 1 (no polyp), left out", member.image, n_others)
         if frame.boxes is not None:
             faults.fault("image annotated as text and as XML", member.image, "remove one of them")
         else:
@@ -278,7 +278,7 @@ def parse_case(data: bytes, name: str, faults: Faults) -> list[tuple[str, list[E
             if label == "0":
                 polyps.append((left, top, right, bottom))
             elif label == "1":
-                faults.warn("box of class 1 (no polyp), not taken", place)
+                faults.warn("box of class 1 (no polyp), left out", place)
             else:
                 faults.fault("box of an unknown class", f"{place} ({word})", "write 0 for a polyp")
         last = image.replace("\\", "/").rpartition("/")[2]  # no path object: there are 1e6 lines
