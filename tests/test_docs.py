@@ -39,13 +39,14 @@ OPENING = re.compile(
 LINK = re.compile(r"\]\((?!https?://)([^)#]*)#?([^)]*)\)")
 # Some pages show the demo's size; here the same commands run at the smallest one.
 ONE_EPOCH = "--set optim.epochs=1 --set validation.every=2"
+PARALLEL = "count|embed|evaluate|prepare|probe|reproduce|train"
 SMALLEST = {
     r"--preset tiny": "--preset smoke",
     r"(train ntssl-demo data --out run)[^#\n]*": rf"\1 {ONE_EPOCH}  ",
     r"(evaluate run data --out evaluation)(?! --grid)": r"\1 --grid demo",
     r"--engine ray": "",  # tests/cli/test_archive.py starts Ray
     # To start worker processes takes longer than most commands.
-    r"(polyplink (?:count|embed|evaluate|prepare|train) [^#\n|\\&;>]*)": r"\1 --workers 1  ",
+    rf"(polyplink (?:{PARALLEL}) [^#\n|\\&;>]*)": r"\1 --workers 1  ",
 }
 
 
