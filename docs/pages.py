@@ -30,7 +30,7 @@ from typer.models import ArgumentInfo
 
 from polyplink.cli.command import command, sections
 from polyplink.core.parts import METRICS, REGISTRIES, VERBS
-from polyplink_lab.reproduce.published import published
+from polyplink_lab.reproduce.published_tables import published
 from polyplink_lab.reproduce.standing import STANDINGS, reasons, standard_errors
 
 ROOT = Path(__file__).parents[1]

@@ -243,7 +243,7 @@ def _kept(folder: Path, _: Done) -> None:
 def _detected(frames: Path, folder: Path, done: Done) -> None:
     """A detection that was stopped goes on; its kept crops serve, or are cut again."""
     recordings = find_recordings(frames)
-    with patch("polyplink.detect.run.PIECE", 8):
+    with patch("polyplink.detect.first_pass.PIECE", 8):
         found = detect(recordings, Finder(), folder, TRACKS)
     assert found.procedures.height == 1
     _kept(folder, done)
@@ -322,7 +322,7 @@ def write_all(root: Path) -> None:
     (root / "film").mkdir()
     write_frames(root / "film" / "p1")
     recordings = find_recordings(root / "film" / "p1")
-    with patch("polyplink.detect.run.PIECE", 8), contextlib.suppress(KeyboardInterrupt):
+    with patch("polyplink.detect.first_pass.PIECE", 8), contextlib.suppress(KeyboardInterrupt):
         detect(recordings, Finder(stop_after=20), root / "stopped detection", TRACKS)
     detect(recordings, Finder(), root / "kept crops", TRACKS)
     write_requests(root)

@@ -19,7 +19,7 @@ from polyplink.core.artefacts import read_json, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.serve import Desk, server
 from polyplink.serve.corrections import LOG, read_corrections
-from polyplink.streaming import page as live
+from polyplink.streaming import live_page as live
 
 PORT, TOKEN = 8125, "t" * 43
 HEADERS = {"host": f"127.0.0.1:{PORT}", "x-polyplink-token": TOKEN}

@@ -14,9 +14,9 @@ from polyplink.core._torchvision import heal_torchvision
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import EncoderConfig
 from polyplink.learn.fragment_set import FragmentSet
-from polyplink_lab.bench import CASES, cases, evaluation, read_recorded, run_benches, training
+from polyplink_lab.bench import CASES, box_cases, cases, read_recorded, run_benches, training
 from polyplink_lab.bench.harness import Work, most_memory
-from polyplink_lab.bench.images import recording, simulated_crops
+from polyplink_lab.bench.pixel_cases import recording, simulated_crops
 from polyplink_lab.bench.training import (
     Stepper,
     profile_step,
@@ -32,11 +32,11 @@ SMALL_GRID = Grid(alphas=(0.25, 0.75), gammas=(0.5, 4.0), preferences=tuple(rang
 
 
 def small_sweep(size: int, device: torch.device, folder: Path) -> Work:
-    return evaluation.sweep(size, device, folder, grid=SMALL_GRID, every_nth=3)
+    return box_cases.sweep(size, device, folder, grid=SMALL_GRID, every_nth=3)
 
 
 def small_bootstrap(size: int, device: torch.device, folder: Path) -> Work:
-    return evaluation.bootstrap(size, device, folder, tracklets=240)
+    return box_cases.bootstrap(size, device, folder, tracklets=240)
 
 
 def small_embed(size: int, device: torch.device, folder: Path) -> Work:
@@ -157,8 +157,8 @@ def test_importing_polyplink_imports_nothing_heavy() -> None:
 
 
 def test_detections_have_gaps_and_jumps_and_are_as_many_as_in_real_colon() -> None:
-    table = evaluation.synthetic_detections(6_000)
-    assert_frame_equal(table, evaluation.synthetic_detections(6_000))
+    table = box_cases.synthetic_detections(6_000)
+    assert_frame_equal(table, box_cases.synthetic_detections(6_000))
     assert (len(table), table.select("polyp_id", "frame").is_unique().all()) == (6_000, True)
     own = table.sort("polyp_id", "frame").with_columns(
         step=pl.col("frame").diff().over("polyp_id"),
@@ -166,15 +166,15 @@ def test_detections_have_gaps_and_jumps_and_are_as_many_as_in_real_colon() -> No
     )
     assert own.filter(pl.col("step") > 1).height > 10
     assert own.filter((pl.col("step") == 1) & (pl.col("shift") > 110)).height > 10
-    quarter = evaluation.synthetic_detections(evaluation.BOXES // 4)
-    assert quarter["polyp_id"].n_unique() == evaluation.POLYPS // 4
-    assert quarter["procedure_id"].n_unique() == evaluation.PROCEDURES // 4
+    quarter = box_cases.synthetic_detections(box_cases.BOXES // 4)
+    assert quarter["polyp_id"].n_unique() == box_cases.POLYPS // 4
+    assert quarter["procedure_id"].n_unique() == box_cases.PROCEDURES // 4
 
 
 def test_the_sweep_s_rival_gets_a_fair_sample_of_the_paper_s_grid() -> None:
     """Each preference as often: those above every similarity, 16 of 41, cost nothing."""
     grid = paper_grid().temporal_ap()
-    rows = range(0, len(grid), evaluation.EVERY)
+    rows = range(0, len(grid), box_cases.EVERY)
     assert (len(grid), len(rows)) == (29_274, 164)
     assert set(Counter(grid[row].preference for row in rows).values()) == {4}
     assert {grid[row].alpha for row in rows} == set(paper_grid().alphas)

@@ -12,7 +12,7 @@ from polyplink.encoders.load import load_named
 from polyplink.evaluate import EvaluationSettings, Figure, Samples, TrackletBoxes
 from polyplink_lab.reproduce import crop_variants
 from polyplink_lab.reproduce.crop_variants import Variant, compare_variants
-from polyplink_lab.reproduce.published import PUBLISHED_MAP, published
+from polyplink_lab.reproduce.published_tables import PUBLISHED_MAP, published
 from tests.conftest import Made
 
 QUICK = EvaluationSettings(grid=demo_grid(), resamples=200)

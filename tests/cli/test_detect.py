@@ -153,7 +153,7 @@ def test_a_detector_is_trained_stopped_continued_measured_and_used(
         write_model(path, {"output0": answer}, [1, 3, 64, 64])
         write_json(path.with_suffix(".json"), to_plain(record))
 
-    monkeypatch.setattr("polyplink.learn.detector.export.export_detector", export)
+    monkeypatch.setattr("polyplink.learn.detector.onnx_file.export_detector", export)
     monkeypatch.setattr("polyplink.learn.detector.export_detector", export)
     out = tmp_path / "ours.onnx"
     empty = tmp_path / "empty"

@@ -27,7 +27,7 @@ from polyplink_lab.reproduce.encoders_under_test import (
     list_tables,
     untrained_stand_in,
 )
-from polyplink_lab.reproduce.published import (
+from polyplink_lab.reproduce.published_tables import (
     PUBLISHED_MAP,
     PublishedTable,
     published,

@@ -11,7 +11,7 @@ from polyplink.recipes import override
 from polyplink_lab.cli.reproduce import reproduce
 from polyplink_lab.reproduce import reproduction_plan
 from polyplink_lab.reproduce.encoders_under_test import Workspace, run_folder, stand_in_recipe
-from polyplink_lab.reproduce.published import published
+from polyplink_lab.reproduce.published_tables import published
 from polyplink_lab.reproduce.reproduction import ReproductionSettings, plan
 from polyplink_lab.reproduce.reproduction_plan import Step, cost
 from tests.cli.calls import polyplink

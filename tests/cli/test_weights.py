@@ -24,8 +24,8 @@ from polyplink.encoders import (
 from polyplink.encoders.catalogue import FOUNDATION
 from polyplink.encoders.published import check_published
 from polyplink.models import ENCODER
-from polyplink.recipes.cost import cost_of
-from polyplink_lab.reproduce.published import published
+from polyplink.recipes.paper_cost import cost_of
+from polyplink_lab.reproduce.published_tables import published
 from tests.cli.calls import assert_refused, polyplink
 from tests.encoders.checkpoints import caformer_shapes, golden_state
 from tests.samples import write_procedures

@@ -95,7 +95,7 @@ def test_every_frame_of_a_video_is_decoded_once(
 def test_a_stopped_run_goes_on_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("polyplink.detect.run.PIECE", 8)
+    monkeypatch.setattr("polyplink.detect.first_pass.PIECE", 8)
     write_frames(tmp_path / "p1", cut=18)
     recordings = find_recordings(tmp_path / "p1")
     whole = detect(recordings, Finder(), tmp_path / "whole", SETTINGS)

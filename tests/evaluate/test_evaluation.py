@@ -8,7 +8,7 @@ import pytest
 from sklearn.cluster import AffinityPropagation
 
 from polyplink.associate.clusterers import Agglomerative, Dbscan, Hdbscan, TemporalAP
-from polyplink.associate.search import Grid
+from polyplink.associate.grid_search import Grid
 from polyplink.associate.similarity import visual
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError

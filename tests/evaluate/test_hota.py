@@ -15,7 +15,7 @@ from polyplink.evaluate.hota import (
 )
 from polyplink.evaluate.metric import metrics_of
 from polyplink.evaluate.samples import BoxTracks
-from polyplink_lab.bench.evaluation import agree, trackeval_figures
+from polyplink_lab.bench.box_cases import agree, trackeval_figures
 from tests.evaluate.scenes import scene
 
 

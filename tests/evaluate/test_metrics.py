@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from polyplink.associate.search import Grid
+from polyplink.associate.grid_search import Grid
 from polyplink.core.parts import METRICS
 from polyplink.evaluate import TASKS, Evaluation
 from polyplink.evaluate.evaluation import EvaluationSettings, evaluate_embeddings

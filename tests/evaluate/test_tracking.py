@@ -23,7 +23,7 @@ from polyplink.evaluate.tracking import (
     true_and_found,
     without_doubles,
 )
-from polyplink_lab.bench.evaluation import agree, trackeval_figures
+from polyplink_lab.bench.box_cases import agree, trackeval_figures
 from tests.evaluate.made import ends
 from tests.evaluate.scenes import procedure
 

@@ -12,11 +12,11 @@ from hypothesis import given, strategies as st
 from polyplink.core.errors import PolyplinkError
 from polyplink.learn import fit
 from polyplink.learn.bags import batches, rng_of
-from polyplink.learn.config import AnyLoss, TrainConfig
 from polyplink.learn.devices import Devices, check_devices, processes, share
 from polyplink.learn.fragment_set import FragmentSet
 from polyplink.learn.model import Model
 from polyplink.learn.noise_aware import NoiseAwareLoss
+from polyplink.learn.train_config import AnyLoss, TrainConfig
 from polyplink.recipes import ntssl_demo, override
 from polyplink.tracklets import Prepared, prepare
 from tests.conftest import TINY

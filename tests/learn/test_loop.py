@@ -14,7 +14,6 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.encoders import build_encoder
 from polyplink.learn import fit
 from polyplink.learn.bags import Batch, EpochBags
-from polyplink.learn.config import LAST, TrainConfig, ValidationConfig
 from polyplink.learn.contrastive import Views
 from polyplink.learn.fragment_set import FragmentSet
 from polyplink.learn.loop import (
@@ -27,6 +26,7 @@ from polyplink.learn.loop import (
     validate,
 )
 from polyplink.learn.model import Model
+from polyplink.learn.train_config import LAST, TrainConfig, ValidationConfig
 from polyplink.recipes import ntssl, ntssl_demo, override
 from polyplink.tracklets import Prepared, prepare
 from tests.conftest import TINY

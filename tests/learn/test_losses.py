@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from polyplink.core.parts import LOSSES
-from polyplink.learn.config import AnyLoss
 from polyplink.learn.contrastive import (
     Views,
     cosine_logits,
@@ -17,7 +16,7 @@ from polyplink.learn.contrastive import (
     mean_over,
 )
 from polyplink.learn.noise_aware import NoiseAwareLoss
-from polyplink.learn.supervised import (
+from polyplink.learn.soft_targets import (
     IntraInterLoss,
     NtXentLoss,
     SupervisedLoss,
@@ -28,6 +27,7 @@ from polyplink.learn.supervised import (
     supervised,
     temporally_aware,
 )
+from polyplink.learn.train_config import AnyLoss
 
 POLYP = [0, 0, 0, 4, 4, 7, 9, 9, 9, 9, 2, 2, 5, 5]  # 7 is alone
 PROCEDURE = [1, 1, 1, 1, 1, 2, 3, 3, 3, 3, 3, 3, 8, 8]

@@ -10,9 +10,9 @@ from torch import nn
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.learn.bags import Batch, EpochBags, batches, pair_bags, rng_of
-from polyplink.learn.config import TrainConfig
 from polyplink.learn.fragment_set import FragmentSet
 from polyplink.learn.model import Model, labelled, one_cycle
+from polyplink.learn.train_config import TrainConfig
 from polyplink.recipes import ntssl_demo, override
 from polyplink.tracklets import prepare
 from tests.conftest import TINY

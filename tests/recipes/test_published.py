@@ -3,7 +3,7 @@ from collections import Counter
 import pytest
 
 from polyplink.core.errors import PolyplinkError
-from polyplink_lab.reproduce.published import Cell, published, published_table
+from polyplink_lab.reproduce.published_tables import Cell, published, published_table
 from polyplink_lab.reproduce.standing import STANDINGS, standing
 
 # Cells in each table, counted by hand: rows times columns of the printed table.

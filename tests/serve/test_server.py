@@ -22,9 +22,9 @@ from polyplink.report.polyps import HUES
 from polyplink.serve import Desk, guard, server
 from polyplink.serve.guard import BODY_LIMIT, HEADERS, negotiated
 from polyplink.serve.server import build_app, serve
-from polyplink.streaming import page
+from polyplink.streaming import live_page
 
-SCRIPTS = sorted({*server.STATIC, *page.STATIC})
+SCRIPTS = sorted({*server.STATIC, *live_page.STATIC})
 PORT, TOKEN = 8123, "t" * 43
 HOME = f"http://127.0.0.1:{PORT}"
 CORRECT = "/api/procedures/0/corrections"

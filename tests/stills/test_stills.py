@@ -11,7 +11,7 @@ from PIL import Image
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import read_data
 from polyplink.stills import Still, StillsConfig, draw_views, write_procedures
-from polyplink.stills.camera import draw_path, render, seen_boxes
+from polyplink.stills.moving_camera import draw_path, render, seen_boxes
 from polyplink.stills.procedures import draw_course
 from polyplink.tracklets.crops import read_image
 

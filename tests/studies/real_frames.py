@@ -33,10 +33,10 @@ from polyplink.encoders.leakage import guard
 from polyplink.encoders.load import baselines, load_named
 from polyplink.evaluate import EvaluationSettings, Samples, evaluate_embeddings
 from polyplink.evaluate.truth import samples_of
-from polyplink.learn.config import LAST
+from polyplink.learn.train_config import LAST
 from polyplink.recipes import find_recipe, override
 from polyplink.report.formats import figure_text
-from polyplink.tracklets.options import with_options
+from polyplink.tracklets.adjusted_settings import with_options
 from polyplink.tracklets.prepare import typical_crops
 
 FIGURES = ("mAP", "HR@1", "AUROC")

@@ -26,7 +26,7 @@ from polyplink.encoders import WEIGHTS_FILE
 from polyplink.evaluate import ChainRow, draw_weights, score_procedure
 from polyplink.evaluate.chain import resampled_chain
 from polyplink.evaluate.intervals import Resampled, resampled_mean
-from polyplink.learn.config import LAST
+from polyplink.learn.train_config import LAST
 from polyplink.recipes import RECIPES
 from polyplink.report.formats import figure_text
 from polyplink_lab.simulate.detector import detect_simulated, detector_preset

@@ -21,7 +21,7 @@ from polyplink.counting.operating_point import find_operating_point
 from polyplink.data import read_data
 from polyplink.evaluate import choose, count_procedure
 from polyplink.tracklets import PrepareSettings
-from polyplink.tracklets.build import build_tracklets, seconds
+from polyplink.tracklets.box_runs import build_tracklets, seconds
 from polyplink.tracklets.prepare import kept_tracklets
 from polyplink_lab.simulate import preset, simulate
 

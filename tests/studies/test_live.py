@@ -25,7 +25,7 @@ from polyplink.data.files.images import Picture
 from polyplink.encoders import WEIGHTS_FILE, EncoderConfig, Seen, WeightsRecord, save_weights
 from polyplink.encoders.encode import encode
 from polyplink.encoders.load import NamedEncoder, load_named
-from polyplink.learn.config import LAST
+from polyplink.learn.train_config import LAST
 from polyplink.recipes import RECIPES
 from polyplink.streaming.live_count import LiveCount, percentiles
 from polyplink.streaming.sources import LiveFrame, LiveSource

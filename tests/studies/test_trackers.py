@@ -20,7 +20,7 @@ from polyplink.evaluate import draw_weights
 from polyplink.evaluate.hota import THRESHOLD, TrackingCounts, score_tracks, tracking_figures
 from polyplink.evaluate.intervals import Resampled
 from polyplink.evaluate.samples import BoxTracks, overlaps
-from polyplink.tracklets.build import BOX, fill_gaps
+from polyplink.tracklets.box_runs import BOX, fill_gaps
 from polyplink.tracklets.tracks import Tracker, tracker_input
 from polyplink_lab.simulate import preset, simulate
 from polyplink_lab.simulate.detector import detect_simulated, detector_preset

@@ -31,7 +31,7 @@ from polyplink.encoders.whitening import (
 from polyplink.evaluate import Samples, retrieve
 from polyplink.evaluate.truth import samples_of
 from polyplink.stills import draw_views, read_stills
-from polyplink.tracklets.options import with_options
+from polyplink.tracklets.adjusted_settings import with_options
 
 Polyps = list[torch.Tensor]  # (v, t) features of the views of each
 Fitted = tuple[torch.Tensor, torch.Tensor]  # mean (t,), map (t, t)

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.tracklets import PrepareSettings
-from polyplink.tracklets.build import build_tracklets
+from polyplink.tracklets.box_runs import build_tracklets
 from polyplink.tracklets.fragments import crop_rows, fragments, positions, spans_of
 from polyplink.tracklets.prepare import sampled
 from tests.tracklets.sample import detections, random_rows

@@ -16,6 +16,14 @@ if TYPE_CHECKING:
         Setting as Setting,
         TemporalAP as TemporalAP,
     )
+    from polyplink.associate.grid_search import (
+        PRICES as PRICES,
+        Clusterings as Clusterings,
+        Grid as Grid,
+        demo_grid as demo_grid,
+        paper_grid as paper_grid,
+        search as search,
+    )
     from polyplink.associate.identities import (
         Calibration as Calibration,
         Constraints as Constraints,
@@ -52,14 +60,6 @@ if TYPE_CHECKING:
         fit_adenoma as fit_adenoma,
         fit_size as fit_size,
         mean_units as mean_units,
-    )
-    from polyplink.associate.search import (
-        PRICES as PRICES,
-        Clusterings as Clusterings,
-        Grid as Grid,
-        demo_grid as demo_grid,
-        paper_grid as paper_grid,
-        search as search,
     )
     from polyplink.associate.similarity import (
         VisualForm as VisualForm,

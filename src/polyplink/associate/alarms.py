@@ -18,7 +18,7 @@ from polyplink.associate.links import logistic
 from polyplink.associate.similarity import expit
 from polyplink.core.errors import PolyplinkError
 from polyplink.tracklets import Prepared, box_rows
-from polyplink.tracklets.build import USUAL_FPS
+from polyplink.tracklets.box_runs import USUAL_FPS
 
 Reals = npt.NDArray[np.float64]
 

@@ -218,7 +218,7 @@ def _fit(
         and warnings.
     """
     from polyplink.associate import from_record
-    from polyplink.counting.calibrate import fit_point, fit_probes
+    from polyplink.counting.calibration import fit_point, fit_probes
     from polyplink.counting.labels import true_counts, with_truth
     from polyplink.counting.operating_point import find_operating_point
     from polyplink.data import box_source, read_data

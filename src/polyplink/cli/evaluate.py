@@ -59,7 +59,7 @@ class Evaluated:
         """What figures.csv holds: a row for each method and figure."""
         import polars as pl
 
-        from polyplink.report.tables import figure_rows
+        from polyplink.report.printed_tables import figure_rows
 
         return pl.DataFrame(figure_rows(self.comparison), infer_schema_length=None)
 
@@ -193,7 +193,7 @@ def evaluate_weights(
     """
     paths = tuple(map(Path, (weights,) if isinstance(weights, str | Path) else weights))
     data, out = Path(data), Path(out)
-    from polyplink.evaluate.settings import evaluation_settings
+    from polyplink.evaluate.named_settings import evaluation_settings
 
     for path in paths:
         check_given(path)
@@ -386,7 +386,7 @@ def _write(
     from polyplink.data import csv_text, write_table
     from polyplink.report import write_csv
     from polyplink.report.latex import comparison_latex
-    from polyplink.report.tables import write_clusterers
+    from polyplink.report.printed_tables import write_clusterers
 
     write_json(out / "evaluation.json", evaluated.as_dict())
     write_text(out / "table.tex", comparison_latex(evaluated.comparison))
@@ -403,7 +403,7 @@ def _write(
 def _result(evaluated: Evaluated, names: Sequence[str]) -> Result[Evaluated]:
     """What the terminal shows of an evaluation of weights by these names."""
     from polyplink.report import comparison_table
-    from polyplink.report.tables import difference_tables
+    from polyplink.report.printed_tables import difference_tables
 
     table, out = evaluated.comparison, evaluated.report.parent
     lines = (

@@ -65,7 +65,7 @@ def evaluate_detector(
     from polyplink.evaluate import measure_detector
     from polyplink.evaluate.detections import LEAST_SCORE
     from polyplink.learn.detector import detect_in_frames, read_frames, true_boxes
-    from polyplink.report.tables import detector_lines
+    from polyplink.report.printed_tables import detector_lines
 
     data_set = read_data(data)
     messages: list[Message] = []

@@ -67,7 +67,7 @@ def draw_figures(
             drawn, polyps are unknown, the encoders have crops of different kinds, or weights, data
             folder or an image is at fault.
     """
-    from polyplink.associate.search import find_grid
+    from polyplink.associate.grid_search import find_grid
 
     weights, data, out = Path(weights), Path(data), Path(out)
     chosen = FIGURES.take(only)

@@ -43,7 +43,7 @@ def add_to_index(
         check_given(weights, folder, device=device)
     from polyplink.encoders.load import load_named
     from polyplink.scale import Index, add_rows
-    from polyplink.scale.views import views_of
+    from polyplink.scale.folder_views import views_of
 
     before = Index(Path(index))
     encoder = load_named(weights, device, tracklets=tracklets)

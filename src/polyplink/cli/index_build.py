@@ -49,7 +49,7 @@ def build_index(
         check_given(weights, folder, device=device)
     from polyplink.encoders.load import load_named
     from polyplink.scale import approximated, build_index as build
-    from polyplink.scale.views import views_of
+    from polyplink.scale.folder_views import views_of
 
     PolyplinkError.unless(
         not index.exists(),

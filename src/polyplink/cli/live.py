@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from polyplink.core.messages import Message
     from polyplink.counting import Cover
     from polyplink.data import BoxesOrigin
-    from polyplink.detect.run import Detector
+    from polyplink.detect.first_pass import Detector
     from polyplink.encoders.load import NamedEncoder
     from polyplink.pipeline.counted import Counted
     from polyplink.streaming.live_count import LiveCount
-    from polyplink.streaming.page import LivePage
+    from polyplink.streaming.live_page import LivePage
     from polyplink.streaming.sources import LiveSource
 
     CountFolder = Callable[..., Result[Counted]]  # count_and_track, of a data folder into a folder
@@ -304,7 +304,7 @@ def _messages_of(
 def _served(counting: "LiveCount", out: Path, port: int, browser: bool) -> "Iterator[LivePage]":
     """The page of the count, opened in the browser."""
     from polyplink.streaming.live_count import LIVE
-    from polyplink.streaming.page import serving
+    from polyplink.streaming.live_page import serving
 
     with serving(lambda: counting.state, out / LIVE, out / REPORT, port) as page:
         echo(f"live: {page.address}", err=True)

@@ -54,7 +54,7 @@ def prepare_data(
     from polyplink.data import read_data
     from polyplink.recipes import find_recipe, override
     from polyplink.tracklets import prepare
-    from polyplink.tracklets.options import with_options
+    from polyplink.tracklets.adjusted_settings import with_options
 
     settings = with_options(override(find_recipe(recipe), sets).prepare, tracklets)
     prepared = prepare(

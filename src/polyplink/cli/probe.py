@@ -97,7 +97,7 @@ def probe(
     guard(read_record(weights_path(weights)).seen, dataset, [*sides[0], *sides[1]])
     from polyplink.encoders.load import load_named
     from polyplink.evaluate.probe import PROBE_METRICS
-    from polyplink.report.tables import probe_table
+    from polyplink.report.printed_tables import probe_table
 
     shared = sorted(patients(dataset, sides[0]) & patients(dataset, sides[1]))
     overlap = f"{len(shared)} patients have polyps on both sides of {split} ({shared[:1]})"

@@ -9,7 +9,7 @@ def list_recipes() -> Result[list[dict[str, str]]]:
     """List the recipes: name, the part it trains on, whether it needs polyp ids, and what it is."""
     from rich.table import Table
 
-    from polyplink.learn.config import NEED_POLYPS
+    from polyplink.learn.train_config import NEED_POLYPS
     from polyplink.recipes import RECIPES
 
     columns = ("recipe", "part", "needs polyp ids", "what it is")

@@ -8,7 +8,7 @@ from polyplink.cli import options
 from polyplink.cli.verb import Result
 
 if TYPE_CHECKING:
-    from polyplink.recipes.sources import FieldSource
+    from polyplink.recipes.provenance import FieldSource
 
 
 def show_recipe(
@@ -26,8 +26,8 @@ def show_recipe(
         PolyplinkError: If there is no such recipe or field.
     """
     from polyplink.recipes import find_recipe, override
-    from polyplink.recipes.sources import field_sources
-    from polyplink.report.tables import fields_table
+    from polyplink.recipes.provenance import field_sources
+    from polyplink.report.printed_tables import fields_table
 
     recipe = find_recipe(name)
     fields = field_sources(override(recipe, sets), recipe)

@@ -91,7 +91,7 @@ def search(
     )
     from polyplink.encoders.load import load_named
     from polyplink.report.page import write_matches
-    from polyplink.report.tables import matches_table, write_rows
+    from polyplink.report.printed_tables import matches_table, write_rows
 
     encoder = load_named(weights, device)
     views.check(encoder.key)

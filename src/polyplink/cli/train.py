@@ -38,8 +38,8 @@ def _list_fields(recipe: str | None) -> None:
     if recipe is not None:
         from polyplink.cli.one_line import one_line_errors
         from polyplink.recipes import find_recipe
-        from polyplink.recipes.sources import field_sources
-        from polyplink.report.tables import fields_table
+        from polyplink.recipes.provenance import field_sources
+        from polyplink.report.printed_tables import fields_table
 
         with one_line_errors("polyplink train"):
             fields = field_sources(find_recipe(recipe), find_recipe(recipe))
@@ -207,7 +207,7 @@ def _configured(
 ) -> "TrainConfig":
     """The recipe with what was asked for in place of its values."""
     from polyplink.recipes import find_recipe, override
-    from polyplink.tracklets.options import with_options
+    from polyplink.tracklets.adjusted_settings import with_options
 
     start = [] if init_from is None else [f"init_from={init_from}"]
     config = override(find_recipe(recipe) if isinstance(recipe, str) else recipe, [*start, *sets])
@@ -218,7 +218,7 @@ def _configured(
 
 def _check(config: "TrainConfig", data: Path, polyps_from: Path | None, device: str) -> None:
     """Refuse what is at fault before torch is imported."""
-    from polyplink.learn.config import NEED_POLYPS
+    from polyplink.learn.train_config import NEED_POLYPS
 
     parts = [part for part in (config.part, config.validation.part) if part]
     check_given(config.init_from, data, parts, device)
@@ -262,7 +262,7 @@ def _fed_as_before(config: "TrainConfig", sets: Sequence[str]) -> "TrainConfig":
 
 def _check_checkpoint(out: Path, resume: bool) -> None:
     """Refuse a second run in one folder, and the resumption of a run that never began."""
-    from polyplink.learn.config import LAST
+    from polyplink.learn.train_config import LAST
 
     exists = (out / LAST).is_file()
     PolyplinkError.unless(
@@ -291,7 +291,7 @@ def _procedures(config: "TrainConfig", folder: Path, *, labelled: bool) -> list[
     import polars as pl
 
     from polyplink.data import read_data
-    from polyplink.learn.config import NEED_POLYPS
+    from polyplink.learn.train_config import NEED_POLYPS
 
     data = read_data(folder)
     parts = filter(None, (config.part, config.validation.part))
@@ -367,7 +367,7 @@ def _saved(
         point: Operating point of the encoder.
     """
     from polyplink.encoders import WEIGHTS_FILE, WeightsRecord, save_weights
-    from polyplink.learn.config import NEED_POLYPS
+    from polyplink.learn.train_config import NEED_POLYPS
 
     # The weights' record leaves out the seconds: equal trainings must give equal files.
     chosen = {k: v for k, v in fitted.chosen.items() if k != "seconds" and not math.isnan(v)}

@@ -126,7 +126,7 @@ def train_detector(
             read_frames,
             training_figure,
         )
-        from polyplink.report.tables import detector_lines
+        from polyplink.report.printed_tables import detector_lines
 
         data_set = read_data(data)
         trained, unseen = _split(data_set.part(part), held)

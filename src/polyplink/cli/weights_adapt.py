@@ -91,7 +91,7 @@ def adapt_weights(
     from polyplink.encoders.encode import prepare_part
     from polyplink.encoders.leakage import seen_by
     from polyplink.encoders.weights import seal, stored_path
-    from polyplink.tracklets.options import with_options
+    from polyplink.tracklets.adjusted_settings import with_options
 
     path, loaded = stored_path(name), load_encoder(weights, pick_device(device))
     record, fits = loaded.record, tone > 0 or whiten

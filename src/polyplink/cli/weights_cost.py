@@ -23,7 +23,7 @@ def cost_weights(
     Raises:
         PolyplinkError: If there is no such encoder, or it refuses the size.
     """
-    from polyplink.recipes.cost import cost_of
+    from polyplink.recipes.paper_cost import cost_of
 
     cost = cost_of(name, size, frames)
     text = (

@@ -41,7 +41,7 @@ def save_weights_folder(
         PolyplinkError: If the weights or figures do not exist, or the folder does.
     """
     from polyplink.encoders import read_record
-    from polyplink.encoders.sharing import save_pretrained
+    from polyplink.encoders.pretrained import save_pretrained
     from polyplink.encoders.weights import HUB_FILE
 
     folder = save_pretrained(

@@ -24,10 +24,10 @@ LOSSES = Registry[Any](
     "polyplink.losses",
     {
         "noise_aware": "polyplink.learn.noise_aware:NoiseAwareLoss",
-        "supervised": "polyplink.learn.supervised:SupervisedLoss",
-        "temporally_aware": "polyplink.learn.supervised:TemporallyAwareLoss",
-        "intra_inter": "polyplink.learn.supervised:IntraInterLoss",
-        "nt_xent": "polyplink.learn.supervised:NtXentLoss",
+        "supervised": "polyplink.learn.soft_targets:SupervisedLoss",
+        "temporally_aware": "polyplink.learn.soft_targets:TemporallyAwareLoss",
+        "intra_inter": "polyplink.learn.soft_targets:IntraInterLoss",
+        "nt_xent": "polyplink.learn.soft_targets:NtXentLoss",
     },
 )
 BAGS = Registry[Any](

@@ -24,7 +24,7 @@ from polyplink.counting import Cover, Coverage, cover_of
 from polyplink.data import box_source
 from polyplink.encoders import Embeddings
 from polyplink.tracklets import Prepared, box_rows, fill_gaps, numbers_of_boxes
-from polyplink.tracklets.build import seconds
+from polyplink.tracklets.box_runs import seconds
 
 if TYPE_CHECKING:
     from polyplink.encoders.encode import Encoded

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from polyplink.core.on_demand import hand_on
 
 if TYPE_CHECKING:
+    from polyplink.detect.first_pass import Detector as Detector, detect as detect
     from polyplink.detect.onnx import DetectorRecord as DetectorRecord, OnnxDetector as OnnxDetector
     from polyplink.detect.recordings import (
         Recording as Recording,
         find_recordings as find_recordings,
     )
-    from polyplink.detect.run import Detector as Detector, detect as detect
 
 hand_on(__name__)

@@ -14,11 +14,11 @@ from polyplink.core.parts import DETECTORS
 from polyplink.core.progress import Progress, silent
 from polyplink.data import SIMULATED, BoxesOrigin, DataSet, read_data, write_data, write_origin
 from polyplink.detect import OnnxDetector, detect
+from polyplink.detect.first_pass import Detector
 from polyplink.detect.recordings import find_recordings
-from polyplink.detect.run import Detector
 from polyplink.models import DETECTOR
 from polyplink.tracklets import PrepareSettings
-from polyplink.tracklets.options import with_options
+from polyplink.tracklets.adjusted_settings import with_options
 
 Function = Callable[..., Any] | None
 

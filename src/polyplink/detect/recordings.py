@@ -8,7 +8,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.folders import files_in, images_in
 from polyplink.data.files.images import Picture
 from polyplink.data.files.video import frame_name, open_video, videos_in
-from polyplink.tracklets.build import USUAL_FPS
+from polyplink.tracklets.box_runs import USUAL_FPS
 from polyplink.tracklets.crops import VIDEO_AHEAD, prefetch, read_image
 
 THREADS = 2  # that read images, or convert frames, while the detector looks at earlier ones

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
         merge_adapters as merge_adapters,
         trainable as trainable,
     )
-    from polyplink.encoders.sharing import (
+    from polyplink.encoders.pretrained import (
         from_pretrained as from_pretrained,
         save_pretrained as save_pretrained,
     )

@@ -22,10 +22,10 @@ from torch import nn
 from polyplink.core.artefacts import whole_file, whole_folder
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.extras import extras_installed
-from polyplink.core.onnx import import_onnxruntime, open_session
+from polyplink.core.onnx_session import import_onnxruntime, open_session
 from polyplink.encoders.device import Precision, check_precision
 from polyplink.encoders.encoder import FrameWise
-from polyplink.encoders.sharing import write_config
+from polyplink.encoders.pretrained import write_config
 from polyplink.encoders.weights import (
     FRAMES,
     WeightsRecord,

@@ -30,7 +30,7 @@ from polyplink.encoders.export import ExportedEncoder
 from polyplink.encoders.weights import weights_id
 from polyplink.models import is_shipped, shipped_model
 from polyplink.tracklets import PrepareSettings
-from polyplink.tracklets.options import with_options
+from polyplink.tracklets.adjusted_settings import with_options
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import polars as pl
 from polyplink.evaluate.hota import TrackingCounts, score_tracks, tracking_figures
 from polyplink.evaluate.intervals import Figure, Resampled, draw_weights, resampled_mean
 from polyplink.evaluate.samples import BoxTracks, overlaps
-from polyplink.tracklets.build import BOX
+from polyplink.tracklets.box_runs import BOX
 
 MATCH = 0.3  # IoU from which a found box is a polyp's
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import polars as pl
 
 from polyplink.associate.clusterers import Setting
+from polyplink.associate.grid_search import Clusterings, Grid, paper_grid, search
 from polyplink.associate.links import Views, cross_probabilities, fit_links, link_terms
-from polyplink.associate.search import Clusterings, Grid, paper_grid, search
 from polyplink.associate.similarity import Reals, VisualForm, visual
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.text import brief

@@ -10,7 +10,7 @@ from polyplink.encoders.load import NamedEncoder
 from polyplink.evaluate import Samples, retrieve
 from polyplink.evaluate.samples import TrackletBoxes
 from polyplink.tracklets import Prepared, box_rows
-from polyplink.tracklets.build import seconds
+from polyplink.tracklets.box_runs import seconds
 
 
 def precision_effect(

@@ -12,13 +12,6 @@ if TYPE_CHECKING:
         EpochBags as EpochBags,
         purity as purity,
     )
-    from polyplink.learn.config import (
-        AnyBags as AnyBags,
-        AnyLoss as AnyLoss,
-        OptimConfig as OptimConfig,
-        TrainConfig as TrainConfig,
-        ValidationConfig as ValidationConfig,
-    )
     from polyplink.learn.contrastive import (
         Views as Views,
         cosine_logits as cosine_logits,
@@ -38,7 +31,7 @@ if TYPE_CHECKING:
         TrackletParts as TrackletParts,
     )
     from polyplink.learn.polyp_views import PolypViews as PolypViews
-    from polyplink.learn.supervised import (
+    from polyplink.learn.soft_targets import (
         IntraInterLoss as IntraInterLoss,
         NtXentLoss as NtXentLoss,
         SupervisedLoss as SupervisedLoss,
@@ -53,6 +46,13 @@ if TYPE_CHECKING:
         cosine_tau as cosine_tau,
         nearest_bags as nearest_bags,
         sampled_bags as sampled_bags,
+    )
+    from polyplink.learn.train_config import (
+        AnyBags as AnyBags,
+        AnyLoss as AnyLoss,
+        OptimConfig as OptimConfig,
+        TrainConfig as TrainConfig,
+        ValidationConfig as ValidationConfig,
     )
 
 hand_on(__name__)

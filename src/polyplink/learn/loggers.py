@@ -15,7 +15,7 @@ from typing import Any
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import find_named
 from polyplink.core.extras import extras_installed
-from polyplink.learn.config import TrainConfig
+from polyplink.learn.train_config import TrainConfig
 
 Logger = tuple[Callable[[int, Mapping[str, float]], None], Callable[[], None]]
 """Writes the figures of an epoch down, and closes the log."""

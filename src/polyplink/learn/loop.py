@@ -18,12 +18,12 @@ from polyplink.data import DataSet
 from polyplink.encoders import Encoder, merge_adapters
 from polyplink.learn.bags import EpochBags, batches, purity, rng_of, view_bags
 from polyplink.learn.checkpoint import load_checkpoint, read_state, save_checkpoint
-from polyplink.learn.config import LAST, TrainConfig, ValidationConfig
 from polyplink.learn.contrastive import Views, in_batch_accuracy
 from polyplink.learn.devices import Devices, processes
 from polyplink.learn.fragment_set import FragmentSet, hold_out
 from polyplink.learn.model import Model
 from polyplink.learn.noise_aware import NoiseAwareLoss
+from polyplink.learn.train_config import LAST, TrainConfig, ValidationConfig
 from polyplink.tracklets import Prepared
 
 Row = dict[str, float]

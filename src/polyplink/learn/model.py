@@ -20,10 +20,10 @@ from polyplink.encoders import (
 )
 from polyplink.learn.augment import augment
 from polyplink.learn.bags import Batch, EpochBags
-from polyplink.learn.config import TrainConfig
 from polyplink.learn.contrastive import Views, identities
 from polyplink.learn.devices import Devices, gather, share, share_statistics
 from polyplink.learn.fragment_set import FragmentSet
+from polyplink.learn.train_config import TrainConfig
 
 _FIRST, _LAST = 25.0, 1e4  # of the top rate: where it starts; and of that: where it ends
 

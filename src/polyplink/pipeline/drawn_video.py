@@ -26,7 +26,7 @@ from polyplink.data.files.images import Picture
 from polyplink.data.files.video import open_video, split_frame_name
 from polyplink.report.formats import clock
 from polyplink.report.polyps import HUES
-from polyplink.tracklets.build import USUAL_FPS
+from polyplink.tracklets.box_runs import USUAL_FPS
 from polyplink.tracklets.crops import VIDEO_AHEAD, prefetch, read_image
 
 if TYPE_CHECKING:

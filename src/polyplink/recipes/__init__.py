@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from polyplink.core.on_demand import hand_on
 
 if TYPE_CHECKING:
-    from polyplink.recipes.catalogue import (
+    from polyplink.recipes.by_name import (
         RECIPES as RECIPES,
         field_names as field_names,
         find_recipe as find_recipe,

@@ -22,7 +22,7 @@ from polyplink.encoders import weights_path
 from polyplink.encoders.encode import Encoded
 from polyplink.report import Comparison, Report
 from polyplink.report.formats import PURPOSES, VISUAL, reading_text
-from polyplink.report.model import Procedure, Tracklet
+from polyplink.report.records import Procedure, Tracklet
 from polyplink.tracklets import Prepared
 
 

@@ -14,7 +14,7 @@ from sklearn.manifold import TSNE
 
 from polyplink.associate import cosine, search, visual
 from polyplink.associate.clusterers import clusterer_title
-from polyplink.associate.search import find_grid
+from polyplink.associate.grid_search import find_grid
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.progress import Progress, counter
@@ -35,7 +35,7 @@ from polyplink.evaluate.choosing import TARGET_FPR
 from polyplink.evaluate.counting import ProcedureCounts
 from polyplink.evaluate.truth import samples_of, tracklet_boxes
 from polyplink.learn.bags import purity
-from polyplink.learn.supervised import IntraInterLoss, TemporallyAwareLoss, fading, same_polyp
+from polyplink.learn.soft_targets import IntraInterLoss, TemporallyAwareLoss, fading, same_polyp
 from polyplink.learn.temporal_bags import cosine_tau, sampled_bags
 from polyplink.report.plots import (
     GREY,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from polyplink.report.formats import DASH, MINUS, interval, number
-from polyplink.report.model import Comparison
+from polyplink.report.records import Comparison
 
 _TEX = {
     "\\": r"\textbackslash{}",

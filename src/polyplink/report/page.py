@@ -16,11 +16,11 @@ from PIL import Image
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.messages import Message
+from polyplink.report.drawn_timeline import Timeline, describe, layout
 from polyplink.report.formats import environment, moment, number
-from polyplink.report.model import Comparison, Procedure, Report, Tracklet, Values
 from polyplink.report.plots import inline_svg, plot_epochs, plot_methods, plot_similarity
 from polyplink.report.polyps import HUES, Matching, Polyp, match
-from polyplink.report.timeline import Timeline, describe, layout
+from polyplink.report.records import Comparison, Procedure, Report, Tracklet, Values
 
 MOST_IN_NOTEBOOK = 8  # procedures
 MOST_LINKS = 12  # uncertain links listed

@@ -24,8 +24,8 @@ from matplotlib.ticker import MaxNLocator
 from polyplink.core.artefacts import whole_file
 from polyplink.evaluate import Figure as Measured
 from polyplink.report.formats import number
-from polyplink.report.model import Comparison, Values
 from polyplink.report.polyps import HUES, Look
+from polyplink.report.records import Comparison, Values
 
 INK, GREY, GRID = "#1c1f23", "#6b6b6b", "#e4e4e4"
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")  # not everyone can distinguish colours

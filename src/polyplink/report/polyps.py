@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from polyplink.report.model import Procedure, Tracklet
+from polyplink.report.records import Procedure, Tracklet
 
 # Six colours of Okabe and Ito (2008, "Color universal design") and a brown; their yellow and black
 # would vanish on a white or a dark page. In this order neighbours differ most.

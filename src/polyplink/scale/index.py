@@ -30,7 +30,7 @@ from polyplink.data.tables import check_table
 from polyplink.scale.approximate import candidates, open_table, write_approximate
 from polyplink.scale.exact import BLOCK, Codes, encode_rows, nearest
 from polyplink.tracklets import Prepared
-from polyplink.tracklets.build import BOX, USUAL_FPS
+from polyplink.tracklets.box_runs import BOX, USUAL_FPS
 from polyplink.tracklets.crops import Pixels, read_crops
 from polyplink.tracklets.prepare import enlarge
 

@@ -44,10 +44,10 @@ from polyplink.serve.corrections import (
     parse_correction,
     read_corrections,
 )
-from polyplink.serve.parts import PartVectors, cut_rows
+from polyplink.serve.cut_tracklets import PartVectors, cut_rows
 from polyplink.serve.pictures import Mask, Pictures, parse_mask
 from polyplink.tracklets import Prepared, prepare
-from polyplink.tracklets.build import USUAL_FPS
+from polyplink.tracklets.box_runs import USUAL_FPS
 
 if TYPE_CHECKING:
     from polyplink.scale import Index

@@ -23,7 +23,7 @@ from polyplink.data.files.archives import INSIDE, read_archived
 from polyplink.data.files.images import decode_image
 from polyplink.data.files.video import Video, frame_name, open_video, split_frame_name
 from polyplink.tracklets import Prepared
-from polyplink.tracklets.build import BOX
+from polyplink.tracklets.box_runs import BOX
 from polyplink.tracklets.crops import Pixels, read_image
 from polyplink.tracklets.prepare import enlarge
 

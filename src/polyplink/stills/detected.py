@@ -21,7 +21,7 @@ from polyplink.data.files.trees import image_files
 from polyplink.detect import DetectorRecord, OnnxDetector
 from polyplink.detect.folder import detect_folder, find_detector
 from polyplink.detect.onnx import images_not_learned
-from polyplink.stills.pictures import Still, read_stills
+from polyplink.stills.annotated_stills import Still, read_stills
 from polyplink.stills.procedures import StillsConfig, write_procedures
 from polyplink.tracklets import PrepareSettings
 

@@ -18,8 +18,8 @@ from polyplink.core.artefacts import content_key, read_json, whole_file, write_j
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
 from polyplink.data import STILLS, DataSet, write_data
-from polyplink.stills.camera import draw_path, render, seen_boxes
-from polyplink.stills.pictures import Still
+from polyplink.stills.annotated_stills import Still
+from polyplink.stills.moving_camera import draw_path, render, seen_boxes
 from polyplink.tracklets.crops import Pixels, decoded_image
 
 LEAST_VISIBLE = 0.35  # share of a polyp that must be in view to be annotated

@@ -20,8 +20,15 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, in_every_language
 from polyplink.counting import Count
 from polyplink.data.files.images import Picture
+from polyplink.detect.first_pass import (
+    PIECE,
+    Followed,
+    Follower,
+    join_pieces,
+    procedure_row,
+    write_found,
+)
 from polyplink.detect.recordings import find_recordings
-from polyplink.detect.run import PIECE, Followed, Follower, join_pieces, procedure_row, write_found
 from polyplink.encoders import ClipWise, Embeddings, NetworkEmbedder, write_embeddings
 from polyplink.encoders.encode import vectors_folder
 from polyplink.encoders.export import ExportedEncoder

@@ -13,7 +13,7 @@ from typer import echo
 
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.messages import Message
-from polyplink.detect.run import Detector, look
+from polyplink.detect.first_pass import Detector, look
 from polyplink.streaming.live_count import LIVE, LiveCount
 from polyplink.streaming.sources import Feed, LiveFrame, LiveSource
 

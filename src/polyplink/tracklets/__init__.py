@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from polyplink.core.on_demand import hand_on
 
 if TYPE_CHECKING:
-    from polyplink.tracklets.build import (
+    from polyplink.tracklets.box_runs import (
         box_rows as box_rows,
         build_tracklets as build_tracklets,
         fill_gaps as fill_gaps,

@@ -26,7 +26,7 @@ from polyplink.core.sharing import claimed, rounds
 from polyplink.core.text import brief, file_name
 from polyplink.core.workers import as_done
 from polyplink.data.tables import DataSet, read_data, read_marked, write_table
-from polyplink.tracklets.build import BOX, BRIDGED, USUAL_FPS, Floats, box_rows, build_tracklets
+from polyplink.tracklets.box_runs import BOX, BRIDGED, USUAL_FPS, Floats, box_rows, build_tracklets
 from polyplink.tracklets.crops import (
     Broken,
     FrameCrops,

@@ -14,7 +14,7 @@ import torch
 
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.encoders import pick_device
-from polyplink_lab.bench import evaluation, images, training
+from polyplink_lab.bench import box_cases, pixel_cases, training
 from polyplink_lab.bench.harness import BenchResult, Case, Work, measure
 
 HEAVY = ("torch", "numpy", "polars", "sklearn", "matplotlib", "numba")
@@ -80,31 +80,31 @@ TRACED = "sphere tracing of every pixel on {device}"
 TRACKEVAL = "TrackEval, both from boxes in memory"
 FRAGMENTS = 7_000  # of 27 procedures, as the training part of REAL-Colon gives
 FRAMES = 46_000  # 30 minutes at 25 frames a second
-OVERLAPPING = partial(evaluation.tracking, touching=True)
+OVERLAPPING = partial(box_cases.tracking, touching=True)
 
 ROWS = (
     Case("startup", startup, "-", 1, "call", 1, (5, 0, 0)),
-    Case("tracklets", evaluation.tracklets, LOOP, evaluation.BOXES, "boxes", repeats=(15, 2, 15)),
-    Case("tracks", evaluation.tracks, ONLINE, evaluation.BOXES, "boxes", repeats=(5, 1, 5)),
+    Case("tracklets", box_cases.tracklets, LOOP, box_cases.BOXES, "boxes", repeats=(15, 2, 15)),
+    Case("tracks", box_cases.tracks, ONLINE, box_cases.BOXES, "boxes", repeats=(5, 1, 5)),
     Case("bags", training.bags, MATRIX, FRAGMENTS, "fragments", repeats=(5, 1, 5), memory=True),
-    Case("input", images.stored_crops, WHOLE_FRAMES, 8, "fragments", repeats=(25, 5, 25)),
-    Case("first-pass", images.first_pass, WHOLE_FRAMES, 8, "fragments", repeats=(5, 5, 1)),
-    Case("recording", images.recording, TWICE, 100, "frames", 25, (3, 3, 0)),
+    Case("input", pixel_cases.stored_crops, WHOLE_FRAMES, 8, "fragments", repeats=(25, 5, 25)),
+    Case("first-pass", pixel_cases.first_pass, WHOLE_FRAMES, 8, "fragments", repeats=(5, 5, 1)),
+    Case("recording", pixel_cases.recording, TWICE, 100, "frames", 25, (3, 3, 0)),
     Case(
-        "sweep", evaluation.sweep, SKLEARN, 480, "tracklets of the largest procedure", 24, (1, 1, 2)
+        "sweep", box_cases.sweep, SKLEARN, 480, "tracklets of the largest procedure", 24, (1, 1, 2)
     ),
-    Case("links", evaluation.links, PRICE_BY_PRICE, 480, "tracklets", 24, (3, 1, 1), memory=True),
-    Case("retrieval", evaluation.retrieval, EXACT, 4_000, "tracklets", 16, memory=True),
+    Case("links", box_cases.links, PRICE_BY_PRICE, 480, "tracklets", 24, (3, 1, 1), memory=True),
+    Case("retrieval", box_cases.retrieval, EXACT, 4_000, "tracklets", 16, memory=True),
     Case(
-        "search", evaluation.nearest_views, PRODUCT, 200_000, "vectors", 16, (5, 5, 2), memory=True
+        "search", box_cases.nearest_views, PRODUCT, 200_000, "vectors", 16, (5, 5, 2), memory=True
     ),
-    Case("reid", evaluation.reid, NO_COUNTS, 6_000, "tracklets", 32, memory=True),
+    Case("reid", box_cases.reid, NO_COUNTS, 6_000, "tracklets", 32, memory=True),
     Case("embed", training.embed, EAGER, 16, "tracklets", repeats=(3, 2, 1)),
-    Case("bootstrap", evaluation.bootstrap, RECOMPUTED, 10_000, "resamples", repeats=(3, 1, 2)),
+    Case("bootstrap", box_cases.bootstrap, RECOMPUTED, 10_000, "resamples", repeats=(3, 1, 2)),
     Case("step", training.step, CONSTANT, 12, "bags", repeats=(6, 6, 2), gpu=True),
     Case("precision", training.precision, FLOAT32, 60, "steps", 1, (1, 1, 0), gpu=True),
-    Case("simulate", images.simulated_crops, TRACED, 32, "crops", repeats=(3, 1, 1), gpu=True),
-    Case("tracking", evaluation.tracking, TRACKEVAL, FRAMES, "frames", 1_000, (5, 1, 3)),
+    Case("simulate", pixel_cases.simulated_crops, TRACED, 32, "crops", repeats=(3, 1, 1), gpu=True),
+    Case("tracking", box_cases.tracking, TRACKEVAL, FRAMES, "frames", 1_000, (5, 1, 3)),
     Case("tracking-general", OVERLAPPING, TRACKEVAL, FRAMES, "frames", 1_000, (5, 1, 3)),
 )
 CASES = {case.name: case for case in ROWS}

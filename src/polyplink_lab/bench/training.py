@@ -35,7 +35,7 @@ from polyplink.learn.temporal_bags import sampled_bags
 from polyplink.recipes.ntssl import ntssl, ntssl_demo
 from polyplink.tracklets import Prepared, PrepareSettings, prepare
 from polyplink_lab.bench.harness import Call, Work
-from polyplink_lab.bench.images import smooth_pictures
+from polyplink_lab.bench.pixel_cases import smooth_pictures
 
 K, TAU = 4, 6.0  # members of a bag, and its temperature
 

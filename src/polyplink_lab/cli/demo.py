@@ -121,7 +121,7 @@ def _make(
     progress: Progress,
 ) -> None:
     """Simulate, import, prepare and train into `out`/raw, data and run."""
-    from polyplink.learn.config import LAST
+    from polyplink.learn.train_config import LAST
     from polyplink.tracklets import prepare
     from polyplink_lab.simulate import simulate
 

@@ -14,7 +14,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.progress import Progress
 
 if TYPE_CHECKING:
-    from polyplink_lab.reproduce.published import PublishedTable
+    from polyplink_lab.reproduce.published_tables import PublishedTable
     from polyplink_lab.reproduce.reproduced import ReproducedTable
     from polyplink_lab.reproduce.reproduction import ReproductionSettings
     from polyplink_lab.reproduce.reproduction_plan import Step
@@ -25,7 +25,7 @@ def reproduce(
         str,
         Argument(
             help="A table (ntssl/1, ta/2, thesis/5.4), all or list.",
-            autocompletion=names_of("polyplink_lab.reproduce.published", "published"),
+            autocompletion=names_of("polyplink_lab.reproduce.published_tables", "published"),
         ),
     ],
     data: Annotated[StrPath | None, Argument(help="Data folder; none for list.")] = None,
@@ -116,7 +116,7 @@ def reproduce(
         PolyplinkError: If there is no such table, column, part or data folder, `only` names no
             row, or no polyp of the part is known.
     """
-    from polyplink_lab.reproduce.published import published, published_table
+    from polyplink_lab.reproduce.published_tables import published, published_table
 
     if table == "list":
         from polyplink_lab.reproduce.encoders_under_test import list_tables
@@ -129,7 +129,7 @@ def reproduce(
     all_tables = table == "all"
     tables = list(published().values()) if all_tables else [published_table(table)]
     tables = _chosen(table, tables, only, columns)
-    from polyplink.associate.search import find_grid
+    from polyplink.associate.grid_search import find_grid
 
     find_grid(grid)
     named_weights = named_files("--weights", weights)
@@ -181,7 +181,7 @@ def _chosen(
     columns: Sequence[str],
 ) -> "list[PublishedTable]":
     """The tables with the cells that rows and columns leave."""
-    from polyplink_lab.reproduce.published import both_precisions, in_columns
+    from polyplink_lab.reproduce.published_tables import both_precisions, in_columns
 
     subjects = list(dict.fromkeys(subject for table in tables for subject in table.subjects))
     for subject in only:

@@ -133,7 +133,7 @@ def study(
     """
     out, data = Path(out), Path(data)
     check_given(None, data, [part], device)
-    from polyplink.evaluate.settings import evaluation_settings
+    from polyplink.evaluate.named_settings import evaluation_settings
 
     settings, probes = evaluation_settings(
         tasks, clusterers, grid=grid, purpose=purpose, threads=workers
@@ -303,7 +303,7 @@ def compare_runs(
 def _shown(result: Studied) -> list[Any]:
     """Tables for the terminal."""
     from polyplink.report import comparison_table
-    from polyplink.report.tables import difference_tables
+    from polyplink.report.printed_tables import difference_tables
 
     tables = difference_tables(result.comparison, result.minus_clusterer)
     return [comparison_table(result.comparison), *tables]
@@ -330,7 +330,7 @@ def _write(out: Path, result: Studied) -> None:
     from polyplink.report import write_csv
     from polyplink.report.latex import comparison_latex
     from polyplink.report.plots import plot_methods, write_figure
-    from polyplink.report.tables import write_clusterers, write_rows
+    from polyplink.report.printed_tables import write_clusterers, write_rows
 
     write_json(out / "study.json", to_plain(result))
     write_csv(out / "figures.csv", result.comparison)

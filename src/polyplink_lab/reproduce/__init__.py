@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from polyplink.core.on_demand import hand_on
 
 if TYPE_CHECKING:
-    from polyplink_lab.reproduce.published import (
+    from polyplink_lab.reproduce.published_tables import (
         Cell as Cell,
         PublishedTable as PublishedTable,
         published_table as published_table,

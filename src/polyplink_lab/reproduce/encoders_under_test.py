@@ -31,11 +31,11 @@ from polyplink.encoders.catalogue import find_spec
 from polyplink.encoders.leakage import guard, seen_by, seen_procedures
 from polyplink.encoders.load import NamedEncoder, histogram, load_named, untrained
 from polyplink.learn import TrainConfig
-from polyplink.learn.config import LAST
 from polyplink.learn.loop import split_procedures
+from polyplink.learn.train_config import LAST
 from polyplink.recipes import RECIPES, find_recipe, override, small_sibling
-from polyplink.recipes.catalogue import OTHER_PART
-from polyplink_lab.reproduce.published import published
+from polyplink.recipes.by_name import OTHER_PART
+from polyplink_lab.reproduce.published_tables import published
 from polyplink_lab.reproduce.standing import STANDINGS, standing
 
 NO_ENCODER = "none"  # the row of a table without any encoder

@@ -15,8 +15,8 @@ from polyplink.evaluate.intervals import Resampled
 from polyplink.evaluate.metric import ideal_of
 from polyplink.report.formats import DASH, environment, figure_text, signed
 from polyplink.report.latex import TexCell, tabular, tex
-from polyplink.report.tables import write_rows
-from polyplink_lab.reproduce.published import Cell
+from polyplink.report.printed_tables import write_rows
+from polyplink_lab.reproduce.published_tables import Cell
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from shutil import disk_usage
 from typing import Any, Literal
 
 from polyplink.associate import VisualForm
-from polyplink.associate.search import find_grid
+from polyplink.associate.grid_search import find_grid
 from polyplink.core.artefacts import RunRecord, file_key, read_json, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.progress import Progress, silent
@@ -20,10 +20,10 @@ from polyplink.data import SIMULATED, DataSet, read_data
 from polyplink.encoders.load import NamedEncoder
 from polyplink.evaluate import EvaluationSettings, Figure
 from polyplink.evaluate.probing import PROBES, divide, probe_encoders
-from polyplink.recipes.cost import cost_of, parameters_of
+from polyplink.recipes.paper_cost import cost_of, parameters_of
 from polyplink_lab.reproduce.crop_variants import Measured, Variant, compare_variants
 from polyplink_lab.reproduce.encoders_under_test import Workspace, find_encoder, guard_training
-from polyplink_lab.reproduce.published import Cell, PublishedTable, extended_cells
+from polyplink_lab.reproduce.published_tables import Cell, PublishedTable, extended_cells
 from polyplink_lab.reproduce.reproduced import (
     ReproducedCell,
     ReproducedTable,

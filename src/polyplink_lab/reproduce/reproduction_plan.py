@@ -50,7 +50,7 @@ from polyplink_lab.reproduce.encoders_under_test import (
 )
 
 if TYPE_CHECKING:
-    from polyplink_lab.reproduce.published import PublishedTable
+    from polyplink_lab.reproduce.published_tables import PublishedTable
 
 # Measured in CPU time on an AMD EPYC. Of the rate of large matrix products, a training step of
 # NTSSL's encoder at 232 pixels reached 0.59, of ntssl-demo's 0.52, embedding 0.83 and 0.52.

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Mapping
 from typing import Literal
 
-from polyplink_lab.reproduce.published import Cell, PublishedTable
+from polyplink_lab.reproduce.published_tables import Cell, PublishedTable
 
 Standing = Literal["exact", "inferred", "unavailable"]
 STANDINGS: tuple[Standing, ...] = ("exact", "inferred", "unavailable")
@@ -46,7 +46,7 @@ def standing(cell: Cell) -> tuple[Standing, str]:
         The standing, and why; "" for exact.
 
     Example:
-        >>> from polyplink_lab.reproduce.published import published_table
+        >>> from polyplink_lab.reproduce.published_tables import published_table
         >>> standing(published_table("ta/1").cells[0])
         ('exact', '')
     """
@@ -69,7 +69,7 @@ def reasons(table: PublishedTable) -> Mapping[tuple[Standing, str], int]:
     """How many cells of a table are exact, inferred or unavailable, by the reason.
 
     Example:
-        >>> from polyplink_lab.reproduce.published import published_table
+        >>> from polyplink_lab.reproduce.published_tables import published_table
         >>> [(kind, n) for (kind, _), n in reasons(published_table("ta/1")).items()]
         [('exact', 2), ('inferred', 4), ('inferred', 2), ('inferred', 2)]
     """
@@ -86,7 +86,7 @@ def standard_errors(table: PublishedTable) -> Mapping[str, float]:
     of columns that have one.
 
     Example:
-        >>> from polyplink_lab.reproduce.published import published_table
+        >>> from polyplink_lab.reproduce.published_tables import published_table
         >>> errors = standard_errors(published_table("ta/2"))
         >>> {name: round(error, 3) for name, error in errors.items()}
         {'FR': 0.475, 'FPR': 0.013}

@@ -5,14 +5,10 @@ from typing import TYPE_CHECKING
 from polyplink.core.on_demand import hand_on
 
 if TYPE_CHECKING:
-    from polyplink.learn.detector.augment import (
+    from polyplink.learn.detector.augmented_frames import (
         Augmentation as Augmentation,
         TrainingFrames as TrainingFrames,
         draw_batch as draw_batch,
-    )
-    from polyplink.learn.detector.export import (
-        export_detector as export_detector,
-        read_network as read_network,
     )
     from polyplink.learn.detector.figure import training_figure as training_figure
     from polyplink.learn.detector.fit import (
@@ -26,6 +22,10 @@ if TYPE_CHECKING:
         true_boxes as true_boxes,
     )
     from polyplink.learn.detector.loss import assign as assign, detection_loss as detection_loss
+    from polyplink.learn.detector.onnx_file import (
+        export_detector as export_detector,
+        read_network as read_network,
+    )
     from polyplink.learn.detector.yolox import YoloxNano as YoloxNano, grid as grid
 
 hand_on(__name__)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.learn.detector.augment import TrainingFrames
+from polyplink.learn.detector.augmented_frames import TrainingFrames
 from polyplink.learn.detector.frames import true_boxes, unstretched
 
 COLUMNS = 6

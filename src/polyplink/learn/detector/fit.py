@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, Dataset
 from polyplink.core.artefacts import whole_file
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
-from polyplink.learn.detector.augment import Augmentation, TrainingFrames, draw_batch
+from polyplink.learn.detector.augmented_frames import Augmentation, TrainingFrames, draw_batch
 from polyplink.learn.detector.loss import detection_loss
 from polyplink.learn.detector.yolox import YoloxNano, grid
 

@@ -16,7 +16,7 @@ from polyplink.data import DataSet, annotated_boxes
 from polyplink.data.empty import read_empty
 from polyplink.data.files.archives import INSIDE
 from polyplink.data.files.video import split_frame_name
-from polyplink.learn.detector.augment import TrainingFrames
+from polyplink.learn.detector.augmented_frames import TrainingFrames
 from polyplink.tracklets.crops import FrameCrops, cut, decoded_image, render_crops, write_crops
 from polyplink.tracklets.rendered import crop_source
 

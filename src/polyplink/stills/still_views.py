@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from polyplink.stills.camera import Floats, draw_path, render, seen_boxes
-from polyplink.stills.pictures import Still
+from polyplink.stills.annotated_stills import Still
+from polyplink.stills.moving_camera import Floats, draw_path, render, seen_boxes
 from polyplink.stills.procedures import LEAST_SIDE, StillsConfig
 from polyplink.tracklets.crops import Pixels, cut, decoded_image
 from polyplink.tracklets.prepare import enlarge

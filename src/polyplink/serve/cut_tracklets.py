@@ -12,7 +12,7 @@ import polars as pl
 from polyplink.core.errors import PolyplinkError
 from polyplink.counting import Count
 from polyplink.tracklets import Prepared
-from polyplink.tracklets.build import BRIDGED
+from polyplink.tracklets.box_runs import BRIDGED
 from polyplink.tracklets.fragments import positions
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from polyplink.core.artefacts import to_plain
 from polyplink.learn import TrainConfig
-from polyplink.recipes.catalogue import OTHER_PART, field_names, type_text
+from polyplink.recipes.by_name import OTHER_PART, field_names, type_text
 
 Source = Literal["text", "program", "ours", "unused"]
 Sources = dict[str, tuple[Source, str]]

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from matplotlib.ticker import MaxNLocator
 
 from polyplink.report.formats import moment, percent
-from polyplink.report.model import Procedure, Tracklet
 from polyplink.report.polyps import Look, Matching, Polyp, in_time
+from polyplink.report.records import Procedure, Tracklet
 
 LEFT, WIDTH, RIGHT = 62.0, 1020.0, 14.0  # row names; the axis; room for the last tick label
 LEVELS, LABEL, DIGIT = 2, 11.0, 7.5  # levels of labels above a lane; their height; a character

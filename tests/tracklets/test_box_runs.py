@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from polars.testing import assert_frame_equal
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.tracklets.build import Box, _owners, build_tracklets, fill_gaps, overlap
+from polyplink.tracklets.box_runs import Box, _owners, build_tracklets, fill_gaps, overlap
 from polyplink.tracklets.tracks import Tracker
 from tests.tracklets.sample import detections, random_rows
 

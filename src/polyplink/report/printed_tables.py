@@ -12,11 +12,11 @@ from polyplink.core.artefacts import whole_file
 from polyplink.core.text import csv_cell, many
 from polyplink.evaluate import Figure
 from polyplink.report.formats import DASH, clock, figure_text, interval, number, reason, signed
-from polyplink.report.model import NOT_MEASURED, Comparison, Report
+from polyplink.report.records import NOT_MEASURED, Comparison, Report
 
 if TYPE_CHECKING:
     from polyplink.evaluate import DetectorFigures
-    from polyplink.recipes.sources import FieldSource
+    from polyplink.recipes.provenance import FieldSource
 
 
 def comparison_table(comparison: Comparison) -> Table:

@@ -8,7 +8,7 @@ import pytest
 from polyplink.associate import search as search_settings
 from polyplink.associate.affinity import propagate
 from polyplink.associate.clusterers import Agglomerative, Dbscan, Hdbscan
-from polyplink.associate.search import Grid, demo_grid, paper_grid, search
+from polyplink.associate.grid_search import Grid, demo_grid, paper_grid, search
 from polyplink.associate.similarity import visual
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import CLUSTERERS

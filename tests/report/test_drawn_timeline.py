@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.report.model import Procedure, Tracklet
+from polyplink.report.drawn_timeline import TICKS, Timeline, assign_lanes, describe, layout
 from polyplink.report.polyps import match
-from polyplink.report.timeline import TICKS, Timeline, assign_lanes, describe, layout
+from polyplink.report.records import Procedure, Tracklet
 from tests.report.sample import procedure, procedures
 
 SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=25).map(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from polyplink.associate.search import find_grid
+from polyplink.associate.grid_search import find_grid
 from polyplink.core.errors import find_named
 from polyplink.core.parts import CLUSTERERS, METRICS, USUAL_CLUSTERERS
 from polyplink.evaluate import EvaluationSettings

@@ -18,8 +18,8 @@ from starlette.testclient import TestClient
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.serve.guard import HEADERS
-from polyplink.streaming import page as live
-from polyplink.streaming.page import LivePage, build_app, serving
+from polyplink.streaming import live_page as live
+from polyplink.streaming.live_page import LivePage, build_app, serving
 
 PORT, TOKEN = 8124, "t" * 43
 
