@@ -185,7 +185,7 @@ def project(outlines: Outlines, cameras: Array, lens: Lens, frames: Index, bodie
 
 @njit(fastmath=FAST)
 def _to_camera(  # pragma: no cover
-    points: Array, first: int, count: int, shot: Array, out: Array
+    points: Array, first: int | np.int64, count: int | np.int64, shot: Array, out: Array
 ) -> None:
     """So many points of (7, n) in a camera's coordinates: the first three rows of out (5, v)."""
     left, up, near, c, s = shot[0], shot[1], shot[2], shot[12], shot[13]
@@ -204,7 +204,7 @@ def _to_camera(  # pragma: no cover
 
 @njit(fastmath=FAST)
 def _ball_sides(  # pragma: no cover
-    in_camera: Array, j: int, radius: float, planes: Array, sides: int
+    in_camera: Array, j: int | np.int64, radius: float, planes: Array, sides: int
 ) -> int:
     """Bits of those of the asked sides that may cut ball j of (5, v); -1 where it is outside."""
     cutting = 0
@@ -252,7 +252,9 @@ def _grow(in_camera: Array, bits: NDArray[np.int32], box: Array) -> None:  # pra
 
 
 @njit(fastmath=FAST)
-def _idle(low: float, high: float, k: int, bounds: Array, box: Array) -> bool:  # pragma: no cover
+def _idle(
+    low: float, high: float, k: int | np.int64, bounds: Array, box: Array
+) -> bool:  # pragma: no cover
     """Whether what the lens shows between two tangents along axis k cannot widen a box there."""
     return not (max(low, bounds[k] + SAME) < box[k] or min(high, bounds[2 + k] - SAME) > box[2 + k])
 
