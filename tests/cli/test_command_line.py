@@ -349,6 +349,7 @@ def spawned(*arguments: str) -> subprocess.CompletedProcess[str]:
     ("arguments", "says"),
     [
         (("improt",), "No such command 'improt'. Did you mean 'import'? See `polyplink --help`"),
+        (("count", "film.mp4"), "{DATA}`; a video is counted by `polyplink run film.mp4`; see"),
         (("run", "patient", "one.mp4"), "put a name that has spaces in quotes; see `polyplink run"),
         (("hand-off", "x", "--language", "fr"), "'--language': 'fr' is not one of 'en', 'de',"),
         (("simulate", "x", "--workers", "0"), "--workers"),

@@ -2,7 +2,7 @@
 
 import errno
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
@@ -48,6 +48,19 @@ def one_line_errors(doing: str = "polyplink", *, debug: bool = False) -> Iterato
         _stop("there is not enough memory; close other programs, or give fewer --workers", MISTAKE)
     except Exception as error:
         _stop(unexpected(error, doing), UNEXPECTED)
+
+
+def video_hint(values: Iterable[object]) -> str:
+    """What counts the first video among the arguments of a command that takes none, or "".
+
+    Example:
+        >>> video_hint(["case7.mp4"])
+        '; a video is counted by `polyplink run case7.mp4`'
+    """
+    from polyplink.data.files.video import is_video
+
+    videos = [name for name in map(str, values) if is_video(name)]
+    return f"; a video is counted by `polyplink run {videos[0]}`" if videos else ""
 
 
 def _stop(message: str, code: int) -> NoReturn:
