@@ -45,7 +45,7 @@ FOUND = counted(
 
 def test_a_procedure_counted_by_hand() -> None:
     row = score_procedure("p", TRUTH, FOUND)
-    assert (row.polyps, row.found, row.counted, row.false_polyps) == (3, 2, 3, 1)
+    assert (row.polyps, row.detected_polyps, row.counted, row.false_polyps) == (3, 2, 3, 1)
     assert (row.tracklets, row.false_tracklets, row.mixed) == (3, 2, 0)
     figures = chain_figures([row, row])
     assert figures["polyps found"].value == pytest.approx(2 / 3)
@@ -59,7 +59,7 @@ def test_a_procedure_counted_by_hand() -> None:
 def test_a_tracklet_of_two_polyps_is_mixed_and_shows_the_longer() -> None:
     truth = annotated(("a", 0, 6, 0.0), ("b", 6, 4, 0.0))
     row = score_procedure("p", truth, counted((1, 0, 10, 0.0)))
-    assert (row.found, row.mixed, row.tracklets) == (1, 1, 1)
+    assert (row.detected_polyps, row.mixed, row.tracklets) == (1, 1, 1)
 
 
 def test_interpolated_boxes_count_in_tracking_and_decide_nothing_else() -> None:
@@ -93,7 +93,7 @@ def test_of_two_boxes_of_a_polyp_in_a_frame_tracking_sees_the_detectors() -> Non
 
 def test_nothing_found_and_nothing_there() -> None:
     nothing = score_procedure("p", TRUTH, counted())
-    assert (nothing.found, nothing.counted, nothing.polyps) == (0, 0, 3)
+    assert (nothing.detected_polyps, nothing.counted, nothing.polyps) == (0, 0, 3)
     empty = score_procedure("p", TRUTH.clear(), FOUND)
     assert (empty.polyps, empty.false_polyps, empty.counted) == (0, 3, 3)
     figures = chain_figures([nothing])

@@ -79,7 +79,7 @@ def score(encoder: Path, boxes: Path, annotated: Path, out: Path, **given: Any) 
 def measures(scored: list[Scored]) -> Mapping[str, Resampled]:
     rows, ones, draws = [one[0] for one in scored], [1] * len(scored), draw_weights(len(scored))
     sums: dict[str, list[int]] = {
-        "polyps missed": [row.polyps - row.found for row in rows],
+        "polyps missed": [row.polyps - row.detected_polyps for row in rows],
         "bias": [row.counted - row.polyps for row in rows],
         "exact": [row.counted == row.polyps for row in rows],
         "in the 90 % interval": [one[1] for one in scored],

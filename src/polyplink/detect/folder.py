@@ -91,13 +91,17 @@ def detect_folder(
                 key=key,
                 workers=several,
                 lost=lost,
-                progress=lambda one, done, total: progress(f"detect {one}", done, total),
+                progress=lambda procedure_id, done, total: progress(
+                    f"detect {procedure_id}", done, total
+                ),
             )
         record.inputs["detector"] = key
         frames = dict(data.procedures.select("procedure_id", "n_frames").iter_rows())
         warnings += [
-            Message("not_decoded", {"lost": n, "frames": frames[one], "name": one})
-            for one, n in lost.items()
+            Message(
+                "not_decoded", {"lost": n, "frames": frames[procedure_id], "name": procedure_id}
+            )
+            for procedure_id, n in lost.items()
         ]
     write_origin(out, origin)
     record.settings = plain | {"tracklets": settings}
@@ -162,9 +166,9 @@ def find_detector(
     if function is not None:
         return function, "function"
     model = OnnxDetector(Path(name or DETECTOR), threads=threads)
-    seen = [procedure for procedure in procedures if procedure in model.record.trained_on]
-    if seen:
-        warnings.append(Message("detector_seen", {"n": len(seen), "first": seen[0]}))
+    trained_on = [procedure for procedure in procedures if procedure in model.record.trained_on]
+    if trained_on:
+        warnings.append(Message("detector_seen", {"n": len(trained_on), "first": trained_on[0]}))
     sets = model.record.datasets
     if sets and all(dataset.startswith(SIMULATED) for dataset in sets):
         warnings.append(Message("detector_simulated"))

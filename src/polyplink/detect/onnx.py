@@ -229,13 +229,13 @@ class OnnxDetector:
             values -= mean
             values /= std
         values = np.asarray(values[None] if self._batched else values, self._type)
-        first, *others = self._session.get_inputs()
+        first, *extras = self._session.get_inputs()
         # The second input of RT-DETR is the size that its boxes are scaled to.
         feed = {first.name: values} | {
             extra.name: np.array(
                 [[image.shape[1], image.shape[0]]], _TYPES.get(extra.type, np.int64)
             )
-            for extra in others
+            for extra in extras
         }
         try:
             outputs = self._session.run(None, feed)
@@ -336,7 +336,7 @@ def decode(outputs: dict[str, npt.NDArray[Any]], record: DetectorRecord) -> tupl
         (n, 4) left, top, right, bottom; (n,) scores of the best class that is a polyp.
     """
     assert record.size is not None
-    wanted = None if record.classes is None else list(record.classes)
+    polyp_classes = None if record.classes is None else list(record.classes)
     scale = np.tile(np.array(record.size[::-1], np.float64), 2)  # width, height, twice
     arrays = [np.asarray(value, np.float64) for value in outputs.values()]
     match record.layout:
@@ -349,16 +349,16 @@ def decode(outputs: dict[str, npt.NDArray[Any]], record: DetectorRecord) -> tupl
             else:
                 class_scores = 1 / (1 + np.exp(-logits))
             boxes = _corners(np.asarray(outputs["pred_boxes"][0], np.float64) * scale)
-            return boxes, _best(class_scores, wanted)
+            return boxes, _best(class_scores, polyp_classes)
         case "rtdetr8":
-            return _corners(arrays[0][0, :, :4] * scale), _best(arrays[0][0, :, 4:], wanted)
+            return _corners(arrays[0][0, :, :4] * scale), _best(arrays[0][0, :, 4:], polyp_classes)
         case "yolov5":
             rows = arrays[0][0]  # n 5+classes
             class_scores = rows[:, 4:5] * rows[:, 5:] if rows.shape[1] > 5 else rows[:, 4:5]
-            return _suppressed(_corners(rows[:, :4]), _best(class_scores, wanted), record)
+            return _suppressed(_corners(rows[:, :4]), _best(class_scores, polyp_classes), record)
         case "yolov8":
             rows = arrays[0][0].T  # n 4+classes
-            return _suppressed(_corners(rows[:, :4]), _best(rows[:, 4:], wanted), record)
+            return _suppressed(_corners(rows[:, :4]), _best(rows[:, 4:], polyp_classes), record)
         case "nms":
             boxes, scores, classes = arrays[0][0, :, :4], arrays[0][0, :, 4], arrays[0][0, :, 5]
         case "nms7":
@@ -373,8 +373,8 @@ def decode(outputs: dict[str, npt.NDArray[Any]], record: DetectorRecord) -> tupl
             )
             if record.layout == "rtdetr":
                 boxes, scores, classes = boxes[0], scores[0], classes[0]
-    if wanted is not None:
-        scores = np.where(np.isin(classes, wanted), scores, 0.0)
+    if polyp_classes is not None:
+        scores = np.where(np.isin(classes, polyp_classes), scores, 0.0)
     return boxes.reshape(-1, 4), scores.reshape(-1)
 
 
@@ -384,9 +384,9 @@ def _corners(boxes: Floats) -> Floats:
     return np.concatenate([boxes[:, :2] - half, boxes[:, :2] + half], 1)
 
 
-def _best(class_scores: Floats, wanted: Sequence[int] | None) -> Floats:
-    """The score of the best wanted class, (n,) from (n, classes)."""
-    columns = class_scores if wanted is None else class_scores[:, wanted]
+def _best(class_scores: Floats, polyp_classes: Sequence[int] | None) -> Floats:
+    """The score of the best class of polyps, (n,) from (n, classes)."""
+    columns = class_scores if polyp_classes is None else class_scores[:, polyp_classes]
     best: Floats = columns.max(1, initial=0.0)
     return best
 
@@ -420,8 +420,8 @@ def _not_overlapped(boxes: Floats, iou: float) -> npt.NDArray[np.bool_]:
             width = min(right, boxes[j, 2]) - max(left, boxes[j, 0])
             height = min(bottom, boxes[j, 3]) - max(top, boxes[j, 1])
             if width > 0 and height > 0:
-                other = (boxes[j, 2] - boxes[j, 0]) * (boxes[j, 3] - boxes[j, 1])
-                if width * height > iou * (area + other - width * height):
+                other_area = (boxes[j, 2] - boxes[j, 0]) * (boxes[j, 3] - boxes[j, 1])
+                if width * height > iou * (area + other_area - width * height):
                     is_kept[k] = False
                     break
     return is_kept

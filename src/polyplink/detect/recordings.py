@@ -106,10 +106,10 @@ def find_recordings(source: Path, fps: float | None = None) -> list[Recording]:
     )
     first: dict[str, Path] = {}
     for recording in recordings:
-        other = first.setdefault(recording.name, recording.path)
+        first_path = first.setdefault(recording.name, recording.path)
         PolyplinkError.unless(
-            other == recording.path,
-            f"{other} and {recording.path} are both procedure {recording.name!r}",
+            first_path == recording.path,
+            f"{first_path} and {recording.path} are both procedure {recording.name!r}",
             "rename one",
         )
     return recordings

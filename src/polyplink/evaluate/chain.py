@@ -25,7 +25,7 @@ class ChainRow:
     Attributes:
         procedure_id: The procedure.
         polyps: Annotated polyps.
-        found: Polyps that a tracklet shows.
+        detected_polyps: Polyps that a tracklet shows.
         counted: Polyps counted.
         false_polyps: Counted polyps none of whose tracklets shows a polyp.
         tracklets: Tracklets that show a polyp.
@@ -36,7 +36,7 @@ class ChainRow:
 
     procedure_id: str
     polyps: int
-    found: int
+    detected_polyps: int
     counted: int
     false_polyps: int
     tracklets: int
@@ -60,7 +60,7 @@ def score_procedure(procedure_id: str, truth: pl.DataFrame, boxes: pl.DataFrame)
         >>> box |= {"score": 0.9, "polyp": 1, "interpolated": False}
         >>> found = pl.DataFrame([{"frame": k, **box, "tracklet": k // 4} for k in range(8)])
         >>> row = score_procedure("p", truth, found)
-        >>> row.found, row.counted, row.tracklets
+        >>> row.detected_polyps, row.counted, row.tracklets
         (1, 1, 2)
     """
     single = one_box_a_frame(boxes, "frame", "polyp")
@@ -72,7 +72,7 @@ def score_procedure(procedure_id: str, truth: pl.DataFrame, boxes: pl.DataFrame)
     return ChainRow(
         procedure_id,
         polyps=truth["polyp_id"].drop_nulls().n_unique(),
-        found=real["polyp_id"].n_unique(),
+        detected_polyps=real["polyp_id"].n_unique(),
         counted=tracklets["polyp"].n_unique(),
         false_polyps=tracklets["polyp"].n_unique() - real["polyp"].n_unique(),
         tracklets=real.height,
@@ -173,11 +173,11 @@ def resampled_chain(rows: Sequence[ChainRow]) -> Mapping[str, Resampled]:
     draws = draw_weights(len(rows))
     per_procedure = [1] * len(rows)
     parts: dict[str, tuple[list[int], list[int]]] = {
-        "polyps found": ([r.found for r in rows], [r.polyps for r in rows]),
+        "polyps found": ([r.detected_polyps for r in rows], [r.polyps for r in rows]),
         "tracklets mixed": ([r.mixed for r in rows], [r.tracklets for r in rows]),
         "false polyps": ([r.false_polyps for r in rows], per_procedure),
         "count error": ([abs(r.counted - r.polyps) for r in rows], per_procedure),
-        "FR": ([r.counted - r.false_polyps for r in rows], [r.found for r in rows]),
+        "FR": ([r.counted - r.false_polyps for r in rows], [r.detected_polyps for r in rows]),
     }
     figures = {name: resampled_mean(*part, draws) for name, part in parts.items()}
     counts = [row.counts for row in rows]

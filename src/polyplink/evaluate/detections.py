@@ -238,7 +238,7 @@ def _with_intervals(
     drawn = [figures_of(draw[procedure].astype(float)) for draw in draws]
     measured = {}
     for name, value in values.items():
-        defined = [one[name] for one in drawn if not np.isnan(one[name])]
+        defined = [figures[name] for figures in drawn if not np.isnan(figures[name])]
         low, high = np.percentile(defined, PERCENTILES).tolist() if defined else (None, None)
         measured[name] = Figure(None if np.isnan(value) else value, low, high, units)
     return measured

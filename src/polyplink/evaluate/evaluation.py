@@ -388,10 +388,10 @@ def _evaluate_encoder(
         measures |= reid_measures(reid, published, part, settings.draws(len(part.procedures)))
         fields |= {"pairs": (reid.positives, reid.negatives), "reid": reid_rows(unit_there, part)}
     if {"counting", "tracking"} & set(settings.tasks):
-        clustered, counts, of_clusterers = _count_and_track(
+        clustered, counts, clusterer_tables = _count_and_track(
             vectors, samples, settings, adenoma, truths
         )
-        measures, fields, tables = measures | clustered, fields | counts, tables | of_clusterers
+        measures, fields, tables = measures | clustered, fields | counts, tables | clusterer_tables
     return measures, fields, tables
 
 
@@ -406,13 +406,13 @@ def _links(
     Returns:
         By procedure, in the order of the rows; or none, and the reason why.
     """
-    if samples.seen is None:
+    if samples.moments is None:
         return {}, "the times of the tracklets are not known"
     views_of = {}
     for procedure, tracklets in rows.items():
         codes = zip(samples.polyp[tracklets].tolist(), samples.known[tracklets], strict=True)
         polyps = [str(code) if labelled else None for code, labelled in codes]
-        views_of[procedure] = (Views(vectors[tracklets], *samples.seen[tracklets].T), polyps)
+        views_of[procedure] = (Views(vectors[tracklets], *samples.moments[tracklets].T), polyps)
     fitted_on = [name for name in views_of if not settings.chosen_on or name in settings.chosen_on]
     pairs = [link_terms(views_of[name]) for name in fitted_on]
     crossed, model = (

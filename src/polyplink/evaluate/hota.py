@@ -44,7 +44,7 @@ class TrackingCounts:
 
     Attributes:
         true: True boxes (...,).
-        found: Detected boxes (...,).
+        detected: Detected boxes (...,).
         tp: Matched pairs at every threshold (..., 19).
         ass_a: Sum over matched pairs of their tracks' association score (..., 19).
         ass_pr: Sum of their association precision (..., 19).
@@ -56,7 +56,7 @@ class TrackingCounts:
     """
 
     true: Reals
-    found: Reals
+    detected: Reals
     tp: Reals
     ass_a: Reals
     ass_pr: Reals
@@ -115,7 +115,7 @@ def tracking_figures(
 
 def _detection(c: TrackingCounts) -> Reals:
     """Jaccard index of the boxes at each of the 19 thresholds of IoU (..., 19)."""
-    boxes = np.asarray(c.true)[..., None] + np.asarray(c.found)[..., None]
+    boxes = np.asarray(c.true)[..., None] + np.asarray(c.detected)[..., None]
     return np.asarray(c.tp / np.maximum(1, boxes - c.tp))
 
 
@@ -176,14 +176,14 @@ IDF1 = Metric(
     task="tracking",
     title="identity F1",
     meaning="boxes under the best one-to-one matching of tracks and polyps",
-    value=lambda c: c.idtp / np.maximum(1, (c.true + c.found) / 2),
+    value=lambda c: c.idtp / np.maximum(1, (c.true + c.detected) / 2),
     with_mean=True,
 )
 IDP = Metric(
     task="tracking",
     title="identity precision",
     meaning="of the detected boxes",
-    value=lambda c: c.idtp / np.maximum(1, c.found),
+    value=lambda c: c.idtp / np.maximum(1, c.detected),
 )
 IDR = Metric(
     task="tracking",
@@ -202,7 +202,7 @@ MOTA = Metric(
     task="tracking",
     title="multiple object tracking accuracy",
     meaning="misses, false alarms and changes of track",
-    value=lambda c: (2 * c.clear_tp - c.found - c.switches) / np.maximum(1, c.true),
+    value=lambda c: (2 * c.clear_tp - c.detected - c.switches) / np.maximum(1, c.true),
 )
 
 
@@ -442,7 +442,7 @@ def _score_frames(
     polyp, true, part = codes
     share, level, for_hota, for_clear = values
     counts, sums, single = out
-    similarity, of_pair = pairs.similarity, polyp[pairs.true]  # (p,)
+    similarity, pair_polyp = pairs.similarity, polyp[pairs.true]  # (p,)
     cell, track = np.empty(share.size, np.int64), np.empty(share.size, np.int64)
     for q in range(tracks.shape[0]):
         track_sizes = np.zeros(n_tracks[q], np.int64)
@@ -450,12 +450,12 @@ def _score_frames(
             track_sizes[tracks[q, part[box]]] += 1
         for p in range(share.size):
             track[p] = tracks[q, part[pairs.detected[p]]]
-            cell[p] = of_pair[p] * track_sizes.size + track[p]
+            cell[p] = pair_polyp[p] * track_sizes.size + track[p]
         matched_pairs = _match_hota(pairs, cell, (true, track_sizes), share, for_hota)
         table = np.zeros((true.size, track_sizes.size), np.int64)  # pairs of IoU 0.5
         filled, loc = np.zeros(true.size * track_sizes.size, np.bool_), np.zeros(LEVELS)
         for p in range(share.size):
-            table[of_pair[p], track[p]] += similarity[p] >= THRESHOLD
+            table[pair_polyp[p], track[p]] += similarity[p] >= THRESHOLD
             if matched_pairs[p]:
                 counts[cell[p], level[p]] += 1
                 filled[cell[p]] = True
@@ -478,7 +478,7 @@ def _score_frames(
             total += loc[a + 1]
             sums[q, 4, a] = total
         single[q, 0] = best_matching(table)
-        single[q, 1], single[q, 2] = _match_clear(pairs, of_pair, track, for_clear, true.size)
+        single[q, 1], single[q, 2] = _match_clear(pairs, pair_polyp, track, for_clear, true.size)
 
 
 @njit()

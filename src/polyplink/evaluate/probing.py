@@ -148,11 +148,11 @@ def _split_part(
     if part in PAIRS:
         train, test = data.part(f"{part}-train"), data.part(f"{part}-test")
     else:
-        of_part = labels.filter(pl.col("procedure_id").is_in(data.part(part)))
+        part_labels = labels.filter(pl.col("procedure_id").is_in(data.part(part)))
         rows = data.procedures.filter(
-            pl.col("procedure_id").is_in(of_part["procedure_id"].implode())
+            pl.col("procedure_id").is_in(part_labels["procedure_id"].implode())
         )
-        train, test = split_by_patient(rows, of_part, share=SHARE, seed=seed)
+        train, test = split_by_patient(rows, part_labels, share=SHARE, seed=seed)
     shared = patients(data, train) & patients(data, test)
     PolyplinkError.unless(
         not shared,

@@ -35,7 +35,8 @@ class Samples:
         positions: Position in the procedure (n,), in [0, 1].
         spans: Frames that each procedure's positions were divided by, 1 or more; for times in
             frames, and empty without them.
-        seen: First and last moment of every tracklet (n, 2), seconds, for learned links; or None.
+        moments: First and last moment of every tracklet (n, 2), seconds, for learned links; None
+            without them.
     """
 
     __repr__ = brief
@@ -47,7 +48,7 @@ class Samples:
     known: Flags
     positions: Reals
     spans: Mapping[str, int] = field(default_factory=dict)
-    seen: Reals | None = None
+    moments: Reals | None = None
 
     @classmethod
     def of(  # noqa: PLR0917
@@ -57,7 +58,7 @@ class Samples:
         polyps: Sequence[str | None],
         positions: npt.ArrayLike,
         spans: Mapping[str, int] | None = None,
-        seen: Reals | None = None,
+        moments: Reals | None = None,
     ) -> Self:
         """Check the columns of a table of tracklets.
 
@@ -67,7 +68,7 @@ class Samples:
             polyps: Name of its polyp (n,), None where unknown.
             positions: Its position in the procedure (n,), in [0, 1].
             spans: Annotated span of each procedure in frames, for times in frames.
-            seen: First and last moment of each tracklet (n, 2), seconds, for learned links.
+            moments: First and last moment of each tracklet (n, 2), seconds, for learned links.
 
         Raises:
             PolyplinkError: If the columns differ in length or are empty, a tracklet occurs twice,
@@ -76,7 +77,7 @@ class Samples:
         """
         p = checked_positions(positions)
         lengths = {len(tracklet_ids), len(procedures), len(polyps), p.size}
-        lengths |= set() if seen is None else {len(seen)}
+        lengths |= set() if moments is None else {len(moments)}
         if len(lengths) > 1 or lengths == {0}:
             raise PolyplinkError(
                 f"columns of {len(tracklet_ids)} tracklets, {len(procedures)} procedures, "
@@ -106,7 +107,7 @@ class Samples:
         labelled = np.array([polyp is not None for polyp in polyps], dtype=np.bool_)
         # A tracklet of unknown polyp is named by its row: equal to no other.
         _, codes = _codes([f"p{v}" if v is not None else f"{i}" for i, v in enumerate(polyps)])
-        return cls(tuple(tracklet_ids), names, places, codes, labelled, p, spans or {}, seen)
+        return cls(tuple(tracklet_ids), names, places, codes, labelled, p, spans or {}, moments)
 
     def of_procedure(self, place: int) -> tuple[Self, Ints]:
         """One procedure's tracklets, and their rows in these samples."""
@@ -124,7 +125,7 @@ class Samples:
             polyp=self.polyp[rows],
             known=self.known[rows],
             positions=self.positions[rows],
-            seen=None if self.seen is None else self.seen[rows],
+            moments=None if self.moments is None else self.moments[rows],
         )
 
     def unit_rows(self, vectors: npt.ArrayLike) -> Reals:

@@ -54,11 +54,11 @@ def write_trackeval(out: Path, prepared: Prepared, assignment: pl.DataFrame, par
     names = assignment["procedure_id"].unique(maintain_order=True).to_list()
     data = prepared.data
     files = {name: file_name(name) for name in names}
-    of_part = pl.col("procedure_id").is_in(names)
+    in_part = pl.col("procedure_id").is_in(names)
     file_names = pl.col("procedure_id").replace_strict(files)
-    boxes = boxes.filter(of_part).with_columns(file_names)
+    boxes = boxes.filter(in_part).with_columns(file_names)
     procedures, polyps = (
-        t.filter(of_part).with_columns(file_names) for t in (data.procedures, data.polyps)
+        t.filter(in_part).with_columns(file_names) for t in (data.procedures, data.polyps)
     )
     truth = DataSet.of(boxes, procedures, polyps)
     split = f"{BENCHMARK}-{file_name(part)}"

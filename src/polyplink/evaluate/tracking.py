@@ -178,10 +178,10 @@ def without_doubles(tracklets: TrackletBoxes) -> tuple[TrackletBoxes, Ints]:
     single = np.sort(order[np.append(True, ~repeats)])
     rows, counts = np.unique(owner[single], return_counts=True)
     offset = np.concatenate([[0], np.cumsum(counts)])
-    kept = TrackletBoxes(
+    single_boxes = TrackletBoxes(
         tracklets.polyp[rows], offset, tracklets.frame[single], tracklets.box[single]
     )
-    return kept, rows
+    return single_boxes, rows
 
 
 def true_and_found(

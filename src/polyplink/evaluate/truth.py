@@ -72,14 +72,14 @@ def samples_of(prepared: Prepared, clip: int | None = None) -> Samples:
             "give labelled procedures, or use `polyplink count`",
         )
     spans = prepared.spans.procedures.rows()
-    seen = seconds(table, prepared.data.procedures) if clip is None else None
+    moments = seconds(table, prepared.data.procedures) if clip is None else None
     return Samples.of(
         table["tracklet_id" if clip is None else "fragment_id"].to_list(),
         table["procedure_id"].to_list(),
         table["polyp_id"].to_list(),
         table["position"].to_numpy(),
         {procedure: max(last - first, 1) for procedure, first, last in spans},
-        seen,
+        moments,
     )
 
 

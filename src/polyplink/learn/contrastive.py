@@ -102,6 +102,6 @@ def cosine_logits(a: torch.Tensor, b: torch.Tensor, temperature: float) -> torch
         (r, q) float64; gradients come back in the types of `a` and `b`.
     """
     with torch.autocast(a.device.type, enabled=False):
-        left = torch.nn.functional.normalize(a.double(), dim=1)
-        right = torch.nn.functional.normalize(b.double(), dim=1)
-        return left @ right.T / temperature
+        directions_a = torch.nn.functional.normalize(a.double(), dim=1)
+        directions_b = torch.nn.functional.normalize(b.double(), dim=1)
+        return directions_a @ directions_b.T / temperature

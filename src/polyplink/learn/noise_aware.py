@@ -143,13 +143,15 @@ class NoiseAwareLoss(Ranged, prefix="loss"):
         if self.tracklet:
             level = self._level(views.tracklets, bag, anchor, None, procedure)
             total = total + self.tracklet * level
-        of_frames = None if procedure is None else procedure[fragment]  # n s
+        frame_procedure = None if procedure is None else procedure[fragment]  # n s
         if self.frame:
             masked = fragment if self.mask_fragment else None
-            level = self._level(frames, bag[fragment], anchor[fragment], masked, of_frames)
+            level = self._level(frames, bag[fragment], anchor[fragment], masked, frame_procedure)
             total = total + self.frame * level
         if self.within:
-            within = symmetric_noise_aware(frames, fragment, self.temperature, procedure=of_frames)
+            within = symmetric_noise_aware(
+                frames, fragment, self.temperature, procedure=frame_procedure
+            )
             total = total + self.within * within
         return total
 

@@ -67,20 +67,20 @@ def return_data(
         video: Whether `out` also gets videos with the boxes.
     """
     result = counted.value
-    facts, shown, warnings = counted.json, [*counted.shown], [*counted.warnings]
+    facts, printed, warnings = counted.json, [*counted.shown], [*counted.warnings]
     returned = return_boxes(data, result.data, result.tracks, out / BOXES)
     if returned is not None:
         facts |= {"boxes": str(returned.folder)}
-        shown.append(f"your boxes with tracks ({returned.format}): {returned.folder}")
+        printed.append(f"your boxes with tracks ({returned.format}): {returned.folder}")
         warnings += [] if returned.warning is None else [returned.warning]
     if video:
         from polyplink.pipeline.drawn_video import draw_videos  # noqa: PLC0415 - its fonts are slow
 
         files, lines = draw_videos(result, data, out / VIDEOS, progress)
         facts |= {"videos": list(map(str, files))}
-        shown += [f"video: {file}" for file in files]
+        printed += [f"video: {file}" for file in files]
         warnings += lines
-    return Result(result, facts, shown, warnings)
+    return Result(result, facts, printed, warnings)
 
 
 def count_data(
@@ -157,8 +157,8 @@ def count_data(
         write_embeddings(new / "vectors.parquet", encoded.embeddings[encoder.name])
         _write_tables(new, counted, views)
         write_report(new / report.name, page)
-    shown = [count_table(page), *_lines_below(count, page.notes), *_report_lines(report, out)]
-    return Result(counted, counted.summary, shown, count.warnings)
+    printed = [count_table(page), *_lines_below(count, page.notes), *_report_lines(report, out)]
+    return Result(counted, counted.summary, printed, count.warnings)
 
 
 def _recorded(
@@ -276,8 +276,8 @@ def count_and_track(
     counted = return_data(counted, data, out, progress, video=video)
     tracks = _write_tracks(counted.value, out / "tracks")
     facts = counted.json | {"out": str(out), "tracks": str(tracks)}
-    shown = [*counted.shown, f"tracks: {tracks}"]
-    return Result(counted.value, facts, shown, counted.warnings)
+    printed = [*counted.shown, f"tracks: {tracks}"]
+    return Result(counted.value, facts, printed, counted.warnings)
 
 
 def _write_tracks(counted: Counted, folder: Path) -> Path:

@@ -78,12 +78,12 @@ class Drawing:
     def of(cls, boxes: pl.DataFrame, fps: float, n_frames: int) -> "Drawing":
         """From a procedure's frame, x, y, w, h, polyp (null: none) and interpolated."""
         rows = boxes.sort("frame", maintain_order=True).with_columns(pl.col("polyp").fill_null(0))
-        of_frame: dict[int, list[Box]] = {}
+        boxes_by_frame: dict[int, list[Box]] = {}
         for frame, *box in rows.select("frame", *Box._fields).iter_rows():
-            of_frame.setdefault(frame, []).append(Box(*box))
+            boxes_by_frame.setdefault(frame, []).append(Box(*box))
         first_frames = rows.filter(pl.col("polyp") > 0).group_by("polyp").agg(pl.col("frame").min())
         first = np.sort(first_frames["frame"].to_numpy().astype(np.int64))
-        return cls(of_frame, first, fps, n_frames)
+        return cls(boxes_by_frame, first, fps, n_frames)
 
     def on(self, planes: Planes, frame: int) -> None:
         """Draw what belongs on a frame into its planes."""

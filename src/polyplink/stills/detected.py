@@ -61,10 +61,14 @@ def write_detected(
     model, _ = find_detector(detector, None, (), messages)
     assert isinstance(model, OnnxDetector)
     parts, warnings = _stills_of_parts(stills, empty, part, config.procedures, model.record)
-    for one in parts:
-        seed = 2 * config.seed + (one.name == TEST)
+    for stills_part in parts:
+        seed = 2 * config.seed + (stills_part.name == TEST)
         _write_part(
-            out, one, detector, replace(config, procedures=one.procedures, seed=seed), progress
+            out,
+            stills_part,
+            detector,
+            replace(config, procedures=stills_part.procedures, seed=seed),
+            progress,
         )
     return [*map(str, messages), *warnings]
 

@@ -80,8 +80,8 @@ def draw_path(
     else:
         # The polyp's side takes 10 to 45 % of the frame's, but no more than the still can give.
         side = math.sqrt(target[2] * target[3])
-        wanted = rng.uniform(0.1, 0.45) * math.sqrt(frame[0] * frame[1]) / side
-        zoom = np.clip(wanted, 1.05 * fill, 2.6 * fill) * np.exp(_smooth(rng, n, fps, 0.3))
+        drawn_zoom = rng.uniform(0.1, 0.45) * math.sqrt(frame[0] * frame[1]) / side
+        zoom = np.clip(drawn_zoom, 1.05 * fill, 2.6 * fill) * np.exp(_smooth(rng, n, fps, 0.3))
         centre = target[:2] + target[2:] / 2
         # Comes from beside the view, and leaves it: a share of the frame that falls and rises.
         time = np.linspace(0, 1, n)

@@ -206,8 +206,8 @@ def _write_procedure(
                 pixels = render(picture, path, k, frame, np.random.default_rng([number]))
                 with whole_file(file) as temporary:
                     temporary.write_bytes(simplejpeg.encode_jpeg(pixels, quality=QUALITY))
-            seen, shares = seen_boxes(boxes, path.maps[k], frame)
-            for which, (box, share) in enumerate(zip(seen, shares, strict=True)):
+            visible_boxes, shares = seen_boxes(boxes, path.maps[k], frame)
+            for which, (box, share) in enumerate(zip(visible_boxes, shares, strict=True)):
                 if share >= LEAST_VISIBLE and box[2:].min() >= LEAST_SIDE:
                     x, y, w, h = (float(side) for side in box)
                     rows.append(

@@ -85,21 +85,21 @@ def draw_batch(
     """
     images, boxes = [], []
     for row in rows:
-        image, seen = _view(frames, int(row), side, rng, augmentation)
+        image, image_boxes = _view(frames, int(row), side, rng, augmentation)
         if rng.random() < augmentation.mosaic:
             # Four frames around a corner; each keeps its quadrant.
             x, y = (int(v) for v in rng.uniform(0.3, 0.7, 2) * side)
             areas = ((0, 0, x, y), (x, 0, side, y), (0, y, x, side), (x, y, side, side))
             whole, quadrants = torch.empty_like(image), []
             for left, top, right, bottom in areas:
-                other = int(rng.integers(len(frames.pixels)))
+                extra_row = int(rng.integers(len(frames.pixels)))
                 area = (left, top, right, bottom)
-                part, inside = _view(frames, other, side, rng, augmentation, area=area)
+                part, inside = _view(frames, extra_row, side, rng, augmentation, area=area)
                 whole[:, top:bottom, left:right] = part[:, top:bottom, left:right]
                 quadrants.append(inside)
-            image, seen = whole, np.concatenate(quadrants)
+            image, image_boxes = whole, np.concatenate(quadrants)
         images.append(_colour(image, rng, augmentation))
-        boxes.append(seen)
+        boxes.append(image_boxes)
     most = max(1, *(len(boxes_of_image) for boxes_of_image in boxes))
     padded = np.full((len(boxes), most, 4), np.nan, np.float32)
     for k, boxes_of_image in enumerate(boxes):

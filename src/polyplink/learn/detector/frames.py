@@ -108,16 +108,16 @@ def _read_whole(
     """Whole frames of a procedure, stretched: (n, side, side, 3)."""
     name, width, height = row["procedure_id"], row["width"], row["height"]
     whole = np.array([[0, 0, width, height]])
-    wanted = [
+    whole_frames = [
         FrameCrops(file, number, width, height, np.array([k]), whole)
         for k, (number, file) in enumerate(images.items())
     ]
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "frames.npy"
         if None in images.values():
-            render_crops(path, wanted, source, side, procedure_id=name, device="cpu")
+            render_crops(path, whole_frames, source, side, procedure_id=name, device="cpu")
         else:
-            write_crops(path, wanted, source, side, workers=workers, tick=lambda n: None)
+            write_crops(path, whole_frames, source, side, workers=workers, tick=lambda n: None)
         pixels: Pixels = np.load(path)
     return pixels
 
@@ -162,13 +162,13 @@ def _unnamed(numbers: Iterable[int], images: Images, source: Path) -> Images:
     digits = _NUMBER.search(name)
     if INSIDE in name or digits is None:
         return {}
-    others: Images = {}
+    names: Images = {}
     for number in numbers:
-        other = str(int(digits[0]) + number - first).zfill(len(digits[0]))
-        other = name[: digits.start()] + other + name[digits.end() :]
-        if split_frame_name(other) or (source / other).is_file():
-            others[number] = other
-    return others
+        frame_name = str(int(digits[0]) + number - first).zfill(len(digits[0]))
+        frame_name = name[: digits.start()] + frame_name + name[digits.end() :]
+        if split_frame_name(frame_name) or (source / frame_name).is_file():
+            names[number] = frame_name
+    return names
 
 
 def true_boxes(frames: TrainingFrames) -> list[Floats]:

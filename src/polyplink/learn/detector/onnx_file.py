@@ -78,9 +78,9 @@ def read_network(path: Path) -> YoloxNano:
     stem = weights.get("stem.conv.weight")
     if stem is not None and stem.shape == FOCUS:  # written before the stem took the image itself
         weights["stem.conv.weight"] = stem_weight(stem)
-    same = {name: tensor.shape for name, tensor in weights.items()} == {
+    is_same_network = {name: tensor.shape for name, tensor in weights.items()} == {
         name: tensor.shape for name, tensor in state.items()
     }
-    PolyplinkError.unless(same, wrong, remedy)
+    PolyplinkError.unless(is_same_network, wrong, remedy)
     network.load_state_dict(weights)
     return network
