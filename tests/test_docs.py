@@ -39,7 +39,7 @@ OPENING = re.compile(
 LINK = re.compile(r"\]\((?!https?://)([^)#]*)#?([^)]*)\)")
 # Some pages show the demo's size; here the same commands run at the smallest one.
 ONE_EPOCH = "--set optim.epochs=1 --set validation.every=2"
-PARALLEL = "count|embed|evaluate|prepare|probe|reproduce|train"
+PARALLEL = "count|embed|evaluate|prepare|probe|reproduce|study|train"
 SMALLEST = {
     r"--preset tiny": "--preset smoke",
     r"(train ntssl-demo data --out run)[^#\n]*": rf"\1 {ONE_EPOCH}  ",
