@@ -293,7 +293,8 @@ def score_table(tracklets: TrackletBoxes, tracks: Codes, n_tracks: Ints) -> Trac
     """
     _, polyp = np.unique(tracklets.polyp, return_inverse=True)
     order = np.lexsort((tracklets.first, polyp))
-    sums, single = _count_table(tracks, n_tracks, polyp, tracklets.sizes, order)
+    true = np.bincount(polyp, tracklets.sizes).astype(np.int64)
+    sums, single = _count_table(tracks, n_tracks, (polyp, true), tracklets.sizes, order)
     boxes = np.full(len(tracks), float(tracklets.sizes.sum()))
     at_thresholds, accuracy, precision, recall = (  # at every threshold (p, 19): views, no copies
         np.broadcast_to(values[:, None], (values.size, ALPHAS.size)) for values in (boxes, *sums)
@@ -315,14 +316,14 @@ def score_table(tracklets: TrackletBoxes, tracks: Codes, n_tracks: Ints) -> Trac
 
 @njit()
 def _count_table(
-    tracks: Codes, n_tracks: Ints, polyp: Ints, sizes: Ints, order: Ints
+    tracks: Codes, n_tracks: Ints, polyps: tuple[Ints, Ints], sizes: Ints, order: Ints
 ) -> tuple[Reals, Reals]:
     """Fill and read the table of polyps and tracks of every assignment.
 
     Args:
         tracks: Track of every tracklet (p, n).
         n_tracks: How many (p,).
-        polyp: Polyp of every tracklet (n,), from 0.
+        polyps: Polyp of every tracklet (n,), from 0, and the boxes of every polyp (g,).
         sizes: Its boxes (n,).
         order: The tracklets polyp by polyp, in the order of first frames (n,).
 
@@ -330,14 +331,14 @@ def _count_table(
         Association accuracy, precision and recall (3, p); boxes under the best matching, and
         switches (2, p).
     """
-    n, g, n_settings = polyp.size, polyp.max() + 1, tracks.shape[0]
+    polyp, true = polyps
+    n, g, n_settings = polyp.size, true.size, tracks.shape[0]
     sums, single = np.zeros((3, n_settings)), np.zeros((2, n_settings))
-    track_sizes, true = np.empty(n, np.int64), np.zeros(g, np.int64)
-    for i in range(n):
-        true[polyp[i]] += sizes[i]
+    track_sizes = np.empty(n, np.int64)
     for p in range(n_settings):
         table = np.zeros((g, n_tracks[p]), np.int64)
-        track_sizes[:] = 0
+        for i in range(n):
+            track_sizes[i] = 0
         for i in range(n):
             table[polyp[i], tracks[p, i]] += sizes[i]
             track_sizes[tracks[p, i]] += sizes[i]
