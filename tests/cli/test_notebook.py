@@ -106,7 +106,7 @@ def test_results_without_a_page_show_their_fields_and_tables() -> None:
     assert "<th>epoch</th><td>3</td>" in shown
     assert "&lt;run&gt;" in shown
     # With its result, what the command line prints is shown.
-    assert Result(trained, shown=["done"])._repr_html_().endswith(">done</pre>")
+    assert Result(trained, printed=["done"])._repr_html_().endswith(">done</pre>")
     assert len(repr(recipe())) < 700
 
 
@@ -117,7 +117,7 @@ def test_a_narrow_terminal_cuts_no_cell(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     table = Table("name", *"abc")
     table.add_row(*("x" * 60,) * 4)
-    Result(None, shown=[table]).print_text()
+    Result(None, printed=[table]).print_text()
     printed = capsys.readouterr().out
     assert printed.count("x") == 4 * 60
     assert {len(line) for line in printed.splitlines() if "x" in line} == {80}

@@ -62,7 +62,7 @@ def score(encoder: Path, boxes: Path, annotated: Path, out: Path, **given: Any) 
     if not (out / "weights" / WEIGHTS_FILE).is_file():
         weights = out / "weights"
         done = polyplink.calibrate(encoder, boxes, truth=truth, out=weights, part="train", **given)
-        print(out.name, *done.shown, flush=True)
+        print(out.name, *done.printed, flush=True)
     if not (out / "boxes.parquet").is_file():
         counted = polyplink.count(out / "weights", boxes, out=out / "count", part="eval", **given)
         write_table(out / "boxes.parquet", counted.value.boxes)

@@ -191,14 +191,14 @@ def calibrate(
         tuple(fitted),
         tuple(warnings),
     )
-    shown = [f"{stored}: {point.origin}"]
-    shown += [] if alarms is None else [f"false alarms: {alarms}"]
-    shown += fitted
+    printed = [f"{stored}: {point.origin}"]
+    printed += [] if alarms is None else [f"false alarms: {alarms}"]
+    printed += fitted
     if stills is None:
-        return Result(calibrated, shown=shown, warnings=warnings)
+        return Result(calibrated, printed=printed, warnings=warnings)
     figures, tested = _test(stored, out, device, workers, tracklets, progress)
     facts = to_plain(calibrated) | {"test": figures}
-    return Result(calibrated, facts, [*shown, tested], [*notes, *warnings])
+    return Result(calibrated, facts, [*printed, tested], [*notes, *warnings])
 
 
 def _fit(

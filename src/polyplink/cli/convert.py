@@ -55,4 +55,4 @@ def convert_data(
     progress("procedures", dataset.procedures.height, dataset.procedures.height)
     counts = {"out": str(out), "procedures": dataset.procedures.height}
     counts |= {"boxes": dataset.detections.height, "warnings": warnings}
-    return Result(counts, shown=[f"{out}: {dataset.contents}"], warnings=warnings)
+    return Result(counts, printed=[f"{out}: {dataset.contents}"], warnings=warnings)

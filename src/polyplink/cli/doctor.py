@@ -53,7 +53,7 @@ def doctor(
     )
     lines = [f"{f.severity:8}{f.check} ({f.count}): {f.what}\n        {f.mend}" for f in findings]
     code = int(any(f.severity == "error" for f in findings))
-    return Result(findings, shown=lines or ["no problems"], code=code)
+    return Result(findings, printed=lines or ["no problems"], code=code)
 
 
 def _of_tracklets(data: "DataSet") -> "list[Finding]":

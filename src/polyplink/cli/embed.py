@@ -140,13 +140,13 @@ def embed_data(
         "precision": encoder.precision,
         "mAP": mean_ap,
     }
-    shown = ["{out}: {tracklets} vectors of {width}".format(**counts)]
+    printed = ["{out}: {tracklets} vectors of {width}".format(**counts)]
     if shard is not None:
         counts["procedures"] = procedures
-        shown.append(f"shard {shard}: {len(procedures)} of {len(of_part)} procedures")
+        printed.append(f"shard {shard}: {len(procedures)} of {len(of_part)} procedures")
     no_tracklets = "no tracklets: `polyplink doctor` says which options give some"
     warnings = [] if n or not procedures else [no_tracklets]
-    return Result(encoded, counts, [*shown, *mean_aps_text(mean_ap)], warnings)
+    return Result(encoded, counts, [*printed, *mean_aps_text(mean_ap)], warnings)
 
 
 def start_embedding(

@@ -417,5 +417,5 @@ def _result(evaluated: Evaluated, names: Sequence[str]) -> Result[Evaluated]:
     first = replace(table, metrics=tuple(table.first_metrics))
     code = int(not table.measured)
     warnings = (*evaluated.page.warnings, *(code * (UNMEASURED,)))
-    shown = [comparison_table(first), *apart, *lines]
-    return Result(evaluated, evaluated.as_dict(), shown, warnings, code=code)
+    printed = [comparison_table(first), *apart, *lines]
+    return Result(evaluated, evaluated.as_dict(), printed, warnings, code=code)

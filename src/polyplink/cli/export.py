@@ -132,4 +132,4 @@ def export(
         f"{out}: {precision}, crops of {side} pixels, {size / 1e6:.1f} MB; "
         f"weights {loaded.weights_id}"
     )
-    return Result(exported, shown=[text, *mean_aps_text(mean_ap)])
+    return Result(exported, printed=[text, *mean_aps_text(mean_ap)])

@@ -111,4 +111,4 @@ def draw_figures(
             left_out.append(f"{name} is left out: {error}")
         progress("figures", done, len(figures))
     record.write(out)
-    return Result(pictures, shown=[str(path) for path in pictures], warnings=left_out)
+    return Result(pictures, printed=[str(path) for path in pictures], warnings=left_out)

@@ -27,10 +27,10 @@ def described(index: "Index", added: int) -> "Result[Index]":
     approximate = index.record.get("approximate")
     facts = {"index": str(index.folder), "views": len(index), "added": added}
     facts |= {"weights": index.weights, "width": index.width, "approximate": approximate}
-    shown = ["{index}: {views} views ({added} added) of weights {weights}".format(**facts)]
+    printed = ["{index}: {views} views ({added} added) of weights {weights}".format(**facts)]
     if approximate is not None:
-        shown.append(
+        printed.append(
             "approximate search: recall {recall} of the {recall_at} most similar, measured against "
             "the exact search on {recall_queries} views".format(**approximate)
         )
-    return Result(index, facts, shown)
+    return Result(index, facts, printed)

@@ -94,8 +94,8 @@ def learn_from(
     stored = store_operating_point(path, out, point, data, names)
     record.write(out)
     learned = Learned(stored, out / "data", len(labelled), point.origin)
-    shown = [f"{stored}: {point.origin}", f"{learned.data}: boxes with the corrected identities"]
-    return Result(learned, shown=shown, warnings=notes)
+    printed = [f"{stored}: {point.origin}", f"{learned.data}: boxes with the corrected identities"]
+    return Result(learned, printed=printed, warnings=notes)
 
 
 def _fit(

@@ -35,8 +35,8 @@ def show_models(
     wanted_names = names() if name is None else [name]
     listed = tuple(shipped_model(wanted) for wanted in wanted_names)
     rows = [asdict(model) | {"path": str(model.path), "card": model.card} for model in listed]
-    shown = [
+    printed = [
         f"{model.card}\n{model.path}\n{model.bytes} bytes, SHA-256 {model.sha256}"
         for model in listed
     ]
-    return Result(listed, rows, shown)
+    return Result(listed, rows, printed)

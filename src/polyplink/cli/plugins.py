@@ -21,8 +21,8 @@ def list_plugins() -> "Result[list[Plugin]]":
     code = int(any(plugin.error for plugin in plugins))
     if not plugins:
         kinds = ", ".join(REGISTRIES)
-        return Result(plugins, shown=[f"no plugins; a package may add one as {kinds}"])
+        return Result(plugins, printed=[f"no plugins; a package may add one as {kinds}"])
     table = Table("name", "kind", "package", "version", "error")
     for plugin in plugins:
         table.add_row(plugin.name, plugin.kind, plugin.package, plugin.version, plugin.error)
-    return Result(plugins, shown=[table], code=code)
+    return Result(plugins, printed=[table], code=code)

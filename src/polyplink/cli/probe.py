@@ -140,7 +140,7 @@ def probe(
         "labelled polyps without a whole fragment left out"
     )
     meanings = {name: metric.meaning for name, metric in PROBE_METRICS.items()}
-    shown = [probe_table(probed.task, result.figures, meanings), text]
+    printed = [probe_table(probed.task, result.figures, meanings), text]
     warnings = [overlap] if shared else []
     code = int(all(figure.value is None for figure in result.figures.values()))
-    return Result(probed, probed.as_dict(), shown, [*warnings, *code * [UNMEASURED]], code)
+    return Result(probed, probed.as_dict(), printed, [*warnings, *code * [UNMEASURED]], code)

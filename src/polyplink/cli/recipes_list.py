@@ -21,4 +21,4 @@ def list_recipes() -> Result[list[dict[str, str]]]:
         rows.append(dict(zip(columns, (name, built.part, needs, summary), strict=True)))
         table.add_row(*rows[-1].values())
     fields = "fields of one: polyplink recipes show NAME"
-    return Result(rows, shown=[table, fields])
+    return Result(rows, printed=[table, fields])

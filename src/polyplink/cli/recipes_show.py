@@ -31,4 +31,4 @@ def show_recipe(
 
     recipe = find_recipe(name)
     fields = field_sources(override(recipe, sets), recipe)
-    return Result(fields, shown=[fields_table(name, fields)])
+    return Result(fields, printed=[fields_table(name, fields)])

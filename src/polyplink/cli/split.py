@@ -52,7 +52,7 @@ def split_data(
     parts = f"the parts {', '.join(dataset.splits)}"
     replaced = [f"replaced {parts}"] if any(dataset.splits.values()) else []
     text = ", ".join(f"{part} {len(ids)}" for part, ids in splits.items())
-    return Result(splits, shown=[f"{path}: {text}"], warnings=replaced)
+    return Result(splits, printed=[f"{path}: {text}"], warnings=replaced)
 
 
 def _shares(text: str) -> Mapping[str, float]:

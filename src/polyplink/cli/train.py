@@ -44,7 +44,7 @@ def _list_fields(recipe: str | None) -> None:
         with one_line_errors("polyplink train"):
             fields = field_sources(find_recipe(recipe), find_recipe(recipe))
             hint = f"with fields changed: polyplink recipes show {recipe} --set NAME=VALUE"
-            Result(fields, shown=[fields_table(recipe, fields), hint]).print_text()
+            Result(fields, printed=[fields_table(recipe, fields), hint]).print_text()
         raise Exit
 
 
@@ -394,8 +394,8 @@ def _saved(
         operating=point.origin,
         warnings=warnings,
     )
-    shown = (
+    printed = (
         f"{weights}: epoch {trained.epoch + 1} of {trained.epochs}, loss {trained.loss:.3f}; "
         f"operating point: {trained.operating}"
     )
-    return Result(trained, shown=[shown], warnings=trained.warnings)
+    return Result(trained, printed=[printed], warnings=trained.warnings)

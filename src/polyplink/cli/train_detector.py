@@ -155,7 +155,7 @@ def train_detector(
         )
         export_detector(state.mean, out, record)
         facts: dict[str, Any] = {"out": str(out), "procedures": len(trained), "held": unseen}
-        shown = [
+        printed = [
             f"{out}: trained on {many(len(learned.pixels), 'frame')} of "
             f"{many(len(trained), 'procedure')} for {many(epochs, 'epoch')}"
         ]
@@ -164,13 +164,13 @@ def train_detector(
             measured_on = read(unseen, empty=unseen_images)
             record, figures, predicted = _measured(out, record, measured_on, warnings)
             facts["figures"] = to_plain(figures)
-            shown += detector_lines(figures)
+            printed += detector_lines(figures)
             write_json(folder / "figures.json", facts["figures"])
             training_figure(drawing, state.losses, measured_on, predicted, score=figures.score)
         else:
             training_figure(drawing, state.losses, None, [], score=0.0)
     facts |= {"high": record.high, "low": record.low, "losses": state.losses}
-    return Result(facts, facts, [*shown, f"losses and examples: {drawing}"], warnings)
+    return Result(facts, facts, [*printed, f"losses and examples: {drawing}"], warnings)
 
 
 def _check(out: Path, side: int, init: Path | None) -> None:

@@ -119,7 +119,7 @@ def adapt_weights(
     summary = parts or f"{adapted.layers} layers"
     facts = {"name": path.stem, "path": path, "layers": adapted.layers, "crops": adapted.crops}
     return Result(
-        facts, shown=[f"{path.stem}: {summary} adapted to {adapted.crops} crops", str(path)]
+        facts, printed=[f"{path.stem}: {summary} adapted to {adapted.crops} crops", str(path)]
     )
 
 

@@ -122,7 +122,7 @@ def add_weights(
         f"the tensors of {file} have other names than timm's; they were matched by their order, "
         "in which all shapes agree"
     ]
-    return Result(added, shown=[text, str(path)], warnings=warnings if renamed else ())
+    return Result(added, printed=[text, str(path)], warnings=warnings if renamed else ())
 
 
 def _seen(published: "Published") -> "Seen":
@@ -154,4 +154,4 @@ def _add_saved(folder: Path, name: str) -> Result[dict[str, Any]]:
     seal(path)
     title = record.name or path.stem
     added = {"name": path.stem, "path": path, "title": title, "licence": licence}
-    return Result(added, shown=["{name}: {title}, licence {licence}".format(**added), str(path)])
+    return Result(added, printed=["{name}: {title}, licence {licence}".format(**added), str(path)])

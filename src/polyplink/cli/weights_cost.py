@@ -32,4 +32,4 @@ def cost_weights(
         "{published_macs_g:.2f} G multiply-accumulates as the paper counts, "
         "{all_macs_g:.2f} G with attention and without norms"
     )
-    return Result(cost, shown=[text.format(**cost)])
+    return Result(cost, printed=[text.format(**cost)])

@@ -36,9 +36,9 @@ def list_weights() -> Result[list[dict[str, str]]]:
         name = path.name.removesuffix(".safetensors")
         listed.append((name, str(title), str(licence), str(path), str(origin.get("source", ""))))
     rows = {row[0]: dict(zip(columns, row, strict=True)) for row in listed}
-    shown = [
+    printed = [
         f"{row['name']:13} {row['title']:19} {row['licence']}\n{'':14}"
         + (row["path"] or f"not here; from {row['source']}")
         for row in rows.values()
     ]
-    return Result(list(rows.values()), shown=shown)
+    return Result(list(rows.values()), printed=printed)

@@ -59,4 +59,4 @@ def save_weights_folder(
     )
     stated = licence or record.origin.get("licence")
     warnings += [] if stated else ["the licence is not stated; give --licence"]
-    return Result(saved, shown=["{out}: SHA-256 {sha256}".format(**saved)], warnings=warnings)
+    return Result(saved, printed=["{out}: SHA-256 {sha256}".format(**saved)], warnings=warnings)

@@ -33,4 +33,4 @@ def show_weights(
     digest = file_key(path)
     check_seal(path, digest)
     plain: dict[str, Any] = {"path": str(path), "sha256": digest} | to_plain(read_record(path))
-    return Result(plain, shown=[json.dumps(plain, indent=1)])
+    return Result(plain, printed=[json.dumps(plain, indent=1)])

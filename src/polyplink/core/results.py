@@ -25,14 +25,14 @@ class Result(Generic[Value]):
     Attributes:
         value: The Python value.
         json: JSON-ready values for `--json`; by default the value's own.
-        shown: For people: text, and tables of rich.
+        printed: For people: text, and tables of rich.
         warnings: For stderr.
         code: Exit code of the process.
     """
 
     value: Value
     json: Any = None
-    shown: Sequence[Any] = ()
+    printed: Sequence[Any] = ()
     warnings: Sequence[str] = ()
     code: int = 0
 
@@ -43,7 +43,7 @@ class Result(Generic[Value]):
     def _repr_html_(self) -> str:
         from polyplink.core.notebook import result_html  # noqa: PLC0415 - in notebooks alone
 
-        return result_html(self.value, self.shown, self.warnings)
+        return result_html(self.value, self.printed, self.warnings)
 
     def print_json(self) -> None:
         """Print one line of JSON."""
@@ -51,7 +51,7 @@ class Result(Generic[Value]):
 
     def print_text(self) -> None:
         """Print for people."""
-        for item in self.shown:
+        for item in self.printed:
             if isinstance(item, str):
                 echo(visible(item))
             else:

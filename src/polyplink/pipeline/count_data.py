@@ -67,7 +67,7 @@ def return_data(
         video: Whether `out` also gets videos with the boxes.
     """
     result = counted.value
-    facts, printed, warnings = counted.json, [*counted.shown], [*counted.warnings]
+    facts, printed, warnings = counted.json, [*counted.printed], [*counted.warnings]
     returned = return_boxes(data, result.data, result.tracks, out / BOXES)
     if returned is not None:
         facts |= {"boxes": str(returned.folder)}
@@ -276,7 +276,7 @@ def count_and_track(
     counted = return_data(counted, data, out, progress, video=video)
     tracks = _write_tracks(counted.value, out / "tracks")
     facts = counted.json | {"out": str(out), "tracks": str(tracks)}
-    printed = [*counted.shown, f"tracks: {tracks}"]
+    printed = [*counted.printed, f"tracks: {tracks}"]
     return Result(counted.value, facts, printed, counted.warnings)
 
 

@@ -123,7 +123,7 @@ def reproduce(
         from polyplink_lab.reproduce.reproduced import states_table
 
         states = list_tables()
-        return Result(states, shown=[states_table(states)])
+        return Result(states, printed=[states_table(states)])
     if data is None:
         raise PolyplinkError(f"no data folder to reproduce {table} on", "give TABLE and DATA")
     all_tables = table == "all"
@@ -218,7 +218,7 @@ def _reproduce_all(
     """Every table in a folder of its name; one that was written with the same settings stays."""
     from polyplink_lab.reproduce import reproduction
 
-    rows, shown = [], []
+    rows, printed = [], []
     for table in tables:
         out = folder / table.name
         summary = (
@@ -226,6 +226,6 @@ def _reproduce_all(
             or reproduction.reproduce_table(settings, table, out, progress).value.summary
         )
         rows.append({"table": table.name, **summary, "files": str(out)})
-        shown.append(f"{table.name}: {summary['computed']} of {summary['cells']} cells computed")
+        printed.append(f"{table.name}: {summary['computed']} of {summary['cells']} cells computed")
     code = int(not any(row["computed"] for row in rows))
-    return Result(rows, shown=[*shown, f"files: {folder}"], code=code)
+    return Result(rows, printed=[*printed, f"files: {folder}"], code=code)

@@ -103,8 +103,8 @@ def simulate(
         "preview": {name: str(path) for name, path in files.items()},
     }
     text = f"{out}: {data.contents}, {many(counts['frames'], 'frame')}"
-    shown = [text, *(f"{name}: {path}" for name, path in files.items())]
-    return Result(data, counts, shown)
+    printed = [text, *(f"{name}: {path}" for name, path in files.items())]
+    return Result(data, counts, printed)
 
 
 def _check(seed: int, workers: int, progress: Progress) -> "Result[list[Row]]":
@@ -113,7 +113,7 @@ def _check(seed: int, workers: int, progress: Progress) -> "Result[list[Row]]":
     from polyplink_lab.simulate.tolerance_checks import check_simulation, rows_text
 
     rows = check_simulation(room.real_colon_sim(), seed, workers=workers, progress=progress)
-    return Result(rows, shown=[rows_text(rows)], code=int(not all(row.holds for row in rows)))
+    return Result(rows, printed=[rows_text(rows)], code=int(not all(row.holds for row in rows)))
 
 
 def _refuse_unread(out: StrPath | None, changed: Mapping[str, object]) -> None:

@@ -200,7 +200,7 @@ def study(
     code = int(not result.comparison.measured)
     return Result(
         result,
-        shown=[*_shown(result), basis, f"files: {out}"],
+        printed=[*_shown(result), basis, f"files: {out}"],
         warnings=[*failed, *code * [UNMEASURED]],
         code=code,
     )

@@ -106,7 +106,7 @@ def plan(settings: ReproductionSettings, tables: Sequence[PublishedTable]) -> Re
         total.append(f"{many(count['refused'], 'encoder')} will be refused")
     if count["waits"]:
         total.append(f"{count['waits']} wait for what is missing: {cost_of('waits')}")
-    return Result(steps, shown=[steps_table(steps), *total, BASIS])
+    return Result(steps, printed=[steps_table(steps), *total, BASIS])
 
 
 def divided_by(values: Sequence[str], data: Path) -> dict[str, Path]:
@@ -215,8 +215,8 @@ def reproduce_table(
     code = int(not (result.computed if only_costs else result.of_data))
     banner = [result.banner] if result.banner else []
     files = f"files: {out}/table.html, .csv, .tex"
-    shown = [*banner, reproduced_table(result), *lines_below(result), files]
-    return Result(result, shown=shown, warnings=warnings, code=code)
+    printed = [*banner, reproduced_table(result), *lines_below(result), files]
+    return Result(result, printed=printed, warnings=warnings, code=code)
 
 
 def _compared(
