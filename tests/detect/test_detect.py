@@ -47,8 +47,9 @@ class Finder:
 
 
 def test_crops_kept_while_detecting_are_those_that_prepare_cuts(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("polyplink.tracklets.kept.COPIED_BYTES", 1)  # copied one by one
     write_frames(tmp_path / "p1_frames")
     recordings = find_recordings(tmp_path / "p1_frames")
     assert [(one.name, one.n_frames, one.width) for one in recordings] == [("p1", N, WIDTH)]

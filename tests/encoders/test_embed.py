@@ -170,6 +170,24 @@ def test_a_data_set_is_embedded_in_the_order_of_its_tracklets(prepared: Prepared
         fragment_table(prepared, 50)
 
 
+def test_tracklets_of_a_long_procedure_are_embedded_in_blocks(
+    prepared: Prepared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = list[int]()
+
+    def noted(crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
+        numbers.append(len(lengths))
+        return colour_histogram(crops, lengths)
+
+    whole = embed(prepared, noted, "x")
+    at_once, numbers = numbers, []
+    monkeypatch.setitem(embed.__globals__, "BLOCK_BYTES", 1)  # a tracklet each
+    np.testing.assert_array_equal(embed(prepared, noted, "x").vectors, whole.vectors)
+    assert sum(numbers) == sum(at_once) == len(whole.ids)
+    assert set(numbers) == {1}
+    assert len(at_once) == len(prepared.procedures)
+
+
 @pytest.mark.parametrize("at_once", [1, 5, 64])
 def test_each_fragment_is_embedded_alone(prepared: Prepared, at_once: int) -> None:
     seen: list[tuple[int, int]] = []

@@ -1,6 +1,6 @@
 """Embedding: crops of tracklets or fragments to one vector each, and the tables of vectors."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from itertools import pairwise
@@ -17,6 +17,7 @@ from polyplink.encoders.encoder import Encoder, FrameWise
 from polyplink.encoders.folding import folded
 from polyplink.encoders.vectors import Embeddings, read_embeddings, write_embeddings
 from polyplink.tracklets import Prepared
+from polyplink.tracklets.crops import release_pages
 
 Embedder = Callable[[np.ndarray, Sequence[int]], np.ndarray]
 """Crops uint8 (n, h, w, 3) of tracklets of the given lengths, packed, to vectors (b, d)."""
@@ -25,6 +26,7 @@ WithCrops = Callable[[Prepared], AbstractContextManager[Prepared]]
 """Gives the part of one procedure its crops, for as long as it is embedded."""
 
 
+BLOCK_BYTES = 256 << 20  # of the crops of tracklets that are embedded at once
 PIXELS_PER_PASS = 16 * 224 * 224  # of crops that go through the backbone together on a CPU
 
 
@@ -199,7 +201,7 @@ def embed(
         length: Crops in a fragment; fragments have the names and the order of `fragment_table`.
             None for whole tracklets.
         at_once: Fragments whose crops are in memory together: 64 x 8 of 232 pixels are 80 MB.
-            Of tracklets it is a procedure.
+            Of tracklets as many are as have crops of `BLOCK_BYTES`, and one at least.
         progress: Callback with (tracklets or fragments done, in all).
 
     Raises:
@@ -216,12 +218,14 @@ def embed(
     n_done = 0
     for (procedure_id,), rows in samples.group_by("procedure_id", maintain_order=True):
         crops = prepared.crops(str(procedure_id))
-        for block in rows.iter_slices(at_once if length else rows.height):
+        for block in _blocks(rows, at_once if length else None, crops[:1].nbytes):
             runs = block.select("crop_first", "n").rows()
             places = np.concatenate([np.arange(first, first + n) for first, n in runs])
             # The crops of broken frames belong to no sample; without any, nothing is copied.
-            is_all = np.array_equal(places, np.arange(len(crops)))
-            parts.append(embedder(crops if is_all else crops[places], [n for _, n in runs]))
+            run = slice(places[0], places[-1] + 1)
+            is_run = np.array_equal(places, np.arange(run.start, run.stop))
+            parts.append(embedder(crops[run] if is_run else crops[places], [n for _, n in runs]))
+            release_pages(crops)
             n_done += block.height
             if progress is not None:
                 progress(n_done, samples.height)
@@ -233,6 +237,16 @@ def embed(
             "the weights are broken: train again",
         )
     return Embeddings(names, vectors, weights_id, prepared.key)
+
+
+def _blocks(rows: pl.DataFrame, at_once: int | None, crop_bytes: int) -> Iterator[pl.DataFrame]:
+    """Samples of a procedure, as many as are embedded at once: a number, or by their crops."""
+    if at_once is not None:
+        yield from rows.iter_slices(at_once)
+        return
+    before = rows["n"].cum_sum() - rows["n"]
+    blocks = rows.with_columns(block=before * crop_bytes // BLOCK_BYTES)
+    yield from blocks.partition_by("block", maintain_order=True)
 
 
 def embed_stored(

@@ -13,6 +13,7 @@ because rendering consists of many small steps, and threads would compete for th
 lock.
 """
 
+import mmap
 import os
 import tokenize
 from collections import deque
@@ -258,6 +259,16 @@ def read_array(path: Path, hint: str) -> npt.NDArray[Any]:
         return np.lib.format.open_memmap(path, mode="r")
     except (ValueError, EOFError, SyntaxError, tokenize.TokenError) as error:  # of its header
         raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", hint) from None
+
+
+def release_pages(crops: Pixels) -> None:
+    """Give back the memory of a memory-mapped array that was read; it is read again when needed.
+
+    The system would take it back itself, but counts it as used until then.
+    """
+    mapped = getattr(crops, "_mmap", None)  # of numpy.memmap
+    if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):  # on Linux and macOS
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def read_crops(path: Path, hint: str) -> Pixels:

@@ -14,8 +14,15 @@ import polars as pl
 from polyplink.core.errors import PolyplinkError, first_line, say_remade
 from polyplink.core.text import file_name
 from polyplink.data.tables import read_table, write_table
-from polyplink.tracklets.crops import FrameCrops, Pixels, crops_file, read_crops
+from polyplink.tracklets.crops import (
+    FrameCrops,
+    Pixels,
+    crops_file,
+    read_crops,
+    release_pages,
+)
 
+COPIED_BYTES = 32 << 20  # of crops that are in memory while they are copied
 AREA = ("left", "top", "right", "bottom")
 PLACES = pl.Schema(dict.fromkeys(("frame", *AREA), pl.Int64))
 
@@ -64,21 +71,22 @@ def read_kept(crops: Path, table: Path) -> tuple[Pixels, pl.DataFrame]:
     return pixels, places
 
 
-def take_kept(
-    folder: Path, procedure_id: str, frames: Sequence[FrameCrops], size: int
-) -> Pixels | None:
-    """The kept crops that frames ask for, in their rows; None unless all were kept.
+def copy_kept(
+    folder: Path, procedure_id: str, frames: Sequence[FrameCrops], path: Path, size: int
+) -> int | None:
+    """Write the kept crops that frames ask for, in their rows; None unless all were kept.
 
-    Damaged files are removed, with a line that says so.
+    Few are in memory at a time. Damaged files are removed, with a line that says so.
 
     Args:
         folder: The data folder.
         procedure_id: The procedure.
-        frames: The crops to find, with their rows in the result.
+        frames: The crops to copy, with their rows in the file.
+        path: The file to write.
         size: Width and height of a crop, pixels.
 
     Returns:
-        (crops, size, size, 3), a copy.
+        The number of crops.
 
     Raises:
         OSError: If the files may not be read, or damaged ones not be removed.
@@ -90,8 +98,8 @@ def take_kept(
         pixels, places = read_kept(crops, table)
     except PolyplinkError:
         say_remade(crops)
-        for path in (table, crops):
-            path.unlink(missing_ok=True)
+        for broken in (table, crops):
+            broken.unlink(missing_ok=True)
         return None
     if pixels.shape[1] != size:
         return None
@@ -102,6 +110,11 @@ def take_kept(
     rows = asked_areas.join(places, ["frame", *AREA], how="left", maintain_order="left")["row"]
     if rows.null_count() or len(rows) != asked_areas.height:
         return None
-    out = np.empty((asked_areas.height, size, size, 3), np.uint8)
-    out[np.concatenate([frame.rows for frame in frames])] = pixels[rows.to_numpy()]
-    return out
+    # Sorted by their rows in the new file, which is written from its beginning.
+    ordered = rows.to_numpy()[np.argsort(np.concatenate([frame.rows for frame in frames]))]
+    step = max(COPIED_BYTES // pixels[0].nbytes, 1)
+    with crops_file(path, len(ordered), size) as file:
+        for at in range(0, len(ordered), step):
+            file.write(pixels[ordered[at : at + step]].data)
+            release_pages(pixels)
+    return len(ordered)

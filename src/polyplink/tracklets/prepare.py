@@ -31,7 +31,6 @@ from polyplink.tracklets.crops import (
     Broken,
     FrameCrops,
     Pixels,
-    crops_file,
     read_broken,
     read_crops,
     refuse_broken,
@@ -39,7 +38,7 @@ from polyplink.tracklets.crops import (
     write_crops,
 )
 from polyplink.tracklets.fragments import Spans, fragments, positions, spans_of
-from polyplink.tracklets.kept import take_kept
+from polyplink.tracklets.kept import copy_kept
 from polyplink.tracklets.rendered import crop_source
 from polyplink.tracklets.scenes import read_scenes
 from polyplink.tracklets.settings import PrepareSettings
@@ -401,11 +400,9 @@ def _write_crops(
                 continue
             if path.is_file():
                 say_remade(path)
-            pixels = take_kept(folder, procedure_id, frames, size)
-            if pixels is not None:
-                with crops_file(path, *pixels.shape[:2]) as file:
-                    file.write(pixels.data)
-                tick(len(pixels))
+            copied = copy_kept(folder, procedure_id, frames, path, size)
+            if copied is not None:
+                tick(copied)
             elif lost is None:
                 write_crops(path, frames, source, size, workers=workers, tick=tick, strict=strict)
             else:
