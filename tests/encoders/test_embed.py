@@ -183,7 +183,7 @@ def test_tracklets_of_a_long_procedure_are_embedded_in_blocks(
     at_once, numbers = numbers, []
     monkeypatch.setitem(embed.__globals__, "BLOCK_BYTES", 1)  # a tracklet each
     np.testing.assert_array_equal(embed(prepared, noted, "x").vectors, whole.vectors)
-    assert sum(numbers) == sum(at_once) == len(whole.ids)
+    assert sum(numbers) == sum(at_once) == len(whole.vectors)
     assert set(numbers) == {1}
     assert len(at_once) == len(prepared.procedures)
 
