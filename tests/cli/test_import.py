@@ -242,7 +242,7 @@ def test_the_map_of_adenoma_goes_with_the_tables(
         merge_data(out, [a, b], histology_map=name)
         assert read_data(out).adenoma_labels().to_list() == labels
     write_data(b, replace(other_set(), adenoma={"colon-bench": {}}))
-    with pytest.raises(PolyplinkError, match=r"disagree on which words.*--histology-map"):
+    with pytest.raises(PolyplinkError, match=r"disagree on which histology terms.*--histology-map"):
         merge_data(out, [a, b])
     refused = polyplink("merge", out, a, b, "--histology-map", "paper")
     assert_refused(refused, "no histology map 'paper'; did you mean papers?")

@@ -50,7 +50,7 @@ def test_given_values_override_the_preset() -> None:
     ("model", "values", "says"),
     [
         ("endofn", {}, "no foundation encoder 'endofn'; did you mean endofm"),
-        ("dinov2-s", {"size": 232}, "patches of 14 pixels, and 232 is not a multiple.*size=238"),
+        ("dinov2-s", {"size": 232}, "patches of 14 pixels, and 232 is no multiple.*size=238"),
         ("surgenet", {"size": 232}, "patches of 32 pixels.*encoder.size=224"),
         ("surgenet", {"pooling": "cls"}, "surgenet has no pooling 'cls'; .* mean"),
         ("endovit", {"size": 232}, "endovit takes images of 224 pixels alone, not 232"),
