@@ -1,12 +1,15 @@
 """polyplink gives every polyp of a colonoscopy one identity.
 
-    >>> import polyplink
-    >>> polyplink.run("colonoscopy.mp4")  # doctest: +SKIP
+Every command is a function of this package:
 
-Its rooms read the tables of the rooms before them: ``data``, ``tracklets``, ``encoders``,
-``learn``, ``associate``, ``evaluate``, ``counting``, ``recipes``, ``report``, ``cli``.
-Import the room you need; importing ``polyplink`` alone is instant and imports neither torch nor
-numpy.
+    >>> import polyplink
+    >>> polyplink.run("colonoscopy.mp4").value.polyps  # doctest: +SKIP
+    5
+
+What the commands are made of is in its rooms, each of which reads the tables of those before it:
+``data``, ``tracklets``, ``detect``, ``encoders``, ``learn``, ``associate``, ``evaluate``,
+``counting``, ``recipes``, ``report`` and others. Importing ``polyplink`` alone is instant and
+imports neither torch nor numpy.
 """
 
 from typing import TYPE_CHECKING
