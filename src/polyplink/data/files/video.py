@@ -282,7 +282,9 @@ def open_video(path: Path) -> Iterator[Video]:
             raise PolyplinkError(f"video {path} holds no frame", "copy it again")
         in_order = sorted(time for time in stamps if time is not None)
         # avi stores no pts: those that the reader makes up may be wrong.
-        timed = container.format.name != "avi" and len(set(in_order)) == len(stamps)
+        # Where an edit list takes every key frame away, no seek finds the frames that are left.
+        has_keys, has_times = bool(keys), len(set(in_order)) == len(stamps)
+        timed = container.format.name != "avi" and has_times and has_keys
         times = np.array(in_order, dtype=np.int64) if timed else None
         pairs = np.array(sorted(keys), dtype=np.int64).reshape(-1, 2)  # k 2
         fps = None if stream.average_rate is None else float(stream.average_rate)
