@@ -64,7 +64,7 @@ def test_any_encoder_of_frames_gives_its_vectors(kind: str, tmp_path: Path) -> N
     assert vectors.shape == (3, found.width) == (3, encoder.width)
     np.testing.assert_allclose(vectors, NetworkEmbedder(encoder)(CROPS, LENGTHS), atol=1e-5)
     if kind == "frames":  # matrix products are not quantised
-        with pytest.raises(PolyplinkError, match=r"no network of convolutions.*; export it wit"):
+        with pytest.raises(PolyplinkError, match=r"not a convolutional network.*; export it wit"):
             export_encoder(encoder, tmp_path / "int8", record, "int8", CROPS)
         assert not (tmp_path / "int8").exists()
 

@@ -300,7 +300,7 @@ def _test(
         "count_error": compared["count error"].value,
         "false_polyps": compared["false polyps"].value,
         "polyps": sum(row["polyps"] for row in rows),
-        "polyps_found": sum(row["found"] for row in rows),
+        "polyps_found": sum(row["detected_polyps"] for row in rows),
         "intervals": coverage.procedures,
         "intervals_that_hold": f"{coverage.held} of {coverage.procedures}",
         "single_numbers": coverage.single,
