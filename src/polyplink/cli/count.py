@@ -46,7 +46,7 @@ def count(
         out: The output folder, which gets count.json, counts.csv, views.csv, assignment.parquet,
             vectors.parquet (for `review`), report.html and run.json, and boxes-with-tracks: the
             boxes as they were imported, each with its track and polyp.
-        replace: options.Replace the count of another recording.
+        replace: Replace the count of another recording.
         part: Part of the data set; all of it by default.
         truth: Data folder with annotated boxes of the same procedures, to compare with.
         alarms: Whether tracklets that the weights take for false alarms are left out.

@@ -81,7 +81,7 @@ def run(
             tracks (a file in MOT format for each procedure, whose identities are the counted
             polyps) and, of boxes that were given, boxes-with-tracks (these again, each with its
             track and polyp).
-        replace: options.Replace the count of another recording.
+        replace: Replace the count of another recording.
         fps: Frames per second, if they are not in the recording.
         seed: Of a simulated detector.
         alarms: Whether tracklets that the weights take for false alarms are left out.
