@@ -67,14 +67,16 @@ class Commands(Mapping[str, Any]):
             self._built[name] = self._build(name, self._prefix + name)
         return self._built[name]
 
-    def _build(self, name: str, whole: str) -> Any:
-        if any(verb.startswith(f"{whole} ") for verb in VERBS):
-            return _build_group(name, whole)
-        if whole in VERBS:  # those of packages are not looked up: that takes a third of the time
-            return _build_command(name, whole)
+    def _build(self, name: str, verb_name: str) -> Any:
+        if any(verb.startswith(f"{verb_name} ") for verb in VERBS):
+            return _build_group(name, verb_name)
+        if (
+            verb_name in VERBS
+        ):  # those of packages are not looked up: that takes a third of the time
+            return _build_command(name, verb_name)
         if name not in {*self}:
             raise KeyError(name)
-        return (_build_command if whole in VERBS.names() else _build_group)(name, whole)
+        return (_build_command if verb_name in VERBS.names() else _build_group)(name, verb_name)
 
     def __iter__(self) -> Iterator[str]:
         members = [verb for verb in VERBS.names() if verb.startswith(self._prefix)]

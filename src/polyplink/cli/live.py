@@ -145,8 +145,14 @@ def live(
     from polyplink.streaming.session import event_log, follow, wait_for_signal
 
     settings = {
-        **{"source": source, "weights": weights, "detector": detector, "boxes": boxes},
-        **{"speed": speed, "window": window, "alarms": alarms, "purpose": purpose},
+        "source": source,
+        "weights": weights,
+        "detector": detector,
+        "boxes": boxes,
+        "speed": speed,
+        "window": window,
+        "alarms": alarms,
+        "purpose": purpose,
         SOURCE: str(Path(source).resolve()) if Path(source).exists() else without_password(source),
     }
     record = RunRecord("live", settings=settings)
@@ -175,9 +181,11 @@ def live(
 
         # The source, its detector, and how its boxes are linked.
         opened = open_source(source, boxes=boxes, recording=recording, fps=fps, stall=stall)
-        earlier: list[Message] = []
-        looks, origin = (
-            (None, None) if brings_boxes else _detector(detector, function, opened, earlier)
+        detector_messages: list[Message] = []
+        box_detector, origin = (
+            (None, None)
+            if brings_boxes
+            else _detector(detector, function, opened, detector_messages)
         )
         shutil.rmtree(out / LIVE, ignore_errors=True)
         encoder, point, cover = _linking(
@@ -206,19 +214,23 @@ def live(
             page=served and served.address,
             weights=encoder.key,
         )
-        of_weights = _messages_of(weights, encoder, cover, point, out)
-        for message in (*of_weights, *earlier):
+        weights_messages = _weights_messages(weights, encoder, cover, point, out)
+        for message in (*weights_messages, *detector_messages):
             counting.warn(message)
 
         # Frames, until the source ends or somebody ends it.
         with record.stage("live"):
-            stopped = follow(opened, looks, counting, speed=speed, stall=stall)
-        if not counting.frames:
-            raise _no_frame(source, counting.warnings[len(of_weights) :])
+            stopped = follow(opened, box_detector, counting, speed=speed, stall=stall)
+        PolyplinkError.unless(
+            counting.frames > 0,
+            "; ".join(map(str, counting.warnings[len(weights_messages) :]))
+            or f"{source} has no frame",
+            "give a source that is running",
+        )
         counting.end()
 
         # The report, and the pages for as long as they are looked at.
-        warnings = counting.warnings[len(of_weights) :]
+        warnings = counting.warnings[len(weights_messages) :]
         counted, facts = _report(out, record, count_folder, warnings)
         stays = served is not None and bool(served.open) and not stopped
         review = stack.enter_context(_reviewed(out)) if stays else None
@@ -288,7 +300,7 @@ def _linking(
     return encoder, cover.applied(point), cover
 
 
-def _messages_of(
+def _weights_messages(
     weights: Path, encoder: "NamedEncoder", cover: "Cover", point: "OperatingPoint", out: Path
 ) -> "list[Message]":
     """What the weights make doubtful, whatever the procedure is."""
@@ -313,11 +325,6 @@ def _served(counting: "LiveCount", out: Path, port: int, browser: bool) -> "Iter
 
             webbrowser.open(page.address)
         yield page
-
-
-def _no_frame(source: str, warnings: "list[Message]") -> PolyplinkError:
-    why = "; ".join(map(str, warnings))
-    return PolyplinkError(why or f"{source} has no frame", "give a source that is running")
 
 
 @contextmanager

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from polyplink.data import DataSet
 
 
+UNMEASURED = (
+    "no figure could be measured: the notes count what there is, and `polyplink doctor` says which "
+    "options give more tracklets"
+)
+
+
 def check_given(
     weights: Path | None = None,
     data: Path | None = None,
@@ -62,12 +68,6 @@ def check_given(
         for part in parts:
             if part not in (None, "all", *parts_of_data):
                 read_data(data).part(part)
-
-
-UNMEASURED = (
-    "no figure could be measured: the notes count what there is, and `polyplink doctor` says which "
-    "options give more tracklets"
-)
 
 
 def inform(stage: str, done: int, total: int) -> None:

@@ -76,10 +76,11 @@ def _warn_of_numbers(source: LiveSource, counting: LiveCount) -> None:
 def _boxes_of(frame: LiveFrame, source: LiveSource, detector: Detector | None) -> Any:
     """Boxes (k, 5) of a frame: those that it brings, or the detector's."""
     if frame.picture is not None:
-        (width, height), (before, above) = frame.picture.size, (source.width, source.height)
+        size, expected = frame.picture.size, (source.width, source.height)
         PolyplinkError.unless(
-            (width, height) == (before, above),
-            f"the pictures were {before} x {above} pixels and are now {width} x {height}",
+            size == expected,
+            f"the pictures were {expected[0]} x {expected[1]} pixels and are now "
+            f"{size[0]} x {size[1]}",
             "start again with another --out",
         )
     if frame.boxes is not None:

@@ -1,6 +1,5 @@
 """The verb `simulate`: procedures with known identities, or the check of them (`--check`)."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -69,11 +68,15 @@ def simulate(
         PolyplinkError: If a name is unknown, a value out of range, or `out` holds something else.
     """
     if check:
-        changed = {
-            **{"preset": preset, "difficulty": difficulty, "times": times != 1 or None},
-            **{"write": write, "preview": preview or None, "device": device},
-        }
-        _refuse_unread(out, changed)
+        _refuse_unread(
+            out,
+            preset=preset is not None,
+            difficulty=difficulty is not None,
+            times=times != 1,
+            write=write is not None,
+            preview=preview,
+            device=device is not None,
+        )
         return _check(seed, workers, progress)
     if out is None:
         raise PolyplinkError("no output folder", "name one: polyplink simulate OUT")
@@ -116,14 +119,14 @@ def _check(seed: int, workers: int, progress: Progress) -> "Result[list[Row]]":
     return Result(rows, printed=[rows_text(rows)], code=int(not all(row.holds for row in rows)))
 
 
-def _refuse_unread(out: StrPath | None, changed: Mapping[str, object]) -> None:
-    """Refuse options that --check does not read; None for those that were left alone."""
+def _refuse_unread(out: StrPath | None, **changed: bool) -> None:
+    """Refuse options that --check does not read, where they were set."""
     PolyplinkError.unless(
         out is None, "--check writes nothing", f"leave {out} out, or leave --check out"
     )
-    for name, value in changed.items():
+    for name, is_changed in changed.items():
         PolyplinkError.unless(
-            value is None,
+            not is_changed,
             f"--check lays out real-colon-sim as it is and does not read --{name}",
             f"leave --{name} out, or leave --check out",
         )

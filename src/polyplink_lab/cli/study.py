@@ -148,8 +148,8 @@ def study(
     workspace = Workspace(
         out, data, sets=tuple(sets), device=device, devices=devices, workers=workers
     )
-    choices = {"recipes": tuple(recipes), "seeds": seeds, "part": part, "settings": settings}
-    record = RunRecord("study", settings={"workspace": workspace, **choices})
+    choices = {"workspace": workspace, "recipes": tuple(recipes), "seeds": seeds, "part": part}
+    record = RunRecord("study", settings=choices | {"settings": settings})
     record.claim(out)
     samples_of(  # refused before hours of training
         prepare_part(data, configs[0].prepare, part, workers, progress, with_crops=False)

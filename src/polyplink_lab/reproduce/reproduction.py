@@ -82,7 +82,7 @@ def plan(settings: ReproductionSettings, tables: Sequence[PublishedTable]) -> Re
     workspace = settings.workspace
     data = workspace.tables
     part = find_part(data, settings.part)
-    check_polyps(data, part, ", ".join(table.name for table in tables[:1]))
+    check_polyps(data, part, tables[0].name)
     probe_parts = {task: task_part(task, data, part) for task in PROBED}
     planner = Planner(workspace, part, probe_parts, settings.grid, settings.splits)
     steps = planner.plan(tables, settings.only)

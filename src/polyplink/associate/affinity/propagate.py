@@ -93,8 +93,8 @@ def _run(S: Reals, diagonals: Reals, labels: Labels, converged: Mask) -> None:
     is_exemplar, settled = np.zeros((LANES, len(S)), np.bool_), np.zeros(LANES, np.bool_)
     for start in range(0, len(labels), LANES):
         runs = np.arange(start, start + LANES).clip(max=len(labels) - 1)  # the last is repeated
-        four = np.ascontiguousarray(diagonals[runs].T).ravel()
-        while not settle_few(messages, four, is_exemplar, settled):
+        by_lane = np.ascontiguousarray(diagonals[runs].T).ravel()
+        while not settle_few(messages, by_lane, is_exemplar, settled):
             room *= 2
             messages = few(S, order, room)
         part = slice(start, min(start + LANES, len(labels)))
