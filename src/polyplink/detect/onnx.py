@@ -128,6 +128,11 @@ class OnnxDetector:
         record = record or read_record(path)
         entry = self._session.get_inputs()[0]
         axes = [axis if isinstance(axis, int) and axis > 0 else None for axis in entry.shape]
+        PolyplinkError.unless(
+            len(axes) in (3, 4),
+            f"{path}: the input {entry.shape} is no image",
+            "export the detector with an input of 3 x height x width pixels",
+        )
         self._batched = len(axes) == 4
         self._last = len(axes) > 2 and axes[-1] == 3 and axes[-3] != 3  # channels last
         side = axes[-3:-1] if self._last else axes[-2:]

@@ -134,13 +134,14 @@ class Video:
         """Frames by their times; a frame that the decoder skips is None."""
         stream: Iterator[tuple[VideoFrame, bool]] | None = None
         number = -1  # number of the last frame that came
+        start = -1  # key frame that the stream began with: none is sought twice
         while todo:
             # The last key frame shown at or before the wanted frame. Frames shown before a key
             # frame but decoded after it may need the key frame before, which this is for them.
             key = max(int(np.searchsorted(self._keys, times[todo[0]], side="right")) - 1, 0)
             key_frame = int(np.searchsorted(times, self._keys[key]))
-            if stream is None or key_frame - number > _WORTH_SEEKING:
-                stream = self._trusted(key, times)
+            if stream is None or (key > start and key_frame - number > _WORTH_SEEKING):
+                stream, start = self._trusted(key, times), key
             frame, sound = next(stream, (None, False))
             if frame is None:
                 yield from ((n, None) for n in todo)
@@ -318,7 +319,7 @@ def _demuxed(container: "InputContainer") -> "Packets":
 
     try:
         yield from container.demux(container.streams.video[0])
-    except av.error.FFmpegError:
+    except (av.error.FFmpegError, IndexError):  # damage can open a stream that av does not know
         return
 
 
