@@ -203,3 +203,14 @@ def test_boxes_follow_the_frames_that_they_are_drawn_in() -> None:
     assert torch.equal(images, again[0])  # continuing a training draws the same
     empty = draw_batch(frames, np.arange(28), 96, rng, Augmentation(empty=1.0, mosaic=0))[1]
     assert empty.isfinite().all(2).sum() < 0.6 * boxes.isfinite().all(2).sum()
+
+
+def test_the_same_batches_are_drawn_by_any_number_of_processes(tmp_path: Path) -> None:
+    config = FitConfig(side=SIDE, epochs=1, batch=4, freeze=False)
+    start = YoloxNano.random(0)
+    one, two = (
+        fit_detector(blobs(12), start, config, tmp_path / f"{workers}.pt", workers=workers)
+        for workers in (1, 2)
+    )
+    assert one.losses == two.losses
+    assert one.epoch == 1

@@ -19,6 +19,8 @@ from polyplink.core.sharing import sole_writer
 from polyplink.core.text import many
 
 if TYPE_CHECKING:
+    import torch
+
     from polyplink.detect import DetectorRecord
     from polyplink.evaluate import DetectorFigures
     from polyplink.evaluate.detections import Floats
@@ -62,6 +64,7 @@ def train_detector(
         Option(min=0, max=0.9, help="Share of the procedures held out to measure the detector."),
     ] = 0.1,
     seed: Annotated[int, Option(min=0, help="Seed of order and augmentation.")] = 0,
+    device: options.Device = "auto",
     workers: options.Workers = 2,
     progress: Progress = inform,
 ) -> Result[dict[str, Any]]:
@@ -85,7 +88,8 @@ def train_detector(
         frames: Use at most this many frames with a polyp of each procedure.
         held: Share of the procedures to measure the detector on.
         seed: Of order and augmentation.
-        workers: Threads that read frames.
+        device: Where to train: auto, cpu, cuda or cuda:N.
+        workers: Threads that read frames; then one process trains, and the others draw its batches.
         progress: Called for procedures and steps.
 
     Returns:
@@ -94,7 +98,8 @@ def train_detector(
 
     Raises:
         PolyplinkError: If there is no annotated polyp, an image is missing, the folder holds
-            another training, or a package of the extras `detect` and `export` is not installed.
+            another training, the device is missing, or a package of the extras `detect` and
+            `export` is not installed.
     """
     data, out = Path(data), Path(out)
     init, empty = (None if path is None else Path(path) for path in (init, empty))
@@ -119,6 +124,7 @@ def train_detector(
         from polyplink.data import read_data
         from polyplink.data.files.trees import image_files
         from polyplink.detect import DetectorRecord
+        from polyplink.encoders import pick_device
         from polyplink.evaluate.detections import LEAST_SCORE
         from polyplink.learn.detector import (
             FitConfig,
@@ -128,6 +134,7 @@ def train_detector(
         )
         from polyplink.report.printed_tables import detector_lines
 
+        torch_device = pick_device(device)
         data_set = read_data(data)
         trained, unseen = _split(data_set.part(part), held)
         _claim(folder, to_plain(settings))
@@ -143,7 +150,10 @@ def train_detector(
             freeze=init is not None,
             seed=seed,
         )
-        state = _fit(learned, init, config, folder, progress)
+        processes = max(1, workers - 1)  # this one trains
+        state = _fit(
+            learned, init, config, folder, progress, device=torch_device, workers=processes
+        )
         record = DetectorRecord(
             "yolov8",
             (side, side),
@@ -194,6 +204,9 @@ def _fit(
     config: "FitConfig",
     folder: Path,
     progress: Progress,
+    *,
+    device: "torch.device",
+    workers: int,
 ) -> "FitState":
     """Train the network, or continue its training in a folder, with a line of epochs.csv each."""
     from polyplink.learn.detector import YoloxNano, fit_detector, read_network
@@ -205,6 +218,8 @@ def _fit(
     start = YoloxNano.random(config.seed) if init is None else read_network(init)
     return fit_detector(
         *(frames, start, config, folder / "state.pt"),
+        device=device,
+        workers=workers,
         after_epoch=after_epoch,
         progress=counter(progress, "steps"),
     )

@@ -14,7 +14,7 @@ from typing import Annotated
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, Subset
 
 from polyplink.core.artefacts import whole_file
 from polyplink.core.errors import PolyplinkError
@@ -28,6 +28,7 @@ WEIGHT_DECAY = 0.05
 WARM_UP = 100  # steps
 SMALL = 0.8  # side of the small inputs
 SMALL_EPOCHS = 0.7  # share of the epochs on small inputs
+CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
@@ -73,26 +74,28 @@ class FitState:
 
 
 class _Batches(Dataset[tuple[Tensor, Tensor]]):
-    """The batches of an epoch; batch k is the same whenever it is drawn."""
+    """The batches of all epochs; batch k is the same whenever and wherever it is drawn."""
 
-    def __init__(self, frames: TrainingFrames, config: FitConfig, epoch: int) -> None:
-        self.frames, self.config, self.epoch = frames, config, epoch
+    def __init__(self, frames: TrainingFrames, config: FitConfig) -> None:
+        self.frames, self.config = frames, config
         empty = np.flatnonzero(~np.isfinite(frames.boxes).any((1, 2)))
-        rows = np.concatenate(
+        self.rows = np.concatenate(
             [np.arange(len(frames.pixels)), *[empty] * (config.empty_repeats - 1)]
         )
-        self.order = np.random.default_rng([config.seed, epoch]).permutation(rows)
-        small = epoch < SMALL_EPOCHS * config.epochs
-        self.side = max(64, round(config.side * SMALL / 32) * 32) if small else config.side
+        self.in_an_epoch = max(1, len(self.rows) // config.batch)
 
     def __len__(self) -> int:
-        return max(1, len(self.order) // self.config.batch)
+        return self.config.epochs * self.in_an_epoch
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        rng = np.random.default_rng([self.config.seed, self.epoch, index])
-        start = index * self.config.batch
-        rows = self.order[start : start + self.config.batch]
-        return draw_batch(self.frames, rows, self.side, rng, Augmentation())
+        config = self.config
+        epoch, batch = divmod(index, self.in_an_epoch)
+        order = np.random.default_rng([config.seed, epoch]).permutation(self.rows)
+        rows = order[batch * config.batch : (batch + 1) * config.batch]
+        small = epoch < SMALL_EPOCHS * config.epochs
+        side = max(64, round(config.side * SMALL / 32) * 32) if small else config.side
+        rng = np.random.default_rng([config.seed, epoch, batch])
+        return draw_batch(self.frames, rows, side, rng, Augmentation())
 
 
 def fit_detector(
@@ -101,6 +104,8 @@ def fit_detector(
     config: FitConfig,
     checkpoint: Path,
     *,
+    device: torch.device = CPU,
+    workers: int = 1,
     after_epoch: Callable[[FitState], None] = lambda state: None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> FitState:
@@ -111,13 +116,17 @@ def fit_detector(
         start: The network to start from; not changed.
         config: How.
         checkpoint: File of the state after each epoch.
+        device: Where the network is trained.
+        workers: Processes that draw batches. The same batches are drawn by any number.
         after_epoch: Called with the state after each epoch.
         progress: Callback (steps done in this epoch, steps of it).
 
     Raises:
         PolyplinkError: If the loss is not finite.
     """
-    state = FitState(copy.deepcopy(start).train(), copy.deepcopy(start).eval())
+    state = FitState(
+        copy.deepcopy(start).to(device).train(), copy.deepcopy(start).to(device).eval()
+    )
     network = state.network
     body = [network.stem, network.dark2, network.dark3, network.dark4, network.dark5]
     for stage in body[:2]:
@@ -129,8 +138,8 @@ def fit_detector(
         {"params": [p for p in learned if id(p) not in in_body], "lr": config.rate},
     ]
     optimiser = torch.optim.AdamW(groups, weight_decay=WEIGHT_DECAY)
-    in_an_epoch = len(_Batches(frames, config, 0))
-    steps = config.epochs * in_an_epoch
+    batches = _Batches(frames, config)
+    steps = len(batches)
 
     def rate(step: int) -> float:
         warm = min(1.0, (step + 1) / min(WARM_UP, max(1, steps // 10)))
@@ -138,38 +147,46 @@ def fit_detector(
 
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, rate)
     if checkpoint.is_file():
-        saved = torch.load(checkpoint, weights_only=True)
+        saved = torch.load(checkpoint, map_location=device, weights_only=True)
         network.load_state_dict(saved["network"])
         state.mean.load_state_dict(saved["mean"])
         optimiser.load_state_dict(saved["optimiser"])
         schedule.load_state_dict(saved["schedule"])
         state.epoch, state.losses = saved["epoch"], saved["losses"]
-    step = state.epoch * in_an_epoch
-    while state.epoch < config.epochs:
-        batches = _Batches(frames, config, state.epoch)
-        loaded = DataLoader(batches, batch_size=None, num_workers=1, prefetch_factor=4)
-        cells = grid(batches.side, batches.side)
-        total = 0.0
-        for done, (images, truth) in enumerate(loaded, 1):
-            logits, boxes = network.cells(images)  # b n, b 4 n
-            loss = detection_loss(logits, boxes, truth, cells)
-            PolyplinkError.unless(
-                bool(loss.isfinite()), "the loss is not finite", "train with a smaller --rate"
-            )
-            optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            nn.utils.clip_grad_norm_(learned, CLIP)
-            optimiser.step()
-            schedule.step()
-            step += 1
-            decay = min(config.keep, (1 + step) / (10 + step))
-            with torch.no_grad():
-                for mean, new in zip(state.mean.parameters(), network.parameters(), strict=True):
-                    mean.lerp_(new, 1 - decay)
-            total += loss.item()
-            progress(done, in_an_epoch)
+    first = state.epoch * batches.in_an_epoch
+    drawn = DataLoader(
+        Subset(batches, range(first, steps)),
+        batch_size=None,
+        num_workers=workers,
+        prefetch_factor=4,
+    )
+    means: list[Tensor] = list(state.mean.parameters())
+    weights: list[Tensor] = list(network.parameters())
+    total = torch.zeros((), device=device)
+    for step, (images, truth) in enumerate(drawn, first + 1):
+        logits, boxes = network.cells(images.to(device))  # b n, b 4 n
+        cells = grid(*images.shape[-2:]).to(device)  # 3 n
+        loss = detection_loss(logits, boxes, truth.to(device), cells)
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(learned, CLIP)
+        optimiser.step()
+        schedule.step()
+        decay = min(config.keep, (1 + step) / (10 + step))
+        with torch.no_grad():
+            torch._foreach_lerp_(means, weights, 1 - decay)
+        total += loss.detach()
+        done = step - state.epoch * batches.in_an_epoch
+        progress(done, batches.in_an_epoch)
+        if done < batches.in_an_epoch:
+            continue
+        mean_loss = total.item() / done
+        PolyplinkError.unless(
+            math.isfinite(mean_loss), "the loss is not finite", "train with a smaller --rate"
+        )
+        total.zero_()
         state.epoch += 1
-        state.losses.append(total / in_an_epoch)
+        state.losses.append(mean_loss)
         with whole_file(checkpoint) as temporary:
             torch.save(
                 {
@@ -183,4 +200,4 @@ def fit_detector(
                 temporary,
             )
         after_epoch(state)
-    return state
+    return FitState(network.cpu(), state.mean.cpu(), state.epoch, state.losses)
