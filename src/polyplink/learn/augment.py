@@ -1,4 +1,4 @@
-"""Augmentations of the SimCLR era: flips, affine, colour jitter, on the device.
+"""Augmentations as in SimCLR (flips, affine maps, colour jitter), computed on the device.
 
 Parameters are sampled per view and shared by its frames. Each kernel is called once per batch;
 torchvision's transforms would sample once for the whole batch, or need a loop over views.
@@ -18,17 +18,17 @@ _LUMA = (0.299, 0.587, 0.114)  # of R, G, B in grey (ITU-R BT.601), as torchvisi
 
 @dataclass(frozen=True)
 class AugmentConfig(Ranged, prefix="augment"):
-    """How strongly views are changed in training; all 0 changes nothing.
+    """How strongly views are augmented in training; with all values at 0 nothing is changed.
 
     Attributes:
-        flip: Probability of a flip, left to right and top to bottom each on its own.
-        degrees: Largest rotation to either side.
+        flip: Probability of a horizontal flip and, independently, of a vertical one.
+        degrees: Largest rotation in either direction, degrees.
         translate: Largest shift, as a share of the width and height.
-        scale: Largest change of size to either side: 0.2 draws from 0.8 to 1.2.
-        brightness: Largest change to either side of the factor on all values.
-        contrast: The same on the distance from the mean grey of the frame.
-        saturation: The same on the distance from each pixel's grey.
-        hue: Largest turn of the colours about the grey axis, as a share of the circle.
+        scale: Largest change of size: 0.2 draws a factor from 0.8 to 1.2.
+        brightness: Largest change of the factor on all values: 0.2 draws it from 0.8 to 1.2.
+        contrast: The same for the factor on the distance from the frame's mean grey.
+        saturation: The same for the factor on the distance from each pixel's grey.
+        hue: Largest rotation of the colours about the grey axis, as a share of a full turn.
     """
 
     flip: Annotated[float, SHARE] = 0.0
@@ -42,12 +42,12 @@ class AugmentConfig(Ranged, prefix="augment"):
 
     @property
     def moves(self) -> bool:
-        """Whether any pixel may change its place."""
+        """Whether the augmentation may move pixels (flip, rotate, shift or scale)."""
         return max(self.flip, self.degrees, self.translate, self.scale) > 0
 
     @property
     def recolours(self) -> bool:
-        """Whether any pixel may change its colour."""
+        """Whether the augmentation may change colours."""
         return max(self.brightness, self.contrast, self.saturation, self.hue) > 0
 
 
@@ -56,7 +56,7 @@ def _spread(n: int, largest: float, generator: torch.Generator) -> torch.Tensor:
 
 
 def draw_affine(config: AugmentConfig, n: int, generator: torch.Generator) -> torch.Tensor:
-    """Maps from places of the changed view to those of the view, in [-1, 1]: (n, 2, 3)."""
+    """Affine maps (n, 2, 3) from augmented to original coordinates, both in [-1, 1]."""
     angle = _spread(n, math.radians(config.degrees), generator)
     size = 1 + _spread(n, config.scale, generator)
     flips = torch.where(torch.rand(n, 2, generator=generator) < config.flip, -1.0, 1.0)  # n 2
@@ -66,13 +66,13 @@ def draw_affine(config: AugmentConfig, n: int, generator: torch.Generator) -> to
 
 
 def move(pixels: torch.Tensor, affine: torch.Tensor) -> torch.Tensor:
-    """Frames (n, 3, h, w) under affine maps (n, 2, 3), padded with black."""
+    """Warp frames (n, 3, h, w) by affine maps (n, 2, 3); areas outside become black."""
     grid = torch.nn.functional.affine_grid(affine, list(pixels.shape), align_corners=False)
     return torch.nn.functional.grid_sample(pixels, grid, align_corners=False)
 
 
 def grey(pixels: torch.Tensor) -> torch.Tensor:
-    """Grey of frames (n, 3, h, w): (n, 1, h, w)."""
+    """Grey values (n, 1, h, w) of RGB frames (n, 3, h, w)."""
     weights = torch.tensor(_LUMA, device=pixels.device).view(1, 3, 1, 1)
     return (pixels * weights).sum(dim=1, keepdim=True)
 
@@ -83,7 +83,7 @@ def jitter(
     contrast: torch.Tensor,
     saturation: torch.Tensor,
 ) -> torch.Tensor:
-    """Brightness, then contrast, then saturation, each as torchvision defines it.
+    """Change brightness, then contrast, then saturation, each as torchvision defines it.
 
     Args:
         pixels: (n, 3, h, w) in [0, 1].
@@ -92,7 +92,7 @@ def jitter(
         saturation: (n,) factor on the distance from each pixel's grey.
 
     Returns:
-        (n, 3, h, w), clipped to [0, 1] after each.
+        (n, 3, h, w), clipped to [0, 1] after each change.
     """
     factors = [f.view(-1, 1, 1, 1) for f in (brightness, contrast, saturation)]
     pixels = (pixels * factors[0]).clamp(0, 1)
@@ -117,16 +117,16 @@ def turn_hue(pixels: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
 def augment(
     config: AugmentConfig, crops: torch.Tensor, length: int, generator: torch.Generator
 ) -> torch.Tensor:
-    """Change the views of a batch.
+    """Augment the views of a batch.
 
     Args:
-        config: How strongly.
+        config: How strongly the views are changed.
         crops: uint8 (n s, h, w, 3), the frames of n views.
         length: Frames s of each view.
-        generator: On the CPU, so that a seed draws the same on every device.
+        generator: A generator on the CPU, so that a seed draws the same on every device.
 
     Returns:
-        float32 (n s, h, w, 3) in [0, 1]; the crops themselves where nothing is to change.
+        float32 (n s, h, w, 3) in [0, 1]; `crops` unchanged if the configuration changes nothing.
     """
     if not (config.moves or config.recolours):
         return crops

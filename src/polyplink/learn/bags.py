@@ -19,7 +19,7 @@ class Bags:
     Attributes:
         members: (n, 1 + K) int64 rows of the fragments; column 0 is the anchor, row i its bag.
         valid: (n, 1 + K) bool; False where a procedure had fewer than K other fragments (the
-            member is then without meaning). Column 0 is always True.
+            entry of `members` is then meaningless). Column 0 is always True.
         ranks: (n, K) int64 rank in time of every drawn member, from 1.
     """
 
@@ -36,7 +36,7 @@ def purity(bags: Bags, polyps: np.ndarray) -> float:
         polyps: (n,) integer code of each fragment's polyp.
 
     Returns:
-        In [0, 1]; NaN for no bags.
+        The share, in [0, 1]; NaN if there are no bags.
     """
     if not len(bags.members):
         return float("nan")
@@ -46,7 +46,7 @@ def purity(bags: Bags, polyps: np.ndarray) -> float:
 
 
 def shuffled(bags: Bags, rng: np.random.Generator) -> Bags:
-    """The same bags in another order."""
+    """The same bags in random order."""
     return chosen(bags, rng.permutation(len(bags.members)))
 
 
@@ -56,10 +56,10 @@ def chosen(bags: Bags, rows: np.ndarray) -> Bags:
 
 
 def pair_bags(second: np.ndarray) -> Bags:
-    """Bags of two consecutive views, clips 2 i and 2 i + 1, for every i.
+    """Bags of two consecutive clips each, 2 i and 2 i + 1.
 
     Args:
-        second: (b,) bool, whether the pair has a second view.
+        second: (b,) bool, whether each pair has a second view.
     """
     members = np.arange(2 * len(second)).reshape(-1, 2)
     valid = np.column_stack([np.ones(len(second), bool), second])
@@ -67,7 +67,7 @@ def pair_bags(second: np.ndarray) -> Bags:
 
 
 def ragged_bags(rows: Sequence[np.ndarray], views: int) -> Bags:
-    """Bags of some rows each, `views` at most; their ranks are 0."""
+    """Bags of different sizes, each from its rows (at most `views`); their ranks are 0."""
     members = np.zeros((len(rows), views), np.int64)
     valid = np.zeros((len(rows), views), bool)
     for i, members_of_bag in enumerate(rows):
@@ -82,7 +82,7 @@ class EpochBags:
     Attributes:
         clips: (c, s) int64, rows of the crops of every view that a bag may hold.
         bags: Bags whose members are rows of `clips`.
-        figures: Columns that they add to the history (tau, alpha).
+        figures: Columns that the sampler adds to the history (tau, alpha).
     """
 
     clips: np.ndarray
@@ -99,9 +99,9 @@ class BagSampler(Protocol):
         """The bags of an epoch.
 
         Args:
-            data: What to draw from.
-            progress: Epoch over epochs, in [0, 1).
-            size: Bags that a batch will hold.
+            data: The fragments to draw from.
+            progress: Epoch divided by the number of epochs, in [0, 1).
+            size: Bags per batch.
             rng: Source of randomness; the same state gives the same epoch.
         """
         ...
@@ -111,12 +111,12 @@ class BagSampler(Protocol):
     ) -> EpochBags:
         """The validation bags, equally difficult in every epoch.
 
-        Unless a way says otherwise, drawn as in the first epoch of a training.
+        By default they are drawn as in the first epoch of a training.
 
         Args:
             data: The held-out procedures.
             tau: Temperature of the rank sampling, if the bags are temporal.
-            size: Bags that a batch will hold.
+            size: Bags per batch.
             rng: Source of randomness.
         """
         return self.draw(data, 0.0, size, rng)
@@ -124,12 +124,12 @@ class BagSampler(Protocol):
 
 @dataclass(frozen=True)
 class Batch:
-    """Bags of a step, flat: n views of b bags.
+    """The bags of a training step, flattened: n views of b bags.
 
     Attributes:
-        fragments: (n,) int64, which fragments (or other clips) of the epoch; anchor first in
-            each bag.
-        bag: (n,) int64 tensor, the bag of each.
+        fragments: (n,) int64, indices of the epoch's fragments (or other clips); the anchor comes
+            first in each bag.
+        bag: (n,) int64 tensor, the bag of each view.
         anchor: (n,) bool tensor, True for each bag's anchor.
     """
 
@@ -144,9 +144,9 @@ def rng_of(*seeds: int) -> np.random.Generator:
 
 
 def cut(order: np.ndarray, size: int) -> list[np.ndarray]:
-    """Cut an order of bags into batches of `size`; a last batch of one joins the previous.
+    """Cut a sequence of bags into batches of `size`; every bag is in exactly one batch.
 
-    A single bag has no negatives. Every bag is in exactly one batch.
+    If one bag remains, it joins the previous batch, because a single bag has no negatives.
     """
     pieces = [order[i : i + size] for i in range(0, len(order), size)]
     if len(pieces) > 1 and len(pieces[-1]) == 1:
@@ -155,10 +155,7 @@ def cut(order: np.ndarray, size: int) -> list[np.ndarray]:
 
 
 def batches(bags: Bags, size: int, device: torch.device) -> Iterator[Batch]:
-    """All bags in their order, in batches of `size`.
-
-    Members that a short procedure could not give are left out.
-    """
+    """All bags in order, in batches of `size`, without the members that are not valid."""
     for rows in cut(np.arange(len(bags.members)), size):
         valid = bags.valid[rows]  # b 1+K
         bag, column = np.nonzero(valid)
@@ -174,15 +171,15 @@ def view_bags(
 ) -> Bags:
     """Bags by true identity, drawn as the programs of NTSSL and TA draw them.
 
-    A batch holds `size` polyps, sampled in proportion to their unused fragments, and `views` of
-    these of each; it ends when fewer polyps have as many left. Of fewer than `size` polyps at the
-    start there is one batch, so that none holds a polyp twice.
+    A batch holds `size` polyps, sampled in proportion to their unused fragments, and `views` unused
+    fragments of each. Sampling ends when fewer than `size` polyps have `views` unused fragments. If
+    there are fewer from the start, one batch holds them all, so that no batch holds a polyp twice.
 
     Args:
         polyps: (n,) polyp code of each fragment.
-        is_known: (n,) whether it is known.
-        views: Fragments in a bag; polyps with fewer give none.
-        size: Bags in a batch.
+        is_known: (n,) whether the polyp of each fragment is known.
+        views: Fragments in a bag; polyps with fewer give no bag.
+        size: Bags per batch.
         rng: Source of randomness.
 
     Returns:

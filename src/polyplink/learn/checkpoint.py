@@ -69,10 +69,10 @@ def load_checkpoint(
     modules: Mapping[str, nn.Module],
     optimizer: torch.optim.Optimizer | None = None,
 ) -> None:
-    """Load the tensors of a checkpoint, strictly, into modules and (where given) an optimiser.
+    """Load the tensors of a checkpoint, strictly, into modules and optionally an optimiser.
 
     Raises:
-        PolyplinkError: If the checkpoint is of another encoder.
+        PolyplinkError: If the file is missing, is not a checkpoint or is one of another encoder.
     """
     read_state(path)  # raises if it is missing or is not a checkpoint
     with safe_open(path, framework="pt") as file:
@@ -98,7 +98,7 @@ def load_checkpoint(
 def _lay_out_as_parameters(optimizer: torch.optim.Optimizer) -> None:
     """Give moments the memory layout of their parameters, as a fused step requires.
 
-    Files store contiguous tensors; convolutions are in channels_last.
+    The file stores contiguous tensors, but the weights of convolutions are in channels_last.
     """
     for parameter, values in optimizer.state.items():
         for name, value in values.items():

@@ -14,12 +14,12 @@ class Views:
     Attributes:
         tracklets: (n, d), one embedding per view.
         frames: (n s, d), one per frame, packed in the order of the views.
-        bag: (n,) int, the bag of each view: what the batch takes to show one polyp.
+        bag: (n,) int, the bag of each view; the views of a bag are assumed to show one polyp.
         anchor: (n,) bool, True for each bag's anchor.
         polyp: (n,) int, the true polyp; every view of an unknown polyp has a unique number.
-        procedure: (n,) int, its procedure.
-        position: (n,) float in [0, 1], time of its first frame in the polyp's own span; 0 where
-            the polyp is unknown.
+        procedure: (n,) int, the procedure of each view.
+        position: (n,) float in [0, 1], time of each view's first frame, from the polyp's first
+            frame to its last; 0 where the polyp is unknown.
     """
 
     tracklets: torch.Tensor
@@ -32,7 +32,7 @@ class Views:
 
 
 def identities(polyp: torch.Tensor, is_known: torch.Tensor) -> torch.Tensor:
-    """Polyps (n,) int at or above 0, where `is_known` (n,) is True; else -1, -2, ... each once.
+    """Polyp codes (n,) where `is_known` (n,) is True; elsewhere -1, -2, ..., each used once.
 
     Two views of unknown polyps count as two polyps, so that no loss treats them as a match.
     """
@@ -48,15 +48,15 @@ def masked_logsumexp(logits: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         mask: (r, q) bool.
 
     Returns:
-        (r,); a row without any entry gives a very low finite number, never NaN in value or
-        gradient, and must be left out by its caller.
+        (r,); for a row without entries a very low finite number (value and gradient are never
+        NaN), which the caller must leave out.
     """
     lowest = torch.finfo(logits.dtype).min
     return torch.logsumexp(logits.masked_fill(~mask, lowest), dim=1)
 
 
 def mean_over(rows: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
-    """Mean of rows (r,) where `counted` (r,) is True; 0 with a gradient of 0 where none is."""
+    """Mean of the rows (r,) where `counted` (r,) is True; if there are none, 0 with gradient 0."""
     masked = torch.where(counted, rows, torch.zeros_like(rows))
     return masked.sum() / counted.sum().clamp(min=1)
 
@@ -64,15 +64,15 @@ def mean_over(rows: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
 def in_batch_accuracy(embeddings: torch.Tensor, bag: torch.Tensor, k: int) -> float:
     """Top-k accuracy among the views of a batch (thesis, table 5.11: k = 1 and 5).
 
-    A view counts as right if one of its k nearest other views, by cosine, is of its bag.
+    A view counts as correct if one of the k other views nearest to it by cosine is of its bag.
 
     Args:
         embeddings: (n, d).
         bag: (n,) int, the bag of each view.
-        k: Neighbours that are looked at.
+        k: Number of neighbours.
 
     Returns:
-        Share of the views that have another of their bag; NaN where none has.
+        Share of correct views among those whose bag has another view; NaN if there are none.
 
     Example:
         >>> embeddings = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.5], [0.0, 1.0]])
@@ -88,10 +88,10 @@ def in_batch_accuracy(embeddings: torch.Tensor, bag: torch.Tensor, k: int) -> fl
 
 
 def cosine_logits(a: torch.Tensor, b: torch.Tensor, temperature: float) -> torch.Tensor:
-    """Cosine similarities over a temperature, always computed in float64, also under autocast.
+    """Cosine similarities divided by a temperature, computed in float64 even under autocast.
 
-    A temperature of 0.07 multiplies the rounding of a cosine by 14: float32 would keep five
-    digits of a loss. A batch has a few hundred rows, so that the step costs the same.
+    A temperature of 0.07 multiplies the rounding error of a cosine by 14: in float32 only five
+    digits of a loss would remain. A batch has a few hundred rows, so that the cost is negligible.
 
     Args:
         a: (r, d).
@@ -99,7 +99,7 @@ def cosine_logits(a: torch.Tensor, b: torch.Tensor, temperature: float) -> torch
         temperature: Above 0.
 
     Returns:
-        (r, q) float64; gradients come back in the types of `a` and `b`.
+        (r, q) float64; gradients have the types of `a` and `b`.
     """
     with torch.autocast(a.device.type, enabled=False):
         directions_a = torch.nn.functional.normalize(a.double(), dim=1)

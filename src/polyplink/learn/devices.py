@@ -1,9 +1,9 @@
-"""One training on several devices: its processes, the views of all of them, batch statistics.
+"""Training on several devices: processes, gathered embeddings, and statistics of batches.
 
 Lightning Fabric keeps the copies of a model equal (DistributedDataParallel). Every process embeds
-its share of the views of a batch, and the embeddings of all are gathered before the loss: members
-of a bag may lie on different processes, no negative is lost, and the mean over processes of the
-gradients is the gradient of a single process.
+its share of the views of a batch, and the embeddings of all processes are gathered before the loss
+is computed. Therefore the members of a bag may be in different processes, no negative is lost, and
+the gradient averaged over processes equals that of a single process.
 """
 
 import importlib
@@ -36,7 +36,7 @@ class Devices:
         self.device = device
 
     def setup_module(self, module: nn.Module, *, move_to_device: bool) -> nn.Module:
-        """A module with gradients that are the mean over processes."""
+        """Wrap a module so that its gradients are averaged over processes."""
         return module
 
     def backward(self, tensor: torch.Tensor) -> None:
@@ -44,15 +44,16 @@ class Devices:
         tensor.backward()  # type: ignore[no-untyped-call]
 
     def no_backward_sync(self, module: nn.Module, *, enabled: bool) -> AbstractContextManager[None]:
-        """Leave out the mean over processes, of all but the last batch of a step."""
+        """Skip averaging gradients over processes, for all but the last batch of a step."""
         return nullcontext()
 
 
 def check_devices(count: int, device: torch.device) -> None:
-    """Refuse more devices than there are.
+    """Refuse more devices than the machine has.
 
     Raises:
-        PolyplinkError: If Lightning Fabric is not installed, one GPU is named, or there are fewer.
+        PolyplinkError: If several devices are requested and Lightning Fabric is not installed,
+            `device` names a single GPU, or there are fewer GPUs.
     """
     if count == 1:
         return
@@ -79,14 +80,15 @@ def processes(
     """Make this process the first of `count`; the others run `task(fabric, *arguments)` meanwhile.
 
     Args:
-        count: Processes, each with a GPU of its own, or all on the CPU (gloo). 1: only this one.
+        count: Number of processes, each with a separate GPU, or all on the CPU (gloo); 1 for this
+            process only.
         device: CPU or GPU.
         task: A module-level function that takes part in everything the block computes.
-        arguments: Of the task; they are pickled.
-        unused: The model may have parameters that learn and that its output does not depend on.
+        arguments: Arguments of the task; they are pickled.
+        unused: Whether the output may not depend on some of the model's trainable parameters.
 
     Yields:
-        A Fabric, or what stands for it on one device.
+        A Fabric, or its replacement `Devices` with a single process.
 
     Raises:
         PolyplinkError: As `check_devices`, or if another process fails.
@@ -106,10 +108,10 @@ def processes(
             for future in futures:
                 future.result()
         except BaseException as error:
-            if isinstance(error, RuntimeError):  # a connection ends where another process fails
+            if isinstance(error, RuntimeError):  # lost connection: another process may have failed
                 wait(futures, _PATIENCE, return_when=FIRST_EXCEPTION)
             failed = [future.exception() for future in futures if future.done()]
-            for process in list(pool._processes.values()):  # they may wait for this one
+            for process in list(pool._processes.values()):  # they may be waiting for this process
                 process.kill()
             for cause in failed:
                 if isinstance(cause, PolyplinkError):
@@ -122,9 +124,9 @@ class _Group:
     """Processes of one machine that train together.
 
     Attributes:
-        count: How many.
-        kind: Where they compute: "cpu" or "cuda".
-        port: Where the first one listens.
+        count: Number of processes.
+        kind: Type of their devices, "cpu" or "cuda".
+        port: Port on which the first process listens.
         unused: See `processes`.
     """
 
@@ -153,7 +155,7 @@ class _Group:
 
         class Started(DDPStrategy):
             def _configure_launcher(self) -> None:
-                """The processes are there already."""
+                """Launch nothing: the processes already run."""
 
         logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
         strategy = Started(find_unused_parameters=self.unused)
@@ -183,9 +185,9 @@ def _follow(
 
 
 def share(n: int, rank: int, world: int) -> np.ndarray:
-    """Which of n views a process embeds: all shares one after the other are the batch.
+    """Indices of the n views that a process embeds; the shares in order of rank are the batch.
 
-    With fewer views than processes some are embedded more than once; `gather` drops these.
+    If there are fewer views than processes, some are embedded twice; `gather` drops the copies.
     """
     return np.array_split(np.resize(np.arange(n), max(n, world)), world)[rank]
 
@@ -197,7 +199,7 @@ class _Gather(torch.autograd.Function):
     def forward(ctx: Any, counts: list[int], *values: torch.Tensor) -> tuple[torch.Tensor, ...]:
         ctx.counts, gathered = counts, []
         for value in values:
-            per = len(value) // counts[distributed.get_rank()]  # rows of a view
+            per = len(value) // counts[distributed.get_rank()]  # rows per view
             padded = value.new_zeros(max(counts) * per, *value.shape[1:])
             padded[: len(value)] = value
             all_padded = [torch.empty_like(padded) for _ in counts]
@@ -208,10 +210,11 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *slopes: torch.Tensor) -> tuple[Any, ...]:
-        # Every process computes the same loss of the same rows, so the gradient of a process's own
-        # rows is complete: no sum over processes is needed. The following mean over processes
-        # divides by their number, although only one process had the gradient of each row.
-        # Outputs that the loss leaves out have gradients of 0: all processes agree on what learns.
+        # Every process computes the same loss from the same rows, so the gradient of the rows that
+        # a process embedded is complete: no sum over processes is needed. Averaging over processes
+        # then divides by their number, although only one process has the gradient of each row:
+        # hence the factor `world`. Outputs that the loss does not use have gradient 0, so that all
+        # processes agree on which parameters receive gradients.
         rank, world = distributed.get_rank(), len(ctx.counts)
         gradients = []
         for slope in slopes:
@@ -224,13 +227,16 @@ class _Gather(torch.autograd.Function):
 def gather(
     tracklets: torch.Tensor, frames: torch.Tensor, n: int, world: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Embeddings of all n views of a batch, in every process, with gradient.
+    """Embeddings of all n views of a batch, in every process, with gradients.
 
     Args:
-        tracklets: (m, d), of this process's `share`.
-        frames: (m s, d), s for each.
+        tracklets: (m, d), one embedding per view of this process's `share`.
+        frames: (m s, d), s embeddings per view.
         n: Views of the batch.
-        world: Processes; with one the arguments are returned.
+        world: Number of processes; if 1, the embeddings are returned unchanged.
+
+    Returns:
+        Tracklet (n, d) and frame (n s, d) embeddings.
     """
     if world == 1:
         return tracklets, frames
@@ -241,7 +247,7 @@ def gather(
 
 
 class _Sum(torch.autograd.Function):
-    """Sum of a tensor over processes, with gradient."""
+    """Sum of a tensor over processes, with gradients."""
 
     @staticmethod
     def forward(ctx: Any, value: torch.Tensor) -> torch.Tensor:
@@ -257,10 +263,10 @@ class _Sum(torch.autograd.Function):
 
 
 class _BatchNorm(nn.BatchNorm2d):
-    """Statistics over the frames of all processes: torch's SyncBatchNorm, which needs a GPU."""
+    """Batch statistics over the frames of all processes; torch's SyncBatchNorm needs a GPU."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """(n, c, h, w) of this process to the same, normalised."""
+        """Normalise this process's activations (n, c, h, w)."""
         if not (self.training and distributed.is_initialized()):
             return super().forward(input)
         c, x = input.shape[1], input.double()
@@ -284,10 +290,10 @@ class _BatchNorm(nn.BatchNorm2d):
 
 
 def share_statistics(network: nn.Module, kind: str) -> None:
-    """Let the BatchNorm layers that learn normalise by the frames of all processes; in place.
+    """Make trainable BatchNorm layers use the statistics of all processes; in place.
 
     Raises:
-        PolyplinkError: On a CPU, if there are layers of another kind than torch's own.
+        PolyplinkError: On a CPU, if a layer is a subclass of torch's BatchNorm2d.
     """
     if kind == "cuda":
         importlib.import_module("timm.layers").convert_sync_batchnorm(network)

@@ -1,4 +1,4 @@
-"""Fragments ready for training: their places in time, their polyps, and their pixels."""
+"""Fragments ready for training: their positions in time, their polyps and their pixels."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ import numpy as np
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.on_demand import torch
 
-if TYPE_CHECKING:  # recipes import this module, and prepare imports a quarter of a second
+if TYPE_CHECKING:  # recipes import this module; importing tracklets takes a quarter of a second
     import polars as pl
 
     from polyplink.tracklets import Prepared
 
-_SHARE_OF_MEMORY = 0.5  # of the free GPU memory may hold crops; the rest is for the training step
+_SHARE_OF_MEMORY = 0.5  # of the free GPU memory, for crops; the training step needs the rest
 
 
 @dataclass(frozen=True)
 class Tracklets:
-    """The t tracklets of a set, for methods that cut their own views from them.
+    """The t tracklets of a set, for samplers that cut views from whole tracklets.
 
     Attributes:
-        names: (t,) their ids.
-        procedures: (t,) int code of the procedure of each.
-        polyps: (t,) int code of its polyp; meaningless where `known` is False.
+        names: (t,) ids of the tracklets.
+        procedures: (t,) int code of each tracklet's procedure.
+        polyps: (t,) int code of each tracklet's polyp; meaningless where `known` is False.
         known: (t,) bool, whether the polyp is known.
-        first: (t,) int64, row of its first crop among all crops of the set.
-        count: (t,) int64, its crops, one after the other.
+        first: (t,) int64, row of the tracklet's first crop among all crops of the set.
+        count: (t,) int64, number of the tracklet's crops, which are consecutive rows.
     """
 
     names: Sequence[str]
@@ -43,8 +43,8 @@ class Tracklets:
 class FragmentSet:
     """Fragments of some procedures, with access to their crops from a device.
 
-    On a GPU the crops are copied there once, where they fit in half of its free memory, and a
-    batch is an index. Elsewhere a batch is gathered from the memory maps.
+    If the device is a GPU and the crops fit in half of its free memory, they are copied there once
+    and batches are indexed on the GPU. Otherwise each batch is gathered from the memory maps.
 
     Attributes:
         procedures: (n,) int code of each fragment's procedure.
@@ -54,8 +54,8 @@ class FragmentSet:
         rows: (n, s) int64, rows of the fragments' crops among all crops of the set.
         tracklets: The tracklets that the fragments were cut from, and those too short for one.
         tracklet_of: (c,) int64, the tracklet of every crop; -1 for a crop of no tracklet.
-        polyp_positions: (c,) float64, time of every crop in its polyp's own span, 0 to 1; 0
-            where the polyp is unknown.
+        polyp_positions: (c,) float64, time of every crop, from 0 at its polyp's first frame to 1
+            at its last; 0 where the polyp is unknown.
         stride: Frames from one crop to the next.
     """
 
@@ -102,7 +102,7 @@ class FragmentSet:
         return resident
 
     def pixels(self, clips: np.ndarray) -> torch.Tensor:
-        """Crops of m clips by their rows (m, s), packed: uint8 (m s, h, w, 3) on the device."""
+        """Crops of m clips with rows (m, s), concatenated: uint8 (m s, h, w, 3) on the device."""
         rows = clips.reshape(-1)  # m s
         if self._resident is not None:
             return self._resident[torch.from_numpy(rows).to(self.device)]
@@ -115,7 +115,7 @@ class FragmentSet:
 
 
 def _tracklets_of(table: pl.DataFrame, code: dict[str, int], starts: np.ndarray) -> Tracklets:
-    """The tracklets of a prepared part; `starts` is each procedure's first row."""
+    """The tracklets of a prepared part; `starts` holds the first row of each procedure."""
     procedures = np.array([code[p] for p in table["procedure_id"]], dtype=np.int64)
     names = table["polyp_id"].fill_null("").to_numpy()
     return Tracklets(

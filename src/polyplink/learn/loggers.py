@@ -1,7 +1,6 @@
 """Loggers in addition to history.csv: TensorBoard and Weights & Biases, both optional extras.
 
-No data leave the machine: wandb writes offline runs, which `wandb sync` uploads at the user's
-request.
+No data leave the machine: wandb writes offline runs, which users may upload with `wandb sync`.
 """
 
 import importlib
@@ -18,7 +17,7 @@ from polyplink.core.extras import extras_installed
 from polyplink.learn.train_config import TrainConfig
 
 Logger = tuple[Callable[[int, Mapping[str, float]], None], Callable[[], None]]
-"""Writes the figures of an epoch down, and closes the log."""
+"""Two functions: one logs the figures of an epoch, the other closes the log."""
 
 
 def _imported(package: str) -> Any:
@@ -60,12 +59,12 @@ LOGGERS = {"tensorboard": _tensorboard, "wandb": _wandb}
 def open_loggers(
     names: Sequence[str], folder: Path, config: TrainConfig
 ) -> Iterator[Callable[[Mapping[str, float]], None]]:
-    """Yield a function that gives some loggers the finite figures of an epoch's row.
+    """Yield a function that logs the finite figures of an epoch's row with some loggers.
 
-    They are closed also when the training fails.
+    The loggers are closed even if the training fails.
 
     Args:
-        names: Which ones; none is fine.
+        names: Names of the loggers; may be empty.
         folder: The run's folder.
         config: The recipe.
 

@@ -27,7 +27,7 @@ from polyplink.learn.train_config import LAST, TrainConfig, ValidationConfig
 from polyplink.tracklets import Prepared
 
 Row = dict[str, float]
-TRACKLETS = NoiseAwareLoss(frame=0.0)  # what NTSSL's program validates with
+TRACKLETS = NoiseAwareLoss(frame=0.0)  # the validation loss of NTSSL's program
 NOTHING: Mapping[str, float] = dict.fromkeys(("loss_labels", "loss_bags", "top1", "top5"), math.nan)
 BEST = "best.safetensors"
 _BAGS, _DROPOUT, _LABELS, _TIME, _AUGMENT = range(5)  # purposes of random numbers
@@ -41,7 +41,7 @@ def _means(
     size: int,
     measures: Mapping[str, Callable[[Views], float]],
 ) -> Row:
-    """Means of measures over batches of `size` bags, weighted by bags; NaN below two bags."""
+    """Means of measures over batches of `size` bags, weighted by bags; NaN if below two bags."""
     if len(drawn.bags.members) < 2:
         return dict.fromkeys(measures, math.nan)
     sums, total = dict.fromkeys(measures, 0.0), 0
@@ -56,15 +56,18 @@ def _means(
 def validate(model: Model, data: FragmentSet) -> Row:
     """Losses on the validation procedures; the bags are the same in every epoch.
 
-    `loss_labels` is that on views of polyps, NaN where fewer than two have as many as asked, with
-    `top1` and `top5`, the accuracy in its batches; `loss_bags` that on bags drawn as in training.
+    `loss_labels` is the loss on bags of known polyps, and `top1` and `top5` are the accuracies in
+    their batches; all three are NaN if fewer than two polyps have `validation.views` fragments.
+    `loss_bags` is the loss on bags drawn as in training.
     """
-    config, watched = model.config, model.config.validation
+    config, validation = model.config, model.config.validation
     model.mode(training=False)
-    size = watched.bags_per_batch or config.optim.bags_per_batch
-    loss = config.loss if watched.loss == "training" else TRACKLETS
-    labelled = view_bags(data.polyps, data.known, watched.views, size, rng_of(config.seed, _LABELS))
-    drawn = config.bags.draw_validation(data, watched.tau, size, rng_of(config.seed, _TIME))
+    size = validation.bags_per_batch or config.optim.bags_per_batch
+    loss = config.loss if validation.loss == "training" else TRACKLETS
+    labelled = view_bags(
+        data.polyps, data.known, validation.views, size, rng_of(config.seed, _LABELS)
+    )
+    drawn = config.bags.draw_validation(data, validation.tau, size, rng_of(config.seed, _TIME))
 
     def of_loss(views: Views) -> float:
         return loss(views).item()
@@ -79,10 +82,11 @@ def validate(model: Model, data: FragmentSet) -> Row:
 
 
 def split_procedures(data: DataSet, config: TrainConfig) -> tuple[list[str], list[str]]:
-    """Procedures to train on, and to validate on.
+    """Procedures to train on, and procedures to validate on.
 
     Raises:
-        PolyplinkError: If a part is unknown, a procedure is in both, or none is left to train on.
+        PolyplinkError: If a part is unknown, a procedure is in both parts, or none remains to
+            train on.
     """
     if config.validation.part is None:
         return hold_out(data.part(config.part), config.validation.every)
@@ -91,7 +95,7 @@ def split_procedures(data: DataSet, config: TrainConfig) -> tuple[list[str], lis
 
 
 def is_best(row: Row, history: Sequence[Row], select: str) -> bool:
-    """Whether an epoch is to be kept rather than those before it."""
+    """Whether an epoch's checkpoint is better than those of all earlier epochs."""
     if select == "last":
         return True
     column = f"loss_{select}"
@@ -100,7 +104,7 @@ def is_best(row: Row, history: Sequence[Row], select: str) -> bool:
 
 
 def is_over(history: Sequence[Row], config: ValidationConfig) -> bool:
-    """Whether the loss that chooses has not fallen for `patience` epochs."""
+    """Whether the selection loss has not decreased for `patience` epochs."""
     if not config.patience or not history:
         return False
     losses = [row[f"loss_{config.select}"] for row in history]
@@ -109,10 +113,11 @@ def is_over(history: Sequence[Row], config: ValidationConfig) -> bool:
 
 
 def check_selection(config: TrainConfig, held: FragmentSet | None) -> None:
-    """Refuse a choice of the checkpoint that the held-out procedures cannot make.
+    """Refuse a way of selecting the checkpoint for which the held-out procedures do not suffice.
 
     Raises:
-        PolyplinkError: If there are no fragments, or no two polyps with two known views.
+        PolyplinkError: If fewer than two fragments are held out, or, for a selection by labels,
+            fewer than two known polyps have `validation.views` fragments.
     """
     select = config.validation.select
     if select == "last":
@@ -137,10 +142,10 @@ class Fitted:
     """A finished training run.
 
     Attributes:
-        encoder: The chosen encoder, in evaluation mode.
-        history: One row per epoch: epoch, what the bags add (tau, alpha), purity, loss, frames
+        encoder: The encoder of the selected epoch, in evaluation mode.
+        history: One row per epoch: epoch, figures of the bags (tau, alpha), purity, loss, frames
             (seen in training), loss_labels, loss_bags, top1, top5, seconds.
-        chosen: The row of the epoch whose weights were kept.
+        chosen: The row of the selected epoch.
         train: Procedures trained on.
         held: Procedures held out for validation.
     """
@@ -155,12 +160,12 @@ class Fitted:
 
 
 def _epoch(model: Model, data: FragmentSet, epoch: int) -> Row:
-    """One epoch of learning; its tau or alpha, purity, loss and frames seen."""
+    """Train for one epoch; returns its tau or alpha, purity, loss and number of frames."""
     config = model.config
     epochs, size = config.optim.epochs, config.optim.bags_per_batch
     rng = rng_of(config.seed, _BAGS, epoch)
     drawn = config.bags.draw(data, epoch / epochs, size, rng)
-    rank = model.fabric.global_rank  # every process has other dropout and augmentations
+    rank = model.fabric.global_rank  # dropout and augmentations differ between processes
     torch.manual_seed(int(rng_of(config.seed, _DROPOUT, epoch, rank).integers(2**31)))
     generator = torch.Generator().manual_seed(
         int(rng_of(config.seed, _AUGMENT, epoch, rank).integers(2**31))
@@ -190,7 +195,7 @@ def _write_history(path: Path, history: Sequence[Row]) -> None:
 
 
 def _fields(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Fields of a recipe by their dotted names."""
+    """Fields of a recipe by dotted name."""
     fields: dict[str, Any] = {}
     for name, value in plain.items():
         path = f"{prefix}{name}"
@@ -199,7 +204,7 @@ def _fields(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _start(config: TrainConfig, model: Model, folder: Path, resume: bool, key: str) -> list[Row]:
-    """The history to continue: empty for a new run."""
+    """The history of the run to continue, with its checkpoint loaded; empty for a new run."""
     if not resume:
         return []
     state = read_state(folder / LAST)
@@ -236,7 +241,7 @@ def _learn(
     *,
     progress: Callable[[int, int, Mapping[str, float]], None] | None = None,
 ) -> tuple[Model, list[Row]]:
-    """All epochs, in every process of a training; the first one writes and reports them."""
+    """Run all epochs, in every process of a training; the first process writes and reports."""
     train, held = split_procedures(prepared.data, config)
     data = FragmentSet(prepared, train, config.fragment_length, fabric.device)
     if len(data) < 2:
@@ -252,8 +257,8 @@ def _learn(
         "all fragments are of one procedure, and loss.negatives=other_procedures needs others",
         "give more procedures, or --set loss.negatives=all",
     )
-    watch = FragmentSet(prepared, held, config.fragment_length, fabric.device) if held else None
-    check_selection(config, watch)
+    held_out = FragmentSet(prepared, held, config.fragment_length, fabric.device) if held else None
+    check_selection(config, held_out)
     model = Model(config, fabric.device, fabric)
     history = _start(config, model, folder, resume, prepared.key)
     for epoch in range(len(history), config.optim.epochs):
@@ -261,7 +266,7 @@ def _learn(
             break
         started = time.perf_counter()
         row = {"epoch": float(epoch)} | _epoch(model, data, epoch)
-        row |= NOTHING if watch is None or len(watch) < 2 else validate(model, watch)
+        row |= NOTHING if held_out is None or len(held_out) < 2 else validate(model, held_out)
         row["seconds"] = time.perf_counter() - started
         if fabric.global_rank == 0:
             _keep(model, folder, prepared.key, history, row)
@@ -284,27 +289,28 @@ def fit(
 ) -> Fitted:
     """Train by a recipe on a part of a prepared data set.
 
-    After every epoch `folder` gets last.safetensors (to resume from), best.safetensors (by the
-    recipe's choice) and history.csv. A resumed run on one CPU thread continues bit by bit: all
-    randomness is drawn anew from (seed, purpose, epoch). It may continue with another number of
-    devices, which changes dropout, augmentations and rounding alone, or for more epochs.
+    After every epoch, last.safetensors (to resume from), best.safetensors (selected as the recipe
+    says) and history.csv are written to `folder`. On one CPU thread a resumed run gives exactly the
+    numbers of an uninterrupted one: all randomness is drawn from (seed, purpose, epoch). A run may
+    be resumed for more epochs, or with another number of devices, which changes only dropout,
+    augmentations and rounding.
 
     Args:
         config: The recipe.
         prepared: Tracklets and crops, prepared as the recipe says.
-        folder: Where checkpoints go.
-        device: CPU or GPU (there bf16, crops on the device where they fit).
-        devices: Processes, each with a GPU of its own or all on the CPU, see `learn.devices`.
+        folder: Folder for checkpoints.
+        device: CPU or GPU (on a GPU: bf16, and crops on the device if they fit).
+        devices: Processes, each with a separate GPU or all on the CPU, see `learn.devices`.
         resume: Continue from last.safetensors.
         progress: Called with (epochs done, epochs, row) after each epoch.
 
     Raises:
         PolyplinkError: If there is too little to train or validate on, a loss is not finite, the
-            checkpoint is of another recipe or data set, or there are not as many devices.
+            checkpoint is of another recipe or data set, or there are fewer devices.
     """
     train, held = split_procedures(prepared.data, config)
     settings = (config, prepared, folder, resume)
-    unused = config.encoder.kind not in ("transformer", "sfe", "mve")  # not known of others
+    unused = config.encoder.kind not in ("transformer", "sfe", "mve")  # others: unknown
     with processes(devices, device, _follow, settings, unused=unused) as fabric:
         model, history = _learn(fabric, *settings, progress=progress)
     load_checkpoint(folder / BEST, model.modules)
@@ -313,15 +319,15 @@ def fit(
 
 
 def _follow(fabric: Devices, *settings: Any) -> None:
-    """What all processes but the first do; they return nothing, which would be sent back."""
+    """Train in a process that is not the first; the result is dropped, as it would be pickled."""
     _learn(fabric, *settings)
 
 
 def _keep(model: Model, folder: Path, key: str, history: list[Row], row: Row) -> None:
-    """Write an epoch down: its row, its weights, and whether they are the best so far."""
+    """Append an epoch to the history and write it with its weights, also as the best if it is."""
     best = is_best(row, history, model.config.validation.select)
     history.append(row)
     state = {"recipe": model.config, "data": key, "history": history}
     _write_history(folder / "history.csv", history)
-    for name in (BEST, LAST) if best else (LAST,):  # LAST last: what it counts is all there
+    for name in (BEST, LAST) if best else (LAST,):  # LAST last: it is complete only with the others
         save_checkpoint(folder / name, model.modules, model.optimizer, state)

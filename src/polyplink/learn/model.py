@@ -1,4 +1,4 @@
-"""Encoder, projector and optimiser, and the step that they take together."""
+"""The model in training (encoder, projector and optimiser) and its training step."""
 
 import math
 from collections.abc import Sequence
@@ -25,19 +25,19 @@ from polyplink.learn.devices import Devices, gather, share, share_statistics
 from polyplink.learn.fragment_set import FragmentSet
 from polyplink.learn.train_config import TrainConfig
 
-_FIRST, _LAST = 25.0, 1e4  # of the top rate: where it starts; and of that: where it ends
+_FIRST, _LAST = 25.0, 1e4  # top rate over the first rate, and first rate over the last
 
 
 def one_cycle(progress: float, warm_up: float = 0.3) -> float:
-    """Factor on the top rate under the one-cycle policy (Smith and Topin 2018).
+    """Learning rate relative to its maximum under the one-cycle policy (Smith and Topin 2018).
 
-    From 1/25 of the top up to it in half a cosine, then down to 1/250,000 in another: the
-    defaults of torch's OneCycleLR. A function of the place in the training alone, so that a
-    resumed run needs no state. (torch also turns Adam's first momentum; this does not.)
+    It rises from 1/25 to 1 along half a cosine and falls to 1/250,000 along another, the defaults
+    of torch's OneCycleLR. It depends on the progress alone, so that a resumed run needs no state.
+    (torch also changes Adam's first momentum; this does not.)
 
     Args:
-        progress: Steps done over all steps, in [0, 1].
-        warm_up: Share of the training that the rate rises in, in (0, 1).
+        progress: Steps done divided by all steps, in [0, 1].
+        warm_up: Share of the training in which the rate rises, in (0, 1).
 
     Returns:
         In (0, 1].
@@ -59,7 +59,7 @@ _OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
 
 
 class _Network(nn.Module):
-    """Encoder and projector as one module, which several processes keep equal."""
+    """Encoder and projector as one module, kept equal between processes."""
 
     def __init__(self, encoder: nn.Module, projector: nn.Module) -> None:
         super().__init__()
@@ -68,18 +68,19 @@ class _Network(nn.Module):
     def forward(
         self, crops: torch.Tensor, lengths: Sequence[int]
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Crops (n s, h, w, 3) of n views to projected vectors (n, d) and frames (n s, d)."""
+        """Embed crops (n s, h, w, 3) of n views; projected tracklets (n, d), frames (n s, d)."""
         tokens = self.encoder(crops, lengths)
         return self.projector(tokens.tracklet), self.projector(tokens.frames)
 
 
 class Model:
-    """What is trained, and how.
+    """Encoder, projector and optimiser of a training.
 
     Attributes:
         config: The recipe.
         fabric: The devices it is trained on.
-        exact: Compute in float32, whatever the recipe says. False at first; for comparisons.
+        exact: Whether to compute in float32 regardless of the recipe, for comparisons. False
+            initially.
     """
 
     def __init__(
@@ -119,18 +120,18 @@ class Model:
         )
 
     def as_used(self) -> Encoder:
-        """The encoder as it is used after a training: fed normalised pixels, whatever it saw."""
+        """The encoder as used after training: it normalises pixels, even after raw training."""
         for part, mean, std in self._scales:
             part.mean, part.std = mean.to(part.device), std.to(part.device)
         return self.encoder
 
     @property
     def precision(self) -> str | None:
-        """What it computes in; None for the default of the device."""
+        """The precision of computation; None for the default of the device."""
         return "float32" if self.exact else self.config.optim.precision
 
     def mode(self, training: bool) -> None:
-        """Switch dropout and normalisation of both parts."""
+        """Switch encoder and projector between training and evaluation mode."""
         for module in self.modules.values():
             module.train(training)
 
@@ -145,23 +146,23 @@ class Model:
 
         Args:
             data: The fragments.
-            drawn: The epoch that the batch is of.
+            drawn: The bags of the batch's epoch.
             batch: The batch.
-            generator: Draws the augmentations; None for none.
+            generator: Source of randomness of the augmentations; None for no augmentation.
         """
         clips = drawn.clips[batch.fragments]  # n s
         length, world = clips.shape[1], self.fabric.world_size
-        own_clips = clips[share(len(clips), self.fabric.global_rank, world)]  # m s
+        local_clips = clips[share(len(clips), self.fabric.global_rank, world)]  # m s
         with precision(data.device, self.precision), memory_suffices(data.device, _SMALLER_STEP):
-            crops = data.pixels(own_clips)  # m*s h w 3
+            crops = data.pixels(local_clips)  # m*s h w 3
             if generator is not None:
                 crops = augment(self.config.augment, crops, length, generator)
-            tracklets, frames = self.network(crops, [length] * len(own_clips))  # m d, m*s d
+            tracklets, frames = self.network(crops, [length] * len(local_clips))  # m d, m*s d
         tracklets, frames = gather(tracklets, frames, len(clips), world)  # n d, n*s d
         return labelled(data, clips, batch, tracklets, frames)
 
     def set_rate(self, progress: float) -> None:
-        """Set the learning rate of a place in the training, from 0 to 1."""
+        """Set the learning rate for the progress of the training, from 0 to 1."""
         optim = self.config.optim
         if optim.schedule == "one_cycle":
             for group in self.optimizer.param_groups:
@@ -174,15 +175,16 @@ class Model:
         group: Sequence[Batch],
         generator: torch.Generator,
     ) -> list[float]:
-        """One step on the mean gradient of a few batches; their losses.
+        """Take one step on the mean gradient of a few batches; returns their losses.
 
         Raises:
-            PolyplinkError: If a loss is not finite, naming a tracklet; no step is then taken.
+            PolyplinkError: If a loss is not finite; the message names a tracklet, and no step is
+                taken.
         """
         self.optimizer.zero_grad(set_to_none=True)
         losses = []
-        multiplied = products(data.device, self.precision)  # gradients too
-        with multiplied, memory_suffices(data.device, _SMALLER_STEP):
+        matrix_products = products(data.device, self.precision)  # also those of the gradients
+        with matrix_products, memory_suffices(data.device, _SMALLER_STEP):
             for i, batch in enumerate(group, start=1):
                 with self.fabric.no_backward_sync(self.network, enabled=i < len(group)):
                     views = self.views(data, drawn, batch, generator)
@@ -191,7 +193,7 @@ class Model:
                     if not math.isfinite(losses[-1]):
                         raise _bad_batch(losses[-1], views, data, drawn.clips[batch.fragments])
                     self.fabric.backward(loss / len(group))
-            self.optimizer.step()  # the first one makes room for the moments
+            self.optimizer.step()  # the first step allocates the moments
         return losses
 
 
@@ -202,7 +204,7 @@ def labelled(
     tracklets: torch.Tensor,
     frames: torch.Tensor,
 ) -> Views:
-    """Embeddings of clips (n, s) with what is known of them."""
+    """Embeddings of clips (n, s) with their bags, polyps, procedures and positions in time."""
     owner = data.tracklet_of[clips[:, 0]]  # n
     tracklet_table = data.tracklets
 
@@ -223,11 +225,11 @@ def labelled(
 
 
 def _bad_batch(loss: float, views: Views, data: FragmentSet, clips: np.ndarray) -> PolyplinkError:
-    """What to say of a batch without a finite loss: the first tracklet at fault, if one is."""
+    """The error for a batch without a finite loss; names the first tracklet that is not finite."""
     names = [data.tracklets.names[i] for i in data.tracklet_of[clips[:, 0]]]
     per_view = views.frames.view(len(names), -1)
-    fine = torch.isfinite(views.tracklets).all(dim=1) & torch.isfinite(per_view).all(dim=1)
-    broken = [name for name, ok in zip(names, fine.tolist(), strict=True) if not ok]
+    finite = torch.isfinite(views.tracklets).all(dim=1) & torch.isfinite(per_view).all(dim=1)
+    broken = [name for name, ok in zip(names, finite.tolist(), strict=True) if not ok]
     if not broken:
         problem = (
             f"the loss is {loss} in a batch with tracklet {names[0]}, which has finite embeddings"

@@ -1,11 +1,11 @@
-"""The noise-aware contrastive loss of NTSSL (2.2), in the text's form and the reference's.
+"""The noise-aware contrastive loss of NTSSL (2.2), as in the text and as in the reference code.
 
 Positives are summed inside the logarithm, so one true positive in a bag is enough: the gradient
-on a wrong one fades as the others align. In SupCon, where the mean over positives stands outside
+on a false positive vanishes as the others align. In SupCon, with the mean over positives outside
 the logarithm, every positive must match.
 
-Bags may have any size: samples carry the number of their bag, and members that a short procedure
-could not give are simply absent.
+Bags may differ in size: samples carry the number of their bag, and members that are missing in a
+short procedure are absent.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ def symmetric_noise_aware(
     fragment: torch.Tensor | None = None,
     procedure: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The reference's form, as in MIL-NCE: every sample of every bag takes its turn as anchor.
+    """The loss as in the reference code and MIL-NCE: every sample of every bag is an anchor.
 
-    For sample a: -log( sum over p in P(a) of e^s(a,p) / sum over q != a of e^s(a,q) ), P(a) the
-    other samples of its bag; mean over samples that have a positive.
+    For sample a: -log( sum over p in P(a) of e^s(a,p) / sum over q != a of e^s(a,q) ), where P(a)
+    are the other samples of its bag; averaged over the samples that have a positive.
 
     Args:
         embeddings: (n, d), projected; normalised here.
         bag: (n,) int, the bag of each sample.
         temperature: Divides the cosine; 0.07 in the reference.
-        fragment: (n,) int or None. Where given, samples of the anchor's own fragment are neither
-            positives nor negatives (the reference's masking of same-fragment frames).
-        procedure: (n,) int or None. Where given, samples of the anchor's own procedure that are
-            not of its bag are no negatives: they may show its polyp.
+        fragment: (n,) int, the fragment of each sample: samples of the anchor's fragment are then
+            neither positives nor negatives (the reference's masking of same-fragment frames). None
+            to mask nothing.
+        procedure: (n,) int, the procedure of each sample: samples of the anchor's procedure outside
+            its bag are then no negatives, because they may show its polyp. None for all negatives.
 
     Returns:
         Scalar; 0 where no sample has a positive.
@@ -63,10 +64,10 @@ def anchored_noise_aware(
     *,
     procedure: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The text's form, eq. 1: bag members against their own anchor and against all others.
+    """The loss as in the text, eq. 1: members of a bag against its anchor and all other anchors.
 
     For anchor y_i with members z_i1..z_iK: -log( sum_k e^s(z_ik, y_i) / ( sum_k e^s(z_ik, y_i) +
-    sum over j != i, k of e^s(z_ik, y_j) ) ); the text sums over anchors, here it is their mean.
+    sum over j != i, k of e^s(z_ik, y_j) ) ). The text sums over anchors; this function averages.
     With several anchors in a bag (its frames), each gives a row, and only anchors of other bags
     are in the denominator.
 
@@ -74,7 +75,7 @@ def anchored_noise_aware(
         embeddings: (n, d), projected; normalised here.
         bag: (n,) int, the bag of each sample.
         anchor: (n,) bool, True for the anchor's sample(s) of a bag.
-        temperature: Divides the cosine; the text names none.
+        temperature: Divides the cosine; the text states none.
         procedure: (n,) int or None, as in `symmetric_noise_aware`.
 
     Returns:
@@ -85,7 +86,7 @@ def anchored_noise_aware(
     members = same_bag & ~anchor[None, :]  # the members of each row's bag
     positives = members & anchor[:, None]  # n n
     positive = masked_logsumexp(logits, positives)  # n
-    # The denominator's second sum, inside out: every member against the anchors of other bags,
+    # The second sum of the denominator: first, for every member, over the anchors of other bags,
     # then over the members of the bag.
     apart = ~same_bag if procedure is None else procedure[:, None] != procedure[None, :]  # n n
     foreign = masked_logsumexp(logits.T, apart & anchor[None, :])  # n, by member z
@@ -96,16 +97,16 @@ def anchored_noise_aware(
 
 @dataclass(frozen=True)
 class NoiseAwareLoss(Ranged, prefix="loss"):
-    """Which of the noise-aware terms count, and how.
+    """The noise-aware loss, configured by a recipe.
 
     Attributes:
         kind: Discriminates the losses in a recipe's JSON.
-        form: "symmetric" (the reference) or "anchored" (the text's eq. 1).
+        form: "symmetric" (the reference code) or "anchored" (eq. 1 of the text).
         temperature: Divides the cosine.
         tracklet: Weight of the loss on tracklet (CLS) embeddings.
-        frame: Weight of the loss on frame embeddings, every frame of a bag a member.
+        frame: Weight of the loss on frame embeddings, with all frames of a bag as its members.
         within: Weight of the reference's third term: frames of one fragment as positives.
-        mask_fragment: Leave frames of the anchor's own fragment out of the frame term
+        mask_fragment: Leave frames of the anchor's fragment out of the frame term
             (symmetric form only; eq. 1 never pairs an anchor with itself).
         negatives: "all" views of other bags (NTSSL), or only those of "other_procedures": views of
             one procedure in different bags often show the same polyp.
@@ -132,8 +133,8 @@ class NoiseAwareLoss(Ranged, prefix="loss"):
     def __call__(self, views: Views) -> torch.Tensor:
         """The loss of a batch, from its bags alone (NTSSL 2.2, "Multi-Level Objective").
 
-        The weighted sum of tracklet level, frame level and the third term; one of weight 0 is not
-        computed.
+        It is the weighted sum of the tracklet level, the frame level and the third term; terms of
+        weight 0 are not computed.
         """
         bag, anchor, frames = views.bag, views.anchor, views.frames
         procedure = views.procedure if self.negatives == "other_procedures" else None  # n

@@ -13,28 +13,28 @@ from polyplink.learn.fragment_set import FragmentSet, Tracklets
 def gaussian_partner(
     place: np.ndarray, count: np.ndarray, deviation: float, rng: np.random.Generator
 ) -> np.ndarray:
-    """Another place of the same row, at a distance drawn from a rounded, truncated Gaussian.
+    """Draw another index of each sequence, at a rounded Gaussian distance, truncated to its ends.
 
-    P(j) is proportional to the Gaussian's mass on [j - i - 1/2, j - i + 1/2], over all j != i
-    within the row. Drawn by the inverse of its cumulative sum, in closed form.
+    P(j) is proportional to the Gaussian's mass on [j - i - 1/2, j - i + 1/2], for all j != i in
+    the sequence. It is drawn by the inverse of the cumulative sum, in closed form.
 
     Args:
-        place: (b,) int i, from 0 to count - 1.
-        count: (b,) int, places of each row; a row of 1 returns i itself.
-        deviation: Standard deviation in places, above 0.
+        place: (b,) int, the index i of the first frame, from 0 to count - 1.
+        count: (b,) int, length of each sequence; for length 1 the result is i.
+        deviation: Standard deviation in indices, above 0.
         rng: Source of randomness.
 
     Returns:
-        (b,) int64.
+        (b,) int64, the index j of the second frame.
     """
     from scipy.special import ndtr, ndtri  # noqa: PLC0415 - slow to import
 
-    left, right = place, count - 1 - place  # places to either side
+    left, right = place, count - 1 - place  # indices on either side
     nearest = ndtr(-0.5 / deviation)
     below, above = (
         np.maximum(nearest - ndtr(-(side + 0.5) / deviation), 0.0) for side in (left, right)
     )
-    # Where the deviation is so small that no mass is left, take the neighbour that exists.
+    # If the deviation is so small that no mass remains, take an existing neighbour.
     below, above = (
         np.where(below + above > 0, mass, (side > 0).astype(float))
         for mass, side in ((below, left), (above, right))
@@ -53,24 +53,24 @@ def gaussian_partner(
 def uniform_partner(
     place: np.ndarray, count: np.ndarray, reach: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """As `gaussian_partner`, but evenly among the places at most `reach` away, at least 1."""
+    """As `gaussian_partner`, but uniformly drawn from the indices at most `reach` away."""
     low = np.maximum(place - reach, 0)
-    n_others = np.minimum(place + reach, count - 1) - low  # how many there are
+    n_others = np.minimum(place + reach, count - 1) - low
     drawn = low + np.floor(rng.random(len(place)) * n_others).astype(np.int64)
     return np.asarray(np.where(n_others > 0, drawn + (drawn >= place), place))
 
 
 @dataclass(frozen=True)
 class FramePairs(Ranged, BagSampler, prefix="bags"):
-    """Two frames of one tracklet are a pair.
+    """Pairs of frames of one tracklet.
 
-    An epoch: every fragment gives the first frame of one pair, in shuffled order; with
-    `fragment_length` 1 every crop does. The other frame is drawn from the whole tracklet. Views
+    In an epoch every fragment gives the first frame of one pair, in shuffled order; with
+    `fragment_length` 1 these are all crops. The other frame is drawn from the whole tracklet. Views
     are single frames.
 
     Attributes:
         kind: Discriminates the ways of drawing bags in a recipe's JSON.
-        distance: "gaussian" or "uniform" distance in time between the two.
+        distance: Distribution of the time between the two frames, "gaussian" or "uniform".
         deviation: Standard deviation of the Gaussian, in frames.
         window: Largest distance of the uniform draw, in frames.
     """
@@ -104,9 +104,9 @@ def draw_strides(
     """Sample a stride q per row among those with q x length below `n_crops`.
 
     Args:
-        n_crops: (b,) int, crops that a part may be cut from.
+        n_crops: (b,) int, crops from which a part may be cut.
         length: Crops in a part.
-        weights: (longest,) P(q) is proportional to weights[q - 1] among the strides that fit.
+        weights: (longest,) P(q) is proportional to weights[q - 1] for the strides that fit.
         rng: Source of randomness.
 
     Returns:
@@ -120,16 +120,16 @@ def draw_strides(
 
 
 def _below(bound: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Uniform (b,) int64 from 0 to most - 1; 0 where `bound` is below 1."""
+    """Uniform (b,) int64 from 0 to bound - 1; 0 where `bound` is below 1."""
     return np.asarray(np.floor(rng.random(len(bound)) * np.maximum(bound, 1)).astype(np.int64))
 
 
 def one_part(count: np.ndarray, length: int, longest: int, rng: np.random.Generator) -> np.ndarray:
-    """One part of each tracklet: (b, length) int64, places from 0 to count - 1.
+    """Cut one part from each tracklet: (b, length) int64, crop indices from 0 to count - 1.
 
-    As TPC's program cuts parts of two tracklets: the strides that fit (`draw_strides`) are equally
-    likely, the first place is uniform below count - length x stride. Where none fits, the part
-    begins at the tracklet's start, its last crop repeated if it is shorter.
+    As in TPC's program for pairs from two tracklets: the strides that fit (`draw_strides`) are
+    equally likely, and the first index is uniform below count - length x stride. If no stride fits,
+    the part is the start of the tracklet; in a shorter tracklet the last crop is repeated.
     """
     stride = draw_strides(count, length, np.ones(longest), rng)
     start = np.where(stride > 0, _below(count - length * stride, rng), 0)
@@ -138,21 +138,22 @@ def one_part(count: np.ndarray, length: int, longest: int, rng: np.random.Genera
 
 
 def two_parts(count: np.ndarray, length: int, longest: int, rng: np.random.Generator) -> np.ndarray:
-    """Two parts of each tracklet that share no crop, the earlier first.
+    """Cut two parts that share no crop from each tracklet, the earlier first.
 
-    As in TPC's program: with m = count // 2, both have one stride, drawn in proportion to itself
-    among those that fit m (`draw_strides`). The first begins uniformly below m - length x stride,
-    the second uniformly as many places or fewer after the end of the first. Where no stride fits,
-    they are the tracklet's halves, the last crop of each repeated if it is shorter.
+    As in TPC's program: with m = count // 2, both parts have the same stride, drawn with
+    probability proportional to the stride among those that fit m (`draw_strides`). The first part
+    begins uniformly below m - length x stride; the gap between the parts is uniform below the same
+    bound. If no stride fits, the parts are the halves of the tracklet; in a shorter half the last
+    crop is repeated.
 
     Args:
-        count: (b,) int, crops of each tracklet; at least 2, or both parts are its one crop.
+        count: (b,) int, crops of each tracklet; if 1, both parts are this crop.
         length: Crops in a part.
         longest: Largest stride, in crops.
         rng: Source of randomness.
 
     Returns:
-        (b, 2, length) int64, places from 0 to count - 1.
+        (b, 2, length) int64, crop indices from 0 to count - 1.
     """
     half = count // 2
     stride = draw_strides(half, length, np.arange(1.0, longest + 1), rng)
@@ -168,16 +169,16 @@ def two_parts(count: np.ndarray, length: int, longest: int, rng: np.random.Gener
 
 
 def _polyp_codes(tracklets: Tracklets) -> np.ndarray:
-    """A code (t,) from 0 for each tracklet's polyp; each unknown polyp has one of its own."""
+    """A code (t,) from 0 for each tracklet's polyp; each unknown polyp has a unique code."""
     alone = -1 - np.arange(len(tracklets.known))
     polyps = np.where(tracklets.known, tracklets.polyps, alone)
     return np.unique(polyps, return_inverse=True)[1].astype(np.int64)
 
 
 def draw_polyps(polyps: int, n: int, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Codes (n,) of polyps, those of each batch of `size` different and uniformly drawn.
+    """Draw codes (n,) of polyps uniformly; those of each batch of `size` differ.
 
-    A batch of more than there are holds each as often as any other, or once more.
+    If a batch is larger than the number of polyps, polyps repeat as evenly as possible.
     """
     rounds = -(-size // polyps)
     batches = [
@@ -193,13 +194,13 @@ def draw_of_polyps(
     rng: np.random.Generator,
     avoided: np.ndarray | None = None,
 ) -> np.ndarray:
-    """A tracklet of each polyp, drawn in proportion to the root of its number of crops.
+    """Draw a tracklet of each polyp, in proportion to the square root of its number of crops.
 
     Args:
         tracklets: All tracklets.
-        codes: (b,) the polyps, as of `_polyp_codes`.
+        codes: (b,) codes of the polyps, see `_polyp_codes`.
         rng: Source of randomness.
-        avoided: (b,) a tracklet of each that is not drawn, unless it is the only one.
+        avoided: (b,) a tracklet of each polyp that is not drawn unless it is the only one.
 
     Returns:
         (b,) int64 rows of tracklets.
@@ -220,33 +221,33 @@ def draw_of_polyps(
         target = low + rng.random(len(codes)) * (high - low - mass[skip])
         target = np.where(target >= bound[skip] - mass[skip], target + mass[skip], target)
     drawn = np.clip(np.searchsorted(bound, target, side="right"), start, stop - 1)
-    if avoided is not None:  # rounding alone can still have met it
+    if avoided is not None:  # rounding may still have drawn it
         beside = np.where(skip + 1 < stop, skip + 1, np.maximum(skip - 1, start))
         drawn = np.where(drawn == skip, beside, drawn)
     return np.asarray(order[drawn])
 
 
 def draw_tracklets(tracklets: Tracklets, n: int, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Rows (n,) of tracklets: the polyps of a batch of `size` differ (MVE's and TPC's program)."""
+    """Draw rows (n,) of tracklets; polyps of a batch of `size` differ (as MVE's and TPC's code)."""
     polyps = int(_polyp_codes(tracklets).max()) + 1
     return draw_of_polyps(tracklets, draw_polyps(polyps, n, size, rng), rng)
 
 
 def siblings(tracklets: Tracklets, owner: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Rows (b,) of other tracklets of the same known polyps as the rows `owner` (b,).
+    """Draw, for tracklets `owner` (b,), rows (b,) of other tracklets of the same known polyps.
 
-    Drawn in proportion to the root of their crops; a tracklet itself where its polyp has no other.
+    They are drawn as in `draw_of_polyps`; a polyp with a single tracklet gives this tracklet.
     """
     return draw_of_polyps(tracklets, _polyp_codes(tracklets)[owner], rng, owner)
 
 
 @dataclass(frozen=True)
 class TrackletParts(Ranged, BagSampler, prefix="bags"):
-    """Two parts of one tracklet that share no frame are a pair.
+    """Pairs of parts of one tracklet that share no frame.
 
-    An epoch: as many pairs as there are fragments. The pairs of a batch are of different polyps,
-    drawn uniformly, and of one tracklet of each, drawn in proportion to the square root of its
-    length; a tracklet whose polyp is unknown counts as a polyp. A part is `fragment_length` crops.
+    An epoch has as many pairs as there are fragments. The pairs of a batch are of different polyps,
+    drawn uniformly; the tracklet of each polyp is drawn in proportion to the square root of its
+    length. A tracklet of an unknown polyp counts as a polyp. A part has `fragment_length` crops.
 
     Attributes:
         kind: Discriminates the ways of drawing bags in a recipe's JSON.
@@ -272,10 +273,9 @@ class TrackletParts(Ranged, BagSampler, prefix="bags"):
 class PolypParts(Ranged, prefix="bags"):
     """As `TrackletParts`, with a growing share of pairs from two tracklets of the polyp.
 
-    With probability alpha a pair comes from one tracklet, else one part from each of two
-    tracklets of its polyp; alpha decreases linearly over the epochs. A tracklet whose
-    polyp is unknown or has no other tracklet gives both parts. An epoch is that of
-    `TrackletParts`.
+    With probability alpha both parts are from one tracklet, otherwise they are from two tracklets
+    of one polyp; alpha decreases linearly over the epochs. If the polyp is unknown or has no other
+    tracklet, both parts are from one tracklet.
 
     Attributes:
         kind: Discriminates the ways of drawing bags in a recipe's JSON.

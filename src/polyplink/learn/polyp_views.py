@@ -1,4 +1,4 @@
-"""Bags by true identity: some views of each of some polyps (temporally-aware counting, 3.2)."""
+"""Bags by true identity: several views of several polyps (temporally-aware counting, 3.2)."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -19,7 +19,7 @@ class _Polyp:
         self.n_undealt = len(self.deck)
 
     def deal(self, views: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw this many of the unused ones; fill up with used ones, each at most once."""
+        """Draw `views` fragments: unused ones first, then used ones, each at most once."""
         new = self.deck[: self.n_undealt][-views:]
         self.n_undealt -= len(new)
         old = rng.permutation(self.deck[self.n_undealt + len(new) :])[: views - len(new)]
@@ -32,14 +32,14 @@ def dealt_bags(
     """Distribute the fragments of polyps over batches of `size` bags of `views` views each.
 
     A batch holds `size` different polyps (or all polyps, if there are fewer), sampled in proportion
-    to their unused fragments; where too few polyps have unused ones, the others are sampled
-    uniformly and their fragments used again. It ends when every fragment has been used at least
+    to their unused fragments; if too few polyps have unused fragments, others are added uniformly
+    and their fragments are used again. Sampling ends when every fragment has been used at least
     once.
 
     Args:
-        fragments: The rows of each polyp, none empty.
-        views: Views in a bag; a polyp with fewer fragments gives as many as it has.
-        size: Bags in a batch.
+        fragments: The rows of each polyp's fragments, at least one per polyp.
+        views: Views in a bag; a polyp with fewer fragments gives all of them.
+        size: Bags per batch.
         rng: Source of randomness.
 
     Returns:
@@ -60,7 +60,7 @@ def dealt_bags(
 
 
 def fragments_of_polyps(data: FragmentSet) -> list[np.ndarray]:
-    """The rows of the fragments of each known polyp that has any."""
+    """The rows of each known polyp's fragments."""
     rows = np.flatnonzero(data.known)
     order = rows[np.argsort(data.polyps[rows], kind="stable")]
     first = np.unique(data.polyps[order], return_index=True)[1]
@@ -71,16 +71,17 @@ def fragments_of_polyps(data: FragmentSet) -> list[np.ndarray]:
 class PolypViews(Ranged, prefix="bags"):
     """Batches of several polyps with several views each, for the supervised losses.
 
-    An epoch, as in the program of temporally-aware counting: a batch holds `optim.bags_per_batch`
-    polyps, sampled in proportion to their unused fragments, and `views` of these of each; the
-    epoch ends when fewer polyps have as many left. Polyps with fewer fragments are never seen,
-    unless `refill` is set: then every fragment of a known polyp is used at least once, some again.
+    As in the program of temporally-aware counting, a batch holds `optim.bags_per_batch` polyps,
+    sampled in proportion to their unused fragments, and `views` unused fragments of each; the epoch
+    ends when fewer polyps have `views` unused fragments. Polyps with fewer fragments are never
+    used, unless `refill` is set: then every fragment of a known polyp is used at least once.
     Fragments of unknown polyps are left out.
 
     Attributes:
         kind: Discriminates the ways of drawing bags in a recipe's JSON.
         views: Fragments of each polyp in a batch.
-        refill: Whether used fragments fill up bags and batches (ours, for few or short polyps).
+        refill: Whether used fragments fill up bags and batches (not in the paper; for data with few
+            polyps or short tracklets).
     """
 
     kind: Literal["polyp_views"] = "polyp_views"
@@ -113,7 +114,7 @@ class PolypViews(Ranged, prefix="bags"):
     def draw_validation(
         self, data: FragmentSet, tau: float, size: int, rng: np.random.Generator
     ) -> EpochBags:
-        """Bags sampled as in training, none if no polyp is known (see `BagSampler`)."""
+        """Bags sampled as in training; none if no polyp is known (see `BagSampler`)."""
         return self._drawn(data, size, rng)
 
     def _drawn(self, data: FragmentSet, size: int, rng: np.random.Generator) -> EpochBags:

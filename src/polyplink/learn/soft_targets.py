@@ -1,7 +1,7 @@
 """Losses against a target distribution: supervised, temporally aware, intra-inter, NT-Xent.
 
-Every sample is an anchor, all others of the batch are its candidates, and a target distribution
-gives the weight of each match; the loss is the row-wise cross-entropy (temporally-aware counting,
+Every sample is an anchor, the other samples of the batch are its candidates, and a target
+distribution weights the matches; the loss is the row-wise cross-entropy (temporally-aware counting,
 arXiv 2507.02493, eq. 1 to 3; thesis, 5.3.1).
 """
 
@@ -18,16 +18,18 @@ from polyplink.learn.contrastive import Views, cosine_logits, masked_logsumexp, 
 def soft_target_loss(
     embeddings: torch.Tensor, weights: torch.Tensor, temperature: float
 ) -> torch.Tensor:
-    """Mean over anchors of H(p, q), q the softmax over the other samples (eq. 1, 3).
+    """Mean over anchors of the cross-entropy H(p, q); q is the softmax over the other samples.
+
+    Source: temporally-aware counting, arXiv 2507.02493, eq. 1 and 3.
 
     Args:
         embeddings: (n, d); normalised here.
-        weights: (n, n), at or above 0: the target p before each row is divided by its sum. The
-            diagonal does not count.
+        weights: (n, n), at or above 0: each row divided by its sum is the target p. The diagonal
+            is ignored.
         temperature: Divides the cosine.
 
     Returns:
-        Scalar; rows of zero weight are left out; 0 if there is no other row.
+        Scalar; rows with all weights 0 are left out; 0 if no row remains.
     """
     compared = ~torch.eye(len(weights), dtype=torch.bool, device=weights.device)  # n n
     logits = cosine_logits(embeddings, embeddings, temperature)  # n n
@@ -39,15 +41,15 @@ def soft_target_loss(
 
 
 def same_polyp(polyp: torch.Tensor) -> torch.Tensor:
-    """(n, n) float64: 1 where row and column show one polyp; polyp is (n,) int."""
+    """Matrix (n, n) float64 of polyps (n,) int: 1 where row and column show the same polyp."""
     return (polyp[:, None] == polyp[None, :]).double()
 
 
 def supervised(embeddings: torch.Tensor, polyp: torch.Tensor, temperature: float) -> torch.Tensor:
     """Supervised contrastive loss (Khosla et al. 2020, the form with the mean outside the log).
 
-    Source: temporally-aware counting, arXiv 2507.02493, its baseline; thesis 5.3.1. The
-    temperature there is 0.25.
+    It is the baseline of temporally-aware counting (arXiv 2507.02493; thesis 5.3.1), where the
+    temperature is 0.25.
 
     Args:
         embeddings: (n, d); normalised here.
@@ -78,7 +80,7 @@ class SupervisedLoss(Ranged, prefix="loss"):
 
 
 def fading(position: torch.Tensor, decay: float) -> torch.Tensor:
-    """(n, n) float64: exp(-decay |p_a - p_b|) of positions (n,)."""
+    """Matrix (n, n) float64 of exp(-decay |p_a - p_b|) for positions (n,)."""
     at = position.double()
     return torch.exp(-decay * (at[:, None] - at[None, :]).abs())
 
@@ -93,13 +95,13 @@ def temporally_aware(
 ) -> torch.Tensor:
     """Temporally-aware supervised contrastive loss (arXiv 2507.02493, eq. 2 and 3).
 
-    With two views of every polyp, or decay 0, it is the supervised loss.
+    With two views of every polyp, or with decay 0, it equals the supervised loss.
 
     Args:
         embeddings: (n, d); normalised here.
         polyp: (n,) int, the polyp of each view.
-        position: (n,) time of each view over the length of its polyp: positions in the polyp's
-            own span (`fragments` gives them as polyp_position).
+        position: (n,) time of each view, from 0 at its polyp's first frame to 1 at its last
+            (`fragments` gives it as polyp_position).
         temperature: Divides the cosine; 0.25 in the paper.
         decay: lambda of eq. 2, at or above 0.
 
@@ -143,14 +145,14 @@ def intra_inter(
     """Intra-inter multi-positive contrastive loss (thesis, eq. 5.10).
 
     The target is proportional to 1[same polyp] exp(-decay |t_i - t_j|) + gamma 1[same video];
-    gamma 0 gives the temporally-aware loss. The thesis does not state the unit of t: use the
-    position in the polyp's own span, as in the other losses.
+    gamma 0 gives the temporally-aware loss. The thesis does not state the unit of t; use the
+    position between the polyp's first frame and its last, as in the other losses.
 
     Args:
         embeddings: (n, d); normalised here.
         polyp: (n,) int, the polyp of each view.
-        procedure: (n,) int, its procedure.
-        time: (n,) its time.
+        procedure: (n,) int, the procedure of each view.
+        time: (n,) the time of each view.
         temperature: Divides the cosine; 0.25 in the thesis.
         decay: lambda, at or above 0.
         gamma: Weight of the other views of the same procedure, at or above 0.
@@ -195,8 +197,8 @@ class IntraInterLoss(Ranged, prefix="loss"):
 class NtXentLoss(Ranged, prefix="loss"):
     """Normalised temperature-scaled cross-entropy (Chen et al. 2020, eq. 1).
 
-    The two views of a bag are the pair: the supervised loss with a class for each bag. Source of
-    its use here: Intrator et al. 2023 (SFE, MVE), temperature 0.07.
+    The two views of a bag are a positive pair: this is the supervised loss with one class per bag.
+    Intrator et al. 2023 (SFE, MVE) use it with temperature 0.07.
 
     Attributes:
         kind: Discriminates the losses in a recipe's JSON.
@@ -209,7 +211,7 @@ class NtXentLoss(Ranged, prefix="loss"):
     def __call__(self, views: Views) -> torch.Tensor:
         """The loss of a batch, from its bags alone.
 
-        A bag with a single view (from a short tracklet) gives no loss, but serves as negative; in a
-        bag of more than two views all match equally, as in the supervised loss.
+        A bag with a single view (from a short tracklet) has no loss, but its view is a negative for
+        the others; in a bag of more than two views all match equally, as in the supervised loss.
         """
         return supervised(views.tracklets, views.bag, self.temperature)

@@ -1,7 +1,7 @@
 """Bags from time only (NTSSL 2.1): neighbours in time are assumed to show the anchor's polyp.
 
-Sampling ranks in time and finding the fragment at a rank are linear in what they return, O(n K) for
-n anchors and K ranks each: no matrix of all pairs is built.
+Time and memory are O(n K) for n anchors and K ranks each, both to sample ranks and to look up the
+fragment at a rank: no matrix of all pairs is built.
 """
 
 import math
@@ -21,21 +21,21 @@ def draw_ranks(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw K distinct ranks for every anchor, P(r) proportional to exp(-r / tau).
 
-    NTSSL 2.1, "Bag Construction". Drawn one after the other without replacement from the
-    truncated geometric distribution over the ranks that are left, which is what Gumbel top-k
-    gives, in closed form: between the ranks already drawn lie at most K + 1 runs of free ranks;
-    a run is chosen by its mass, then a rank within it by the inverse of its cumulative sum.
+    NTSSL 2.1, "Bag Construction". Ranks are drawn sequentially without replacement from the
+    truncated geometric distribution over the remaining ranks, which is equivalent to Gumbel top-k.
+    The draw is in closed form: between the ranks already drawn there are at most K + 1 runs of free
+    ranks; a run is chosen by its mass, then a rank within it by the inverse of its cumulative sum.
     Masses are relative to the first free rank, so that a small tau loses no precision.
 
     Args:
-        candidates: (n,) int, how many ranks 1..C each anchor may draw from; may be below k.
+        candidates: (n,) int, the number C of ranks 1..C that each anchor may draw; may be below k.
         k: Ranks to draw.
         tau: Temperature, above 0, in ranks.
         rng: Source of randomness.
 
     Returns:
         ranks (n, k) int64, from 1, in the order drawn, and valid (n, k) bool, False where an
-        anchor had no rank left (its rank is then without meaning).
+        anchor had no rank left (the entry of `ranks` is then meaningless).
 
     Raises:
         PolyplinkError: If tau is not above 0.
@@ -45,7 +45,7 @@ def draw_ranks(
     last = candidates.astype(np.int64)  # n
     drawn = np.empty((n, 0), np.int64)
     for _ in range(k):
-        drawn_ranks = np.sort(drawn, axis=1)  # n t; the exhausted hold C+1, which borders no run
+        drawn_ranks = np.sort(drawn, axis=1)  # n t; C+1 for anchors without ranks left
         low = np.concatenate([np.ones((n, 1), np.int64), drawn_ranks + 1], axis=1)  # n t+1
         high = np.concatenate([drawn_ranks - 1, last[:, None]], axis=1)
         size = np.maximum(np.minimum(high, last[:, None]) - low + 1, 0)
@@ -67,15 +67,15 @@ def draw_ranks(
 def neighbour_at(
     positions: np.ndarray, start: np.ndarray, stop: np.ndarray, ranks: np.ndarray
 ) -> np.ndarray:
-    """The neighbour in time at a rank, by bisection instead of sorting distances.
+    """The neighbour in time at each rank, by bisection instead of sorting distances.
 
     Args:
         positions: (n,) float, ascending within each procedure.
         start: (n,) int, first row of each anchor's procedure.
         stop: (n,) int, one past its last row.
         ranks: (n, k) int, from 1 to the number of other rows of the procedure. Rank 1 is the
-            nearest by |p_j - p_i|; of two equally near the earlier one comes first, and of rows
-            at one position the one closer in order.
+            nearest by |p_j - p_i|; of two equally near neighbours the earlier comes first, and of
+            rows with equal positions the one closer in order.
 
     Returns:
         (n, k) int64, rows of `positions`.
@@ -107,14 +107,14 @@ def neighbour_at(
 def _with_ranks(
     procedures: np.ndarray, positions: np.ndarray, ranks: np.ndarray, valid: np.ndarray
 ) -> Bags:
-    """Bags from ranks given in the order of the fragments."""
+    """Bags of the neighbours at some ranks; the rows of `ranks` are in the fragments' order."""
     n = len(positions)
     order = np.lexsort((positions, procedures))
     grouped = procedures[order]
     start = np.searchsorted(grouped, grouped, side="left")
     stop = np.searchsorted(grouped, grouped, side="right")
     safe = np.where(valid, ranks, 1)[order]
-    # A single fragment has no neighbour: its own row is a placeholder, which stays masked.
+    # A single fragment has no neighbour: the row itself is a placeholder and stays masked.
     alone = (stop - start == 1)[:, None]
     neighbours = neighbour_at(positions[order], start, stop, np.where(alone, 0, safe))
     members = np.empty((n, 1 + ranks.shape[1]), np.int64)
@@ -136,7 +136,7 @@ def sampled_bags(
     Args:
         procedures: (n,) procedure of each fragment, integers or names.
         positions: (n,) position in time, normalised to the procedure's annotated span.
-        k: Members beside the anchor.
+        k: Members in addition to the anchor.
         tau: Temperature of the ranks (see `cosine_tau`).
         rng: Source of randomness.
 
@@ -158,8 +158,8 @@ def cosine_tau(progress: float, tau_min: float, tau_max: float) -> float:
     """Temperature of the rank sampling at a point of the training (NTSSL 2.1, "Curriculum").
 
     Args:
-        progress: c in [0, 1]: epoch / number of epochs, as in the reference, so that the last
-            epoch stays below 1.
+        progress: c in [0, 1]: epoch / number of epochs, as in the reference; below 1 even in the
+            last epoch.
         tau_min: Temperature at c = 0, in ranks.
         tau_max: Temperature at c = 1, in ranks.
 
@@ -177,7 +177,7 @@ def cosine_tau(progress: float, tau_min: float, tau_max: float) -> float:
 class TemporalBags(Ranged, prefix="bags"):
     """How bags are drawn from time (NTSSL 2.1).
 
-    An epoch: every fragment is the anchor of one bag; the order is shuffled over the whole set.
+    In an epoch every fragment is the anchor of one bag; the order is shuffled over the whole set.
 
     Attributes:
         kind: Discriminates the ways of drawing bags in a recipe's JSON.
@@ -218,7 +218,7 @@ class TemporalBags(Ranged, prefix="bags"):
     ) -> EpochBags:
         """Bags at a fixed temperature, shuffled as in training (see `BagSampler`).
 
-        In the order of time a batch would hold neighbours, and half of its negatives would show
-        the anchor's polyp: the loss would barely distinguish a good encoder from a bad one.
+        In temporal order a batch would hold neighbours, and half of its negatives would show the
+        anchor's polyp: the loss would barely distinguish a good encoder from a bad one.
         """
         return EpochBags(data.rows, shuffled(self._bags(data, tau, rng), rng))

@@ -14,9 +14,9 @@ from polyplink.learn.noise_aware import NoiseAwareLoss
 from polyplink.learn.temporal_bags import TemporalBags
 from polyplink.tracklets import PrepareSettings
 
-LAST = "last.safetensors"  # of a training: its newest epoch, with what --resume needs
+LAST = "last.safetensors"  # checkpoint of a run's newest epoch, which --resume continues
 
-NEED_POLYPS = ("polyp_views", "polyp_parts")  # kinds of bags that are drawn of known polyps
+NEED_POLYPS = ("polyp_views", "polyp_parts")  # kinds of bags that need known polyps
 
 AnyLoss = Annotated[Any, LOSSES.of_kind()]
 """A loss of the registry: maps the `Views` of a batch to a scalar."""
@@ -28,21 +28,21 @@ AnyBags = Annotated[Any, BAGS.of_kind()]
 
 @dataclass(frozen=True)
 class OptimConfig(Ranged, prefix="optim"):
-    """AdamW with a constant rate, as in the reference.
+    """The optimisation; by default AdamW with a constant rate, as in the reference.
 
     Attributes:
         epochs: Number of epochs; the kind of bags defines an epoch (docs/explanation/methods.md).
-        bags_per_batch: Bags in a batch: all that the loss compares at once.
+        bags_per_batch: Bags per batch; the loss compares only views of one batch.
         rate: Learning rate; with a schedule, its maximum.
         weight_decay: Decoupled from the gradient with "adamw", added to it with "adam".
         method: The optimiser.
-        schedule: The learning rate schedule (see `model.one_cycle`).
+        schedule: The learning-rate schedule (see `model.one_cycle`).
         warm_up: Share of the training in which a one-cycle rate rises.
-        accumulate: Batches whose gradients are averaged in a step. Each batch is compared only
-            within itself: this saves memory but adds no negatives.
-        precision: What a GPU computes in: "bf16", "tf32" (float32 with its products in TF32, as the
-            papers' programs) or "float32"; None for bf16 on a GPU and float32 on a CPU. On a CPU
-            tf32 is float32.
+        accumulate: Batches whose gradients are averaged in a step. This saves memory but adds no
+            negatives, because views are compared only within a batch.
+        precision: Precision on a GPU: "bf16", "tf32" (float32 with matrix products in TF32, as in
+            the papers' programs) or "float32"; None for bf16 on a GPU and float32 on a CPU. On a
+            CPU tf32 is float32.
         checkpointing: Recompute the backbone's activations in the backward pass instead of storing
             them: less memory, a third more time.
     """
@@ -64,18 +64,19 @@ class ValidationConfig(Ranged, prefix="validation"):
     """Which procedures are used for validation, and how the checkpoint is selected.
 
     Attributes:
-        every: Each `every`-th training procedure (in order of name) is held out; 0 for none.
-            The paper chose on ten of the evaluated procedures (`reproduce --as-published`).
-        part: A part of the data set to validate on instead; all of the training part is then
-            trained on. None to hold procedures out.
-        loss: What is computed on the validation bags: the recipe's own loss ("training"), or
-            the noise-aware loss on tracklet vectors alone ("tracklet", NTSSL's program).
-        bags_per_batch: Bags in a validation batch; None for as many as in training.
-        select: The checkpoint kept has the lowest loss on pairs of views of one polyp ("labels",
-            as published: true identities enter a self-supervised method here), or on bags drawn
-            from time ("bags", needs no label), or is the last one ("last").
-        views: Fragments per polyp in the validation on labels.
-        tau: Fixed temperature of the bags in the validation on bags, if they are temporal.
+        every: Every `every`-th training procedure (in order of name) is held out; 0 for none. The
+            paper selected on ten of the evaluated procedures (`reproduce --as-published`).
+        part: A part of the data set to validate on instead; the whole training part is then used
+            for training. None to hold procedures out.
+        loss: The loss on validation bags: that of the recipe ("training"), or the noise-aware loss
+            on tracklet embeddings alone ("tracklet", as in NTSSL's program).
+        bags_per_batch: Bags per validation batch; None for as many as in training.
+        select: Which checkpoint is kept: that with the lowest loss on views of known polyps
+            ("labels", as published: true identities enter a self-supervised method here), that with
+            the lowest loss on bags drawn as in training ("bags", needs no labels with temporal
+            bags), or the last one ("last").
+        views: Fragments per polyp in the validation bags of known polyps.
+        tau: Fixed temperature of temporal validation bags.
         patience: Early stopping: end when the selection loss has not decreased for this many
             epochs; 0 disables it.
     """
@@ -107,18 +108,19 @@ class TrainConfig(Ranged):
         encoder: The tracklet encoder.
         init_from: Weights of another run to start from (file, run folder or name), in place of
             the encoder's `frame_weights`; None for none. See `encoders.start`.
-        finetune: Which parts of its backbone are trained.
-        prepare: Tracklets and crops it is trained on; evaluation uses the same but for its stride.
-        evaluation_stride: Boxes from one crop to the next where the encoder is used; None for that
-            of the training.
+        finetune: Which parts of the backbone are trained.
+        prepare: How tracklets and crops are prepared for training; evaluation differs only in the
+            stride.
+        evaluation_stride: Boxes from one crop to the next outside training; None for the stride of
+            the training.
         fragment_length: Crops L in a fragment.
         bags: How batches are sampled.
         loss: The loss.
         augment: Augmentation of views in training.
-        raw_training: Feed pixels in [0, 1] as they are in training and its validation, and
-            normalised ones whenever the encoder is used, as the commands of NTSSL's program do.
-        optim: Optimiser and length.
-        validation: Held-out procedures and the choice of the checkpoint.
+        raw_training: Feed pixels in [0, 1] without normalisation in training and validation, but
+            normalised pixels whenever the encoder is used later, as NTSSL's commands do.
+        optim: Optimiser, learning rate and number of epochs.
+        validation: Held-out procedures and the selection of the checkpoint.
         part: Part of the data set's splits to train on.
         seed: Seeds initial weights, bags, order and dropout.
     """
@@ -143,5 +145,5 @@ class TrainConfig(Ranged):
 
     @property
     def prepare_evaluation(self) -> PrepareSettings:
-        """Tracklets and crops of all that uses the trained encoder; kept with its weights."""
+        """How tracklets and crops are prepared for the trained encoder; stored with its weights."""
         return replace(self.prepare, stride=self.evaluation_stride or self.prepare.stride)

@@ -1,8 +1,9 @@
-"""Augmented batches for the detector: what a colonoscope changes, drawn anew for every frame.
+"""Augmented batches for the detector; the changes are drawn independently for every frame.
 
-Position and zoom, aspect, mirror images and transposition; mosaics of four frames (Bochkovskiy et
-al. 2020) that make polyps small; views cut out of frames beside their polyps, as frames without
-one; menus at the edge; gain and colour, contrast, gamma, dark views, blur, motion and noise.
+They imitate what varies between colonoscopies: position and zoom, aspect ratio, mirror images and
+transposition; mosaics of four frames (Bochkovskiy et al. 2020), which make polyps small; views cut
+out of frames beside their polyps, used as frames without polyps; menus at an edge; gain and colour,
+contrast, gamma, dark views, blur, motion and noise.
 """
 
 import math
@@ -16,7 +17,7 @@ from torch.nn import functional
 
 from polyplink.detect.onnx import FILL
 
-GREY = FILL / 255  # around a frame
+GREY = FILL / 255  # colour of the area around a frame
 LEAST_VISIBLE = 0.35  # share of a box that must be in view
 LEAST_SIDE = 5.0  # pixels of the input
 
@@ -29,7 +30,7 @@ class TrainingFrames:
         pixels: (n, side, side, 3) RGB, uint8; may be a memory map.
         sizes: (n, 2) width and height of the frames, pixels.
         boxes: (n, k, 4) left, top, right, bottom as shares of the frame; NaN beyond the last.
-        procedures: (n,) the procedure of each.
+        procedures: (n,) the procedure of each frame.
     """
 
     pixels: npt.NDArray[np.uint8]
@@ -40,17 +41,17 @@ class TrainingFrames:
 
 @dataclass(frozen=True)
 class Augmentation:
-    """How much is changed.
+    """How strongly frames are augmented, and how often.
 
     Attributes:
         zoom: Smallest and largest size of a frame relative to one that fills the input.
         shift: Largest shift of a frame, as a share of the input.
         aspect: Largest factor by which the aspect ratio changes.
-        mosaic: Share of batches' frames that are mosaics.
-        empty: Share that are cut out beside a polyp.
-        menu: Share with a dark block at an edge.
-        blur: Share that is blurred; the same share moves.
-        dark: Share of dark views.
+        mosaic: Share of frames that are mosaics.
+        empty: Share of frames that are cut out beside a polyp.
+        menu: Share of frames with a dark block at an edge.
+        blur: Share of frames that are blurred; motion blur is added to the same share.
+        dark: Share of frames that are darkened.
     """
 
     zoom: tuple[float, float] = (0.7, 1.9)
@@ -74,10 +75,10 @@ def draw_batch(
 
     Args:
         frames: All frames.
-        rows: Which of them, (b,).
+        rows: (b,) rows of the frames of the batch.
         side: Width and height of the input, pixels.
-        rng: Source of chance.
-        augmentation: How much is changed.
+        rng: Source of randomness.
+        augmentation: How strongly the frames are changed.
 
     Returns:
         Images (b, 3, side, side) in [0, 1]; boxes (b, k, 4), centre and size in pixels, NaN beyond
@@ -129,11 +130,11 @@ def _view(
 
     Args:
         frames: All frames.
-        row: Which of them.
-        side: Of the input.
-        rng: Source of chance.
-        augmentation: How much is changed.
-        area: Left, top, right, bottom of what is seen of the input; None for all.
+        row: Row of the frame.
+        side: Width and height of the input, pixels.
+        rng: Source of randomness.
+        augmentation: How strongly the frame is changed.
+        area: Left, top, right, bottom of the visible part of the input; None for all of it.
     """
     left, top, right, bottom = area or (0, 0, side, side)
     centre = np.array([left + right, top + bottom]) / 2
@@ -163,7 +164,7 @@ def _view(
     where = torch.stack([x[None].expand(side, -1), y[:, None].expand(-1, side)], 2)[None]
     pixels = torch.from_numpy(np.array(frames.pixels[row])).permute(2, 0, 1)[None] / 255 - GREY
     image = functional.grid_sample(pixels, where, "bilinear", "zeros", align_corners=False)
-    # A box that is in view in part only is not learned; grey hides what is left of it.
+    # A box of which too little is in view is not learned; its visible part is painted grey.
     image = image[0] + GREY
     for lo, hi in clipped[~keep & (visible > 0.05)].round().astype(int):
         image[:, lo[1] : hi[1], lo[0] : hi[0]] = GREY
@@ -172,7 +173,7 @@ def _view(
 
 
 def _colour(image: Tensor, rng: np.random.Generator, augmentation: Augmentation) -> Tensor:
-    """Exposure, colour, blur, menus and noise of an image (3, side, side)."""
+    """Change exposure and colour of an image (3, side, side), and add blur, menus and noise."""
     side = image.shape[1]
     if rng.random() < augmentation.blur:
         image = functional.avg_pool2d(image[None], k := int(rng.choice([3, 5])), 1, k // 2)[0]

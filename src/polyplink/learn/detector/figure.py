@@ -1,4 +1,4 @@
-"""The figure of a training: the losses of its epochs, and detections in frames held out."""
+"""The figure of a training: the loss of each epoch, and detections in held-out frames."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,15 +22,15 @@ def training_figure(
     score: float,
     count: int = 24,
 ) -> None:
-    """Draw the losses, and below them annotated and detected boxes of some frames.
+    """Plot the losses, and below them some frames with their annotated and detected boxes.
 
     Args:
         path: PNG file to write.
         losses: Mean loss of each epoch.
-        frames: Frames held out; None for none.
-        predicted: Boxes (k, 5) of each of them, see `detect_in_frames`.
-        score: Score from which a box is drawn.
-        count: Most frames.
+        frames: The held-out frames; None if there are none.
+        predicted: The detected boxes (k, 5) of each frame, see `detect_in_frames`.
+        score: Lowest score of the boxes that are drawn.
+        count: Largest number of frames.
     """
     from matplotlib.figure import Figure  # noqa: PLC0415  takes half a second
     from matplotlib.patches import Rectangle  # noqa: PLC0415
@@ -51,8 +51,8 @@ def training_figure(
         axes = figure.add_subplot(grid[1 + place // COLUMNS, place % COLUMNS])
         axes.imshow(unstretched(frames, row))
         axes.axis("off")
-        sure = predicted[row][predicted[row][:, 4] >= score]
-        for boxes, colour in ((truth[row], ANNOTATED), (sure, DETECTED)):
+        detected = predicted[row][predicted[row][:, 4] >= score]
+        for boxes, colour in ((truth[row], ANNOTATED), (detected, DETECTED)):
             for x, y, w, h, *_ in boxes:
                 axes.add_patch(Rectangle((x, y), w, h, fill=False, color=colour, linewidth=1.2))
     figure.text(0.01, 0.005, f"white: annotated; orange: detected, score {score:.2f} and above")

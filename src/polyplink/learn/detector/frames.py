@@ -41,13 +41,14 @@ def read_frames(
 
     Args:
         folder: The data folder; frames that are not stored are rendered if it was simulated.
-        data: Its tables.
+        data: The tables of the folder.
         procedures: The procedures.
         side: Width and height of the stretched frames, pixels.
-        most: Most frames with a polyp of each procedure, evenly spread. Of frames without one half
-            as many: those annotated to be without one, else any without a box.
-        workers: Threads.
-        empty: Further image files without a polyp, each a procedure of its own.
+        most: Largest number of frames with a polyp per procedure, evenly spread. Half as many
+            without a polyp are added: those annotated as empty, or any without a box if there are
+            none.
+        workers: Number of threads.
+        empty: Further image files without a polyp; each counts as a procedure.
         progress: Callback (procedures done, procedures in all).
 
     Raises:
@@ -129,10 +130,10 @@ def _choose(
 
     Args:
         images: Frame -> image of all frames with a polyp.
-        empty: The same of those annotated to be without one.
-        free: Frames without a box, which are taken where none is annotated to be without one.
+        empty: Frame -> image of all frames annotated as empty.
+        free: Frames without a box, which are used if no frame is annotated as empty.
         source: Folder of the images, or of a simulation.
-        most: Most frames with a polyp.
+        most: Largest number of frames with a polyp.
     """
     half = max(most // 2, 1)
     if crop_source(source) is None:
@@ -142,14 +143,14 @@ def _choose(
 
 
 def _spread(images: Images, most: int) -> Images:
-    """At most so many of the frames, evenly spread."""
+    """At most `most` of the frames, evenly spread."""
     numbers = sorted(images)
     count = min(most, len(numbers))
     return {k: images[k] for k in (numbers[j * len(numbers) // count] for j in range(count))}
 
 
 def _unnamed(numbers: Iterable[int], images: Images, source: Path) -> Images:
-    """Frame -> image of frames without an image in a table: rendered, or named as others are.
+    """Frame -> image of frames that no table lists: rendered, or files named like the others.
 
     Args:
         numbers: The frames.
@@ -181,7 +182,7 @@ def true_boxes(frames: TrainingFrames) -> list[Floats]:
 
 
 def unstretched(frames: TrainingFrames, row: int) -> Pixels:
-    """A frame in its own aspect ratio; its longest side is that of the stretched one."""
+    """A frame in its original aspect ratio; its longer side is that of the stretched frame."""
     height, width = _shapes(frames)[row]
     pixels = torch.from_numpy(np.array(frames.pixels[row])).permute(2, 0, 1)[None]  # 1 3 s s
     small = torch.nn.functional.interpolate(
@@ -199,7 +200,7 @@ def detect_in_frames(detector: Callable[[Pixels], Floats], frames: TrainingFrame
 
 
 def _shapes(frames: TrainingFrames) -> npt.NDArray[np.int64]:
-    """Height and width (n, 2) of the frames in their own aspect ratio."""
+    """Height and width (n, 2) of the frames in their original aspect ratio."""
     scale = frames.pixels.shape[1] / frames.sizes.max(1, keepdims=True)
     shapes: npt.NDArray[np.int64] = (frames.sizes * scale).round().astype(np.int64)[:, ::-1]
     return shapes

@@ -1,9 +1,10 @@
 """The loss of the detector: task-aligned assignment, quality scores and generalised IoU.
 
-A box is learned by the cells near its centre that predict it best: the `CANDIDATES` cells of the
-largest s ** 0.5 * IoU ** 4 (TOOD, Feng et al. 2021, equation 5, with exponents that weigh the IoU).
-Such a cell's target is its IoU relative to the best of its box; every other cell's is 0. Scores
-learn by binary cross-entropy, weighted for negatives as in the varifocal loss (Zhang et al. 2021).
+A box is learned by the cells near its centre that predict it best: the `CANDIDATES` cells with the
+largest s ** 0.5 * IoU ** 4 (TOOD, Feng et al. 2021, equation 5, with exponents that favour the
+IoU). The target score of such a cell is its alignment relative to the best cell of the box, times
+the best IoU; that of all other cells is 0. Scores are learned by binary cross-entropy, with
+negatives weighted as in the varifocal loss (Zhang et al. 2021).
 """
 
 import torch
@@ -16,7 +17,7 @@ BOX_WEIGHT = 2.0
 
 
 def corners(boxes: Tensor) -> tuple[Tensor, Tensor]:
-    """Top left and bottom right (..., 2, n) of centres and sizes (..., 4, n)."""
+    """Top left and bottom right corners (..., 2, n) of boxes (..., 4, n), centre and size."""
     half = boxes[..., 2:, :] / 2
     return boxes[..., :2, :] - half, boxes[..., :2, :] + half
 
@@ -32,11 +33,11 @@ def generalised_iou(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def assign(logits: Tensor, boxes: Tensor, truth: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
-    """Target scores (b, n), and the box (b, n) that each cell learns.
+    """Assign true boxes to cells: target scores (b, n), and the box (b, n) that each cell learns.
 
     Args:
-        logits: (b, n) scores of the cells.
-        boxes: (b, 4, n) their boxes.
+        logits: (b, n) score logits of the cells.
+        boxes: (b, 4, n) predicted boxes of the cells, centre and size in pixels.
         truth: (b, k, 4) true boxes, centre and size in pixels; NaN beyond the last.
         cells: (3, n) from `polyplink.learn.detector.yolox.grid`.
     """
@@ -50,7 +51,7 @@ def assign(logits: Tensor, boxes: Tensor, truth: Tensor, cells: Tensor) -> tuple
     inside = (away <= torch.maximum(t[:, :, 2:] / 2, cells[2])).all(2)
     near = (away <= NEAR * cells[2]).all(2)
     fit = logits.sigmoid()[:, None].sqrt() * iou.pow(4) + 1e-9 * iou  # b k n
-    # Before anything is learned no box overlaps: the nearest cells are candidates all the same.
+    # In an untrained network no box may overlap: the nearest cells are then the candidates.
     fit = fit + 1e-12 / (1 + away.sum(2))
     fit = fit.masked_fill(~(inside & near & is_box[..., None]), 0.0)
     best = fit.topk(min(CANDIDATES, fit.shape[2]), 2)
@@ -64,7 +65,7 @@ def assign(logits: Tensor, boxes: Tensor, truth: Tensor, cells: Tensor) -> tuple
 
 
 def detection_loss(logits: Tensor, boxes: Tensor, truth: Tensor, cells: Tensor) -> Tensor:
-    """Loss of a batch; arguments as for `assign`."""
+    """The detection loss of a batch; the arguments are those of `assign`."""
     with torch.no_grad():
         target, which = assign(logits, boxes, truth, cells)
     total = target.sum().clamp_min(1.0)

@@ -1,4 +1,4 @@
-"""The detector as an ONNX file, and back from one: its tensors keep the names of the network."""
+"""Export the detector to an ONNX file, and read one; tensors keep the names of the network."""
 
 import warnings
 from pathlib import Path
@@ -11,7 +11,7 @@ from polyplink.core.extras import extras_installed
 from polyplink.detect.onnx import DetectorRecord, record_path
 from polyplink.learn.detector.yolox import STRIDES, YoloxNano, coco_start, stem_weight
 
-FOCUS = (16, 12, 3, 3)  # the stem of files that slice the image into twelve channels first
+FOCUS = (16, 12, 3, 3)  # shape of the stem in files that first slice the image into twelve channels
 
 
 def export_detector(network: YoloxNano, path: Path, record: DetectorRecord) -> None:
@@ -24,7 +24,7 @@ def export_detector(network: YoloxNano, path: Path, record: DetectorRecord) -> N
     height, width = (torch.export.Dim(name, min=2, max=64) for name in ("rows", "columns"))
     shape = {0: torch.export.Dim("batch", min=1, max=256), 2: step * height, 3: step * width}
     with extras_installed("the export"), whole_file(path) as temporary, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the exporter warns about itself
+        warnings.simplefilter("ignore")  # of the exporter's internals
         program = torch.onnx.export(
             network.eval(),
             (torch.zeros((2, 3, 4 * step, 5 * step)),),
@@ -38,7 +38,7 @@ def export_detector(network: YoloxNano, path: Path, record: DetectorRecord) -> N
         import onnx  # noqa: PLC0415  an extra
 
         model = program.model_proto
-        for node in model.graph.node:  # where the exporter came from: a fifth of the file
+        for node in model.graph.node:  # stack traces of the exporter, a fifth of the file
             del node.metadata_props[:]
             node.doc_string = ""
         for value in (*model.graph.value_info, *model.graph.input, *model.graph.output):
@@ -63,12 +63,12 @@ def read_network(path: Path) -> YoloxNano:
         import onnx  # noqa: PLC0415  an extra
         from onnx import numpy_helper  # noqa: PLC0415
     network = YoloxNano()
-    wrong = f"{path} is not a detector of polyplink's `train-detector`"
+    problem = f"{path} is not a detector that `polyplink train-detector` wrote"
     remedy = "give such a file, or yolox-nano.param"
     try:
         model = onnx.load(str(path), load_external_data=False)
-    except Exception:  # what protobuf raises is of no public class
-        raise PolyplinkError(wrong, remedy) from None
+    except Exception:  # protobuf's errors have no public class
+        raise PolyplinkError(problem, remedy) from None
     state = network.state_dict()
     weights = {
         tensor.name: torch.from_numpy(numpy_helper.to_array(tensor).copy())
@@ -76,11 +76,11 @@ def read_network(path: Path) -> YoloxNano:
         if tensor.name in state
     }
     stem = weights.get("stem.conv.weight")
-    if stem is not None and stem.shape == FOCUS:  # written before the stem took the image itself
+    if stem is not None and stem.shape == FOCUS:  # of a version with Focus
         weights["stem.conv.weight"] = stem_weight(stem)
     is_same_network = {name: tensor.shape for name, tensor in weights.items()} == {
         name: tensor.shape for name, tensor in state.items()
     }
-    PolyplinkError.unless(is_same_network, wrong, remedy)
+    PolyplinkError.unless(is_same_network, problem, remedy)
     network.load_state_dict(weights)
     return network

@@ -1,9 +1,9 @@
 """The network of the detector: YOLOX-Nano (Ge et al. 2021, arXiv:2107.08430) with one class.
 
 A CSP body of depthwise convolutions, a pyramid of strides 8, 16 and 32, and for each stride a head
-with one prediction a cell. Batch normalisation is folded into the convolutions, as in the published
-weights for inference, so that training and inference compute the same. The score of a cell is the
-sigmoid of its objectness plus its class logit.
+with one prediction per cell. Batch normalisation is folded into the convolutions, as in the
+weights published for inference, so training and inference compute the same. The score of a cell is
+the sigmoid of its objectness plus its class logit.
 """
 
 import struct
@@ -24,7 +24,7 @@ _HALF = 0x01306B47  # ncnn's flag of a float16 tensor
 
 
 class Conv(nn.Module):
-    """A convolution with padding that keeps the size times the stride, and SiLU."""
+    """A convolution followed by SiLU; the padding keeps the size, but for the stride."""
 
     def __init__(
         self, before: int, after: int, kernel: int = 1, stride: int = 1, groups: int = 1
@@ -38,12 +38,12 @@ class Conv(nn.Module):
 
 
 def _separable(before: int, after: int, kernel: int = 3, stride: int = 1) -> nn.Sequential:
-    """A depthwise convolution and a pointwise one."""
+    """A depthwise convolution followed by a pointwise one."""
     return nn.Sequential(Conv(before, before, kernel, stride, groups=before), Conv(before, after))
 
 
 class Bottleneck(nn.Module):
-    """A pointwise and a separable convolution, with a residual connection if asked for."""
+    """A pointwise and a separable convolution, optionally with a residual connection."""
 
     def __init__(self, width: int, *, residual: bool) -> None:
         super().__init__()
@@ -160,7 +160,7 @@ class YoloxNano(nn.Module):
 
     @classmethod
     def random(cls, seed: int) -> "YoloxNano":
-        """A network of random weights."""
+        """A network with random weights."""
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             return cls()
@@ -172,7 +172,8 @@ class YoloxNano(nn.Module):
             images: (b, 3, height, width) in [0, 1]; the sides are multiples of 32.
 
         Returns:
-            Logits (b, n), and (b, 4, n) x, y of the centre, w, h in pixels of the input.
+            Score logits (b, n), and boxes (b, 4, n): x, y of the centre, w, h in pixels of the
+            input.
         """
         stem = self.stem((images - self.mean) / self.std)  # b 16 h/2 w/2
         c3 = self.dark3(self.dark2(stem))
@@ -189,7 +190,7 @@ class YoloxNano(nn.Module):
         return out[:, 4], torch.cat([centres, sizes], 1)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Outputs in the layout `yolov8` of `polyplink.detect`.
+        """Detections in the layout `yolov8` of `polyplink.detect`.
 
         Args:
             images: (b, 3, height, width) in [0, 1].
@@ -202,10 +203,10 @@ class YoloxNano(nn.Module):
 
 
 def stem_weight(focus: Tensor) -> Tensor:
-    """The stem's weight (16, 3, 6, 6), stride 2, that equals one over pixels moved to channels.
+    """The weight (16, 3, 6, 6) of a stem of stride 2 that computes the same as YOLOX's "Focus".
 
-    YOLOX slices an image into its four pixels of each 2 x 2 block (twelve channels, "Focus") and
-    convolves these 3 x 3; the same sums are a 6 x 6 convolution of the image, without the slices.
+    Focus moves the four pixels of each 2 x 2 block to twelve channels and applies a 3 x 3
+    convolution; a 6 x 6 convolution of the image computes the same sums without moving pixels.
 
     Args:
         focus: (16, 12, 3, 3); the blocks of three channels are columns by rows of a 2 x 2 block.
@@ -223,7 +224,7 @@ def _twice(x: Tensor) -> Tensor:
 
 
 def grid(height: int, width: int) -> Tensor:
-    """Column, row and stride (3, n) of the cells of an input, stride after stride."""
+    """Column, row and stride (3, n) of the cells of an input, ordered by stride."""
     parts = []
     for stride in STRIDES:
         rows, columns = height // stride, width // stride
@@ -233,15 +234,15 @@ def grid(height: int, width: int) -> Tensor:
 
 
 def coco_start(param: Path) -> YoloxNano:
-    """A detector that starts from YOLOX-Nano's published COCO weights in ncnn's form.
+    """A detector with YOLOX-Nano's published COCO weights, read from ncnn's format.
 
-    Objectness and boxes are taken over, and the class is new.
+    All weights are those of the files, but for the class logits, which stay as initialised.
 
     Args:
         param: `yolox-nano.param`; the `.bin` lies beside it.
 
     Raises:
-        PolyplinkError: If the files are not those of YOLOX-Nano.
+        PolyplinkError: If one of the files is missing, or they are not those of YOLOX-Nano.
     """
     network = YoloxNano()
     binary = param.with_suffix(".bin")
@@ -272,7 +273,7 @@ def coco_start(param: Path) -> YoloxNano:
 
 
 def _ncnn_tensors(param: str, binary: bytes) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Weight and bias, flat, of every convolution of an ncnn model."""
+    """Flat weight and bias of every convolution of an ncnn model."""
     place = 0
     for line in param.splitlines()[2:]:
         kind, *fields = line.split()
