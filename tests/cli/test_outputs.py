@@ -13,7 +13,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.sharing import sole_writer
 from polyplink.data import read_data
 from polyplink.encoders import read_record, weights_path
-from polyplink.pipeline.outputs import keep_other_counts, output_folder
+from polyplink.pipeline.outputs import output_folder, protect_other_counts
 from polyplink.scale import Index
 from polyplink.tracklets import PrepareSettings, prepare
 from tests.cli.calls import assert_refused, polyplink
@@ -36,15 +36,15 @@ def test_a_count_is_named_after_what_is_counted(tmp_path: Path) -> None:
 def test_a_count_of_the_same_is_written_over_and_no_other(tmp_path: Path) -> None:
     out, film = tmp_path / "out", tmp_path / "a.mp4"
     RunRecord("run", settings={"source": str(film)}).write(out)
-    keep_other_counts(out, tmp_path / "b.mp4", ["count"], replace=False)  # it holds no count
+    protect_other_counts(out, tmp_path / "b.mp4", ["count"], replace=False)  # it holds no count
     (out / "count").mkdir()
     (out / "notes.txt").touch()
-    keep_other_counts(out, film, ["count"], replace=False)
+    protect_other_counts(out, film, ["count"], replace=False)
     for other in (tmp_path / "b.mp4", None):  # None: a camera shows another procedure each time
         with pytest.raises(PolyplinkError, match=r"holds the count of .*a\.mp4; .* --replace"):
-            keep_other_counts(out, other, ["count"], replace=False)
+            protect_other_counts(out, other, ["count"], replace=False)
     assert (out / "count").is_dir()
-    keep_other_counts(out, None, ["count"], replace=True)
+    protect_other_counts(out, None, ["count"], replace=True)
     assert sorted(path.name for path in out.iterdir()) == ["notes.txt", "run.json"]
 
 

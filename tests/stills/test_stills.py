@@ -11,7 +11,7 @@ from PIL import Image
 from polyplink.core.errors import PolyplinkError
 from polyplink.data import read_data
 from polyplink.stills import Still, StillsConfig, draw_views, write_procedures
-from polyplink.stills.moving_camera import draw_path, render, seen_boxes
+from polyplink.stills.moving_camera import boxes_in_view, draw_path, render
 from polyplink.stills.procedures import draw_course
 from polyplink.tracklets.crops import read_image
 
@@ -71,7 +71,7 @@ def test_the_same_seed_makes_the_same_and_a_stopped_run_continues(
     assert files[0].stat().st_mtime_ns == kept
     more = write_procedures(tmp_path / "a", stills, (), replace(CONFIG, procedures=3), name="n")
     assert more.detections.filter(pl.col("procedure_id") != "s0002").equals(first.detections)
-    with pytest.raises(PolyplinkError, match="has 3 procedures already, more than the 2"):
+    with pytest.raises(PolyplinkError, match="already has 3 procedures, more than the 2"):
         write_procedures(tmp_path / "a", stills, (), CONFIG, name="n")
     # Frames of other settings are never taken for those that are asked for.
     with pytest.raises(PolyplinkError, match="has frames of other stills or of other settings"):
@@ -92,11 +92,11 @@ def test_views_show_the_polyp_of_their_still_and_depend_on_no_other(stills: list
 def test_a_box_leaves_the_view_gradually() -> None:
     box, still = np.array([[100.0, 80, 40, 20]]), np.zeros((200, 240, 3), np.uint8)
     identity = np.eye(3)
-    whole, share = seen_boxes(box, identity, (240, 200))
+    whole, share = boxes_in_view(box, identity, (240, 200))
     np.testing.assert_allclose(whole, box, atol=0.4)
     assert share == pytest.approx(1)
     moved = np.array([[1.0, 0, -120], [0, 1, 0], [0, 0, 1]])
-    half, share = seen_boxes(box, moved, (240, 200))
+    half, share = boxes_in_view(box, moved, (240, 200))
     np.testing.assert_allclose(half, [[0, 80, 20, 20]], atol=0.4)
     assert share == pytest.approx(0.5, abs=0.02)
     rng = np.random.default_rng(1)

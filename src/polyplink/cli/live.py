@@ -25,7 +25,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.progress import Progress
 from polyplink.core.sharing import sole_writer
 from polyplink.models import ENCODER
-from polyplink.pipeline.outputs import RUN_PARTS, SOURCE, keep_other_counts, output_folder
+from polyplink.pipeline.outputs import RUN_PARTS, SOURCE, output_folder, protect_other_counts
 
 if TYPE_CHECKING:
     from polyplink.associate import OperatingPoint
@@ -205,7 +205,7 @@ def live(
         )
         threads = counting.warm_up(os.cpu_count() or 1)
         served = stack.enter_context(_served(counting, out, port, browser)) if page else None
-        counting.say(
+        counting.emit(
             "started",
             procedure=opened.name,
             fps=opened.fps,
@@ -251,7 +251,7 @@ def _claim(out: Path, recording: str | None, *, replace: bool) -> None:
         f"report it with `polyplink live {out} --weights WEIGHTS`, replace it with --replace, or "
         "name another --out",
     )
-    keep_other_counts(out, recording, RUN_PARTS, replace=replace)
+    protect_other_counts(out, recording, RUN_PARTS, replace=replace)
 
 
 def _detector(
@@ -373,7 +373,7 @@ def _finish(
         "tracklet": percentiles(counting.closings),
     }
     timings = {"backwards": counting.backwards, "milliseconds": milliseconds}
-    return counting.say("finished", **facts, **timings)
+    return counting.emit("finished", **facts, **timings)
 
 
 def _report_killed(
@@ -390,6 +390,6 @@ def _report_killed(
     killed = Message("live.killed", {"clock": clock(frames / source.fps)})
     counted, facts = _report(out, record, count_folder, [killed])
     finished = {"event": "finished", "frame": frames - 1} | facts
-    with event_log(out, "a") as say:
-        say(finished)
+    with event_log(out, "a") as write_event:
+        write_event(finished)
     return Result(counted.value, finished, [], counted.warnings)

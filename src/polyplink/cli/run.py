@@ -23,7 +23,7 @@ from polyplink.core.errors import ImportOptionError, PolyplinkError
 from polyplink.core.progress import Progress, counter
 from polyplink.core.sharing import sole_writer
 from polyplink.models import ENCODER
-from polyplink.pipeline.outputs import RUN_PARTS, SOURCE, keep_other_counts, output_folder
+from polyplink.pipeline.outputs import RUN_PARTS, SOURCE, output_folder, protect_other_counts
 
 if TYPE_CHECKING:
     from polyplink.core.messages import Message
@@ -116,7 +116,7 @@ def run(
 
         record = RunRecord("run", settings={SOURCE: str(source.resolve())})
         record.claim(out)
-        keep_other_counts(out, source, RUN_PARTS, replace=replace)
+        protect_other_counts(out, source, RUN_PARTS, replace=replace)
         # The boxes: given, in a data folder already, or of a detector.
         data, warnings = out / "data", list["str | Message"]()
         if boxes is not None:

@@ -86,7 +86,7 @@ def detect(
         boxes, scenes[recording.name] = join_pieces(folder, out, recording.name, recording)
         tables.append(boxes)
         rows.append(procedure_row(recording, "recordings"))
-    data = write_found(out, pl.concat(tables), rows, scenes)
+    data = write_detections(out, pl.concat(tables), rows, scenes)
     shutil.rmtree(pieces)
     return data
 
@@ -105,10 +105,17 @@ def procedure_row(recording: Recording, dataset: str) -> dict[str, object]:
     }
 
 
-def write_found(
+def write_detections(
     out: Path, boxes: pl.DataFrame, rows: Sequence[Mapping[str, object]], scenes: Mapping[str, Ints]
 ) -> DataSet:
-    """Write a detector's boxes and scenes (`join_pieces`) and the rows of procedures."""
+    """Write a data folder of detected boxes and scenes (see `join_pieces`).
+
+    Args:
+        out: The data folder.
+        boxes: The detections of all procedures.
+        rows: The rows of the table of procedures.
+        scenes: The scenes of each procedure.
+    """
     table = boxes.select(
         pl.col(name) if name in boxes.columns else pl.lit(None).alias(name) for name in DETECTIONS
     )

@@ -1,1 +1,1 @@
-"""From a data folder to a written count: its files, its report, its tracks and its video."""
+"""From a data folder to a written count: files, report, tracks and videos."""

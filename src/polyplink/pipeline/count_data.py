@@ -1,7 +1,7 @@
-"""The count of a data folder, written: what `count`, `run`, `live` and `calibrate --stills` share.
+"""Count a data folder and write the results, for `count`, `run`, `live` and `calibrate --stills`.
 
-Verbs call `count_data`; `return_data` then gives back what was imported, and `count_and_track`
-does both and writes the tracks.
+`count_data` counts; `return_data` then writes imported boxes back with their tracks, and draws
+videos; `count_and_track` does both and writes the tracks.
 """
 
 import os
@@ -43,28 +43,31 @@ from polyplink.encoders.encode import encode
 from polyplink.encoders.load import load_named
 from polyplink.evaluate import one_box_a_frame
 from polyplink.pipeline.counted import Counted
-from polyplink.pipeline.outputs import BOXES, SOURCE, VIDEOS, keep_other_counts
+from polyplink.pipeline.outputs import BOXES, SOURCE, VIDEOS, protect_other_counts
 from polyplink.report import Report, count_table, write_report
 from polyplink.report.contents import build_report
 from polyplink.report.formats import figure_text
 from polyplink.tracklets import lost_boxes
 
 _COMMAND_LINE = subprocess.list2cmdline if os.name == "nt" else shlex.join
-# What a folder holds of a count; the rest is written whole in its place.
+# Files of an earlier count that must be removed; all others are overwritten.
 COUNT_FILES = ("count.json", "corrections.jsonl", BOXES, VIDEOS)
 
 
 def return_data(
     counted: Result[Counted], data: Path, out: Path, progress: Progress, *, video: bool
 ) -> Result[Counted]:
-    """Write what was imported or recorded with what was counted.
+    """Write imported boxes back in their format, with the tracks of a count, and draw videos.
 
     Args:
         counted: The count.
         data: The data folder.
-        out: Gets the boxes that were imported into it, with their tracks.
+        out: The output folder.
         progress: Called for frames of videos.
-        video: Whether `out` also gets videos with the boxes.
+        video: Whether to draw videos with the boxes.
+
+    Returns:
+        The count, with the written files among its facts and printed lines.
     """
     result = counted.value
     facts, printed, warnings = counted.json, [*counted.printed], [*counted.warnings]
@@ -99,7 +102,7 @@ def count_data(
     warnings: "Sequence[str | Message]" = (),
     progress: Progress = silent,
 ) -> Result[Counted]:
-    """Count the polyps of a data folder into `out`; boxes are not given back.
+    """Count the polyps of a data folder and write the results to `out`.
 
     Args:
         weights: File, folder or name.
@@ -108,16 +111,17 @@ def count_data(
         replace: Replace the count of another recording.
         part: Part of the data set; None for all of it.
         truth: Data folder with annotated boxes of the same procedures, to compare with.
-        alarms: Whether tracklets that pass for false alarms are left out.
-        purpose: What the price of a polyp is chosen for.
+        alarms: Whether tracklets that are probably false alarms are left out.
+        purpose: The purpose for which the price of a polyp was chosen.
         device: Device.
-        workers: Threads.
+        workers: Number of threads.
         tracklets: Options of tracklets, see `with_options`.
-        warnings: Those of earlier stages, for count.json and the report.
+        warnings: Warnings of earlier stages, for count.json and the report.
         progress: Called for crops and tracklets.
 
     Raises:
-        PolyplinkError: If weights, data folder or an image is at fault.
+        PolyplinkError: If the weights, the data folder or an image cannot be used, or `out` holds
+            the count of another recording.
     """
     settings: dict[str, Any] = {
         SOURCE: str(data.resolve()),
@@ -125,7 +129,7 @@ def count_data(
     }
     record = RunRecord("count", settings=settings)
     record.claim(out)
-    keep_other_counts(out, data, COUNT_FILES, replace=replace)
+    protect_other_counts(out, data, COUNT_FILES, replace=replace)
 
     with record.stage("embed"):
         origin = read_origin(data)
@@ -171,7 +175,7 @@ def _recorded(
     purpose: str,
     warnings: "Sequence[str | Message]",
 ) -> "tuple[Count, list[str]]":
-    """The record of a count, and notes for its page."""
+    """The record of a count, and notes for its report."""
     encoded, prepared, file = part.encoded, part.encoded.prepared, weights_path(weights)
     used, lost = used_models(file, encoded.first.name, encoded.folder), lost_boxes(prepared)
     part_messages, notes = count_messages(part, lost)
@@ -227,7 +231,7 @@ def _page(
 
 
 def _lines_below(count: "Count", notes: Sequence[str]) -> list[str]:
-    """What is printed below the table of a count."""
+    """The lines printed below the table of a count."""
     figures = {} if count.against_truth is None else count.against_truth["figures"]
     return [
         *([] if count.basis is None else [str(count.basis)]),
@@ -238,7 +242,7 @@ def _lines_below(count: "Count", notes: Sequence[str]) -> list[str]:
 
 
 def _report_lines(report: Path, out: Path) -> list[str]:
-    """Where the report is, and how to correct the count."""
+    """Lines that name the report and the command to correct the count."""
     command = _COMMAND_LINE(["polyplink", "review", str(out)])
     return [f"report: {report}", f"to correct it: {command}"]
 
@@ -261,17 +265,17 @@ def count_and_track(
     progress: Progress = silent,
     **options: Any,
 ) -> Result[Counted]:
-    """Count the boxes of a data folder and write their tracks; `out` gets count and tracks.
+    """Count the polyps of a data folder and write their tracks, to `out/count` and `out/tracks`.
 
     Args:
         weights: File, folder or name.
         data: The data folder.
         out: The output folder.
-        video: Whether `out` also gets videos with the boxes.
+        video: Whether to draw videos with the boxes.
         progress: Called for crops and tracklets.
-        options: Of `count_data`.
+        options: Further arguments of `count_data`.
     """
-    # What is in the folder is of this folder's own run.
+    # Callers have checked that the folder holds no count of another recording.
     counted = count_data(weights, data, out / "count", replace=True, progress=progress, **options)
     counted = return_data(counted, data, out, progress, video=video)
     tracks = _write_tracks(counted.value, out / "tracks")
@@ -281,10 +285,10 @@ def count_and_track(
 
 
 def _write_tracks(counted: Counted, folder: Path) -> Path:
-    """One file in MOT format a procedure: frame (from 1), polyp, x, y, w, h, score, -1, -1, -1.
+    """Write a MOT file per procedure: frame (from 1), polyp, x, y, w, h, score, -1, -1, -1.
 
-    Boxes that were interpolated in the gaps of tracks are no boxes of a detector: they are in a
-    file of the same name in the folder `interpolated`, with a score of 0.
+    Boxes that were interpolated in gaps of tracks are written to a file of the same name in the
+    folder `interpolated`, with score 0, because no detector reported them.
     """
     boxes = one_box_a_frame(counted.boxes, "procedure_id", "frame", "polyp")
     for (name,), rows in boxes.group_by("procedure_id", maintain_order=True):

@@ -1,4 +1,4 @@
-"""A finished count, as the verbs that count return it."""
+"""A finished count, as returned by the functions that count."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,13 +22,13 @@ class Counted:
     Attributes:
         report: The report's file.
         polyps: Polyps counted in all procedures.
-        page: Its contents.
+        page: The contents of the report.
         count: The record of the count, as written to count.json.
         boxes: The linked boxes: procedure_id, frame, x, y, w, h, score, polyp and
             tracklet (both from 1 in a procedure), and interpolated (in a gap of the tracklet).
         data: The data set that was counted.
-        tracks: track_id and polyp of each of its detections, null for none.
-        views: What views.csv holds: a row for each tracklet.
+        tracks: track_id and polyp of each detection of `data`; null for none.
+        views: The contents of views.csv, a row for each tracklet.
     """
 
     report: Path
@@ -42,12 +42,12 @@ class Counted:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """What count.json holds."""
+        """The contents of count.json."""
         return self.count.plain()
 
     @property
     def counts(self) -> "pl.DataFrame":
-        """What counts.csv holds: a row for each procedure."""
+        """The contents of counts.csv, a row for each procedure."""
         rows = [
             {name: getattr(procedure, name) for name in COUNTS}
             for procedure in self.count.procedures

@@ -1,7 +1,7 @@
-"""Videos with what was counted drawn on them: boxes, polyps and the running count (`--video`).
+"""Videos with boxes, polyp numbers and the running count drawn on them (`--video`).
 
-A frame stays in the planes of luma and chroma that the decoder gives, and only the pixels of lines
-and labels are written, so that decoding and encoding take nearly all of the time.
+Frames stay in the decoder's planes of luma and chroma, and only the pixels of lines and labels are
+written, so that decoding and encoding take nearly all of the time.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -37,13 +37,13 @@ Planes = tuple[Plane, Plane, Plane]  # luma (height, width); chroma, half as hig
 Source = Picture | Path
 Numbered = tuple[int, Source | None]
 
-THREADS = 2  # that draw while frames are decoded and encoded
-# Of x264. Every frame by itself: with this preset that takes half the time of differences between
-# frames, in about as many bytes, and a player shows any frame at once.
+THREADS = 2  # draw while frames are decoded and encoded
+# Options of x264. Every frame is a key frame: with this preset that takes half the time of
+# predicted frames, in about as many bytes, and a player shows any frame at once.
 QUALITY = {"preset": "ultrafast", "qp": "31", "x264-params": "keyint=1"}
-BITS = 0.15  # a pixel, of mpeg4, where there is no x264
+BITS = 0.15  # per pixel, for mpeg4 if there is no x264
 WHITE, BLACK, GREY = "#ffffff", "#000000", "#9a9a9a"
-LIGHT = 140  # luma from which a label's text is black
+LIGHT = 140  # luma of a label's background above which its text is black
 DASH = 6  # line widths
 
 
@@ -60,11 +60,11 @@ class Box(NamedTuple):
 
 @dataclass(frozen=True)
 class Drawing:
-    """What is drawn on the frames of a procedure.
+    """Everything drawn on the frames of a procedure.
 
     Attributes:
-        boxes: Of each frame that has any.
-        first: Frames in which a polyp is first seen, ascending: (p,).
+        boxes: Frame -> boxes, for frames with boxes.
+        first: (p,) first frame of each polyp, ascending.
         fps: Frames per second.
         n_frames: Frames of the procedure.
     """
@@ -76,7 +76,7 @@ class Drawing:
 
     @classmethod
     def of(cls, boxes: pl.DataFrame, fps: float, n_frames: int) -> "Drawing":
-        """From a procedure's frame, x, y, w, h, polyp (null: none) and interpolated."""
+        """From a procedure's table of frame, x, y, w, h, polyp (null: none) and interpolated."""
         rows = boxes.sort("frame", maintain_order=True).with_columns(pl.col("polyp").fill_null(0))
         boxes_by_frame: dict[int, list[Box]] = {}
         for frame, *box in rows.select("frame", *Box._fields).iter_rows():
@@ -86,7 +86,7 @@ class Drawing:
         return cls(boxes_by_frame, first, fps, n_frames)
 
     def on(self, planes: Planes, frame: int) -> None:
-        """Draw what belongs on a frame into its planes."""
+        """Draw the boxes, labels, time and count of a frame on its planes."""
         height = planes[0].shape[0]
         thick = 2 * max(1, round(height / 540))
         for box in self.boxes.get(frame, ()):
@@ -103,7 +103,7 @@ class Drawing:
 
 
 def _yuv(colour: str) -> tuple[int, int, int]:
-    """Luma and chroma (BT.601, 16 to 235 and 240) of a colour as #rrggbb."""
+    """Luma and chroma (BT.601; 16 to 235, and 16 to 240) of a colour #rrggbb."""
     r, g, b = (int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5))
     luma = 0.299 * r + 0.587 * g + 0.114 * b
     chroma = (128 + 224 * (b - luma) / 1.772, 128 + 224 * (r - luma) / 1.402)
@@ -111,13 +111,13 @@ def _yuv(colour: str) -> tuple[int, int, int]:
 
 
 def _fill(planes: Planes, top: int, bottom: int, left: int, right: int, *, colour: str) -> None:
-    """Fill a rectangle, of even pixels."""
+    """Fill a rectangle with edges at even pixels."""
     for plane, value, part in zip(planes, _yuv(colour), (1, 2, 2), strict=True):
         plane[top // part : bottom // part, left // part : right // part] = value
 
 
 def _outline(planes: Planes, box: Box, colour: str, thick: int) -> None:
-    """Lines inside a box's edges, as far as they are in the frame; broken if interpolated."""
+    """Draw lines inside a box's edges, clipped to the frame; dashed if it was interpolated."""
     height, width = planes[0].shape
     left, top, right, bottom = (
         int(np.clip(round(edge / 2) * 2, 0, limit))
@@ -138,25 +138,25 @@ def _outline(planes: Planes, box: Box, colour: str, thick: int) -> None:
 
 @lru_cache(512)
 def _label(text: str, colour: str, size: int) -> Planes:
-    """A text of a height in pixels on a ground of a colour, white or black."""
+    """A text `size` pixels high, white or black, on a background of a colour."""
     font = ImageFont.load_default(size)
     width, pad = round(font.getlength(text)), size // 4
     sides = (width + 2 * pad + 1) // 2 * 2, (size + 2 * pad + 1) // 2 * 2
     image = Image.new("L", sides)
     ImageDraw.Draw(image).text((pad, sides[1] // 2), text, 255, font, anchor="lm")
     share = np.asarray(image, dtype=np.float32) / 255
-    ground = _yuv(colour)
-    ink = _yuv(BLACK if ground[0] > LIGHT else WHITE)
+    background = _yuv(colour)
+    ink = _yuv(BLACK if background[0] > LIGHT else WHITE)
     shares = (share, share[::2, ::2], share[::2, ::2])
     y, u, v = (
         np.round(low + (high - low) * part).astype(np.uint8)
-        for low, high, part in zip(ground, ink, shares, strict=True)
+        for low, high, part in zip(background, ink, shares, strict=True)
     )
     return y, u, v
 
 
 def _put(planes: Planes, label: Planes, x: float, y: float) -> None:
-    """Lay a label over a frame, moved into it."""
+    """Lay a label over a frame at (x, y), moved so that it is inside."""
     (height, width), (rows, columns) = planes[0].shape, label[0].shape
     left = int(np.clip(round(x / 2) * 2, 0, max(width - columns, 0) // 2 * 2))
     top = int(np.clip(round(y / 2) * 2, 0, max(height - rows, 0) // 2 * 2))
@@ -178,7 +178,7 @@ def _planar(source: Source | None) -> Plane | None:
 
 
 def _drawn(item: Numbered, drawing: Drawing) -> tuple[int, av.VideoFrame | None]:
-    """A frame with what is drawn on it; None where there is no picture."""
+    """A numbered frame with everything drawn on it; None if there is no picture."""
     frame, picture = item
     pixels = _planar(picture)
     if pixels is None:
@@ -198,22 +198,22 @@ def draw_video(
     drawing: Drawing,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
-    """Write an MP4 of pictures with what is drawn on them, whole or not at all.
+    """Write an MP4 of pictures with boxes and counts drawn on them; no file if it fails.
 
-    A frame without a picture, or of another size than the first, is left out: the one before it is
-    shown for its time.
+    A frame without a picture, or with another size than the first, is left out: the previous frame
+    is shown longer.
 
     Args:
         path: The file.
-        pictures: Number of a frame and its picture, ascending.
-        drawing: What is drawn.
-        progress: Called with the frames that are done and those there are.
+        pictures: Frame numbers, ascending, with their pictures.
+        drawing: What to draw.
+        progress: Callback (frames done, frames in all).
 
     Returns:
-        Frames written.
+        Number of frames written.
 
     Raises:
-        PolyplinkError: If there is no picture.
+        PolyplinkError: If no picture can be read.
     """
     rate = Fraction(drawing.fps).limit_denominator(1000)
     x264 = "libx264" in av.codecs_available
@@ -248,12 +248,12 @@ def draw_videos(
 
     Args:
         counted: The count.
-        folder: Its data folder.
-        out: Folder of the videos.
+        folder: The data folder that was counted.
+        out: Folder for the videos.
         progress: Called for frames.
 
     Returns:
-        The files, and a line for each procedure that has none.
+        The files, and a warning for each procedure without a video.
     """
     files, lines, data = [], [], counted.data
     unnumbered = data.detections.filter(counted.tracks["polyp"].is_null())
@@ -282,10 +282,10 @@ def draw_videos(
 
 
 def _pictures(source: Path, images: Mapping[int, str], n_frames: int) -> Iterator[Numbered]:
-    """All frames of a procedure that exist, from the images that some of them have.
+    """All existing frames of a procedure, derived from the images of its boxes.
 
     Raises:
-        PolyplinkError: If there is none, or the video is missing.
+        PolyplinkError: If no box has an image, or the video is missing.
     """
     PolyplinkError.unless(
         bool(images), "no box has a picture", "import the boxes with their images or their video"
@@ -301,8 +301,8 @@ def _pictures(source: Path, images: Mapping[int, str], n_frames: int) -> Iterato
 def _image_files(source: Path, images: Mapping[int, str], n_frames: int) -> dict[int, Path]:
     """Image files by frame: those of boxes, and those beside them, numbered in the same way.
 
-    Files of a folder are numbered by their order if there are as many as frames, else by the number
-    that their names end in.
+    Files of a folder are numbered by their order if there are as many as frames, else by the last
+    number in their names.
     """
     paths = {frame: source / image for frame, image in images.items()}
     paths = {frame: path for frame, path in paths.items() if path.is_file()}

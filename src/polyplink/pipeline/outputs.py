@@ -1,4 +1,4 @@
-"""Output folders of counts: named after what is counted, and never written over unasked."""
+"""Output folders of counts: named after the recording, and overwritten only with --replace."""
 
 import re
 import shutil
@@ -9,16 +9,16 @@ from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import file_name
 
-SOURCE = "source"  # in the settings of run.json: what a folder's count is of
+SOURCE = "source"  # key in the settings of run.json: the recording or data that was counted
 RUN_FILE = "run.json"
 BOXES, VIDEOS = "boxes-with-tracks", "video-with-boxes"  # folders that counts may write
 
 
 def output_folder(out: str | Path | None, command: str, source: str | Path) -> Path:
-    """The folder that a count is written into: the one given, or COMMAND/NAME of what is counted.
+    """The output folder of a count: `out`, or COMMAND/NAME, named after the source.
 
     Args:
-        out: The folder that was asked for.
+        out: The folder that the user named; None for the default.
         command: The verb.
         source: A recording, a file or folder of boxes, a data folder, or the address of a device.
 
@@ -39,20 +39,20 @@ def output_folder(out: str | Path | None, command: str, source: str | Path) -> P
     return Path(command) / file_name(name.strip("-") or "all")
 
 
-def keep_other_counts(
+def protect_other_counts(
     folder: Path, source: str | Path | None, parts: Sequence[str], *, replace: bool
 ) -> None:
-    """Refuse to write over the count of something else; with `replace`, remove it.
+    """Refuse to overwrite the count of another source; with `replace`, remove that count.
 
     Args:
         folder: The output folder.
-        source: What is counted now; None where the same name may stand for another procedure, as
-            that of a camera does.
+        source: The source to count; None if the same name may stand for another procedure, as that
+            of a camera does.
         parts: Files and folders in `folder` that belong to a count.
-        replace: Remove these.
+        replace: Whether to remove the existing count.
 
     Raises:
-        PolyplinkError: If the folder holds the count of something else, and is not replaced.
+        PolyplinkError: If the folder holds the count of another source and `replace` is False.
     """
     existing = [part for part in (folder / name for name in parts) if part.exists()]
     if not existing:

@@ -1,4 +1,4 @@
-"""Recipes by name, and their fields by name: `--set loss.temperature=0.1`."""
+"""Look up recipes by name, and change their fields by name: `--set loss.temperature=0.1`."""
 
 import dataclasses
 import json
@@ -26,9 +26,9 @@ RECIPES: dict[str, Callable[[], TrainConfig]] = {
     recipe().name: recipe for recipe in (*NTSSL, *EARLIER, *SUPERVISED, *SMALL)
 }
 
-OTHER_PART = "ta384-"  # prefix of the name of a recipe trained on that part
-# Rows of temporally-aware counting come from its authors' own encoders, those of ntssl/1 from
-# NTSSL's: fields that differ.
+OTHER_PART = "ta384-"  # prefix of the names of recipes trained on that part
+# Fields that differ in those recipes: the rows of temporally-aware counting come from the encoders
+# of its authors, those of ntssl/1 from NTSSL's.
 PREDECESSOR = {
     "sfe": ("encoder.vector=projected",),
     "mve": ("encoder.kind=mve",),
@@ -37,12 +37,13 @@ PREDECESSOR = {
 
 
 def find_recipe(name: str) -> TrainConfig:
-    """A recipe by name, or of a user's file: "my_recipe.py" or "my_recipe.py:function".
+    """A recipe by name, or from a user's file: "my_recipe.py" or "my_recipe.py:function".
 
-    "ta384-NAME" is NAME as temporally-aware counting ran it: by its program, on the part ta384.
+    "ta384-NAME" is NAME as in temporally-aware counting: by its program, on the part ta384.
 
     Raises:
-        PolyplinkError: If no recipe has the name; the message names the nearest or all.
+        PolyplinkError: If no recipe has the name (the message lists similar names or all), or the
+            file has no recipe.
     """
     if (plain := name.removeprefix(OTHER_PART)) in RECIPES and plain != name:
         changes = (*PREDECESSOR.get(plain, ()), f"part={OTHER_PART.rstrip('-')}")
@@ -50,11 +51,11 @@ def find_recipe(name: str) -> TrainConfig:
     file, python, function = name.partition(".py")
     if not python:
         return find_named("recipe", name, RECIPES)()
-    return _own_recipe(Path(f"{file}.py"), function.removeprefix(":") or "recipe")
+    return _recipe_of_file(Path(f"{file}.py"), function.removeprefix(":") or "recipe")
 
 
-def _own_recipe(path: Path, name: str) -> TrainConfig:
-    """What a file calls `name`: a recipe, or a function that returns one."""
+def _recipe_of_file(path: Path, name: str) -> TrainConfig:
+    """The recipe `name` of a file, or the recipe that its function `name` returns."""
     module = import_file(path, "recipe")
     recipe = getattr(module, name, None)
     recipe = recipe() if callable(recipe) else recipe
@@ -90,7 +91,7 @@ def _hint(value: Any, field: str) -> Any:
 
 
 def type_text(recipe: TrainConfig, name: str) -> str:
-    """The values that a field takes, for people; those of plugins too.
+    """A readable description of the values that a field takes, including those of plugins.
 
     Args:
         recipe: The recipe.
@@ -130,23 +131,23 @@ def override(recipe: TrainConfig, assignments: Sequence[str]) -> TrainConfig:
         assignments: "dotted.name=value"; values as JSON, bare words as text, "none" for None.
 
     Raises:
-        PolyplinkError: If an assignment has no "=", names no field (the nearest is named), or
-            its value does not fit the field.
+        PolyplinkError: If an assignment has no "=" or names no field (the message suggests the
+            nearest name), or its value does not fit the field.
     """
     for assignment in assignments:
-        fields = field_names(recipe)  # a `kind` set before may have brought other fields
+        fields = field_names(recipe)  # an earlier assignment of a `kind` may have changed them
         name, equals, text = assignment.partition("=")
         if not equals:
             raise PolyplinkError(f"--set {assignment!r} has no value", "write NAME=VALUE")
         if name not in fields:
             near = get_close_matches(name, fields, n=1, cutoff=0.5)
-            mend = f"did you mean {near[0]}?" if near else f"the names are: {', '.join(fields)}"
-            raise PolyplinkError(f"recipe {recipe.name} has no field {name!r}", mend)
+            hint = f"did you mean {near[0]}?" if near else f"the names are: {', '.join(fields)}"
+            raise PolyplinkError(f"recipe {recipe.name} has no field {name!r}", hint)
         *outer, field = name.split(".")
         parents = list(accumulate(outer, getattr, initial=recipe))
         value = _parse(text)
         try:
-            if field == "kind" and outer:  # another class that the field of this name may hold
+            if field == "kind" and outer:  # the field holds another class from now on
                 value = to_plain(parents.pop()) | {"kind": value}
                 field = outer.pop()
             value = TypeAdapter(_hint(parents[-1], field)).validate_python(value)

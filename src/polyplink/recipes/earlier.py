@@ -26,7 +26,7 @@ def counting_encoder() -> EncoderConfig:
 
 
 def simclr_augmentations() -> AugmentConfig:
-    """Flips, affine and colour jitter: the papers name the kinds, their program the strengths."""
+    """Flips, affine maps and colour jitter as in the papers, with the strengths of the program."""
     return AugmentConfig(
         flip=0.5,
         degrees=15.0,
@@ -42,7 +42,7 @@ def simclr_augmentations() -> AugmentConfig:
 def adam_one_cycle() -> OptimConfig:
     """Adam with a one-cycle schedule and a maximum rate scaled by pairs / 256, as in SFE's program.
 
-    The rate rises during a tenth of the training. 1e-3, which is scaled, is ours.
+    The rate rises during a tenth of the training. The unscaled rate of 1e-3 is our choice.
     """
     return OptimConfig(
         bags_per_batch=PAIRS,
@@ -61,12 +61,13 @@ def sfe() -> TrainConfig:
     0.0314 (arXiv 2507.02493, table 1). Ours: not run; the images, and the ImageNet weights of
     the backbone, are needed first.
 
-    Two frames of a tracklet are a pair, at a Gaussian distance of 30 frames; crops of every frame
-    in training, of one in four in evaluation, as of all methods of the comparison. What the
-    papers leave open (rate, batch, strengths of the augmentations) is chosen here. The
-    predecessor crops the exact box: `--set prepare.crop_factor=1`; its vector is what the head
-    projected: `--set encoder.vector=projected`. NTSSL's table counts the head (28.0 M parameters;
-    23.5 M without). The checkpoint is selected on bags, so that no label is used.
+    A pair is two frames of a tracklet, at a Gaussian distance with a standard deviation of 30
+    frames. Training uses crops of every frame, evaluation of one in four, as for all methods of the
+    comparison. Details that the papers leave open (rate, batch, strengths of the augmentations) are
+    chosen here. The predecessor crops the exact box (`--set prepare.crop_factor=1`) and uses the
+    output of the projection head (`--set encoder.vector=projected`). NTSSL's table includes the
+    head (28.0 M parameters; 23.5 M without). The checkpoint is selected on bags, so that no label
+    is used.
 
     Command: polyplink train sfe DATA --out RUN --set encoder.frame_weights=FILE
     """
@@ -85,7 +86,7 @@ def sfe() -> TrainConfig:
 
 
 def sfe_uniform() -> TrainConfig:
-    """SFE with the second frame sampled uniformly from a window of 30 frames to either side.
+    """SFE with the second frame sampled uniformly from a window of 30 frames on either side.
 
     No published row.
 
@@ -100,12 +101,12 @@ def mve() -> TrainConfig:
     Published: mAP 42.05, HR@1 81.25, HR@5 94.16, AUROC 79.73, AUPR 27.47; counting FR 8.42, FPR
     0.0449 (arXiv 2507.02493, table 1). Ours: not run, as for `sfe`.
 
-    Two parts of a tracklet without a frame in common are a pair: 8 frames each at a stride of 1
-    to 4, longer strides more probable. The encoder is NTSSL's re-implementation (25.6 M, as
-    printed), whose transformer reads features of the backbone; in the predecessor's own
-    (`--set encoder.kind=mve`, 29.8 M) it reads what the head of the SFE projected. Adam at a
-    constant 1e-4, the program's default: the rate that was used is not recorded. The papers
-    start from a trained SFE, with `encoder.kind=mve` from its head too (train it with
+    A pair is two parts of a tracklet without a common frame: 8 frames each at a stride of 1 to 4,
+    longer strides being more probable. The encoder is NTSSL's re-implementation (25.6 M parameters,
+    as printed), in which the transformer reads the features of the backbone; in the predecessor's
+    encoder (`--set encoder.kind=mve`, 29.8 M) it reads the output of SFE's projection head. Adam
+    has a constant rate of 1e-4, the program's default: the rate that was used is not recorded. The
+    papers start from a trained SFE, and with `encoder.kind=mve` also from its head (train it with
     `--set encoder.vector=projected`).
 
     Command: polyplink train mve DATA --out RUN --init-from SFE_RUN
@@ -123,12 +124,12 @@ def tpc() -> TrainConfig:
     """Towards polyp counting: NTSSL table 1, row "TPC".
 
     Published: mAP 43.25, HR@1 75.82, HR@5 91.85, AUROC 78.40, AUPR 27.58; counting FR 5.10, FPR
-    0.0249 (arXiv 2507.02493, table 1), FR 6.30 at FPR < 5 % in its own paper. Ours: not run, as
+    0.0249 (arXiv 2507.02493, table 1), FR 6.30 at FPR < 5 % in the paper of TPC. Ours: not run, as
     for `sfe`.
 
-    MVE with a curriculum: a pair comes from one tracklet with probability alpha, else from two
-    of its polyp; alpha decreases linearly from 1 to 0. It needs polyp ids. The checkpoint has the
-    lowest loss on pairs, half of them from one tracklet, as in the program.
+    MVE with a curriculum: a pair comes from one tracklet with probability alpha, otherwise from two
+    tracklets of one polyp; alpha decreases linearly from 1 to 0. It needs polyp ids. The selected
+    checkpoint has the lowest loss on pairs, half of them from one tracklet, as in the program.
 
     Command: polyplink train tpc DATA --out RUN --init-from SFE_RUN
     """

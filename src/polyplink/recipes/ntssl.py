@@ -22,9 +22,9 @@ def ntssl() -> TrainConfig:
     and the ImageNet weights of the backbone are needed first (docs/how-to/backbone-weights.md).
 
     Details that the text leaves open follow the program: symmetric loss, temperature 0.07, weights
-    1 and 1, weight decay 1e-4, crops of 5 times the box. Two things differ from it: inputs are
-    normalised in training as in evaluation, and every ninth training procedure is held out for
-    validation; the paper chose its checkpoint on ten of the evaluated procedures.
+    1 and 1, weight decay 1e-4, crops of 5 times the box. Two things differ from the program: inputs
+    are normalised in training as in evaluation, and every ninth training procedure is held out for
+    validation, whereas the paper selected its checkpoint on ten of the evaluated procedures.
 
     Command: polyplink train ntssl DATA --out RUN --set encoder.frame_weights=resnet50.safetensors
     """
@@ -40,7 +40,7 @@ def ntssl() -> TrainConfig:
 def ntssl_text() -> TrainConfig:
     """NTSSL with the loss of the text, eq. 1, instead of the program's.
 
-    No published row: the published figures came from the program.
+    No published row: the published figures were computed by the program.
 
     Command: polyplink train ntssl-text DATA --out RUN --set encoder.frame_weights=FILE
     """
@@ -48,7 +48,7 @@ def ntssl_text() -> TrainConfig:
 
 
 def ntssl_nearest() -> TrainConfig:
-    """NTSSL without sampling: table 2, top, row 1; bags are the K nearest in time.
+    """NTSSL without sampling: table 2, top, row 1; bags hold the K nearest fragments in time.
 
     Published: mAP 54.92, HR@1 89.40, HR@5 97.28, AUROC 91.92, AUPR 50.53. Ours: not run.
 
@@ -58,10 +58,10 @@ def ntssl_nearest() -> TrainConfig:
 
 
 def ntssl_fixed() -> TrainConfig:
-    """NTSSL without a curriculum: table 2, top, row 2; the temperature of the ranks stays.
+    """NTSSL without a curriculum: table 2, top, row 2; the temperature of the ranks is constant.
 
     Published: mAP 58.83, HR@1 89.67, HR@5 96.60, AUROC 92.77, AUPR 48.23. Ours: not run. The
-    paper does not say at which temperature; 6.15 is the middle of the curriculum.
+    paper does not state the temperature; 6.15 is the middle of the curriculum.
 
     Command: polyplink train ntssl-fixed DATA --out RUN --set encoder.frame_weights=FILE
     """
@@ -91,10 +91,10 @@ def ntssl_tracklet() -> TrainConfig:
 def ntssl_demo() -> TrainConfig:
     """NTSSL at a size that trains on two CPU cores in minutes.
 
-    No published row: a backbone of 0.4 M parameters from random values, 48 px crops of 1.3 times
-    the box, fragments of 2. Bags, curriculum and loss are the paper's. The last epoch is used, so
-    that no label enters the training; labels of the held-out procedures choose the operating point
-    for counting. The README shows its results on `polyplink simulate --preset tiny`.
+    No published row: a randomly initialised backbone of 0.4 M parameters, 48 px crops of 1.3 times
+    the box, fragments of 2 crops. Bags, curriculum and loss are the paper's. The last epoch is
+    used, so that no label enters the training; labels of the held-out procedures determine the
+    operating point for counting. The README shows results on `polyplink simulate --preset tiny`.
 
     Command: polyplink train ntssl-demo DATA --out RUN
     """

@@ -17,21 +17,21 @@ def cost_of(name: str, size: int | None = None, frames: int = 8) -> dict[str, An
 
     Args:
         name: A foundation encoder, an encoder of the papers or a recipe.
-        size: Image size, pixels; 224, at which the paper counted, by default.
+        size: Image size, pixels; by default 224, as in the paper.
         frames: Frames of the clip.
 
     Returns:
-        Millions of parameters of the encoder (`params_m`) and of all that the paper counts with
-        it (`published_params_m`: projectors of trained encoders, unused heads, V-JEPA's
-        predictor); billions of multiply-accumulates counted as the paper does (`macs_g`;
-        `published_macs_g` with the predictor), and with attention but without norms
-        (`all_macs_g`); `projector_m`.
+        Millions of parameters of the encoder (`params_m`), of the encoder with the modules that
+        the paper includes (`published_params_m`: projectors of trained encoders, unused heads,
+        V-JEPA's predictor) and of the projector (`projector_m`); billions of multiply-accumulates
+        counted as in the paper (`macs_g`; `published_macs_g` with the predictor), and with
+        attention but without norms (`all_macs_g`).
 
     Raises:
-        PolyplinkError: If there is no such encoder, or it refuses the size.
+        PolyplinkError: If the name is unknown, or the encoder does not accept the size.
     """
     encoder, parameters = _built(name, pixels := size or 224)
-    import torch  # noqa: PLC0415  a wrong name is refused before it
+    import torch  # noqa: PLC0415  slow: a wrong name is refused first
 
     from polyplink.encoders.cost import count_macs  # noqa: PLC0415
 
@@ -40,9 +40,9 @@ def cost_of(name: str, size: int | None = None, frames: int = 8) -> dict[str, An
         macs, all_macs = count_macs(encoder, lambda: encoder(crops, [frames]))
     published = macs
     if name == "vjepa2-l":
-        # NTSSL's program runs the predictor and does not use it. It reads values of tensors, so
-        # that it cannot run on the meta device: it is run on few tokens, in whose number this way
-        # of counting is linear.
+        # NTSSL's program runs the predictor but does not use its output. The predictor reads values
+        # of tensors and cannot run on the meta device. It is therefore run with few tokens; the
+        # count is linear in their number.
         n_tokens, tokens = 4, max(frames // 2, 1) * (pixels // 16) ** 2
         predictor = _unused(name)
         assert predictor is not None
@@ -61,7 +61,7 @@ def cost_of(name: str, size: int | None = None, frames: int = 8) -> dict[str, An
 
 
 def parameters_of(name: str) -> dict[str, float]:
-    """Parameters of an encoder alone: it is built and not run, in a fraction of the time.
+    """Parameters of an encoder, without its multiply-accumulates: much faster than `cost_of`.
 
     Args:
         name: A foundation encoder, an encoder of the papers or a recipe.
@@ -70,7 +70,7 @@ def parameters_of(name: str) -> dict[str, float]:
         `params_m`, `published_params_m` and `projector_m` as `cost_of` gives them, in millions.
 
     Raises:
-        PolyplinkError: If there is no such encoder.
+        PolyplinkError: If the name is unknown.
     """
     return _built(name, 224)[1]
 
@@ -80,7 +80,7 @@ def _built(name: str, pixels: int) -> "tuple[nn.Module, dict[str, float]]":
     config = find_named("encoder or recipe", name, known_encoders())
     if isinstance(config, FoundationConfig):
         config = find_spec(config.model).settle(replace(config, size=pixels))
-    import torch  # noqa: PLC0415  a wrong name is refused before it
+    import torch  # noqa: PLC0415  slow: a wrong name is refused first
 
     from polyplink.encoders import build_encoder, build_projector  # noqa: PLC0415
 
@@ -101,7 +101,7 @@ def _built(name: str, pixels: int) -> "tuple[nn.Module, dict[str, float]]":
 
 
 def known_encoders() -> "dict[str, AnyEncoderConfig]":
-    """Encoders by the names that `cost_of` takes: foundation, papers, recipes."""
+    """Encoders by the names that `cost_of` accepts: foundation encoders, papers' and recipes'."""
     encoders: dict[str, AnyEncoderConfig] = {
         name: FoundationConfig(model=name, preset="reference") for name in FOUNDATION
     }
@@ -113,7 +113,7 @@ def known_encoders() -> "dict[str, AnyEncoderConfig]":
 
 
 def _unused(name: str) -> "nn.Module | None":
-    """Modules that NTSSL's program builds and does not use, but the paper's parameters include."""
+    """Modules that NTSSL's program builds but does not use, included in the paper's parameters."""
     from torch import nn  # noqa: PLC0415
 
     from polyplink.encoders.spec import transformers  # noqa: PLC0415

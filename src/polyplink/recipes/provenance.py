@@ -1,8 +1,9 @@
-"""Where each field of a recipe comes from: the paper's text, its authors' program, or us.
+"""Where the value of each recipe field comes from: the paper, its authors' program, or polyplink.
 
-`text` is what the paper says, `program` what only its authors' released program shows, and `ours`
-a choice of ours where both are silent or could not be followed; the note says why. Fields of
-methods and options that a recipe does not use (LoRA's rank with `finetune.how=whole`) are `unused`.
+`text` marks values stated in the paper, `program` values that appear only in the authors' released
+program, and `ours` choices of polyplink where both are silent or could not be followed (the note
+says why). Fields of options that a recipe does not use (LoRA's rank with `finetune.how=whole`) are
+`unused`.
 """
 
 from collections.abc import Mapping
@@ -23,11 +24,11 @@ class FieldSource:
     """A field of a recipe.
 
     Attributes:
-        name: Dotted, as `--set` takes it.
-        type: The values it takes.
-        value: Plain value.
+        name: Dotted name, as for `--set`.
+        type: The values that the field takes, see `type_text`.
+        value: The value, as in JSON.
         source: Where the value comes from.
-        note: Why, or where it says so.
+        note: The reason for the value, or the place in the source.
     """
 
     name: str
@@ -37,34 +38,34 @@ class FieldSource:
     note: str
 
 
-_OWN_MEAN = "0.45 and 0.225 as in the programs' evaluation; their training does not normalise"
-_HELD = "every ninth procedure; the papers validate on ten of the evaluated procedures"
+_NORMALISATION = "0.45 and 0.225 as in the programs' evaluation; their training does not normalise"
+_HELD_OUT = "every ninth procedure; the papers validate on ten of the evaluated procedures"
 
 _COMMON: Sources = {
     "name": ("ours", ""),
     "encoder.frame_encoder": ("text", "ResNet-50"),
     "encoder.frame_weights": ("program", "IMAGENET1K_V2; the text says pre-trained on ImageNet"),
-    "encoder.mean": ("program", _OWN_MEAN),
-    "encoder.std": ("program", _OWN_MEAN),
+    "encoder.mean": ("program", _NORMALISATION),
+    "encoder.std": ("program", _NORMALISATION),
     "encoder.projector_hidden": ("program", ""),
     "encoder.projector_out": ("program", ""),
     "encoder.tone": ("ours", "0: the encoder alone"),
     "encoder.whiten": ("ours", "off: the features as they are"),
     "init_from": ("ours", ""),
-    "finetune.how": ("text", "all of the encoder learns"),
-    "finetune": ("unused", "of finetune.how last and lora"),
+    "finetune.how": ("text", "the whole encoder is trained"),
+    "finetune": ("unused", "only with finetune.how last or lora"),
     "prepare.min_length": ("program", "30 frames, before one in four is kept"),
     "prepare.stride": ("text", "one frame in four"),
     "prepare.max_gap": ("text", "consecutive frames"),
     "prepare.min_iou": ("text", "0.1 between consecutive frames"),
     "prepare.crop_factor": ("text", "5 times the box"),
     "prepare.size": ("text", "232 pixels"),
-    "prepare.min_seconds": ("ours", "the papers have annotated boxes alone"),
-    "prepare.tracks": ("ours", "the papers have annotated boxes alone"),
+    "prepare.min_seconds": ("ours", "for detected boxes; the papers use annotated ones"),
+    "prepare.tracks": ("ours", "for detected boxes; the papers use annotated ones"),
     "evaluation_stride": ("text", "as in training"),
     "fragment_length": ("text", "8"),
     "augment": ("program", "none"),
-    "raw_training": ("ours", "off; the programs' commands train on raw pixels: true is theirs"),
+    "raw_training": ("ours", "off; the programs train on raw pixels, as true does"),
     "optim.epochs": ("program", "50"),
     "optim.rate": ("program", "1e-5, constant"),
     "optim.weight_decay": ("program", "1e-4"),
@@ -73,14 +74,14 @@ _COMMON: Sources = {
     "optim.accumulate": ("ours", "1: a step is one batch"),
     "optim.checkpointing": ("ours", "changes memory, not results"),
     "optim.precision": ("program", "float32 with TF32 products (high)"),
-    "validation.every": ("ours", _HELD),
+    "validation.every": ("ours", _HELD_OUT),
     "validation.part": (
         "ours",
         "none; the papers' ten are tpc-val, which `reproduce --as-published` allows",
     ),
     "validation.select": ("program", "lowest loss on true identities"),
     "validation.views": ("program", "2"),
-    "validation.tau": ("unused", "of validation.select bags"),
+    "validation.tau": ("unused", "only with validation.select bags"),
     "validation.patience": ("program", "all epochs"),
     "part": ("text", "the 27 procedures of REAL-Colon that are not evaluated on"),
     "seed": ("program", "42"),
@@ -100,12 +101,12 @@ _NTSSL: Sources = _TRANSFORMER | {
     "loss.kind": ("text", "2.2"),
     "loss.form": (
         "program",
-        "every member takes its turn as anchor; `anchored` is the text's eq. 1",
+        "every member of a bag is an anchor; `anchored` is eq. 1 of the text",
     ),
-    "loss.temperature": ("program", "0.07; the text names none"),
+    "loss.temperature": ("program", "0.07; the text states none"),
     "loss.tracklet": ("text", "sum of both levels"),
     "loss.frame": ("text", "sum of both levels"),
-    "loss.within": ("program", "a third term, of weight 0 for the text's two"),
+    "loss.within": ("program", "a third term; weight 0, as the text has only two"),
     "loss.mask_fragment": ("program", "off by default"),
     "loss.negatives": ("text", "all views of other bags"),
     "optim.bags_per_batch": ("text", "60 fragments: 12 bags of 5"),
@@ -113,7 +114,7 @@ _NTSSL: Sources = _TRANSFORMER | {
     "validation.bags_per_batch": ("program", "6 views: 2 of each of 3 polyps"),
 }
 _CONTRASTIVE_PAIRS: Sources = {
-    "encoder.kind": ("program", "NTSSL's for MVE and TPC, with as many parameters as printed"),
+    "encoder.kind": ("program", "NTSSL's for MVE and TPC, which has the printed parameters"),
     "encoder.vector": (
         "ours",
         "backbone features as in NTSSL's comparison; predecessor: projected",
@@ -125,8 +126,8 @@ _CONTRASTIVE_PAIRS: Sources = {
     "encoder.width": ("program", "128"),
     "encoder.feedforward": ("program", "2048"),
     "encoder.frame_hidden": ("program", "2048"),
-    "prepare.stride": ("text", "every frame; parts are drawn at strides of their own"),
-    "evaluation_stride": ("program", "one in four, as of every encoder of the comparison"),
+    "prepare.stride": ("text", "every frame; the bags draw the strides of parts"),
+    "evaluation_stride": ("program", "one in four, as for every encoder of the comparison"),
     "prepare.crop_factor": (
         "ours",
         "as in NTSSL's comparison; the predecessors crop the exact box",
@@ -135,33 +136,33 @@ _CONTRASTIVE_PAIRS: Sources = {
     "bags.distance": ("text", "Gaussian or uniform in a window"),
     "bags.deviation": ("text", "30 frames"),
     "bags.window": ("ours", ""),
-    "bags.longest": ("text", "strides of 1 to 4; how they are drawn is the program's"),
-    "bags.alpha_first": ("text", "falls linearly"),
-    "bags.alpha_last": ("text", "falls linearly"),
+    "bags.longest": ("text", "strides of 1 to 4; their distribution is the program's"),
+    "bags.alpha_first": ("text", "decreases linearly"),
+    "bags.alpha_last": ("text", "decreases linearly"),
     "loss.kind": ("text", "NT-Xent"),
     "loss.temperature": ("text", "0.07"),
-    "augment": ("program", "its strengths; the papers name the kinds"),
+    "augment": ("program", "strengths; the papers name the kinds only"),
     "optim.epochs": ("ours", "as for NTSSL"),
     "optim.bags_per_batch": ("ours", "56 pairs"),
-    "optim.rate": ("ours", "1e-3 x pairs / 256: the program scales so; its rate is not recorded"),
+    "optim.rate": ("ours", "1e-3 x pairs / 256, scaled as in the program, which states no rate"),
     "optim.weight_decay": ("program", "1e-4 for SFE, none for MVE and TPC"),
     "optim.method": ("program", "Adam"),
     "optim.schedule": ("program", "one-cycle for SFE, constant for MVE and TPC"),
     "optim.warm_up": ("program", "0.1 of the training"),
-    "optim.precision": ("program", "TF32, as torch has it in convolutions; here in all products"),
+    "optim.precision": ("program", "TF32, torch's default for convolutions; here for all products"),
     "validation.loss": ("ours", "the loss of training"),
     "validation.bags_per_batch": ("ours", "as in training"),
-    "validation.select": ("program", "lowest loss on pairs; of SFE it is highest top-1"),
-    "validation.tau": ("unused", "of bags from time"),
+    "validation.select": ("program", "lowest loss on pairs; for SFE, highest top-1"),
+    "validation.tau": ("unused", "only with temporal bags"),
 }
 _PARTS: Sources = _CONTRASTIVE_PAIRS | {
-    "optim.rate": ("program", "1e-4, not scaled: its default; what was used is not recorded"),
+    "optim.rate": ("program", "1e-4 unscaled, the default; the rate used is not recorded"),
 }
 _SUPERVISED: Sources = _TRANSFORMER | {
     "encoder.width": ("text", "128"),
     "encoder.feedforward": ("program", "2048"),
     "bags": ("text", "views of each polyp in a batch of 56"),
-    "bags.refill": ("program", "an epoch ends when too few polyps have enough fragments left"),
+    "bags.refill": ("program", "an epoch ends when too few polyps have enough unused fragments"),
     "loss.kind": ("text", ""),
     "loss.temperature": ("program", "0.25"),
     "loss.decay": ("text", "lambda = 1"),
@@ -172,12 +173,12 @@ _SUPERVISED: Sources = _TRANSFORMER | {
 }
 _ENDOFM: Sources = {
     "encoder": ("text", "EndoFM as published, fine-tuned whole"),
-    "encoder.preset": ("ours", "its own normalisation; the program's is preset=reference"),
-    "encoder.projector_hidden": ("ours", "as NTSSL; the thesis names none"),
-    "encoder.projector_out": ("ours", "as NTSSL; the thesis names none"),
+    "encoder.preset": ("ours", "EndoFM's normalisation; the program's is preset=reference"),
+    "encoder.projector_hidden": ("ours", "as NTSSL; the thesis states none"),
+    "encoder.projector_out": ("ours", "as NTSSL; the thesis states none"),
     "encoder.tone": ("ours", "0: the encoder alone"),
     "encoder.whiten": ("ours", "off: the features as they are"),
-    "prepare.crop_factor": ("text", "none: frames are resized, crops are of the evaluation"),
+    "prepare.crop_factor": ("text", "none: frames are resized; only the evaluation crops"),
     "prepare.size": ("text", "224 pixels"),
     "prepare.stride": ("text", "4"),
     "bags": ("text", "2 or 4 views of each polyp, batches of 8"),
@@ -187,26 +188,26 @@ _ENDOFM: Sources = {
     "loss.decay": ("text", "lambda = 1"),
     "loss.gamma": ("text", "0.2"),
     "optim": ("text", "50 epochs, 1e-5, weight decay 1e-4, batches of 8"),
-    "optim.method": ("program", "AdamW in TA's; the thesis names none"),
-    "optim.schedule": ("program", "constant in TA's; the thesis names none"),
+    "optim.method": ("program", "AdamW in TA's; the thesis states none"),
+    "optim.schedule": ("program", "constant in TA's; the thesis states none"),
     "optim.accumulate": ("ours", "1: a step is one batch"),
     "optim.checkpointing": ("ours", "changes memory, not results"),
-    "optim.precision": ("program", "TF32 in TA's; the thesis names none"),
+    "optim.precision": ("program", "TF32 in TA's; the thesis states none"),
     "validation.loss": ("ours", "the loss of training"),
     "validation.bags_per_batch": ("text", "16 views, 2 of each polyp"),
     "validation.views": ("text", "2"),
 }
-# Values whose source is another than that of their field: FIELD=VALUE.
+# Values with another source than their field: FIELD=VALUE.
 _OF_VALUES: Sources = {
     "part=ta384": ("text", "384 polyps: REAL-Colon's 27 procedures, LDPolypVideo, SUN, PolypsSet"),
-    "encoder.kind=mve": ("program", "the predecessor's own encoder"),
+    "encoder.kind=mve": ("program", "the predecessor's encoder"),
     "encoder.kind=sfe": ("text", "frames one by one"),
-    "encoder.vector=projected": ("program", "after the head, as the predecessor's"),
+    "encoder.vector=projected": ("program", "after the head, as in the predecessor"),
     "bags.sampling=nearest": ("text", "table 2: the K nearest; tau is not used"),
-    "bags.tau_min=6.15": ("ours", "the curriculum's middle; table 2 names no temperature"),
-    "bags.tau_max=6.15": ("ours", "the curriculum's middle; table 2 names no temperature"),
-    "loss.tracklet=0.0": ("text", "table 2: frames alone"),
-    "loss.frame=0.0": ("text", "table 2: tracklets alone"),
+    "bags.tau_min=6.15": ("ours", "middle of the curriculum; table 2 states no temperature"),
+    "bags.tau_max=6.15": ("ours", "middle of the curriculum; table 2 states no temperature"),
+    "loss.tracklet=0.0": ("text", "table 2: only frames"),
+    "loss.frame=0.0": ("text", "table 2: only tracklets"),
     "loss.form=anchored": ("text", "eq. 1: members against the anchor"),
 }
 _FAMILIES: Mapping[str, Sources] = {
@@ -222,19 +223,20 @@ _FAMILIES: Mapping[str, Sources] = {
 
 
 def field_sources(recipe: TrainConfig, published: TrainConfig | None = None) -> list[FieldSource]:
-    """Every field of a recipe with where its value comes from.
+    """The fields of a recipe with the sources of their values.
 
-    A field is looked up by its own name, then by its groups ("augment.flip", "augment"), first
-    among its method's, then among those that all have. Recipes at small size are ours throughout.
+    A field is looked up by its name, then by its groups ("augment.flip", "augment"), first in the
+    table of the method, then in the common table. All values of small recipes are `ours`.
 
     Args:
         recipe: The recipe.
-        published: The recipe before fields were set; those that differ are ours. None: unchanged.
+        published: The recipe before fields were set; values that differ are `ours`. None if no
+            field was set.
 
     Example:
         >>> from polyplink.recipes import find_recipe
-        >>> found = {field.name: field for field in field_sources(find_recipe("ntssl"))}
-        >>> found["loss.temperature"].source
+        >>> fields = {field.name: field for field in field_sources(find_recipe("ntssl"))}
+        >>> fields["loss.temperature"].source
         'program'
     """
     plain, before = to_plain(recipe), to_plain(published or recipe)
@@ -253,7 +255,7 @@ def field_sources(recipe: TrainConfig, published: TrainConfig | None = None) -> 
         hits = (table[key] for table in tables for key in groups if key in table)
         source, note = next(hits, ("ours", "at a size for a laptop" if small else ""))
         if name == "optim.warm_up" and recipe.optim.schedule == "constant" and not small:
-            source, note = "unused", "of optim.schedule one_cycle"
+            source, note = "unused", "only with optim.schedule one_cycle"
         if not small:
             source, note = _OF_VALUES.get(f"{name}={value}", (source, note))
         if value != was:

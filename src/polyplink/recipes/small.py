@@ -1,7 +1,8 @@
-"""Every method at a size that trains in minutes on one CPU core, all with an equal budget.
+"""Every method at a size that trains in minutes on one CPU core, with equal budgets.
 
-All share one backbone, one crop setting, 240 frames per step and nearly the same number of frames
-in total: only the method differs. Made for `polyplink simulate --preset small`; no published rows.
+All recipes share the backbone, the crops, 240 frames per step and nearly the same total number of
+frames: only the method differs. They are meant for `polyplink simulate --preset small`; there are
+no published rows.
 """
 
 from dataclasses import replace
@@ -22,9 +23,9 @@ from polyplink.recipes.earlier import sfe
 from polyplink.recipes.ntssl import ntssl_demo
 
 BACKBONE = "timm:test_resnet"
-FRAMES = 240  # in a step
-EPOCHS = 6  # of NTSSL, which sees every fragment five times in one; others have more
-SUPERVISED_EPOCHS = 24  # a polyp's last bag of an epoch is filled up: an epoch is a little more
+FRAMES = 240  # per step
+EPOCHS = 6  # of NTSSL, with every fragment five times per epoch; other methods have more epochs
+SUPERVISED_EPOCHS = 24  # slightly over the budget, as the last bags of an epoch are filled up
 VIEWS = 8  # per polyp of the supervised methods
 
 
@@ -34,7 +35,7 @@ def _optim(config: TrainConfig, frames_per_bag: int, epochs: int) -> OptimConfig
 
 
 def ntssl_small() -> TrainConfig:
-    """NTSSL: 24 bags of five fragments of two crops in a step.
+    """NTSSL: 24 bags of five fragments of two crops per step.
 
     Command: polyplink train ntssl-small DATA --out RUN
     """
@@ -43,7 +44,7 @@ def ntssl_small() -> TrainConfig:
 
 
 def other_procedures_small() -> TrainConfig:
-    """Ours: NTSSL with negatives of other procedures alone, and a rate that falls.
+    """Ours: NTSSL with negatives from other procedures only, and a one-cycle learning rate.
 
     Views of one procedure in different bags often show the same polyp; NTSSL pushes them apart.
     See docs/explanation/other-procedures.md.
@@ -60,9 +61,9 @@ def other_procedures_small() -> TrainConfig:
 
 
 def tone_small() -> TrainConfig:
-    """Ours: other-procedures-small with the crops' whitened colours beside its vector.
+    """Ours: other-procedures-small with the whitened colours of the crops added to its vector.
 
-    The colours are whitened by the training's crops without labels, see docs/explanation/tone.md.
+    The whitening is fitted to the training crops without labels, see docs/explanation/tone.md.
 
     Command: polyplink train tone-small DATA --out RUN
     """
@@ -71,7 +72,7 @@ def tone_small() -> TrainConfig:
 
 
 def sfe_small() -> TrainConfig:
-    """SFE: 120 pairs of frames in a step.
+    """SFE: 120 pairs of frames per step.
 
     Command: polyplink train sfe-small DATA --out RUN
     """
@@ -90,7 +91,7 @@ def sfe_small() -> TrainConfig:
 
 
 def mve_small() -> TrainConfig:
-    """MVE: 60 pairs of parts of two crops in a step.
+    """MVE: 60 pairs of parts of two crops per step.
 
     Command: polyplink train mve-small DATA --out RUN
     """
@@ -116,7 +117,7 @@ def tpc_small() -> TrainConfig:
 
 
 def supervised_small() -> TrainConfig:
-    """Supervised: 8 views of 15 polyps, two crops each, in a step.
+    """Supervised: 8 views of each of 15 polyps per step, with two crops per view.
 
     Command: polyplink train supervised-small DATA --out RUN
     """
@@ -131,7 +132,7 @@ def supervised_small() -> TrainConfig:
 
 
 def temporally_aware_small() -> TrainConfig:
-    """Temporally aware: the same batches, nearer views match more.
+    """Temporally aware: the same batches, with higher weights for views nearer in time.
 
     Command: polyplink train temporally-aware-small DATA --out RUN
     """
@@ -139,7 +140,7 @@ def temporally_aware_small() -> TrainConfig:
 
 
 def intra_inter_small() -> TrainConfig:
-    """Intra-inter: the same batches, views of a procedure match a little.
+    """Intra-inter: the same batches, with small weights for other views of the procedure.
 
     Command: polyplink train intra-inter-small DATA --out RUN
     """
@@ -161,13 +162,13 @@ _SMALL = {recipe().name.removesuffix("-small"): recipe() for recipe in SMALL}
 
 
 def small_sibling(recipe: TrainConfig) -> TrainConfig | None:
-    """A recipe at this size: its own small one, or its method's with its own bags and loss.
+    """The small version of a recipe: its method's small recipe with the recipe's bags and loss.
 
     Args:
-        recipe: Of a published row, such as `ntssl_frame()`.
+        recipe: The recipe of a published row, such as `ntssl_frame()`.
 
     Returns:
-        The small recipe, NAME-small; None where the method has none (fine-tuned encoders).
+        The small recipe, NAME-small; None if the method has none (fine-tuned encoders).
     """
     if recipe.name in _SMALL:
         return _SMALL[recipe.name]

@@ -25,7 +25,7 @@ BATCH = 56  # views in a batch (arXiv 2507.02493, 3.2)
 
 
 def temporally_aware_views(views: int) -> TrainConfig:
-    """Temporally-aware counting at a number of views per polyp in a batch of 56.
+    """Temporally-aware counting with a number of views per polyp in a batch of 56.
 
     Table 2 of arXiv 2507.02493, FR and FPR: 2 x 28 2.57 and 0.0276, 4 x 14 3.97 and 0.0417,
     7 x 8 2.36 and 0.0325, 14 x 4 2.32 and 0.0225, 28 x 2 4.54 and 0.0317. The paper writes 3
@@ -50,8 +50,8 @@ def temporally_aware() -> TrainConfig:
     94.33, AUPR 43.81 (trained on REAL-Colon). Ours: not run; the images, and the ImageNet
     weights of the backbone, are needed first.
 
-    Temperature 0.25, lambda 1, 14 views of 4 polyps, fragments of 8. AdamW at 1e-5 and 50
-    epochs as in the program. The program does not normalise its inputs; here they are.
+    Temperature 0.25, lambda 1, 14 views of 4 polyps, fragments of 8 crops. AdamW at 1e-5 for 50
+    epochs, as in the program. Inputs are normalised here, but not in the program.
 
     Command: polyplink train temporally-aware DATA --out RUN --set encoder.frame_weights=FILE
     """
@@ -59,7 +59,7 @@ def temporally_aware() -> TrainConfig:
 
 
 def temporally_aware_2x28() -> TrainConfig:
-    """The same with 2 views of 28 polyps: table 2, FR 2.57, FPR 0.0276. Equals the supervised.
+    """With 2 views of 28 polyps: table 2, FR 2.57, FPR 0.0276. Equals supervised training.
 
     Command: polyplink train temporally-aware-2x28 DATA --out RUN
     """
@@ -67,7 +67,7 @@ def temporally_aware_2x28() -> TrainConfig:
 
 
 def temporally_aware_4x14() -> TrainConfig:
-    """The same with 4 views of 14 polyps: table 2, FR 3.97, FPR 0.0417.
+    """With 4 views of 14 polyps: table 2, FR 3.97, FPR 0.0417.
 
     Command: polyplink train temporally-aware-4x14 DATA --out RUN
     """
@@ -75,7 +75,7 @@ def temporally_aware_4x14() -> TrainConfig:
 
 
 def temporally_aware_7x8() -> TrainConfig:
-    """The same with 7 views of 8 polyps: table 2, FR 2.36, FPR 0.0325.
+    """With 7 views of 8 polyps: table 2, FR 2.36, FPR 0.0325.
 
     Command: polyplink train temporally-aware-7x8 DATA --out RUN
     """
@@ -83,7 +83,7 @@ def temporally_aware_7x8() -> TrainConfig:
 
 
 def temporally_aware_28x2() -> TrainConfig:
-    """The same with 28 views of 2 polyps: table 2, FR 4.54, FPR 0.0317.
+    """With 28 views of 2 polyps: table 2, FR 4.54, FPR 0.0317.
 
     Command: polyplink train temporally-aware-28x2 DATA --out RUN
     """
@@ -118,9 +118,9 @@ def endofm_with(name: str, loss: AnyLoss) -> TrainConfig:
     """EndoFM fine-tuned with a loss.
 
     Batches of 8 views, 4 of each polyp (2: `--set bags.views=2 --set optim.bags_per_batch=4`);
-    8 whole frames at stride 4, resized to 224 pixels: the thesis crops in evaluation alone
-    (`--set prepare.crop_factor=5` trains on crops); 50 epochs of AdamW at 1e-5, weight decay
-    1e-4; temperature 0.25. The weights are those of `polyplink weights add`.
+    fragments of 8 whole frames at stride 4, resized to 224 pixels, because the thesis crops only in
+    evaluation (`--set prepare.crop_factor=5` trains on crops); 50 epochs of AdamW at 1e-5, weight
+    decay 1e-4; temperature 0.25. The weights must have been added with `polyplink weights add`.
     """
     return TrainConfig(
         name=name,
@@ -146,7 +146,7 @@ def endofm_supervised() -> TrainConfig:
 
 
 def endofm_temporally_aware() -> TrainConfig:
-    """Thesis, tables 5.12 to 5.14, row "Temporally-aware", evaluated on crops of 5.
+    """Thesis, tables 5.12 to 5.14, row "Temporally-aware", evaluated on crops of 5 boxes.
 
     Published: mAP 0.523, HR@1 0.874, AUROC 0.903, AUPR 0.404; temporal AP FR 2.047, FPR 0.027.
     Ours: not run, as above.

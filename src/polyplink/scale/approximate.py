@@ -1,8 +1,7 @@
-"""The approximate form of an index: LanceDB's inverted file of one bit a number (RaBitQ).
+"""The approximate form of an index: LanceDB's inverted file with one bit per dimension (RaBitQ).
 
-It gives candidates, whose similarities are then computed exactly, so what it can lose is a
-neighbour, never its figure. How many it loses is measured against the exact search and kept with
-the index: its recall.
+It gives candidates, and their similarities are computed exactly: it may miss a neighbour, but never
+reports a wrong similarity. Its recall, measured against exact search, is stored with the index.
 """
 
 import os
@@ -17,16 +16,16 @@ import numpy.typing as npt
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.extras import extras_installed
 
-CANDIDATES = 20  # that are compared exactly for each neighbour that is wanted
+CANDIDATES = 20  # compared exactly, per requested neighbour
 PROBES = 0.05  # share of the partitions that a search reads
-TRAINED = 64  # vectors a partition that the partitions are trained on
-FEW = 256  # rows of a partition, at least
-OCTET = 8  # the code of a vector is whole bytes: zeros fill the last
+TRAINED = 64  # training vectors per partition
+FEW = 256  # least rows of a partition
+OCTET = 8  # vectors are padded with zeros, since their codes are whole bytes
 TABLE = "vectors"
 
 
 def open_table(folder: Path) -> Any:
-    """What `write_approximate` wrote, for `candidates`.
+    """Open the table that `write_approximate` wrote.
 
     Raises:
         PolyplinkError: If lancedb is not installed, or the folder is damaged.
@@ -39,7 +38,7 @@ def open_table(folder: Path) -> Any:
 def candidates(
     table: Any, partitions: int, query: npt.NDArray[np.float64], k: int
 ) -> npt.NDArray[np.int64]:
-    """Rows among which the k most similar to a unit vector (d,) are likely to be, in order.
+    """Ascending numbers of rows that probably include the k most similar to a unit vector (d,).
 
     Raises:
         PolyplinkError: If the files of the table are damaged.
@@ -58,13 +57,13 @@ def write_approximate(
     """Write the approximate form of unit rows.
 
     Args:
-        folder: For LanceDB; it must not exist.
-        blocks: Unit rows (n, d), in their order.
-        rows: How many in all.
-        width: d.
+        folder: LanceDB's folder; it must not exist.
+        blocks: Blocks of unit rows (n, d), in order.
+        rows: Total number of rows.
+        width: Length d of the rows.
 
     Returns:
-        What the index records: rows and partitions.
+        The numbers of rows and partitions, for the record of the index.
 
     Raises:
         PolyplinkError: If lancedb is not installed, or there are too few rows.
@@ -86,7 +85,7 @@ def write_approximate(
 
 
 def _batches(blocks: Iterable[npt.NDArray[np.float32]]) -> Any:
-    """Arrow batches of `row` and `vector`; of half precision the index takes five times as long."""
+    """Arrow batches of `row` and `vector`; float16 would make indexing five times slower."""
     import pyarrow as pa  # noqa: PLC0415 - an extra
 
     first = 0
@@ -112,7 +111,7 @@ def _padded(width: int) -> int:
 
 
 def _filled(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Rows (n, d) with zeros up to whole octets, which change no distance."""
+    """Rows (n, d) padded with zeros to a multiple of 8, which changes no distance."""
     return np.pad(rows, ((0, 0), (0, -rows.shape[1] % OCTET)))
 
 
@@ -120,8 +119,8 @@ def _filled(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 def _readable(folder: Path) -> Iterator[None]:
     try:
         yield
-    except (OSError, ValueError, RuntimeError) as error:  # LanceDB's
-        reason = first_line(error).partition(", /")[0]  # without places in LanceDB's program
+    except (OSError, ValueError, RuntimeError) as error:  # the errors that LanceDB raises
+        reason = first_line(error).partition(", /")[0]  # without paths of LanceDB's source
         raise PolyplinkError(
             f"{folder} cannot be read ({reason})", "search with --exact, or build the index again"
         ) from None

@@ -1,11 +1,11 @@
-"""The k rows of a large matrix that are most similar to a vector, exactly, in one pass over bytes.
+"""Exact search for the k rows of a large matrix that are most similar to a vector.
 
-Reading the rows is what a search costs: a million vectors of 256 numbers are 1 GB in float32. So
-each row is also stored in 8 bits, together with the length of the rounding error. One pass over
-the bytes gives every similarity with a bound on its error (Cauchy-Schwarz: the dot product of a
-unit vector with the rounding error is at most the error's length). Rows whose upper bound lies
-below the k-th largest lower bound cannot be among the k; the few others are compared in double
-precision. The answer is that of comparing all rows so.
+The cost of a search is reading the rows: a million vectors of 256 numbers are 1 GB in float32.
+Therefore each row is also stored in 8 bits, together with the length of the rounding error. One
+pass over these bytes gives every similarity with a bound on its error (Cauchy-Schwarz: the dot
+product of a unit vector with the rounding error is at most the error's length). A row with an upper
+bound below the k-th largest lower bound cannot be among the k; the few others are compared in
+double precision. The result is the same as if all rows were compared in double precision.
 """
 
 from collections.abc import Iterator
@@ -18,8 +18,8 @@ from polyplink.associate.similarity import cosines
 from polyplink.core.compiled import njit
 from polyplink.evaluate.ranking import parallel
 
-BLOCK = 65_536  # rows that a thread scans at a time, and that are compared exactly at a time
-ROUNDING = 1e-5  # above what float32 loses in a dot product of unit vectors of up to 4,096 numbers
+BLOCK = 65_536  # rows scanned at a time by a thread, and compared exactly at a time
+ROUNDING = 1e-5  # bound on float32's error in dot products of unit vectors, up to 4,096 numbers
 _INT32 = 2**31 - 1
 
 Reals = npt.NDArray[np.float64]
@@ -27,9 +27,12 @@ Rows = npt.NDArray[np.int64]
 
 
 class Codes(NamedTuple):
-    """Unit rows (n, d) in 8 bits: row i is about codes[i] * scale[i], wrong by error[i] in length.
+    """Unit rows (n, d) in 8 bits: row i is approximately codes[i] * scale[i].
 
-    `codes` int8 (n, d); `scale` and `error` float32 (n,).
+    Attributes:
+        codes: (n, d) int8.
+        scale: (n,) float32.
+        error: (n,) float32, length of the difference between the row and its approximation.
     """
 
     codes: npt.NDArray[np.int8]
@@ -38,7 +41,7 @@ class Codes(NamedTuple):
 
 
 def encode_rows(unit: npt.NDArray[np.float32]) -> Codes:
-    """Round unit rows (n, d) to 8 bits, each with its own scale.
+    """Round unit rows (n, d) to 8 bits, with a scale for each row.
 
     Example:
         >>> encode_rows(np.array([[0.6, -0.8]], np.float32)).codes
@@ -58,9 +61,14 @@ def _scan(
     step_slack: tuple[float, float],
     bounds: tuple[npt.NDArray[np.float32], Reals],
 ) -> None:
-    """Bound the cosines of rows (n, d); `bounds`: every upper one (n,), the k largest lower (k,).
+    """Bound the cosines of rows (n, d) from above and below.
 
-    `about`: scale, error and whether to look at the row, (n,) each.
+    Args:
+        codes: The rows in 8 bits.
+        about: Scale, error, and whether to search the row, (n,) each.
+        query: The vector in 16 bits, (d,).
+        step_slack: Scale of the query, and bound on the error from rounding it.
+        bounds: Outputs: all upper bounds (n,), and the k largest lower bounds (k,).
     """
     (scale, error, keep), (step, slack), (upper, best) = about, step_slack, bounds
     weakest = np.argmin(best)
@@ -86,13 +94,13 @@ def nearest(
     k: int,
     keep: npt.NDArray[np.bool_] | None = None,
 ) -> tuple[Rows, Reals]:
-    """The k rows with the largest cosine to a vector, exactly; equal ones in the order of the rows.
+    """The k rows with the largest cosine to a vector, exactly; ties in the order of the rows.
 
     Args:
         query: Vector (d,) of length 1.
-        unit: Rows (n, d) of length 1; memory-mapped, as only candidates are read.
+        unit: Rows (n, d) of length 1, which may be memory-mapped: only candidates are read.
         stored: The same rows in 8 bits, from `encode_rows`.
-        k: How many; fewer where there are fewer rows.
+        k: Number of rows to return, or fewer if there are fewer.
         keep: Rows (n,) to search among; None for all.
 
     Returns:
@@ -127,7 +135,7 @@ def nearest(
     enough = np.partition(lower, len(lower) - k)[-k]  # the k-th largest; -inf: fewer rows than k
     candidates = np.flatnonzero((upper >= enough) & (upper > -np.inf))
     rows, similarities = candidates[:0], np.zeros(0)
-    for a in range(0, len(candidates), BLOCK):  # one block, but where nearly all rows are alike
+    for a in range(0, len(candidates), BLOCK):  # usually one block
         block = candidates[a : a + BLOCK]
         exact = cosines(unit[block].astype(np.float64), vector[None])[:, 0]
         rows, similarities = np.concatenate([rows, block]), np.concatenate([similarities, exact])

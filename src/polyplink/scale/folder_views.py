@@ -1,4 +1,4 @@
-"""The views of data folders, as an index takes them."""
+"""The views of data folders, for an index."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -26,19 +26,20 @@ def views_of(
     workers: int = 2,
     progress: Progress = silent,
 ) -> Iterator[Block]:
-    """Rows and vectors of each data folder, without those of procedures that are known.
+    """Rows and vectors of each data folder, without those of procedures already indexed.
 
     Args:
         folders: The data folders.
-        encoder: Of the index.
+        encoder: The encoder of the index.
         index: Folder of the index.
-        indexed_keys: Procedure to the key of its crops; those that are yielded are added.
+        indexed_keys: Procedure -> key of its crops; the procedures of each folder are added.
         tracklets: How boxes become tracklets, see `with_options`.
         workers: Processes that cut crops.
         progress: Called for crops and tracklets.
 
     Raises:
-        PolyplinkError: If a procedure is known with other boxes, or in two of the folders.
+        PolyplinkError: If a procedure is indexed with other boxes or settings, or is in two of the
+            folders with different ones.
     """
     assert encoder.record is not None
     for folder in folders:

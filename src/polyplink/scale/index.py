@@ -1,12 +1,12 @@
-"""An index of views: their vectors in memory-mapped files, and a table of what each view is.
+"""An index of views: their vectors in memory-mapped files, and a table that describes them.
 
-A folder with index.json and segments, each written whole and never changed:
+A folder with index.json and segments, which are written atomically and never changed:
 
     index.json             format, weights, width, segments, and the recall of the approximate form
-    00000/rows.parquet     a row a view, in small groups: `ROWS`
+    00000/rows.parquet     a row per view, in small row groups: `ROWS`
     00000/vectors.f32      unit vectors (n, d), little-endian float32
     00000/codes.i8         the same in 8 bits (n, d), with scale.f32 and error.f32 (n,)
-    lance/                 the approximate form, where it was asked for (see `approximate`)
+    lance/                 the approximate form, if there is one (see `approximate`)
 """
 
 import shutil
@@ -36,8 +36,8 @@ from polyplink.tracklets.prepare import enlarge
 
 FORMAT = "polyplink index 2"
 RECORD = "index.json"
-SEGMENT = 1_000_000  # rows at most in one: bounds the memory of writing
-GROUP = 4_096  # rows of a table that are read to get one
+SEGMENT = 1_000_000  # most rows of a segment: limits the memory of writing
+GROUP = 4_096  # rows of a row group, all of which are read to get one row
 ROWS: Mapping[str, Any] = {
     "tracklet_id": pl.String,
     "procedure_id": pl.String,
@@ -51,15 +51,15 @@ ROWS: Mapping[str, Any] = {
     "start_s": pl.Float32,
     "end_s": pl.Float32,
     "crops": pl.String,  # file of the procedure's crops, relative to the index
-    "crop": pl.Int32,  # the row in it that stands for the view
-    "left": pl.Int32,  # where that crop was cut from the recording, pixels
+    "crop": pl.Int32,  # row of the crop that represents the view
+    "left": pl.Int32,  # area of the frame from which that crop was cut, pixels
     "top": pl.Int32,
     "right": pl.Int32,
     "bottom": pl.Int32,
 }
 SIDES = ("left", "top", "right", "bottom")
 Block = tuple[pl.DataFrame, npt.NDArray[np.float32]]
-"""Rows (n) with the columns of `ROWS`, and their vectors (n, d), of any length above 0."""
+"""Rows with the columns of `ROWS`, and their vectors (n, d), of any norm above 0."""
 _FILES = {"vectors.f32": "<f4", "codes.i8": "i1", "scale.f32": "<f4", "error.f32": "<f4"}
 
 
@@ -75,7 +75,7 @@ class Index:
     """An index of views, opened for searching.
 
     Args:
-        folder: What `build_index` wrote.
+        folder: A folder that `build_index` wrote.
 
     Raises:
         PolyplinkError: If the folder holds no index, or a segment is broken.
@@ -131,12 +131,16 @@ class Index:
         return open_table(self.folder / "lance")
 
     def procedures(self) -> list[tuple[str, str]]:
-        """Procedure and key of its crops, of all procedures."""
+        """All procedures, each with the key of its crops."""
         pairs = [segment.rows.select("procedure_id", "key").unique() for segment in self.segments]
         return pl.concat(self._collect(*pairs)).rows()
 
     def check(self, weights: str) -> None:
-        """Refuse vectors of other weights."""
+        """Refuse vectors of other weights than those of the index.
+
+        Raises:
+            PolyplinkError: If the weights differ.
+        """
         PolyplinkError.unless(
             weights == self.weights,
             f"{self.folder} holds vectors of weights {self.weights}, not of {weights}",
@@ -171,10 +175,10 @@ class Index:
         """The k views that are most similar to a vector.
 
         Args:
-            vector: (d,), of any length above 0.
-            k: How many at most.
-            where: A condition on the columns of `ROWS`; searched exactly.
-            exact: Do not use the approximate form.
+            vector: (d,), of any norm above 0.
+            k: Largest number of views.
+            where: A condition on the columns of `ROWS`; the search is then exact.
+            exact: Whether to search exactly even if there is an approximate form.
 
         Returns:
             `similarity` (cosine) and the columns of `ROWS`, the most similar first.
@@ -189,7 +193,7 @@ class Index:
             "embed with the weights of the index",
         )
         (query,) = unit_rows(query[None])
-        guesses, covered = None, 0  # rows that are candidates, and of how many of the first rows
+        guesses, covered = None, 0  # candidates, and number of rows in the approximate form
         form = self.record.get("approximate")
         if form is not None and where is None and not exact:
             guesses = candidates(self._table, form["partitions"], query, k)
@@ -218,7 +222,7 @@ class Index:
 
 
 def _counts(first: object, values_after: object) -> bool:
-    """Whether a value, and those of a list, are whole numbers from 1."""
+    """Whether a value and all values of a list are positive integers."""
     values = [first, *values_after] if isinstance(values_after, list) else [None]
     return all(type(value) is int and 0 < value < 1 << 40 for value in values)
 
@@ -249,12 +253,12 @@ def _open(folder: Path, count: int, width: int) -> Segment:
 
 
 def build_index(folder: Path, blocks: Iterable[Block], weights: str) -> Index:
-    """Write an index, whole or not at all.
+    """Write an index; if that fails, no folder remains.
 
     Args:
-        folder: To write; it must not exist.
+        folder: The folder of the index; it must not exist.
         blocks: Rows and their vectors, in the order in which they are numbered.
-        weights: Id of the weights that the vectors come from.
+        weights: Id of the weights that computed the vectors.
 
     Raises:
         PolyplinkError: If `folder` exists, or there is no row.
@@ -287,17 +291,17 @@ def approximated(index: Index) -> Index:
 
 
 def add_rows(index: Index, blocks: Callable[[dict[str, str]], Iterable[Block]]) -> Index:
-    """Add views to an index; the files that are there stay as they are.
+    """Add views to an index; existing files are not changed.
 
-    An approximate form does not cover the views that were added: they are searched exactly.
+    An approximate form does not cover the added views: they are searched exactly.
 
     Args:
         index: The index; processes that add to it wait for each other.
-        blocks: Called when no other process adds, with the procedures that the index holds and the
-            keys of their crops; gives rows and their vectors.
+        blocks: Returns the rows to add, and their vectors. It is called while no other process
+            adds, with the procedures of the index and the keys of their crops.
 
     Returns:
-        The index as it is now.
+        The index with the added views.
     """
     with FileLock(index.folder / ".lock"):
         before = Index(index.folder)
@@ -309,7 +313,7 @@ def add_rows(index: Index, blocks: Callable[[dict[str, str]], Iterable[Block]]) 
 
 
 def _write_segments(folder: Path, record: dict[str, Any], blocks: Iterable[Block]) -> None:
-    """Write rows as further segments, then the record that names them."""
+    """Write rows as further segments, then the record that lists them."""
     waiting = (block for block in blocks if block[0].height)
     block = next(waiting, None)
     while block is not None:
@@ -341,9 +345,9 @@ def recall(index: Index, k: int = 10, queries: int = 100) -> dict[str, Any]:
     """Share of the k most similar other views that the approximate form finds.
 
     Args:
-        index: With an approximate form.
-        k: Neighbours of a query.
-        queries: About how many views ask, evenly spaced over the index.
+        index: An index with an approximate form.
+        k: Neighbours per query.
+        queries: Approximate number of queries: views evenly spaced over the index.
 
     Returns:
         recall, recall_at (k) and recall_queries.
@@ -361,14 +365,14 @@ def recall(index: Index, k: int = 10, queries: int = 100) -> dict[str, Any]:
 
 
 def view_rows(prepared: Prepared, index: Path) -> pl.DataFrame:
-    """What an index says of the tracklets of a part; the middle crop stands for each.
+    """The rows of an index for the tracklets of a part; the middle crop represents each.
 
     Args:
         prepared: The part, with or without its crops.
         index: Folder of the index, to which the paths of crops are relative.
 
     Returns:
-        The columns of `ROWS`, rows as in the part's tracklets.
+        A table with the columns of `ROWS`, in the order of the part's tracklets.
     """
     settings, data = prepared.settings, prepared.data
     polyps = data.polyps.select(
@@ -410,11 +414,11 @@ def view_rows(prepared: Prepared, index: Path) -> pl.DataFrame:
 
 
 def picture_of(index: Path, row: dict[str, Any]) -> Pixels | None:
-    """The crop (size, size, 3) that stands for a view; None where crops were not kept or moved.
+    """The crop (size, size, 3) that represents a view; None if its file was removed or moved.
 
     Args:
         index: Folder of the index.
-        row: Its row.
+        row: The row of the view.
     """
     try:
         return np.array(read_crops(index.resolve() / row["crops"], "")[row["crop"]])

@@ -1,7 +1,7 @@
-"""An archive's procedures divided into shards for any scheduler, or worked on by Ray Data.
+"""Distribute the procedures of an archive: in shards for any scheduler, or with Ray Data.
 
-Ray hands a procedure to an actor that is free, and hands it out again if the actor died. What was
-made lies in files by procedure: they are the checkpoint, and other runs continue from them.
+Ray gives each procedure to a free actor, and to another one if that actor dies. Results are stored
+in one file per procedure, so that a later run continues where an earlier one stopped.
 """
 
 import hashlib
@@ -20,13 +20,13 @@ import numpy as np
 from polyplink.core.errors import PolyplinkError, first_line
 
 Work = Callable[[str], Any]
-"""Works on a procedure, whose id is given; the answer can be written as JSON."""
-OBJECTS = 200_000_000  # bytes of Ray's memory for objects, which are names and answers here
-ANSWERS = 10.0  # seconds within which a cluster does
+"""Processes the procedure with an id; returns values that can be written as JSON."""
+OBJECTS = 200_000_000  # bytes of Ray's object store, which only holds ids and results
+CONNECT_SECONDS = 10.0  # limit for connecting to a cluster
 
 
 class _Actor:
-    """What runs in each of Ray's workers."""
+    """Processes procedures in a Ray worker."""
 
     def __init__(self, start: Callable[[], Work]) -> None:
         self.start = start
@@ -36,7 +36,7 @@ class _Actor:
         try:
             self.work = self.work or self.start()
             answers = [json.dumps(self.work(str(name))) for name in batch["item"]]
-        except PolyplinkError as error:  # an answer, so that the other procedures are worked on
+        except PolyplinkError as error:  # returned, so that other procedures continue
             return {"error": [error.what], "hint": [error.hint], "answer": [""]}
         return {"error": [""], "hint": [""], "answer": answers}
 
@@ -50,23 +50,24 @@ def on_ray(
     gpus: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Any]:
-    """Work on procedures in Ray's workers.
+    """Process procedures in Ray's workers.
 
     Args:
-        start: Called once in each worker; can be pickled, as can what it holds.
-        procedures: Their ids.
-        address: HOST:PORT of a cluster whose machines see the same folders; None to start Ray on
-            this machine, reachable from this machine alone.
-        workers: How many work at a time; each has one CPU, and one GPU where the cluster has any.
+        start: Called once in each worker, returns the function that processes a procedure. It must
+            be picklable.
+        procedures: Ids of the procedures.
+        address: HOST:PORT of a cluster in which all machines see the same folders; None to start
+            Ray on this machine, reachable only from this machine.
+        workers: Number of workers; each has one CPU, or one GPU if the cluster has GPUs.
         gpus: Whether to use GPUs.
-        progress: Callback with (procedures done, in all).
+        progress: Callback (procedures done, procedures in all).
 
     Returns:
-        The answers, in the order in which they came.
+        The results, in order of completion.
 
     Raises:
-        PolyplinkError: If Ray is not installed, no cluster answers, or work on a procedure raised
-            it; the other procedures are worked on first.
+        PolyplinkError: If Ray is not installed, the cluster does not answer, or a procedure failed
+            with this error; all other procedures are processed first.
     """
     answers, errors = [], []
     with _cluster(address, workers) as ray:
@@ -95,7 +96,7 @@ def on_ray(
 
 @contextmanager
 def _cluster(address: str | None, workers: int) -> Iterator[Any]:
-    """Ray, connected to a cluster or started here; quiet, and without its usage reports."""
+    """Ray, connected to a cluster or started on this machine; without output or usage reports."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     try:
@@ -119,9 +120,9 @@ def _cluster(address: str | None, workers: int) -> Iterator[Any]:
                 )
             else:
                 host, _, port = address.rpartition(":")
-                socket.create_connection((host, int(port)), ANSWERS).close()
+                socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
                 ray.init(address=address, **quiet)
-        except Exception as error:  # Ray raises errors of this class itself
+        except Exception as error:  # some of Ray's errors have no other class
             raise PolyplinkError(
                 f"no Ray cluster at {address or 'this machine'} ({first_line(error)})",
                 "give HOST:PORT of one that `ray start --head` started, or --engine local",
@@ -135,17 +136,17 @@ def _cluster(address: str | None, workers: int) -> Iterator[Any]:
 
 
 def shard(procedures: Sequence[str], part: str) -> list[str]:
-    """The procedures of one of n shards.
+    """The procedures of one of N shards.
 
-    A hash of its name decides where a procedure belongs, so that others that are added later move
-    none. Shards of many procedures are about equally large; of few, some may be empty.
+    A hash of its id assigns a procedure to a shard, so that procedures added later move no other.
+    With many procedures shards are about equally large; with few, some may be empty.
 
     Args:
         procedures: Ids of procedures.
-        part: "I/N", the shard I of N, from 1.
+        part: "I/N" for shard I of N, counted from 1.
 
     Raises:
-        PolyplinkError: If it is not I/N, or I is not one of 1 to N.
+        PolyplinkError: If `part` is not I/N, or I is not between 1 and N.
 
     Example:
         >>> [shard(["001-001", "001-002", "001-003"], f"{i}/2") for i in (1, 2)]

@@ -18,9 +18,9 @@ class Still:
     """An image with its polyps.
 
     Attributes:
-        path: The file.
-        group: Stills of one group may show the same polyp: the procedure of the data folder.
-        boxes: (k, 4) x, y, w, h in pixels; none for an image without a polyp.
+        path: The image file.
+        group: The procedure in the data folder: stills of one group may show the same polyp.
+        boxes: (k, 4) x, y, w, h in pixels; k is 0 for an image without a polyp.
     """
 
     path: Path
@@ -33,8 +33,8 @@ def read_stills(folder: Path, data: DataSet, procedures: Sequence[str]) -> list[
 
     Args:
         folder: The data folder.
-        data: Its tables.
-        procedures: The procedures to take.
+        data: The tables of the folder.
+        procedures: The procedures to read.
 
     Raises:
         PolyplinkError: If there is no annotated box with an image file.

@@ -1,8 +1,8 @@
-"""Procedures of stills with a detector's boxes: to fit a count and to test it.
+"""Procedures of moving stills with a detector's boxes, to fit a count and to test it.
 
-A count is fitted to a detector without annotated videos: annotated stills become procedures in
-motion, and the detector looks at them. Stills of other groups
-become the procedures that the count is tested on.
+A count can be fitted to a detector without annotated videos: procedures are rendered from annotated
+stills, and the detector is run on their frames. Stills of other groups give the procedures on which
+the count is tested.
 """
 
 from collections.abc import Sequence
@@ -25,8 +25,8 @@ from polyplink.stills.annotated_stills import Still, read_stills
 from polyplink.stills.procedures import StillsConfig, write_procedures
 from polyplink.tracklets import PrepareSettings
 
-TEST_SHARE = 1 / 3  # of the groups of stills, and of the procedures, that the count is tested on
-FIT, TEST = "fit", "test"  # data folders of the procedures; the detector's boxes are in NAME-boxes
+TEST_SHARE = 1 / 3  # of the groups of stills, and of the procedures, for the test
+FIT, TEST = "fit", "test"  # data folders of the procedures; detected boxes are in NAME-boxes
 
 
 def write_detected(
@@ -39,24 +39,24 @@ def write_detected(
     part: str | None,
     progress: Progress,
 ) -> list[str]:
-    """Write procedures made of stills, to fit and to test on, with a detector's boxes.
+    """Render procedures from stills, for fitting and for testing, and detect polyps in them.
 
     Args:
         stills: Data folder of annotated images.
-        out: Gets the data folders fit, fit-boxes, test and test-boxes.
-        config: What the procedures are like, and how many there are, a third of them to test on.
+        out: The output folder, for the data folders fit, fit-boxes, test and test-boxes.
+        config: Settings of the procedures; a third of them are for testing.
         detector: An ONNX file, or a name.
         empty: Folder of images without a polyp.
         part: Part of the stills.
         progress: Called for procedures and frames.
 
     Returns:
-        Warnings: what the detector states of itself, and which stills are left out.
+        Warnings about the detector and about stills that are left out.
 
     Raises:
-        PolyplinkError: If there are too few stills, or the detector or an image is at fault.
+        PolyplinkError: If there are too few stills, or the detector or an image cannot be read.
     """
-    # Opened before frames are made, which takes minutes, so that a broken one is refused at once.
+    # Rendering takes minutes: a broken detector is refused first.
     messages: list[Message] = []
     model, _ = find_detector(detector, None, (), messages)
     assert isinstance(model, OnnxDetector)
@@ -75,11 +75,11 @@ def write_detected(
 
 @dataclass(frozen=True)
 class _StillsOfPart:
-    """What the procedures of a part are made of.
+    """The images from which the procedures of a part are rendered.
 
     Attributes:
         name: "fit" or "test".
-        procedures: How many to make.
+        procedures: Number of procedures.
         stills: Images of one polyp each.
         empty: Images without a polyp.
         dataset: Name of the data set of the stills.
@@ -95,14 +95,14 @@ class _StillsOfPart:
 def _stills_of_parts(
     folder: Path, without: Path | None, part: str | None, count: int, record: DetectorRecord
 ) -> tuple[list[_StillsOfPart], list[str]]:
-    """The stills to fit and to test on, and what was left out.
+    """The stills for fitting and for testing, and warnings about those left out.
 
     Args:
         folder: The data folder of stills.
         without: Folder of images without a polyp.
         part: Part of the stills.
-        count: Procedures to make.
-        record: Of the detector: stills that it learned from are too easy for it.
+        count: Number of procedures.
+        record: The record of the detector: its training images are left out, as too easy for it.
     """
     data, warnings, learned = read_data(folder), [], set(record.trained_on)
     procedures = data.part(part)
@@ -113,7 +113,7 @@ def _stills_of_parts(
             f"the detector was trained on {len(annotated) - len(unseen)} of "
             f"{many(len(annotated), 'still')}, which are left out"
         )
-    # Where a still has several boxes, a visit to one polyp would show the others too.
+    # If a still has several boxes, a visit to one polyp would show the others too.
     single = [still for still in unseen if len(still.boxes) == 1]
     if len(single) < len(unseen):
         warnings.append(
@@ -138,7 +138,7 @@ def _stills_of_parts(
 
 
 def _parts(stills: Sequence[Still]) -> tuple[list[Still], list[Still]]:
-    """Stills to fit and to test on; those of one group stay together."""
+    """Divide stills into those for fitting and those for testing, without dividing a group."""
     groups = sorted({still.group for still in stills})
     order = np.random.default_rng(0).permutation(len(groups))
     test = {groups[k] for k in order[: round(TEST_SHARE * len(groups))]}
@@ -156,10 +156,10 @@ def _write_part(
     """Write the procedures of a part and a detector's boxes in them.
 
     Args:
-        folder: Gets PART and PART-boxes, data folders of one data set.
-        part: What the procedures are made of.
+        folder: The output folder, for PART and PART-boxes, data folders of one data set.
+        part: The images of the procedures.
         detector: The detector.
-        config: What the procedures are like.
+        config: Settings of the procedures.
         progress: Called for procedures and frames.
     """
     data_folder, out = folder / part.name, folder / f"{part.name}-boxes"

@@ -1,4 +1,4 @@
-"""A camera that moves over a still image: smooth paths, light, focus, and the boxes it sees."""
+"""A camera that moves over a still image: smooth paths, light, focus, and the boxes in view."""
 
 import math
 from dataclasses import dataclass
@@ -14,23 +14,23 @@ from torch.nn import functional
 Floats = npt.NDArray[np.float64]
 Pixels = npt.NDArray[np.uint8]
 
-OUTLINE = 24  # points of the ellipse in a box, whose image bounds the box in a view
-WAVES = 4  # sines of a smooth course
-SHARP = 0.25  # pixels: a smaller blur is not seen
+OUTLINE = 24  # points on the ellipse in a box, projected to get the box in a view
+WAVES = 4  # sines in a smooth curve
+SHARP = 0.25  # pixels: smaller blur is invisible and skipped
 NOISE = 3.0  # standard deviation of the sensor's noise, grey values
-DARK = 12.0  # grey value below which nothing reflects light
+DARK = 12.0  # grey value below which there are no highlights
 
 
 @dataclass(frozen=True)
 class CameraPath:
-    """What a camera does over n frames.
+    """Position, light and focus of a camera over n frames.
 
     Attributes:
-        maps: (n, 3, 3) from pixels of the still (x, y, 1) to those of the frame.
-        gain: (n, 3) factor of red, green and blue.
+        maps: (n, 3, 3) homographies from pixels of the still (x, y, 1) to those of the frame.
+        gain: (n, 3) factors of red, green and blue.
         blur: (n,) radius in pixels of the frame; 0 for a sharp frame.
-        highlights: (k, 5) of each highlight x and y as shares of the frame, radius as a share of
-            its width, and how far it moves to the right and down, as shares a frame.
+        highlights: (k, 5) for each highlight: x and y as shares of the frame, radius as a share of
+            its width, and motion per frame to the right and down, as shares of the frame.
     """
 
     maps: Floats
@@ -40,12 +40,12 @@ class CameraPath:
 
 
 def _smooth(rng: np.random.Generator, n: int, fps: float, amplitude: float) -> Floats:
-    """A smooth course of n values around 0: a few slow sines."""
+    """A smooth curve of n values around 0, the mean of a few slow sines."""
     seconds = np.arange(n) / fps
     rates = rng.uniform(0.08, 0.6, WAVES)[:, None]  # 1/s
     phases = rng.uniform(0, 2 * math.pi, WAVES)[:, None]
-    course: Floats = np.sin(2 * math.pi * rates * seconds + phases).mean(0) * amplitude
-    return course
+    curve: Floats = np.sin(2 * math.pi * rates * seconds + phases).mean(0) * amplitude
+    return curve
 
 
 def draw_path(
@@ -57,17 +57,18 @@ def draw_path(
     *,
     target: Floats | None,
 ) -> CameraPath:
-    """Draw the path of a visit.
+    """Draw a random camera path.
 
-    With a target the camera comes from beside it, looks, and leaves; without one it wanders.
+    With a target, the camera approaches from the side, stays on the target and moves away; without
+    one it wanders.
 
     Args:
-        rng: Source of chance.
-        n: Frames.
+        rng: Source of randomness.
+        n: Number of frames.
         fps: Frames per second.
         still: Width and height of the still, pixels.
         frame: Width and height of the frames, pixels.
-        target: Box (4,) x, y, w, h in the still that is looked at; None for none.
+        target: Box (4,) x, y, w, h of the target in the still; None for none.
     """
     width, height = still
     fill = max(frame[0] / width, frame[1] / height)  # the still covers the frame
@@ -78,12 +79,12 @@ def draw_path(
         y = height * (0.5 + _smooth(rng, n, fps, max(room, 0.05)))
         at = np.stack([x, y], 1)
     else:
-        # The polyp's side takes 10 to 45 % of the frame's, but no more than the still can give.
+        # The polyp's side is 10 to 45 % of the frame's, within the resolution of the still.
         side = math.sqrt(target[2] * target[3])
         drawn_zoom = rng.uniform(0.1, 0.45) * math.sqrt(frame[0] * frame[1]) / side
         zoom = np.clip(drawn_zoom, 1.05 * fill, 2.6 * fill) * np.exp(_smooth(rng, n, fps, 0.3))
         centre = target[:2] + target[2:] / 2
-        # Comes from beside the view, and leaves it: a share of the frame that falls and rises.
+        # Approach and departure: the shift, as a share of the frame, decreases and increases.
         time = np.linspace(0, 1, n)
         away = 0.65 * (
             np.clip(1 - time / 0.15, 0, 1) ** 2 + np.clip((time - 0.85) / 0.15, 0, 1) ** 2
@@ -106,7 +107,7 @@ def draw_path(
         maps[k] = middle @ perspective @ scale @ rotate @ move
     light = np.exp(rng.normal(0, 0.15) + _smooth(rng, n, fps, 0.3))
     colour = np.exp(rng.normal(0, 0.06, 3))
-    # Focus is lost for moments, and while the camera moves fast.
+    # Out of focus for moments, and while the camera moves fast.
     speed = np.linalg.norm(np.diff(at, axis=0, prepend=at[:1]) * zoom[:, None], axis=1)
     blur = np.clip(_smooth(rng, n, fps, 2.5) - 0.7, 0, None) + np.clip(speed - 6, 0, 10) * 0.2
     count = int(rng.integers(0, 6))
@@ -121,18 +122,18 @@ def draw_path(
     return CameraPath(maps, light[:, None] * colour, blur, highlights)
 
 
-def seen_boxes(boxes: Floats, to_frame: Floats, frame: tuple[int, int]) -> tuple[Floats, Floats]:
-    """Boxes as a camera sees them, and the share of each that is in view.
+def boxes_in_view(boxes: Floats, to_frame: Floats, frame: tuple[int, int]) -> tuple[Floats, Floats]:
+    """Project boxes of a still to a frame, with the share of each box that is in view.
 
     The outline of a polyp is approximated by the ellipse in its box.
 
     Args:
         boxes: (k, 4) x, y, w, h in the still.
-        to_frame: (3, 3) of `CameraPath.maps`.
+        to_frame: (3, 3) homography, an entry of `CameraPath.maps`.
         frame: Width and height of the frame, pixels.
 
     Returns:
-        (k, 4) x, y, w, h, clipped to the frame; and (k,) shares.
+        Boxes (k, 4) x, y, w, h in the frame, clipped to it; and the shares (k,).
     """
     angles = np.linspace(0, 2 * math.pi, OUTLINE, endpoint=False)
     circle = np.stack([np.cos(angles), np.sin(angles)], 1) / 2  # o 2
@@ -148,7 +149,7 @@ def seen_boxes(boxes: Floats, to_frame: Floats, frame: tuple[int, int]) -> tuple
 
 @lru_cache(maxsize=4)
 def _grain(n: int) -> Tensor:
-    """Noise of a sensor (n,): frames take stretches of it, since drawing it anew is slow."""
+    """Sensor noise (n,), from which frames use random sections, because drawing noise is slow."""
     return torch.from_numpy(np.random.default_rng(0).standard_normal(n, np.float32) * NOISE)
 
 
@@ -183,7 +184,7 @@ def render(
         yy, xx = np.mgrid[y0:y1, x0:x1]
         glow = np.exp(-((xx - cx) ** 2 + (yy - cy) ** 2) / (2 * (size * width) ** 2)) * 230
         part = view[:, y0:y1, x0:x1]
-        lit = part.amax(0) > DARK  # nothing shines beside the picture
+        lit = part.amax(0) > DARK  # no highlights outside the still
         part += torch.from_numpy(glow.astype(np.float32)) * lit
     grain = _grain(2 * width * height)
     at = int(rng.integers(width * height))

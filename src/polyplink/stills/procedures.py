@@ -1,8 +1,8 @@
-"""Procedures made from stills: when which polyp is in view, frames, and the true boxes.
+"""Procedures rendered from stills: order and length of visits, frames, and true boxes.
 
-A procedure has a few polyps, each a still. A polyp is visited one or more times, later visits soon
-after the first; a visit is a camera path of its own over the still. Between visits the camera
-wanders over images without a polyp. Times are drawn so that a view lasts some seconds.
+A procedure has a few polyps, each from one still. A polyp is visited one or more times, the later
+visits soon after the first; every visit has a new camera path over the still. Between visits the
+camera wanders over images without a polyp. Visits last a few seconds.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,30 +19,30 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
 from polyplink.data import STILLS, DataSet, write_data
 from polyplink.stills.annotated_stills import Still
-from polyplink.stills.moving_camera import draw_path, render, seen_boxes
+from polyplink.stills.moving_camera import boxes_in_view, draw_path, render
 from polyplink.tracklets.crops import Pixels, decoded_image
 
 LEAST_VISIBLE = 0.35  # share of a polyp that must be in view to be annotated
 LEAST_SIDE = 10.0  # pixels
-MADE_OF = "made_of.json"  # says what the frames of a folder are made of
+MADE_OF = "made_of.json"  # identifies the stills and settings of the frames in a folder
 QUALITY = 88  # of the JPEG files
-AGAIN = 0.55  # chance that a visit is followed by another of the same polyp, later
+AGAIN = 0.55  # probability that a visit is followed by a later one to the same polyp
 
 
 @dataclass(frozen=True)
 class StillsConfig(Ranged):
-    """What the procedures are like.
+    """Settings of the rendered procedures.
 
     Attributes:
         procedures: Number of procedures.
-        least: Fewest polyps of one.
-        most: Most polyps of one.
+        least: Smallest number of polyps of a procedure.
+        most: Largest number of polyps of a procedure.
         fps: Frames per second.
         visit: Median length of a visit, seconds.
         between: Mean time without a polyp between visits, seconds.
         width: Width of the frames, pixels.
         height: Height of the frames, pixels.
-        seed: Of all chance.
+        seed: Seed of all random numbers.
     """
 
     procedures: Annotated[int, AT_LEAST_ONE] = 60
@@ -57,10 +57,9 @@ class StillsConfig(Ranged):
 
 
 def draw_course(rng: np.random.Generator, polyps: int) -> list[int]:
-    """The polyps in the order of their visits.
+    """Draw the order of visits to polyps.
 
-    A polyp is visited first in the order of the polyps; after a visit it may be seen again, one to
-    three visits later.
+    First visits are in the order of the polyps; after each visit a polyp may be visited again soon.
 
     Example:
         >>> draw_course(np.random.default_rng(0), 3)
@@ -87,15 +86,15 @@ def write_procedures(
 ) -> DataSet:
     """Write procedures as a data folder: frames as JPEG files, and the true boxes.
 
-    A frame that is there is not made again, so that a stopped run continues, and a later one may
-    ask for more procedures.
+    Existing frames are not rendered again, so that an interrupted run can be continued, also with
+    more procedures.
 
     Args:
-        out: The data folder; frames go to `out/frames/PROCEDURE`.
+        out: The data folder; frames are in `out/frames/PROCEDURE`.
         stills: Images with polyps.
-        empty: Images without a polyp; without any the camera wanders beside the polyps.
-        config: What the procedures are like.
-        name: Of the stills: the data set is called "stills in motion, NAME".
+        empty: Images without a polyp, shown between visits; may be empty.
+        config: Settings of the procedures.
+        name: Name of the stills: the data set is called "stills in motion, NAME".
         progress: Callback (procedures done, procedures in all).
 
     Raises:
@@ -151,8 +150,8 @@ def write_procedures(
 
 
 def _claim(out: Path, stills: Sequence[Still], empty: Sequence[Path], config: StillsConfig) -> None:
-    """Note in `out` what its frames are made of; refused where they are made of something else."""
-    settings = {**asdict(config), "procedures": None}  # more of them may be asked for later
+    """Record the stills and settings of `out`; refused if its frames are made from others."""
+    settings = {**asdict(config), "procedures": None}  # more procedures may be added later
     boxes = [[still.path.name, still.group, still.boxes.tolist()] for still in stills]
     key = content_key(settings, boxes, [path.name for path in empty])
     note = out / MADE_OF
@@ -164,8 +163,8 @@ def _claim(out: Path, stills: Sequence[Still], empty: Sequence[Path], config: St
     n_existing = len(list((out / "frames").glob("*")))
     PolyplinkError.unless(
         n_existing <= config.procedures,
-        f"{out} has {n_existing} procedures already, more than the {config.procedures} to make",
-        "ask for more --procedures, or choose another --out",
+        f"{out} already has {n_existing} procedures, more than the {config.procedures} to make",
+        "give more --procedures, or choose another --out",
     )
     write_json(note, {"key": key})
 
@@ -179,7 +178,7 @@ def _write_procedure(
     *,
     rng: np.random.Generator,
 ) -> tuple[pl.DataFrame, int]:
-    """Write the frames of a procedure; its boxes and number of frames."""
+    """Write the frames of a procedure; returns its boxes and number of frames."""
     frame = (config.width, config.height)
     folder = out / "frames" / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -206,8 +205,8 @@ def _write_procedure(
                 pixels = render(picture, path, k, frame, np.random.default_rng([number]))
                 with whole_file(file) as temporary:
                     temporary.write_bytes(simplejpeg.encode_jpeg(pixels, quality=QUALITY))
-            visible_boxes, shares = seen_boxes(boxes, path.maps[k], frame)
-            for which, (box, share) in enumerate(zip(visible_boxes, shares, strict=True)):
+            projected_boxes, shares = boxes_in_view(boxes, path.maps[k], frame)
+            for which, (box, share) in enumerate(zip(projected_boxes, shares, strict=True)):
                 if share >= LEAST_VISIBLE and box[2:].min() >= LEAST_SIDE:
                     x, y, w, h = (float(side) for side in box)
                     rows.append(

@@ -1,41 +1,41 @@
-"""Crops of a still's polyp as a moving camera sees it: several views of one polyp."""
+"""Several views of the polyp of a still: crops of frames of a moving camera."""
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from polyplink.stills.annotated_stills import Still
-from polyplink.stills.moving_camera import Floats, draw_path, render, seen_boxes
+from polyplink.stills.moving_camera import Floats, boxes_in_view, draw_path, render
 from polyplink.stills.procedures import LEAST_SIDE, StillsConfig
 from polyplink.tracklets.crops import Pixels, cut, decoded_image
 from polyplink.tracklets.prepare import enlarge
 
-FRAMES = 24  # of a visit, of which one is taken
-EDGES = 3  # frames at both ends in which the camera comes and leaves
+FRAMES = 24  # of a visit, one of which is used
+EDGES = 3  # frames at either end of a visit, in which the camera arrives or leaves
 VISIBLE = 0.5  # share of the polyp that must be in view
-TRIES = 6  # visits drawn for a view before it is given up
-MOVED = 0.05  # standard deviation of a box's place, sides
-GROWN = 0.08  # of the logarithm of its sides
+TRIES = 6  # visits drawn for a view before it is skipped
+MOVED = 0.05  # standard deviation of a box's position, as a share of its sides
+GROWN = 0.08  # standard deviation of the logarithm of a box's sides
 
 
 def draw_views(
     stills: Sequence[Still], views: int, size: int, crop_factor: float | None, *, seed: int = 0
 ) -> Iterator[Pixels]:
-    """Views of the largest polyp of each still.
+    """Draw views of the largest polyp of each still.
 
-    The first is the still itself with its annotated box. Each further one is a frame of another
-    visit of the camera (`draw_path`), with a box that misses the polyp's a little.
+    The first view is cut from the still with its annotated box. Each further view is a frame of
+    a new visit (`draw_path`), cut with a slightly displaced box.
 
     Args:
         stills: Images with polyps.
-        views: Views beside the still itself.
+        views: Number of views in addition to the first.
         size: Width and height of a crop, pixels.
         crop_factor: As for `polyplink.tracklets.prepare.enlarge`.
-        seed: Of all chance; a still's views do not depend on the other stills.
+        seed: Seed of all random numbers; a still's views do not depend on the other stills.
 
     Yields:
-        (v, size, size, 3) for each still; v is at most `views` + 1, since a polyp may not come into
-        view.
+        Crops (v, size, size, 3) for each still; v is `views` + 1, or less if the polyp did not come
+        into view.
     """
     frame = (StillsConfig.width, StillsConfig.height)
     for place, still in enumerate(stills):
@@ -50,7 +50,7 @@ def draw_views(
                     rng, FRAMES, StillsConfig.fps, (width, height), frame, target=target
                 )
                 k = int(rng.integers(EDGES, FRAMES - EDGES))
-                (box,), (visible,) = seen_boxes(target[None], path.maps[k], frame)
+                (box,), (visible,) = boxes_in_view(target[None], path.maps[k], frame)
                 if visible > VISIBLE and box[2:].min() > LEAST_SIDE:
                     box[:2] += rng.normal(0, MOVED, 2) * box[2:]
                     box[2:] *= np.exp(rng.normal(0, GROWN, 2))

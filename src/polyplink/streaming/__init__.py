@@ -1,1 +1,1 @@
-"""Counting while a procedure runs: its sources, the count so far, its events and its page."""
+"""Counting while a procedure runs: sources, the current count, events and the page."""

@@ -1,4 +1,4 @@
-"""The count of a running procedure: frames and boxes in, events out, a data folder in the end."""
+"""Count a running procedure: from frames and boxes to events and, at the end, a data folder."""
 
 import json
 import time
@@ -26,7 +26,7 @@ from polyplink.detect.first_pass import (
     Follower,
     join_pieces,
     procedure_row,
-    write_found,
+    write_detections,
 )
 from polyplink.detect.recordings import find_recordings
 from polyplink.encoders import ClipWise, Embeddings, NetworkEmbedder, write_embeddings
@@ -40,26 +40,29 @@ from polyplink.tracklets.crops import cut
 
 Event = Mapping[str, Any]
 LIVE = "live"  # folder of events.jsonl and pictures
-PIECES = "live/pieces"  # boxes and crops; they are there until they are reported
+PIECES = "live/pieces"  # boxes and crops, until the report is written
 SOURCE, VECTORS = "live/source.json", "live/vectors.bin"
-MOST_CROPS, MOST_CLIPS = 4096, 256  # kept of an open tracklet, as features or as pictures
-THUMBNAIL = 320  # pixels, of the picture of a view
-TRIALS = 3  # runs that threads are compared by
-SEEN_FROM = 0.8  # confidence from which a view is said to be new, or to be seen before
-SHOWN = 60  # polyps that the page shows, the latest
+MOST_CROPS, MOST_CLIPS = 4096, 256  # kept per open tracklet, as features or as pictures
+THUMBNAIL = 320  # width and height of a view's picture, pixels
+TRIALS = 3  # timed runs per number of threads
+SEEN_FROM = 0.8  # least confidence with which a view is reported as new or as seen before
+POLYPS_SHOWN = 60  # the latest polyps, on the page
 
 
 def choose_threads(run: Callable[[], object], max_threads: int) -> int:
-    """Make torch use the number of threads, 1 or all, with which something runs fastest.
+    """Make torch use 1 or `max_threads` threads, whichever makes `run` faster.
 
-    A crop is too little work for many threads: waiting for each other may take them longer than
-    the work itself, above all where the machine has other work to do.
+    A crop is little work for many threads: synchronisation may take longer than the computation,
+    especially on a busy machine.
+
+    Returns:
+        The number of threads.
     """
     best = (np.inf, 1)
     for threads in sorted({1, max_threads}):
         torch.set_num_threads(threads)
         times = []
-        for _ in range(TRIALS + 1):  # the first one prepares
+        for _ in range(TRIALS + 1):  # the first run is a warm-up
             begun = time.perf_counter()
             run()
             times.append(time.perf_counter() - begun)
@@ -70,7 +73,7 @@ def choose_threads(run: Callable[[], object], max_threads: int) -> int:
 
 @dataclass
 class OpenTracklet:
-    """A track that may continue."""
+    """A tracklet that may still continue."""
 
     name: str
     number: int
@@ -79,31 +82,31 @@ class OpenTracklet:
     boxes: "array[float]" = field(default_factory=lambda: array("f"))  # x, y, w, h, score of each
     frames: "array[int]" = field(default_factory=lambda: array("l"))
     features: list[np.ndarray] = field(default_factory=list)  # of crops, see `NetworkEmbedder`
-    step: int = 1  # crops from one that is kept to the next
+    step: int = 1  # every `step`-th crop is kept
     n_crops: int = 0
-    score: float = -1.0  # of the box that the picture shows
+    score: float = -1.0  # of the box in the picture
     picture: np.ndarray | None = None
     announced: bool = False
 
-    def keep(self, part: np.ndarray, max_crops: int) -> None:
-        """Keep a crop; every second one is forgotten where there are too many."""
+    def keep(self, crop_features: np.ndarray, max_crops: int) -> None:
+        """Keep the features of a crop; above `max_crops` every second one is dropped."""
         if self.n_crops % self.step == 0:
-            self.features.append(part)
+            self.features.append(crop_features)
         self.n_crops += 1
         if len(self.features) > max_crops:
             self.features, self.step = self.features[::2], 2 * self.step
 
 
 class LiveCount:
-    """Follows boxes, embeds their crops, links tracklets, and says what happens.
+    """Tracks boxes, embeds their crops, links tracklets, and emits events.
 
     Attributes:
-        latencies: Seconds of each frame, without the detector.
-        frames: Frames so far, by the number of the last one.
-        closings: Seconds of each tracklet that was linked, when it closed.
-        state: What a page shows, as JSON; a new text whenever something has changed.
-        late: Frames that were dropped.
-        warnings: What makes the count doubtful.
+        latencies: Processing time of each frame without the detector, seconds.
+        frames: Number of frames so far, dropped ones included.
+        closings: Time to embed and link each closed tracklet, seconds.
+        state: The contents of the page, as JSON; a new object whenever something has changed.
+        late: Number of dropped frames.
+        warnings: Reasons to doubt the count.
     """
 
     def __init__(
@@ -112,7 +115,7 @@ class LiveCount:
         encoder: NamedEncoder,
         point: OperatingPoint,
         out: Path,
-        say: Callable[[Event], None],
+        emit: Callable[[Event], None],
         *,
         drop_alarms: bool = True,
         settings: OnlineSettings | None = None,
@@ -121,23 +124,25 @@ class LiveCount:
         """Prepare to count.
 
         Args:
-            source: The procedure; its frames are given to `frame` by the caller.
-            encoder: Turns crops into vectors.
-            point: How to link.
-            out: Folder to write into.
-            say: Called with each event.
+            source: The procedure; the caller passes its frames to `frame`.
+            encoder: Embeds crops.
+            point: The operating point for linking.
+            out: The output folder.
+            emit: Called with each event.
             drop_alarms: Whether tracklets below the threshold of false alarms are left out.
-            settings: What the linker keeps.
-            basis: What the intervals were calibrated on; None where none is given.
+            settings: Limits on the views that the linker keeps.
+            basis: Describes the data on which the intervals were calibrated; None without
+                intervals.
 
         Raises:
-            PolyplinkError: If the operating point has no learned links.
+            PolyplinkError: If the operating point has no learned links, or the tracker does not
+                report which tracks are open.
         """
         assert isinstance(encoder.embedder, NetworkEmbedder | ExportedEncoder)
         self._embedder, self._encoder, self._out = encoder.embedder, encoder, out
         network = getattr(encoder.embedder, "encoder", None)
         self._max_crops = MOST_CLIPS if isinstance(network, ClipWise) else MOST_CROPS
-        self._source, self._say = source, say
+        self._source, self._emit = source, emit
         self._linker = OnlineLinker(point, settings)
         self._alarms = point.alarms if drop_alarms else None
         self._model = point.alarms
@@ -148,7 +153,7 @@ class LiveCount:
             "leave out --tracker, or give it the method `open` of `Tracker`",
         )
         self._open: dict[int, OpenTracklet] = {}
-        self._n_begun = 0  # tracklets begun, too short ones and boxes in none included
+        self._n_begun = 0  # tracklets so far, with too short ones and untracked boxes
         self._ids: list[str] = []  # tracklets with a vector in vectors.bin
         self._thinned = False
         self._piece, self._second, self.frames = 0, -1, 0
@@ -170,7 +175,7 @@ class LiveCount:
         self.show()
 
     def warm_up(self, cores: int) -> int:
-        """Compile and load what the first frame would wait for; returns the threads of torch."""
+        """Compile and load everything before the first frame; returns torch's thread count."""
         side = self._encoder.prepare.size
         crop = np.zeros((1, side, side, 3), np.uint8)
         threads = choose_threads(lambda: self._embedder.frames(crop), cores)
@@ -192,16 +197,16 @@ class LiveCount:
         moment = {"frame": last, "time": round(last / self._source.fps, 2)}
         return moment | {"count": count, "low": low, "high": high, "late": self.late}
 
-    def say(self, event: str, **facts: Any) -> Event:
-        """Say what happened, with the time and the count so far."""
+    def emit(self, event: str, **facts: Any) -> Event:
+        """Emit an event with the current time and count; returns it."""
         event_facts = {"event": event} | self._facts() | facts
-        self._say(event_facts)
+        self._emit(event_facts)
         return event_facts
 
     def warn(self, message: Message) -> None:
-        """Say what makes the count doubtful."""
+        """Record a reason to doubt the count, and emit it as an event."""
         self.warnings.append(message)
-        self.say("warning", message=str(message), kind=message.kind)
+        self.emit("warning", message=str(message), kind=message.kind)
         self.show()
 
     def finish(self, counted: Count, report: Path, review: str | None = None) -> None:
@@ -209,7 +214,7 @@ class LiveCount:
 
         Args:
             counted: The count of the report.
-            report: The report's file, named once the page is no longer served.
+            report: The report's file, shown once the page is no longer served.
             review: Address of the review, if it is served.
         """
         (procedure,) = counted.procedures
@@ -230,7 +235,7 @@ class LiveCount:
             boxes: (k, 5) x, y, w, h and score, within the frame.
 
         Returns:
-            Whether it was counted; one that is older than the last is left out.
+            Whether the frame was counted; frames out of order are left out.
         """
         begun = time.perf_counter()
         if frame.number < self.frames:
@@ -245,13 +250,13 @@ class LiveCount:
         self.frames = frame.number + 1
         followed = self._follower.follow(frame.number, frame.picture, boxes, frame.crops)
         self._extend(frame, followed)
-        going = set(self._follower.tracker.open(frame.number + 1).tolist())
-        for track in [track for track in self._open if track not in going]:
+        open_tracks = set(self._follower.tracker.open(frame.number + 1).tolist())
+        for track in [track for track in self._open if track not in open_tracks]:
             self._close(self._open.pop(track))
         second = int(frame.number / self._source.fps)
         if second != self._second:
             self._second = second
-            self.say(
+            self.emit(
                 "count",
                 open=[tracklet.name for tracklet in self._open.values() if tracklet.announced],
             )
@@ -260,13 +265,13 @@ class LiveCount:
         return True
 
     def _extend(self, frame: LiveFrame, followed: Followed) -> None:
-        """Give the boxes of a frame to their tracklets."""
+        """Add the boxes of a frame to their tracklets."""
         crops = list(followed.crops.values())
-        parts = self._embedder.frames(np.stack(crops)) if crops else ()
-        part = dict(zip(followed.crops, parts, strict=True))
+        features = self._embedder.frames(np.stack(crops)) if crops else ()
+        features_of_row = dict(zip(followed.crops, features, strict=True))
         shortest = self._encoder.prepare.min_seconds * self._source.fps
         for row, track in enumerate(followed.tracks.tolist()):
-            # Named as `prepare` names them, which counts boxes in no track too.
+            # The same names as in `prepare`, which also numbers untracked boxes.
             if track < 0 or track not in self._open:
                 name = f"{self._source.name}:{self._n_begun:05d}"
                 self._n_begun += 1
@@ -278,8 +283,8 @@ class LiveCount:
             tracklet.last = frame.number
             tracklet.boxes.extend(followed.boxes[row])
             tracklet.frames.append(frame.number)
-            if row in part:
-                tracklet.keep(part[row], self._max_crops)
+            if row in features_of_row:
+                tracklet.keep(features_of_row[row], self._max_crops)
                 self._thinned |= tracklet.step > 1
                 if followed.boxes[row, 4] > tracklet.score:
                     picture = followed.crops[row]
@@ -288,11 +293,11 @@ class LiveCount:
                     tracklet.score, tracklet.picture = followed.boxes[row, 4], picture
             if not tracklet.announced and tracklet.last - tracklet.first + 1 >= shortest:
                 tracklet.announced = True
-                self.say("opened", tracklet=tracklet.name, start=tracklet.first / self._source.fps)
+                self.emit("opened", tracklet=tracklet.name, start=tracklet.first / self._source.fps)
                 self.show()
 
     def _close(self, tracklet: OpenTracklet) -> None:
-        """Link a tracklet that has ended; one that was too short is forgotten."""
+        """Link a tracklet that has ended, unless it was too short."""
         shortest = self._encoder.prepare.min_seconds * self._source.fps
         if tracklet.last - tracklet.first + 1 < shortest or not tracklet.features:
             return
@@ -313,7 +318,7 @@ class LiveCount:
             "shows_polyp": chance,
         }
         if self._alarms is not None and chance is not None and chance < self._alarms.threshold:
-            self.say("alarm", **facts)
+            self.emit("alarm", **facts)
             return
         before = self._linker.numbers
         decision = self._linker.add(
@@ -328,18 +333,18 @@ class LiveCount:
             earlier["thumbnail"] = f"{LIVE}/{number:05d}.jpg"
         facts |= {"polyp": decision.polyp, "number": numbers[decision.polyp]}
         facts |= {"probability": round(decision.probability, 4), "certain": certain}
-        self._card = self.say("closed", **facts, seen_before=earlier)
+        self._card = self.emit("closed", **facts, seen_before=earlier)
         for revision in decision.revisions:
             moved = {"before": revision.before, "now": revision.now}
             moved |= {"number_before": before[revision.before], "number": numbers[revision.now]}
-            self._revised.append(self.say("revised", tracklet=revision.tracklet, **moved))
+            self._revised.append(self.emit("revised", tracklet=revision.tracklet, **moved))
         del self._revised[:-5]
         self._polyps = self._listed()
         self.show()
         self.closings.append(time.perf_counter() - begun)
 
     def _shows_polyp(self, tracklet: OpenTracklet, vector: np.ndarray) -> float | None:
-        """Probability that a tracklet is no false alarm; None where it is not known."""
+        """Probability that a tracklet shows a polyp; None if the model has no estimate."""
         if self._model is None:
             return None
         boxes = np.array(tracklet.boxes, np.float32).reshape(-1, 5)
@@ -355,7 +360,7 @@ class LiveCount:
         return round(float(chance[0]), 4)
 
     def _listed(self) -> Sequence[Event]:
-        """The polyps that are recognised, the latest first, from the views that are kept."""
+        """The polyps among the views that the linker keeps, the latest first."""
         linked = self._linker.kept
         assert linked is not None
         listed: list[dict[str, Any]] = []
@@ -370,10 +375,10 @@ class LiveCount:
                 "picture": number,
             }
             listed.append(facts | {"first": round(first, 1), "last": round(last, 1)})
-        return sorted(listed, key=lambda facts: -facts["last"])[:SHOWN]
+        return sorted(listed, key=lambda facts: -facts["last"])[:POLYPS_SHOWN]
 
     def show(self) -> None:
-        """Make anew what a page shows."""
+        """Update `state`, the contents of the page."""
         state = self._facts() | {
             "procedure": self._source.name,
             "open": [
@@ -392,9 +397,9 @@ class LiveCount:
         self.state = json.dumps(state).encode()
 
     def end(self) -> None:
-        """Close all tracklets: no frame comes any more; write the data folder `data`.
+        """Close all tracklets after the last frame and write the data folder `data`.
 
-        The vectors are written where `count` finds them.
+        The vectors are written to the cache that `count` reads.
         """
         for track in list(self._open):
             self._close(self._open.pop(track))
@@ -411,27 +416,27 @@ class LiveCount:
 
 
 def write_pieces(out: Path, source: LiveSource, frames: int, encoder: NamedEncoder) -> Prepared:
-    """Write the boxes and crops of the pieces as the data folder `data`, and find its tracklets."""
+    """Write the boxes and crops of the pieces as the data folder `data`; returns its tracklets."""
     boxes, scenes = join_pieces(out / PIECES, out / "data", source.name, source.recording)
     facts = {"width": source.width, "height": source.height, "source": "."}
     if source.recording is not None:
         facts = procedure_row(source.recording, "live")
     identity = {"procedure_id": source.name, "dataset": "live", "patient": source.name}
     row = facts | identity | {"n_frames": frames, "fps": source.fps}
-    write_found(out / "data", boxes, [row], {source.name: scenes})
+    write_detections(out / "data", boxes, [row], {source.name: scenes})
     return prepare(out / "data", encoder.prepare, with_crops=False)
 
 
 def written_pieces(out: Path) -> list[Path]:
-    """The pieces that are not reported yet."""
+    """The pieces of a count without a report yet."""
     return [*(out / PIECES).glob("[0-9]*")]
 
 
 def killed_source(out: Path) -> tuple[LiveSource, int]:
-    """The source of a count that was killed, and how many of its frames were written.
+    """The source of a count that was killed, and the number of frames that were written.
 
     Raises:
-        PolyplinkError: If its recording is gone.
+        PolyplinkError: If the recording no longer exists.
     """
     facts = read_json(out / SOURCE)
     path = facts.pop("recording")
@@ -443,7 +448,7 @@ def killed_source(out: Path) -> tuple[LiveSource, int]:
 
 
 def percentiles(seconds: Sequence[float]) -> dict[str, float | None]:
-    """Median and 99th percentile, milliseconds; None where there is nothing.
+    """Median and 99th percentile of durations, in milliseconds; None if there are none.
 
     Example:
         >>> percentiles([0.01, 0.01, 0.01])

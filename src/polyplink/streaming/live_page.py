@@ -1,7 +1,7 @@
-"""The page of a running procedure: what is counted now, by server-sent events.
+"""The page of a running procedure, which shows the current count by server-sent events.
 
-A page gets the newest state whenever there is one, and nothing of what it missed: a slow reader
-costs no memory, and one that does not read at all is cut off.
+A page receives only the newest state, and none that it missed: a slow client costs no memory, and
+one that does not read at all is disconnected.
 """
 
 import asyncio
@@ -25,21 +25,21 @@ from starlette.types import Receive, Scope, Send  # isort: skip
 STATIC = {"live.css": "text/css", "review.css": "text/css"} | dict.fromkeys(
     ("dom.js", "live.js", "words.js"), "text/javascript"
 )
-STREAMS = 32  # pages at once
-LOOK_SECONDS = 0.2  # from one look for a new state to the next
-ALIVE_SECONDS = 10.0  # a comment is sent where nothing has changed for so long
-SLOW_SECONDS = 10.0  # a page that takes longer to read a state is cut off
+STREAMS = 32  # most pages open at the same time
+LOOK_SECONDS = 0.2  # between checks for a new state
+ALIVE_SECONDS = 10.0  # without a change, after which a comment is sent
+SLOW_SECONDS = 10.0  # a page that takes longer to read a state is disconnected
 
 
 class States(Response):
-    """The states of a procedure as server-sent events, until the page goes or the end."""
+    """The states of a procedure as server-sent events, until the page or the server closes."""
 
     def __init__(self, page: "LivePage") -> None:
         self.page, self.state, self.open_streams = page, page.state, page.open
         self.background = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send states; each is the newest."""
+        """Send the newest state whenever it has changed."""
         if len(self.open_streams) >= STREAMS:
             reason = f"{STREAMS} pages are open already"
             await refusal(scope["path"], 503, reason)(scope, receive, send)
@@ -71,7 +71,7 @@ class States(Response):
             await send({"type": "http.response.body", "body": text, "more_body": False})
         except (TimeoutError, OSError):
             return
-        except asyncio.CancelledError:  # a page that did not read the end in time
+        except asyncio.CancelledError:  # a page did not read the last state in time
             if not self.page.closing:
                 raise
         finally:
@@ -84,12 +84,13 @@ class LivePage:
     """The page of a running procedure.
 
     Attributes:
-        state: Gives what is shown, as JSON on one line; another object whenever it has changed.
+        state: Returns the contents of the page, as JSON on one line; a new object whenever they
+            have changed.
         pictures: Folder of the pictures, NUMBER.jpg with five digits or more.
-        report: The report's file, which is there in the end.
+        report: The report's file, which is written at the end.
         address: The page's address, token included, once it is served.
-        open: The pages that read states now.
-        closing: Whether the server stops: streams of states end.
+        open: The streams of states that are open.
+        closing: Whether the server is stopping; streams then end.
     """
 
     state: Callable[[], bytes]
@@ -104,9 +105,9 @@ def build_app(page: LivePage, token: str, port: int) -> Starlette:
     """The application that shows a running procedure.
 
     Args:
-        page: What is shown.
+        page: The page to serve.
         token: Secret that every request must carry.
-        port: Port that it will be served on; requests to another are refused.
+        port: Port of the server; requests addressed to another port are refused.
     """
 
     def states(request: Request) -> Response:
@@ -134,7 +135,7 @@ def build_app(page: LivePage, token: str, port: int) -> Starlette:
 def serving(
     state: Callable[[], bytes], pictures: Path, report: Path, port: int
 ) -> Iterator[LivePage]:
-    """Serve the page in a thread, on this machine alone.
+    """Serve the page in a thread, reachable only from this machine.
 
     Args:
         state: As in `LivePage`.
@@ -150,7 +151,7 @@ def serving(
     """
     page = LivePage(state, pictures, report)
     server, listening, page.address = local_server(partial(build_app, page), port)
-    # A page that is cut off is no fault.
+    # Disconnecting a slow page is no error.
     cut_off = ("without completing", "graceful shutdown exceeded")
     logging.getLogger("uvicorn.error").addFilter(
         lambda record: not any(words in str(record.msg) for words in cut_off)
@@ -160,6 +161,6 @@ def serving(
     try:
         yield page
     finally:
-        page.closing = True  # streams end by themselves, and nothing has to be cancelled
+        page.closing = True  # streams end without being cancelled
         server.should_exit = True
         thread.join()

@@ -1,4 +1,4 @@
-"""A procedure from its first frame to its last: frames are counted until the source ends."""
+"""Count a running procedure from its first frame until the source ends or a signal comes."""
 
 import json
 import signal
@@ -17,7 +17,7 @@ from polyplink.detect.first_pass import Detector, look
 from polyplink.streaming.live_count import LIVE, LiveCount
 from polyplink.streaming.sources import Feed, LiveFrame, LiveSource
 
-LOOK = 0.2  # seconds from one look at signals and the clock to the next
+POLL_SECONDS = 0.2  # between checks for signals and stalls
 
 
 def follow(
@@ -28,24 +28,24 @@ def follow(
     speed: float = 1.0,
     stall: float = 10.0,
 ) -> bool:
-    """Count frames until the source ends, stalls or breaks off, or a signal comes.
+    """Count frames until the source ends, stalls or fails, or a signal comes.
 
     Args:
         source: The procedure.
-        detector: Finds boxes; None where the frames bring them.
-        counting: Takes the frames, and the warnings.
-        speed: Times real time at which a recording is played; 0 for as fast as it goes.
+        detector: Detects boxes; None if the frames come with boxes.
+        counting: The count, which also receives warnings.
+        speed: Playback speed of a recording relative to real time; 0 for as fast as possible.
         stall: Seconds without a frame after which the count ends.
 
     Returns:
-        Whether Ctrl-C or SIGTERM ended it.
+        Whether Ctrl-C or SIGTERM ended the count.
     """
     feed = Feed(source, speed)
-    with signals_noted() as caught:
+    with record_signals() as caught:
         last = time.monotonic()
         while not caught:
             try:
-                frame = feed.next(LOOK)
+                frame = feed.next(POLL_SECONDS)
                 _warn_of_numbers(source, counting)
                 if frame is None:
                     break
@@ -74,7 +74,7 @@ def _warn_of_numbers(source: LiveSource, counting: LiveCount) -> None:
 
 
 def _boxes_of(frame: LiveFrame, source: LiveSource, detector: Detector | None) -> Any:
-    """Boxes (k, 5) of a frame: those that it brings, or the detector's."""
+    """Boxes (k, 5) of a frame: those that come with it, or the detector's."""
     if frame.picture is not None:
         size, expected = frame.picture.size, (source.width, source.height)
         PolyplinkError.unless(
@@ -91,8 +91,8 @@ def _boxes_of(frame: LiveFrame, source: LiveSource, detector: Detector | None) -
 
 
 @contextmanager
-def signals_noted() -> Iterator[list[str]]:
-    """A list that a first Ctrl-C or SIGTERM is written to; a second one ends at once."""
+def record_signals() -> Iterator[list[str]]:
+    """Record a first Ctrl-C or SIGTERM in the list; a second one ends the program at once."""
     caught: list[str] = []
     before: dict[int, Any] = {}
 
@@ -104,7 +104,7 @@ def signals_noted() -> Iterator[list[str]]:
     try:
         for signal_number in (signal.SIGINT, signal.SIGTERM):
             before[signal_number] = signal.signal(signal_number, note)
-    except ValueError:  # not the main thread: whoever called ends it otherwise
+    except ValueError:  # not the main thread: the caller must end the count in another way
         before.clear()
     try:
         yield caught
@@ -114,33 +114,33 @@ def signals_noted() -> Iterator[list[str]]:
 
 
 def wait_for_signal() -> None:
-    """Return at Ctrl-C or SIGTERM."""
-    with signals_noted() as caught:
+    """Wait for Ctrl-C or SIGTERM."""
+    with record_signals() as caught:
         while not caught:
-            time.sleep(LOOK)
+            time.sleep(POLL_SECONDS)
 
 
 @contextmanager
 def event_log(out: Path, mode: str = "w") -> Iterator[Callable[[Any], None]]:
-    """A function that prints events as JSON lines, and keeps them in live/events.jsonl.
+    """A function that prints events as JSON lines and writes them to live/events.jsonl.
 
     Args:
         out: The output folder.
         mode: "w" for a new file, "a" to continue one.
     """
     (out / LIVE).mkdir(parents=True, exist_ok=True)
-    listening = True
+    has_reader = True
     with (out / LIVE / "events.jsonl").open(mode, encoding="utf-8") as file:
 
-        def say(event: Any) -> None:
-            nonlocal listening
+        def write_event(event: Any) -> None:
+            nonlocal has_reader
             line = json.dumps(event)
             file.write(line + "\n")
             file.flush()
             try:
-                if listening:
+                if has_reader:
                     echo(line)
-            except BrokenPipeError:  # whoever read has gone; the procedure has not
-                listening = False
+            except BrokenPipeError:  # the reader of stdout ended; the procedure continues
+                has_reader = False
 
-        yield say
+        yield write_event

@@ -1,10 +1,10 @@
 """Sources of a running procedure: a recording played in real time, a camera, a stream, boxes.
 
-Frames are read in a thread. What is not taken in time is dropped and counted, so that the frame in
-hand is always a recent one; a source that is played as fast as it goes waits instead.
+Frames are read in a thread. Frames that are not processed in time are dropped and counted, so that
+the next frame is always recent; a source that is played as fast as possible waits instead.
 
-Boxes come as JSON lines, see docs/reference/files.md: a line with fps, width and height, then a
-line a frame. Their pictures come from a recording, or each box brings its crop.
+Boxes come as JSON lines, see docs/reference/files.md: a line with fps, width and height, then one
+line per frame. The pictures come from a recording, or each box comes with a crop.
 """
 
 import base64
@@ -32,24 +32,24 @@ from polyplink.tracklets.crops import Pixels
 
 Kind = Literal["recording", "device", "lines"]
 
-AHEAD = 8  # frames that wait; of more, the oldest is dropped
+AHEAD = 8  # frames in the queue; if it is full, the oldest is dropped
 LONGEST_LINE = 16 << 20  # characters
 LARGEST, LARGEST_FRAME = (1000.0, 16_384, 16_384), 2**31 - 1  # fps, width, height
-PATIENCE = 10.0  # seconds to open a stream, and at least to wait for its next packet
-RESTART = 1.0  # seconds that the clock of a stream may go back before it was set anew
+PATIENCE = 10.0  # seconds to wait for a stream to open, and at least for its next packet
+RESTART = 1.0  # seconds: if a stream's clock goes back further, it counts as restarted
 # Formats of FFmpeg for capture devices: "v4l2:/dev/video0", "dshow:video=NAME".
 DEVICES = ("v4l2", "dshow", "avfoundation", "decklink", "gdigrab", "x11grab")
 
 
 @dataclass(frozen=True)
 class LiveFrame:
-    """One frame.
+    """A frame of a running procedure.
 
     Attributes:
-        number: Its number from 0, at the source's rate: frames that are lost leave gaps.
-        picture: Its pixels; None where there are none.
-        boxes: (k, 5) x, y, w, h and score, where they are given.
-        crops: The crop of each box (h, w, 3), where they are given.
+        number: Frame number from 0, at the source's rate: lost frames leave gaps.
+        picture: The pixels; None if there are none.
+        boxes: (k, 5) x, y, w, h and score; None for a source without boxes.
+        crops: The crop (h, w, 3) of each box; empty for a source without crops.
     """
 
     number: int
@@ -67,11 +67,11 @@ class LiveSource:
         fps: Frames per second.
         width: Width of a frame, pixels.
         height: Height of a frame, pixels.
-        frames: The frames, in time.
-        recording: Where its pictures can be read again; None for a camera.
-        kind: A recording is played at a speed, frames of a device come when they are due, and
-            the writer of lines waits until they are read.
-        warnings: What was odd of the frames so far; removed once it is said.
+        frames: The frames, as they arrive.
+        recording: The recording, from which pictures can be read again; None for a camera.
+        kind: "recording" is played at a speed, frames of a "device" come in real time, and the
+            writer of "lines" waits until they are read.
+        warnings: Irregularities of the frames so far; the reader removes them.
     """
 
     name: str
@@ -107,7 +107,7 @@ def is_device(source: str) -> bool:
 
 
 def without_password(source: str) -> str:
-    """An address as it may be printed and written: without the user and password of a camera.
+    """An address without the user and password of a camera, which may be printed and stored.
 
     Example:
         >>> without_password("rtsp://admin:secret@tower/1")
@@ -119,16 +119,16 @@ def without_password(source: str) -> str:
 def captured(source: str, fps: float | None = None, stall: float = 0.0) -> LiveSource:
     """A camera, a capture device or a stream as a source.
 
-    A packet that does not decode is left out. Where the clock of a stream is set anew, as by an
-    encoder that starts again, its frames are numbered on.
+    A packet that cannot be decoded is left out. If the clock of a stream is reset, as by an encoder
+    that restarts, the numbers of its frames continue.
 
     Args:
         source: An address (rtsp://...), /dev/video0, or FORMAT:DEVICE with one of `DEVICES`.
-        fps: Frames per second, if the source does not say.
-        stall: Seconds that it may be silent, if more than `PATIENCE`.
+        fps: Frames per second; None for the rate that the source states.
+        stall: Seconds to wait for a packet, if more than `PATIENCE`.
 
     Raises:
-        PolyplinkError: If it cannot be opened, or has no video.
+        PolyplinkError: If the source cannot be opened, has no video or states no size.
     """
     import av  # noqa: PLC0415 - heavy
 
@@ -178,7 +178,7 @@ def captured(source: str, fps: float | None = None, stall: float = 0.0) -> LiveS
         for picture in pictures():
             now = picture.time if picture.time is not None else time.monotonic()
             first = now if first is None else first
-            # Packets that are further apart would have been waited for in vain.
+            # A longer gap would have been a timeout, so a larger step is a reset of the clock.
             if last is not None and not -RESTART <= now - last <= patience + RESTART:
                 warnings.append(f"the clock of {address} jumped by {now - last:.1f} s")
                 first += now - last - 1 / rate
@@ -199,9 +199,9 @@ def boxes_from(
 
     Args:
         lines: The lines.
-        where: Their name, for messages.
-        recording: Gives the pictures; None if each box brings its crop.
-        kind: "recording" to play them at its rate.
+        where: Name of the lines, for messages.
+        recording: The recording with the pictures; None if each box comes with a crop.
+        kind: "recording" to play the frames at its rate.
 
     Raises:
         PolyplinkError: If the first line does not describe the frames.
@@ -212,9 +212,9 @@ def boxes_from(
     values: list[Any] = [head.get(key, getattr(recording, key, None)) for key in keys]
     fps, width, height = values
     for key, value, most in zip(keys, values, LARGEST, strict=True):
-        sound = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= most
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
         PolyplinkError.unless(
-            sound and (key == "fps" or isinstance(value, int)),
+            is_number and 0 < value <= most and (key == "fps" or isinstance(value, int)),
             f"{where}, line 1: {key} is {one_line(repr(value), 40)}",
             f'begin with {{"fps": 25, "width": 1280, "height": 1024}}, {key} up to {most:g}',
         )
@@ -238,7 +238,7 @@ def boxes_from(
 
 
 def _object(line: str, at: str) -> dict[str, Any]:
-    """The object of one line."""
+    """The JSON object of a line."""
     PolyplinkError.unless(len(line) < LONGEST_LINE, f"{at} is too long", "write one frame a line")
     hint = "write one JSON object a line"
     value = parse_json(line, at, hint)
@@ -308,7 +308,7 @@ def _with_pictures(frames: Iterator[LiveFrame], recording: Recording) -> Iterato
                     f"frame {frame.number} is not in {recording.path}",
                     "give the recording that the boxes are of",
                 ) from None
-        if number > frame.number or picture is not None:  # what does not decode is left out
+        if number > frame.number or picture is not None:  # undecodable frames are left out
             yield replace(frame, picture=picture if number == frame.number else None)
 
 
@@ -323,17 +323,17 @@ def open_source(
     fps: float | None = None,
     stall: float = 0.0,
 ) -> LiveSource:
-    """The source that a user names.
+    """The source that a user names on the command line.
 
     Args:
-        source: A video or a folder of images, a device or an address; `STDIN` for boxes there.
-        boxes: Boxes of the recording, as JSON lines.
-        recording: The pictures of boxes from stdin.
-        fps: Frames per second, if they are not in the recording.
-        stall: Seconds without a frame after which a device has stalled.
+        source: A video or a folder of images, a device or an address; `STDIN` for boxes on stdin.
+        boxes: File of the boxes of the recording, as JSON lines.
+        recording: The recording with the pictures, for boxes on stdin.
+        fps: Frames per second; None for the rate of the recording.
+        stall: Seconds without a frame after which a device counts as stalled.
 
     Raises:
-        PolyplinkError: If there is no such source, or the options do not fit it.
+        PolyplinkError: If the source does not exist, or the options do not apply to it.
     """
     if source == STDIN:
         pictures = None if recording is None else _one_recording(Path(recording), fps)
@@ -366,15 +366,15 @@ class Feed:
     """Frames of a source, read in a thread.
 
     Attributes:
-        dropped: Frames that were not taken in time.
+        dropped: Number of frames that were not taken in time.
     """
 
     def __init__(self, source: LiveSource, speed: float) -> None:
-        """Begin to read.
+        """Start reading.
 
         Args:
             source: The source.
-            speed: Times real time at which a recording is played; 0 for as fast as it goes.
+            speed: Playback speed of a recording relative to real time; 0 for as fast as possible.
         """
         self.dropped = 0
         self._source, self._speed = source, speed
@@ -416,8 +416,8 @@ class Feed:
         """The next frame; None at the end of the source.
 
         Raises:
-            TimeoutError: If none comes in time, seconds.
-            PolyplinkError: If the source broke off, or a line is no frame of boxes.
+            TimeoutError: If no frame arrives within `timeout` seconds.
+            PolyplinkError: If the source failed, or a line does not describe a frame.
         """
         try:
             frame = self._waiting.get(timeout=timeout)
@@ -428,5 +428,5 @@ class Feed:
         return frame
 
     def stop(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._stopped.set()
