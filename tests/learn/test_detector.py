@@ -27,6 +27,7 @@ from polyplink.learn.detector import (
     read_network,
     true_boxes,
 )
+from polyplink.learn.detector.frames import unstretched_sizes
 from polyplink.models import shipped_model
 
 SIDE = 64
@@ -72,6 +73,18 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, YoloxNano]:
     return path, state.mean
 
 
+def test_boxes_are_grouped_by_their_share_of_the_frame_whatever_size_it_is_measured_at() -> None:
+    frames = blobs(24)
+    shares = frames.boxes[np.isfinite(frames.boxes).all(2)]  # k 4
+    sides = np.sqrt((shares[:, 2] - shares[:, 0]) * (shares[:, 3] - shares[:, 1]))
+    truth, sizes = true_boxes(frames), unstretched_sizes(frames)
+    predicted = [np.concatenate([boxes, np.ones((len(boxes), 1))], 1) for boxes in truth]
+    figures = measure_detector(predicted, truth, sizes, frames.procedures, score=0.5)
+    medium = next(n for name, n in figures.recall_by.items() if name.startswith("medium"))
+    assert medium.n == ((sides >= 0.15) & (sides < 0.35)).sum()
+    assert 0 < medium.n < len(sides)
+
+
 @pytest.mark.slow
 def test_a_short_training_detects_the_polyps_it_was_shown(
     trained: tuple[Path, YoloxNano], tmp_path: Path
@@ -81,7 +94,7 @@ def test_a_short_training_detects_the_polyps_it_was_shown(
     export_detector(trained[1], path, record)
     predicted = detect_in_frames(OnnxDetector(path), frames)
     figures = measure_detector(
-        predicted, true_boxes(frames), frames.sizes.astype(float), frames.procedures, score=0.3
+        predicted, true_boxes(frames), unstretched_sizes(frames), frames.procedures, score=0.3
     )
     assert (figures.ap50.value or 0.0) > 0.2  # 0.00 before it
     # The file gives its network back.

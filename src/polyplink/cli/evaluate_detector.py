@@ -64,7 +64,12 @@ def evaluate_detector(
     from polyplink.detect.onnx import images_not_learned
     from polyplink.evaluate import measure_detector
     from polyplink.evaluate.detections import LEAST_SCORE
-    from polyplink.learn.detector import detect_in_frames, read_frames, true_boxes
+    from polyplink.learn.detector.frames import (
+        detect_in_frames,
+        read_frames,
+        true_boxes,
+        unstretched_sizes,
+    )
     from polyplink.report.printed_tables import detector_lines
 
     data_set = read_data(data)
@@ -87,6 +92,6 @@ def evaluate_detector(
         workers=workers,
         progress=counter(progress, "procedures"),
     )
-    predicted, sizes = detect_in_frames(model, images), images.sizes.astype(float)
+    predicted, sizes = detect_in_frames(model, images), unstretched_sizes(images)
     figures = measure_detector(predicted, true_boxes(images), sizes, images.procedures, score=score)
     return Result(figures, to_plain(figures), detector_lines(figures), warnings)

@@ -243,7 +243,11 @@ def _measured(
     from polyplink.detect import OnnxDetector
     from polyplink.detect.onnx import record_path
     from polyplink.evaluate import measure_detector
-    from polyplink.learn.detector import detect_in_frames, true_boxes
+    from polyplink.learn.detector.frames import (
+        detect_in_frames,
+        true_boxes,
+        unstretched_sizes,
+    )
     from polyplink.tracklets import TrackSettings
 
     predicted, truth = detect_in_frames(OnnxDetector(path), frames), true_boxes(frames)
@@ -256,7 +260,7 @@ def _measured(
             "no frame without a polyp is held out, so the record does not say from which score a "
             f"track begins: write `high` and `low` into {record_path(path)}"
         )
-    score, sizes = record.high or TrackSettings().high, frames.sizes.astype(float)
+    score, sizes = record.high or TrackSettings().high, unstretched_sizes(frames)
     figures = measure_detector(predicted, truth, sizes, frames.procedures, score=score)
     return record, figures, predicted
 

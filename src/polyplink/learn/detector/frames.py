@@ -181,6 +181,11 @@ def true_boxes(frames: TrainingFrames) -> list[Floats]:
     return result
 
 
+def unstretched_sizes(frames: TrainingFrames) -> Floats:
+    """Width and height (n, 2) of the `unstretched` frames, pixels: what `true_boxes` are in."""
+    return _shapes(frames)[:, ::-1].astype(float)
+
+
 def unstretched(frames: TrainingFrames, row: int) -> Pixels:
     """A frame in its original aspect ratio; its longer side is that of the stretched frame."""
     height, width = _shapes(frames)[row]
