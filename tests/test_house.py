@@ -4,12 +4,14 @@ docs/explanation/architecture.md explains them.
 """
 
 import ast
+import importlib
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+import polyplink
 from polyplink.core.parts import VERBS
 
 ROOT = Path(__file__).parents[1]
@@ -188,6 +190,21 @@ def test_faces_hold_no_code_and_hand_on_what_they_name() -> None:
                     # Python would put the submodule of this name in its place.
                     package = ".".join(path.parent.relative_to(SOURCE).parts)
                     assert node.module == f"{package}.{name}", path
+
+
+def test_the_package_has_what_type_checkers_read() -> None:
+    block = next(n for n in files()[SOURCE / PRODUCT / "__init__.py"].body if isinstance(n, ast.If))
+    modules = {
+        alias.name: node.module
+        for node in block.body
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    }
+    assert set(dir(polyplink)) == {*modules, "__version__"}
+    for name, module in modules.items():
+        assert getattr(polyplink, name) is getattr(importlib.import_module(module), name)
+    with pytest.raises(AttributeError, match="'polyplink' has no attribute 'depth'"):
+        getattr(polyplink, "depth")  # noqa: B009 - mypy knows that it has none
 
 
 def test_every_test_asserts() -> None:

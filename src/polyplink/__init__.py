@@ -14,8 +14,6 @@ imports neither torch nor numpy.
 
 from typing import TYPE_CHECKING
 
-from polyplink.core.on_demand import hand_on
-
 if TYPE_CHECKING:
     from polyplink.cli.calibrate import Calibrated as Calibrated, calibrate as calibrate
     from polyplink.cli.convert import convert_data as convert_data
@@ -58,7 +56,36 @@ if TYPE_CHECKING:
     from polyplink.core.errors import PolyplinkError as PolyplinkError
     from polyplink.core.results import Result as Result
     from polyplink.pipeline.counted import Counted as Counted
+else:  # mypy would take any name for one that __getattr__ returns
+    from importlib import import_module
+
+    _OTHERS = {
+        "Calibrated": "polyplink.cli.calibrate",
+        "Counted": "polyplink.pipeline.counted",
+        "Evaluated": "polyplink.cli.evaluate",
+        "Exported": "polyplink.cli.export",
+        "Learned": "polyplink.cli.learn_from",
+        "PolyplinkError": "polyplink.core.errors",
+        "Result": "polyplink.core.results",
+        "Trained": "polyplink.cli.train",
+    }
+
+    def _modules() -> dict[str, str]:
+        """The module that defines each name: verbs, what they return and raise."""
+        from polyplink.core.parts import SECTIONS  # noqa: PLC0415 - `import polyplink` is instant
+
+        verbs = (path.split(":") for verbs in SECTIONS.values() for path in verbs.values())
+        return {name: module for module, name in verbs} | _OTHERS
+
+    def __getattr__(name: str) -> object:
+        module = None if name.startswith("_") else _modules().get(name)
+        if module is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(module), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({"__version__", *_modules()})
+
 
 __version__ = "0.1.0"
-
-hand_on(__name__)
