@@ -136,7 +136,7 @@ def _child(job: dict[str, Any], report: int) -> None:
         events = _kill_at(job["below"], job["event"])
         try:
             if job["arguments"][0] == "answer":  # what `review` does when a person answers
-                desk = importlib.import_module("polyplink.serve").Desk(
+                desk = importlib.import_module("polyplink.serve.desk").Desk(
                     *map(Path, job["arguments"][1:])
                 )
                 code = int(not desk.correct(0, {"kind": "same", "a": 0, "b": 1}))

@@ -33,7 +33,7 @@ def procedure(n: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize(("n", "threads"), [(1, 1), (2, 1), (15, 1), (15, 2)])
 def test_every_row_is_its_setting_alone(n: int, threads: int) -> None:
     V, positions = procedure(n)
-    with patch("polyplink.associate.affinity.propagate", wraps=propagate) as counted:
+    with patch("polyplink.associate.affinity.propagate.propagate", wraps=propagate) as counted:
         found = search(V, positions, GRID, P=V, threads=threads)
     assert counted.call_count == 2 + 2 + 1  # with alpha 1 the gammas share one clustering
     assert list(found) == [name for name in CLUSTERERS if name in GRID.by_clusterer()]

@@ -21,7 +21,7 @@ def test_bench_prints_one_object_per_path() -> None:
 
 def test_what_fell_is_named_and_ends_in_1(monkeypatch: pytest.MonkeyPatch) -> None:
     last = {"bags": {"size": 64, "ratio": 1e9}}
-    monkeypatch.setattr("polyplink_lab.bench.read_recorded", lambda: last)
+    monkeypatch.setattr("polyplink_lab.bench.harness.read_recorded", lambda: last)
     result = polyplink("bench", "bags", "--size", "64", "--compare")
     assert result.exit_code == 1
     assert result.stderr.startswith("bags: fell from 1e+09 to ")
@@ -31,7 +31,7 @@ def test_what_fell_is_named_and_ends_in_1(monkeypatch: pytest.MonkeyPatch) -> No
 def test_ratios_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[str] = []
     monkeypatch.setattr(
-        "polyplink_lab.bench.record", lambda results: kept.extend(r.name for r in results)
+        "polyplink_lab.bench.harness.record", lambda results: kept.extend(r.name for r in results)
     )
     assert polyplink("bench", "bags", "--size", "64", "--record").exit_code == 0
     assert kept == ["bags"]

@@ -230,10 +230,8 @@ def search(
         raise PolyplinkError("the grid has no setting", "give it parameters, or use paper_grid()")
     clusterings: dict[str, Clusterings] = {}
     if "temporal_ap" in kinds:
-        from polyplink.associate.affinity import (  # noqa: PLC0415 - it imports numba
-            propagate,
-            tie_noise,
-        )
+        # It imports numba.
+        from polyplink.associate.affinity.propagate import propagate, tie_noise  # noqa: PLC0415
 
         # All preferences of one (alpha, gamma) at once; pairs of them in a thread pool. With
         # alpha = 1 time does not matter, so that all gammas share one clustering.

@@ -545,8 +545,7 @@ class Desk:
         """The k views of the index that look most like a vector, but for those of this folder."""
         if self.index is None:
             return []
-        from polyplink.scale import picture_of  # noqa: PLC0415
-        from polyplink.scale.index import SIDES  # noqa: PLC0415
+        from polyplink.scale.index import SIDES, picture_of  # noqa: PLC0415
 
         elsewhere = ~pl.col("procedure_id").is_in(self.names)
         entries = []

@@ -123,18 +123,20 @@ def bench(
     behind: list[str] = []
 
     def measured() -> "Iterator[BenchResult]":
-        from polyplink_lab import bench as room
+        from polyplink_lab.bench import cases, harness
 
-        recorded = room.read_recorded()
-        for result in room.run_benches(names, size, device):
+        recorded = harness.read_recorded()
+        for result in cases.run_benches(names, size, device):
             yield result
-            message = room.complaint(result, recorded)
+            message = harness.complaint(result, recorded)
             if compare and message is not None:
                 behind.append(message)
             if record:
-                room.record([result])
+                harness.record([result])
         if profile is not None:
-            text = room.profile_step(size or room.CASES["step"].size, device)
+            from polyplink_lab.bench.training import profile_step
+
+            text = profile_step(size or cases.CASES["step"].size, device)
             write_text(Path(profile), text)
 
     return Benched(measured(), behind)

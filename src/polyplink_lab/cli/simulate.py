@@ -81,22 +81,24 @@ def simulate(
     if out is None:
         raise PolyplinkError("no output folder", "name one: polyplink simulate OUT")
     from polyplink.core.workers import HEAVY, start_server
-    from polyplink_lab import simulate as room
+    from polyplink_lab.simulate import data_set, presets
 
     out = Path(out)
-    chosen = room.preset(preset or "tiny").at_difficulty(difficulty).repeated(times)
+    chosen = presets.preset(preset or "tiny").at_difficulty(difficulty).repeated(times)
     if write is not None:
-        chosen = find_named("way to write", write, room.WRITINGS)(chosen)
+        chosen = find_named("way to write", write, presets.WRITINGS)(chosen)
     device = device or "cpu"
-    room.SimulationSettings.of(chosen, seed, device).check(out)
+    presets.SimulationSettings.of(chosen, seed, device).check(out)
     if workers > 1 and seed >= 0:
         start_server(HEAVY)  # in parallel with the imports of this process, which take as long
     stage = counter(progress, "procedures")
-    data = room.simulate(out, chosen, seed, device=device, workers=workers, progress=stage)
+    data = data_set.simulate(out, chosen, seed, device=device, workers=workers, progress=stage)
     files: dict[str, Path] = {}
     if preview:
+        from polyplink_lab.simulate.preview import write_preview
+
         stage = counter(progress, "preview")
-        files = room.write_preview(out / "preview", chosen, seed, device=device, progress=stage)
+        files = write_preview(out / "preview", chosen, seed, device=device, progress=stage)
     counts: dict[str, Any] = {
         "out": str(out),
         "procedures": data.procedures.height,
@@ -112,10 +114,10 @@ def simulate(
 
 def _check(seed: int, workers: int, progress: Progress) -> "Result[list[Row]]":
     """Compare what is simulated with published figures."""
-    from polyplink_lab import simulate as room
+    from polyplink_lab.simulate.presets import real_colon_sim
     from polyplink_lab.simulate.tolerance_checks import check_simulation, rows_text
 
-    rows = check_simulation(room.real_colon_sim(), seed, workers=workers, progress=progress)
+    rows = check_simulation(real_colon_sim(), seed, workers=workers, progress=progress)
     return Result(rows, printed=[rows_text(rows)], code=int(not all(row.holds for row in rows)))
 
 
