@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from polyplink.learn import TrainConfig
+    from polyplink.learn.train_config import TrainConfig
 
 TINY = (
     "encoder.width=16",
@@ -60,7 +60,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def recipe() -> "TrainConfig":
     """The demo's recipe at the smallest size."""
-    from polyplink.recipes import ntssl_demo, override
+    from polyplink.recipes.by_name import override
+    from polyplink.recipes.ntssl import ntssl_demo
 
     return override(ntssl_demo(), TINY)
 

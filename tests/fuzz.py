@@ -38,46 +38,35 @@ import torch
 from PIL import Image
 
 from polyplink.__main__ import silence_libraries
-from polyplink.associate import from_record
+from polyplink.associate.identities import from_record
 from polyplink.core.artefacts import read_json, write_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import (
-    DataSet,
-    check_splits,
-    convert,
-    diagnose,
-    import_masks,
-    read_data,
-    write_data,
-)
+from polyplink.data.conversion import convert
+from polyplink.data.doctor import diagnose
 from polyplink.data.files.video import open_video
+from polyplink.data.formats.masks import import_masks
 from polyplink.data.image_files import decode_size
+from polyplink.data.protocols import check_splits
 from polyplink.data.sets.facts import read_rows
+from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.data.vocabulary import find_maps
-from polyplink.detect import detect, find_recordings
+from polyplink.detect.first_pass import detect
 from polyplink.detect.onnx import OnnxDetector, read_record
-from polyplink.encoders import (
-    Embeddings,
-    Encoder,
-    Seen,
-    WeightsRecord,
-    colour_histogram,
-    embed,
-    load_encoder,
-    read_embeddings,
-    save_weights,
-    write_embeddings,
-)
-from polyplink.encoders.embed import embed_stored
+from polyplink.detect.recordings import find_recordings
+from polyplink.encoders.build import load_encoder
+from polyplink.encoders.embed import colour_histogram, embed, embed_stored
+from polyplink.encoders.encoder import Encoder
 from polyplink.encoders.published import read_published
+from polyplink.encoders.vectors import Embeddings, read_embeddings, write_embeddings
+from polyplink.encoders.weights import Seen, WeightsRecord, save_weights
 from polyplink.evaluate.probing import read_split
 from polyplink.learn.checkpoint import load_checkpoint, save_checkpoint
-from polyplink.recipes import find_recipe, override
-from polyplink.scale import Index, build_index
-from polyplink.scale.index import ROWS
-from polyplink.serve import Desk
+from polyplink.recipes.by_name import find_recipe, override
+from polyplink.scale.index import ROWS, Index, build_index
+from polyplink.serve.desk import Desk
 from polyplink.streaming.sources import boxes_from
-from polyplink.tracklets import PrepareSettings, prepare
+from polyplink.tracklets.prepare import prepare
+from polyplink.tracklets.settings import PrepareSettings
 from tests.cli.test_live import lines
 from tests.data.films import write_film
 from tests.data.made_sets import seen_set, small_set

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import simplejpeg
 
-from polyplink.data import DataSet, write_data
+from polyplink.data.tables import DataSet, write_data
 
 WIDTH, HEIGHT = 48, 40
 

@@ -22,7 +22,7 @@ import pytest
 
 from polyplink.cli.command import sections
 from polyplink.core.parts import METRICS, REGISTRIES, VERBS
-from polyplink.data import DETECTIONS, POLYPS, PROCEDURES
+from polyplink.data.tables import DETECTIONS, POLYPS, PROCEDURES
 from tests.cli.calls import polyplink
 from tests.forked import Forked, forked
 

@@ -5,9 +5,11 @@ from pathlib import Path
 import polars as pl
 
 from polyplink import Counted, Evaluated, PolyplinkError, Result, evaluate_weights, run, train
-from polyplink.data import DataSet, read_data
-from polyplink.evaluate import Samples, retrieve
-from polyplink.recipes import ntssl_demo, override
+from polyplink.data.tables import DataSet, read_data
+from polyplink.evaluate.retrieval import retrieve
+from polyplink.evaluate.samples import Samples
+from polyplink.recipes.by_name import override
+from polyplink.recipes.ntssl import ntssl_demo
 
 
 def count_video(video: Path, weights: Path) -> pl.DataFrame:

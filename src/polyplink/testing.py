@@ -20,19 +20,22 @@ import polars as pl
 import torch
 from pydantic import TypeAdapter
 
-from polyplink.associate import visual
+from polyplink.associate.similarity import visual
 from polyplink.core.artefacts import to_plain
-from polyplink.data import DataSet, Imported, read_data, write_data
+from polyplink.data.tables import DataSet, Imported, read_data, write_data
 from polyplink.detect.onnx import DetectorRecord
-from polyplink.encoders import Encoder, FrameWise, NetworkEmbedder
-from polyplink.evaluate import Metric, Samples, choose, count_procedure, retrieve
-from polyplink.evaluate.choosing import CountedProcedure, apply_choice
-from polyplink.evaluate.counting import clinic_row
-from polyplink.learn import Views
+from polyplink.encoders.embed import NetworkEmbedder
+from polyplink.encoders.encoder import Encoder, FrameWise
+from polyplink.evaluate.choosing import CountedProcedure, apply_choice, choose
+from polyplink.evaluate.counting import clinic_row, count_procedure
+from polyplink.evaluate.metric import Metric
+from polyplink.evaluate.retrieval import retrieve
+from polyplink.evaluate.samples import Samples
+from polyplink.learn.contrastive import Views
 from polyplink.learn.fragment_set import FragmentSet, Tracklets
 from polyplink.report.plots import plot_style
-from polyplink.tracklets import TrackSettings
 from polyplink.tracklets.rendered import CropSource
+from polyplink.tracklets.settings import TrackSettings
 
 VIEWS, WIDTH = 6, 8
 CLOSE = 1e-4
@@ -61,7 +64,7 @@ def check_loss(loss: Any) -> None:
         loss: An instance, called with `Views`.
 
     Example:
-        >>> from polyplink.learn import NtXentLoss
+        >>> from polyplink.learn.soft_targets import NtXentLoss
         >>> check_loss(NtXentLoss())
     """
     _check_fields(loss)
@@ -148,7 +151,7 @@ def check_bags(bags: Any) -> None:
         bags: An instance, with `draw` and `draw_validation`.
 
     Example:
-        >>> from polyplink.learn import TemporalBags
+        >>> from polyplink.learn.temporal_bags import TemporalBags
         >>> check_bags(TemporalBags())
     """
     _check_fields(bags)

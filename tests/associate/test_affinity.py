@@ -7,14 +7,13 @@ import pytest
 from sklearn.cluster import AffinityPropagation
 from sklearn.exceptions import ConvergenceWarning
 
-from polyplink.associate.affinity import propagate, propagate as propagate_module, tie_noise
-from polyplink.associate.affinity.few_entries import (
-    CONVERGENCE_ITER,
-    DAMPING,
-    MAX_ITER,
-    few,
+from polyplink.associate.affinity.few_entries import CONVERGENCE_ITER, DAMPING, MAX_ITER, few
+from polyplink.associate.affinity.propagate import (
+    propagate,
+    propagate as propagate_module,
+    tie_noise,
+    with_noise,
 )
-from polyplink.associate.affinity.propagate import with_noise
 from polyplink.associate.affinity.rounds import settle_few
 from polyplink.associate.affinity.simd import LANES
 from polyplink.core.errors import PolyplinkError

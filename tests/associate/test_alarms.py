@@ -9,13 +9,14 @@ import polars as pl
 import pytest
 from pydantic import TypeAdapter
 
-from polyplink.associate import AlarmModel, fit_alarms, tracklet_features
-from polyplink.associate.alarms import FEATURES
+from polyplink.associate.alarms import FEATURES, AlarmModel, fit_alarms, tracklet_features
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import DataSet, read_data, write_data
-from polyplink.tracklets import PrepareSettings, box_rows, prepare
-from polyplink_lab.simulate import DETECTORS, detect_simulated
+from polyplink.data.tables import DataSet, read_data, write_data
+from polyplink.tracklets.box_runs import box_rows
+from polyplink.tracklets.prepare import prepare
+from polyplink.tracklets.settings import PrepareSettings
+from polyplink_lab.simulate.detector import DETECTORS, detect_simulated
 from tests.samples import write_procedures
 
 

@@ -5,10 +5,15 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from polyplink.associate import search as search_settings
-from polyplink.associate.affinity import propagate
+from polyplink.associate.affinity.propagate import propagate
 from polyplink.associate.clusterers import Agglomerative, Dbscan, Hdbscan
-from polyplink.associate.grid_search import Grid, demo_grid, paper_grid, search
+from polyplink.associate.grid_search import (
+    Grid,
+    demo_grid,
+    paper_grid,
+    search,
+    search as search_settings,
+)
 from polyplink.associate.similarity import visual
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import CLUSTERERS

@@ -3,9 +3,16 @@
 import numpy as np
 import pytest
 
-from polyplink.associate import LearnedLinks, LinkModel, OperatingPoint, Views, untuned
-from polyplink.associate.identities import Constraints, identify, link_scores, uncertain
-from polyplink.associate.links import term_names
+from polyplink.associate.clusterers import LearnedLinks
+from polyplink.associate.identities import (
+    Constraints,
+    OperatingPoint,
+    identify,
+    link_scores,
+    uncertain,
+    untuned,
+)
+from polyplink.associate.links import LinkModel, Views, term_names
 from polyplink.associate.partition import TOLERANCE, partition
 from polyplink.associate.similarity import visual
 from polyplink.core.errors import PolyplinkError

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from polyplink.associate import LearnedLinks, LinkModel, OperatingPoint, Views, identify, untuned
-from polyplink.associate.links import term_names
+from polyplink.associate.clusterers import LearnedLinks
+from polyplink.associate.identities import OperatingPoint, identify, untuned
+from polyplink.associate.links import LinkModel, Views, term_names
 from polyplink.associate.online import OnlineLinker, OnlineSettings
 from polyplink.associate.partition import TOLERANCE
 from polyplink.core.errors import PolyplinkError

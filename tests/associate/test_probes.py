@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from polyplink.associate import Probe, fit_adenoma, fit_size, mean_units
-from polyplink.associate.probes import read_polyps
+from polyplink.associate.probes import Probe, fit_adenoma, fit_size, mean_units, read_polyps
 
 RNG = np.random.default_rng(0)
 UNITS = RNG.normal(size=(90, 12))

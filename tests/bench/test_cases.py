@@ -9,13 +9,14 @@ import pytest
 import torch
 from polars.testing import assert_frame_equal
 
-from polyplink.associate import Grid, paper_grid
+from polyplink.associate.grid_search import Grid, paper_grid
 from polyplink.core._torchvision import heal_torchvision
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders import EncoderConfig
+from polyplink.encoders.config import EncoderConfig
 from polyplink.learn.fragment_set import FragmentSet
-from polyplink_lab.bench import CASES, box_cases, cases, read_recorded, run_benches, training
-from polyplink_lab.bench.harness import Work, most_memory
+from polyplink_lab.bench import box_cases, cases, training
+from polyplink_lab.bench.cases import CASES, run_benches
+from polyplink_lab.bench.harness import Work, most_memory, read_recorded
 from polyplink_lab.bench.pixel_cases import recording, simulated_crops
 from polyplink_lab.bench.training import (
     Stepper,

@@ -9,8 +9,17 @@ import pytest
 import torch
 
 from polyplink.core.artefacts import to_plain
-from polyplink_lab.bench import BenchResult, Case, complaint, read_recorded, record
-from polyplink_lab.bench.harness import Work, measure, most_memory, timed
+from polyplink_lab.bench.harness import (
+    BenchResult,
+    Case,
+    Work,
+    complaint,
+    measure,
+    most_memory,
+    read_recorded,
+    record,
+    timed,
+)
 
 CPU = torch.device("cpu")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
-from polyplink.data import read_data, write_data
+from polyplink.data.tables import read_data, write_data
 from tests.samples import write_procedures
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polyplink.data import read_data
-from polyplink.encoders import read_embeddings
-from polyplink.scale import shard
+from polyplink.data.tables import read_data
+from polyplink.encoders.vectors import read_embeddings
+from polyplink.scale.on_ray import shard
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import Made
 from tests.kills import contents

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from polyplink_lab.bench import CASES
+from polyplink_lab.bench.cases import CASES
 from polyplink_lab.cli.bench import NAMES
 from tests.cli.calls import polyplink
 

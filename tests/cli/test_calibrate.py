@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from polyplink.associate import mean_units
+from polyplink.associate.probes import mean_units
 from polyplink.encoders.weights import read_record
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import Made

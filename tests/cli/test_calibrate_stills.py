@@ -13,12 +13,13 @@ from onnx import TensorProto, helper
 from PIL import Image
 
 from polyplink.core.artefacts import file_key
-from polyplink.data import read_data
-from polyplink.encoders import WeightsRecord, build_encoder, load_encoder, save_weights
-from polyplink.encoders.weights import Seen, read_record, stored_path
+from polyplink.data.tables import read_data
+from polyplink.encoders.build import build_encoder, load_encoder
+from polyplink.encoders.weights import Seen, WeightsRecord, read_record, save_weights, stored_path
 from polyplink.encoders.whitening import WhitenedEncoder
-from polyplink.stills import draw_views, read_stills
-from polyplink.tracklets import PrepareSettings
+from polyplink.stills.annotated_stills import read_stills
+from polyplink.stills.still_views import draw_views
+from polyplink.tracklets.settings import PrepareSettings
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import Made
 from tests.encoders.small import SFE

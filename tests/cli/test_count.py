@@ -10,15 +10,17 @@ from types import FrameType
 import polars as pl
 import pytest
 
-from polyplink.associate import from_record, untuned
+from polyplink.associate.identities import from_record, untuned
 from polyplink.cli.count import count
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.counting.link import link_all, link_messages
-from polyplink.data import DataSet, read_data, write_data
-from polyplink.encoders import load_encoder, pick_device, save_weights
+from polyplink.data.tables import DataSet, read_data, write_data
+from polyplink.encoders.build import load_encoder
+from polyplink.encoders.device import pick_device
 from polyplink.encoders.encode import encode
 from polyplink.encoders.load import load_named
+from polyplink.encoders.weights import save_weights
 from polyplink.report.contents import build_report
 from tests.cli.calls import polyplink
 from tests.conftest import Made

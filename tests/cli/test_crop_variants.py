@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from polyplink.associate import Grid, demo_grid
+from polyplink.associate.grid_search import Grid, demo_grid
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.load import load_named
-from polyplink.evaluate import EvaluationSettings, Figure, Samples, TrackletBoxes
+from polyplink.evaluate.evaluation import EvaluationSettings
+from polyplink.evaluate.intervals import Figure
+from polyplink.evaluate.samples import Samples, TrackletBoxes
 from polyplink_lab.reproduce import crop_variants
 from polyplink_lab.reproduce.crop_variants import Variant, compare_variants
 from polyplink_lab.reproduce.published_tables import PUBLISHED_MAP, published

@@ -8,10 +8,12 @@ import polars as pl
 import pytest
 import torch
 
-from polyplink.data import DataSet, import_coco, read_data, write_data
-from polyplink.encoders import build_frame_encoder, read_record, weights_path
+from polyplink.data.formats.coco import import_coco
+from polyplink.data.tables import DataSet, read_data, write_data
+from polyplink.encoders.build import build_frame_encoder
 from polyplink.encoders.config import REFERENCE_MEAN
 from polyplink.encoders.load import load_named
+from polyplink.encoders.weights import read_record, weights_path
 from tests.cli.calls import assert_refused, polyplink
 from tests.data.made_sets import procedure_row
 from tests.samples import write_procedures

@@ -8,7 +8,7 @@ import pytest
 
 from polyplink.core.errors import PolyplinkError
 from polyplink_lab.cli.demo import demo
-from polyplink_lab.simulate import smoke
+from polyplink_lab.simulate.presets import smoke
 from tests.conftest import TINY
 
 

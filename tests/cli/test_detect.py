@@ -11,8 +11,9 @@ from PIL import Image
 
 from polyplink.cli.run import run
 from polyplink.core.artefacts import file_key, to_plain, write_json
-from polyplink.data import BoxesOrigin, read_data, read_origin
-from polyplink.detect import DetectorRecord
+from polyplink.data.origin import BoxesOrigin, read_origin
+from polyplink.data.tables import read_data
+from polyplink.detect.onnx import DetectorRecord
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import Made
 from tests.detect.test_onnx import write_model
@@ -154,7 +155,6 @@ def test_a_detector_is_trained_stopped_continued_measured_and_used(
         write_json(path.with_suffix(".json"), to_plain(record))
 
     monkeypatch.setattr("polyplink.learn.detector.onnx_file.export_detector", export)
-    monkeypatch.setattr("polyplink.learn.detector.export_detector", export)
     out = tmp_path / "ours.onnx"
     empty = tmp_path / "empty"
     empty.mkdir()

@@ -6,19 +6,13 @@ import pytest
 import torch
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders import (
-    FoundationConfig,
-    MveConfig,
-    NetworkEmbedder,
-    Seen,
-    WeightsRecord,
-    build_encoder,
-    save_weights,
-)
-from polyplink.encoders.weights import stored_path
-from polyplink.learn import TrainConfig
-from polyplink.recipes import find_recipe, override
-from polyplink.tracklets import PrepareSettings
+from polyplink.encoders.build import build_encoder
+from polyplink.encoders.config import FoundationConfig, MveConfig
+from polyplink.encoders.embed import NetworkEmbedder
+from polyplink.encoders.weights import Seen, WeightsRecord, save_weights, stored_path
+from polyplink.learn.train_config import TrainConfig
+from polyplink.recipes.by_name import find_recipe, override
+from polyplink.tracklets.settings import PrepareSettings
 from polyplink_lab.reproduce import encoders_under_test
 from polyplink_lab.reproduce.encoders_under_test import (
     Workspace,

@@ -12,9 +12,9 @@ from polyplink import evaluate_weights
 from polyplink.cli.verb import UNMEASURED
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import DataSet, read_data, write_data
+from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.evaluate.probing import check_labels
-from polyplink.report import comparison_table
+from polyplink.report.printed_tables import comparison_table
 from tests.cli.calls import assert_refused, polyplink
 from tests.cli.probed import write_labelled
 from tests.conftest import Made

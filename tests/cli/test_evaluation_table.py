@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from polyplink.associate import Grid
-from polyplink.evaluate import TASKS, EvaluationSettings, evaluate_embeddings
-from polyplink.evaluate.metric import ideal_of
+from polyplink.associate.grid_search import Grid
+from polyplink.evaluate.evaluation import EvaluationSettings, evaluate_embeddings
+from polyplink.evaluate.metric import TASKS, ideal_of
 from polyplink.report.evaluation_table import by_procedure, comparison, notes
 from tests.evaluate.made import boxes_of, made
 

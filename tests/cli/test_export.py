@@ -8,18 +8,19 @@ import pytest
 
 from polyplink import embed_data, export
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders import (
-    AnyEncoderConfig,
+from polyplink.encoders.build import build_encoder
+from polyplink.encoders.config import AnyEncoderConfig
+from polyplink.encoders.vectors import read_embeddings
+from polyplink.encoders.weights import (
+    Seen,
     WeightsRecord,
-    build_encoder,
-    read_embeddings,
     read_record,
     save_weights,
+    weights_id,
     weights_path,
 )
-from polyplink.encoders.weights import Seen, weights_id
-from polyplink.tracklets import PrepareSettings
 from polyplink.tracklets.prepare import typical_crops
+from polyplink.tracklets.settings import PrepareSettings
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import Made
 from tests.encoders.small import CLIPS

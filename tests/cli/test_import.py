@@ -16,7 +16,9 @@ import pytest
 
 from polyplink import import_data, merge_data
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import FORMATS, DataSet, read_data, write_data, write_real_colon
+from polyplink.core.parts import FORMATS
+from polyplink.data.sets.real_colon import write_real_colon
+from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.tracklets.scenes import read_scenes, write_scenes
 from tests.cli.calls import assert_refused, polyplink
 from tests.data.made_sets import data_set, small_set, unlabelled_row

@@ -11,9 +11,9 @@ import pytest
 
 from polyplink import build_index, search
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import DataSet, read_data, write_data
-from polyplink.encoders import read_embeddings
-from polyplink.scale import Index
+from polyplink.data.tables import DataSet, read_data, write_data
+from polyplink.encoders.vectors import read_embeddings
+from polyplink.scale.index import Index
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import Made
 from tests.data.films import write_film

@@ -13,7 +13,8 @@ import polars as pl
 import pytest
 
 from polyplink.core.artefacts import settle
-from polyplink.data import DataSet, convert, read_data, write_data
+from polyplink.data.conversion import convert
+from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.serve.corrections import read_corrections
 from tests.cli.probed import write_labelled
 from tests.cli.test_review import finish_review

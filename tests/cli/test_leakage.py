@@ -4,9 +4,9 @@ from pathlib import Path
 
 import polars as pl
 
-from polyplink.data import DataSet, read_data
-from polyplink.encoders import Seen
+from polyplink.data.tables import DataSet, read_data
 from polyplink.encoders.leakage import seen_by, seen_procedures
+from polyplink.encoders.weights import Seen
 from tests.samples import write_procedures
 
 

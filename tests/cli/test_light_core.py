@@ -28,7 +28,7 @@ sys.meta_path.insert(0, Absent())
 CALLS = """
 import contextlib, io, json
 from polyplink.__main__ import main
-from polyplink.report import render
+from polyplink.report.page import render
 from tests.report.sample import report
 
 def call(*words):

@@ -7,23 +7,19 @@ import numpy as np
 import polars as pl
 import pytest
 
-from polyplink.associate import (
-    Calibration,
-    LearnedLinks,
-    OperatingPoint,
-    TemporalAP,
-    Views,
-    cosine,
-    from_record,
-)
-from polyplink.associate.identities import UNTUNED
+from polyplink.associate.clusterers import LearnedLinks, TemporalAP
+from polyplink.associate.identities import UNTUNED, Calibration, OperatingPoint, from_record
+from polyplink.associate.links import Views
+from polyplink.associate.similarity import cosine
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.counting.link import ProcedureTracklets, by_procedure, link
 from polyplink.counting.operating_point import find_operating_point
-from polyplink.data import BoxSource
-from polyplink.encoders import Embeddings, colour_histogram, embed
-from polyplink.tracklets import PrepareSettings, prepare
+from polyplink.data.origin import BoxSource
+from polyplink.encoders.embed import colour_histogram, embed
+from polyplink.encoders.vectors import Embeddings
+from polyplink.tracklets.prepare import prepare
+from polyplink.tracklets.settings import PrepareSettings
 from tests.samples import write_procedures
 
 

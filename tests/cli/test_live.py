@@ -23,7 +23,7 @@ from typer.testing import Result
 from polyplink.cli.command import app
 from polyplink.cli.live import live
 from polyplink.detect.first_pass import PIECE
-from polyplink.serve import Desk
+from polyplink.serve.desk import Desk
 from tests.cli.calls import assert_refused, invoke, polyplink
 from tests.conftest import Made
 from tests.data.films import write_film

@@ -12,8 +12,8 @@ from rich.table import Table
 from polyplink import Trained, convert_data, count, draw_figures, evaluate_weights
 from polyplink.cli.verb import Result, inform
 from polyplink.core.notebook import CellBars, result_html
-from polyplink.report import render_fragment
-from polyplink.tracklets import prepare
+from polyplink.report.page import render_fragment
+from polyplink.tracklets.prepare import prepare
 from tests.conftest import Made, recipe
 
 

@@ -11,11 +11,12 @@ import pytest
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.sharing import sole_writer
-from polyplink.data import read_data
-from polyplink.encoders import read_record, weights_path
+from polyplink.data.tables import read_data
+from polyplink.encoders.weights import read_record, weights_path
 from polyplink.pipeline.outputs import output_folder, protect_other_counts
-from polyplink.scale import Index
-from polyplink.tracklets import PrepareSettings, prepare
+from polyplink.scale.index import Index
+from polyplink.tracklets.prepare import prepare
+from polyplink.tracklets.settings import PrepareSettings
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import Made
 from tests.samples import write_procedures

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from polyplink.recipes import find_recipe, override
+from polyplink.recipes.by_name import find_recipe, override
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import TINY, Made
 
@@ -16,8 +16,9 @@ OWN = """
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from polyplink.learn import TrainConfig, Views
-from polyplink.recipes import ntssl_demo
+from polyplink.learn.contrastive import Views
+from polyplink.learn.train_config import TrainConfig
+from polyplink.recipes.ntssl import ntssl_demo
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from polyplink.data import DataSet, read_data
 from polyplink.data.empty import empty_files, read_empty
-from polyplink.learn.detector import read_frames
-from polyplink.stills import read_stills
+from polyplink.data.tables import DataSet, read_data
+from polyplink.learn.detector.frames import read_frames
+from polyplink.stills.annotated_stills import read_stills
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import Made
 from tests.data.films import HEIGHT, WIDTH, write_film

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from polyplink import probe
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import DataSet, read_data, write_data
+from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.evaluate.probe import ProbeSettings
 from polyplink.evaluate.probing import PROBES, divide, probe_vectors
 from tests.cli.calls import assert_refused, polyplink

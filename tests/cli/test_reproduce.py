@@ -14,10 +14,10 @@ import pytest
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.progress import Progress
-from polyplink.data import read_data, write_data
+from polyplink.data.tables import read_data, write_data
 from polyplink.encoders.catalogue import FOUNDATION
-from polyplink.evaluate import Figure, Samples
-from polyplink.evaluate.intervals import draw_weights, resampled_mean
+from polyplink.evaluate.intervals import Figure, draw_weights, resampled_mean
+from polyplink.evaluate.samples import Samples
 from polyplink_lab.cli.reproduce import reproduce
 from polyplink_lab.reproduce import reproduction
 from polyplink_lab.reproduce.crop_variants import named_figures
@@ -34,12 +34,7 @@ from polyplink_lab.reproduce.published_tables import (
     with_learned_links,
 )
 from polyplink_lab.reproduce.reproduced import ReproducedTable, best_cells
-from polyplink_lab.reproduce.reproduction import (
-    find_part,
-    incomparable,
-    similarity_form,
-    task_part,
-)
+from polyplink_lab.reproduce.reproduction import find_part, incomparable, similarity_form, task_part
 from polyplink_lab.reproduce.reproduction_plan import Step
 from polyplink_lab.reproduce.standing import STANDINGS
 from tests.cli.calls import assert_refused, polyplink

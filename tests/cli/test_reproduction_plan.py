@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from polyplink.data import read_data, write_data
-from polyplink.recipes import override
+from polyplink.data.tables import read_data, write_data
+from polyplink.recipes.by_name import override
 from polyplink_lab.cli.reproduce import reproduce
 from polyplink_lab.reproduce import reproduction_plan
 from polyplink_lab.reproduce.encoders_under_test import Workspace, run_folder, stand_in_recipe

@@ -13,9 +13,9 @@ from polyplink import learn_from
 from polyplink.cli.count import count
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import read_data
-from polyplink.encoders import read_record
-from polyplink.serve import Desk
+from polyplink.data.tables import read_data
+from polyplink.encoders.weights import read_record
+from polyplink.serve.desk import Desk
 from tests.cli.calls import polyplink
 from tests.conftest import Made
 

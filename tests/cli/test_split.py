@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
-from polyplink.data import DataSet, read_data, write_data
+from polyplink.data.tables import DataSet, read_data, write_data
 from tests.cli.calls import assert_refused, polyplink
 from tests.samples import write_procedures
 

@@ -8,14 +8,15 @@ import polars as pl
 import pytest
 
 from polyplink.core.artefacts import read_json, write_json
-from polyplink.data import read_data, write_data
+from polyplink.data.tables import read_data, write_data
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import TINY
 from tests.samples import write_procedures
 
 OWN = """
-from polyplink.learn import TrainConfig
-from polyplink.recipes import ntssl_demo, override
+from polyplink.learn.train_config import TrainConfig
+from polyplink.recipes.by_name import override
+from polyplink.recipes.ntssl import ntssl_demo
 
 
 def shuffled() -> TrainConfig:

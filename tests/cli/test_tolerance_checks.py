@@ -10,18 +10,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from polyplink.data import DETECTIONS, POLYPS, PROCEDURES, DataSet, check, split_by_rule
-from polyplink_lab.simulate import (
-    DETECTORS,
-    Preset,
-    procedure_specs,
-    real_colon_sim,
-    tolerance_checks,
-)
+from polyplink.data.protocols import split_by_rule
+from polyplink.data.tables import DETECTIONS, POLYPS, PROCEDURES, DataSet, check
+from polyplink_lab.simulate import tolerance_checks
 from polyplink_lab.simulate.course.timeline import draw_timeline
 from polyplink_lab.simulate.data_set import tables_of
-from polyplink_lab.simulate.detector import DetectorPreset
-from polyplink_lab.simulate.procedure_specs import ProcedureSpec, stream
+from polyplink_lab.simulate.detector import DETECTORS, DetectorPreset
+from polyplink_lab.simulate.presets import Preset, real_colon_sim
+from polyplink_lab.simulate.procedure_specs import ProcedureSpec, procedure_specs, stream
 from polyplink_lab.simulate.tolerance_checks import (
     ABOVE,
     AT_LEAST,

@@ -9,9 +9,11 @@ import pytest
 
 from polyplink import train
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import read_data
-from polyplink.encoders import load_encoder, pick_device, read_record
-from polyplink.recipes import override
+from polyplink.data.tables import read_data
+from polyplink.encoders.build import load_encoder
+from polyplink.encoders.device import pick_device
+from polyplink.encoders.weights import read_record
+from polyplink.recipes.by_name import override
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import Made, recipe
 from tests.samples import write_procedures

@@ -14,16 +14,12 @@ import torch
 from polyplink import add_weights, embed_data, list_weights, show_weights
 from polyplink.core.artefacts import file_key
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders import (
-    FoundationConfig,
-    build_frame_encoder,
-    load_encoder,
-    read_record,
-    weights_path,
-)
+from polyplink.encoders.build import build_frame_encoder, load_encoder
 from polyplink.encoders.catalogue import FOUNDATION
+from polyplink.encoders.config import FoundationConfig
 from polyplink.encoders.published import check_published
-from polyplink.models import ENCODER
+from polyplink.encoders.weights import read_record, weights_path
+from polyplink.models.shipped import ENCODER
 from polyplink.recipes.paper_cost import cost_of
 from polyplink_lab.reproduce.published_tables import published
 from tests.cli.calls import assert_refused, polyplink

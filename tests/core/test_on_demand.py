@@ -34,11 +34,12 @@ def test_a_function_keeps_its_place_beside_its_module(
 
 def test_settings_and_tables_import_no_heavy_library() -> None:
     code = """
-from polyplink.data import import_csv, read_data
-from polyplink.encoders import read_record
-from polyplink.recipes import find_recipe, override
-from polyplink_lab.simulate import preset
-from polyplink.tracklets import PrepareSettings
+from polyplink.data.formats.csv import import_csv
+from polyplink.data.tables import read_data
+from polyplink.encoders.weights import read_record
+from polyplink.recipes.by_name import find_recipe, override
+from polyplink.tracklets.settings import PrepareSettings
+from polyplink_lab.simulate.presets import preset
 override(find_recipe("ntssl"), ["loss.form=anchored"])
 preset("smoke")
 """

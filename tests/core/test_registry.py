@@ -15,18 +15,20 @@ import pytest
 import torch
 
 from polyplink import train
-from polyplink.associate import Grid, search
+from polyplink.associate.grid_search import Grid, search
 from polyplink.cli.command import build, sections
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import LOSSES, REGISTRIES, SECTIONS, VERBS
 from polyplink.core.registry import Registry
-from polyplink.data import read_data
+from polyplink.data.tables import read_data
 from polyplink.detect.onnx import DetectorRecord, OnnxDetector
-from polyplink.encoders import WeightsRecord, load_encoder, read_record, save_weights
-from polyplink.encoders.weights import Seen
-from polyplink.learn import NoiseAwareLoss
-from polyplink.recipes import ntssl_demo, override
-from polyplink.tracklets import PrepareSettings, TrackSettings, build_tracklets
+from polyplink.encoders.build import load_encoder
+from polyplink.encoders.weights import Seen, WeightsRecord, read_record, save_weights
+from polyplink.learn.noise_aware import NoiseAwareLoss
+from polyplink.recipes.by_name import override
+from polyplink.recipes.ntssl import ntssl_demo
+from polyplink.tracklets.box_runs import build_tracklets
+from polyplink.tracklets.settings import PrepareSettings, TrackSettings
 from tests.cli.calls import assert_refused, invoke, polyplink
 from tests.conftest import Made
 from tests.detect.test_onnx import write_model

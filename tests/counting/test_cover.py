@@ -6,18 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from polyplink.associate import (
+from polyplink.associate.clusterers import LearnedLinks
+from polyplink.associate.identities import (
+    SPREADS,
     Calibration,
-    LearnedLinks,
-    LinkModel,
     OperatingPoint,
-    Views,
+    count_intervals,
     identify,
 )
-from polyplink.associate.identities import SPREADS, count_intervals
-from polyplink.associate.links import term_names
-from polyplink.counting import ASK_BELOW, Coverage, cover_of, fit_interval
-from polyplink.data import BoxSource
+from polyplink.associate.links import LinkModel, Views, term_names
+from polyplink.counting.cover import ASK_BELOW, cover_of
+from polyplink.counting.interval import Coverage, fit_interval
+from polyplink.data.origin import BoxSource
 
 MADE = Calibration("annotated", None, "simulated procedures", 40)
 LINKS = LinkModel(-3.0, dict.fromkeys(term_names(), 0.0) | {"cosine": 6.0}, 1, 1)

@@ -6,7 +6,8 @@ from typing import Any
 import polars as pl
 from hypothesis import strategies as st
 
-from polyplink.data import DataSet, split_by_rule
+from polyplink.data.protocols import split_by_rule
+from polyplink.data.tables import DataSet
 
 WIDTH, HEIGHT = 64, 48
 

@@ -9,21 +9,12 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from polyplink.data import (
-    TABLES,
-    DataSet,
-    Imported,
-    import_ldpolyp,
-    import_polyp_size,
-    import_polypsset,
-    import_real_colon,
-    import_sun,
-    write_ldpolyp,
-    write_polyp_size,
-    write_polypsset,
-    write_real_colon,
-    write_sun,
-)
+from polyplink.data.sets.ldpolyp import import_ldpolyp, write_ldpolyp
+from polyplink.data.sets.polyp_size import import_polyp_size, write_polyp_size
+from polyplink.data.sets.polypsset import import_polypsset, write_polypsset
+from polyplink.data.sets.real_colon import import_real_colon, write_real_colon
+from polyplink.data.sets.sun import import_sun, write_sun
+from polyplink.data.tables import TABLES, DataSet, Imported
 from tests.data.made_sets import (
     HEIGHT,
     WIDTH,

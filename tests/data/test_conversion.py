@@ -11,17 +11,14 @@ import pytest
 from hypothesis import given, settings
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import (
-    FORMATS,
-    DataSet,
-    Imported,
-    convert,
-    import_coco,
-    import_csv,
-    import_cvat,
-    import_mot,
-    import_yolo,
-)
+from polyplink.core.parts import FORMATS
+from polyplink.data.conversion import convert
+from polyplink.data.formats.coco import import_coco
+from polyplink.data.formats.csv import import_csv
+from polyplink.data.formats.cvat import import_cvat
+from polyplink.data.formats.mot import import_mot
+from polyplink.data.formats.yolo import import_yolo
+from polyplink.data.tables import DataSet, Imported
 from tests.data.made_sets import box_sets, seen_set
 
 IMPORTERS: dict[str, Callable[..., Imported]] = {

@@ -14,18 +14,14 @@ from pathlib import Path
 import pytest
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import (
-    TABLES,
-    DataSet,
-    Imported,
-    convert,
-    import_coco,
-    import_csv,
-    import_cvat,
-    import_mot,
-    import_polyp_size,
-    import_yolo,
-)
+from polyplink.data.conversion import convert
+from polyplink.data.formats.coco import import_coco
+from polyplink.data.formats.csv import import_csv
+from polyplink.data.formats.cvat import import_cvat
+from polyplink.data.formats.mot import import_mot
+from polyplink.data.formats.yolo import import_yolo
+from polyplink.data.sets.polyp_size import import_polyp_size
+from polyplink.data.tables import TABLES, DataSet, Imported
 from tests.data.made_sets import HEIGHT, WIDTH, seen_set
 from tests.data.public_sets import SETS, picture
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from PIL import Image
 
-from polyplink.data import DataSet, Finding, diagnose
-from polyplink.data.doctor import LICENCES, SEVERITIES, near_names
+from polyplink.data.doctor import LICENCES, SEVERITIES, Finding, diagnose, near_names
 from polyplink.data.image_files import decode_size
+from polyplink.data.tables import DataSet
 from tests.data.films import write_film
 from tests.data.made_sets import HEIGHT, WIDTH, data_set, data_sets, procedure_row, small_set
 from tests.data.packed import pack

@@ -13,16 +13,14 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import (
-    Imported,
-    convert,
-    import_coco,
-    import_csv,
-    import_cvat,
-    import_mot,
-    import_yolo,
-)
+from polyplink.data.conversion import convert
 from polyplink.data.files import limits
+from polyplink.data.formats.coco import import_coco
+from polyplink.data.formats.csv import import_csv
+from polyplink.data.formats.cvat import import_cvat
+from polyplink.data.formats.mot import import_mot
+from polyplink.data.formats.yolo import import_yolo
+from polyplink.data.tables import Imported
 from tests.data.made_sets import seen_set, small_set
 from tests.data.packed import files_of, pack
 from tests.data.public_sets import SETS, picture

@@ -4,15 +4,8 @@ from pathlib import Path
 
 import polars as pl
 
-from polyplink.data import (
-    BoxesOrigin,
-    BoxSource,
-    DataSet,
-    box_source,
-    read_data,
-    write_data,
-    write_origin,
-)
+from polyplink.data.origin import BoxesOrigin, BoxSource, box_source, write_origin
+from polyplink.data.tables import DataSet, read_data, write_data
 from tests.samples import write_procedures
 
 

@@ -8,17 +8,18 @@ import pytest
 from hypothesis import given, strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import (
-    ADENOMA,
-    DataSet,
+from polyplink.data.protocols import (
+    PROTOCOLS,
     lesion_info,
     positive_frames,
+    protocol_part,
     published_splits,
     split_by_patient,
     split_by_rule,
     video_info,
 )
-from polyplink.data.protocols import PROTOCOLS, protocol_part
+from polyplink.data.tables import DataSet
+from polyplink.data.vocabulary import ADENOMA
 
 OTHERS = {"ldpolyp": 160, "sun": 100, "polypsset": 39, "polyp-size": 42}
 

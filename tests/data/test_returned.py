@@ -10,8 +10,9 @@ import polars as pl
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from polyplink.data import FORMATS, Imported, return_boxes, write_places
-from polyplink.data.returned import TABLE
+from polyplink.core.parts import FORMATS
+from polyplink.data.returned import TABLE, return_boxes, write_places
+from polyplink.data.tables import Imported
 
 SIZE = (64, 48)
 Box = tuple[int, float, float, float | None]  # frame, x, w (wide ones are outside), score

@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import (
+from polyplink.data.merged import known_overlap, merge, overlaps
+from polyplink.data.tables import (
     DETECTIONS,
     TABLES,
     DataSet,
     check,
-    known_overlap,
-    merge,
-    overlaps,
     read_data,
+    read_marked,
+    read_table,
     write_data,
+    write_table,
 )
-from polyplink.data.tables import read_marked, read_table, write_table
 from tests.data.made_sets import data_set, data_sets, procedure_row, seen_set, small_set
 
 

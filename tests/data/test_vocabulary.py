@@ -7,22 +7,19 @@ import polars as pl
 import pytest
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import (
+from polyplink.data.protocols import lesion_info, published_splits
+from polyplink.data.tables import DataSet, read_data, write_data
+from polyplink.data.vocabulary import (
     ADENOMA,
-    DataSet,
+    HISTOLOGY,
     common_histology,
     common_location,
     find_maps,
     label_polyps,
-    lesion_info,
     normalise_location,
-    published_splits,
     read_adenoma_maps,
-    read_data,
     size_label,
-    write_data,
 )
-from polyplink.data.vocabulary import HISTOLOGY
 from tests.data.made_sets import small_set
 
 

@@ -2,17 +2,13 @@
 
 from pathlib import Path
 
-from polyplink.data import (
-    DataSet,
-    lesion_info,
-    published_splits,
-    video_info,
-    write_ldpolyp,
-    write_polyp_size,
-    write_polypsset,
-    write_real_colon,
-    write_sun,
-)
+from polyplink.data.protocols import lesion_info, published_splits, video_info
+from polyplink.data.sets.ldpolyp import write_ldpolyp
+from polyplink.data.sets.polyp_size import write_polyp_size
+from polyplink.data.sets.polypsset import write_polypsset
+from polyplink.data.sets.real_colon import write_real_colon
+from polyplink.data.sets.sun import write_sun
+from polyplink.data.tables import DataSet
 from tests.data.made_sets import HEIGHT, WIDTH, data_set, unlabelled_row
 from tests.data.public_sets import picture
 

@@ -14,8 +14,10 @@ import simplejpeg
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files import video
-from polyplink.detect import detect, find_recordings
-from polyplink.tracklets import PrepareSettings, prepare
+from polyplink.detect.first_pass import detect
+from polyplink.detect.recordings import find_recordings
+from polyplink.tracklets.prepare import prepare
+from polyplink.tracklets.settings import PrepareSettings
 from tests.data.films import spoil, write_film
 
 SETTINGS = PrepareSettings(stride=2, crop_factor=2.0, size=16, min_seconds=0.2)

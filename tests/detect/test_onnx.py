@@ -15,10 +15,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.images import Picture
-from polyplink.detect import detect, find_recordings
+from polyplink.detect.first_pass import detect
 from polyplink.detect.onnx import IMAGENET, DetectorRecord, OnnxDetector, decode
-from polyplink.models import DETECTOR
-from polyplink.tracklets import PrepareSettings
+from polyplink.detect.recordings import find_recordings
+from polyplink.models.shipped import DETECTOR
+from polyplink.tracklets.settings import PrepareSettings
 from tests.data.films import HEIGHT, WIDTH, write_film
 
 SIZE = 64  # of the input; images are 128 wide and 96 high, so a letterbox scales them by a half

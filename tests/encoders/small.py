@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import torch
 
-from polyplink.encoders import (
+from polyplink.encoders.build import build_encoder
+from polyplink.encoders.config import (
     AnyEncoderConfig,
-    Encoder,
     EncoderConfig,
     FoundationConfig,
     MveConfig,
     SfeConfig,
-    build_encoder,
 )
+from polyplink.encoders.encoder import Encoder
 
 BACKBONE = "timm:test_resnet"
 TRANSFORMER = EncoderConfig(frame_encoder=BACKBONE, width=16, layers=1, heads=2, feedforward=16)

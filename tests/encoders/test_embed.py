@@ -11,26 +11,20 @@ from hypothesis import given, strategies as st
 from torch import nn
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders import (
-    AnyEncoderConfig,
-    Embeddings,
-    Encoder,
-    FrameWise,
+from polyplink.encoders.config import AnyEncoderConfig, SfeConfig
+from polyplink.encoders.device import memory_suffices, pick_device, place, precision
+from polyplink.encoders.embed import (
     NetworkEmbedder,
-    SfeConfig,
     colour_histogram,
     embed,
     fragment_table,
-    memory_suffices,
-    pick_device,
-    place,
-    precision,
-    read_embeddings,
-    write_embeddings,
+    length_groups,
 )
-from polyplink.encoders.embed import length_groups
+from polyplink.encoders.encoder import Encoder, FrameWise
 from polyplink.encoders.folding import folded
-from polyplink.tracklets import Prepared, PrepareSettings, prepare
+from polyplink.encoders.vectors import Embeddings, read_embeddings, write_embeddings
+from polyplink.tracklets.prepare import Prepared, prepare
+from polyplink.tracklets.settings import PrepareSettings
 from tests.encoders.small import CLIPS, TRANSFORMER, crops, made
 from tests.samples import write_procedures
 

@@ -12,22 +12,23 @@ from torch import nn
 
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders import (
-    AnyEncoderConfig,
-    Encoder,
-    EncoderConfig,
-    FoundationConfig,
-    MveConfig,
+from polyplink.encoders.build import (
     MveEncoder,
-    SfeConfig,
     SfeEncoder,
     TrackletEncoder,
+    backbone_state,
     build_encoder,
     build_frame_encoder,
     build_projector,
-    to_pixels,
 )
-from polyplink.encoders.build import backbone_state
+from polyplink.encoders.config import (
+    AnyEncoderConfig,
+    EncoderConfig,
+    FoundationConfig,
+    MveConfig,
+    SfeConfig,
+)
+from polyplink.encoders.encoder import Encoder, to_pixels
 from polyplink.recipes.earlier import counting_encoder
 from tests.encoders.small import BACKBONE, KINDS, MVE, PROJECTED, SFE, TRANSFORMER, crops, made
 

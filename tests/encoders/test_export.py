@@ -14,11 +14,11 @@ import pytest
 import torch
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders import FrameWise, NetworkEmbedder, Seen, WeightsRecord, weights_path
-from polyplink.encoders.encoder import Tokens
+from polyplink.encoders.embed import NetworkEmbedder
+from polyplink.encoders.encoder import FrameWise, Tokens
 from polyplink.encoders.export import ExportedEncoder, export_encoder, with_record
-from polyplink.encoders.weights import record_text
-from polyplink.tracklets import PrepareSettings
+from polyplink.encoders.weights import Seen, WeightsRecord, record_text, weights_path
+from polyplink.tracklets.settings import PrepareSettings
 from tests.encoders.small import KINDS, TRANSFORMER, crops, made
 
 openvino = pytest.importorskip("openvino")

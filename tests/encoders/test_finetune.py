@@ -7,17 +7,16 @@ import torch
 from torch import nn
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders import (
-    AnyEncoderConfig,
-    Encoder,
+from polyplink.encoders.build import build_encoder, build_frame_encoder
+from polyplink.encoders.config import AnyEncoderConfig
+from polyplink.encoders.encoder import Encoder, FrameWise
+from polyplink.encoders.finetune import (
     FineTune,
-    FrameWise,
-    build_encoder,
-    build_frame_encoder,
+    adapt_statistics,
+    blocks_of,
     merge_adapters,
     trainable,
 )
-from polyplink.encoders.finetune import adapt_statistics, blocks_of
 from tests.encoders.checkpoints import State
 from tests.encoders.small import CLIPS, FRAMES, SFE, TRANSFORMER, crops, made
 

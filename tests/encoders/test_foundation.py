@@ -8,14 +8,9 @@ import torch
 from hypothesis import given, strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders import FoundationConfig
 from polyplink.encoders.catalogue import FOUNDATION, find_spec
-from polyplink.encoders.foundation import (
-    ClipFoundation,
-    FrameFoundation,
-    clip_starts,
-    pool,
-)
+from polyplink.encoders.config import FoundationConfig
+from polyplink.encoders.foundation import ClipFoundation, FrameFoundation, clip_starts, pool
 from polyplink.encoders.spec import Pooling, from_published_names, transformers
 from tests.encoders.small import crops, made
 

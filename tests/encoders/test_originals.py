@@ -10,8 +10,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from polyplink.encoders import FoundationConfig, build_encoder
+from polyplink.encoders.build import build_encoder
 from polyplink.encoders.catalogue import FOUNDATION, find_spec
+from polyplink.encoders.config import FoundationConfig
 from polyplink.encoders.foundation import Foundation
 from polyplink.encoders.published import fit_published, read_published
 from tests.encoders.checkpoints import (

@@ -9,8 +9,9 @@ import torch
 from safetensors.torch import save_file
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders import FoundationConfig, SfeConfig, build_encoder, build_frame_encoder
+from polyplink.encoders.build import build_encoder, build_frame_encoder
 from polyplink.encoders.catalogue import BACKBONE, REFERENCES, recognise
+from polyplink.encoders.config import FoundationConfig, SfeConfig
 from polyplink.encoders.published import fit_published, fit_timm, read_published, unwrap
 from tests.encoders.checkpoints import State, timesformer_shapes, vit_shapes
 

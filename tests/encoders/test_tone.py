@@ -10,17 +10,11 @@ from safetensors.numpy import load_file
 
 from polyplink import adapt_weights, train
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders import (
-    Encoder,
-    EncoderConfig,
-    FrameWise,
-    SfeConfig,
-    build_started,
-    load_encoder,
-    read_record,
-)
+from polyplink.encoders.build import build_started, load_encoder
+from polyplink.encoders.config import EncoderConfig, SfeConfig
+from polyplink.encoders.encoder import Encoder, FrameWise
 from polyplink.encoders.tone import SHRINKAGE, TONES, ToneEncoder, tone_statistics
-from polyplink.encoders.weights import stored_path
+from polyplink.encoders.weights import read_record, stored_path
 from polyplink.encoders.whitening import (
     SHRINKAGE as OF_FEATURES,
     WhitenedEncoder,

@@ -11,24 +11,24 @@ from safetensors.torch import save_file
 
 from polyplink.core.artefacts import write_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders import (
-    AnyEncoderConfig,
-    Encoder,
-    FoundationConfig,
+from polyplink.encoders.build import build_started, load_encoder
+from polyplink.encoders.config import AnyEncoderConfig, FoundationConfig
+from polyplink.encoders.encoder import Encoder
+from polyplink.encoders.pretrained import from_pretrained, save_pretrained
+from polyplink.encoders.weights import (
     Seen,
     WeightsRecord,
-    build_started,
-    from_pretrained,
     inherited,
-    load_encoder,
     read_record,
-    save_pretrained,
     save_weights,
+    store_folder,
+    stored,
+    stored_path,
+    weights_id,
     weights_path,
     write_tensors,
 )
-from polyplink.encoders.weights import store_folder, stored, stored_path, weights_id
-from polyplink.tracklets import PrepareSettings
+from polyplink.tracklets.settings import PrepareSettings
 from tests.encoders.small import CLIPS, MVE, PROJECTED, SFE, TRANSFORMER, made
 
 CPU = torch.device("cpu")

@@ -5,8 +5,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from polyplink.evaluate import chain_figures, score_procedure
-from polyplink.tracklets import fill_gaps
+from polyplink.evaluate.chain import chain_figures, score_procedure
+from polyplink.tracklets.box_runs import fill_gaps
 
 BOX = {"w": 10.0, "h": 10.0}
 

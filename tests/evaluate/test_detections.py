@@ -3,8 +3,13 @@
 import numpy as np
 import pytest
 
-from polyplink.evaluate import average_precision, match_detections, score_for_false_boxes
-from polyplink.evaluate.detections import Floats, measure_detector
+from polyplink.evaluate.detections import (
+    Floats,
+    average_precision,
+    match_detections,
+    measure_detector,
+    score_for_false_boxes,
+)
 
 
 def frames_of(n: int) -> tuple[list[Floats], list[Floats]]:

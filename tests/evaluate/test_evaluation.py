@@ -12,14 +12,11 @@ from polyplink.associate.grid_search import Grid
 from polyplink.associate.similarity import visual
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
-from polyplink.evaluate import TASKS
 from polyplink.evaluate.choosing import counting_figures, operating_curve, rates
 from polyplink.evaluate.counting import count_procedure
-from polyplink.evaluate.evaluation import (
-    EvaluationSettings,
-    evaluate_embeddings,
-)
+from polyplink.evaluate.evaluation import EvaluationSettings, evaluate_embeddings
 from polyplink.evaluate.intervals import draw_weights
+from polyplink.evaluate.metric import TASKS
 from polyplink.evaluate.reid import reidentify
 from polyplink.evaluate.retrieval import retrieve
 from polyplink.evaluate.samples import Samples

@@ -5,9 +5,9 @@ import pytest
 
 from polyplink.associate.grid_search import Grid
 from polyplink.core.parts import METRICS
-from polyplink.evaluate import TASKS, Evaluation
-from polyplink.evaluate.evaluation import EvaluationSettings, evaluate_embeddings
+from polyplink.evaluate.evaluation import Evaluation, EvaluationSettings, evaluate_embeddings
 from polyplink.evaluate.intervals import Figure
+from polyplink.evaluate.metric import TASKS
 from polyplink.evaluate.samples import Samples
 from tests.evaluate.made import boxes_of, made
 

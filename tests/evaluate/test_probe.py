@@ -9,7 +9,7 @@ from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 from torch import nn
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import DataSet
+from polyplink.data.tables import DataSet
 from polyplink.evaluate.intervals import draw_weights
 from polyplink.evaluate.probe import (
     HISTOLOGY_PROBE,

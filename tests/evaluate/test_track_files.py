@@ -10,12 +10,13 @@ from trackeval.datasets import MotChallenge2DBox
 from trackeval.metrics import CLEAR, HOTA, Identity
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.evaluate import TrackletBoxes
 from polyplink.evaluate.hota import tracking_figures
 from polyplink.evaluate.metric import metrics_of
+from polyplink.evaluate.samples import TrackletBoxes
 from polyplink.evaluate.track_files import score_files, tracklet_boxes, write_trackeval
 from polyplink.evaluate.tracking import TrackingTruth
-from polyplink.tracklets import PrepareSettings, prepare
+from polyplink.tracklets.prepare import prepare
+from polyplink.tracklets.settings import PrepareSettings
 from tests.samples import write_procedures
 
 

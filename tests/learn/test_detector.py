@@ -10,25 +10,15 @@ from torch import nn
 from torch.nn import functional
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.detect import DetectorRecord, OnnxDetector
-from polyplink.evaluate import measure_detector
-from polyplink.learn.detector import (
-    Augmentation,
-    FitConfig,
-    TrainingFrames,
-    YoloxNano,
-    assign,
-    detect_in_frames,
-    detection_loss,
-    draw_batch,
-    export_detector,
-    fit_detector,
-    grid,
-    read_network,
-    true_boxes,
-)
-from polyplink.learn.detector.frames import unstretched_sizes
-from polyplink.models import shipped_model
+from polyplink.detect.onnx import DetectorRecord, OnnxDetector
+from polyplink.evaluate.detections import measure_detector
+from polyplink.learn.detector.augmented_frames import Augmentation, TrainingFrames, draw_batch
+from polyplink.learn.detector.fit import FitConfig, fit_detector
+from polyplink.learn.detector.frames import detect_in_frames, true_boxes, unstretched_sizes
+from polyplink.learn.detector.loss import assign, detection_loss
+from polyplink.learn.detector.onnx_file import export_detector, read_network
+from polyplink.learn.detector.yolox import YoloxNano, grid
+from polyplink.models.shipped import shipped_model
 
 SIDE = 64
 

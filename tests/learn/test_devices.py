@@ -10,15 +10,16 @@ import torch
 from hypothesis import given, strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.learn import fit
 from polyplink.learn.bags import batches, rng_of
 from polyplink.learn.devices import Devices, check_devices, processes, share
 from polyplink.learn.fragment_set import FragmentSet
+from polyplink.learn.loop import fit
 from polyplink.learn.model import Model
 from polyplink.learn.noise_aware import NoiseAwareLoss
 from polyplink.learn.train_config import AnyLoss, TrainConfig
-from polyplink.recipes import ntssl_demo, override
-from polyplink.tracklets import Prepared, prepare
+from polyplink.recipes.by_name import override
+from polyplink.recipes.ntssl import ntssl_demo
+from polyplink.tracklets.prepare import Prepared, prepare
 from tests.conftest import TINY
 from tests.learn.test_losses import KINDS
 from tests.samples import write_procedures

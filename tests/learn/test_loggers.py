@@ -8,7 +8,7 @@ import pytest
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.learn.loggers import open_loggers
-from polyplink.recipes import ntssl_demo
+from polyplink.recipes.ntssl import ntssl_demo
 
 ROWS = [{"epoch": float(e), "loss": 2.0 - e, "loss_labels": float("nan")} for e in range(3)]
 

@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders import build_encoder
-from polyplink.learn import fit
+from polyplink.encoders.build import build_encoder
 from polyplink.learn.bags import Batch, EpochBags
 from polyplink.learn.contrastive import Views
 from polyplink.learn.fragment_set import FragmentSet
@@ -21,14 +20,16 @@ from polyplink.learn.loop import (
     NOTHING,
     Fitted,
     check_selection,
+    fit,
     is_best,
     is_over,
     validate,
 )
 from polyplink.learn.model import Model
 from polyplink.learn.train_config import LAST, TrainConfig, ValidationConfig
-from polyplink.recipes import ntssl, ntssl_demo, override
-from polyplink.tracklets import Prepared, prepare
+from polyplink.recipes.by_name import override
+from polyplink.recipes.ntssl import ntssl, ntssl_demo
+from polyplink.tracklets.prepare import Prepared, prepare
 from tests.conftest import TINY
 from tests.learn.sets import bare_set
 from tests.samples import write_procedures

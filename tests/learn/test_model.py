@@ -13,8 +13,9 @@ from polyplink.learn.bags import Batch, EpochBags, batches, pair_bags, rng_of
 from polyplink.learn.fragment_set import FragmentSet
 from polyplink.learn.model import Model, labelled, one_cycle
 from polyplink.learn.train_config import TrainConfig
-from polyplink.recipes import ntssl_demo, override
-from polyplink.tracklets import prepare
+from polyplink.recipes.by_name import override
+from polyplink.recipes.ntssl import ntssl_demo
+from polyplink.tracklets.prepare import prepare
 from tests.conftest import TINY
 from tests.learn.sets import bare_set
 from tests.samples import write_procedures

@@ -3,12 +3,8 @@
 import pytest
 import torch
 
-from polyplink.learn import Views
-from polyplink.learn.noise_aware import (
-    NoiseAwareLoss,
-    anchored_noise_aware,
-    symmetric_noise_aware,
-)
+from polyplink.learn.contrastive import Views
+from polyplink.learn.noise_aware import NoiseAwareLoss, anchored_noise_aware, symmetric_noise_aware
 
 TEMPERATURE = 0.07
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.recipes import find_recipe, override
+from polyplink.recipes.by_name import find_recipe, override
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ import pytest
 
 from polyplink.core.artefacts import file_key
 from polyplink.core.errors import PolyplinkError
-from polyplink.detect import DetectorRecord
-from polyplink.detect.onnx import read_record as read_detector_record
-from polyplink.encoders import NetworkEmbedder, read_record, weights_path
+from polyplink.detect.onnx import DetectorRecord, read_record as read_detector_record
+from polyplink.encoders.embed import NetworkEmbedder
 from polyplink.encoders.export import ExportedEncoder
 from polyplink.encoders.load import load_named
-from polyplink.encoders.weights import stored_path
-from polyplink.models import DETECTOR, ENCODER, is_shipped, models, shipped, shipped_model
+from polyplink.encoders.weights import read_record, stored_path, weights_path
+from polyplink.models import shipped
+from polyplink.models.shipped import DETECTOR, ENCODER, is_shipped, models, shipped_model
 from tests.cli.calls import assert_refused, polyplink
 
 

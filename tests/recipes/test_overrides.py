@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.recipes import ntssl, override
+from polyplink.recipes.by_name import override
+from polyplink.recipes.ntssl import ntssl
 
 
 def test_fields_of_every_depth_can_be_set() -> None:

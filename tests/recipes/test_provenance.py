@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from polyplink.recipes import RECIPES, find_recipe
+from polyplink.recipes.by_name import RECIPES, find_recipe
 from polyplink.recipes.provenance import _COMMON, _FAMILIES, field_sources
 from tests.cli.calls import assert_refused, polyplink
 

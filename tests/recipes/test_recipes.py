@@ -13,31 +13,30 @@ from torch.nn.functional import interpolate
 
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders import EncoderConfig, FoundationConfig, MveConfig, SfeConfig
-from polyplink.learn import (
-    FramePairs,
-    IntraInterLoss,
-    NoiseAwareLoss,
-    NtXentLoss,
-    PolypParts,
-    PolypViews,
-    SupervisedLoss,
-    TemporalBags,
-    TemporallyAwareLoss,
-    TrackletParts,
-    TrainConfig,
-)
+from polyplink.encoders.config import EncoderConfig, FoundationConfig, MveConfig, SfeConfig
 from polyplink.learn.bags import rng_of
-from polyplink.recipes import RECIPES, find_recipe, ntssl, override, small_sibling
+from polyplink.learn.noise_aware import NoiseAwareLoss
+from polyplink.learn.pairs import FramePairs, PolypParts, TrackletParts
+from polyplink.learn.polyp_views import PolypViews
+from polyplink.learn.soft_targets import (
+    IntraInterLoss,
+    NtXentLoss,
+    SupervisedLoss,
+    TemporallyAwareLoss,
+)
+from polyplink.learn.temporal_bags import TemporalBags
+from polyplink.learn.train_config import TrainConfig
+from polyplink.recipes.by_name import RECIPES, find_recipe, override
 from polyplink.recipes.earlier import mve, sfe, sfe_uniform, tpc
 from polyplink.recipes.ntssl import (
+    ntssl,
     ntssl_fixed,
     ntssl_frame,
     ntssl_nearest,
     ntssl_text,
     ntssl_tracklet,
 )
-from polyplink.recipes.small import FRAMES
+from polyplink.recipes.small import FRAMES, small_sibling
 from polyplink.recipes.supervised import (
     endofm_intra_inter,
     endofm_supervised,

@@ -8,16 +8,9 @@ import numpy as np
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
-from polyplink.associate import Doubt
-from polyplink.evaluate import Figure
-from polyplink.report import (
-    Comparison,
-    FigureColumn,
-    Method,
-    Procedure,
-    Report,
-    Tracklet,
-)
+from polyplink.associate.identities import Doubt
+from polyplink.evaluate.intervals import Figure
+from polyplink.report.records import Comparison, FigureColumn, Method, Procedure, Report, Tracklet
 
 RUDE = "<script>alert('x')</script>&\"</title>"
 

@@ -6,12 +6,14 @@ from hypothesis import given, strategies as st
 from matplotlib.axes import Axes
 from sklearn.metrics import roc_auc_score
 
-from polyplink.associate import Grid, unit_rows
+from polyplink.associate.grid_search import Grid
+from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.progress import silent
 from polyplink.encoders.encode import encode
 from polyplink.encoders.load import load_named
-from polyplink.evaluate import EvaluationSettings, Samples, evaluate_embeddings
+from polyplink.evaluate.evaluation import EvaluationSettings, evaluate_embeddings
+from polyplink.evaluate.samples import Samples
 from polyplink.report.figures import (
     BARS,
     STEPS,

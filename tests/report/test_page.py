@@ -10,19 +10,11 @@ import pytest
 import simplejpeg
 from hypothesis import given, settings
 
-from polyplink.associate import Doubt
-from polyplink.evaluate import Figure
-from polyplink.report import (
-    Comparison,
-    FigureColumn,
-    Method,
-    Procedure,
-    Report,
-    Tracklet,
-    render,
-)
-from polyplink.report.page import VIEW, jpeg, most_doubtful
+from polyplink.associate.identities import Doubt
+from polyplink.evaluate.intervals import Figure
+from polyplink.report.page import VIEW, jpeg, most_doubtful, render
 from polyplink.report.polyps import match
+from polyplink.report.records import Comparison, FigureColumn, Method, Procedure, Report, Tracklet
 from tests.report.sample import RUDE, Page, comparison, procedure, procedures, report
 
 EMPTY = Report("Nothing", "none", "today", "a machine")

@@ -6,14 +6,9 @@ from pathlib import Path
 import pytest
 from rich.text import Text
 
-from polyplink.evaluate import Figure
+from polyplink.evaluate.intervals import Figure
 from polyplink.report.formats import duration, interval, moment, number, reason, signed
-from polyplink.report.printed_tables import (
-    comparison_table,
-    count_table,
-    probe_table,
-    write_csv,
-)
+from polyplink.report.printed_tables import comparison_table, count_table, probe_table, write_csv
 from polyplink.report.records import Comparison, FigureColumn, Method
 from tests.report.sample import comparison, report, shown
 

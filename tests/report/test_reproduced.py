@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.evaluate import Figure
+from polyplink.evaluate.intervals import Figure
 from polyplink.report.latex import comparison_latex
 from polyplink_lab.reproduce.reproduced import (
     ReproducedCell,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from polyplink.scale import encode_rows, nearest
+from polyplink.scale.exact import encode_rows, nearest
 
 RNG = np.random.default_rng(0)
 

@@ -10,8 +10,8 @@ import pytest
 from filelock import FileLock
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.scale import Index, add_rows, approximated, build_index, index
-from polyplink.scale.index import ROWS, Block
+from polyplink.scale import index
+from polyplink.scale.index import ROWS, Block, Index, add_rows, approximated, build_index
 
 N, D = 1_200, 20
 

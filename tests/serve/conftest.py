@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from polyplink.serve import Desk
+from polyplink.serve.desk import Desk
 
 
 @pytest.fixture(scope="session")

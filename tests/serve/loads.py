@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from polyplink.associate import Views
+from polyplink.associate.links import Views
 from polyplink.core.artefacts import to_plain, write_json
 from polyplink.counting.link import ProcedureTracklets
 from polyplink.counting.operating_point import find_operating_point
-from polyplink.data import DataSet, write_data
-from polyplink.encoders import Embeddings, write_embeddings
-from polyplink.serve import Desk
-from polyplink.tracklets import PrepareSettings, prepare
+from polyplink.data.tables import DataSet, write_data
+from polyplink.encoders.vectors import Embeddings, write_embeddings
+from polyplink.serve.desk import Desk
+from polyplink.tracklets.prepare import prepare
+from polyplink.tracklets.settings import PrepareSettings
 
 TRACKLETS = [13] * 16 + [12] * 44  # of each procedure: 736 in all
 LENGTH, APART, VIEWS = 32, 200, 3  # frames of a tracklet, from one to the next; tracklets a polyp

@@ -15,7 +15,7 @@ from PIL import Image
 from polyplink import build_index
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
-from polyplink.serve import Desk
+from polyplink.serve.desk import Desk
 from polyplink.serve.handoff import identified, reviewed
 from polyplink.serve.pictures import parse_mask
 from tests.conftest import Made

@@ -7,7 +7,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from polyplink import hand_off_review
-from polyplink.serve import Desk
+from polyplink.serve.desk import Desk
 from polyplink.serve.pictures import visible_field
 
 WIDTH, HEIGHT = 320, 256

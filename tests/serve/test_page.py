@@ -14,7 +14,7 @@ pytest.importorskip("starlette", reason="the extra `serve` is not installed")
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Browser, BrowserContext, Page, Request, expect, sync_playwright
 
-from polyplink.serve import Desk
+from polyplink.serve.desk import Desk
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = [

@@ -19,7 +19,8 @@ from starlette.testclient import TestClient
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.report.polyps import HUES
-from polyplink.serve import Desk, guard, server
+from polyplink.serve import guard, server
+from polyplink.serve.desk import Desk
 from polyplink.serve.guard import BODY_LIMIT, HEADERS, negotiated
 from polyplink.serve.server import build_app, serve
 from polyplink.streaming import live_page

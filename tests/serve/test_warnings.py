@@ -10,9 +10,9 @@ import pytest
 
 from polyplink.core.artefacts import to_plain
 from polyplink.core.messages import LANGUAGES, Message, catalogue
-from polyplink.report import Report, render
-from polyplink.report.page import render_fragment
-from polyplink.serve import Desk
+from polyplink.report.page import render, render_fragment
+from polyplink.report.records import Report
+from polyplink.serve.desk import Desk
 from polyplink.serve.handoff import hand_off
 
 # Parts of sentences, and what the interval rests on: they are no warnings by themselves.

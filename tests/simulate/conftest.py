@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from polyplink.data import DataSet
-from polyplink_lab.simulate import simulate, smoke
+from polyplink.data.tables import DataSet
+from polyplink_lab.simulate.data_set import simulate
+from polyplink_lab.simulate.presets import smoke
 
 
 @dataclass(frozen=True)

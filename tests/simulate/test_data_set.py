@@ -14,18 +14,20 @@ import simplejpeg
 
 from polyplink.core.artefacts import read_json, write_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import import_real_colon, read_data
+from polyplink.data.sets.real_colon import import_real_colon
 from polyplink.data.sets.voc import parse_voc
-from polyplink_lab.simulate import (
+from polyplink.data.tables import read_data
+from polyplink_lab.simulate.data_set import Job, simulate, write_archive, write_procedure
+from polyplink_lab.simulate.plan import boxes_of, plan_procedure
+from polyplink_lab.simulate.presets import (
     WRITINGS,
+    SimulationSettings,
     is_simulation,
+    key_path,
     preset,
-    simulate,
+    read_settings,
     smoke,
 )
-from polyplink_lab.simulate.data_set import Job, write_archive, write_procedure
-from polyplink_lab.simulate.plan import boxes_of, plan_procedure
-from polyplink_lab.simulate.presets import SimulationSettings, key_path, read_settings
 from polyplink_lab.simulate.procedure_specs import procedure_specs
 from tests.simulate.conftest import Made
 

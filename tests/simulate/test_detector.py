@@ -8,10 +8,14 @@ import pytest
 import torch
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import DataSet
+from polyplink.data.tables import DataSet
 from polyplink.testing import check_detector
-from polyplink_lab.simulate import DETECTORS, detect_simulated, detector_preset
-from polyplink_lab.simulate.detector import detector_boxes
+from polyplink_lab.simulate.detector import (
+    DETECTORS,
+    detect_simulated,
+    detector_boxes,
+    detector_preset,
+)
 from polyplink_lab.simulate.lookalikes import fold_height, wall_behind
 from polyplink_lab.simulate.rendering import planned
 from tests.simulate.conftest import Made

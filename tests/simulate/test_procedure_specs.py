@@ -8,14 +8,23 @@ import polars as pl
 import pytest
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import lesion_info, positive_frames, published_splits, split_by_rule, video_info
-from polyplink_lab.simulate import PRESETS, Preset, preset, real_colon_sim, small, smoke, tiny
-from polyplink_lab.simulate.procedure_specs import (
-    PAIR_LIMIT,
-    SITES,
-    procedure_specs,
-    stream,
+from polyplink.data.protocols import (
+    lesion_info,
+    positive_frames,
+    published_splits,
+    split_by_rule,
+    video_info,
 )
+from polyplink_lab.simulate.presets import (
+    PRESETS,
+    Preset,
+    preset,
+    real_colon_sim,
+    small,
+    smoke,
+    tiny,
+)
+from polyplink_lab.simulate.procedure_specs import PAIR_LIMIT, SITES, procedure_specs, stream
 
 
 @pytest.mark.parametrize("make", [real_colon_sim, small])

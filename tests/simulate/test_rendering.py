@@ -12,9 +12,10 @@ from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.testing import check_crops
-from polyplink_lab.simulate import SimulatedProcedure, preview as room, procedure_specs, smoke
+from polyplink_lab.simulate import preview as room
 from polyplink_lab.simulate.crop_source import SimulatedCrops
 from polyplink_lab.simulate.plan import boxes_of
+from polyplink_lab.simulate.presets import smoke
 from polyplink_lab.simulate.preview import (
     chosen,
     film_frames,
@@ -24,7 +25,14 @@ from polyplink_lab.simulate.preview import (
     write_film,
     write_preview,
 )
-from polyplink_lab.simulate.rendering import check_device, one_thread, through_jpeg, to_jpeg
+from polyplink_lab.simulate.procedure_specs import procedure_specs
+from polyplink_lab.simulate.rendering import (
+    SimulatedProcedure,
+    check_device,
+    one_thread,
+    through_jpeg,
+    to_jpeg,
+)
 from tests.simulate.conftest import Made
 
 WIDTH, HEIGHT = smoke().width, smoke().height

@@ -9,10 +9,11 @@ import pytest
 from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import read_data
-from polyplink.stills import Still, StillsConfig, draw_views, write_procedures
+from polyplink.data.tables import read_data
+from polyplink.stills.annotated_stills import Still
 from polyplink.stills.moving_camera import boxes_in_view, draw_path, render
-from polyplink.stills.procedures import draw_course
+from polyplink.stills.procedures import StillsConfig, draw_course, write_procedures
+from polyplink.stills.still_views import draw_views
 from polyplink.tracklets.crops import read_image
 
 CONFIG = StillsConfig(

@@ -25,16 +25,20 @@ from polyplink import train
 from polyplink.cli.options import TrackletOptions
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import DataSet, merge, read_data, write_data
-from polyplink.encoders import WEIGHTS_FILE, load_encoder, pick_device, save_weights, weights_path
+from polyplink.data.merged import merge
+from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.encoders.adapt import CROPS, fitted_to_crops
+from polyplink.encoders.build import load_encoder
+from polyplink.encoders.device import pick_device
 from polyplink.encoders.encode import Encoded, encode, prepare_part
 from polyplink.encoders.leakage import guard
 from polyplink.encoders.load import baselines, load_named
-from polyplink.evaluate import EvaluationSettings, Samples, evaluate_embeddings
+from polyplink.encoders.weights import WEIGHTS_FILE, save_weights, weights_path
+from polyplink.evaluate.evaluation import EvaluationSettings, evaluate_embeddings
+from polyplink.evaluate.samples import Samples
 from polyplink.evaluate.truth import samples_of
 from polyplink.learn.train_config import LAST
-from polyplink.recipes import find_recipe, override
+from polyplink.recipes.by_name import find_recipe, override
 from polyplink.report.formats import figure_text
 from polyplink.tracklets.adjusted_settings import with_options
 from polyplink.tracklets.prepare import typical_crops

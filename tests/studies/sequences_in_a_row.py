@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from polyplink.data import DataSet, read_data
+from polyplink.data.tables import DataSet, read_data
 from polyplink.evaluate.samples import box_iou
 
 IOU = 0.3

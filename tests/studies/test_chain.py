@@ -21,13 +21,12 @@ import pytest
 import polyplink
 from polyplink.core.artefacts import write_text
 from polyplink.counting.labels import annotated_boxes
-from polyplink.data import DataSet, read_data, write_data, write_table
-from polyplink.encoders import WEIGHTS_FILE
-from polyplink.evaluate import ChainRow, draw_weights, score_procedure
-from polyplink.evaluate.chain import resampled_chain
-from polyplink.evaluate.intervals import Resampled, resampled_mean
+from polyplink.data.tables import DataSet, read_data, write_data, write_table
+from polyplink.encoders.weights import WEIGHTS_FILE
+from polyplink.evaluate.chain import ChainRow, resampled_chain, score_procedure
+from polyplink.evaluate.intervals import Resampled, draw_weights, resampled_mean
 from polyplink.learn.train_config import LAST
-from polyplink.recipes import RECIPES
+from polyplink.recipes.by_name import RECIPES
 from polyplink.report.formats import figure_text
 from polyplink_lab.simulate.detector import detect_simulated, detector_preset
 from tests.studies.test_methods import simulate_small

@@ -12,14 +12,18 @@ import pytest
 import torch
 
 from polyplink import evaluate_weights, train
-from polyplink.encoders import Embedder, build_frame_encoder, colour_histogram, embed
-from polyplink.evaluate import retrieve
+from polyplink.encoders.build import build_frame_encoder
+from polyplink.encoders.embed import Embedder, colour_histogram, embed
+from polyplink.evaluate.retrieval import retrieve
 from polyplink.evaluate.truth import samples_of
-from polyplink.learn import purity, sampled_bags
-from polyplink.learn.temporal_bags import cosine_tau
-from polyplink.recipes import ntssl_demo, override
-from polyplink.tracklets import Prepared, PrepareSettings, prepare
-from polyplink_lab.simulate import preset, simulate
+from polyplink.learn.bags import purity
+from polyplink.learn.temporal_bags import cosine_tau, sampled_bags
+from polyplink.recipes.by_name import override
+from polyplink.recipes.ntssl import ntssl_demo
+from polyplink.tracklets.prepare import Prepared, prepare
+from polyplink.tracklets.settings import PrepareSettings
+from polyplink_lab.simulate.data_set import simulate
+from polyplink_lab.simulate.presets import preset
 
 SETTINGS = PrepareSettings(crop_factor=2.0, size=96)
 

@@ -16,9 +16,11 @@ from sklearn.model_selection import GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from polyplink_lab.simulate import SimulatedProcedure, procedure_specs, smoke
 from polyplink_lab.simulate.colon.tissue import draw_tissue
 from polyplink_lab.simulate.plan import boxes_of, plan_procedure
+from polyplink_lab.simulate.presets import smoke
+from polyplink_lab.simulate.procedure_specs import procedure_specs
+from polyplink_lab.simulate.rendering import SimulatedProcedure
 
 Floats = NDArray[np.float64]
 

@@ -14,16 +14,20 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from polyplink.associate import Grid, Views, cosine, search, visual
-from polyplink.counting import COVERED
+from polyplink.associate.grid_search import Grid, search
+from polyplink.associate.links import Views
+from polyplink.associate.similarity import cosine, visual
+from polyplink.counting.interval import COVERED
 from polyplink.counting.link import ProcedureTracklets, link
 from polyplink.counting.operating_point import find_operating_point
-from polyplink.data import read_data
-from polyplink.evaluate import choose, count_procedure
-from polyplink.tracklets import PrepareSettings
+from polyplink.data.tables import read_data
+from polyplink.evaluate.choosing import choose
+from polyplink.evaluate.counting import count_procedure
 from polyplink.tracklets.box_runs import build_tracklets, seconds
 from polyplink.tracklets.prepare import kept_tracklets
-from polyplink_lab.simulate import preset, simulate
+from polyplink.tracklets.settings import PrepareSettings
+from polyplink_lab.simulate.data_set import simulate
+from polyplink_lab.simulate.presets import preset
 
 SEEDS, WIDTH, NOISE = range(100, 122), 16, 1.9
 TEMPORAL = Grid(

@@ -17,20 +17,23 @@ import pytest
 
 import polyplink
 from polyplink import export
-from polyplink.associate import LearnedLinks, LinkModel, OnlineLinker, OperatingPoint, from_record
-from polyplink.associate.identities import identify
-from polyplink.associate.links import term_names
+from polyplink.associate.clusterers import LearnedLinks
+from polyplink.associate.identities import OperatingPoint, from_record, identify
+from polyplink.associate.links import LinkModel, term_names
+from polyplink.associate.online import OnlineLinker
 from polyplink.counting.link import by_procedure, screen
 from polyplink.data.files.images import Picture
-from polyplink.encoders import WEIGHTS_FILE, EncoderConfig, Seen, WeightsRecord, save_weights
+from polyplink.encoders.config import EncoderConfig
 from polyplink.encoders.encode import encode
 from polyplink.encoders.load import NamedEncoder, load_named
+from polyplink.encoders.weights import WEIGHTS_FILE, Seen, WeightsRecord, save_weights
 from polyplink.learn.train_config import LAST
-from polyplink.recipes import RECIPES
+from polyplink.recipes.by_name import RECIPES
 from polyplink.streaming.live_count import LiveCount, percentiles
 from polyplink.streaming.sources import LiveFrame, LiveSource
-from polyplink.tracklets import PrepareSettings
-from polyplink_lab.simulate import preset, simulate
+from polyplink.tracklets.settings import PrepareSettings
+from polyplink_lab.simulate.data_set import simulate
+from polyplink_lab.simulate.presets import preset
 from tests.encoders.small import made as made_encoder
 from tests.samples import write_procedures
 

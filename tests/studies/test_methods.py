@@ -12,7 +12,8 @@ import pytest
 
 from polyplink import evaluate_weights
 from polyplink_lab.cli.study import study
-from polyplink_lab.simulate import preset, simulate
+from polyplink_lab.simulate.data_set import simulate
+from polyplink_lab.simulate.presets import preset
 
 METHODS = ("ntssl", "sfe", "mve", "tpc", "supervised", "temporally-aware", "intra-inter")
 

@@ -13,19 +13,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from polyplink.associate import (
-    PRICES,
-    Constraints,
-    Doubt,
-    OperatingPoint,
-    identify,
-    partition,
-    uncertain,
-)
 from polyplink.associate.clusterers import LearnedLinks
+from polyplink.associate.grid_search import PRICES
+from polyplink.associate.identities import Constraints, Doubt, OperatingPoint, identify, uncertain
+from polyplink.associate.partition import partition
 from polyplink.counting.link import ProcedureTracklets
 from polyplink.counting.operating_point import find_operating_point
-from polyplink.evaluate import count_procedure
+from polyplink.evaluate.counting import count_procedure
 from tests.studies.test_intervals import procedures
 
 SEEDS = range(100, 106)

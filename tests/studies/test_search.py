@@ -20,8 +20,8 @@ import polars as pl
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from polyplink.scale import Index, approximated, build_index, nearest
-from polyplink.scale.index import ROWS, Block, recall
+from polyplink.scale.exact import nearest
+from polyplink.scale.index import ROWS, Block, Index, approximated, build_index, recall
 
 VIEWS = int(os.environ.get("POLYPLINK_VIEWS", "1_000_000"))
 WIDTH, OF_POLYP, OWN, BLOCK = 256, 6, 0.68, 60_000

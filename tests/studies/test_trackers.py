@@ -15,15 +15,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-from polyplink.data import DataSet, read_data
-from polyplink.evaluate import draw_weights
+from polyplink.data.tables import DataSet, read_data
 from polyplink.evaluate.hota import THRESHOLD, TrackingCounts, score_tracks, tracking_figures
-from polyplink.evaluate.intervals import Resampled
+from polyplink.evaluate.intervals import Resampled, draw_weights
 from polyplink.evaluate.samples import BoxTracks, overlaps
 from polyplink.tracklets.box_runs import BOX, fill_gaps
 from polyplink.tracklets.tracks import Tracker, tracker_input
-from polyplink_lab.simulate import preset, simulate
+from polyplink_lab.simulate.data_set import simulate
 from polyplink_lab.simulate.detector import detect_simulated, detector_preset
+from polyplink_lab.simulate.presets import preset
 
 SEEDS = (0, 1, 2)
 LASTING = 0.5  # seconds

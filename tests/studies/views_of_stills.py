@@ -17,9 +17,10 @@ import torch
 from torch.nn.functional import cross_entropy, normalize
 
 from polyplink.cli.options import TrackletOptions
-from polyplink.data import read_data
-from polyplink.encoders import NetworkEmbedder, embed, load_encoder
+from polyplink.data.tables import read_data
 from polyplink.encoders.adapt import unwrapped
+from polyplink.encoders.build import load_encoder
+from polyplink.encoders.embed import NetworkEmbedder, embed
 from polyplink.encoders.encode import prepare_part
 from polyplink.encoders.whitening import (
     SHRINKAGE,
@@ -28,9 +29,11 @@ from polyplink.encoders.whitening import (
     fit_whitening,
     fit_within,
 )
-from polyplink.evaluate import Samples, retrieve
+from polyplink.evaluate.retrieval import retrieve
+from polyplink.evaluate.samples import Samples
 from polyplink.evaluate.truth import samples_of
-from polyplink.stills import draw_views, read_stills
+from polyplink.stills.annotated_stills import read_stills
+from polyplink.stills.still_views import draw_views
 from polyplink.tracklets.adjusted_settings import with_options
 
 Polyps = list[torch.Tensor]  # (v, t) features of the views of each

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.tracklets import PrepareSettings
 from polyplink.tracklets.box_runs import build_tracklets
 from polyplink.tracklets.fragments import crop_rows, fragments, positions, spans_of
 from polyplink.tracklets.prepare import sampled
+from polyplink.tracklets.settings import PrepareSettings
 from tests.tracklets.sample import detections, random_rows
 
 Row = dict[str, Any]

@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import DataSet, read_data, write_data
-from polyplink.tracklets import PrepareSettings, crops as sources
+from polyplink.tracklets import crops as sources
 from polyplink.tracklets.crops import Broken, Pixels, cut
 from polyplink.tracklets.prepare import (
     Prepared,
@@ -23,6 +23,7 @@ from polyplink.tracklets.prepare import (
     prepare,
     prepared_folder,
 )
+from polyplink.tracklets.settings import PrepareSettings
 from tests.data.films import number_of, write_film
 from tests.samples import write_procedures
 from tests.tracklets.sample import HEIGHT, WIDTH, write_sample

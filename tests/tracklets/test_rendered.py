@@ -5,10 +5,13 @@ import numpy as np
 import pytest
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import read_data
-from polyplink.tracklets import PrepareSettings, prepare
+from polyplink.data.tables import read_data
 from polyplink.tracklets.crops import FrameCrops, render_crops
-from polyplink_lab.simulate import SimulatedProcedure, simulate, smoke
+from polyplink.tracklets.prepare import prepare
+from polyplink.tracklets.settings import PrepareSettings
+from polyplink_lab.simulate.data_set import simulate
+from polyplink_lab.simulate.presets import smoke
+from polyplink_lab.simulate.rendering import SimulatedProcedure
 
 TABLES = dataclasses.replace(
     smoke(), polyps=(("001-001", 1), ("001-009", 1)), frames="none", annotations="none"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.tracklets import TrackSettings
+from polyplink.tracklets.settings import TrackSettings
 from polyplink.tracklets.tracks import Tracker
 
 Box = tuple[float, float, float, float]

@@ -17,8 +17,8 @@ import polars as pl
 from polyplink.associate.links import logistic
 from polyplink.associate.similarity import expit
 from polyplink.core.errors import PolyplinkError
-from polyplink.tracklets import Prepared, box_rows
-from polyplink.tracklets.box_runs import USUAL_FPS
+from polyplink.tracklets.box_runs import USUAL_FPS, box_rows
+from polyplink.tracklets.prepare import Prepared
 
 Reals = npt.NDArray[np.float64]
 

@@ -77,7 +77,7 @@ class TemporalAP:
 
     def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
         """Cluster one procedure from V (n, n) and positions (n,) in [0, 1]."""
-        from polyplink.associate.affinity import propagate  # noqa: PLC0415 - it imports numba
+        from polyplink.associate.affinity.propagate import propagate  # noqa: PLC0415 - it imports numba
 
         labels, converged = propagate(self.similarity(V, positions), [self.preference])
         return Clustering(labels[0], bool(converged[0]))

@@ -57,7 +57,7 @@ class OperatingPoint:
             fixed setting.
         links: The model of links; None where none can be fitted.
         origin: Origin of these, as a sentence for reports.
-        prices: Price of a polyp by purpose, see `polyplink.evaluate.choose`; empty without labels.
+        prices: Price of a polyp by purpose, see `evaluate.choosing.choose`; empty without labels.
         spread: Factor by which the price is raised and lowered for the 90 % interval of a count;
             None where too few procedures are labelled.
         form: Form of the visual similarity, for temporal affinity propagation.

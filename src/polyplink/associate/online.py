@@ -137,8 +137,8 @@ class OnlineLinker:
         kept: The views that are kept, after the last decision; None before the first.
 
     Example:
-        >>> from polyplink.associate import LearnedLinks, LinkModel
-        >>> from polyplink.associate.links import term_names
+        >>> from polyplink.associate.clusterers import LearnedLinks
+        >>> from polyplink.associate.links import LinkModel, term_names
         >>> weights = dict.fromkeys(term_names(), 0.0) | {"cosine": 8.0}
         >>> point = OperatingPoint(LearnedLinks(0.5), LinkModel(-4.0, weights, 1, 1), "by hand")
         >>> linker = OnlineLinker(point)

@@ -17,9 +17,9 @@ from polyplink.core.progress import Progress
 from polyplink.core.text import many
 
 if TYPE_CHECKING:
-    from polyplink.associate import OperatingPoint
+    from polyplink.associate.identities import OperatingPoint
     from polyplink.encoders.encode import Encoded
-    from polyplink.tracklets import Prepared
+    from polyplink.tracklets.prepare import Prepared
 
 STILLS = "stills"  # of the output folder: procedures made of stills
 FIGURES = "stills.json"  # how well those to test on are counted
@@ -143,8 +143,8 @@ def calibrate(
         assert detector is not None
         check_given(weights, Path(stills), [part], device)
         fewest, most = _range(polyps)
-        from polyplink.stills import StillsConfig
         from polyplink.stills.detected import FIT, write_detected
+        from polyplink.stills.procedures import StillsConfig
 
         notes = write_detected(
             Path(stills),
@@ -158,14 +158,14 @@ def calibrate(
         data, truth, part = out / STILLS / f"{FIT}-boxes", out / STILLS / FIT, None
     assert data is not None
     check_given(weights, data, [part], device, truth)
-    from polyplink.encoders import weights_path
+    from polyplink.encoders.weights import weights_path
 
     path, settings = weights_path(weights), dict[str, Any]()
     settings |= {"weights": weights, "data": data, "truth": truth, "part": part, "keep": keep}
     record = RunRecord("calibrate", settings=settings)
     record.claim(out)
     from polyplink.counting.operating_point import store_operating_point
-    from polyplink.data import read_origin
+    from polyplink.data.origin import read_origin
     from polyplink.encoders.encode import encode
     from polyplink.encoders.load import load_named
 
@@ -217,13 +217,14 @@ def _fit(
         The operating point, the tracklets with their true polyps, what the probes were fitted on,
         and warnings.
     """
-    from polyplink.associate import from_record
+    from polyplink.associate.identities import from_record
     from polyplink.counting.calibration import fit_point, fit_probes
     from polyplink.counting.labels import true_counts, with_truth
     from polyplink.counting.operating_point import find_operating_point
-    from polyplink.data import box_source, read_data
-    from polyplink.encoders import read_record
+    from polyplink.data.origin import box_source
+    from polyplink.data.tables import read_data
     from polyplink.encoders.leakage import seen_procedures
+    from polyplink.encoders.weights import read_record
 
     record, prepared = read_record(weights), encoded.prepared
     names, (embeddings,) = prepared.procedures, encoded.embeddings.values()
@@ -277,7 +278,7 @@ def _test(
         tracklets: How boxes become tracklets.
         progress: Called for crops and tracklets.
     """
-    from polyplink.counting import Coverage
+    from polyplink.counting.interval import Coverage
     from polyplink.pipeline.count_data import count_data
     from polyplink.stills.detected import TEST
 

@@ -38,7 +38,8 @@ def convert_data(
         PolyplinkError: If the format is unknown, `out` exists already, the folder is not a data
             folder, or the format cannot express the data set.
     """
-    from polyplink.data import convert, find_written, read_data
+    from polyplink.data.conversion import convert, find_written
+    from polyplink.data.tables import read_data
 
     find_written(data_format)
     data, out = Path(data), Path(out)

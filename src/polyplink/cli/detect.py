@@ -19,7 +19,7 @@ from polyplink.core.progress import Progress
 from polyplink.core.sharing import sole_writer
 
 if TYPE_CHECKING:
-    from polyplink.data import DataSet
+    from polyplink.data.tables import DataSet
 
 
 def detect_polyps(
@@ -53,7 +53,7 @@ def detect_polyps(
             layout, or no frame decodes.
     """
     from polyplink.detect.folder import detect_folder
-    from polyplink.tracklets import PrepareSettings
+    from polyplink.tracklets.settings import PrepareSettings
 
     source, out = Path(source), Path(out)
     with sole_writer(out):

@@ -12,8 +12,9 @@ from polyplink.cli.verb import Result, inform
 from polyplink.core.progress import Progress, counter
 
 if TYPE_CHECKING:
-    from polyplink.data import DataSet, Finding
-    from polyplink.tracklets import PrepareSettings
+    from polyplink.data.doctor import Finding
+    from polyplink.data.tables import DataSet
+    from polyplink.tracklets.settings import PrepareSettings
 
 
 def doctor(
@@ -38,7 +39,8 @@ def doctor(
     Raises:
         PolyplinkError: If the folder is not a data folder.
     """
-    from polyplink.data import SEVERITIES, diagnose, read_data
+    from polyplink.data.doctor import SEVERITIES, diagnose
+    from polyplink.data.tables import read_data
 
     dataset = read_data(Path(data))
     findings = diagnose(
@@ -62,8 +64,10 @@ def _of_tracklets(data: "DataSet") -> "list[Finding]":
 
     import polars as pl
 
-    from polyplink.data import Finding
-    from polyplink.tracklets import PrepareSettings, build_tracklets, kept_tracklets
+    from polyplink.data.doctor import Finding
+    from polyplink.tracklets.box_runs import build_tracklets
+    from polyplink.tracklets.prepare import kept_tracklets
+    from polyplink.tracklets.settings import PrepareSettings
 
     if data.detections.is_empty():
         return []
@@ -117,7 +121,8 @@ def _for_few_boxes(
     """The options that make tracklets of single frames and short sequences, and how many."""
     import polars as pl
 
-    from polyplink.tracklets import build_tracklets, kept_tracklets
+    from polyplink.tracklets.box_runs import build_tracklets
+    from polyplink.tracklets.prepare import kept_tracklets
 
     keys = ["procedure_id", "polyp_id"]
     frames = data.detections.select(*keys, "frame").unique().sort(*keys, "frame")

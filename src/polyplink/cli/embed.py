@@ -85,12 +85,13 @@ def embed_data(
         "--address is for a Ray cluster, but the engine is local",
         "give --engine ray too",
     )
-    from polyplink.data import read_data, read_origin
-    from polyplink.encoders import write_embeddings
+    from polyplink.data.origin import read_origin
+    from polyplink.data.tables import read_data
     from polyplink.encoders.encode import encode
     from polyplink.encoders.load import load_named
+    from polyplink.encoders.vectors import write_embeddings
     from polyplink.evaluate.truth import mean_aps_text, precision_effect
-    from polyplink.scale import on_ray, shard as procedures_of
+    from polyplink.scale.on_ray import on_ray, shard as procedures_of
 
     load = partial(
         load_named,

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     import polars as pl
 
     from polyplink.encoders.encode import Encoded
-    from polyplink.evaluate import Evaluation, EvaluationSettings, Samples
+    from polyplink.evaluate.evaluation import Evaluation, EvaluationSettings
     from polyplink.evaluate.probing import Probed
-    from polyplink.report import Comparison, Report
+    from polyplink.evaluate.samples import Samples
+    from polyplink.report.records import Comparison, Report
 
 # Files of an evaluation that not every one writes; an earlier one's are removed.
 SOMETIMES = (
@@ -71,7 +72,7 @@ class Evaluated:
         return by_procedure(self.evaluation)
 
     def _repr_html_(self) -> str:
-        from polyplink.report import render_fragment
+        from polyplink.report.page import render_fragment
 
         return render_fragment(self.page)
 
@@ -236,8 +237,8 @@ def evaluate_weights(
     from polyplink.evaluate.probing import PROBES, probe_encoders
     from polyplink.evaluate.track_files import write_trackeval
     from polyplink.evaluate.truth import samples_of
-    from polyplink.report import write_report
     from polyplink.report.evaluation_table import comparison, probe_notes, with_probes
+    from polyplink.report.page import write_report
 
     with record.stage("embed"):
         named = load_several(paths, device, tracklets, data)
@@ -280,9 +281,9 @@ def _procedures(
 
     Training data and missing labels are refused here, before crops are cut, which may take hours.
     """
-    from polyplink.data import read_data
-    from polyplink.encoders import read_record, weights_path
+    from polyplink.data.tables import read_data
     from polyplink.encoders.leakage import guard
+    from polyplink.encoders.weights import read_record, weights_path
     from polyplink.evaluate.probing import check_labels
 
     data = read_data(folder)
@@ -317,7 +318,7 @@ def _measure(
         samples: The same tracklets, with their polyps.
         settings: Tasks, clusterers, and the procedures to choose settings on.
     """
-    from polyplink.evaluate import evaluate_embeddings
+    from polyplink.evaluate.evaluation import evaluate_embeddings
     from polyplink.evaluate.truth import tracklet_boxes
     from polyplink.report.evaluation_table import notes
 
@@ -351,11 +352,11 @@ def _page(
     seconds: Mapping[str, float],
 ) -> "Report":
     """The report: the table, and time lines at the operating point stored in the weights."""
-    from polyplink.associate import from_record
-    from polyplink.counting import cover_of
+    from polyplink.associate.identities import from_record
+    from polyplink.counting.cover import cover_of
     from polyplink.counting.labels import true_counts
     from polyplink.counting.link import coverage_of, link_all, link_messages
-    from polyplink.data import box_source
+    from polyplink.data.origin import box_source
     from polyplink.report.contents import build_report
 
     prepared, encoder = encoded.prepared, encoded.first
@@ -383,10 +384,9 @@ def _write(
     out: Path, evaluated: Evaluated, tables: "Mapping[str, pl.DataFrame]", *, curve_csv: bool
 ) -> None:
     """Write every file except the report."""
-    from polyplink.data import csv_text, write_table
-    from polyplink.report import write_csv
+    from polyplink.data.tables import csv_text, write_table
     from polyplink.report.latex import comparison_latex
-    from polyplink.report.printed_tables import write_clusterers
+    from polyplink.report.printed_tables import write_clusterers, write_csv
 
     write_json(out / "evaluation.json", evaluated.as_dict())
     write_text(out / "table.tex", comparison_latex(evaluated.comparison))
@@ -402,8 +402,7 @@ def _write(
 
 def _result(evaluated: Evaluated, names: Sequence[str]) -> Result[Evaluated]:
     """What the terminal shows of an evaluation of weights by these names."""
-    from polyplink.report import comparison_table
-    from polyplink.report.printed_tables import difference_tables
+    from polyplink.report.printed_tables import comparison_table, difference_tables
 
     table, out = evaluated.comparison, evaluated.report.parent
     lines = (

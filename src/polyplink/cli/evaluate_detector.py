@@ -12,11 +12,11 @@ from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.progress import Progress, counter
 from polyplink.core.text import many
-from polyplink.models import is_shipped
+from polyplink.models.shipped import is_shipped
 
 if TYPE_CHECKING:
     from polyplink.core.messages import Message
-    from polyplink.evaluate import DetectorFigures
+    from polyplink.evaluate.detections import DetectorFigures
 
 SIDE = 640  # pixels: frames are measured at this size
 
@@ -57,13 +57,11 @@ def evaluate_detector(
         f"no detector file {file}",
         "check the path",
     )
-    from polyplink.data import read_data
     from polyplink.data.empty import empty_files
-    from polyplink.detect import OnnxDetector
+    from polyplink.data.tables import read_data
     from polyplink.detect.folder import find_detector
-    from polyplink.detect.onnx import images_not_learned
-    from polyplink.evaluate import measure_detector
-    from polyplink.evaluate.detections import LEAST_SCORE
+    from polyplink.detect.onnx import OnnxDetector, images_not_learned
+    from polyplink.evaluate.detections import LEAST_SCORE, measure_detector
     from polyplink.learn.detector.frames import (
         detect_in_frames,
         read_frames,

@@ -103,8 +103,9 @@ def export(
     check_given(weights, data, [part])
     import torch
 
-    from polyplink.encoders import FrameWise, load_encoder
+    from polyplink.encoders.build import load_encoder
     from polyplink.encoders.encode import prepare_part
+    from polyplink.encoders.encoder import FrameWise
     from polyplink.encoders.export import export_encoder
     from polyplink.encoders.load import load_named
     from polyplink.evaluate.truth import mean_aps_text, precision_effect

@@ -35,7 +35,7 @@ def hand_off_review(
         PolyplinkError: If the folder was not counted, or its data have changed.
     """
     folder = Path(folder)
-    from polyplink.serve import counted_folder
+    from polyplink.serve.corrections import counted_folder
 
     counted_folder(folder)
     from polyplink.serve.desk import open_desk

@@ -15,11 +15,11 @@ from polyplink.core.parts import FORMATS
 from polyplink.core.progress import Progress, counter
 
 if TYPE_CHECKING:
-    from polyplink.data import DataSet
+    from polyplink.data.tables import DataSet
 
 
 class FormatOptions(TypedDict, total=False):
-    """Options that some formats take, see `polyplink.data.FORMATS`."""
+    """Options that some formats take, see `polyplink.core.parts.FORMATS`."""
 
     identity: Annotated[
         str | None, Option(help="What counts as one polyp if the boxes name none: video, ...")

@@ -10,7 +10,7 @@ from polyplink.cli.verb import Result, check_given, inform
 from polyplink.core.progress import Progress
 
 if TYPE_CHECKING:
-    from polyplink.scale import Index
+    from polyplink.scale.index import Index
 
 
 def add_to_index(
@@ -42,8 +42,8 @@ def add_to_index(
     for folder in folders:
         check_given(weights, folder, device=device)
     from polyplink.encoders.load import load_named
-    from polyplink.scale import Index, add_rows
     from polyplink.scale.folder_views import views_of
+    from polyplink.scale.index import Index, add_rows
 
     before = Index(Path(index))
     encoder = load_named(weights, device, tracklets=tracklets)

@@ -13,7 +13,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.progress import Progress
 
 if TYPE_CHECKING:
-    from polyplink.scale import Index
+    from polyplink.scale.index import Index
 
 
 def build_index(
@@ -48,8 +48,8 @@ def build_index(
     for folder in folders:
         check_given(weights, folder, device=device)
     from polyplink.encoders.load import load_named
-    from polyplink.scale import approximated, build_index as build
     from polyplink.scale.folder_views import views_of
+    from polyplink.scale.index import approximated, build_index as build
 
     PolyplinkError.unless(
         not index.exists(),

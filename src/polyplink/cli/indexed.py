@@ -9,7 +9,7 @@ from polyplink.cli.options import StrPath
 from polyplink.cli.verb import Result
 
 if TYPE_CHECKING:
-    from polyplink.scale import Index
+    from polyplink.scale.index import Index
 
 IndexFolder = Annotated[StrPath, Option("--index", help="Folder of the index.")]
 DataFolders = Annotated[

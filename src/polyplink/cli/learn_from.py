@@ -15,9 +15,9 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.notebook import Facts
 
 if TYPE_CHECKING:
-    from polyplink.associate import OperatingPoint
+    from polyplink.associate.identities import OperatingPoint
     from polyplink.counting.link import ProcedureTracklets
-    from polyplink.serve import Desk
+    from polyplink.serve.desk import Desk
 
 
 @dataclass(frozen=True)
@@ -57,17 +57,18 @@ def learn_from(
     """
     weights, out = Path(weights), Path(out)
     reviewed = [*map(Path, (folders,) if isinstance(folders, str | Path) else folders)]
-    from polyplink.encoders import read_record, weights_path
-    from polyplink.serve import counted_folder
+    from polyplink.encoders.weights import read_record, weights_path
+    from polyplink.serve.corrections import counted_folder
 
     path = weights_path(weights)
     for folder in reviewed:
         counted_folder(folder)
-    from polyplink.associate import from_record
+    from polyplink.associate.identities import from_record
     from polyplink.counting.operating_point import store_operating_point
-    from polyplink.data import merge, write_data
+    from polyplink.data.merged import merge
+    from polyplink.data.tables import write_data
     from polyplink.encoders.weights import weights_id
-    from polyplink.serve import Desk
+    from polyplink.serve.desk import Desk
     from polyplink.serve.handoff import identified
 
     record = RunRecord("learn-from", settings={"weights": weights, "folders": reviewed})
@@ -114,7 +115,7 @@ def _fit(
     import numpy as np
 
     from polyplink.counting.operating_point import find_operating_point
-    from polyplink.data import box_source
+    from polyplink.data.origin import box_source
 
     sources = {box_source(desk.data, desk.prepared.data, desk.names) for desk in desks}
     point = find_operating_point(labelled, sources.pop() if len(sources) == 1 else None)

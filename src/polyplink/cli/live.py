@@ -24,14 +24,14 @@ from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.progress import Progress
 from polyplink.core.sharing import sole_writer
-from polyplink.models import ENCODER
+from polyplink.models.shipped import ENCODER
 from polyplink.pipeline.outputs import RUN_PARTS, SOURCE, output_folder, protect_other_counts
 
 if TYPE_CHECKING:
-    from polyplink.associate import OperatingPoint
+    from polyplink.associate.identities import OperatingPoint
     from polyplink.core.messages import Message
-    from polyplink.counting import Cover
-    from polyplink.data import BoxesOrigin
+    from polyplink.counting.cover import Cover
+    from polyplink.data.origin import BoxesOrigin
     from polyplink.detect.first_pass import Detector
     from polyplink.encoders.load import NamedEncoder
     from polyplink.pipeline.counted import Counted
@@ -138,7 +138,7 @@ def live(
     )
     if not (source == STDIN or is_device(source) or Path(source).is_dir()):
         find_recordings(Path(source), fps)  # before torch is imported
-    from polyplink.associate import OnlineSettings
+    from polyplink.associate.online import OnlineSettings
     from polyplink.encoders.load import load_named
     from polyplink.pipeline.count_data import count_and_track
     from polyplink.streaming.live_count import LIVE, LiveCount, written_pieces
@@ -283,10 +283,9 @@ def _linking(
 
     Which detector the boxes are from is recorded in `out`.
     """
-    from polyplink.associate import from_record
-    from polyplink.counting import cover_of
-    from polyplink.data import BoxSource, write_origin
-    from polyplink.data.origin import UNKNOWN
+    from polyplink.associate.identities import from_record
+    from polyplink.counting.cover import cover_of
+    from polyplink.data.origin import UNKNOWN, BoxSource, write_origin
     from polyplink.streaming.live_count import LIVE
 
     source = BoxSource(UNKNOWN, None, "recordings")
@@ -305,7 +304,7 @@ def _weights_messages(
 ) -> "list[Message]":
     """What the weights make doubtful, whatever the procedure is."""
     from polyplink.counting.used_models import shipped_messages, used_models
-    from polyplink.encoders import weights_path
+    from polyplink.encoders.weights import weights_path
     from polyplink.streaming.live_count import LIVE
 
     used = used_models(weights_path(weights), encoder.name, out / LIVE)
@@ -330,7 +329,7 @@ def _served(counting: "LiveCount", out: Path, port: int, browser: bool) -> "Iter
 @contextmanager
 def _reviewed(out: Path) -> Iterator[str]:
     """The address at which a finished count can be reviewed, while its page is open."""
-    from polyplink.serve import Desk
+    from polyplink.serve.desk import Desk
     from polyplink.serve.server import serving
 
     with serving(Desk(out)) as address:
@@ -341,7 +340,7 @@ def _report(
     out: Path, record: RunRecord, count_folder: "CountFolder", warnings: "list[Message]"
 ) -> "tuple[Result[Counted], dict[str, Any]]":
     """Count the data folder that was written, and remove what a killed count is reported from."""
-    from polyplink.data import read_origin, write_origin
+    from polyplink.data.origin import read_origin, write_origin
     from polyplink.streaming.live_count import LIVE, PIECES, VECTORS
 
     write_origin(out / "data", read_origin(out / LIVE))

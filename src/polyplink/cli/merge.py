@@ -14,7 +14,7 @@ from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 
 if TYPE_CHECKING:
-    from polyplink.data import DataSet
+    from polyplink.data.tables import DataSet
 
 
 def merge_data(
@@ -39,9 +39,11 @@ def merge_data(
     """
     import polars as pl
 
-    from polyplink.data import find_maps, merge, overlaps, read_data
     from polyplink.data.empty import read_empty, write_empty
     from polyplink.data.importing import write_folder
+    from polyplink.data.merged import merge, overlaps
+    from polyplink.data.tables import read_data
+    from polyplink.data.vocabulary import find_maps
     from polyplink.tracklets.scenes import read_scenes, write_scenes
 
     out, folders = Path(out), list(map(Path, data))

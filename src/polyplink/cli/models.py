@@ -7,7 +7,7 @@ from typer import Argument
 
 from polyplink.cli.options import names_of
 from polyplink.cli.verb import Result
-from polyplink.models import ShippedModel, models, shipped_model
+from polyplink.models.shipped import ShippedModel, models, shipped_model
 
 
 def names() -> list[str]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from typer import Argument, Option
 
-from polyplink.models import DETECTOR, ENCODER
+from polyplink.models.shipped import DETECTOR, ENCODER
 
 StrPath = str | Path
 
@@ -79,7 +79,7 @@ RECIPES = names_of("polyplink.recipes", "RECIPES")
 class TrackletOptions(TypedDict, total=False):
     """How boxes become tracklets; what is not given is as the detector or the weights say.
 
-    The names are those of fields of `polyplink.tracklets.PrepareSettings` and of its `tracks`.
+    The names are those of fields of `tracklets.settings.PrepareSettings` and of its `tracks`.
     """
 
     min_length: Annotated[

@@ -12,7 +12,7 @@ from polyplink.core.progress import Progress, counter
 from polyplink.core.text import many
 
 if TYPE_CHECKING:
-    from polyplink.tracklets import Prepared
+    from polyplink.tracklets.prepare import Prepared
 
 
 def prepare_data(
@@ -51,10 +51,10 @@ def prepare_data(
     """
     data = Path(data)
     check_given(None, data, [part])
-    from polyplink.data import read_data
-    from polyplink.recipes import find_recipe, override
-    from polyplink.tracklets import prepare
+    from polyplink.data.tables import read_data
+    from polyplink.recipes.by_name import find_recipe, override
     from polyplink.tracklets.adjusted_settings import with_options
+    from polyplink.tracklets.prepare import prepare
 
     settings = with_options(override(find_recipe(recipe), sets).prepare, tracklets)
     prepared = prepare(

@@ -76,9 +76,9 @@ def probe(
     check_given(weights, data, [part], device)
     import polars as pl
 
-    from polyplink.data import read_data
-    from polyplink.encoders import read_record, weights_path
+    from polyplink.data.tables import read_data
     from polyplink.encoders.leakage import guard
+    from polyplink.encoders.weights import read_record, weights_path
 
     settings = replace(
         probed_task.settings,

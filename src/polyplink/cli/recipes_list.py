@@ -10,7 +10,7 @@ def list_recipes() -> Result[list[dict[str, str]]]:
     from rich.table import Table
 
     from polyplink.learn.train_config import NEED_POLYPS
-    from polyplink.recipes import RECIPES
+    from polyplink.recipes.by_name import RECIPES
 
     columns = ("recipe", "part", "needs polyp ids", "what it is")
     table, rows = Table(*columns), list[dict[str, str]]()

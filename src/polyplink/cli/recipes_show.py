@@ -25,7 +25,7 @@ def show_recipe(
     Raises:
         PolyplinkError: If there is no such recipe or field.
     """
-    from polyplink.recipes import find_recipe, override
+    from polyplink.recipes.by_name import find_recipe, override
     from polyplink.recipes.provenance import field_sources
     from polyplink.report.printed_tables import fields_table
 

@@ -22,7 +22,7 @@ from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import ImportOptionError, PolyplinkError
 from polyplink.core.progress import Progress, counter
 from polyplink.core.sharing import sole_writer
-from polyplink.models import ENCODER
+from polyplink.models.shipped import ENCODER
 from polyplink.pipeline.outputs import RUN_PARTS, SOURCE, output_folder, protect_other_counts
 
 if TYPE_CHECKING:
@@ -109,9 +109,9 @@ def run(
     check_given(weights, device=device)
     out = output_folder(out, "run", source)
     with sole_writer(out):
-        from polyplink.data import is_data_folder
+        from polyplink.data.tables import is_data_folder
         from polyplink.detect.folder import detect_folder
-        from polyplink.encoders import read_record, weights_path
+        from polyplink.encoders.weights import read_record, weights_path
         from polyplink.pipeline.count_data import count_and_track
 
         record = RunRecord("run", settings={SOURCE: str(source.resolve())})

@@ -14,8 +14,8 @@ from polyplink.core.errors import PolyplinkError
 if TYPE_CHECKING:
     import polars as pl
 
-    from polyplink.tracklets import PrepareSettings
     from polyplink.tracklets.crops import Pixels
+    from polyplink.tracklets.settings import PrepareSettings
 
 
 class ViewFilters(TypedDict, total=False):
@@ -74,7 +74,7 @@ def search(
 
     weights, out = Path(weights), Path(out)
     check_given(weights)
-    from polyplink.scale import Index, picture_of
+    from polyplink.scale.index import Index, picture_of
 
     views, of_file = Index(Path(index)), Path(query).is_file()
     query_row, vector = (None, None) if of_file else views.find(query)

@@ -39,7 +39,8 @@ def split_data(
         PolyplinkError: If the shares or lists are malformed, a list names an unknown procedure, a
             patient would be in two parts, or there are fewer patients than parts.
     """
-    from polyplink.data import check_splits, read_data, split_by_shares
+    from polyplink.data.protocols import check_splits, split_by_shares
+    from polyplink.data.tables import read_data
 
     path = Path(data) / "splits.json"
     dataset = read_data(path.parent)

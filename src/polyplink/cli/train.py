@@ -20,11 +20,12 @@ from polyplink.core.progress import Progress, silent
 from polyplink.core.sharing import sole_writer
 
 if TYPE_CHECKING:
-    from polyplink.associate import OperatingPoint
-    from polyplink.encoders import Encoder, Seen
-    from polyplink.learn import TrainConfig
+    from polyplink.associate.identities import OperatingPoint
+    from polyplink.encoders.encoder import Encoder
+    from polyplink.encoders.weights import Seen
     from polyplink.learn.loop import Fitted
-    from polyplink.tracklets import Prepared
+    from polyplink.learn.train_config import TrainConfig
+    from polyplink.tracklets.prepare import Prepared
 
 TOO_SURE = (
     "the links are fitted on procedures with polyps that the encoder was taught, and trust its "
@@ -37,7 +38,7 @@ def _list_fields(recipe: str | None) -> None:
     """Print what `--set` takes of a recipe, and exit: called while options are read."""
     if recipe is not None:
         from polyplink.cli.one_line import one_line_errors
-        from polyplink.recipes import find_recipe
+        from polyplink.recipes.by_name import find_recipe
         from polyplink.recipes.provenance import field_sources
         from polyplink.report.printed_tables import fields_table
 
@@ -149,13 +150,15 @@ def train(
         record = RunRecord("train", settings=config, seed=config.seed)
         record.claim(out)
         _check_checkpoint(out, resume)
-        from polyplink.encoders import build_started, inherited, pick_device
+        from polyplink.encoders.build import build_started
+        from polyplink.encoders.device import pick_device
         from polyplink.encoders.encode import encode, prepare_part
         from polyplink.encoders.leakage import seen_by
         from polyplink.encoders.load import load_named
-        from polyplink.learn import fit
+        from polyplink.encoders.weights import inherited
         from polyplink.learn.devices import check_devices
         from polyplink.learn.loggers import open_loggers
+        from polyplink.learn.loop import fit
 
         torch_device = pick_device(device)
         check_devices(devices, torch_device)
@@ -206,7 +209,7 @@ def _configured(
     tracklets: TrackletOptions,
 ) -> "TrainConfig":
     """The recipe with what was asked for in place of its values."""
-    from polyplink.recipes import find_recipe, override
+    from polyplink.recipes.by_name import find_recipe, override
     from polyplink.tracklets.adjusted_settings import with_options
 
     start = [] if init_from is None else [f"init_from={init_from}"]
@@ -236,7 +239,7 @@ def _fed_as_before(config: "TrainConfig", sets: Sequence[str]) -> "TrainConfig":
     Raises:
         PolyplinkError: If the weights are of another backbone than the recipe's.
     """
-    from polyplink.encoders import read_record, weights_path
+    from polyplink.encoders.weights import read_record, weights_path
 
     if config.init_from is None:
         return config
@@ -290,7 +293,7 @@ def _procedures(config: "TrainConfig", folder: Path, *, labelled: bool) -> list[
     """
     import polars as pl
 
-    from polyplink.data import read_data
+    from polyplink.data.tables import read_data
     from polyplink.learn.train_config import NEED_POLYPS
 
     data = read_data(folder)
@@ -339,12 +342,12 @@ def _fitted_to_crops(encoder: "Encoder", config: "TrainConfig", prepared: "Prepa
 
 def _operating_point(encoder: "Encoder", prepared: "Prepared", data: Path) -> "OperatingPoint":
     """Fitted on all procedures of the training, held out or not: three are too few to choose on."""
-    from polyplink.associate import untuned
+    from polyplink.associate.identities import untuned
     from polyplink.counting.labels import true_counts
     from polyplink.counting.link import by_procedure
     from polyplink.counting.operating_point import find_operating_point
-    from polyplink.data import box_source
-    from polyplink.encoders import NetworkEmbedder, embed
+    from polyplink.data.origin import box_source
+    from polyplink.encoders.embed import NetworkEmbedder, embed
 
     if prepared.tracklets.is_empty():
         return untuned("the procedures have no tracklets")
@@ -366,7 +369,7 @@ def _saved(
         seen: Procedures trained and validated on.
         point: Operating point of the encoder.
     """
-    from polyplink.encoders import WEIGHTS_FILE, WeightsRecord, save_weights
+    from polyplink.encoders.weights import WEIGHTS_FILE, WeightsRecord, save_weights
     from polyplink.learn.train_config import NEED_POLYPS
 
     # The weights' record leaves out the seconds: equal trainings must give equal files.

@@ -21,10 +21,10 @@ from polyplink.core.text import many
 if TYPE_CHECKING:
     import torch
 
-    from polyplink.detect import DetectorRecord
-    from polyplink.evaluate import DetectorFigures
-    from polyplink.evaluate.detections import Floats
-    from polyplink.learn.detector import FitConfig, FitState, TrainingFrames
+    from polyplink.detect.onnx import DetectorRecord
+    from polyplink.evaluate.detections import DetectorFigures, Floats
+    from polyplink.learn.detector.augmented_frames import TrainingFrames
+    from polyplink.learn.detector.fit import FitConfig, FitState
 
 Name = TypeVar("Name")
 FALSE_HIGH = 0.1  # boxes in a frame without a polyp, at the score that begins a track
@@ -121,17 +121,15 @@ def train_detector(
     }
     folder = out.with_name(f"{out.stem}-training")
     with sole_writer(folder):
-        from polyplink.data import read_data
         from polyplink.data.files.trees import image_files
-        from polyplink.detect import DetectorRecord
-        from polyplink.encoders import pick_device
+        from polyplink.data.tables import read_data
+        from polyplink.detect.onnx import DetectorRecord
+        from polyplink.encoders.device import pick_device
         from polyplink.evaluate.detections import LEAST_SCORE
-        from polyplink.learn.detector import (
-            FitConfig,
-            export_detector,
-            read_frames,
-            training_figure,
-        )
+        from polyplink.learn.detector.figure import training_figure
+        from polyplink.learn.detector.fit import FitConfig
+        from polyplink.learn.detector.frames import read_frames
+        from polyplink.learn.detector.onnx_file import export_detector
         from polyplink.report.printed_tables import detector_lines
 
         torch_device = pick_device(device)
@@ -209,7 +207,9 @@ def _fit(
     workers: int,
 ) -> "FitState":
     """Train the network, or continue its training in a folder, with a line of epochs.csv each."""
-    from polyplink.learn.detector import YoloxNano, fit_detector, read_network
+    from polyplink.learn.detector.fit import fit_detector
+    from polyplink.learn.detector.onnx_file import read_network
+    from polyplink.learn.detector.yolox import YoloxNano
 
     def after_epoch(state: "FitState") -> None:
         _write_epochs(folder / "epochs.csv", state)
@@ -240,15 +240,10 @@ def _measured(
         The record, with the scores of tracks if a frame has no polyp; the figures; and boxes
         (k, 5) of each frame.
     """
-    from polyplink.detect import OnnxDetector
-    from polyplink.detect.onnx import record_path
-    from polyplink.evaluate import measure_detector
-    from polyplink.learn.detector.frames import (
-        detect_in_frames,
-        true_boxes,
-        unstretched_sizes,
-    )
-    from polyplink.tracklets import TrackSettings
+    from polyplink.detect.onnx import OnnxDetector, record_path
+    from polyplink.evaluate.detections import measure_detector
+    from polyplink.learn.detector.frames import detect_in_frames, true_boxes, unstretched_sizes
+    from polyplink.tracklets.settings import TrackSettings
 
     predicted, truth = detect_in_frames(OnnxDetector(path), frames), true_boxes(frames)
     in_empty = [boxes for boxes, polyps in zip(predicted, truth, strict=True) if not len(polyps)]

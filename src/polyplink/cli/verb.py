@@ -14,7 +14,7 @@ from polyplink.core.results import Result
 __all__ = ["UNMEASURED", "Result", "check_given", "inform", "named_files"]
 
 if TYPE_CHECKING:
-    from polyplink.data import DataSet
+    from polyplink.data.tables import DataSet
 
 
 UNMEASURED = (
@@ -44,11 +44,11 @@ def check_given(
         PolyplinkError: If one of them is missing or malformed.
     """
     if weights is not None:
-        from polyplink.encoders import read_record, weights_path
+        from polyplink.encoders.weights import read_record, weights_path
 
         read_record(weights_path(weights))
     if device is not None:
-        from polyplink.encoders import check_device
+        from polyplink.encoders.device import check_device
 
         check_device(device)
         with suppress(PackageNotFoundError):  # that torch is missing, its import says
@@ -57,7 +57,7 @@ def check_given(
                 f"no device {device!r} here (torch {version('torch')} is built without CUDA)",
                 "use --device cpu or auto, or install torch for CUDA",
             )
-    from polyplink.data import check_folder, read_data
+    from polyplink.data.tables import check_folder, read_data
 
     if truth is not None:
         check_folder(truth)

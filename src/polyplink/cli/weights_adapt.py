@@ -17,10 +17,11 @@ from polyplink.core.progress import Progress
 if TYPE_CHECKING:
     import torch
 
-    from polyplink.data import DataSet
-    from polyplink.encoders import Encoder
+    from polyplink.data.tables import DataSet
     from polyplink.encoders.build import LoadedEncoder
-    from polyplink.tracklets import Prepared, PrepareSettings
+    from polyplink.encoders.encoder import Encoder
+    from polyplink.tracklets.prepare import Prepared
+    from polyplink.tracklets.settings import PrepareSettings
 
 
 def adapt_weights(
@@ -86,11 +87,12 @@ def adapt_weights(
         "--in-motion goes with --whiten, and without --tone",
         f"give --whiten --in-motion {in_motion} alone",
     )
-    from polyplink.data import read_origin
-    from polyplink.encoders import load_encoder, pick_device, save_weights
+    from polyplink.data.origin import read_origin
+    from polyplink.encoders.build import load_encoder
+    from polyplink.encoders.device import pick_device
     from polyplink.encoders.encode import prepare_part
     from polyplink.encoders.leakage import seen_by
-    from polyplink.encoders.weights import seal, stored_path
+    from polyplink.encoders.weights import save_weights, seal, stored_path
     from polyplink.tracklets.adjusted_settings import with_options
 
     path, loaded = stored_path(name), load_encoder(weights, pick_device(device))
@@ -146,8 +148,8 @@ class _Adapted:
 
 def _to_crops(loaded: "LoadedEncoder", prepared: "Prepared", tone: float, whiten: bool) -> _Adapted:
     """Whitening and tone fitted to crops; statistics of BatchNorm, if neither is asked for."""
-    from polyplink.encoders import FrameWise
     from polyplink.encoders.adapt import CROPS, batches, fitted_to_crops
+    from polyplink.encoders.encoder import FrameWise
     from polyplink.encoders.finetune import adapt_statistics
     from polyplink.tracklets.prepare import typical_crops
 
@@ -184,10 +186,11 @@ def _to_stills_in_motion(
     """
     import torch
 
-    from polyplink.data import read_data
+    from polyplink.data.tables import read_data
     from polyplink.encoders.adapt import unwrapped
     from polyplink.encoders.whitening import WhitenedEncoder
-    from polyplink.stills import draw_views, read_stills
+    from polyplink.stills.annotated_stills import read_stills
+    from polyplink.stills.still_views import draw_views
 
     data = read_data(folder)
     procedures = data.part(part)

@@ -14,8 +14,8 @@ from polyplink.core.artefacts import file_key, whole_file
 from polyplink.core.errors import PolyplinkError
 
 if TYPE_CHECKING:
-    from polyplink.encoders import Seen
     from polyplink.encoders.spec import Published
+    from polyplink.encoders.weights import Seen
 
 
 def add_weights(
@@ -76,14 +76,21 @@ def add_weights(
     if file.is_dir():
         return _add_saved(file, name or file.resolve().name)
     PolyplinkError.unless(file.is_file(), f"no file {file}", "check the path")
-    from polyplink.encoders import FoundationConfig, WeightsRecord, write_tensors
+    from polyplink.encoders.config import FoundationConfig
     from polyplink.encoders.published import (
         check_published,
         fit_published,
         fit_timm,
         read_published,
     )
-    from polyplink.encoders.weights import RECORD, record_text, seal, stored_path
+    from polyplink.encoders.weights import (
+        RECORD,
+        WeightsRecord,
+        record_text,
+        seal,
+        stored_path,
+        write_tensors,
+    )
 
     state = read_published(file, trust_pickle=trust_pickle)
     digest = file_key(file)
@@ -128,8 +135,8 @@ def add_weights(
 def _seen(published: "Published") -> "Seen":
     """What published weights were trained on."""
     from polyplink.data.protocols import published_splits
-    from polyplink.encoders import Seen
     from polyplink.encoders.catalogue import HMVE
+    from polyplink.encoders.weights import Seen
 
     if published is HMVE:
         return Seen(trained=[("real-colon", n, n) for n in published_splits()["rc27"]])
@@ -138,8 +145,14 @@ def _seen(published: "Published") -> "Seen":
 
 def _add_saved(folder: Path, name: str) -> Result[dict[str, Any]]:
     """Copy a folder of `weights save` into the store, if it is whole."""
-    from polyplink.encoders import read_record
-    from polyplink.encoders.weights import HUB_FILE, check_seal, read_config, seal, stored_path
+    from polyplink.encoders.weights import (
+        HUB_FILE,
+        check_seal,
+        read_config,
+        read_record,
+        seal,
+        stored_path,
+    )
 
     source, path = folder / HUB_FILE, stored_path(name)
     PolyplinkError.unless(

@@ -16,10 +16,9 @@ def list_weights() -> Result[list[dict[str, str]]]:
         >>> [row["source"] for row in list_weights().value if row["name"] == "encoder-v1"]
         ['this package']
     """
-    from polyplink.encoders import read_record
     from polyplink.encoders.catalogue import FOUNDATION
-    from polyplink.encoders.weights import stored
-    from polyplink.models import models
+    from polyplink.encoders.weights import read_record, stored
+    from polyplink.models.shipped import models
 
     columns = ("name", "title", "licence", "path", "source")
     shipped = [model for model in models() if model.kind == "encoder"]

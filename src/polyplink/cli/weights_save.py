@@ -40,9 +40,8 @@ def save_weights_folder(
     Raises:
         PolyplinkError: If the weights or figures do not exist, or the folder does.
     """
-    from polyplink.encoders import read_record
     from polyplink.encoders.pretrained import save_pretrained
-    from polyplink.encoders.weights import HUB_FILE
+    from polyplink.encoders.weights import HUB_FILE, read_record
 
     folder = save_pretrained(
         Path(weights),

@@ -26,8 +26,7 @@ def show_weights(
         >>> show_weights("encoder-v1").value["prepare"]["size"]
         224
     """
-    from polyplink.encoders import read_record, weights_path
-    from polyplink.encoders.weights import check_seal
+    from polyplink.encoders.weights import check_seal, read_record, weights_path
 
     path = weights_path(Path(weights))
     digest = file_key(path)

@@ -5,15 +5,16 @@ from dataclasses import replace
 
 import polars as pl
 
-from polyplink.associate import OperatingPoint, tracklet_features
-from polyplink.associate.alarms import fit_alarms
+from polyplink.associate.alarms import fit_alarms, tracklet_features
+from polyplink.associate.identities import OperatingPoint
 from polyplink.associate.probes import fit_adenoma, fit_size, mean_units
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.counting.link import ProcedureTracklets, by_procedure, screen, vectors_of
-from polyplink.data import SIMULATED, DataSet
-from polyplink.encoders import Embeddings
-from polyplink.tracklets import Prepared
+from polyplink.data.tables import DataSet
+from polyplink.data.vocabulary import SIMULATED
+from polyplink.encoders.vectors import Embeddings
+from polyplink.tracklets.prepare import Prepared
 
 
 def fit_point(

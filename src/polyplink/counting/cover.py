@@ -9,10 +9,9 @@ and every link below `ASK_BELOW` is a question to look at.
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from polyplink.associate import Calibration, OperatingPoint
+from polyplink.associate.identities import Calibration, OperatingPoint
 from polyplink.core.messages import Message
-from polyplink.data import BoxSource
-from polyplink.data.origin import ANNOTATED, UNKNOWN
+from polyplink.data.origin import ANNOTATED, UNKNOWN, BoxSource
 
 ASK_BELOW = 0.9  # confidence below which a link is a question, where no interval is given
 

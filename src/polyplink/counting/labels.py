@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from polyplink.associate import fit_unlabelled, unlabelled_price
+from polyplink.associate.links import fit_unlabelled, unlabelled_price
 from polyplink.associate.partition import partition
 from polyplink.core.artefacts import content_key
 from polyplink.core.errors import PolyplinkError
 from polyplink.counting.link import by_procedure
-from polyplink.data import DataSet, read_data
-from polyplink.evaluate import match_tracklets
-from polyplink.tracklets import Prepared, box_rows
+from polyplink.data.tables import DataSet, read_data
+from polyplink.evaluate.chain import match_tracklets
+from polyplink.tracklets.box_runs import box_rows
+from polyplink.tracklets.prepare import Prepared
 
 if TYPE_CHECKING:
     from polyplink.encoders.encode import Encoded

@@ -7,24 +7,19 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import polars as pl
 
-from polyplink.associate import (
-    AlarmModel,
-    Identities,
-    OperatingPoint,
-    Reading,
-    Views,
-    from_record,
-    identify,
-    tracklet_features,
-    unit_rows,
-)
+from polyplink.associate.alarms import AlarmModel, tracklet_features
+from polyplink.associate.identities import Identities, OperatingPoint, from_record, identify
+from polyplink.associate.links import Views
+from polyplink.associate.probes import Reading
+from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
-from polyplink.counting import Cover, Coverage, cover_of
-from polyplink.data import box_source
-from polyplink.encoders import Embeddings
-from polyplink.tracklets import Prepared, box_rows, fill_gaps, numbers_of_boxes
-from polyplink.tracklets.box_runs import seconds
+from polyplink.counting.cover import Cover, cover_of
+from polyplink.counting.interval import Coverage
+from polyplink.data.origin import box_source
+from polyplink.encoders.vectors import Embeddings
+from polyplink.tracklets.box_runs import box_rows, fill_gaps, numbers_of_boxes, seconds
+from polyplink.tracklets.prepare import Prepared
 
 if TYPE_CHECKING:
     from polyplink.encoders.encode import Encoded

@@ -12,27 +12,33 @@ from typing import get_args
 
 import numpy as np
 
-from polyplink.associate import (
-    PRICES,
-    Calibration,
-    OperatingPoint,
-    fit_unlabelled,
-    unlabelled_price,
-    untuned,
-)
 from polyplink.associate.clusterers import LearnedLinks
-from polyplink.associate.links import cross_probabilities, fit_links, link_terms
+from polyplink.associate.grid_search import PRICES
+from polyplink.associate.identities import Calibration, OperatingPoint, untuned
+from polyplink.associate.links import (
+    cross_probabilities,
+    fit_links,
+    fit_unlabelled,
+    link_terms,
+    unlabelled_price,
+)
 from polyplink.associate.partition import partition
 from polyplink.core.text import many
-from polyplink.counting import fit_interval
+from polyplink.counting.interval import fit_interval
 from polyplink.counting.link import ProcedureTracklets
-from polyplink.data import BoxSource, DataSet
-from polyplink.encoders import WEIGHTS_FILE, read_record
+from polyplink.data.origin import BoxSource
+from polyplink.data.tables import DataSet
 from polyplink.encoders.export import with_record
 from polyplink.encoders.leakage import seen_by
-from polyplink.encoders.weights import RECORD, read_tensors, record_text, write_tensors
-from polyplink.evaluate import choose
-from polyplink.evaluate.choosing import Purpose
+from polyplink.encoders.weights import (
+    RECORD,
+    WEIGHTS_FILE,
+    read_record,
+    read_tensors,
+    record_text,
+    write_tensors,
+)
+from polyplink.evaluate.choosing import Purpose, choose
 from polyplink.evaluate.counting import count_procedure
 
 

@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from polyplink.associate import OperatingPoint
+from polyplink.associate.identities import OperatingPoint
 from polyplink.core.artefacts import to_plain
 from polyplink.core.messages import Message
-from polyplink.counting import CountedProcedure, CountedTracklet
 from polyplink.counting.labels import annotated_boxes, true_counts
 from polyplink.counting.link import Linked, LinkedPart, link_messages
-from polyplink.counting.result import CountedPolyp, DoubtfulLink
-from polyplink.data import SIMULATED, read_data
+from polyplink.counting.result import CountedPolyp, CountedProcedure, CountedTracklet, DoubtfulLink
+from polyplink.data.tables import read_data
+from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.leakage import seen_procedures
 from polyplink.evaluate.chain import chain_figures, score_procedure
-from polyplink.tracklets import Prepared, PrepareSettings
+from polyplink.tracklets.prepare import Prepared
+from polyplink.tracklets.settings import PrepareSettings
 
 # Columns of assignment.parquet, and of the views that they are taken from.
 ASSIGNMENT = {
@@ -70,7 +71,7 @@ def count_messages(part: LinkedPart, lost: Mapping[str, int]) -> tuple[list[Mess
 
     Args:
         part: What was counted.
-        lost: From `polyplink.tracklets.lost_boxes`.
+        lost: From `polyplink.tracklets.prepare.lost_boxes`.
     """
     prepared, record = part.encoded.prepared, part.encoded.first.record
     assert record is not None
@@ -111,11 +112,11 @@ def lost_messages(lost: Mapping[str, int], settings: PrepareSettings) -> list[Me
     """What was left out, how much, and the option that keeps it.
 
     Args:
-        lost: From `polyplink.tracklets.lost_boxes`.
+        lost: From `polyplink.tracklets.prepare.lost_boxes`.
         settings: The settings that left it out.
 
     Example:
-        >>> from polyplink.tracklets import PrepareSettings
+        >>> from polyplink.tracklets.settings import PrepareSettings
         >>> lost = {"boxes": 90, "min_length": 9, "min_seconds": 0, "low": 0}
         >>> list(map(str, lost_messages(lost, PrepareSettings())))
         ['9 of 90 boxes in views of fewer than 30 boxes (--min-length)']

@@ -12,14 +12,14 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from polyplink import __version__
-from polyplink.associate import OperatingPoint, from_record
+from polyplink.associate.identities import OperatingPoint, from_record
 from polyplink.core.artefacts import from_plain, read_json, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, in_every_language
 from polyplink.core.text import brief
 from polyplink.counting.cover import ASK_BELOW, Cover
 from polyplink.counting.interval import Coverage
-from polyplink.tracklets import PrepareSettings
+from polyplink.tracklets.settings import PrepareSettings
 
 FILE = "count.json"
 

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from polyplink.associate import OperatingPoint
+from polyplink.associate.identities import OperatingPoint
 from polyplink.core.artefacts import file_key
 from polyplink.core.messages import Message
-from polyplink.data import read_origin
-from polyplink.models import models
+from polyplink.data.origin import read_origin
+from polyplink.models.shipped import models
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,7 @@ def convert(data: DataSet, name: str, root: Path) -> list[str]:
 
     Example:
         >>> import tempfile
-        >>> from polyplink.data import import_mot
+        >>> from polyplink.data.formats.mot import import_mot
         >>> frame = {"procedure_id": "p", "frame": 0, "x": 1, "y": 2, "w": 9, "h": 9}
         >>> row = {"procedure_id": "p", "dataset": "mine", "patient": "p", "n_frames": 1}
         >>> row |= {"width": 64, "height": 48, "source": "."}

@@ -10,21 +10,14 @@ from typing import Any, get_args
 
 from polyplink.core.artefacts import RunRecord, write_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import (
-    FORMATS,
-    BoxesOrigin,
-    DataSet,
-    Imported,
-    change_data,
-    find_format,
-    find_maps,
-    is_data_folder,
-    write_data,
-    write_origin,
-    write_places,
-)
+from polyplink.core.parts import FORMATS
+from polyplink.data.conversion import find_format
 from polyplink.data.empty import write_empty
 from polyplink.data.files.limits import LIFTED
+from polyplink.data.origin import BoxesOrigin, write_origin
+from polyplink.data.returned import write_places
+from polyplink.data.tables import DataSet, Imported, change_data, is_data_folder, write_data
+from polyplink.data.vocabulary import find_maps
 
 
 def import_folder(

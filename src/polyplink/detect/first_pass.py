@@ -19,16 +19,22 @@ import polars as pl
 from polyplink.core.artefacts import content_key, whole_folder
 from polyplink.core.errors import PolyplinkError, say_remade
 from polyplink.core.text import file_name
-from polyplink.data import DETECTIONS, DataSet, change_data, write_data, write_table
 from polyplink.data.files.images import Picture
-from polyplink.data.tables import read_table
+from polyplink.data.tables import (
+    DETECTIONS,
+    DataSet,
+    change_data,
+    read_table,
+    write_data,
+    write_table,
+)
 from polyplink.detect.onnx import OnnxDetector
 from polyplink.detect.recordings import Recording
-from polyplink.tracklets import PrepareSettings
 from polyplink.tracklets.crops import Pixels, cut, prefetch, read_array
 from polyplink.tracklets.kept import PLACES, read_kept, write_kept
 from polyplink.tracklets.prepare import enlarge
 from polyplink.tracklets.scenes import SceneFinder, are_counts, is_state, write_scenes
+from polyplink.tracklets.settings import PrepareSettings
 from polyplink.tracklets.tracks import ONE_SCENE, make_tracker, tracker_input
 
 Floats = npt.NDArray[np.float64]

@@ -12,13 +12,15 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.parts import DETECTORS
 from polyplink.core.progress import Progress, silent
-from polyplink.data import SIMULATED, BoxesOrigin, DataSet, read_data, write_data, write_origin
-from polyplink.detect import OnnxDetector, detect
-from polyplink.detect.first_pass import Detector
+from polyplink.data.origin import BoxesOrigin, write_origin
+from polyplink.data.tables import DataSet, read_data, write_data
+from polyplink.data.vocabulary import SIMULATED
+from polyplink.detect.first_pass import Detector, detect
+from polyplink.detect.onnx import OnnxDetector
 from polyplink.detect.recordings import find_recordings
-from polyplink.models import DETECTOR
-from polyplink.tracklets import PrepareSettings
+from polyplink.models.shipped import DETECTOR
 from polyplink.tracklets.adjusted_settings import with_options
+from polyplink.tracklets.settings import PrepareSettings
 
 Function = Callable[..., Any] | None
 

@@ -32,7 +32,7 @@ from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.onnx_session import open_session
 from polyplink.core.parts import LAYOUTS
 from polyplink.data.files.images import Picture
-from polyplink.models import is_shipped, shipped_model
+from polyplink.models.shipped import is_shipped, shipped_model
 from polyplink.tracklets.crops import Pixels
 
 Floats = npt.NDArray[np.float64]

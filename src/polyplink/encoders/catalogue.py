@@ -22,7 +22,7 @@ from polyplink.encoders.config import (
     MveConfig,
 )
 from polyplink.encoders.spec import HEADS, Published, Spec, State, timm, transformers
-from polyplink.tracklets import PrepareSettings
+from polyplink.tracklets.settings import PrepareSettings
 
 # Names in Meta's .pth files, and on the Hub.
 _META = (

@@ -16,8 +16,8 @@ from polyplink.encoders.device import default_precision, memory_suffices, precis
 from polyplink.encoders.encoder import Encoder, FrameWise
 from polyplink.encoders.folding import folded
 from polyplink.encoders.vectors import Embeddings, read_embeddings, write_embeddings
-from polyplink.tracklets import Prepared
 from polyplink.tracklets.crops import release_pages
+from polyplink.tracklets.prepare import Prepared
 
 Embedder = Callable[[np.ndarray, Sequence[int]], np.ndarray]
 """Crops uint8 (n, h, w, 3) of tracklets of the given lengths, packed, to vectors (b, d)."""

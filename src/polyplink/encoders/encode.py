@@ -19,17 +19,13 @@ from polyplink.core.artefacts import whole_file, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.progress import Progress, counter, silent
 from polyplink.core.text import brief
-from polyplink.data import read_data
-from polyplink.encoders import (
-    Embeddings,
-    WithCrops,
-    embed_stored,
-    fragment_table,
-)
+from polyplink.data.tables import read_data
+from polyplink.encoders.embed import WithCrops, embed_stored, fragment_table
 from polyplink.encoders.load import NamedEncoder
-from polyplink.tracklets import Prepared, PrepareSettings, prepare
+from polyplink.encoders.vectors import Embeddings
 from polyplink.tracklets.crops import broken_path
-from polyplink.tracklets.prepare import add_crops, cut_at_broken
+from polyplink.tracklets.prepare import Prepared, add_crops, cut_at_broken, prepare
+from polyplink.tracklets.settings import PrepareSettings
 
 
 def prepare_part(

@@ -33,7 +33,8 @@ def folded(encoder: FrameWise, side: int) -> FrameWise:
         random crops differ from the encoder's by more than `CLOSE`.
 
     Example:
-        >>> from polyplink.encoders import SfeConfig, build_encoder
+        >>> from polyplink.encoders.build import build_encoder
+        >>> from polyplink.encoders.config import SfeConfig
         >>> encoder = build_encoder(SfeConfig(frame_encoder="timm:test_resnet")).eval()
         >>> def norms(encoder):
         ...     return sum(isinstance(one, nn.BatchNorm2d) for one in encoder.modules())

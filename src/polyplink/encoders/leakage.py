@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import DataSet
 from polyplink.data.merged import known_overlap
+from polyplink.data.tables import DataSet
 from polyplink.data.vocabulary import plain_name
-from polyplink.encoders import Seen
+from polyplink.encoders.weights import Seen
 
 
 def _rows_of(data: DataSet, procedures: Sequence[str]) -> list[tuple[str, str, str]]:

@@ -12,25 +12,16 @@ import torch
 from polyplink.core.artefacts import content_key
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import brief
-from polyplink.data import BoxesOrigin, read_origin
-from polyplink.encoders import (
-    AnyEncoderConfig,
-    Embedder,
-    NetworkEmbedder,
-    WeightsRecord,
-    build_started,
-    colour_histogram,
-    default_precision,
-    load_encoder,
-    pick_device,
-    place,
-    weights_path,
-)
+from polyplink.data.origin import BoxesOrigin, read_origin
+from polyplink.encoders.build import build_started, load_encoder
+from polyplink.encoders.config import AnyEncoderConfig
+from polyplink.encoders.device import default_precision, pick_device, place
+from polyplink.encoders.embed import Embedder, NetworkEmbedder, colour_histogram
 from polyplink.encoders.export import ExportedEncoder
-from polyplink.encoders.weights import weights_id
-from polyplink.models import is_shipped, shipped_model
-from polyplink.tracklets import PrepareSettings
+from polyplink.encoders.weights import WeightsRecord, weights_id, weights_path
+from polyplink.models.shipped import is_shipped, shipped_model
 from polyplink.tracklets.adjusted_settings import with_options
+from polyplink.tracklets.settings import PrepareSettings
 
 
 @dataclass(frozen=True)

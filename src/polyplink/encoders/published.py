@@ -30,7 +30,7 @@ from polyplink.encoders.catalogue import BACKBONE, FOUNDATION, REFERENCES, Refer
 from polyplink.encoders.config import AnyEncoderConfig, FoundationConfig, SfeConfig
 from polyplink.encoders.spec import REFERENCE_SIZE, Published, Spec, State
 from polyplink.encoders.weights import SUFFIX, check_state, read_tensors
-from polyplink.tracklets import PrepareSettings
+from polyplink.tracklets.settings import PrepareSettings
 
 _WRAPPINGS = ("teacher", "encoder", "model", "state_dict")  # DINO, V-JEPA, MAE, Lightning
 _PREFIXES = ("module.", "backbone.")  # DataParallel, self-supervised training

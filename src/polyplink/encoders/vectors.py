@@ -9,8 +9,7 @@ import numpy as np
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import write_table
-from polyplink.data.tables import read_table
+from polyplink.data.tables import read_table, write_table
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,8 @@ from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.on_demand import torch
 from polyplink.core.text import brief
 from polyplink.encoders.config import AnyEncoderConfig, FoundationConfig
-from polyplink.models import is_shipped, shipped_model, shipped_names
-from polyplink.tracklets import PrepareSettings
+from polyplink.models.shipped import is_shipped, shipped_model, shipped_names
+from polyplink.tracklets.settings import PrepareSettings
 
 if TYPE_CHECKING:
     from polyplink.encoders.encoder import Encoder
@@ -121,7 +121,7 @@ def weights_path(weights: Path) -> Path:
         f"no exported encoder {path}",
         "export weights with `polyplink export WEIGHTS OUT`",
     )
-    from polyplink.data import is_data_folder  # noqa: PLC0415 - a mistake alone needs it
+    from polyplink.data.tables import is_data_folder  # noqa: PLC0415 - a mistake alone needs it
 
     PolyplinkError.unless(
         not is_data_folder(weights),

@@ -6,8 +6,8 @@ from typing import Literal
 from polyplink.associate.grid_search import find_grid
 from polyplink.core.errors import find_named
 from polyplink.core.parts import CLUSTERERS, METRICS, USUAL_CLUSTERERS
-from polyplink.evaluate import EvaluationSettings
 from polyplink.evaluate.choosing import Purpose
+from polyplink.evaluate.evaluation import EvaluationSettings
 from polyplink.evaluate.metric import TASKS
 from polyplink.evaluate.probing import PROBES
 

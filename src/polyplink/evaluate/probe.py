@@ -18,7 +18,7 @@ import polars as pl
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
-from polyplink.data import DataSet
+from polyplink.data.tables import DataSet
 from polyplink.data.vocabulary import size_label
 from polyplink.evaluate.intervals import Figure, Resampled, Weights, ratio
 

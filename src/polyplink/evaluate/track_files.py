@@ -8,10 +8,12 @@ import polars as pl
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import file_name
-from polyplink.data import DataSet, import_mot, write_mot
-from polyplink.data.formats.mot import FIRST
-from polyplink.evaluate import BoxTracks, TrackingCounts, score_tracks
-from polyplink.tracklets import Prepared, box_rows
+from polyplink.data.formats.mot import FIRST, import_mot, write_mot
+from polyplink.data.tables import DataSet
+from polyplink.evaluate.hota import TrackingCounts, score_tracks
+from polyplink.evaluate.samples import BoxTracks
+from polyplink.tracklets.box_runs import box_rows
+from polyplink.tracklets.prepare import Prepared
 
 BENCHMARK = "polyplink"  # TrackEval: --BENCHMARK polyplink --SPLIT_TO_EVAL PART
 _BOX = ("x", "y", "w", "h")

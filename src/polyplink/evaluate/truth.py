@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders import embed, fragment_table
+from polyplink.encoders.embed import embed, fragment_table
 from polyplink.encoders.load import NamedEncoder
-from polyplink.evaluate import Samples, retrieve
-from polyplink.evaluate.samples import TrackletBoxes
-from polyplink.tracklets import Prepared, box_rows
-from polyplink.tracklets.box_runs import seconds
+from polyplink.evaluate.retrieval import retrieve
+from polyplink.evaluate.samples import Samples, TrackletBoxes
+from polyplink.tracklets.box_runs import box_rows, seconds
+from polyplink.tracklets.prepare import Prepared
 
 
 def precision_effect(

@@ -11,7 +11,7 @@ from torch import nn
 
 from polyplink.core.artefacts import parse_json, to_plain
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders import check_state, write_tensors
+from polyplink.encoders.weights import check_state, write_tensors
 
 _STATE = "state"
 _MOMENTS = ("exp_avg", "exp_avg_sq", "step")

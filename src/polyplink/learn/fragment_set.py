@@ -14,7 +14,7 @@ from polyplink.core.on_demand import torch
 if TYPE_CHECKING:  # recipes import this module; importing tracklets takes a quarter of a second
     import polars as pl
 
-    from polyplink.tracklets import Prepared
+    from polyplink.tracklets.prepare import Prepared
 
 _SHARE_OF_MEMORY = 0.5  # of the free GPU memory, for crops; the training step needs the rest
 
@@ -62,7 +62,7 @@ class FragmentSet:
     def __init__(
         self, prepared: Prepared, procedures: Sequence[str], length: int, device: torch.device
     ) -> None:
-        from polyplink.tracklets import crop_rows  # noqa: PLC0415
+        from polyplink.tracklets.fragments import crop_rows  # noqa: PLC0415
 
         part = prepared.select(procedures)
         table, crops = part.fragments(length), part.fragments(1)

@@ -14,8 +14,9 @@ import torch
 from polyplink.core.artefacts import to_plain, whole_file
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import brief
-from polyplink.data import DataSet
-from polyplink.encoders import Encoder, merge_adapters
+from polyplink.data.tables import DataSet
+from polyplink.encoders.encoder import Encoder
+from polyplink.encoders.finetune import merge_adapters
 from polyplink.learn.bags import EpochBags, batches, purity, rng_of, view_bags
 from polyplink.learn.checkpoint import load_checkpoint, read_state, save_checkpoint
 from polyplink.learn.contrastive import Views, in_batch_accuracy
@@ -24,7 +25,7 @@ from polyplink.learn.fragment_set import FragmentSet, hold_out
 from polyplink.learn.model import Model
 from polyplink.learn.noise_aware import NoiseAwareLoss
 from polyplink.learn.train_config import LAST, TrainConfig, ValidationConfig
-from polyplink.tracklets import Prepared
+from polyplink.tracklets.prepare import Prepared
 
 Row = dict[str, float]
 TRACKLETS = NoiseAwareLoss(frame=0.0)  # the validation loss of NTSSL's program

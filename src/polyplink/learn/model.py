@@ -8,16 +8,10 @@ import torch
 from torch import nn
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders import (
-    Encoder,
-    build_projector,
-    build_started,
-    memory_suffices,
-    place,
-    precision,
-    products,
-    trainable,
-)
+from polyplink.encoders.build import build_projector, build_started
+from polyplink.encoders.device import memory_suffices, place, precision, products
+from polyplink.encoders.encoder import Encoder
+from polyplink.encoders.finetune import trainable
 from polyplink.learn.augment import augment
 from polyplink.learn.bags import Batch, EpochBags
 from polyplink.learn.contrastive import Views, identities

@@ -8,11 +8,12 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import BAGS, LOSSES
 from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Range, Ranged
 from polyplink.core.text import brief
-from polyplink.encoders import AnyEncoderConfig, EncoderConfig, FineTune
+from polyplink.encoders.config import AnyEncoderConfig, EncoderConfig
+from polyplink.encoders.finetune import FineTune
 from polyplink.learn.augment import AugmentConfig
 from polyplink.learn.noise_aware import NoiseAwareLoss
 from polyplink.learn.temporal_bags import TemporalBags
-from polyplink.tracklets import PrepareSettings
+from polyplink.tracklets.settings import PrepareSettings
 
 LAST = "last.safetensors"  # checkpoint of a run's newest epoch, which --resume continues
 

@@ -18,7 +18,6 @@ from polyplink.core.messages import Message
 from polyplink.core.progress import Progress, silent
 from polyplink.core.results import Result
 from polyplink.core.text import file_name, relative_path
-from polyplink.counting import Count
 from polyplink.counting.link import (
     LinkedPart,
     coverage_of,
@@ -36,18 +35,24 @@ from polyplink.counting.record import (
     plain_point,
     views_table,
 )
+from polyplink.counting.result import Count
 from polyplink.counting.used_models import models_note, shipped_messages, used_models
-from polyplink.data import csv_text, read_origin, return_boxes, write_table
-from polyplink.encoders import weights_path, write_embeddings
+from polyplink.data.origin import read_origin
+from polyplink.data.returned import return_boxes
+from polyplink.data.tables import csv_text, write_table
 from polyplink.encoders.encode import encode
 from polyplink.encoders.load import load_named
-from polyplink.evaluate import one_box_a_frame
+from polyplink.encoders.vectors import write_embeddings
+from polyplink.encoders.weights import weights_path
+from polyplink.evaluate.chain import one_box_a_frame
 from polyplink.pipeline.counted import Counted
 from polyplink.pipeline.outputs import BOXES, SOURCE, VIDEOS, protect_other_counts
-from polyplink.report import Report, count_table, write_report
 from polyplink.report.contents import build_report
 from polyplink.report.formats import figure_text
-from polyplink.tracklets import lost_boxes
+from polyplink.report.page import write_report
+from polyplink.report.printed_tables import count_table
+from polyplink.report.records import Report
+from polyplink.tracklets.prepare import lost_boxes
 
 _COMMAND_LINE = subprocess.list2cmdline if os.name == "nt" else shlex.join
 # Files of an earlier count that must be removed; all others are overwritten.

@@ -7,9 +7,10 @@ from typing import Any
 
 import polars as pl
 
-from polyplink.counting import Count
-from polyplink.data import DataSet
-from polyplink.report import Report, render_fragment
+from polyplink.counting.result import Count
+from polyplink.data.tables import DataSet
+from polyplink.report.page import render_fragment
+from polyplink.report.records import Report
 
 # Columns of counts.csv.
 COUNTS = ("procedure_id", "polyps", "low", "high", "tracklets", "false_alarms", "converged")

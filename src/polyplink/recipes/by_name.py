@@ -16,7 +16,7 @@ from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.parts import REGISTRIES
 from polyplink.core.ranges import Range
 from polyplink.core.registry import import_file
-from polyplink.learn import TrainConfig
+from polyplink.learn.train_config import TrainConfig
 from polyplink.recipes.earlier import EARLIER
 from polyplink.recipes.ntssl import NTSSL
 from polyplink.recipes.small import SMALL

@@ -3,18 +3,12 @@
 from dataclasses import replace
 from pathlib import Path
 
-from polyplink.encoders import EncoderConfig, SfeConfig
-from polyplink.learn import (
-    AugmentConfig,
-    FramePairs,
-    NtXentLoss,
-    OptimConfig,
-    PolypParts,
-    TrackletParts,
-    TrainConfig,
-    ValidationConfig,
-)
-from polyplink.tracklets import PrepareSettings
+from polyplink.encoders.config import EncoderConfig, SfeConfig
+from polyplink.learn.augment import AugmentConfig
+from polyplink.learn.pairs import FramePairs, PolypParts, TrackletParts
+from polyplink.learn.soft_targets import NtXentLoss
+from polyplink.learn.train_config import OptimConfig, TrainConfig, ValidationConfig
+from polyplink.tracklets.settings import PrepareSettings
 
 WEIGHTS = Path("resnet50.tv2_in1k.safetensors")
 PAIRS = 56

@@ -3,15 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
-from polyplink.encoders import EncoderConfig
-from polyplink.learn import (
-    NoiseAwareLoss,
-    OptimConfig,
-    TemporalBags,
-    TrainConfig,
-    ValidationConfig,
-)
-from polyplink.tracklets import PrepareSettings
+from polyplink.encoders.config import EncoderConfig
+from polyplink.learn.noise_aware import NoiseAwareLoss
+from polyplink.learn.temporal_bags import TemporalBags
+from polyplink.learn.train_config import OptimConfig, TrainConfig, ValidationConfig
+from polyplink.tracklets.settings import PrepareSettings
 
 
 def ntssl() -> TrainConfig:

@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from polyplink.core.errors import find_named
-from polyplink.encoders import AnyEncoderConfig, EncoderConfig, FoundationConfig, SfeConfig
 from polyplink.encoders.catalogue import FOUNDATION, REFERENCES, find_spec
-from polyplink.recipes import RECIPES
+from polyplink.encoders.config import AnyEncoderConfig, EncoderConfig, FoundationConfig, SfeConfig
+from polyplink.recipes.by_name import RECIPES
 
 if TYPE_CHECKING:
     from torch import nn
@@ -82,7 +82,7 @@ def _built(name: str, pixels: int) -> "tuple[nn.Module, dict[str, float]]":
         config = find_spec(config.model).settle(replace(config, size=pixels))
     import torch  # noqa: PLC0415  slow: a wrong name is refused first
 
-    from polyplink.encoders import build_encoder, build_projector  # noqa: PLC0415
+    from polyplink.encoders.build import build_encoder, build_projector  # noqa: PLC0415
 
     with torch.device("meta"):
         encoder = build_encoder(config).eval()

@@ -12,7 +12,7 @@ from functools import reduce
 from typing import Any, Literal
 
 from polyplink.core.artefacts import to_plain
-from polyplink.learn import TrainConfig
+from polyplink.learn.train_config import TrainConfig
 from polyplink.recipes.by_name import OTHER_PART, field_names, type_text
 
 Source = Literal["text", "program", "ours", "unused"]
@@ -234,7 +234,7 @@ def field_sources(recipe: TrainConfig, published: TrainConfig | None = None) -> 
             field was set.
 
     Example:
-        >>> from polyplink.recipes import find_recipe
+        >>> from polyplink.recipes.by_name import find_recipe
         >>> fields = {field.name: field for field in field_sources(find_recipe("ntssl"))}
         >>> fields["loss.temperature"].source
         'program'

@@ -7,18 +7,12 @@ no published rows.
 
 from dataclasses import replace
 
-from polyplink.encoders import MveConfig, SfeConfig
-from polyplink.learn import (
-    IntraInterLoss,
-    NoiseAwareLoss,
-    OptimConfig,
-    PolypParts,
-    PolypViews,
-    SupervisedLoss,
-    TemporallyAwareLoss,
-    TrackletParts,
-    TrainConfig,
-)
+from polyplink.encoders.config import MveConfig, SfeConfig
+from polyplink.learn.noise_aware import NoiseAwareLoss
+from polyplink.learn.pairs import PolypParts, TrackletParts
+from polyplink.learn.polyp_views import PolypViews
+from polyplink.learn.soft_targets import IntraInterLoss, SupervisedLoss, TemporallyAwareLoss
+from polyplink.learn.train_config import OptimConfig, TrainConfig
 from polyplink.recipes.earlier import sfe
 from polyplink.recipes.ntssl import ntssl_demo
 

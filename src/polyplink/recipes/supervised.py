@@ -7,19 +7,12 @@ On NTSSL's encoder, and on EndoFM fine-tuned as in the thesis (Bongiovanni, Univ
 from dataclasses import replace
 from pathlib import Path
 
-from polyplink.encoders import FoundationConfig
-from polyplink.learn import (
-    AnyLoss,
-    IntraInterLoss,
-    OptimConfig,
-    PolypViews,
-    SupervisedLoss,
-    TemporallyAwareLoss,
-    TrainConfig,
-    ValidationConfig,
-)
+from polyplink.encoders.config import FoundationConfig
+from polyplink.learn.polyp_views import PolypViews
+from polyplink.learn.soft_targets import IntraInterLoss, SupervisedLoss, TemporallyAwareLoss
+from polyplink.learn.train_config import AnyLoss, OptimConfig, TrainConfig, ValidationConfig
 from polyplink.recipes.earlier import counting_encoder
-from polyplink.tracklets import PrepareSettings
+from polyplink.tracklets.settings import PrepareSettings
 
 BATCH = 56  # views in a batch (arXiv 2507.02493, 3.2)
 

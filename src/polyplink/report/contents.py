@@ -10,20 +10,19 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from polyplink.associate import OperatingPoint
 from polyplink.associate.clusterers import LearnedLinks
+from polyplink.associate.identities import OperatingPoint
 from polyplink.core.artefacts import machine, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
-from polyplink.counting import Cover
+from polyplink.counting.cover import Cover
 from polyplink.counting.link import Linked
-from polyplink.data import SIMULATED
-from polyplink.encoders import weights_path
+from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.encode import Encoded
-from polyplink.report import Comparison, Report
+from polyplink.encoders.weights import weights_path
 from polyplink.report.formats import PURPOSES, VISUAL, reading_text
-from polyplink.report.records import Procedure, Tracklet
-from polyplink.tracklets import Prepared
+from polyplink.report.records import Comparison, Procedure, Report, Tracklet
+from polyplink.tracklets.prepare import Prepared
 
 
 def build_report(

@@ -9,12 +9,13 @@ import polars as pl
 from polyplink.associate.clusterers import clusterer_title
 from polyplink.core.parts import CLUSTERERS, METRICS
 from polyplink.core.text import many
-from polyplink.evaluate import EncoderFigures, Evaluation, EvaluationSettings, no_different
+from polyplink.evaluate.evaluation import EncoderFigures, Evaluation, EvaluationSettings
+from polyplink.evaluate.intervals import no_different
 from polyplink.evaluate.metric import TASKS, WITHOUT_OWN, Metric, Task, metrics_of
 from polyplink.evaluate.probe import PROBE_METRICS
 from polyplink.evaluate.probing import PROBES, Probed
-from polyplink.report import Comparison, FigureColumn, Method
 from polyplink.report.formats import PURPOSES, TIMES, VISUAL, figure_text
+from polyplink.report.records import Comparison, FigureColumn, Method
 
 ProbedByTask = Mapping[str, Mapping[str, Probed]]  # by task, by method, the reference first
 

@@ -12,27 +12,19 @@ from matplotlib.ticker import MaxNLocator
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
-from polyplink.associate import cosine, search, visual
 from polyplink.associate.clusterers import clusterer_title
-from polyplink.associate.grid_search import find_grid
-from polyplink.associate.similarity import unit_rows
+from polyplink.associate.grid_search import find_grid, search
+from polyplink.associate.similarity import cosine, unit_rows, visual
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.progress import Progress, counter
-from polyplink.encoders import weights_path
 from polyplink.encoders.encode import Encoded
-from polyplink.evaluate import (
-    Evaluation,
-    EvaluationSettings,
-    Samples,
-    choose,
-    count_procedure,
-    evaluate_embeddings,
-    reidentify,
-    retrieve,
-    roc_and_pr,
-)
-from polyplink.evaluate.choosing import TARGET_FPR
-from polyplink.evaluate.counting import ProcedureCounts
+from polyplink.encoders.weights import weights_path
+from polyplink.evaluate.choosing import TARGET_FPR, choose
+from polyplink.evaluate.counting import ProcedureCounts, count_procedure
+from polyplink.evaluate.evaluation import Evaluation, EvaluationSettings, evaluate_embeddings
+from polyplink.evaluate.reid import reidentify, roc_and_pr
+from polyplink.evaluate.retrieval import retrieve
+from polyplink.evaluate.samples import Samples
 from polyplink.evaluate.truth import samples_of, tracklet_boxes
 from polyplink.learn.bags import purity
 from polyplink.learn.soft_targets import IntraInterLoss, TemporallyAwareLoss, fading, same_polyp
@@ -47,7 +39,7 @@ from polyplink.report.plots import (
     new_figure,
     plot_style,
 )
-from polyplink.tracklets import prepare
+from polyplink.tracklets.prepare import prepare
 
 STEPS = 21  # points of the curriculum that bags are drawn at
 MEMBERS, TAU = 4, (0.3, 12.0)  # of a bag; its temperature at both ends (NTSSL, 3)

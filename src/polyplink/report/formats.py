@@ -6,9 +6,9 @@ from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from polyplink.associate import Reading
+from polyplink.associate.probes import Reading
 from polyplink.core.errors import visible
-from polyplink.evaluate import Figure
+from polyplink.evaluate.intervals import Figure
 
 DASH = "–"
 MINUS = "\N{MINUS SIGN}"

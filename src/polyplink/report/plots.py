@@ -22,7 +22,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
 from polyplink.core.artefacts import whole_file
-from polyplink.evaluate import Figure as Measured
+from polyplink.evaluate.intervals import Figure as Measured
 from polyplink.report.formats import number
 from polyplink.report.polyps import HUES, Look
 from polyplink.report.records import Comparison, Values

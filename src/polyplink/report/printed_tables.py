@@ -10,12 +10,12 @@ from rich.text import Text
 
 from polyplink.core.artefacts import whole_file
 from polyplink.core.text import csv_cell, many
-from polyplink.evaluate import Figure
+from polyplink.evaluate.intervals import Figure
 from polyplink.report.formats import DASH, clock, figure_text, interval, number, reason, signed
 from polyplink.report.records import NOT_MEASURED, Comparison, Report
 
 if TYPE_CHECKING:
-    from polyplink.evaluate import DetectorFigures
+    from polyplink.evaluate.detections import DetectorFigures
     from polyplink.recipes.provenance import FieldSource
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyplink import __version__
-from polyplink.associate import Doubt
+from polyplink.associate.identities import Doubt
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import brief
-from polyplink.evaluate import Figure
+from polyplink.evaluate.intervals import Figure
 from polyplink.evaluate.metric import Style
 
 Values = tuple[float | None, ...]

@@ -9,7 +9,7 @@ import polars as pl
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.progress import Progress, silent
-from polyplink.data import read_origin
+from polyplink.data.origin import read_origin
 from polyplink.encoders.encode import encode
 from polyplink.encoders.load import NamedEncoder
 from polyplink.scale.index import Block, view_rows

@@ -21,18 +21,17 @@ import numpy.typing as npt
 import polars as pl
 from filelock import FileLock
 
-from polyplink.associate import unit_rows
+from polyplink.associate.similarity import unit_rows
 from polyplink.core.artefacts import read_json, whole_folder, write_json
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.text import relative_path
-from polyplink.data import common_histology, write_table
-from polyplink.data.tables import check_table
+from polyplink.data.tables import check_table, write_table
+from polyplink.data.vocabulary import common_histology
 from polyplink.scale.approximate import candidates, open_table, write_approximate
 from polyplink.scale.exact import BLOCK, Codes, encode_rows, nearest
-from polyplink.tracklets import Prepared
 from polyplink.tracklets.box_runs import BOX, USUAL_FPS
 from polyplink.tracklets.crops import Pixels, read_crops
-from polyplink.tracklets.prepare import enlarge
+from polyplink.tracklets.prepare import Prepared, enlarge
 
 FORMAT = "polyplink index 2"
 RECORD = "index.json"

@@ -10,13 +10,13 @@ import numpy as np
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.counting import Count
-from polyplink.tracklets import Prepared
+from polyplink.counting.result import Count
 from polyplink.tracklets.box_runs import BRIDGED
 from polyplink.tracklets.fragments import positions
+from polyplink.tracklets.prepare import Prepared
 
 if TYPE_CHECKING:
-    from polyplink.encoders import Embedder
+    from polyplink.encoders.embed import Embedder
 
 FILE = "vectors-of-parts.parquet"
 
@@ -79,7 +79,7 @@ class PartVectors:
     def _stored_vectors(self) -> dict[str, np.ndarray]:
         if not self.path.is_file():
             return {}
-        from polyplink.encoders import read_embeddings  # noqa: PLC0415 - torch is heavy
+        from polyplink.encoders.vectors import read_embeddings  # noqa: PLC0415 - torch is heavy
 
         embeddings = read_embeddings(self.path)
         return dict(zip(embeddings.tracklet_ids, embeddings.vectors, strict=True))
@@ -88,7 +88,8 @@ class PartVectors:
     def _embedder(self) -> "Embedder":
         import torch  # noqa: PLC0415
 
-        from polyplink.encoders import NetworkEmbedder, load_encoder  # noqa: PLC0415
+        from polyplink.encoders.build import load_encoder  # noqa: PLC0415
+        from polyplink.encoders.embed import NetworkEmbedder  # noqa: PLC0415
         from polyplink.encoders.export import ExportedEncoder  # noqa: PLC0415
 
         network: Embedder
@@ -116,7 +117,7 @@ class PartVectors:
         if name not in self._stored_vectors:
             crops = self.prepared.crops(row["procedure_id"])[first : first + n]
             self._stored_vectors[name] = self._embedder(np.array(crops), [n])[0].astype(np.float32)
-            from polyplink.encoders import Embeddings, write_embeddings  # noqa: PLC0415
+            from polyplink.encoders.vectors import Embeddings, write_embeddings  # noqa: PLC0415
 
             vectors, source = np.stack(list(self._stored_vectors.values())), self.count.weights
             write_embeddings(

@@ -18,19 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from polyplink.associate import (
-    Constraints,
-    Doubt,
-    Identities,
-    Views,
-    identify,
-    unit_rows,
-)
+from polyplink.associate.identities import Constraints, Doubt, Identities, identify
+from polyplink.associate.links import Views
+from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
-from polyplink.counting import Count
-from polyplink.counting.result import FILE
-from polyplink.data import SIMULATED
-from polyplink.encoders import read_embeddings
+from polyplink.counting.result import FILE, Count
+from polyplink.data.vocabulary import SIMULATED
+from polyplink.encoders.vectors import read_embeddings
 from polyplink.serve.corrections import (
     LOG,
     Correction,
@@ -46,11 +40,11 @@ from polyplink.serve.corrections import (
 )
 from polyplink.serve.cut_tracklets import PartVectors, cut_rows
 from polyplink.serve.pictures import Mask, Pictures, parse_mask
-from polyplink.tracklets import Prepared, prepare
 from polyplink.tracklets.box_runs import USUAL_FPS
+from polyplink.tracklets.prepare import Prepared, prepare
 
 if TYPE_CHECKING:
-    from polyplink.scale import Index
+    from polyplink.scale.index import Index
 
 VECTORS = "vectors.parquet"
 PROBES = ("size", "adenoma")
@@ -126,7 +120,7 @@ class Desk:
         self._solved: dict[int, tuple[int, Solved]] = {}  # with the number of its corrections
 
     def _indexed_by(self, folder: Path) -> "Index":
-        from polyplink.scale import Index  # noqa: PLC0415 - it compiles, and few ask for it
+        from polyplink.scale.index import Index  # noqa: PLC0415 - it compiles, and few ask for it
 
         index = Index(folder)
         index.check(self.count.weights)

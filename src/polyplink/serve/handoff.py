@@ -23,11 +23,14 @@ from polyplink.core.artefacts import to_plain, whole_file, write_json, write_tex
 from polyplink.core.errors import PolyplinkError, visible
 from polyplink.core.extras import extras_installed
 from polyplink.core.text import brief, csv_cell
-from polyplink.counting import Cover
-from polyplink.data import DataSet, return_boxes, write_coco, write_mot
+from polyplink.counting.cover import Cover
+from polyplink.data.formats.coco import write_coco
+from polyplink.data.formats.mot import write_mot
+from polyplink.data.returned import return_boxes
+from polyplink.data.tables import DataSet
 from polyplink.report.formats import clock, reading_text
 from polyplink.serve.desk import Desk
-from polyplink.tracklets import box_rows, numbers_of_boxes
+from polyplink.tracklets.box_runs import box_rows, numbers_of_boxes
 
 FOLDER = "reviewed"
 FORMAT = "polyplink review 3"

@@ -22,10 +22,9 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.archives import INSIDE, read_archived
 from polyplink.data.files.images import decode_image
 from polyplink.data.files.video import Video, frame_name, open_video, split_frame_name
-from polyplink.tracklets import Prepared
 from polyplink.tracklets.box_runs import BOX
 from polyplink.tracklets.crops import Pixels, read_image
-from polyplink.tracklets.prepare import enlarge
+from polyplink.tracklets.prepare import Prepared, enlarge
 
 QUALITY = 85  # of JPEG
 AROUND = 3.0  # times a box's width and height: what a picture from the recording shows

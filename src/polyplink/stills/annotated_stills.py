@@ -9,8 +9,9 @@ import numpy.typing as npt
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import DataSet, annotated_boxes
 from polyplink.data.files.folders import IMAGE_ENDINGS
+from polyplink.data.origin import annotated_boxes
+from polyplink.data.tables import DataSet
 
 
 @dataclass(frozen=True)

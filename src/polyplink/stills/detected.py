@@ -15,15 +15,14 @@ import polars as pl
 from polyplink.core.messages import Message
 from polyplink.core.progress import Progress, counter
 from polyplink.core.text import many
-from polyplink.data import read_data, write_data
 from polyplink.data.empty import empty_files
 from polyplink.data.files.trees import image_files
-from polyplink.detect import DetectorRecord, OnnxDetector
+from polyplink.data.tables import read_data, write_data
 from polyplink.detect.folder import detect_folder, find_detector
-from polyplink.detect.onnx import images_not_learned
+from polyplink.detect.onnx import DetectorRecord, OnnxDetector, images_not_learned
 from polyplink.stills.annotated_stills import Still, read_stills
 from polyplink.stills.procedures import StillsConfig, write_procedures
-from polyplink.tracklets import PrepareSettings
+from polyplink.tracklets.settings import PrepareSettings
 
 TEST_SHARE = 1 / 3  # of the groups of stills, and of the procedures, for the test
 FIT, TEST = "fit", "test"  # data folders of the procedures; detected boxes are in NAME-boxes

@@ -17,7 +17,8 @@ import simplejpeg
 from polyplink.core.artefacts import content_key, read_json, whole_file, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
-from polyplink.data import STILLS, DataSet, write_data
+from polyplink.data.tables import DataSet, write_data
+from polyplink.data.vocabulary import STILLS
 from polyplink.stills.annotated_stills import Still
 from polyplink.stills.moving_camera import boxes_in_view, draw_path, render
 from polyplink.tracklets.crops import Pixels, decoded_image

@@ -13,12 +13,14 @@ import polars as pl
 import torch
 from PIL import Image
 
-from polyplink.associate import Decision, OnlineLinker, OnlineSettings, OperatingPoint, unit_rows
 from polyplink.associate.alarms import box_features
+from polyplink.associate.identities import OperatingPoint
+from polyplink.associate.online import Decision, OnlineLinker, OnlineSettings
+from polyplink.associate.similarity import unit_rows
 from polyplink.core.artefacts import read_json, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, in_every_language
-from polyplink.counting import Count
+from polyplink.counting.result import Count
 from polyplink.data.files.images import Picture
 from polyplink.detect.first_pass import (
     PIECE,
@@ -29,14 +31,16 @@ from polyplink.detect.first_pass import (
     write_detections,
 )
 from polyplink.detect.recordings import find_recordings
-from polyplink.encoders import ClipWise, Embeddings, NetworkEmbedder, write_embeddings
+from polyplink.encoders.embed import NetworkEmbedder
 from polyplink.encoders.encode import vectors_folder
+from polyplink.encoders.encoder import ClipWise
 from polyplink.encoders.export import ExportedEncoder
 from polyplink.encoders.load import NamedEncoder
+from polyplink.encoders.vectors import Embeddings, write_embeddings
 from polyplink.report.formats import clock
 from polyplink.streaming.sources import LiveFrame, LiveSource
-from polyplink.tracklets import Prepared, prepare
 from polyplink.tracklets.crops import cut
+from polyplink.tracklets.prepare import Prepared, prepare
 
 Event = Mapping[str, Any]
 LIVE = "live"  # folder of events.jsonl and pictures

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from polyplink.tracklets import PrepareSettings, TrackSettings
+from polyplink.tracklets.settings import PrepareSettings, TrackSettings
 from polyplink.tracklets.tracks import find_tracker
 
 if TYPE_CHECKING:
-    from polyplink.data import BoxesOrigin
+    from polyplink.data.origin import BoxesOrigin
 
 
 def with_options(

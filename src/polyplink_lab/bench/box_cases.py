@@ -12,29 +12,21 @@ import numpy as np
 import polars as pl
 import torch
 
-from polyplink.associate import PRICES, LinkModel, Views, cosine, paper_grid, partition, search
-from polyplink.associate.links import term_names
-from polyplink.associate.similarity import Reals, visual
+from polyplink.associate.grid_search import PRICES, paper_grid, search
+from polyplink.associate.links import LinkModel, Views, term_names
+from polyplink.associate.partition import partition
+from polyplink.associate.similarity import Reals, cosine, visual
 from polyplink.core._torchvision import heal_torchvision
 from polyplink.data.tables import DETECTIONS, check
-from polyplink.evaluate import (
-    Evaluation,
-    EvaluationSettings,
-    Reid,
-    Samples,
-    TrackletBoxes,
-    draw_weights,
-    evaluate_embeddings,
-    reidentify,
-    resample_reid,
-    retrieve,
-)
 from polyplink.evaluate.counting import Partitions, count_procedure, partitions
+from polyplink.evaluate.evaluation import Evaluation, EvaluationSettings, evaluate_embeddings
 from polyplink.evaluate.hota import TrackingCounts, score_tracks, tracking_figures
-from polyplink.evaluate.retrieval import retrieval_measures
-from polyplink.evaluate.samples import BoxTracks, Ints
+from polyplink.evaluate.intervals import draw_weights
+from polyplink.evaluate.reid import Reid, reidentify, resample_reid
+from polyplink.evaluate.retrieval import retrieval_measures, retrieve
+from polyplink.evaluate.samples import BoxTracks, Ints, Samples, TrackletBoxes
 from polyplink.evaluate.tracking import TrackingTruth, true_and_found
-from polyplink.tracklets import build_tracklets
+from polyplink.tracklets.box_runs import build_tracklets
 from polyplink.tracklets.tracks import Tracker, tracker_input
 from polyplink_lab.bench.harness import Call, Work
 
@@ -223,7 +215,7 @@ def nearest_views(size: int, device: torch.device, folder: Path) -> Work:
     Ours reads the vectors in 8 bits and compares candidates in double precision; the rival
     multiplies float32 and sorts what is largest. `equal` is whether both find the same rows.
     """
-    from polyplink.scale import encode_rows, nearest  # noqa: PLC0415  compiled for this case alone
+    from polyplink.scale.exact import encode_rows, nearest  # noqa: PLC0415  compiled for this case alone
 
     rng, k = np.random.default_rng(0), 12
     unit = rng.standard_normal((size, 256), dtype=np.float32)

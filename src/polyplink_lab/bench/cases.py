@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from polyplink.core.errors import PolyplinkError, find_named
-from polyplink.encoders import pick_device
+from polyplink.encoders.device import pick_device
 from polyplink_lab.bench import box_cases, pixel_cases, training
 from polyplink_lab.bench.harness import BenchResult, Case, Work, measure
 

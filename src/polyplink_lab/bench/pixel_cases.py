@@ -19,10 +19,12 @@ from torch.nn.functional import interpolate
 
 from polyplink.core.workers import worker_pool
 from polyplink.data.files.images import decode_image
-from polyplink.detect import detect, find_recordings
-from polyplink.encoders import to_pixels
-from polyplink.tracklets import PrepareSettings, prepare
+from polyplink.detect.first_pass import detect
+from polyplink.detect.recordings import find_recordings
+from polyplink.encoders.encoder import to_pixels
 from polyplink.tracklets.crops import FrameCrops, Pixels, cut_frame
+from polyplink.tracklets.prepare import prepare
+from polyplink.tracklets.settings import PrepareSettings
 from polyplink_lab.bench.harness import Call, Work, timed
 from polyplink_lab.simulate.colon.surface import BatchSurface
 from polyplink_lab.simulate.picture.rays import (

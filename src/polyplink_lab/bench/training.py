@@ -15,25 +15,23 @@ import polars as pl
 import torch
 
 from polyplink.core.artefacts import whole_file
-from polyplink.data import DataSet, write_data
-from polyplink.encoders import (
-    EncoderConfig,
-    NetworkEmbedder,
-    Seen,
-    TrackletEncoder,
-    WeightsRecord,
-    embed as embed_prepared,
-    pick_device,
-)
+from polyplink.data.tables import DataSet, write_data
+from polyplink.encoders.build import TrackletEncoder
+from polyplink.encoders.config import EncoderConfig
+from polyplink.encoders.device import pick_device
+from polyplink.encoders.embed import NetworkEmbedder, embed as embed_prepared
 from polyplink.encoders.export import ExportedEncoder, export_encoder
-from polyplink.evaluate import Samples, retrieve
-from polyplink.learn import TrainConfig
+from polyplink.encoders.weights import Seen, WeightsRecord
+from polyplink.evaluate.retrieval import retrieve
+from polyplink.evaluate.samples import Samples
 from polyplink.learn.bags import Bags, Batch, batches, rng_of
 from polyplink.learn.fragment_set import FragmentSet
 from polyplink.learn.model import Model
 from polyplink.learn.temporal_bags import sampled_bags
+from polyplink.learn.train_config import TrainConfig
 from polyplink.recipes.ntssl import ntssl, ntssl_demo
-from polyplink.tracklets import Prepared, PrepareSettings, prepare
+from polyplink.tracklets.prepare import Prepared, prepare
+from polyplink.tracklets.settings import PrepareSettings
 from polyplink_lab.bench.harness import Call, Work
 from polyplink_lab.bench.pixel_cases import smooth_pictures
 

@@ -13,7 +13,7 @@ from polyplink.core.artefacts import to_plain, write_text
 from polyplink.core.errors import PolyplinkError, find_named
 
 if TYPE_CHECKING:
-    from polyplink_lab.bench import BenchResult
+    from polyplink_lab.bench.harness import BenchResult
 
 # Names of `bench.CASES`, known here before that room is imported.
 NAMES = dict.fromkeys(
@@ -115,7 +115,7 @@ def bench(
     """
     for name in names:
         find_named("benchmark", name, NAMES)
-    from polyplink.encoders import check_device
+    from polyplink.encoders.device import check_device
 
     check_device(device)  # a path that uses no GPU is refused before a missing GPU
     if profile is not None and "step" not in names:

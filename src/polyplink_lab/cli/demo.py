@@ -17,8 +17,8 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.progress import Progress, counter, silent
 
 if TYPE_CHECKING:
-    from polyplink.learn import TrainConfig
-    from polyplink_lab.simulate import Preset
+    from polyplink.learn.train_config import TrainConfig
+    from polyplink_lab.simulate.presets import Preset
 
 FIRST = "first"  # folder of the small report
 RECORDING = "recording"  # folder of the count with the shipped models
@@ -54,8 +54,9 @@ def demo(
     Raises:
         PolyplinkError: If `out` holds something else.
     """
-    from polyplink.recipes import ntssl_demo, override
-    from polyplink_lab.simulate import smoke, tiny
+    from polyplink.recipes.by_name import override
+    from polyplink.recipes.ntssl import ntssl_demo
+    from polyplink_lab.simulate.presets import smoke, tiny
 
     out, preset = Path(out), preset or tiny()
     recipe = override(ntssl_demo(), sets)
@@ -88,7 +89,8 @@ def demo(
 
 def _run_shipped(out: Path, seed: int, workers: int, progress: Progress) -> None:
     """Count a recording rendered by the simulator with the shipped models, into `out`."""
-    from polyplink_lab.simulate import simulate, smoke
+    from polyplink_lab.simulate.data_set import simulate
+    from polyplink_lab.simulate.presets import smoke
 
     if find_spec("onnxruntime") is None:
         echo('no run of the shipped models: pip install "polyplink[run]"', err=True)
@@ -122,8 +124,8 @@ def _make(
 ) -> None:
     """Simulate, import, prepare and train into `out`/raw, data and run."""
     from polyplink.learn.train_config import LAST
-    from polyplink.tracklets import prepare
-    from polyplink_lab.simulate import simulate
+    from polyplink.tracklets.prepare import prepare
+    from polyplink_lab.simulate.data_set import simulate
 
     raw, data, weights = out / "raw", out / "data", out / "run"
     # As released, but without frames: crops are rendered where they are cut, a tenth of the work.

@@ -13,7 +13,7 @@ from polyplink.core.progress import Progress, counter
 from polyplink.core.text import many
 
 if TYPE_CHECKING:
-    from polyplink.data import DataSet
+    from polyplink.data.tables import DataSet
     from polyplink_lab.simulate.tolerance_checks import Row
 
 

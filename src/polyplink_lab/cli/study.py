@@ -19,10 +19,10 @@ from polyplink.core.text import many
 
 if TYPE_CHECKING:
     from polyplink.encoders.encode import Encoded
-    from polyplink.evaluate import EncoderFigures, Figure
-    from polyplink.evaluate.intervals import Resampled
-    from polyplink.learn import TrainConfig
-    from polyplink.report import Comparison
+    from polyplink.evaluate.evaluation import EncoderFigures
+    from polyplink.evaluate.intervals import Figure, Resampled
+    from polyplink.learn.train_config import TrainConfig
+    from polyplink.report.records import Comparison
     from polyplink_lab.reproduce.encoders_under_test import Workspace
 
 
@@ -61,7 +61,7 @@ class Studied(Facts):
     failed: tuple[str, ...]
 
     def _tables(self) -> list[Any]:
-        from polyplink.report import comparison_table
+        from polyplink.report.printed_tables import comparison_table
 
         return [comparison_table(self.comparison)]
 
@@ -210,8 +210,8 @@ def _configured(
     recipes: Sequence[str], sets: Sequence[str], data: Path, part: str
 ) -> "list[TrainConfig]":
     """The recipes with fields changed; mistakes are refused before hours of work."""
-    from polyplink.data import read_data
-    from polyplink.recipes import find_recipe, override
+    from polyplink.data.tables import read_data
+    from polyplink.recipes.by_name import find_recipe, override
 
     tables = read_data(data)
     configs = [override(find_recipe(name), sets) for name in recipes]
@@ -264,11 +264,10 @@ def compare_runs(
     Returns:
         Recipes by figures, and for each recipe the clusterers minus the first.
     """
-    from polyplink.evaluate import no_different
     from polyplink.evaluate.evaluation import minus_first_clusterer
-    from polyplink.evaluate.intervals import Resampled
-    from polyplink.report import Comparison, Method
+    from polyplink.evaluate.intervals import Resampled, no_different
     from polyplink.report.evaluation_table import columns, headline
+    from polyplink.report.records import Comparison, Method
 
     means: dict[str, dict[str, Resampled]] = {}
     methods = []
@@ -302,8 +301,7 @@ def compare_runs(
 
 def _shown(result: Studied) -> list[Any]:
     """Tables for the terminal."""
-    from polyplink.report import comparison_table
-    from polyplink.report.printed_tables import difference_tables
+    from polyplink.report.printed_tables import comparison_table, difference_tables
 
     tables = difference_tables(result.comparison, result.minus_clusterer)
     return [comparison_table(result.comparison), *tables]
@@ -312,8 +310,8 @@ def _shown(result: Studied) -> list[Any]:
 def _write_page(
     out: Path, result: Studied, encoded: "Encoded", basis: str, seconds: Mapping[str, float]
 ) -> None:
-    from polyplink.report import write_report
     from polyplink.report.contents import comparison_report
+    from polyplink.report.page import write_report
 
     page = comparison_report(
         "Study",
@@ -327,10 +325,9 @@ def _write_page(
 
 
 def _write(out: Path, result: Studied) -> None:
-    from polyplink.report import write_csv
     from polyplink.report.latex import comparison_latex
     from polyplink.report.plots import plot_methods, write_figure
-    from polyplink.report.printed_tables import write_clusterers, write_rows
+    from polyplink.report.printed_tables import write_clusterers, write_csv, write_rows
 
     write_json(out / "study.json", to_plain(result))
     write_csv(out / "figures.csv", result.comparison)

@@ -12,17 +12,17 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from polyplink.associate import CLUSTERERS
 from polyplink.cli.verb import inform
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.parts import CLUSTERERS
 from polyplink.core.progress import Progress
 from polyplink.encoders.encode import encode
 from polyplink.encoders.load import NamedEncoder
-from polyplink.evaluate import EncoderFigures, EvaluationSettings, Figure, Samples, TrackletBoxes
 from polyplink.evaluate.choosing import rates
-from polyplink.evaluate.evaluation import evaluate_encoder
-from polyplink.evaluate.intervals import Resampled
+from polyplink.evaluate.evaluation import EncoderFigures, EvaluationSettings, evaluate_encoder
+from polyplink.evaluate.intervals import Figure, Resampled
 from polyplink.evaluate.metric import metrics_of
+from polyplink.evaluate.samples import Samples, TrackletBoxes
 from polyplink.evaluate.truth import samples_of, tracklet_boxes
 from polyplink.learn.bags import batches, rng_of, view_bags
 from polyplink.learn.contrastive import in_batch_accuracy

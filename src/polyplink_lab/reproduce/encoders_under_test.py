@@ -16,25 +16,19 @@ from polyplink.cli.verb import inform
 from polyplink.core.artefacts import content_key
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.progress import Progress
-from polyplink.data import DataSet, read_data
-from polyplink.encoders import (
-    WEIGHTS_FILE,
-    FoundationConfig,
-    NetworkEmbedder,
-    Seen,
-    build_encoder,
-    pick_device,
-    place,
-    weights_path,
-)
+from polyplink.data.tables import DataSet, read_data
+from polyplink.encoders.build import build_encoder
 from polyplink.encoders.catalogue import find_spec
+from polyplink.encoders.config import FoundationConfig
+from polyplink.encoders.device import pick_device, place
+from polyplink.encoders.embed import NetworkEmbedder
 from polyplink.encoders.leakage import guard, seen_by, seen_procedures
 from polyplink.encoders.load import NamedEncoder, histogram, load_named, untrained
-from polyplink.learn import TrainConfig
+from polyplink.encoders.weights import WEIGHTS_FILE, Seen, weights_path
 from polyplink.learn.loop import split_procedures
-from polyplink.learn.train_config import LAST
-from polyplink.recipes import RECIPES, find_recipe, override, small_sibling
-from polyplink.recipes.by_name import OTHER_PART
+from polyplink.learn.train_config import LAST, TrainConfig
+from polyplink.recipes.by_name import OTHER_PART, RECIPES, find_recipe, override
+from polyplink.recipes.small import small_sibling
 from polyplink_lab.reproduce.published_tables import published
 from polyplink_lab.reproduce.standing import STANDINGS, standing
 

@@ -10,8 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from polyplink.core.artefacts import write_text
-from polyplink.evaluate import Figure, no_different
-from polyplink.evaluate.intervals import Resampled
+from polyplink.evaluate.intervals import Figure, Resampled, no_different
 from polyplink.evaluate.metric import ideal_of
 from polyplink.report.formats import DASH, environment, figure_text, signed
 from polyplink.report.latex import TexCell, tabular, tex

@@ -9,16 +9,18 @@ from pathlib import Path
 from shutil import disk_usage
 from typing import Any, Literal
 
-from polyplink.associate import VisualForm
 from polyplink.associate.grid_search import find_grid
+from polyplink.associate.similarity import VisualForm
 from polyplink.core.artefacts import RunRecord, file_key, read_json, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.progress import Progress, silent
 from polyplink.core.results import Result
 from polyplink.core.text import many
-from polyplink.data import SIMULATED, DataSet, read_data
+from polyplink.data.tables import DataSet, read_data
+from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.load import NamedEncoder
-from polyplink.evaluate import EvaluationSettings, Figure
+from polyplink.evaluate.evaluation import EvaluationSettings
+from polyplink.evaluate.intervals import Figure
 from polyplink.evaluate.probing import PROBES, divide, probe_encoders
 from polyplink.recipes.paper_cost import cost_of, parameters_of
 from polyplink_lab.reproduce.crop_variants import Measured, Variant, compare_variants

@@ -19,22 +19,20 @@ from rich.text import Text
 from torch import nn
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders import (
-    WEIGHTS_FILE,
-    AnyEncoderConfig,
-    FoundationConfig,
-    build_encoder,
-    pick_device,
-    weights_path,
-)
+from polyplink.encoders.build import build_encoder
 from polyplink.encoders.catalogue import FOUNDATION
+from polyplink.encoders.config import AnyEncoderConfig, FoundationConfig
 from polyplink.encoders.cost import count_macs
-from polyplink.encoders.weights import read_record
+from polyplink.encoders.device import pick_device
+from polyplink.encoders.weights import WEIGHTS_FILE, read_record, weights_path
 from polyplink.evaluate.probing import PAIRS, PROBES, check_labels, divide
-from polyplink.learn import FramePairs, TemporalBags, TrainConfig
+from polyplink.learn.pairs import FramePairs
 from polyplink.learn.polyp_views import PolypViews
-from polyplink.tracklets import PrepareSettings, build_tracklets
+from polyplink.learn.temporal_bags import TemporalBags
+from polyplink.learn.train_config import TrainConfig
+from polyplink.tracklets.box_runs import build_tracklets
 from polyplink.tracklets.prepare import crops_keys, crops_path, prepared_folder, sampled
+from polyplink.tracklets.settings import PrepareSettings
 from polyplink_lab.reproduce.crop_variants import Variant
 from polyplink_lab.reproduce.encoders_under_test import (
     NO_ENCODER,

@@ -28,20 +28,17 @@ from polyplink.core.artefacts import (
 )
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.workers import HEAVY, as_done
-from polyplink.data import (
-    DataSet,
+from polyplink.data.protocols import split_by_rule
+from polyplink.data.sets.real_colon import (
     annotations_folder,
     format_annotations,
     frame_stem,
     frames_folder,
     simulated_name,
-    split_by_rule,
-    write_data,
     write_real_colon,
-    write_table,
     write_tables,
 )
-from polyplink.data.tables import read_table
+from polyplink.data.tables import DataSet, read_table, write_data, write_table
 from polyplink_lab.simulate.plan import boxes_of, plan_procedure
 from polyplink_lab.simulate.presets import FOLDER, Preset, SimulationSettings
 from polyplink_lab.simulate.procedure_specs import (
@@ -98,7 +95,7 @@ def simulate(
     Example:
         >>> from tempfile import mkdtemp
         >>> from dataclasses import replace
-        >>> from polyplink_lab.simulate import smoke
+        >>> from polyplink_lab.simulate.presets import smoke
         >>> tables = replace(smoke(), frames="none", annotations="none")
         >>> data = simulate(Path(mkdtemp()), tables, seed=0, workers=1)
         >>> data.procedures.height, data.polyps.height

@@ -24,7 +24,7 @@ from scipy.special import expit
 
 from polyplink.core.errors import find_named
 from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, SHARE, Ranged
-from polyplink.data import DataSet
+from polyplink.data.tables import DataSet
 from polyplink_lab.simulate.presets import is_simulation
 from polyplink_lab.simulate.procedure_specs import stream
 
@@ -116,7 +116,7 @@ def detect_simulated(
         other kind of box.
 
     Example:
-        >>> from polyplink.data import DataSet
+        >>> from polyplink.data.tables import DataSet
         >>> detect_simulated(DataSet.of(*annotated), DETECTORS["good"], seed=0)  # doctest: +SKIP
     """
     rates = data.procedures.select("procedure_id", "fps", "width", "height")

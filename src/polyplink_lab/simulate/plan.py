@@ -83,7 +83,8 @@ def plan_procedure(preset: Preset, seed: int, spec: ProcedureSpec) -> Plan:
         PolyplinkError: If the looks do not fit into the procedure.
 
     Example:
-        >>> from polyplink_lab.simulate import procedure_specs, smoke
+        >>> from polyplink_lab.simulate.presets import smoke
+        >>> from polyplink_lab.simulate.procedure_specs import procedure_specs
         >>> plan = plan_procedure(smoke(), 0, procedure_specs(smoke(), seed=0)[0])
         >>> boxes_of(plan).columns
         ['frame', 'polyp', 'x', 'y', 'w', 'h']

@@ -15,7 +15,7 @@ from polyplink import __version__
 from polyplink.core.artefacts import content_key, from_plain, read_json, to_plain, write_json
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, SHARE, Range, check_ranges
-from polyplink.data import lesion_info, positive_frames, video_info
+from polyplink.data.protocols import lesion_info, positive_frames, video_info
 
 # Boxes beyond one per frame with a box in REAL-Colon: 351,264 boxes on 342,109 frames (Biffi et
 # al., Scientific Data 2024, 11:539).

@@ -14,7 +14,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from polyplink.data import lesion_info, normalise_location, positive_frames, video_info
+from polyplink.data.protocols import lesion_info, positive_frames, video_info
+from polyplink.data.vocabulary import normalise_location
 from polyplink_lab.simulate.presets import Preset, released_id
 
 EMPTY_FRAMES = 300  # length of a sampled procedure without polyps
@@ -133,7 +134,7 @@ def procedure_specs(preset: Preset, seed: int) -> tuple[ProcedureSpec, ...]:
         seed: Of the data set. Released figures do not depend on it.
 
     Example:
-        >>> from polyplink_lab.simulate import smoke
+        >>> from polyplink_lab.simulate.presets import smoke
         >>> [spec.procedure_id for spec in procedure_specs(smoke(), seed=0)]
         ['001-001', '001-002', '001-009', '001-010']
     """

@@ -96,7 +96,7 @@ class SimulatedProcedure:
         renderer: Of its pictures.
 
     Example:
-        >>> from polyplink_lab.simulate import smoke
+        >>> from polyplink_lab.simulate.presets import smoke
         >>> plan = plan_procedure(smoke(), 0, procedure_specs(smoke(), seed=0)[0])
         >>> procedure = SimulatedProcedure.of(plan, seed=0)
         >>> procedure.crops([40, 41], [[0, 0, 32, 32], [4, 8, 44, 48]], size=24).shape

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 
 from polyplink.cli.verb import inform
 from polyplink.core.progress import Progress, counter
-from polyplink.data import DataSet
-from polyplink.tracklets import build_tracklets
-from polyplink_lab.simulate import DETECTORS, Preset, detect_simulated, simulate
-from polyplink_lab.simulate.detector import DetectorPreset
+from polyplink.data.tables import DataSet
+from polyplink.tracklets.box_runs import build_tracklets
+from polyplink_lab.simulate.data_set import simulate
+from polyplink_lab.simulate.detector import DETECTORS, DetectorPreset, detect_simulated
+from polyplink_lab.simulate.presets import Preset
 
 Floats = NDArray[np.float64]
 Values = Sequence[float]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import DataSet
 from polyplink.data.formats.coco import import_coco, load_json, read_records, write_coco
+from polyplink.data.tables import DataSet
 from tests.data.made_sets import seen_set
 
 values = (

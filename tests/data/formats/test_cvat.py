@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import DataSet
 from polyplink.data.formats import cvat
 from polyplink.data.formats.cvat import import_cvat, write_cvat
+from polyplink.data.tables import DataSet
 from tests.data.films import write_film
 from tests.data.made_sets import seen_set
 

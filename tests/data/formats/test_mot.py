@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import TABLES, DataSet
 from polyplink.data.formats.mot import import_mot, write_mot
+from polyplink.data.tables import TABLES, DataSet
 from tests.data.films import write_film
 from tests.data.made_sets import box_sets, seen_set
 

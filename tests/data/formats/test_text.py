@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import DataSet
 from polyplink.data.faults import Faults
 from polyplink.data.formats.assemble import (
     name_frames,
@@ -19,7 +18,7 @@ from polyplink.data.formats.assemble import (
     write_side_tables,
 )
 from polyplink.data.formats.csv import import_csv
-from polyplink.data.tables import read_text_table
+from polyplink.data.tables import DataSet, read_text_table
 from tests.data.films import write_film
 from tests.data.made_sets import box_sets
 

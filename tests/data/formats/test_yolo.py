@@ -5,8 +5,8 @@ import pytest
 from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import DataSet
 from polyplink.data.formats.yolo import import_yolo, write_yolo
+from polyplink.data.tables import DataSet
 from tests.data.films import write_film
 from tests.data.made_sets import seen_set
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import import_ldpolyp, write_ldpolyp
 from polyplink.data.sets.layout import write_image
+from polyplink.data.sets.ldpolyp import import_ldpolyp, write_ldpolyp
 from tests.data.films import HEIGHT, WIDTH, write_film
 from tests.data.made_sets import data_set, procedure_row
 from tests.data.public_sets import assert_same, picture, small_ldpolyp

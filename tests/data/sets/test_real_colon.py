@@ -11,26 +11,22 @@ import pytest
 from hypothesis import given, strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import (
-    DataSet,
-    annotations_folder,
-    format_annotations,
-    frame_stem,
-    import_real_colon,
-    lesion_info,
-    positive_frames,
-    video_info,
-    write_real_colon,
-    write_tables,
-)
+from polyplink.data.protocols import lesion_info, positive_frames, video_info
 from polyplink.data.sets.real_colon import (
     ProcedureSource,
     annotation_texts,
+    annotations_folder,
+    format_annotations,
     format_voc,
+    frame_stem,
+    import_real_colon,
     read_boxes,
     read_tables,
+    write_real_colon,
+    write_tables,
 )
 from polyplink.data.sets.voc import VocFrame, VocObject, parse_voc
+from polyplink.data.tables import DataSet
 from tests.data.made_sets import data_set, procedure_row, small_set
 from tests.data.packed import files_of, pack
 

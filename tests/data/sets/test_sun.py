@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import import_sun, write_sun
 from polyplink.data.faults import Faults
 from polyplink.data.sets.sun import (
     ImageName,
+    import_sun,
     number_frames,
     parse_case,
     parse_name,
+    write_sun,
 )
 from tests.data.made_sets import data_set, procedure_row
 from tests.data.public_sets import assert_same, picture, small_sun

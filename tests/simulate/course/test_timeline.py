@@ -9,7 +9,6 @@ import pytest
 from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink_lab.simulate import PRESETS, Preset, preset, procedure_specs, real_colon_sim
 from polyplink_lab.simulate.course.timeline import (
     EXPONENT,
     FACTOR,
@@ -27,7 +26,14 @@ from polyplink_lab.simulate.course.timeline import (
     look_lengths,
     mean_gap,
 )
-from polyplink_lab.simulate.procedure_specs import PairSpec, PolypSpec, ProcedureSpec, stream
+from polyplink_lab.simulate.presets import PRESETS, Preset, preset, real_colon_sim
+from polyplink_lab.simulate.procedure_specs import (
+    PairSpec,
+    PolypSpec,
+    ProcedureSpec,
+    procedure_specs,
+    stream,
+)
 
 SEEDS = st.integers(0, 2**32)
 

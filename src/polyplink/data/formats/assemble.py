@@ -1,7 +1,7 @@
 """What the general formats share: options, names of files, side tables, and the way to the tables.
 
 `procedures.csv` and `polyps.csv` beside a source hold what its format has no field for. Both have
-our column names (see `polyplink.data.PROCEDURES` and `POLYPS`); only procedure_id, and polyp_id in
+our column names (see `data.tables.PROCEDURES` and `POLYPS`); only procedure_id, and polyp_id in
 `polyps.csv`, are required. A further column `track` of `polyps.csv` gives the number of the polyp
 in formats that identify objects by number.
 """

@@ -12,10 +12,11 @@ import polars as pl
 import torch
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data import DataSet, annotated_boxes
 from polyplink.data.empty import read_empty
 from polyplink.data.files.archives import INSIDE
 from polyplink.data.files.video import split_frame_name
+from polyplink.data.origin import annotated_boxes
+from polyplink.data.tables import DataSet
 from polyplink.learn.detector.augmented_frames import TrainingFrames
 from polyplink.tracklets.crops import FrameCrops, cut, decoded_image, render_crops, write_crops
 from polyplink.tracklets.rendered import crop_source
