@@ -53,11 +53,6 @@ def room_of(path: Path) -> tuple[str, str]:
     return package, room.removesuffix(".py")
 
 
-def names_in(folder: Path) -> set[str]:
-    """Names of the modules in a folder."""
-    return {path.stem for path in folder.iterdir() if path.suffix == ".py" or path.is_dir()}
-
-
 def imported_rooms(tree: ast.Module, package: str) -> set[str]:
     """Rooms of a package that a file imports from, anywhere in it."""
     rooms = set()
@@ -83,7 +78,7 @@ def test_a_room_imports_only_rooms_above_it() -> None:
         order = ROOMS if package == PRODUCT else LAB_ROOMS
         if room == TESTING:
             allowed = set(ROOMS)
-        elif room not in order:  # the face, which hands on verbs and what they return; the entry
+        elif room not in order:  # __init__.py, which has verbs and what they return; the entry
             allowed = {"core", "pipeline", "cli"}
         else:
             allowed = set(order[: order.index(room) + 1])
@@ -131,27 +126,21 @@ def imports() -> dict[str, set[str]]:
     return {name: imported_modules(nodes_of(tree)) - {name} for name, tree in modules().items()}
 
 
-@cache
-def faces() -> set[str]:
-    """Faces of rooms; importing `polyplink.room.module` executes them first, and nothing more."""
-    return {name for name in modules() if any(other.startswith(f"{name}.") for other in modules())}
-
-
 def reached(start: str) -> set[str]:
-    """Modules that a module imports, those that they import, and so on; not through faces."""
+    """Modules that a module imports, those that they import, and so on."""
     seen, new = set[str](), {start}
     while new:
         seen |= new
-        new = set[str]().union(*(imports()[name] for name in new)) - seen - faces()
+        new = set[str]().union(*(imports()[name] for name in new)) - seen
     return seen
 
 
 def test_imports_form_no_circle() -> None:
-    """What only type checkers read counts too; the faces of rooms hand on, and use nothing."""
+    """What only type checkers read counts too, but for the verbs in `polyplink/__init__.py`."""
     rest = {
-        name: imported_modules(ast.walk(tree)) - faces() - {name}
+        name: imported_modules(ast.walk(tree)) - {PRODUCT, name}
         for name, tree in modules().items()
-        if name not in faces()
+        if name != PRODUCT
     }
     while leaves := [name for name, others in rest.items() if not others & set(rest)]:
         for name in leaves:
@@ -174,22 +163,12 @@ def test_files_can_be_held_in_the_head() -> None:
     assert not {path: length for path, length in lengths.items() if length > LONGEST}
 
 
-def test_faces_hold_no_code_and_hand_on_what_they_name() -> None:
+def test_every_file_has_a_docstring_and_rooms_nothing_else() -> None:
+    """Every name is imported from the module that defines it."""
     for path, tree in files().items():
-        if path.name != "__init__.py":
-            assert isinstance(tree.body[0], ast.Expr), f"{path} has no docstring"
-            continue
-        # Imports under `if TYPE_CHECKING` happen when a name is used (core/on_demand.py).
-        later = [part for node in tree.body if isinstance(node, ast.If) for part in node.body]
-        for node in (*(node for node in tree.body if not isinstance(node, ast.If)), *later):
-            assert isinstance(node, ast.Expr | ast.Import | ast.ImportFrom | ast.Assign), path
-            if isinstance(node, ast.ImportFrom) and node in later:
-                # Type checkers take a name for handed on if it is imported as itself.
-                assert all(alias.asname == alias.name for alias in node.names), path
-                for name in {alias.name for alias in node.names} & names_in(path.parent):
-                    # Python would put the submodule of this name in its place.
-                    package = ".".join(path.parent.relative_to(SOURCE).parts)
-                    assert node.module == f"{package}.{name}", path
+        assert isinstance(tree.body[0], ast.Expr), f"{path} has no docstring"
+        if path.name == "__init__.py" and path.parent != SOURCE / PRODUCT:
+            assert len(tree.body) == 1, path
 
 
 def test_the_package_has_what_type_checkers_read() -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from polyplink.core.errors import find_named
-from polyplink.core.on_demand import torch
+from polyplink.core.lazy_torch import torch
 from polyplink.encoders.config import (
     REFERENCE_MEAN,
     REFERENCE_STD,

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Literal, TypeVar
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.on_demand import torch
+from polyplink.core.lazy_torch import torch
 
 Module = TypeVar("Module", bound="torch.nn.Module")
 Precision = Literal["float32", "tf32", "bf16", "int8"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.extras import extras_installed
-from polyplink.core.on_demand import torch
+from polyplink.core.lazy_torch import torch
 from polyplink.core.ranges import AT_LEAST_ONE, Range, Ranged
 
 if TYPE_CHECKING:

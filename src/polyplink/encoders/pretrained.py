@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from polyplink import __version__
 from polyplink.core.artefacts import file_key, read_json, whole_folder, write_json, write_text
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.on_demand import torch
+from polyplink.core.lazy_torch import torch
 from polyplink.encoders.weights import (
     CONFIG,
     HUB_FILE,

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from polyplink.core._torchvision import heal_torchvision
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.extras import extras_installed
-from polyplink.core.on_demand import torch
+from polyplink.core.lazy_torch import torch
 from polyplink.encoders.config import REFERENCE_MEAN, REFERENCE_STD, FoundationConfig, Triple
 
 # tqdm, which these libraries import, warns in notebooks without ipywidgets; no bar needs them.

@@ -30,7 +30,7 @@ from polyplink.core.artefacts import (
     write_text,
 )
 from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.core.on_demand import torch
+from polyplink.core.lazy_torch import torch
 from polyplink.core.text import brief
 from polyplink.encoders.config import AnyEncoderConfig, FoundationConfig
 from polyplink.models.shipped import is_shipped, shipped_model, shipped_names

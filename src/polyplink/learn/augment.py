@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated
 
-from polyplink.core.on_demand import torch
+from polyplink.core.lazy_torch import torch
 from polyplink.core.ranges import SHARE, Range, Ranged
 
 _LUMA = (0.299, 0.587, 0.114)  # of R, G, B in grey (ITU-R BT.601), as torchvision weighs them

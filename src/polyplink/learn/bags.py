@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from polyplink.core.on_demand import torch
+from polyplink.core.lazy_torch import torch
 from polyplink.learn.fragment_set import FragmentSet
 
 

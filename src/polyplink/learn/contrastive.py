@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polyplink.core.on_demand import torch
+from polyplink.core.lazy_torch import torch
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.on_demand import torch
+from polyplink.core.lazy_torch import torch
 
 if TYPE_CHECKING:  # recipes import this module; importing tracklets takes a quarter of a second
     import polars as pl

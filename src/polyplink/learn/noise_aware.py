@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.on_demand import torch
+from polyplink.core.lazy_torch import torch
 from polyplink.core.ranges import POSITIVE, Ranged
 from polyplink.learn.contrastive import Views, cosine_logits, masked_logsumexp, mean_over
 

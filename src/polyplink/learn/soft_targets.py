@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from polyplink.core.on_demand import torch
+from polyplink.core.lazy_torch import torch
 from polyplink.core.ranges import NOT_NEGATIVE, POSITIVE, Ranged
 from polyplink.learn.contrastive import Views, cosine_logits, masked_logsumexp, mean_over
 

@@ -16,7 +16,7 @@ import simplejpeg
 from PIL import Image, UnidentifiedImageError
 
 from polyplink.core.errors import first_line
-from polyplink.core.on_demand import torch
+from polyplink.core.lazy_torch import torch
 
 if TYPE_CHECKING:
     from av.video.frame import VideoFrame
