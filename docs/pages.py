@@ -14,7 +14,6 @@ import inspect
 import os
 import re
 import tempfile
-from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 from types import UnionType
@@ -96,7 +95,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         if room == "cli" or package is None:  # verbs have pages of their own
             continue
         target = f"reference/python/{room}.md"
-        files.append(File.generated(config, target, content=room_page(package, room, guides)))
+        files.append(File.generated(config, target, content=room_page(package, room)))
     shown = files.documentation_pages(inclusion=InclusionLevel.is_in_nav)
     config.nav = navigation(config.nav or [], [file.src_uri for file in shown])
     return files
@@ -293,26 +292,19 @@ def verb_page(name: str, guides: dict[str, str]) -> str:
     return "\n\n".join(text)
 
 
-def room_page(package: str, room: str, guides: dict[str, str]) -> str:
-    """The page of a room: what its face hands on, and what the guides import besides."""
-    face = importlib.import_module(f"{package}.{room}")
-    # Where they are defined: a function may have the name of its module (core/on_demand.py).
-    names = [f"{module}.{name}" for name, module in vars(face).get("_modules", {}).items()]
-    for content in guides.values():
-        for module, imported in _imports(content):
-            if module.startswith(f"{package}.{room}."):
-                names += [f"{module}.{name}" for name in imported]
-    text = [f"# {package}.{room}", inspect.getdoc(face) or ""]
-    ordered = sorted(dict.fromkeys(names), key=lambda name: name.rpartition(".")[2].isupper())
-    return "\n\n".join([*text, *(f"::: {name}" for name in ordered)])  # constants last
-
-
-def _imports(content: str) -> Iterator[tuple[str, list[str]]]:
-    """Modules of the packages that code in a page imports from, with the names."""
-    for module, one, several in re.findall(
-        r"^from (polyplink[\w.]*) import (?:([\w, ]+)|\(([^)]*)\))", content, re.M
-    ):
-        yield module, re.findall(r"\w+", one or several)
+def room_page(package: str, room: str) -> str:
+    """The page of a room: its modules with their public names."""
+    folder = SOURCE / package / room
+    modules = [
+        ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+        for path in sorted(folder.rglob("*.py"))
+        if not path.name.startswith("_")
+    ]
+    intro = inspect.getdoc(importlib.import_module(f"{package}.{room}")) or ""
+    options = "    options: {show_root_full_path: true}"
+    return "\n\n".join(
+        [f"# {package}.{room}", intro, *(f"::: {name}\n{options}" for name in modules)]
+    )
 
 
 def _records(verb: Any) -> list[str]:

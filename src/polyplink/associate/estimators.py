@@ -2,8 +2,8 @@
 
 Each is a thin shell around a setting (see `settings`) and the visual similarity. X holds the
 embeddings of one procedure's tracklets or, with `affinity="precomputed"`, their visual
-similarities V in [0, 1]. Imported by name and not handed on by the room's face, because
-scikit-learn takes a second:
+similarities V in [0, 1]. Importing scikit-learn takes a second, so no other module imports this
+one:
 
     from polyplink.associate.estimators import TemporalAPClustering
 """
