@@ -180,8 +180,9 @@ def test_size_and_histology_reach_the_hand_off(
     page = (out / "reviewed" / "report.html").read_text()
     assert f"etwa {group['size_mm']:.1f} mm".replace(".", ",") in page
     assert "an simulierten Polypen angepasst" in page
-    one = json.loads((out / "reviewed" / "review.json").read_text())["procedures"][0]["found"][0]
-    assert one["size_high_mm"] == group["size_high_mm"]
+    review = json.loads((out / "reviewed" / "review.json").read_text())
+    polyp = review["procedures"][0]["reviewed_polyps"][0]
+    assert polyp["size_high_mm"] == group["size_high_mm"]
     # Weights calibrated on procedures of unknown sizes keep their probes.
     again = polyplink("calibrate", weights, made.data, "-o", tmp_path / "again", "--device", "cpu")
     assert again.exit_code == 0, again.output

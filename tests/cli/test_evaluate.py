@@ -131,7 +131,7 @@ def test_one_procedure_says_that_no_setting_can_be_chosen(made: Made, tmp_path: 
     figures = done.evaluation.encoders["ntssl-demo"].figures
     assert figures["threshold/FR"].value is None
     assert figures["tracking/threshold/HOTA"].value is None
-    assert any(note.startswith("No setting can be chosen") for note in done.notes)
+    assert any(note.startswith("Counting and tracking are undefined") for note in done.notes)
     assert not (tmp_path / "out" / "trackeval").exists()
     assert (tmp_path / "out" / "report.html").is_file()
     tasks = ("counting",)

@@ -9,7 +9,7 @@ import pytest
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import FIGURES
 from polyplink.core.registry import Registry
-from polyplink.report.figures import Shown
+from polyplink.report.figures import FigureData
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import Made
 
@@ -28,7 +28,7 @@ def test_all_figures_are_drawn(made: Made, tmp_path: Path) -> None:
     assert (tmp_path / "run.json").is_file()
 
 
-def empty(_: Shown) -> None:
+def empty(_: FigureData) -> None:
     raise PolyplinkError("no polyp has another one", "give two")
 
 

@@ -18,7 +18,7 @@ RUDE = "<script>alert('x')</script>&\"</title>"
 def tracklet(
     name: str, first: int, last: int, predicted: str, polyp_id: str | None = None
 ) -> Tracklet:
-    """A tracklet with a grey crop and a sureness."""
+    """A tracklet with a grey crop and a confidence."""
     crop = np.full((120, 100, 3), 90, dtype=np.uint8)
     return Tracklet(name, first, last, predicted, polyp_id, 0.75, crop)
 
@@ -80,7 +80,7 @@ def report() -> Report:
     )
 
 
-def shown(table: RenderableType, width: int = 140) -> str:
+def printed(table: RenderableType, width: int = 140) -> str:
     """What a terminal of so many columns shows."""
     console = Console(width=width, file=io.StringIO(), record=True)
     console.print(table)

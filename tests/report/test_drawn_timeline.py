@@ -46,7 +46,7 @@ def test_hover_text_tells_all() -> None:
         "counted as polyp 2",
         "true polyp A (a)",
         "confidence 75 %",
-        "counted with another polyp than its own",
+        "counted with another polyp than the one it shows",
     ]
     bridged = replace(made.tracklets[2], bridged=0.25)
     assert "\nno box in 25 % of them\n" in describe(bridged, match(made), 25.0)

@@ -17,7 +17,7 @@ from polyplink.evaluate.samples import Samples
 from polyplink.report.figures import (
     BARS,
     STEPS,
-    Shown,
+    FigureData,
     draw_bars,
     draw_counting,
     draw_curriculum,
@@ -86,14 +86,14 @@ def legend(axis: Axes) -> list[str]:
 
 def test_figures_show_what_was_computed(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     encoded = encode([load_named(made.run, "cpu")], made.data)
-    shown = Shown(encoded, "made", "demo", 1, silent)
-    left, right = draw_curriculum(shown).axes
+    figure_data = FigureData(encoded, "made", "demo", 1, silent)
+    left, right = draw_curriculum(figure_data).axes
     median, share = (np.asarray(axis.lines[0].get_xydata()) for axis in (left, right))
     assert median.shape == share.shape == (STEPS, 2)
     assert median[0, 1] < median[-1, 1]  # members are drawn from further and further away
     assert share[0, 1] >= share[-1, 1] > 0
 
-    axis = draw_similarities(shown).axes[0]
+    axis = draw_similarities(figure_data).axes[0]
     panel = axis.images[0].get_array()
     assert panel is not None
     first = encoded.vectors["ntssl-demo"][:6]  # procedures are alike: the first is shown
@@ -101,12 +101,12 @@ def test_figures_show_what_was_computed(made: Made, monkeypatch: pytest.MonkeyPa
     assert np.allclose(panel, unit @ unit.T, atol=1e-6)
     assert [text.get_text() for text in axis.texts] == ["1", "1", "2", "2"]
 
-    (axis,) = draw_counting(shown).axes
+    (axis,) = draw_counting(figure_data).axes
     assert "temporal affinity propagation" in legend(axis)
     assert "FPR 0.05" in [text.get_text() for text in axis.texts]
 
-    roc, pr = draw_reid(shown).axes
-    samples, unit = shown.samples, unit_rows(encoded.vectors["ntssl-demo"])
+    roc, pr = draw_reid(figure_data).axes
+    samples, unit = figure_data.samples, unit_rows(encoded.vectors["ntssl-demo"])
     first, second = np.triu_indices(30, 1)
     same, scores = samples.polyp[first] == samples.polyp[second], (unit @ unit.T)[first, second]
     assert legend(roc)[0].endswith(f"{roc_auc_score(same, scores):.3f}")
@@ -114,10 +114,10 @@ def test_figures_show_what_was_computed(made: Made, monkeypatch: pytest.MonkeyPa
     assert np.trapezoid(y, x) == pytest.approx(roc_auc_score(same, scores), abs=1e-3)
     assert pr.get_ylabel() == "precision"
 
-    (axis,) = draw_vectors(shown, "pca").axes
+    (axis,) = draw_vectors(figure_data, "pca").axes
     assert legend(axis) == encoded.table["polyp_id"].unique(maintain_order=True).to_list()
     monkeypatch.setattr("polyplink.report.figures.MOST_IN_LEGEND", 9)
-    assert legend(draw_vectors(shown, "pca").axes[0]) == []
+    assert legend(draw_vectors(figure_data, "pca").axes[0]) == []
 
 
 def test_bars_are_the_figures_of_every_encoder_and_clusterer() -> None:

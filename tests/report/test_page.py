@@ -201,9 +201,9 @@ def test_a_long_strip_keeps_the_wrong_and_the_least_sure() -> None:
     members = [
         Tracklet(f"t{i}", 100 * i, 100 * i + 50, "x", "a", 0.9 - 0.01 * i) for i in range(20)
     ]
-    members[0] = replace(members[0], polyp_id="b", sureness=1.0)
-    members[1] = replace(members[1], sureness=None)
-    members[2] = replace(members[2], sureness=float("nan"))
+    members[0] = replace(members[0], polyp_id="b", confidence=1.0)
+    members[1] = replace(members[1], confidence=None)
+    members[2] = replace(members[2], confidence=float("nan"))
     made = Procedure("p", 3000, tuple(members))
     shown = most_doubtful(members, match(made))
     assert [t.tracklet_id for t in shown] == [f"t{i}" for i in (0, 1, 2, *range(11, 20))]
@@ -212,8 +212,8 @@ def test_a_long_strip_keeps_the_wrong_and_the_least_sure() -> None:
 
 def test_least_sure_links_come_first_over_all_procedures() -> None:
     made = []
-    for name, sureness in (("p0", (0.3, 0.1)), ("p1", (0.2, 0.45))):
-        links = tuple(Doubt((0, 1, 2), (3,), True, s, (0, 3)) for s in sureness)
+    for name, confidence in (("p0", (0.3, 0.1)), ("p1", (0.2, 0.45))):
+        links = tuple(Doubt((0, 1, 2), (3,), True, s, (0, 3)) for s in confidence)
         made.append(replace(procedure(name), uncertain=links))
     text = render(replace(EMPTY, procedures=tuple(made)))
     listed = text[text.index('<ol class="pairs">') : text.index("</ol>")]

@@ -10,7 +10,7 @@ from polyplink.evaluate.intervals import Figure
 from polyplink.report.formats import duration, interval, moment, number, reason, signed
 from polyplink.report.printed_tables import comparison_table, count_table, probe_table, write_csv
 from polyplink.report.records import Comparison, FigureColumn, Method
-from tests.report.sample import comparison, report, shown
+from tests.report.sample import comparison, printed, report
 
 
 def test_a_comparison_without_a_value_measured_nothing() -> None:
@@ -27,7 +27,7 @@ def test_the_table_shows_figures_and_intervals_on_a_narrow_terminal() -> None:
         for column in table.columns[1:-1]
     ]
     assert [column.count("bold") for column in styles] == [0, 1]  # significantly different
-    text = shown(table, width=80)
+    text = printed(table, width=80)
     assert "…" not in text
     for words in ("Retrieval", "Counting", "(self-pairs counted)", "0.700", "0.600 to 0.800"):
         assert words in text
@@ -42,7 +42,7 @@ def test_the_table_shows_figures_and_intervals_on_a_narrow_terminal() -> None:
 def test_names_are_not_read_as_markup() -> None:
     metric = FigureColumn("m", "[red]m[/red]", "[b]group[/b]", 1.0)
     table = Comparison((metric,), (Method("[link=x]a[/link]", {"m": Figure(None)}),))
-    text = shown(comparison_table(table))
+    text = printed(comparison_table(table))
     assert "[red]m[/red]" in text
     assert "[link=x]a[/link]" in text
     assert "[b]group[/b]" in text
@@ -51,7 +51,7 @@ def test_names_are_not_read_as_markup() -> None:
 
 def test_count_table_has_truth_only_where_known() -> None:
     given = report()
-    text = shown(count_table(given))
+    text = printed(count_table(given))
     assert "true" in text
     rows = [line.split() for line in text.splitlines() if "│ p" in line]
     assert [[cell for cell in row if cell != "│"] for row in rows] == [
@@ -59,9 +59,9 @@ def test_count_table_has_truth_only_where_known() -> None:
         ["p1", "5", "3", "2", "1"],
     ]
     unknown = tuple(replace(p, n_polyps=None) for p in given.procedures)
-    assert "true" not in shown(count_table(replace(given, procedures=unknown)))
+    assert "true" not in printed(count_table(replace(given, procedures=unknown)))
     mixed = (replace(given.procedures[0], n_polyps=None), given.procedures[1])
-    assert "–" in shown(count_table(replace(given, procedures=mixed)))
+    assert "–" in printed(count_table(replace(given, procedures=mixed)))
 
 
 def test_csv_can_be_read_back_with_full_precision(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_csv_can_be_read_back_with_full_precision(tmp_path: Path) -> None:
 
 def test_a_probe_table_tells_values_intervals_and_units() -> None:
     figures = {"F1": Figure(0.7, 0.6, 0.8, 57), "AUROC": Figure(None)}
-    text = shown(probe_table("size", figures, dict.fromkeys(figures, "what it means")))
+    text = printed(probe_table("size", figures, dict.fromkeys(figures, "what it means")))
     assert all(part in text for part in ("size", "0.700", "0.600 to 0.800", "57", "polyps"))
     assert "what it means" in text
     assert "None" not in text

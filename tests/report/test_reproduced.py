@@ -18,7 +18,7 @@ from polyplink_lab.reproduce.reproduced import (
     states_table,
     write_reproduced,
 )
-from tests.report.sample import comparison, shown
+from tests.report.sample import comparison, printed
 
 
 def cell(
@@ -50,11 +50,11 @@ def sample(incomparable: str = "SIMULATED data") -> ReproducedTable:
 
 
 def test_published_numbers_stand_beside_ours() -> None:
-    text = shown(reproduced_table(sample("")))
+    text = printed(reproduced_table(sample("")))
     for words in ("61.50 (58.25 to 64.00)", "−1.63", "2.32 ± 1.80", "2.40 ± 1.75", "63.13*"):
         assert words in text
     assert "SIMULATED" not in text
-    assert "SIMULATED" in shown(reproduced_table(sample()))
+    assert "SIMULATED" in printed(reproduced_table(sample()))
 
 
 def test_reasons_and_remarks_name_their_cells() -> None:
@@ -155,7 +155,7 @@ def test_the_list_of_tables_says_what_each_needs() -> None:
         "missing": {"endofm": "not here; add it"},
     }
     nothing = {**state, "name": "ta/2", "missing": {"endofm": "", "ta384-tpc": ""}}
-    text = shown(states_table([state, nothing]))
+    text = printed(states_table([state, nothing]))
     assert "all of them" in text
     assert all(part in text for part in ("ta/1", "10", "2 7 1", "ta384-tpc", "in part", "endofm"))
 

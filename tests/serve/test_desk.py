@@ -217,7 +217,7 @@ def test_a_tracklet_that_mixes_polyps_is_cut(desk: Desk, counted: Path) -> None:
     named = boxes.filter(pl.col("frame").is_between(view["first_frame"], view["last_frame"]))
     assert named["polyp_id"].n_unique() >= 2
     review = json.loads(json.dumps(to_plain(reviewed(desk))))["procedures"][0]
-    ids = [one["tracklet"] for polyp in review["found"] for one in polyp["views"]]
+    ids = [one["tracklet"] for polyp in review["reviewed_polyps"] for one in polyp["views"]]
     assert sorted(ids) == sorted(one["id"] for one in again["tracklets"])
     for broken in ({"row": 0}, {"row": 0, "k": 8}, {"row": 0, "frame": "1"}, {"row": 99, "k": 1}):
         with pytest.raises(PolyplinkError):

@@ -32,7 +32,7 @@ def test_the_files_hold_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None
     assert (first.polyps, first.done, first.corrections) == (1, True, 3)
     assert first.reviewers == ("Dr. Rossi",)
     assert len(first.not_polyps) == 1
-    assert [len(polyp.views) for polyp in first.found] == [5]
+    assert [len(polyp.views) for polyp in first.reviewed_polyps] == [5]
     known = set(review_schema()["$defs"]["ReviewedProcedure"]["properties"])
     assert known == set(json.loads((out / "review.json").read_text())["procedures"][0])
     table = pl.read_csv(out / "polyps.csv")

@@ -14,7 +14,7 @@ from polars.testing import assert_frame_equal
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.tracklets import crops as sources
-from polyplink.tracklets.crops import Broken, Pixels, cut
+from polyplink.tracklets.crops import BrokenFrame, Pixels, cut
 from polyplink.tracklets.prepare import (
     Prepared,
     crops_path,
@@ -374,7 +374,7 @@ def test_parts_against_a_loop_over_the_crops(
 ) -> None:
     tracklets, frames = table(lengths)
     tracklets = tracklets.filter(pl.col("n") >= min_length)
-    broken = {"p": [Broken(frame, "x", "why") for frame in sorted(bad)]}
+    broken = {"p": [BrokenFrame(frame, "x", "why") for frame in sorted(bad)]}
     got = cut_tracklets(tracklets, frames, broken, stride=STRIDE, min_length=min_length)
     expected = []
     for row in tracklets.iter_rows(named=True):

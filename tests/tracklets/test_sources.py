@@ -13,7 +13,7 @@ from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.tracklets.crops import (
-    Broken,
+    BrokenFrame,
     FrameCrops,
     Pixels,
     broken_path,
@@ -172,7 +172,9 @@ def frames(tmp_path: Path) -> list[FrameCrops]:
     return found
 
 
-def write(folder: Path, frames: list[FrameCrops], ticks: list[int] | None = None) -> list[Broken]:
+def write(
+    folder: Path, frames: list[FrameCrops], ticks: list[int] | None = None
+) -> list[BrokenFrame]:
     tick = (ticks if ticks is not None else []).append
     return write_crops(folder / "out/c.npy", frames, folder, WIDTH, workers=2, tick=tick)
 

@@ -81,7 +81,7 @@ def draw_figures(
     from polyplink.encoders.encode import encode
     from polyplink.encoders.load import load_named
     from polyplink.evaluate.truth import samples_of
-    from polyplink.report.figures import Shown
+    from polyplink.report.figures import FigureData
     from polyplink.report.plots import write_figure
 
     figures = {name: FIGURES.find(name) for name in chosen or FIGURES}
@@ -99,12 +99,12 @@ def draw_figures(
     record.inputs |= {"data": prepared.data.key, "crops": prepared.key}
     names = ", ".join(sorted(set(prepared.data.procedures["dataset"])))
     subtitle = f"{names}, part {part}: {len(samples.procedures)} procedures"
-    shown = Shown(encoded, subtitle, grid, workers, progress, files, clusterers)
+    figure_data = FigureData(encoded, subtitle, grid, workers, progress, files, clusterers)
     pictures, left_out = Pictures(), list[str]()
     for done, (name, call) in enumerate(figures.items(), start=1):
         try:
             with record.stage(name):
-                pictures += write_figure(out, name, call(shown))
+                pictures += write_figure(out, name, call(figure_data))
         except PolyplinkError as error:  # one polyp, for example, has no nearest other one
             if only or (not pictures and done == len(figures)):
                 raise

@@ -43,16 +43,17 @@ def build_report(
 
     Args:
         title: Headline.
-        weights: As the user gave them; a training history in the same folder is shown.
+        weights: Path or name of the weights; a training history in the same folder is shown.
         encoded: The part and its vectors.
-        point: The operating point that it was linked at.
-        linked: Its procedures; those without tracklets are missing here and shown as empty.
+        point: The operating point of the links.
+        linked: The linked procedures; procedures of the part that are missing here have no
+            tracklets and are shown as empty.
         seconds: Time per stage.
         alarms: Tracklets that were left out as false alarms, from `screen`.
-        comparison: Table of methods, where there is one.
+        comparison: Table of methods; None for a count.
         notes: Notes.
         messages: Warnings.
-        cover: Whether intervals are given, and on what grounds.
+        cover: Whether intervals are shown, and the reasons.
 
     Raises:
         PolyplinkError: If the training history is broken.
@@ -61,8 +62,8 @@ def build_report(
     assert record is not None
     by_name = {procedure.tracklets.procedure_id: procedure for procedure in linked}
     seed = record.recipe.get("seed")
-    watched = "loss_bags" if record.origin.get("selected_by") == "bags" else "loss_labels"
-    curves = _training_curves(weights_path(weights).parent, watched)
+    selection_loss = "loss_bags" if record.origin.get("selected_by") == "bags" else "loss_labels"
+    curves = _training_curves(weights_path(weights).parent, selection_loss)
     best = record.origin.get("epoch")
     basis = None if cover is None else cover.basis
     return Report(
@@ -83,7 +84,7 @@ def build_report(
         warnings=tuple(map(str, messages)),
         basis="" if basis is None else str(basis),
         ask_below=point.ask_below,
-        **_made_of(prepared),
+        **_provenance(prepared),
     )
 
 
@@ -96,7 +97,7 @@ def comparison_report(
     notes: tuple[str, ...] = (),
     warnings: Sequence[str] = (),
 ) -> Report:
-    """A page with a table of methods alone.
+    """A page with only a table of methods.
 
     Args:
         title: Headline.
@@ -113,12 +114,12 @@ def comparison_report(
         seconds=seconds,
         notes=notes,
         warnings=tuple(warnings),
-        **_made_of(prepared),
+        **_provenance(prepared),
     )
 
 
-def _made_of(prepared: Prepared) -> dict[str, Any]:
-    """The data sets, date and machine of a page, and its settings of the crops."""
+def _provenance(prepared: Prepared) -> dict[str, Any]:
+    """The data sets, date, machine and crop settings of a page, as fields of `Report`."""
     names, computer = prepared.data.procedures["dataset"].unique().sort().to_list(), machine()
     return {
         "dataset": ", ".join(names),
@@ -134,7 +135,7 @@ def _made_of(prepared: Prepared) -> dict[str, Any]:
 
 
 def _shown_setting(point: OperatingPoint) -> dict[str, float | str]:
-    """The operating point as the report shows it."""
+    """The operating point, by the names used in the report."""
     setting = point.setting
     if isinstance(setting, LearnedLinks):
         purpose = [name for name, price in point.prices.items() if price == setting.price]
@@ -167,12 +168,12 @@ def _procedure(
     point: OperatingPoint,
     alarms: pl.DataFrame | None,
 ) -> Procedure:
-    """One procedure as the report shows it; without tracklets it is an empty time line."""
+    """The record of a procedure for the report; without tracklets its time line is empty."""
     row: dict[str, Any] = prepared.data.procedures.row(
         by_predicate=pl.col("procedure_id") == procedure_id, named=True
     )
     polyps = prepared.data.polyps
-    # Polyps without a tracklet are counted too; where no polyp is known there is no number.
+    # Polyps without a tracklet count too; without any known polyp the true number is unknown.
     n_polyps = None if polyps.is_empty() else polyps.filter(procedure_id=procedure_id).height
 
     def tracklet_of(tracklet: Mapping[str, Any], predicted: str, score: float) -> Tracklet:
@@ -183,10 +184,8 @@ def _procedure(
             last=tracklet["last_frame"],
             predicted=predicted,
             polyp_id=tracklet["polyp_id"],
-            sureness=None if np.isnan(score) else float(score),
-            crop=np.array(
-                crops[tracklet["crop_first"] + tracklet["n_crops"] // 2]
-            ),  # the middle one
+            confidence=None if np.isnan(score) else float(score),
+            crop=np.array(crops[tracklet["crop_first"] + tracklet["n_crops"] // 2]),  # the middle
             bridged=tracklet["bridged"],
         )
 
@@ -216,12 +215,12 @@ def _procedure(
     )
 
 
-def _training_curves(folder: Path, watched: str) -> dict[str, tuple[float, ...]]:
+def _training_curves(folder: Path, selection_loss: str) -> dict[str, tuple[float, ...]]:
     """Curves of the report from the history.csv of a training run; none without the file."""
     path = folder / "history.csv"
     if not path.is_file():
         return {}
-    columns = {"loss": "loss", "validation_loss": watched, "tau": "tau", "purity": "purity"}
+    columns = {"loss": "loss", "validation_loss": selection_loss, "tau": "tau", "purity": "purity"}
     try:
         with path.open(newline="", encoding="utf-8") as file:
             rows = [{k: float(v) for k, v in row.items()} for row in csv.DictReader(file)]

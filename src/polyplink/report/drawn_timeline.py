@@ -16,20 +16,20 @@ from polyplink.report.formats import moment, percent
 from polyplink.report.polyps import Look, Matching, Polyp, in_time
 from polyplink.report.records import Procedure, Tracklet
 
-LEFT, WIDTH, RIGHT = 62.0, 1020.0, 14.0  # row names; the axis; room for the last tick label
-LEVELS, LABEL, DIGIT = 2, 11.0, 7.5  # levels of labels above a lane; their height; a character
-BAR, GAP = 15.0, 6.0  # height of a bar; room below it
+LEFT, WIDTH, RIGHT = 62.0, 1020.0, 14.0  # widths: row names; axis; margin for the last tick label
+LEVELS, LABEL, DIGIT = 2, 11.0, 7.5  # label levels above a lane; label height; character width
+BAR, GAP = 15.0, 6.0  # height of a bar; space below it
 LANE = LEVELS * LABEL + BAR + GAP
-MARKS = 14.0  # room between the rows, where disagreements are marked
+MARKS = 14.0  # space between the rows, in which disagreements are marked
 AXIS = 24.0
 NARROWEST = 3.0  # a tracklet of two seconds in an hour must still be visible
 APART = 26.0  # bars further apart than this get a label each
-TICKS = 12  # intervals, at most
+TICKS = 12  # most intervals between ticks
 CLOCK_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 18000, 36000)  # s
 
 
 class Bar(NamedTuple):
-    """One tracklet in a row of the time line."""
+    """A tracklet in a row of the time line."""
 
     x: float
     y: float
@@ -40,7 +40,7 @@ class Bar(NamedTuple):
 
 
 class Label(NamedTuple):
-    """A polyp's number or letter; `foot` is where the line down from a raised one ends."""
+    """A polyp's number or letter; `foot` is the y at which the line from a raised label ends."""
 
     x: float
     y: float
@@ -49,7 +49,7 @@ class Label(NamedTuple):
 
 
 class Row(NamedTuple):
-    """Counted or true polyps: the row's name, its bars and their labels."""
+    """A row of counted or true polyps: its name, bars and labels."""
 
     name: str
     y: float
@@ -76,7 +76,7 @@ def layout(procedure: Procedure, matching: Matching) -> Timeline:
 
     Args:
         procedure: The procedure; tracklets that overlap in time get different lanes.
-        matching: Its polyps, from `polyps.match`.
+        matching: The polyps of the procedure, from `polyps.match`.
     """
     tracklets = in_time(procedure)
     lanes = assign_lanes([(t.first, t.last) for t in tracklets])
@@ -140,17 +140,17 @@ def describe(tracklet: Tracklet, matching: Matching, fps: float | None) -> str:
         lines.insert(2, f"no box in {percent(tracklet.bridged)} of them")
     if true is not None:
         lines.append(f"true polyp {true.label} ({true.name})")
-    lines.append(f"confidence {percent(tracklet.sureness)}")
+    lines.append(f"confidence {percent(tracklet.confidence)}")
     if matching.is_wrong(tracklet):
-        lines.append("counted with another polyp than its own")
+        lines.append("counted with another polyp than the one it shows")
     return "\n".join(lines)
 
 
 def assign_lanes(spans: Sequence[tuple[float, float]]) -> list[int]:
-    """Put spans into as few lanes as possible so that none overlap within a lane.
+    """Assign spans to as few lanes as possible so that none overlap within a lane.
 
     Args:
-        spans: (start, end) of each, both inclusive, sorted by start.
+        spans: (start, end) of each span, both inclusive, sorted by start.
 
     Returns:
         Lane of each span, from 0.
@@ -165,11 +165,11 @@ def assign_lanes(spans: Sequence[tuple[float, float]]) -> list[int]:
 
 
 def place_labels(centres: Iterable[tuple[float, str]], floor: float) -> list[Label]:
-    """Place labels above a lane so that none touch; one without room is left out.
+    """Place labels above a lane so that none touch; labels that do not fit are left out.
 
     Args:
-        centres: Centre and text of each, sorted by centre.
-        floor: Top of the bars that the lowest labels stand on.
+        centres: Centre and text of each label, sorted by centre.
+        floor: Top of the bars, where the lowest labels stand.
 
     Returns:
         The labels that fit, each on the lowest level with room.
@@ -179,7 +179,7 @@ def place_labels(centres: Iterable[tuple[float, str]], floor: float) -> list[Lab
     for centre, text in centres:
         half = DIGIT * len(text) / 2
         for level in range(LEVELS):
-            # The line down from a raised label must not cross the labels below it.
+            # The line from a raised label to its bar must not cross the labels below it.
             clear = all(end < centre - 1 for end in right_ends[:level])
             if clear and centre - half > right_ends[level]:
                 right_ends[: level + 1] = [centre + 1] * level + [centre + half]
@@ -190,7 +190,7 @@ def place_labels(centres: Iterable[tuple[float, str]], floor: float) -> list[Lab
 
 
 def ticks(procedure: Procedure) -> list[tuple[float, str]]:
-    """Frame and text of each tick: round times where the frame rate is known, else frames."""
+    """Frame and text of each tick: round times if the frame rate is known, else frame numbers."""
     fps, last = procedure.fps, max(1, procedure.n_frames)
     if fps:
         seconds = last / fps

@@ -1,4 +1,4 @@
-"""From an evaluation to a table of methods by figures, its notes, and a table of procedures."""
+"""Tables of an evaluation: methods by figures, with notes, and a table of procedures."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,19 +17,19 @@ from polyplink.evaluate.probing import PROBES, Probed
 from polyplink.report.formats import PURPOSES, TIMES, VISUAL, figure_text
 from polyplink.report.records import Comparison, FigureColumn, Method
 
-ProbedByTask = Mapping[str, Mapping[str, Probed]]  # by task, by method, the reference first
+ProbedByTask = Mapping[str, Mapping[str, Probed]]  # task -> method -> probe, the reference first
 
 _LOO = "setting chosen on other procedures"
 _FOLD_COLUMNS = ("clusters", "fr", "fpr", "precision", "recall")
 
 
 def columns(first: EncoderFigures) -> list[FigureColumn]:
-    """A column for every figure of an encoder, group by group."""
+    """A column for every figure of an encoder, ordered by group."""
     return [*_exact(first), *_counting(first), *_tracking(first)]
 
 
 def _exact(first: EncoderFigures) -> list[FigureColumn]:
-    """Retrieval and re-identification: exact, without the query's procedure, and as published."""
+    """Columns of retrieval and re-identification: honest, without own procedure, as published."""
     retrieval, reid = (_by_style(METRICS.in_use(), task) for task in ("retrieval", "reid"))
     without = {
         f"{name}{WITHOUT_OWN}": replace(
@@ -52,7 +52,7 @@ def _exact(first: EncoderFigures) -> list[FigureColumn]:
 
 
 def _counting(first: EncoderFigures) -> list[FigureColumn]:
-    """Counting by every clusterer: honest figures, then those as published."""
+    """Columns of counting by every clusterer: honest figures, then figures as published."""
     figure_columns = []
     honest, published = _by_style(METRICS.in_use(), "counting").values()
     for clusterer in (name for name in CLUSTERERS.in_use() if name in first.counting):
@@ -75,7 +75,7 @@ def _counting(first: EncoderFigures) -> list[FigureColumn]:
 
 
 def _tracking(first: EncoderFigures) -> list[FigureColumn]:
-    """Tracking by every clusterer: boxes of all procedures together, then means over them."""
+    """Columns of tracking by every clusterer: over all boxes, then means over procedures."""
     figure_columns = []
     metrics = {n: metric for n, metric in METRICS.in_use().items() if metric.task == "tracking"}
     for clusterer in (name for name in CLUSTERERS.in_use() if name in first.tracking):
@@ -97,7 +97,7 @@ def _tracking(first: EncoderFigures) -> list[FigureColumn]:
 
 
 def _by_style(metrics: Mapping[str, Metric], task: str) -> dict[bool, dict[str, Metric]]:
-    """Metrics of a task by name: the honest ones (True), and those as published."""
+    """Metrics of a task by name: True -> honest metrics, False -> those as published."""
     of_task = {name: metric for name, metric in metrics.items() if metric.task == task}
     return {
         honest: {n: metric for n, metric in of_task.items() if (metric.style == "honest") == honest}
@@ -118,7 +118,7 @@ def _column(key: str, name: str, metric: Metric, group: str) -> FigureColumn:
 
 
 def headline(first: EncoderFigures) -> tuple[str, ...]:
-    """Keys of the five figures that a reader looks at first, with learned links where there are."""
+    """Keys of the five most important figures, those of learned links if they were measured."""
     counted = "links" if "links" in first.counting else next(iter(first.counting), "")
     tracked = "links" if "links" in first.tracking else next(iter(first.tracking), "")
     keys = ("mAP", "AUROC", f"{counted}/count error", f"{counted}/exact")
@@ -126,7 +126,7 @@ def headline(first: EncoderFigures) -> tuple[str, ...]:
 
 
 def comparison(evaluation: Evaluation, settings: EvaluationSettings) -> Comparison:
-    """Methods in rows, the reference first, and every figure in a column."""
+    """The table of methods (rows, the reference first) by figures (columns)."""
     first = evaluation.encoders[evaluation.reference]
     names = [evaluation.reference]
     names += [name for name in evaluation.encoders if name != evaluation.reference]
@@ -134,7 +134,7 @@ def comparison(evaluation: Evaluation, settings: EvaluationSettings) -> Comparis
     note = (
         f"Counting and tracking here use settings chosen on {chosen_on} for "
         f"{PURPOSES[settings.purpose]}; the counts of each procedure use the setting stored in the "
-        "weights, which is made to count: the numbers of polyps may differ."
+        "weights, which was chosen for counting: the numbers of polyps may differ."
     )
     return Comparison(
         tuple(columns(first)),
@@ -171,8 +171,8 @@ def notes(evaluation: Evaluation, settings: EvaluationSettings) -> tuple[str, ..
         lines.append(f"No learned links: {first.no_links}.")
     if any(not counting.folds for counting in first.counting.values()):
         lines.append(
-            "No setting can be chosen on other procedures than the one there is: counting and "
-            "tracking are undefined; choose it on another part (--choose-on)."
+            "Counting and tracking are undefined, because there is no other procedure on which a "
+            "setting could be chosen; choose it on another part (--choose-on)."
         )
     for name, figures in evaluation.encoders.items():
         lines += _counting_notes(name, figures)
@@ -194,7 +194,7 @@ def notes(evaluation: Evaluation, settings: EvaluationSettings) -> tuple[str, ..
             lines.append(
                 f"Tracking, {name}: {boxes:,} boxes of tracklets; {general} of "
                 f"{len(rows)} procedures needed boxes matched one by one; {split} tracklets were "
-                "split off a track that was elsewhere in the same frame; "
+                "split off a track with another box in the same frame; "
                 f"{doubled} second boxes of a polyp in one frame left out."
             )
     if first.not_counted:
@@ -224,20 +224,20 @@ def _counting_notes(name: str, figures: EncoderFigures) -> list[str]:
         lost = [f["procedure"] for f, ok in zip(counting.folds, settled, strict=True) if not ok]
         if lost:
             lines.append(
-                f"{name}, {clusterer}: under the setting chosen for it, the clustering of "
-                f"{', '.join(lost)} did not converge."
+                f"{name}, {clusterer}: the clustering of {', '.join(lost)} did not converge under "
+                "the setting chosen for it."
             )
     return lines
 
 
 def by_procedure(evaluation: Evaluation) -> pl.DataFrame:
-    """One row per method and procedure; empty where a figure is undefined there.
+    """A table with a row per method and procedure; undefined figures are empty.
 
     Returns:
-        method, procedure, queries, mAP, HR@1, HR@5 (its tracklets as queries among all),
-        AUROC, AUPR (its own pairs), polyps, tracklets, adenomas, and for each clusterer its
-        clusters, FR, FPR, precision and recall under the setting chosen for the procedure,
-        whether that settled, and its tracking figures.
+        method, procedure, queries, mAP, HR@1, HR@5 (with the procedure's tracklets as queries
+        among all), AUROC, AUPR (of pairs within the procedure), polyps, tracklets, adenomas, and
+        for each clusterer clusters, FR, FPR, precision and recall under the setting chosen for the
+        procedure, whether the clustering converged, and the tracking figures.
     """
     all_rows = []
     for method, figures in evaluation.encoders.items():
@@ -276,8 +276,8 @@ def with_probes(table: Comparison, probed: ProbedByTask) -> Comparison:
     """The table of methods with the figures of probes as further columns.
 
     Args:
-        table: All methods.
-        probed: By task and method, from `probing.probe_encoders`.
+        table: The table of all methods.
+        probed: Results by task and method, from `probing.probe_encoders`.
     """
     metrics, bold = list(table.metrics), dict(table.bold)
     methods = {row.name: (dict(row.figures), dict(row.differences)) for row in table.methods}

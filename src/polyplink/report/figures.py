@@ -41,45 +41,45 @@ from polyplink.report.plots import (
 )
 from polyplink.tracklets.prepare import prepare
 
-STEPS = 21  # points of the curriculum that bags are drawn at
-MEMBERS, TAU = 4, (0.3, 12.0)  # of a bag; its temperature at both ends (NTSSL, 3)
+STEPS = 21  # points of the curriculum at which bags are drawn
+MEMBERS, TAU = 4, (0.3, 12.0)  # members of a bag; temperature at either end (NTSSL, 3)
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-NEAREST = 20  # k of the recall
-TARGET_POLYPS, TARGET_TRACKLETS = 3, 4  # whose targets are shown (TA, figure 2)
-FEWEST_FOR_TSNE = 10  # points; t-SNE of fewer has no structure
+NEAREST = 20  # largest k of the recall
+TARGET_POLYPS, TARGET_TRACKLETS = 3, 4  # in the figure of targets (TA, figure 2)
+FEWEST_FOR_TSNE = 10  # points; with fewer, t-SNE shows no structure
 MOST_IN_LEGEND = 40  # polyps; a longer legend would hide the points
 
 Projection = Literal["tsne", "pca"]
 
 
-class Shown(NamedTuple):
-    """What the figures show; the first encoder is used where a figure shows one."""
+class FigureData(NamedTuple):
+    """The data of the figures; figures of a single encoder use the first one."""
 
     encoded: Encoded
     subtitle: str  # data set and part
-    grid: str  # settings searched
+    grid: str  # name of the grid of settings to search
     threads: int  # of the search
     progress: Progress  # called for procedures searched
     weights: Sequence[Path] = ()  # of the encoders: files, runs or names
-    clusterers: tuple[str, ...] = ()  # shown; none: all of the grid
+    clusterers: tuple[str, ...] = ()  # to show; empty for all of the grid
 
     @property
     def samples(self) -> Samples:
-        """The tracklets with their polyps."""
+        """The tracklets and their polyps."""
         return samples_of(self.encoded.prepared)
 
 
 @plot_style()
-def draw_curriculum(shown: Shown) -> Figure:
-    """Quantiles of the sampled ranks and share of pure bags over the curriculum.
+def draw_curriculum(data: FigureData) -> Figure:
+    """Draw quantiles of the sampled ranks and the share of pure bags over the curriculum.
 
     NTSSL, arXiv 2605.12320, figure 2. Bags are drawn from the fragments of all procedures; polyps
     may be unknown, and no crops are needed.
     """
-    first = shown.encoded.first
+    first = data.encoded.first
     assert first.record is not None
     length = int(first.record.recipe.get("fragment_length", 8))
-    prepared = prepare(shown.encoded.folder, shown.encoded.prepared.settings, with_crops=False)
+    prepared = prepare(data.encoded.folder, data.encoded.prepared.settings, with_crops=False)
     table = prepared.fragments(length)
     if table.height < 2:
         raise PolyplinkError(
@@ -117,13 +117,13 @@ def draw_curriculum(shown: Shown) -> Figure:
 
 
 @plot_style(**{"axes.grid": False})
-def draw_similarities(shown: Shown) -> Figure:
-    """Cosine similarities in the procedure with the most polyps, a matrix for each encoder.
+def draw_similarities(data: FigureData) -> Figure:
+    """Draw cosine similarities in the procedure with the most polyps, a matrix per encoder.
 
-    Rows are sorted by polyp, in order of first sight, and by time within a polyp.
+    Rows are sorted by polyp, in order of first appearance, and by time within a polyp.
     """
-    part, rows, order, polyps = _by_polyp(shown.samples)
-    by_encoder = shown.encoded.vectors.items()
+    part, rows, order, polyps = _by_polyp(data.samples)
+    by_encoder = data.encoded.vectors.items()
     matrices = {name: cosine(vectors[rows][order]) for name, vectors in by_encoder}  # n n
     limits = min(float(S.min()) for S in matrices.values()), 1.0
     title = f"Procedure {part.procedures[0]}: {rows.size} tracklets of {polyps} polyps"
@@ -134,8 +134,8 @@ def _by_polyp(samples: Samples) -> tuple[Samples, np.ndarray, np.ndarray, int]:
     """The procedure with the most known polyps.
 
     Returns:
-        Its n samples; their rows (n,); their order (n,) by polyp as first seen, then by time; and
-        its number of known polyps.
+        The n samples of the procedure; their rows (n,); their order (n,) by first appearance of the
+        polyp, then by time; and the number of known polyps.
     """
     counts = [
         len(np.unique(samples.polyp[samples.known & (samples.procedure == place)]))
@@ -155,7 +155,7 @@ def _side_by_side(
     label: str,
     limits: tuple[float, float],
 ) -> Figure:
-    """Matrices (n, n) by name, in the same colours; `polyp` (n,) is in groups."""
+    """Draw matrices (n, n) by name with one colour scale; equal polyps (n,) are adjacent."""
     _, starts = np.unique(polyp, return_index=True)
     sizes = np.diff([*sorted(starts), len(polyp)]).tolist()
     n = len(matrices)
@@ -168,12 +168,12 @@ def _side_by_side(
 
 
 @plot_style(**{"axes.grid": False})
-def draw_targets(shown: Shown) -> Figure:
-    """What the losses want of pairs of tracklets of the procedure with the most polyps.
+def draw_targets(data: FigureData) -> Figure:
+    """Draw the losses' target weights for tracklets of the procedure with the most polyps.
 
     Temporally-aware counting, arXiv 2507.02493, figure 2: three polyps of four tracklets.
     """
-    part, _, order, _ = _by_polyp(shown.samples)
+    part, _, order, _ = _by_polyp(data.samples)
     order = order[part.known[order]]
     polyps = list(dict.fromkeys(part.polyp[order].tolist()))[:TARGET_POLYPS]
     rows = [order[part.polyp[order] == polyp][:TARGET_TRACKLETS] for polyp in polyps]
@@ -189,14 +189,14 @@ def draw_targets(shown: Shown) -> Figure:
 
 
 def target_matrices(polyp: np.ndarray, time: np.ndarray) -> dict[str, np.ndarray]:
-    """Weights of the pairs of one procedure in the losses' targets, before rows sum to 1.
+    """Weights of pairs in the losses' targets, before rows are normalised to sum 1.
 
     Args:
-        polyp: Code of each view's polyp (n,).
-        time: Its time in the polyp's own span (n,), 0 to 1.
+        polyp: (n,) code of each view's polyp, all of one procedure.
+        time: (n,) time of each view, from 0 at its polyp's first frame to 1 at its last.
 
     Returns:
-        By loss (n, n); the diagonal is that of a second view of the same time.
+        Name of the loss -> weights (n, n); the diagonal is that of a second view at the same time.
     """
     same_label = same_polyp(torch.from_numpy(polyp))
     near = same_label * fading(torch.from_numpy(time), TemporallyAwareLoss.decay)
@@ -209,10 +209,10 @@ def target_matrices(polyp: np.ndarray, time: np.ndarray) -> dict[str, np.ndarray
     return {name: weights.numpy() for name, weights in by_loss.items()}
 
 
-def draw_losses(shown: Shown) -> Figure:
-    """Validation loss of the runs over their epochs, a panel for each number of views."""
+def draw_losses(data: FigureData) -> Figure:
+    """Draw the validation loss of runs over their epochs, a panel for each number of views."""
     losses: dict[str, dict[str, list[float]]] = {}
-    for encoder, file in zip(shown.encoded.encoders.values(), shown.weights, strict=True):
+    for encoder, file in zip(data.encoded.encoders.values(), data.weights, strict=True):
         path = weights_path(file).parent / "history.csv"
         if path.is_file() and encoder.record is not None:
             with path.open(newline="", encoding="utf-8") as rows:
@@ -225,7 +225,7 @@ def draw_losses(shown: Shown) -> Figure:
 
 @plot_style()
 def plot_losses(losses: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
-    """Losses by panel and run, one value per epoch (thesis, figures 5.9 and 5.10)."""
+    """Draw losses by panel and run, one value per epoch (thesis, figures 5.9 and 5.10)."""
     n = max(len(losses), 1)
     words = "loss on views of one polyp, held-out procedures"
     figure, axes = new_figure(3.6 * n, 3.1, columns=n, subtitle=words)
@@ -242,18 +242,18 @@ def plot_losses(losses: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
 
 
 @plot_style()
-def draw_counting(shown: Shown) -> Figure:
-    """FR against FPR of all clusterers: every setting, Pareto fronts, what would be chosen."""
-    samples, name = shown.samples, shown.encoded.first.name
-    grid, unit = find_grid(shown.grid), unit_rows(shown.encoded.vectors[name])
-    grid = grid.only(shown.clusterers) if shown.clusterers else grid
+def draw_counting(data: FigureData) -> Figure:
+    """Draw FR against FPR of all clusterers: all settings, Pareto fronts and chosen settings."""
+    samples, name = data.samples, data.encoded.first.name
+    grid, unit = find_grid(data.grid), unit_rows(data.encoded.vectors[name])
+    grid = grid.only(data.clusterers) if data.clusterers else grid
     counts: dict[str, list[ProcedureCounts]] = {}
-    tick = counter(shown.progress, "search")
+    tick = counter(data.progress, "search")
     for place in range(len(samples.procedures)):
         part, rows = samples.of_procedure(place)
         if part.known.any():
             polyps = [int(p) if k else None for p, k in zip(part.polyp, part.known, strict=True)]
-            by_clusterer = search(visual(unit[rows]), part.positions, grid, threads=shown.threads)
+            by_clusterer = search(visual(unit[rows]), part.positions, grid, threads=data.threads)
             for clusterer, clusterings in by_clusterer.items():
                 counted = count_procedure(clusterings.labels, polyps, part.procedures[0])
                 counts.setdefault(clusterer, []).append(counted)
@@ -263,7 +263,7 @@ def draw_counting(shown: Shown) -> Figure:
             "no procedure has two polyps, so that FPR is undefined", "name another --part"
         )
 
-    figure, (axis,) = new_figure(6.4, 4.0, subtitle=f"{name}; {shown.subtitle}; grid: {shown.grid}")
+    figure, (axis,) = new_figure(6.4, 4.0, subtitle=f"{name}; {data.subtitle}; grid: {data.grid}")
     for i, (clusterer, series) in enumerate(counts.items()):
         fr = np.mean([point.rates["fr"] for point in series], axis=0)  # s
         fpr = np.mean([point.rates["fpr"] for point in series if point.polyps > 1], axis=0)  # s
@@ -293,11 +293,14 @@ def draw_counting(shown: Shown) -> Figure:
 
 
 def pareto_front(fr: np.ndarray, fpr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Settings for which no other one is better in both rates: FPR (m,) rising, FR (m,) falling.
+    """The settings that no other setting improves in both rates.
 
     Args:
-        fr: Fragmentation rates of s settings (s,).
-        fpr: Their false positive rates (s,).
+        fr: (s,) fragmentation rates of the settings.
+        fpr: (s,) false positive rates of the settings.
+
+    Returns:
+        FPR (m,), increasing, and FR (m,), decreasing, of these settings.
     """
     order = np.lexsort((fr, fpr))
     best = np.minimum.accumulate(fr[order])
@@ -306,12 +309,12 @@ def pareto_front(fr: np.ndarray, fpr: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 @plot_style()
-def draw_recall(shown: Shown) -> Figure:
-    """Share of queries with a match among the k nearest, for each encoder."""
-    figure, (axis,) = new_figure(6.0, 3.6, subtitle=shown.subtitle)
+def draw_recall(data: FigureData) -> Figure:
+    """Draw the share of queries with a match among the k nearest, for each encoder."""
+    figure, (axis,) = new_figure(6.0, 3.6, subtitle=data.subtitle)
     max_k = 0
-    for i, (name, vectors) in enumerate(shown.encoded.vectors.items()):
-        share = recall_at(vectors, shown.samples)  # k
+    for i, (name, vectors) in enumerate(data.encoded.vectors.items()):
+        share = recall_at(vectors, data.samples)  # k
         max_k = max(max_k, len(share))
         k = np.arange(1, len(share) + 1)
         axis.plot(k, share, color=colour(i), lw=1.8, marker=MARKERS[i % 5], ms=4, label=name)
@@ -328,12 +331,12 @@ def draw_recall(shown: Shown) -> Figure:
 
 
 def recall_at(vectors: np.ndarray, samples: Samples, max_k: int = NEAREST) -> np.ndarray:
-    """Share of queries with a match among the k nearest, for k = 1 to `max_k` (k,).
+    """Share of queries with a match among the k nearest, for k = 1 to `max_k`: (max_k,).
 
     Args:
         vectors: (n, d).
-        samples: Whose they are.
-        max_k: Largest k; no more than there are other tracklets.
+        samples: The tracklets of the vectors.
+        max_k: Largest k, reduced to the number of other tracklets.
 
     Raises:
         PolyplinkError: If no tracklet has a match.
@@ -350,11 +353,11 @@ def recall_at(vectors: np.ndarray, samples: Samples, max_k: int = NEAREST) -> np
 
 
 @plot_style()
-def draw_reid(shown: Shown) -> Figure:
-    """ROC and precision-recall curves of re-identification, for each encoder."""
-    figure, (roc, pr) = new_figure(7.2, 3.6, columns=2, subtitle=shown.subtitle)
-    for i, (name, vectors) in enumerate(shown.encoded.vectors.items()):
-        pairs = reidentify(vectors, shown.samples)
+def draw_reid(data: FigureData) -> Figure:
+    """Draw ROC and precision-recall curves of re-identification, for each encoder."""
+    figure, (roc, pr) = new_figure(7.2, 3.6, columns=2, subtitle=data.subtitle)
+    for i, (name, vectors) in enumerate(data.encoded.vectors.items()):
+        pairs = reidentify(vectors, data.samples)
         if pairs.counts is None:
             raise PolyplinkError(
                 "no two tracklets of one polyp, or none of two, so that re-identification is "
@@ -388,28 +391,28 @@ BARS = {  # figure -> title; as in the thesis, figures 5.1 to 5.8
 }
 
 
-def draw_clusterers(shown: Shown) -> Figure:
-    """Counting and tracking by every encoder and clusterer, settings chosen on other procedures."""
+def draw_clusterers(data: FigureData) -> Figure:
+    """Draw counting and tracking by encoder and clusterer, settings chosen on other procedures."""
     settings = EvaluationSettings(
-        find_grid(shown.grid),
-        threads=shown.threads,
+        find_grid(data.grid),
+        threads=data.threads,
         tasks=("counting", "tracking"),
-        clusterers=shown.clusterers,
+        clusterers=data.clusterers,
     )
-    encoded, samples = shown.encoded, shown.samples
+    encoded, samples = data.encoded, data.samples
     evaluated, _ = evaluate_embeddings(
         encoded.vectors, samples, settings, boxes=tracklet_boxes(encoded.prepared, samples)
     )
-    return draw_bars(evaluated, f"{shown.subtitle}; grid: {shown.grid}; means and 95 % intervals")
+    return draw_bars(evaluated, f"{data.subtitle}; grid: {data.grid}; means and 95 % intervals")
 
 
 @plot_style(**{"axes.grid.axis": "y"})
 def draw_bars(evaluation: Evaluation, subtitle: str) -> Figure:
-    """Bars of encoder by clusterer, see `BARS`; undefined figures have none.
+    """Draw a bar per encoder and clusterer, see `BARS`; undefined figures have no bar.
 
     Args:
-        evaluation: Of the tasks counting and tracking.
-        subtitle: What was evaluated.
+        evaluation: An evaluation of the tasks counting and tracking.
+        subtitle: Description of the data and the settings.
     """
     figure, axes = new_figure(12.0, 5.6, rows=2, columns=4, subtitle=subtitle)
     kinds = list(evaluation.encoders[evaluation.reference].counting)
@@ -433,25 +436,25 @@ def draw_bars(evaluation: Evaluation, subtitle: str) -> Figure:
     return figure
 
 
-def draw_map(shown: Shown) -> Figure:
-    """The first encoder's vectors in the plane, by t-SNE."""
-    return draw_vectors(shown, "tsne")
+def draw_map(data: FigureData) -> Figure:
+    """Draw the first encoder's vectors, projected to the plane by t-SNE."""
+    return draw_vectors(data, "tsne")
 
 
-def draw_pca(shown: Shown) -> Figure:
-    """The first encoder's vectors in the plane, by PCA."""
-    return draw_vectors(shown, "pca")
+def draw_pca(data: FigureData) -> Figure:
+    """Draw the first encoder's vectors, projected to the plane by PCA."""
+    return draw_vectors(data, "pca")
 
 
 @plot_style()
-def draw_vectors(shown: Shown, way: Projection) -> Figure:
-    """The first encoder's vectors in the plane; colour and marker show the polyp."""
-    polyps, encoder = shown.encoded.table["polyp_id"].to_numpy(), shown.encoded.first.name
+def draw_vectors(data: FigureData, way: Projection) -> Figure:
+    """Draw the first encoder's vectors, projected to the plane; colour and marker show polyps."""
+    polyps, encoder = data.encoded.table["polyp_id"].to_numpy(), data.encoded.first.name
     rows = np.flatnonzero([polyp is not None for polyp in polyps])
-    points = project(shown.encoded.vectors[encoder][rows], way)  # n 2
+    points = project(data.encoded.vectors[encoder][rows], way)  # n 2
     names = list(dict.fromkeys(polyps[rows].tolist()))
     with_legend = len(names) <= MOST_IN_LEGEND
-    figure, (axis,) = new_figure(6.6, 4.4, subtitle=f"{encoder}; {shown.subtitle}")
+    figure, (axis,) = new_figure(6.6, 4.4, subtitle=f"{encoder}; {data.subtitle}")
     dots: Any = {"s": 26, "edgecolor": "white", "linewidth": 0.5, "alpha": 0.9}
     for i, name in enumerate(names):
         x, y = points[polyps[rows] == name].T
@@ -471,15 +474,15 @@ def draw_vectors(shown: Shown, way: Projection) -> Figure:
 
 
 def project(vectors: np.ndarray, method: Projection = "tsne", seed: int = 0) -> np.ndarray:
-    """Vectors, normalised to length 1, projected to the plane.
+    """Normalise vectors to length 1 and project them to the plane.
 
     Args:
         vectors: (n, d), n at least 2.
-        method: "tsne" (on cosines) or "pca"; fewer than ten points are always "pca".
-        seed: Of t-SNE.
+        method: "tsne" (on cosines) or "pca", which is always used for fewer than ten vectors.
+        seed: Seed of t-SNE.
 
     Returns:
-        (n, 2).
+        Points (n, 2).
 
     Raises:
         PolyplinkError: If there are fewer than two vectors, or one is zero or not finite.

@@ -1,4 +1,4 @@
-"""Numbers, figures and times as text, for every page, table and plot of this room."""
+"""Numbers, figures and times as text, for the pages, tables and plots of reports."""
 
 import math
 from collections.abc import Mapping
@@ -17,19 +17,19 @@ PURPOSES = {
     "count": "the right number of polyps",
     "link": "few wrong links",
 }
-"""Purpose of an operating point -> what it is chosen for."""
+"""Purpose of an operating point -> criterion of the choice."""
 
 VISUAL = {
     "l2": "distances between vectors of length 1",
     "raw_l2": "distances between vectors as they are, as in temporally-aware counting",
     "sigmoid": "sigmoid of cosines, as in the thesis",
 }
-"""Form of the visual similarity -> what it is."""
+"""Form of the visual similarity -> description."""
 TIMES = {
     "normalised": "shares of the annotated span, as in temporally-aware counting",
     "frames": "frames, as in the thesis",
 }
-"""Unit of distances in time -> what it is."""
+"""Unit of distances in time -> description."""
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -57,21 +57,21 @@ def percent(share: float | None) -> str:
 
 
 def signed(value: float | None, digits: int = 3) -> str:
-    """A number with its sign, none for zero, or a dash."""
+    """A number with its sign (zero has none), or a dash for None, NaN and infinities."""
     text = number(value, digits)
-    bare = text.startswith(MINUS) or text in (DASH, number(0, digits))
-    return text if bare else f"+{text}"
+    is_positive = not text.startswith(MINUS) and text not in (DASH, number(0, digits))
+    return f"+{text}" if is_positive else text
 
 
 def interval(figure: Figure, digits: int = 3) -> str:
-    """The 95 % interval of a figure, "0.446 to 0.637"; "" where there is none."""
+    """The 95 % interval of a figure, as in "0.446 to 0.637"; "" if it has none."""
     if not figure.known or figure.low is None or figure.high is None:
         return ""
     return f"{number(figure.low, digits)} to {number(figure.high, digits)}"
 
 
 def figure_text(figure: Figure, digits: int = 3) -> str:
-    """A figure with its interval or else its standard deviation.
+    """A figure with its interval, or with its standard deviation if it has no interval.
 
     Example:
         >>> figure_text(Figure(0.532, 0.446, 0.637, n=19))
@@ -92,15 +92,15 @@ READING = {
     "polyp.adenoma": "adenoma {p} %",
     "decimal": ".",
 }
-"""The English words of `reading_text`; those of other languages are in the review's catalogue."""
+"""English templates of `reading_text`; other languages are in the catalogue of the review."""
 
 
 def reading_text(reading: Reading, words: Mapping[str, str] = READING) -> str:
     """Size and histology of a polyp; "" without probes.
 
     Args:
-        reading: Anything with the fields of a `Reading`.
-        words: How it is said, and the decimal sign.
+        reading: Any object with the fields of a `Reading`.
+        words: Templates of the texts, and the decimal sign.
 
     Example:
         >>> reading_text(Reading(5.2, 3.1, 8.7, adenoma=0.72))
@@ -119,7 +119,7 @@ def reading_text(reading: Reading, words: Mapping[str, str] = READING) -> str:
 
 
 def reason(figure: Figure) -> str:
-    """Why a figure is missing; "" for one that is known."""
+    """The reason why a figure is missing; "" if it has a value."""
     return "" if figure.known else figure.why or "no value: undefined on these data"
 
 
@@ -135,7 +135,7 @@ def clock(seconds: float) -> str:
 
 
 def moment(frame: int, fps: float | None) -> str:
-    """A frame as a time in the recording where the frame rate is known, else as its number."""
+    """A frame as a time in the recording if the frame rate is known, else as its number."""
     return clock(frame / fps) if fps else f"frame {frame}"
 
 
@@ -147,19 +147,19 @@ def duration(seconds: float) -> str:
 
 
 def plain(value: object) -> object:
-    """A value as a page shows it: text from data with control characters as escapes."""
+    """A value for a page: control characters in text are replaced by escapes."""
     return visible(value) if type(value) is str else value
 
 
 @cache
 def environment(package: str = "polyplink.report") -> Environment:
-    """The HTML templates of a package, with the formats above as filters; compiled once.
+    """The HTML templates of a package, with the functions above as filters; compiled once.
 
-    Everything that comes from data is escaped, control characters too; an undefined name is an
-    error.
+    Everything that comes from data is escaped, including control characters; an undefined name is
+    an error.
 
     Args:
-        package: Whose folder `templates` has them.
+        package: The package with the folder `templates`.
     """
     templates = Environment(
         loader=PackageLoader(package, "templates"),

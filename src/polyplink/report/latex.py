@@ -1,4 +1,4 @@
-"""Tables for a paper in LaTeX: rules of booktabs, the best figures bold, to be read by `input`."""
+"""LaTeX tables for a paper, to include by `input`: booktabs rules, the best figures bold."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -20,14 +20,14 @@ _TEX = {
 
 
 class TexCell(NamedTuple):
-    """The text of a cell, not yet escaped, and whether it is bold."""
+    """The unescaped text of a cell, and whether it is bold."""
 
     text: str
     bold: bool = False
 
 
 def tex(text: str) -> str:
-    """A text with the letters escaped that LaTeX reads as commands.
+    """Escape the characters that LaTeX reads as commands.
 
     Example:
         >>> tex("p < 0.05")
@@ -37,11 +37,11 @@ def tex(text: str) -> str:
 
 
 def tabular(header: Sequence[str], groups: Mapping[str, Sequence[Sequence[TexCell]]]) -> str:
-    """A tabular environment: a line of headings, then groups of rows with a rule between them.
+    """A tabular environment: a line of headings, then groups of rows separated by rules.
 
     Args:
-        header: Headings of the columns; the first one is over the names of rows.
-        groups: By name of the group ("" for none), rows of as many cells as the header has.
+        header: Headings of the columns; the first is that of the row names.
+        groups: Name of a group ("" for none) -> its rows, with as many cells as the header.
     """
     lines = [
         "% needs \\usepackage{booktabs}",
@@ -62,7 +62,7 @@ def tabular(header: Sequence[str], groups: Mapping[str, Sequence[Sequence[TexCel
 
 
 def comparison_latex(comparison: Comparison) -> str:
-    """Methods in rows and the headline's figures in columns, with 95 % intervals or deviations."""
+    """The headline figures (columns) of methods (rows), with 95 % intervals or deviations."""
     metrics = comparison.first_metrics
     rows = []
     for method in comparison.methods:
@@ -76,9 +76,9 @@ def comparison_latex(comparison: Comparison) -> str:
                 text += f" ({ends})"
             row.append(TexCell(text, method.name in comparison.bold.get(metric.key, ())))
         rows.append(row)
-    doubled = [metric.name for metric in metrics]
+    names = [metric.name for metric in metrics]
     header = [
-        metric.name if doubled.count(metric.name) == 1 else f"{metric.name} ({metric.group})"
+        metric.name if names.count(metric.name) == 1 else f"{metric.name} ({metric.group})"
         for metric in metrics
     ]
     return tabular(["", *header], {"": rows}) + "\n"

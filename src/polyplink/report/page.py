@@ -1,4 +1,4 @@
-"""Pages: the report, and similar views; each is one HTML file that loads nothing from outside."""
+"""The pages of reports and of similar views: HTML files that load nothing from outside."""
 
 import base64
 import hashlib
@@ -25,15 +25,15 @@ from polyplink.report.records import Comparison, Procedure, Report, Tracklet, Va
 MOST_IN_NOTEBOOK = 8  # procedures
 MOST_LINKS = 12  # uncertain links listed
 MOST_VIEWS = 12  # crops shown of a counted polyp
-MOST_OF_SIDE = 2  # crops shown of one side of an uncertain link
-VIEW = 160  # pixels stored of a crop; shown at 112, to be sharp on dense screens
-QUALITY = 82  # of their JPEG
+MOST_OF_SIDE = 2  # crops shown of either side of an uncertain link
+VIEW = 160  # stored width and height of a crop, pixels; shown at 112, sharp on dense screens
+QUALITY = 82  # of the crops' JPEG
 
 Picture = NDArray[np.uint8] | None
 
 
 class Section(NamedTuple):
-    """What the page shows of one procedure."""
+    """The section of a procedure on the page."""
 
     anchor: str
     procedure: Procedure
@@ -42,7 +42,7 @@ class Section(NamedTuple):
     strips: list[tuple[Polyp, list[Tracklet], list[Tracklet], int]]  # polyp, all, shown, n wrong
     matrix: str | None  # SVG: similarities ordered by counted polyp, then time
     n_wrong: int
-    alarms: list[Tracklet]  # those of them that are shown
+    alarms: list[Tracklet]  # false alarms that are shown
 
 
 def write_report(path: Path, report: Report) -> None:
@@ -53,8 +53,8 @@ def write_report(path: Path, report: Report) -> None:
 def render(report: Report) -> str:
     """The report as a whole HTML document.
 
-    The page holds its own style, script and images. Its content security policy forbids every
-    request and every script but its own.
+    The page contains its style, script and images. Its content security policy forbids all
+    requests and all other scripts.
     """
     templates = _templates()
     script = templates.get_template("script.js").render()
@@ -67,7 +67,7 @@ def render(report: Report) -> str:
 
 
 def render_fragment(report: Report) -> str:
-    """The counts, figures and first procedures of a report as one element for a notebook."""
+    """The counts, figures and first procedures of a report as an HTML element for a notebook."""
     style = _templates().get_template("style.css.j2").render(hues=HUES)
     style = style.replace(":root", "&").replace("body {", "& {")  # nested in the element's rule
     return (
@@ -88,10 +88,10 @@ def write_matches(
 
     Args:
         path: The HTML file.
-        title: Of the page.
-        query: What was searched for, (height, width, 3), if there is a picture of it.
-        rows: Similar views.
-        pictures: Theirs.
+        title: Title of the page.
+        query: Picture of the query (height, width, 3), if there is one.
+        rows: The similar views.
+        pictures: The pictures of the views.
     """
     page = _templates().get_template("matches.html.j2")
     views = list(zip(rows, pictures, strict=True))
@@ -113,9 +113,9 @@ def _templates() -> Environment:
 
 
 def _context(report: Report) -> dict[str, Any]:
-    """What the templates of the summary and of the procedures show."""
+    """The variables of the templates of the summary and the procedures."""
     sections = [_section(index, p) for index, p in enumerate(report.procedures)]
-    # The least sure links of all procedures, with the tracklets of their two sides.
+    # The most doubtful links of all procedures, with the tracklets of their two sides.
     doubts = [(s, link) for s in sections for link in s.procedure.uncertain]
     doubts.sort(key=lambda entry: 1 - entry[1].doubt)
     links = [
@@ -130,14 +130,14 @@ def _context(report: Report) -> dict[str, Any]:
     failed = [p.procedure_id for p in report.procedures if p.converged is False]
     warnings = list(report.warnings)
     line = str(Message("not_converged", {"names": ", ".join(failed)}))
-    if failed and line not in warnings:  # a report that was not made of a count
+    if failed and line not in warnings:  # in a report without a count
         warnings.insert(0, line)
     return {
         "report": report,
         "sections": sections,
         "links": links,
         "counted": sum(p.n_counted for p in report.procedures),
-        "known": len(with_truth),  # procedures whose true number of polyps is known
+        "known": len(with_truth),  # procedures with a known number of polyps
         "counted_where_known": sum(p.n_counted for p in with_truth),
         "n_true": sum(p.n_polyps or 0 for p in with_truth),
         "uncertain": len(doubts),
@@ -158,7 +158,7 @@ def _context(report: Report) -> dict[str, Any]:
 
 
 def _methods_drawn(comparison: Comparison | None) -> str:
-    """The plot of the headline as SVG; "" where there is nothing to draw."""
+    """The plot of the headline figures as SVG; "" if there is nothing to draw."""
     if comparison is None or not (comparison.measured and comparison.first_metrics):
         return ""
     figure = plot_methods(comparison)[0].figure
@@ -166,7 +166,7 @@ def _methods_drawn(comparison: Comparison | None) -> str:
 
 
 def _section(index: int, procedure: Procedure) -> Section:
-    """Match, lay out and draw one procedure."""
+    """Match the polyps of a procedure, and draw its time line, views and similarities."""
     matching, members = match(procedure), procedure.tracklets
     polyps = list(matching.counted.values())
     strips = []
@@ -195,17 +195,19 @@ def _section(index: int, procedure: Procedure) -> Section:
         strips,
         matrix,
         sum(map(matching.is_wrong, members)),
-        sorted(procedure.alarms, key=lambda alarm: -(alarm.sureness or 0.0))[:MOST_VIEWS],
+        sorted(procedure.alarms, key=lambda alarm: -(alarm.confidence or 0.0))[:MOST_VIEWS],
     )
 
 
 def most_doubtful(members: list[Tracklet], matching: Matching) -> list[Tracklet]:
-    """At most 12 tracklets of a polyp, in time: first the wrong ones, then the least sure."""
+    """At most 12 tracklets of a polyp, in temporal order; wrong and least certain ones first."""
 
     def doubt(tracklet: Tracklet) -> tuple[bool, float]:
-        sureness = tracklet.sureness
-        has_confidence = sureness is not None and math.isfinite(sureness)
-        return (not matching.is_wrong(tracklet), sureness if sureness and has_confidence else 0.0)
+        confidence = tracklet.confidence or 0.0
+        return (
+            not matching.is_wrong(tracklet),
+            confidence if math.isfinite(confidence) else 0.0,
+        )
 
     return sorted(sorted(members, key=doubt)[:MOST_VIEWS], key=lambda t: (t.first, t.last))
 
@@ -213,7 +215,7 @@ def most_doubtful(members: list[Tracklet], matching: Matching) -> list[Tracklet]
 def training_charts(
     curves: Mapping[str, Values], best_epoch: int | None
 ) -> list[tuple[str, str, str]]:
-    """Title, caption and SVG of loss, bag temperature and purity, where there are values."""
+    """Title, caption and SVG of the curves of loss, bag temperature and purity that have values."""
     loss = {"train": curves.get("loss", ()), "validation": curves.get("validation_loss", ())}
     tau, purity = ({name: curves.get(name, ())} for name in ("tau", "purity"))
     bags = "The larger tau, the further in time members of a bag are from its anchor."

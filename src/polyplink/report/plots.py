@@ -1,4 +1,4 @@
-"""The style of all plots, drawn by matplotlib; the plots of the report's page.
+"""The style of all plots, and the plots of the report's page, drawn by matplotlib.
 
 `inline_svg` turns a figure into an element of the page; `write_figure` writes it as SVG and PNG.
 """
@@ -29,7 +29,7 @@ from polyplink.report.records import Comparison, Values
 
 INK, GREY, GRID = "#1c1f23", "#6b6b6b", "#e4e4e4"
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")  # not everyone can distinguish colours
-DASHES = {"stripes": (1.0, 1.0), "dots": (0.4, 0.6)}  # of the white line on a bar, by texture
+DASHES = {"stripes": (1.0, 1.0), "dots": (0.4, 0.6)}  # texture -> dashes of a bar's white line
 STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
@@ -51,7 +51,7 @@ STYLE: Any = {
     "svg.hashsalt": "polyplink",  # the same figure has the same bytes
 }
 
-COLOUR_MAP = "cividis"  # of even lightness, and safe for colour-blind readers
+COLOUR_MAP = "cividis"  # perceptually uniform, and safe for colour-blind readers
 MOST_PLOTTED = 10  # figures in one plot of methods
 DIGIT_WIDTH = 6.0  # width of a character next to a matrix, in points
 
@@ -74,12 +74,12 @@ def new_figure(
 
 
 def colour(index: int) -> str:
-    """The colour of series `index` (from 0); repeats."""
+    """The colour of series `index` (from 0); colours repeat."""
     return HUES[index % len(HUES)]
 
 
 def marker(index: int) -> str:
-    """The marker of series `index`, which changes when the colours start again."""
+    """The marker of series `index` (from 0), which changes whenever the colours repeat."""
     return MARKERS[(index // len(HUES)) % len(MARKERS)]
 
 
@@ -87,16 +87,15 @@ def marker(index: int) -> str:
 def plot_similarity(
     S: np.ndarray, sizes: Sequence[int], labels: Sequence[str], looks: Sequence[Look]
 ) -> Axes:
-    """The similarity matrix of one procedure, for the page; bars along the sides show polyps.
+    """Plot the similarity matrix of a procedure for the page; bars along the sides show polyps.
 
-    The colours span the finite values off the diagonal. A report has one such plot for each
-    procedure, so it does without ticks, colour bar and layout engine, which take most of
-    matplotlib's time.
+    The colours span the finite values off the diagonal. Ticks, colour bar and layout engine, which
+    take most of matplotlib's time, are not used, because a report has such a plot per procedure.
 
     Args:
         S: Similarities (n, n), ordered by counted polyp.
         sizes: Tracklets of each polyp.
-        labels: Number of each polyp.
+        labels: Number of each polyp, as text.
         looks: Colour and texture of each polyp.
     """
     n = len(S)
@@ -145,12 +144,12 @@ def draw_matrix(  # noqa: PLR0917
     """Draw a matrix (n, n) with rows in groups, each with a box and a label.
 
     Args:
-        axis: Where to draw.
+        axis: The axes to draw on.
         S: Values; NaN is grey.
-        sizes: Rows of each group.
-        labels: Text of each group; left out where the group is narrower than its label.
+        sizes: Number of rows of each group.
+        labels: Text of each group; left out if the group is narrower than its label.
         limits: Values of the darkest and the lightest colour.
-        side: Of the drawn matrix, inches.
+        side: Width and height of the drawn matrix, inches.
     """
     axis.set_axis_off()
     colours = colormaps[COLOUR_MAP].with_extremes(bad="#888888")
@@ -181,17 +180,17 @@ def plot_epochs(
     limits: tuple[float, float] | None = None,
     axes: Axes | None = None,
 ) -> Axes:
-    """Curves over the epochs of a training; each line has its name as gid, see `inline_svg`.
+    """Plot curves over the epochs of a training; the gid of a line is its name, see `inline_svg`.
 
-    Every report has three such plots, so it does without the layout engine, which takes more than
-    half of matplotlib's time.
+    The layout engine, which takes more than half of matplotlib's time, is not used, because every
+    report has three such plots.
 
     Args:
         series: Name -> one value per epoch; None or NaN leaves a gap.
         y_label: Name and unit of the vertical axis.
         best_epoch: Epoch to mark with a dashed line, or None.
-        limits: Of the vertical axis; None to fit the values.
-        axes: Where to draw; by default in a figure of their own.
+        limits: Limits of the vertical axis; None to fit the values.
+        axes: Axes to draw on; None for a new figure.
 
     Example:
         >>> plot_epochs({"train": (3.0, 2.0), "validation": (3.1, 2.6)}, "loss").get_ylabel()
@@ -218,12 +217,12 @@ def plot_epochs(
 def plot_methods(
     comparison: Comparison, runs: Mapping[str, Sequence[Mapping[str, Measured]]] | None = None
 ) -> list[Axes]:
-    """Methods beside each other in the figures of the headline: dots, and lines for intervals.
+    """Plot the headline figures of all methods: dots, and lines for intervals.
 
     Args:
         comparison: Methods by figures.
-        runs: By method, the figures of each of its runs, with a dot each; None for one dot at the
-            figure itself.
+        runs: Method -> the figures of each run, drawn as one dot per run; None for a single dot per
+            figure.
     """
     metrics = comparison.first_metrics[:MOST_PLOTTED]
     wide = max(min(len(metrics), 5), 1)
@@ -274,7 +273,7 @@ def inline_svg(
 
     Args:
         figure: The figure.
-        label: What it shows, for screen readers; unique on the page.
+        label: Description for screen readers; unique on the page.
         titles: gid of a line -> hover text of each of its markers, in order.
 
     Returns:

@@ -1,6 +1,6 @@
-"""The polyps of a procedure in the report: matching of predicted and true polyps, labels, colours.
+"""The polyps of a procedure in the report: matching of counted and true polyps, labels, colours.
 
-Colour is never the only cue: everything drawn in a polyp's colour also has its number or letter.
+Colour is never the only cue: everything in a polyp's colour also carries its number or letter.
 """
 
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from scipy.optimize import linear_sum_assignment
 
 from polyplink.report.records import Procedure, Tracklet
 
-# Six colours of Okabe and Ito (2008, "Color universal design") and a brown; their yellow and black
-# would vanish on a white or a dark page. In this order neighbours differ most.
+# Six colours of Okabe and Ito (2008, "Color universal design") and a brown; the yellow and black of
+# that palette would be invisible on a white or a dark page. In this order neighbours differ most.
 HUES = (
     "#0072b2",
     "#e69f00",
@@ -43,10 +43,10 @@ class Polyp:
     """A counted or a true polyp, as labelled on the page.
 
     Attributes:
-        name: Its id in the data.
-        label: Number (counted) or letter (true), in order of first sight.
-        look: Colour and texture, shared by a counted polyp and the true one it matches.
-        partner: Name of the polyp it matches on the other side, or None.
+        name: The id in the data.
+        label: Number (counted) or letter (true), in order of first appearance.
+        look: Colour and texture, shared by a counted polyp and the true polyp that it matches.
+        partner: Name of the matching true (or counted) polyp, or None.
     """
 
     name: str
@@ -57,26 +57,26 @@ class Polyp:
 
 @dataclass(frozen=True)
 class Matching:
-    """The polyps of a procedure, counted and true, in order of first sight.
+    """The polyps of a procedure, counted and true, in order of first appearance.
 
     Attributes:
         counted: Counted polyps by name.
-        true: True polyps by name; empty where the truth is unknown.
+        true: True polyps by name; empty if the truth is unknown.
     """
 
     counted: dict[str, Polyp]
     true: dict[str, Polyp]
 
     def counted_of(self, tracklet: Tracklet) -> Polyp:
-        """The polyp that a tracklet was counted with."""
+        """The counted polyp to which a tracklet was assigned."""
         return self.counted[tracklet.predicted]
 
     def true_of(self, tracklet: Tracklet) -> Polyp | None:
-        """The polyp that a tracklet shows, or None where unknown."""
+        """The polyp that a tracklet shows, or None if unknown."""
         return None if tracklet.polyp_id is None else self.true[tracklet.polyp_id]
 
     def is_wrong(self, tracklet: Tracklet) -> bool:
-        """Whether a tracklet's true polyp is known and its group matches another, or none."""
+        """Whether a tracklet's true polyp is known and its counted polyp does not match it."""
         partner = self.counted_of(tracklet).partner
         return tracklet.polyp_id is not None and tracklet.polyp_id != partner
 
@@ -89,8 +89,8 @@ def in_time(procedure: Procedure) -> list[Tracklet]:
 def match(procedure: Procedure) -> Matching:
     """Match counted with true polyps, one to one, so that matches share the most frames.
 
-    An exact linear assignment; two polyps without a common frame do not match. A true polyp
-    takes the look of its partner; one without a partner takes the next free look.
+    This is an exact linear assignment; two polyps without a common frame do not match. A true polyp
+    has the look of its partner; true polyps without a partner get the next unused looks.
     """
     tracklets = in_time(procedure)
     counted = list(dict.fromkeys(t.predicted for t in tracklets))
@@ -123,7 +123,7 @@ def match(procedure: Procedure) -> Matching:
 
 
 def letters(index: int) -> str:
-    """0, 1, ... as A, B, ..., Z, AA, AB, ..."""
+    """A letter label: 0, 1, ... as A, B, ..., Z, AA, AB, ..."""
     text = ""
     index += 1
     while index:

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    """Figures as rows, in their groups, and methods as columns; print it with a rich console.
+    """The comparison with figures as rows, in groups, and methods as columns, to print with rich.
 
     Paired differences are in the report and in the CSV file; here they only determine the bold
     figures.
     """
-    caption = "95 % intervals over n procedures, or over what n names"
+    caption = "95 % intervals over n procedures, or over the units given with n"
     if comparison.bold:
         caption += "; bold: the best and those not significantly different, in paired differences"
     table = Table(caption=caption)
@@ -55,13 +55,12 @@ def comparison_table(comparison: Comparison) -> Table:
 
 
 def difference_table(columns: Mapping[str, Mapping[str, Figure]]) -> Table:
-    """Paired differences: figures as rows, what is compared as columns.
+    """A table of paired differences: figures as rows, the compared methods as columns.
 
     Args:
-        columns: By heading and figure, the difference with its interval.
+        columns: Heading -> figure -> the difference with its interval.
     """
-    caption = "95 % intervals over procedures; bold: 0 is outside"
-    table = Table(caption=caption)
+    table = Table(caption="95 % intervals over procedures; bold: the interval excludes 0")
     table.add_column("figure")
     for heading in columns:
         table.add_column(Text(heading), justify="right")
@@ -69,16 +68,16 @@ def difference_table(columns: Mapping[str, Mapping[str, Figure]]) -> Table:
         cells = []
         for figures in columns.values():
             gap = figures.get(name, NOT_MEASURED)
-            apart = gap.low is not None and gap.high is not None and gap.low * gap.high > 0
+            is_significant = gap.low is not None and gap.high is not None and gap.low * gap.high > 0
             ends = interval(gap)
             text = f"{signed(gap.value)} ({ends})" if ends else signed(gap.value)
-            cells.append(Text(text, style="bold" if apart else ""))
+            cells.append(Text(text, style="bold" if is_significant else ""))
         table.add_row(name, *cells)
     return table
 
 
 def count_table(report: Report) -> Table:
-    """One row per procedure: views, polyps counted and, where known, their true number."""
+    """A table with a row per procedure: views, counted polyps and, if known, true polyps."""
     table = Table(title="Polyps per procedure", title_justify="left")
     table.add_column("procedure")
     with_truth = any(procedure.n_polyps is not None for procedure in report.procedures)
@@ -98,12 +97,12 @@ def count_table(report: Report) -> Table:
 
 
 def probe_table(task: str, figures: Mapping[str, Figure], meanings: Mapping[str, str]) -> Table:
-    """One row per figure of a probe: value, interval over polyps, their number.
+    """A table with a row per figure of a probe: value, interval over polyps, number of polyps.
 
     Args:
-        task: Its name, for the title.
-        figures: Name to the mean over seeds.
-        meanings: What each figure means, by its name.
+        task: Name of the task, for the title.
+        figures: Name -> mean over seeds.
+        meanings: Name -> explanation of the figure.
     """
     table = Table(title=f"Probe: {task}", title_justify="left")
     for name in ("figure", "value", "95 % interval", "polyps", "meaning"):
@@ -115,7 +114,7 @@ def probe_table(task: str, figures: Mapping[str, Figure], meanings: Mapping[str,
 
 
 def matches_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
-    """One row for each similar view of an index, the most similar first."""
+    """A table with a row per similar view of an index, the most similar first."""
     table = Table(title=title, title_justify="left")
     right = ("", "similarity", "time", "mm")
     for name in ("", "similarity", "procedure", "time", "tracklet", "mm", "histology"):
@@ -135,14 +134,14 @@ def matches_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def write_csv(path: Path, comparison: Comparison) -> None:
-    """Write every figure as one row of a CSV file, atomically; see `figure_rows`."""
+    """Write every figure as a row of a CSV file, atomically; see `figure_rows`."""
     write_rows(path, figure_rows(comparison))
 
 
 def figure_rows(comparison: Comparison) -> list[dict[str, object]]:
-    """One row for each method and figure.
+    """A row for each method and figure.
 
-    Values have full precision; a missing one is None, with the reason in the column "missing".
+    Values have full precision; missing values are None, with the reason in the column "missing".
     """
     rows: list[dict[str, object]] = []
     for method in comparison.methods:
@@ -171,7 +170,7 @@ def figure_rows(comparison: Comparison) -> list[dict[str, object]]:
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
-    """Write rows of the same columns, one or more, as a CSV file, atomically; None is empty."""
+    """Write rows with equal columns as a CSV file, atomically; None becomes an empty cell."""
     with whole_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, rows[0] if rows else ())
         writer.writeheader()
@@ -179,7 +178,7 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
 
 
 def fields_table(recipe: str, fields: "Sequence[FieldSource]") -> Table:
-    """The fields of a recipe and where their values come from."""
+    """A table of the fields of a recipe and the sources of their values."""
     columns = ("field", "type", "value", "source", "note")
     table = Table(*columns, title=recipe, title_justify="left")
     for field in fields:
@@ -188,17 +187,18 @@ def fields_table(recipe: str, fields: "Sequence[FieldSource]") -> Table:
     return table
 
 
-COMPARED = ("count error", "exact", "tracking/HOTA")  # of clusterers, when printed
+COMPARED = ("count error", "exact", "tracking/HOTA")  # printed differences of clusterers
 
 
 def difference_tables(
     comparison: "Comparison", by_method: "Mapping[str, Mapping[str, Mapping[str, Figure]]]"
 ) -> list[Any]:
-    """Paired differences to print: of methods to the first, and of clusterers on their vectors.
+    """Paired differences to print: between methods, and between clusterers on their vectors.
 
     Args:
         comparison: Methods by figures.
-        by_method: Differences of clusterers, of the methods to show; the first one leads.
+        by_method: Method -> differences of its clusterers, for the methods to show; the first
+            method is the reference.
     """
 
     def selected(gaps: "Mapping[str, Mapping[str, Figure]]", keys: Collection[str]) -> Any:
@@ -223,7 +223,7 @@ def difference_tables(
 
 
 def write_clusterers(path: Path, by_method: "Mapping[str, Mapping[str, Any]]") -> None:
-    """Write differences of clusterers to the first, one row each."""
+    """Write the differences between each clusterer and the first, a row per figure."""
     rows = [
         {"method": method, "clusterer": clusterer, "metric": key}
         | {"difference": gap.value, "low": gap.low, "high": gap.high, "units": gap.n}
@@ -236,7 +236,7 @@ def write_clusterers(path: Path, by_method: "Mapping[str, Mapping[str, Any]]") -
 
 
 def detector_lines(figures: "DetectorFigures") -> list[str]:
-    """The figures of a detector, for people."""
+    """The figures of a detector as lines of text."""
     lines = [
         f"{many(figures.frames, 'frame')}, {figures.empty} of them without a polyp, "
         f"{many(figures.polyps, 'annotated box')}; 95 % intervals over procedures",

@@ -1,6 +1,6 @@
 """The records of a report: procedures, comparison of methods, training, provenance.
 
-The verbs fill these records; the other modules here turn them into pages, tables and plots.
+The commands fill these records; the other modules here turn them into pages, tables and plots.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,17 +21,17 @@ Values = tuple[float | None, ...]
 
 @dataclass(frozen=True)
 class Tracklet:
-    """One tracklet in the report.
+    """A tracklet in the report.
 
     Attributes:
-        tracklet_id: Its name, unique in the procedure.
+        tracklet_id: Name, unique in the procedure.
         first: First frame, from 0.
         last: Last frame, inclusive.
-        predicted: The polyp that the association gave it.
-        polyp_id: The true polyp, or None where unknown.
-        sureness: Confidence of the assignment in [0, 1]; None or NaN where unknown.
+        predicted: The counted polyp to which the tracklet is assigned.
+        polyp_id: The true polyp, or None if unknown.
+        confidence: Confidence of the assignment in [0, 1]; None or NaN if unknown.
         crop: One view, uint8 (height, width, 3) RGB, or None.
-        bridged: Share of its frames without a box, in [0, 1].
+        bridged: Share of the frames without a box, in [0, 1].
     """
 
     tracklet_id: str
@@ -39,28 +39,28 @@ class Tracklet:
     last: int
     predicted: str
     polyp_id: str | None = None
-    sureness: float | None = None
+    confidence: float | None = None
     crop: NDArray[np.uint8] | None = field(default=None, repr=False)
     bridged: float = 0.0
 
 
 @dataclass(frozen=True)
 class Procedure:
-    """One procedure: its tracklets and their predicted identities.
+    """A procedure in the report: its tracklets and their predicted identities.
 
     Attributes:
-        procedure_id: Its name.
+        procedure_id: Name of the procedure.
         n_frames: Frames in the recording.
         tracklets: The tracklets, in any order.
-        fps: Frames per second, or None: the time line then counts frames.
-        n_polyps: True number of polyps, or None where unknown.
+        fps: Frames per second; None if unknown, the time line then shows frame numbers.
+        n_polyps: True number of polyps, or None if unknown.
         similarity: float (n, n), as clustered, in the order of `tracklets`; or None.
-        converged: Whether the clustering converged; None where it does not iterate.
-        uncertain: Uncertain links to review; their rows are places in `tracklets`.
-        alarms: Tracklets that were left out as false alarms; `sureness` is the probability that
-            they show a polyp after all, and `predicted` means nothing.
+        converged: Whether the clustering converged; None if it does not iterate.
+        uncertain: Uncertain links to review; their rows are indices of `tracklets`.
+        alarms: Tracklets that were left out as false alarms; `confidence` is the probability that
+            they do show a polyp, and `predicted` is meaningless.
         interval: Lowest and highest number of polyps, 90 %, or None.
-        readings: Size and histology of each counted polyp as text, by its name.
+        readings: Name of a counted polyp -> its size and histology as text.
 
     Raises:
         PolyplinkError: If a tracklet ends after the recording.
@@ -89,31 +89,31 @@ class Procedure:
 
     @property
     def n_counted(self) -> int:
-        """Number of polyps counted: groups of tracklets."""
+        """Number of counted polyps, that is, groups of tracklets."""
         return len({tracklet.predicted for tracklet in self.tracklets})
 
     @property
     def count_text(self) -> str:
-        """The count with its interval, "5 (4 to 6)"; "5" where the interval holds nothing else."""
+        """The count with its interval, as "5 (4 to 6)"; "5" if the interval is a single number."""
         low, high = self.interval or (0, 0)
         return str(self.n_counted) + (f" ({low} to {high})" if low < high else "")
 
 
 @dataclass(frozen=True)
 class FigureColumn:
-    """One column of the comparison.
+    """A column of the comparison.
 
     Attributes:
-        key: Name by which methods give their figures, unique ("FR, threshold").
+        key: Unique key of the figure in `Method.figures` ("FR, threshold").
         name: Column heading ("FR").
         group: Columns of one group are shown together ("Counting, threshold").
         ideal: The best possible value; the best method is the one nearest to it.
         meaning: One sentence for the hover title.
         title: The name spelled out ("fragmentation rate").
-        unit: What the independent units are ("procedures", "polyps").
-        style: "reference" where self-pairs count as true positives, as in the published
-            programs; "published" where the papers' tools compute something else than the
-            metric's name says; "honest" otherwise.
+        unit: The independent units ("procedures", "polyps").
+        style: "reference" if self-pairs count as true positives, as in the published programs;
+            "published" if the papers' tools compute something else than the metric's name says;
+            "honest" otherwise.
     """
 
     key: str
@@ -131,13 +131,13 @@ NOT_MEASURED = Figure(None, why="not measured for this method")
 
 @dataclass(frozen=True)
 class Method:
-    """One row of the comparison.
+    """A row of the comparison.
 
     Attributes:
         name: The method.
-        figures: Metric key to figure; an absent key is shown as missing.
-        differences: Metric key to the paired difference, this method minus the first one;
-            empty for the first.
+        figures: Metric key -> figure; an absent key is shown as missing.
+        differences: Metric key -> paired difference, this method minus the first one; empty for
+            the first.
     """
 
     __repr__ = brief
@@ -147,11 +147,11 @@ class Method:
     differences: Mapping[str, Figure] = field(default_factory=dict)
 
     def figure(self, metric: FigureColumn) -> Figure:
-        """The figure of a metric; a missing one with the reason where it was not measured."""
+        """The figure of a metric; `NOT_MEASURED` if there is none."""
         return self.figures.get(metric.key, NOT_MEASURED)
 
     def difference(self, metric: FigureColumn) -> Figure:
-        """The paired difference to the first method; a missing figure where there is none."""
+        """The paired difference to the first method; `NOT_MEASURED` if there is none."""
         return self.differences.get(metric.key, NOT_MEASURED)
 
 
@@ -161,11 +161,11 @@ class Comparison:
 
     Attributes:
         metrics: The columns.
-        methods: The rows; differences are to the first.
-        bold: By metric key, the methods to print bold: the best and those that do not differ
+        methods: The rows; differences are relative to the first.
+        bold: Metric key -> methods to print bold: the best and those that do not differ
             significantly from it in paired differences; none for an absent key.
-        headline: Keys of the few metrics that a reader looks at first; none for all.
-        note: What the reader must know to compare these figures with others on the page.
+        headline: Keys of the most important metrics; empty for all.
+        note: Remark on comparing these figures with others on the page.
     """
 
     __repr__ = brief
@@ -178,15 +178,15 @@ class Comparison:
 
     @property
     def first_metrics(self) -> list[FigureColumn]:
-        """The metrics of the headline, in its order; all of them where none are chosen."""
+        """The metrics of the headline, in its order; all metrics if it is empty."""
         by_key = {metric.key: metric for metric in self.metrics}
         return [by_key[key] for key in self.headline or by_key if key in by_key]
 
     def with_headline(self, names: Sequence[str]) -> "Comparison":
-        """This comparison with the figures of some names or keys first; unchanged for no name.
+        """The comparison with a headline of some figures, by name or key; unchanged for no name.
 
         Raises:
-            PolyplinkError: If there is no such figure.
+            PolyplinkError: If no figure has one of the names.
         """
         chosen: list[str] = []
         for name in names:
@@ -200,7 +200,7 @@ class Comparison:
         return replace(self, headline=tuple(dict.fromkeys(chosen)) or self.headline)
 
     def groups(self) -> list[tuple[str, list[FigureColumn]]]:
-        """Metrics by group, both in the order given."""
+        """Metrics by group, in the order of `metrics`."""
         grouped: dict[str, list[FigureColumn]] = {}
         for metric in self.metrics:
             grouped.setdefault(metric.group, []).append(metric)
@@ -218,30 +218,31 @@ class Report:
     """Everything on the page; empty or None parts are left out or marked as missing.
 
     Attributes:
-        title: Head line.
+        title: Headline.
         dataset: Name of the data set.
         date: Day or time, as text.
-        machine: What it ran on, without names of people or hosts.
+        machine: Description of the machine, without names of people or hosts.
         weights: Id of the weights, or None.
         crops: Key of the crops, or None.
         seed: Random seed, or None.
         simulated: Whether the data come from the simulator.
-        version: Of polyplink.
-        procedures: One section each.
+        version: Version of polyplink.
+        procedures: The procedures, each with a section.
         comparison: Methods by figures, or None.
-        curves: Of the training, one value per epoch; None or NaN leaves a gap: "loss" and
+        curves: Training curves with one value per epoch; None or NaN leaves a gap: "loss" and
             "validation_loss" (nats), "tau" (bag temperature of the curriculum, in ranks) and
-            "purity" (share of bags whose members all show the anchor's polyp, in [0, 1]).
+            "purity" (share of bags in which all members show the anchor's polyp, in [0, 1]).
         best_epoch: Selected epoch, from 0; or None.
-        operating_point: The setting that the count was made with, name to value, and its origin,
-            in the order to show.
-        settings: Name to value, in the order to show.
-        seconds: Stage to seconds.
+        operating_point: Name -> value of the setting used for the count, with its origin, in the
+            order to show.
+        settings: Name -> value, in the order to show.
+        seconds: Stage -> seconds.
         notes: Notes, one sentence each.
         warnings: Warnings, one sentence each.
-        basis: What the 90 % intervals were calibrated on, a sentence; "" where none is given.
-        ask_below: Confidence below which every link is listed to be looked at; None where those
-            are listed that could change the count.
+        basis: A sentence on the data on which the 90 % intervals were calibrated; "" without
+            intervals.
+        ask_below: Confidence below which a link is listed for review; None if the listed links are
+            those that could change the count.
     """
 
     title: str

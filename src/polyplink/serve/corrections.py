@@ -1,8 +1,8 @@
-"""Corrections of a review: an append-only log, and the constraints that it stands for.
+"""Corrections of a review: an append-only log, and the constraints that it implies.
 
-Every answer of a reviewer is one line of `corrections.jsonl`; nothing is ever changed or removed.
-Undo and redo are lines too. Where answers contradict each other the latest holds, and the older
-one is set aside, by name, until one of them is undone.
+Every answer of a reviewer is one line of `corrections.jsonl`; lines are never changed or removed.
+Undo and redo are lines too. If answers contradict each other, the latest applies, and the older one
+is set aside until one of them is undone.
 """
 
 import json
@@ -33,10 +33,10 @@ WROTE = "give a folder that `polyplink run` or `polyplink count` wrote"
 
 
 def counted_folder(folder: Path) -> Path:
-    """The folder that `count` wrote: this one, or `count` inside one of `run`.
+    """The folder that `count` wrote: `folder`, or its subfolder `count` if `run` wrote it.
 
     Raises:
-        PolyplinkError: If neither folder was counted, or it is none.
+        PolyplinkError: If neither holds a count, or `folder` is not a folder.
     """
     for path in (folder / "count", folder):
         settle(path)
@@ -54,21 +54,21 @@ class Correction:
     """One answer of a reviewer about tracklets of one procedure.
 
     Attributes:
-        procedure: Its procedure.
-        kind: What was said: `same`, `different` and `unsure` of tracklets[0] and others[0];
-            `not_polyp` and `polyp` of tracklets; `merge`: tracklets show one polyp; `split`:
-            tracklets show another polyp than others; `move`: tracklets[0] belongs to others[0] (or
-            to no other), and not to `apart`; `cut`: tracklets[0] shows one polyp before `frame` and
-            another from there on, its parts are others[0] and others[1]; `done` and `reopen` the
-            procedure; `undo`, `redo`.
+        procedure: The procedure.
+        kind: Kind of the answer: `same`, `different` or `unsure` about tracklets[0] and others[0];
+            `not_polyp` or `polyp` about `tracklets`; `merge`: `tracklets` show one polyp; `split`:
+            `tracklets` show another polyp than `others`; `move`: tracklets[0] shows the polyp of
+            others[0] (or no other's), not that of `apart`; `cut`: tracklets[0] shows one polyp
+            before `frame` and another from there on, and its parts are others[0] and others[1];
+            `done` and `reopen` about the procedure; `undo`, `redo`.
         tracklets: Ids of tracklets.
-        others: Ids of the other side.
-        apart: For `move`, the tracklets that it was moved away from.
+        others: Ids of the other tracklets.
+        apart: For `move`, the tracklets from which it was moved away.
         frame: For `cut`, the first frame of the second part.
         of: For `undo` and `redo`, the id of the correction.
-        reviewer: Who said it.
-        id: Unique.
-        at: When, UTC, ISO 8601.
+        reviewer: Name of the reviewer.
+        id: Unique id.
+        at: Time of the answer, UTC, ISO 8601.
     """
 
     procedure: str
@@ -83,7 +83,7 @@ class Correction:
     at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"))
 
     def __post_init__(self) -> None:
-        """Refuse what names too few tracklets."""
+        """Refuse a correction that lacks a field or tracklets."""
         n_tracklets = {"done": 0, "reopen": 0, "undo": 0, "redo": 0}.get(self.kind, 1)
         n_others = {"cut": 2}.get(self.kind, int(self.kind in PAIRS))
         complete = len(self.tracklets) >= n_tracklets and len(self.others) >= n_others
@@ -93,7 +93,7 @@ class Correction:
             raise ValueError(f"{self.kind!r} is not complete")
 
     def pairs(self) -> tuple[list[Pair], list[Pair]]:
-        """Pairs of tracklets that it says show one polyp, and two."""
+        """Pairs of tracklets that show one polyp, and pairs that show two, by this correction."""
         tracklets, others = self.tracklets, self.others
         match self.kind:
             case "same":
@@ -115,7 +115,7 @@ _READER = TypeAdapter(Correction)
 
 
 def read_corrections(folder: Path) -> list[Correction]:
-    """The log of a folder, in its order; a last line that was cut short is not there yet.
+    """The log of a folder, in order; an incomplete last line is ignored.
 
     Raises:
         PolyplinkError: If a line is broken.
@@ -137,7 +137,7 @@ def read_corrections(folder: Path) -> list[Correction]:
 
 
 def check_text(text: str, source: str) -> None:
-    """Refuse text that could not be read again from a file: half of a surrogate pair."""
+    """Refuse text that cannot be stored in UTF-8, such as half of a surrogate pair."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -147,7 +147,7 @@ def check_text(text: str, source: str) -> None:
 
 
 def append_correction(folder: Path, correction: Correction) -> None:
-    """Add a line to the log, on the disk when this returns; several processes may do so at once."""
+    """Append a line to the log and flush it to the disk; several processes may do so at once."""
     path = folder / LOG
     fields = {k: v for k, v in asdict(correction).items() if v not in ((), None)}
     check_text(json.dumps(fields, ensure_ascii=False), "the correction")
@@ -164,15 +164,15 @@ def append_correction(folder: Path, correction: Correction) -> None:
 
 @dataclass(frozen=True)
 class Decided:
-    """What a procedure's corrections say.
+    """The decisions that follow from a procedure's corrections.
 
     Attributes:
         must: Pairs of tracklets that show one polyp.
-        cannot: Pairs that show two.
-        unsure: Pairs that were looked at without a decision.
+        cannot: Pairs of tracklets that show two polyps.
+        unsure: Pairs that were reviewed without a decision.
         removed: Tracklets that show no polyp.
-        restored: Tracklets that do, whatever the model of false alarms says.
-        set_aside: Corrections that are contradicted, each with the later ones that do so.
+        restored: Tracklets that show a polyp, even if the model of false alarms rejects them.
+        set_aside: Contradicted corrections, each with the later ones that contradict it.
         undone: Corrections that were undone.
         undo: The correction to undo next.
         redo: The correction to redo next.
@@ -195,8 +195,8 @@ def decide(log: Sequence[Correction], present: Sequence[str]) -> Decided:
     """Replay the corrections of one procedure.
 
     Args:
-        log: Its corrections, in their order.
-        present: Ids of its tracklets; answers about others count for nothing.
+        log: The corrections of the procedure, in order.
+        present: Ids of its tracklets; answers about others are ignored.
 
     Example:
         >>> yes = Correction("v", "same", ("a",), ("b",))
@@ -218,7 +218,7 @@ def decide(log: Sequence[Correction], present: Sequence[str]) -> Decided:
     cannot: list[Pair] = []
     accepted: list[tuple[Correction, list[Pair]]] = []
     set_aside = {}
-    for answer in reversed(active):  # the latest answer holds
+    for answer in reversed(active):  # the latest answer applies
         together, apart = (
             [pair for pair in pairs if counted.issuperset(pair)] for pairs in answer.pairs()
         )
@@ -251,7 +251,7 @@ def decide(log: Sequence[Correction], present: Sequence[str]) -> Decided:
 
 
 def answers(log: Sequence[Correction], decided: Decided) -> list[Correction]:
-    """Answers to questions that hold: neither undone nor contradicted by later ones."""
+    """Answers to questions that apply: neither undone nor contradicted by later ones."""
     withdrawn = decided.undone | decided.set_aside.keys()
     kinds = ("same", "different", "unsure")
     return [
@@ -262,7 +262,7 @@ def answers(log: Sequence[Correction], decided: Decided) -> list[Correction]:
 
 
 def _replayed(log: Sequence[Correction]) -> tuple[dict[str, Correction], dict[str, None]]:
-    """Answers by id, and those that were undone, both in the order in which they were."""
+    """Answers by id, in their order, and ids of undone answers, in the order of undoing."""
     undone: dict[str, None] = {}
     answers: dict[str, Correction] = {}
     for correction in log:
@@ -276,7 +276,7 @@ def _replayed(log: Sequence[Correction]) -> tuple[dict[str, Correction], dict[st
 
 
 def cuts(log: Sequence[Correction]) -> dict[str, list[int]]:
-    """Where tracklets of one procedure are cut: by tracklet, first frames of their later parts."""
+    """The cuts of one procedure: tracklet -> first frames of its later parts."""
     answers, undone = _replayed(log)
     frames_by_tracklet: dict[str, list[int]] = {}
     for name, correction in answers.items():
@@ -286,7 +286,7 @@ def cuts(log: Sequence[Correction]) -> dict[str, list[int]]:
 
 
 def _contradiction(must: Sequence[Pair], cannot: Sequence[Pair]) -> set[str]:
-    """Tracklets that are one polyp by `must` and include a pair of `cannot`; empty if none do."""
+    """Tracklets that are one polyp by `must` but include a pair of `cannot`; empty if none."""
     group_of: dict[str, set[str]] = {}
     for a, b in must:
         together = group_of.get(a, {a}) | group_of.get(b, {b})
@@ -304,11 +304,11 @@ def parse_correction(answer: Any, procedure: str, ids: Sequence[str], reviewer: 
         answer: kind, and `a` and `b`, or `rows` and `others`, or `row`, `others` and `apart`, or
             `of`, as in docs/reference/files.md.
         procedure: The procedure.
-        ids: Its tracklets, by row.
-        reviewer: Who says so.
+        ids: Ids of its tracklets, by row.
+        reviewer: Name of the reviewer.
 
     Raises:
-        PolyplinkError: If it is not complete, or names what is not there.
+        PolyplinkError: If the answer is incomplete, or has an unknown kind or row.
     """
     hint = "reload the page"
     PolyplinkError.unless(isinstance(answer, dict), "a correction is an object", hint)
@@ -323,8 +323,8 @@ def parse_correction(answer: Any, procedure: str, ids: Sequence[str], reviewer: 
             value = answer.get(name, [])
             numbers += value if isinstance(value, list) else [value]
         for row in numbers:
-            fine = type(row) is int and 0 <= row < len(ids)
-            PolyplinkError.unless(fine, f"no tracklet {str(row)[:40]} in {procedure}", hint)
+            is_row = type(row) is int and 0 <= row < len(ids)
+            PolyplinkError.unless(is_row, f"no tracklet {str(row)[:40]} in {procedure}", hint)
         return tuple(ids[row] for row in dict.fromkeys(numbers))
 
     of = answer.get("of")

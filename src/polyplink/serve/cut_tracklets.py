@@ -1,4 +1,4 @@
-"""Tracklets that mix two polyps, cut in two: their tables, and vectors of their own."""
+"""Cut tracklets that show two polyps: the table of the parts, and the vectors of the parts."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -24,12 +24,12 @@ FILE = "vectors-of-parts.parquet"
 def cut_rows(
     table: pl.DataFrame, cuts: Mapping[str, Sequence[int]], prepared: Prepared
 ) -> pl.DataFrame:
-    """Cut tracklets at frames; a part begins at a crop, so that every part has its own crops.
+    """Cut tracklets at frames; parts begin at a crop, so that no crop belongs to two parts.
 
     Args:
         table: Tracklets of one procedure (`Prepared.tracklets`).
-        cuts: By tracklet, the first frames of its later parts, those of crops.
-        prepared: What they are tracklets of.
+        cuts: Tracklet -> first frames of its later parts, which are frames of crops.
+        prepared: The prepared data set of the tracklets.
 
     Returns:
         The table with `whole` (the tracklet that was cut) and `skipped` (crops of it before the
@@ -63,12 +63,12 @@ def cut_rows(
 
 
 class PartVectors:
-    """Vectors of parts of tracklets, embedded from their crops once and kept beside the count.
+    """Vectors of parts of tracklets, embedded from their crops once and stored beside the count.
 
     Args:
         out: The counted folder.
-        count: Its record, which names the weights.
-        prepared: What was counted.
+        count: The record of the count, which names the weights.
+        prepared: The prepared data set that was counted.
     """
 
     def __init__(self, out: Path, count: Count, prepared: Prepared) -> None:
@@ -101,7 +101,7 @@ class PartVectors:
             network, weights_id = NetworkEmbedder(loaded.encoder, frozen=True), loaded.weights_id
         PolyplinkError.unless(
             self.count.weights.startswith(weights_id),
-            f"{self.weights} are not the weights that counted",
+            f"{self.weights} are not the weights of the count",
             "count again",
         )
         return network
@@ -110,7 +110,7 @@ class PartVectors:
         """The vector (d,) of a part, a row of `cut_rows`.
 
         Raises:
-            PolyplinkError: If the weights that counted, or the crops, are not there.
+            PolyplinkError: If the weights of the count, or the crops, are missing.
         """
         first, n = int(row["crop_first"]), int(row["n_crops"])
         name = f"{row['whole']}#{first}+{n}"

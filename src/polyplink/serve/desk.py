@@ -1,8 +1,8 @@
-"""A counted folder, opened for review: its state, and what a correction changes.
+"""A counted folder, opened for review: its state, and the effects of corrections.
 
-The desk reads what `count` wrote (count.json and vectors.parquet) and the data folder that was
+The desk reads count.json and vectors.parquet, which `count` wrote, and the data folder that was
 counted. Each answer is appended to the log of corrections; then the procedure is linked again, with
-everything that was decided as a constraint.
+all decisions as constraints.
 """
 
 import os
@@ -48,15 +48,20 @@ if TYPE_CHECKING:
 
 VECTORS = "vectors.parquet"
 PROBES = ("size", "adenoma")
-LIKE = 12  # similar views that are shown
+LIKE = 12  # number of similar views shown
 
 
 class Solved(NamedTuple):
-    """A procedure with its corrections.
+    """A procedure, linked under its corrections.
 
-    `table` holds its tracklets in the order of time, false alarms and removed ones included;
-    `counted` are the rows of those that are linked; `views` and `identities` are theirs (None if
-    there is none).
+    Attributes:
+        table: All tracklets in temporal order, including false alarms and removed ones.
+        log: The corrections.
+        decided: The decisions that follow from them.
+        counted: Rows of the tracklets that are linked.
+        views: The views of these tracklets; None if there are none.
+        identities: The identities of these tracklets; None if there are none.
+        polyps: Index of the polyp of each row; None for tracklets that are not linked.
     """
 
     table: pl.DataFrame
@@ -65,23 +70,23 @@ class Solved(NamedTuple):
     counted: list[int]
     views: Views | None
     identities: Identities | None
-    polyps: list[int | None]  # of each row, its polyp's place
+    polyps: list[int | None]
 
 
 class Desk:
     """A folder that `count` or `run` wrote, opened for review.
 
     Args:
-        folder: With count.json and vectors.parquet, or with such a folder `count` inside.
+        folder: A folder with count.json and vectors.parquet, or with such a subfolder `count`.
         data: The data folder that was counted; by default the one that count.json names.
         reviewer: Name for the log.
         masks: Rectangles that are black in every picture, pixels of the recording.
-        field: Whether all that is outside the endoscope's visible field is black in pictures.
-        index: Folder of an index, in which similar views are looked for too.
+        field: Whether everything outside the endoscope's visible field is black in pictures.
+        index: Folder of an index, which is also searched for similar views.
 
     Raises:
-        PolyplinkError: If the folder was not counted, the data are not those that were, or the
-            index is of other weights.
+        PolyplinkError: If the folder holds no count, the data folder is not the one that was
+            counted, or the index is of other weights.
 
     Example:
         >>> desk = Desk(Path("out"))  # doctest: +SKIP
@@ -117,10 +122,10 @@ class Desk:
         }
         self._lock = RLock()
         self._log: tuple[int, list[Correction]] = (-1, [])
-        self._solved: dict[int, tuple[int, Solved]] = {}  # with the number of its corrections
+        self._solved: dict[int, tuple[int, Solved]] = {}  # with the number of corrections
 
     def _indexed_by(self, folder: Path) -> "Index":
-        from polyplink.scale.index import Index  # noqa: PLC0415 - it compiles, and few ask for it
+        from polyplink.scale.index import Index  # noqa: PLC0415 - compiles code, rarely used
 
         index = Index(folder)
         index.check(self.count.weights)
@@ -151,7 +156,7 @@ class Desk:
 
     @cached_property
     def vectors(self) -> np.ndarray:
-        """Vectors (t, d) of all tracklets, rows as in the table of tracklets.
+        """Vectors (t, d) of all tracklets, in the order of `prepared.tracklets`.
 
         Raises:
             PolyplinkError: If the file is missing, or a tracklet is missing in it.
@@ -165,25 +170,25 @@ class Desk:
         return vectors
 
     def vectors_of(self, table: pl.DataFrame) -> np.ndarray:
-        """Vectors (r, d) of all rows of a procedure; the parts of a tracklet have their own."""
+        """Vectors (r, d) of the rows of a procedure; parts of cut tracklets are embedded again."""
         vectors: np.ndarray = self.vectors[table["place"].to_numpy()]
         for i in table["whole"].is_duplicated().arg_true().to_list():
-            with suppress(PolyplinkError):  # without weights or crops a part is like the whole
+            with suppress(PolyplinkError):  # without weights or crops: vector of the whole tracklet
                 vectors[i] = self.parts.of(table.row(i, named=True))
         return vectors
 
     @cached_property
     def _area(self) -> np.ndarray:
-        """Area of every box, square pixels, rows as in the table of detections."""
+        """Area of every box in square pixels, in the order of `prepared.detections`."""
         return self.prepared.detections.select(pl.col("w") * pl.col("h")).to_series().to_numpy()
 
     def version(self) -> int:
-        """Size of the log of corrections: it changes with every answer, of any page."""
+        """Size of the log of corrections, which changes with every answer on any page."""
         path = self.out / LOG
         return path.stat().st_size if path.is_file() else 0
 
     def log(self) -> list[Correction]:
-        """All corrections so far, those of other pages included."""
+        """All corrections so far, including those of other pages."""
         with self._lock:
             version = self.version()
             if version != self._log[0]:
@@ -191,7 +196,7 @@ class Desk:
             return self._log[1]
 
     def solve(self, index: int) -> Solved:
-        """A procedure under its corrections.
+        """Link a procedure under its corrections, or return the cached result.
 
         Raises:
             PolyplinkError: If there is no such procedure.
@@ -234,7 +239,7 @@ class Desk:
         return float(self.pictures.procedures[name]["fps"] or USUAL_FPS)
 
     def _duration(self, name: str) -> float:
-        """Seconds of the recording."""
+        """Length of the recording, seconds."""
         return float(round(self.pictures.procedures[name]["n_frames"] / self._rate(name), 2))
 
     def _seconds(self, name: str, table: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
@@ -247,15 +252,15 @@ class Desk:
         """Record an answer and link the procedure again.
 
         Args:
-            index: The procedure.
-            correction: As in `corrections.parse_correction`.
-            reviewer: Who says so; by default the desk's.
+            index: Index of the procedure.
+            correction: The answer, see `corrections.parse_correction`.
+            reviewer: Name of the reviewer; by default that of the desk.
 
         Returns:
-            As `procedure`.
+            The new state of the procedure, see `procedure`.
 
         Raises:
-            PolyplinkError: If the answer is not complete, or the log cannot be written.
+            PolyplinkError: If the answer is incomplete, or the log cannot be written.
         """
         with self._lock:
             solved = self.solve(index)
@@ -280,10 +285,10 @@ class Desk:
             return self.procedure(index)
 
     def _cut(self, index: int, answer: Mapping[str, Any], reviewer: str) -> Correction:
-        """A cut of the tracklet `row` before its k-th picture, or at the first from `frame` on.
+        """Cut the tracklet `row` before its k-th picture, or before its first from `frame` on.
 
         Raises:
-            PolyplinkError: If no picture is left on one side, or the parts cannot be embedded.
+            PolyplinkError: If one part would have no picture, or the parts cannot be embedded.
         """
         numbers = [answer.get(name, 0) for name in ("row", "k", "frame")]
         PolyplinkError.unless(
@@ -297,7 +302,7 @@ class Desk:
         k = numbers[1] if "k" in answer else int(np.searchsorted(picture_frames, numbers[2]))
         PolyplinkError.unless(
             0 < k < row["n_crops"],
-            f"no picture of {row['tracklet_id']} is left on one side",
+            f"one part of {row['tracklet_id']} would have no picture",
             "split it between two of its pictures",
         )
         frame, uncut_id = int(picture_frames[k]), str(row["whole"])
@@ -354,7 +359,7 @@ class Desk:
         }
 
     def procedure(self, index: int) -> dict[str, Any]:
-        """A procedure with its polyps, questions, conflicts and log, as JSON-ready values."""
+        """The state of a procedure (polyps, questions, conflicts, log), as JSON-ready values."""
         solved, name = self.solve(index), self.names[index]
         row = self.pictures.procedures[name]
         low, high, polyps, doubts = _counted(solved)
@@ -366,14 +371,16 @@ class Desk:
         for place in range(polyps):
             rows = [i for i, polyp in enumerate(solved.polyps) if polyp == place]
             rows.sort(key=lambda i: tracklets[i]["start_s"])  # parts of a tracklet come last
-            sure = [tracklets[i]["probability"] for i in rows]
+            probabilities = [tracklets[i]["probability"] for i in rows]
             groups.append(
                 {
                     "name": f"P{place + 1}",
                     "rows": rows,
                     "first_s": min(tracklets[i]["start_s"] for i in rows),
                     "last_s": max(tracklets[i]["end_s"] for i in rows),
-                    "probability": None if None in sure else round(float(np.mean(sure)), 4),
+                    "probability": None
+                    if None in probabilities
+                    else round(float(np.mean(probabilities)), 4),
                     "best": max(rows, key=lambda i: tracklets[i]["area"]),
                     **asdict(readings[place]),
                 }
@@ -423,7 +430,7 @@ class Desk:
         }
 
     def _tracklets(self, solved: Solved, name: str) -> list[dict[str, Any]]:
-        """Each row as the page shows it; `area` is the largest box in pixels."""
+        """The tracklets of a procedure for the page; `area` is that of the largest box, pixels."""
         start, end = self._seconds(name, solved.table)
         stride = self.prepared.settings.stride
         scores: list[float | None] = [None] * solved.table.height
@@ -465,7 +472,7 @@ class Desk:
         return entries
 
     def picture(self, index: int, row: int, k: int, size: int) -> bytes:
-        """The k-th picture of a tracklet as JPEG, at most `size` pixels.
+        """The k-th picture of a tracklet as JPEG, at most `size` pixels wide and high.
 
         Raises:
             PolyplinkError: If there is no such picture.
@@ -488,7 +495,7 @@ class Desk:
         return self.pictures.frame(self.names[index], frame)
 
     def boxes(self, index: int, row: int) -> dict[str, Any]:
-        """The boxes of a tracklet: [frame, x, y, w, h] each, and the size of the frames, pixels."""
+        """The boxes of a tracklet, [frame, x, y, w, h], and the frame size, in pixels."""
         tracklet = self._row(index, row)
         table = self.prepared.detections[tracklet["offset"] : tracklet["offset"] + tracklet["n"]]
         procedure = self.pictures.procedures[self.names[index]]
@@ -500,9 +507,10 @@ class Desk:
         }
 
     def similar(self, index: int, row: int, k: int = LIKE) -> list[dict[str, Any]]:
-        """The k views of the same procedure that look most like one, and the k of the others.
+        """The k views of the same procedure that are most similar to a view, then the k of others.
 
-        After them come those of the index, without `index` and `row`, with `picture`, a data URI.
+        They are followed by views of the index, which have `picture`, a data URI, in place of `row`
+        and for which `index` is None.
         """
         tracklet = self._row(index, row)
         query = self.vectors_of(self.solve(index).table)[row]
@@ -536,7 +544,7 @@ class Desk:
         return entries + self._indexed(query, k)
 
     def _indexed(self, query: np.ndarray, k: int) -> list[dict[str, Any]]:
-        """The k views of the index that look most like a vector, but for those of this folder."""
+        """The k views of the index most similar to a vector, except those of this folder."""
         if self.index is None:
             return []
         from polyplink.scale.index import SIDES, picture_of  # noqa: PLC0415
@@ -555,7 +563,7 @@ class Desk:
         return entries
 
     def _row(self, index: int, row: int) -> dict[str, Any]:
-        """A row of a procedure's tracklets."""
+        """A row of a procedure's table of tracklets."""
         table = self.solve(index).table
         PolyplinkError.unless(0 <= row < table.height, f"no tracklet {row}", "reload the page")
         tracklet: dict[str, Any] = table.row(row, named=True)
@@ -563,7 +571,7 @@ class Desk:
 
 
 def _counted(solved: Solved) -> tuple[int | None, int | None, int, list[Doubt]]:
-    """Interval, count and doubts of a procedure."""
+    """Low and high end of the interval, count, and doubts of a procedure."""
     identities = solved.identities
     if identities is None:
         return None, None, 0, []
@@ -572,7 +580,7 @@ def _counted(solved: Solved) -> tuple[int | None, int | None, int, list[Doubt]]:
 
 
 def _whole_polyps(rows: list[Any], polyps: Sequence[int | None]) -> list[Any]:
-    """Rows that show one polyp; those of several polyps stand for all views of these polyps."""
+    """Rows to merge: if they belong to several polyps, all views of these polyps are added."""
     valid = [row for row in rows if type(row) is int and 0 <= row < len(polyps)]
     joined = {polyps[row] for row in valid} - {None}
     joined_rows = (
@@ -582,7 +590,7 @@ def _whole_polyps(rows: list[Any], polyps: Sequence[int | None]) -> list[Any]:
 
 
 def _question(doubt: Doubt, counted: Sequence[int]) -> dict[str, Any]:
-    """A doubt with rows of the procedure; `counted` are those of the tracklets that were linked."""
+    """A doubt as a question about rows of the procedure; `counted` are the linked rows."""
     a, b = (counted[i] for i in doubt.pair)
     return {
         "a": a,
@@ -597,7 +605,7 @@ def _question(doubt: Doubt, counted: Sequence[int]) -> dict[str, Any]:
 
 
 def _constraints(decided: Decided, ids: Sequence[str]) -> Constraints:
-    """Corrections as pairs of rows of the tracklets that are counted."""
+    """Decisions as constraints: pairs of rows of the linked tracklets."""
     row = {tracklet_id: i for i, tracklet_id in enumerate(ids)}
     pairs_of_rows = (
         tuple((row[a], row[b]) for a, b in pairs if a in row and b in row)
@@ -614,7 +622,7 @@ def open_desk(
     reviewer: str = "",
     index: Path | None = None,
 ) -> Desk:
-    """A desk with masks as they are typed.
+    """A desk with masks as given on the command line.
 
     Args:
         folder: The counted folder.
@@ -624,7 +632,7 @@ def open_desk(
         index: Folder of an index.
 
     Raises:
-        PolyplinkError: If a mask is not a rectangle, and as `Desk`.
+        PolyplinkError: If a mask is not a rectangle, or for the reasons listed at `Desk`.
     """
     rectangles = [parse_mask(mask) for mask in masks if mask != "field"]
     return Desk(folder, data, reviewer, rectangles, index, field="field" in masks)

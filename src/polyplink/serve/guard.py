@@ -1,10 +1,10 @@
-"""What the local pages share: who may use them, their files, and how they are served.
+"""Common parts of the local pages: access control, static files, and the server.
 
-The pages show pictures of patients, so a server trusts nobody by default. It listens on this
-machine alone; every request needs a random token, which the address carries once and a cookie from
-then on; the Host header must name this machine (against DNS rebinding); a POST must come from the
-page itself (against cross-site requests); bodies are small, and headers and bodies that arrive
-slowly are not waited for. Nothing that a client sends is used as a path of a file.
+The pages show pictures of patients, so a server trusts nobody by default. It listens only on this
+machine; every request needs a random token, which is first in the address and then in a cookie; the
+Host header must name this machine (against DNS rebinding); a POST must come from the page itself
+(against cross-site requests); the size of bodies is limited, and so is the time for headers and
+bodies to arrive. Nothing that a client sends is used as the path of a file.
 """
 
 import asyncio
@@ -36,16 +36,16 @@ with extras_installed("a page in the browser"):
 LOOPBACK = ("127.0.0.1", "localhost")
 BODY_LIMIT = 64 * 1024  # bytes; the longest correction of 736 rows has about 4 KiB
 BODY_SECONDS = 10.0  # a body that takes longer is refused
-HEADER_SECONDS = 10.0  # a connection without a whole request in this time is closed
-THREADS = 8  # requests worked on at once; decoding a frame takes a core
-CONNECTIONS = 64  # more are answered with 503
+HEADER_SECONDS = 10.0  # a connection without a complete request in this time is closed
+THREADS = 8  # requests processed at the same time; decoding a frame takes a core
+CONNECTIONS = 64  # further ones are answered with 503
 LANGUAGES = ("en", "de", "it")
 THEMES = ("auto", "light", "dark")
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-# A report brings its own styles; it is shown without scripts and as a foreign origin.
+# A report contains its styles; it is shown without scripts and as a foreign origin.
 REPORT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; sandbox"
@@ -63,12 +63,12 @@ HEADERS = {
 
 
 class Number(Convertor[int]):
-    """A whole number in an address, `{name:number}`: of at most nine digits, as any in a table."""
+    """A whole number of at most nine digits in an address, `{name:number}`."""
 
     regex = "[0-9]{1,9}"
 
     def convert(self, value: str) -> int:
-        """The number that digits are."""
+        """The number that the digits represent."""
         return int(value)
 
     def to_string(self, value: int) -> str:
@@ -88,13 +88,13 @@ class RefusedError(Exception):
 
 
 class Guard:
-    """ASGI middleware: refuses what does not come from the page, and sets the headers of safety.
+    """ASGI middleware: refuses requests that do not come from the page; sets security headers.
 
     Args:
-        app: What answers the requests that pass.
-        token: The secret that the address carries once.
-        port: Port of the server: the Host header must name it, and cookies of two pages on one
-            machine (cookies know no ports) are distinguished by it.
+        app: The application that answers accepted requests.
+        token: The secret, part of the page's address when it is opened.
+        port: Port of the server. The Host header must name it, and it distinguishes the cookies of
+            two pages on one machine, as cookies are not bound to ports.
         verb: The command that serves the page, for messages.
     """
 
@@ -138,14 +138,14 @@ class Guard:
         except Exception:
             logging.getLogger("uvicorn.error").exception("%s failed", scope["path"])
             if not started:
-                reason = f"`polyplink {self.verb}` failed; the terminal that it runs in says how"
+                reason = f"`polyplink {self.verb}` failed; its terminal shows the error"
                 await refusal(scope["path"], 500, reason)(scope, receive, guarded)
 
     def enters(self, request: Request) -> bool:
-        """Whether a request brings the token in its address, to get the cookie.
+        """Whether the address of a request has the token; the answer then sets the cookie.
 
         Raises:
-            RefusedError: If a request may not pass.
+            RefusedError: If the request is not accepted.
         """
         headers, page = request.headers, request.url.path == "/"
         host = headers.get("host", "")
@@ -155,7 +155,7 @@ class Guard:
         if request.method == "POST":
             local = headers.get("origin", f"http://{host}") == f"http://{host}"
             local &= site == "same-origin"
-        else:  # the page may be opened from elsewhere; what it loads is loaded by itself alone
+        else:  # other sites may link to the page, but only the page may load its resources
             local = page or site in {"same-origin", "none"}
         if not local:
             raise RefusedError(403, "the request comes from another page")
@@ -167,13 +167,13 @@ class Guard:
         return False
 
     def compare(self, token: str) -> None:
-        """Refuse a wrong token, in a time that does not depend on how wrong it is."""
+        """Refuse a wrong token, in constant time."""
         if not secrets.compare_digest(token.encode(), self.token.encode()):
             raise RefusedError(403, f"open the address that `polyplink {self.verb}` printed")
 
 
 def refusal(path: str, status: int, reason: str) -> Response:
-    """One line: JSON for the page's script, plain text for a person who opens the page."""
+    """An answer with one line: JSON for the page's script, plain text for the page itself."""
     if path.startswith("/api/"):
         return JSONResponse({"error": reason}, status)
     return PlainTextResponse(reason + "\n", status)
@@ -197,12 +197,12 @@ async def read_body(request: Request) -> bytes:
     except TimeoutError:
         raise RefusedError(408, "the body arrives too slowly") from None
     except ClientDisconnect:
-        raise RefusedError(400, "the client went before the end of the body") from None
+        raise RefusedError(400, "the client disconnected before the end of the body") from None
     return bytes(body)
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:
-    """An ASGI `receive` that gives a body that was read already, then what `receive` gives."""
+    """An ASGI `receive` that first returns a body that was already read, then calls `receive`."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
@@ -212,7 +212,7 @@ def replayed(body: bytes, receive: Receive) -> Receive:
 
 
 def negotiated(cookie: str | None, accepted: str) -> str:
-    """The language of the page: the one chosen before, else the browser's first that is known.
+    """The language of the page: the one chosen before, else the browser's first available one.
 
     Args:
         cookie: The language chosen on the page, if any.
@@ -248,10 +248,10 @@ def page_app(
     Args:
         page: The page's HTML, a file of the folder `page`.
         static: Media types of the files that the page loads from that folder.
-        routes: What it answers besides.
+        routes: Further routes.
         token: Secret that every request must carry.
-        port: Port that it will be served on; requests to another are refused.
-        verb: The command that serves it.
+        port: Port of the server; requests addressed to another port are refused.
+        verb: The command that serves the page.
     """
 
     @asynccontextmanager
@@ -297,20 +297,20 @@ def language_of(request: Request) -> str:
 
 
 def shipped(name: str) -> bytes:
-    """A file of this package; names come from this module alone."""
+    """A file of this package; names are constants, never from a request."""
     return files("polyplink.serve").joinpath(name).read_bytes()
 
 
-class Impatient(H11Protocol):
-    """HTTP that closes connections on which no whole request arrives."""
+class TimeoutProtocol(H11Protocol):
+    """HTTP protocol that closes a connection if no complete request arrives in time."""
 
     def connection_made(self, transport: Any) -> None:
-        """Begin to wait for the first request."""
+        """Start the timeout of the first request."""
         super().connection_made(transport)
         self.loop.call_later(HEADER_SECONDS, self.give_up)
 
     def give_up(self) -> None:
-        """Close the connection if its first request is still not there."""
+        """Close the connection if its first request is not complete."""
         waiting: bool = self.cycle is None
         if waiting and not self.transport.is_closing():
             self.transport.close()
@@ -319,7 +319,7 @@ class Impatient(H11Protocol):
 def local_server(
     build: Callable[[str, int], ASGIApp], port: int
 ) -> tuple[uvicorn.Server, socket.socket, str]:
-    """A server on this machine that is not running yet.
+    """Prepare a server on this machine, without starting it.
 
     Args:
         build: Makes the application from the token and the port.
@@ -345,10 +345,10 @@ def local_server(
     token = secrets.token_urlsafe(32)
     config = uvicorn.Config(
         build(token, port),
-        http=Impatient,
+        http=TimeoutProtocol,
         ws="none",
-        log_level="error",  # who is turned away is not news
-        access_log=False,  # addresses would be written with the token
+        log_level="error",  # refused requests are not logged
+        access_log=False,  # addresses would be logged with the token
         proxy_headers=False,
         server_header=False,
         limit_concurrency=CONNECTIONS,

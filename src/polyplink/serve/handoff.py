@@ -1,6 +1,6 @@
-"""What leaves a review: a spreadsheet, a page to print, JSON with its schema, tracks.
+"""Export the results of a review: a spreadsheet, a page to print, JSON with its schema, tracks.
 
-Everything is written into the folder `reviewed` of the counted folder, made again at every call.
+All files are written to the folder `reviewed` in the counted folder, again at every call.
 """
 
 import base64
@@ -33,16 +33,16 @@ from polyplink.serve.desk import Desk
 from polyplink.tracklets.box_runs import box_rows, numbers_of_boxes
 
 FOLDER = "reviewed"
-FORMAT = "polyplink review 3"
-# Of a tracklet, in the order of the fields of `View`.
+FORMAT = "polyplink review 4"
+# Keys of a tracklet, in the order of the fields of `View`.
 VIEW = ("id", "start_s", "end_s", "first_frame", "last_frame", "probability")
 READ = ("size_mm", "size_low_mm", "size_high_mm", "adenoma")
-LARGE, SMALL, MOST_VIEWS = 480, 160, 6  # pixels of a polyp's best view and others, and how many
+LARGE, SMALL, MOST_VIEWS = 480, 160, 6  # pixels of the best view and of others; most views
 
 
 @dataclass(frozen=True)
 class View:
-    """A view of a polyp: seconds and frames are those of the recording, the last one included."""
+    """A view of a polyp, in seconds and frames of the recording; the last frame is included."""
 
     tracklet: str
     start_s: float
@@ -54,7 +54,7 @@ class View:
 
 @dataclass(frozen=True)
 class ReviewedPolyp:
-    """A polyp: when it is first and last seen, its views in the order of time, the best of them.
+    """A reviewed polyp: first and last time in view, views in temporal order, and the best view.
 
     `size_mm` with its 90 % interval, and `adenoma` (a probability), are null without probes.
     """
@@ -76,20 +76,20 @@ class ReviewedProcedure:
     """A procedure after its review.
 
     Attributes:
-        procedure: Its name.
-        done: Whether a reviewer has marked it as finished.
+        procedure: Name of the procedure.
+        done: Whether a reviewer has marked the procedure as finished.
         reviewed: Whether it is marked as finished and no question is open.
-        questions: Questions, the answered ones included.
-        answered: Those that were answered.
-        reviewers: Who corrected it.
-        corrections: Answers that hold.
-        contradictions: Answers that are set aside because later ones contradict them.
-        polyps_before: Polyps before the review.
-        polyps: Polyps now.
-        low: Lowest number of polyps, 90 %; None where no interval is given.
-        high: Highest number of polyps, 90 %; None as for `low`.
-        found: The polyps.
-        not_polyps: Tracklets that are counted as no polyp.
+        questions: Number of questions, including answered ones.
+        answered: Number of answered questions.
+        reviewers: Names of the reviewers who corrected the procedure.
+        corrections: Number of answers that apply.
+        contradictions: Number of answers that are set aside because later ones contradict them.
+        polyps_before: Number of polyps before the review.
+        polyps: Number of polyps after the review.
+        low: Lowest number of polyps, 90 %; None without an interval.
+        high: Highest number of polyps, 90 %; None without an interval.
+        reviewed_polyps: The polyps after the review.
+        not_polyps: Tracklets that are not counted as polyps.
     """
 
     __repr__ = brief
@@ -106,7 +106,7 @@ class ReviewedProcedure:
     polyps: int
     low: int | None
     high: int | None
-    found: tuple[ReviewedPolyp, ...]
+    reviewed_polyps: tuple[ReviewedPolyp, ...]
     not_polyps: tuple[str, ...]
 
 
@@ -115,20 +115,21 @@ class Review:
     """A reviewed count, as in review.json.
 
     Attributes:
-        format: "polyplink review 3".
-        polyplink: Version that wrote it.
-        weights: Id of the weights that counted.
+        format: "polyplink review 4".
+        polyplink: Version of polyplink that wrote the file.
+        weights: Id of the weights of the count.
         dataset: Names of the data sets.
         simulated: Whether the data come from the simulator.
-        probes: "size" and "adenoma", where the weights have a probe.
-        probes_simulated: Whether these were fitted on simulated polyps.
-        written: When, UTC, ISO 8601.
+        probes: "size" and "adenoma", if the weights have these probes.
+        probes_simulated: Whether the probes were fitted on simulated polyps.
+        written: Time of writing, UTC, ISO 8601.
         reviewed: Whether all procedures are reviewed.
-        questions: Questions in all procedures, the answered ones included.
-        answered: Those that were answered.
-        warnings: What makes the count doubtful, in the language of the hand-off.
-        basis: What the 90 % intervals were calibrated on, a sentence; None where none is given.
-        cover: The same as a record; None for counts of earlier versions.
+        questions: Number of questions in all procedures, including answered ones.
+        answered: Number of answered questions.
+        warnings: Reasons to doubt the count, in the language of the hand-off.
+        basis: A sentence on the data on which the 90 % intervals were calibrated; None without
+            intervals.
+        cover: The content of `basis` as a record; None for counts of earlier versions.
         procedures: The procedures.
     """
 
@@ -152,11 +153,11 @@ class Review:
 
 
 def reviewed(desk: Desk, language: str = "en") -> Review:
-    """The count of a desk as it stands after its corrections.
+    """The count of a desk under its corrections.
 
     Args:
-        desk: The folder.
-        language: Of the warnings.
+        desk: The reviewed folder.
+        language: Language of the warnings.
     """
     overview = desk.overview()
     procedures = []
@@ -223,11 +224,11 @@ def reviewed(desk: Desk, language: str = "en") -> Review:
 
 
 def hand_off(desk: Desk, language: str = "en") -> list[Path]:
-    """Write what leaves a review.
+    """Write the results of a review.
 
     Args:
         desk: The reviewed folder.
-        language: Of the page and of the spreadsheet's headings: en, de or it.
+        language: Language of the page and of the spreadsheet's headings: en, de or it.
 
     Returns:
         The files: polyps.xlsx, polyps.csv and views.csv; report.html; review.json and
@@ -235,7 +236,7 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
         they were imported, with their tracks and corrected polyps).
 
     Raises:
-        PolyplinkError: If the language is not known, or xlsxwriter is not installed.
+        PolyplinkError: If the language is not supported, or xlsxwriter is not installed.
     """
     words = _words(language)
     review, out = reviewed(desk, language), desk.out / FOLDER
@@ -254,7 +255,7 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
             ", ".join(procedure.reviewers),
         )
         for procedure in review.procedures
-        for polyp in procedure.found
+        for polyp in procedure.reviewed_polyps
     ]
     names = ("procedure", "polyp", "first", "last", "views", "best", *read, "done", "reviewers")
     titles = [words[f"handoff.{name}"] for name in names]
@@ -263,7 +264,7 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
     views = [
         (procedure.procedure, polyp.polyp, *(getattr(view, field.name) for field in fields(View)))
         for procedure in review.procedures
-        for polyp in procedure.found
+        for polyp in procedure.reviewed_polyps
         for view in polyp.views
     ]
     _write_csv(out / "views.csv", ["procedure", "polyp", *(f.name for f in fields(View))], views)
@@ -284,11 +285,11 @@ def review_schema() -> dict[str, Any]:
 
 
 def identified(desk: Desk, *, finished: bool = False) -> DataSet:
-    """The boxes of all polyps, with the corrected identities as their polyps' names.
+    """The boxes of all polyps as a data set, with corrected identities as polyp ids.
 
     Args:
         desk: The reviewed folder.
-        finished: Only procedures that are marked as finished.
+        finished: Whether to include only procedures that are marked as finished.
     """
     boxes, polyps = [desk.prepared.detections.clear()], list[tuple[str, str]]()
     chosen = []
@@ -309,7 +310,7 @@ def identified(desk: Desk, *, finished: bool = False) -> DataSet:
 
 
 def _tracks(desk: Desk) -> pl.DataFrame:
-    """track_id and corrected polyp of each box, as `counting.link.tracks_of_boxes` gives them."""
+    """track_id and corrected polyp of each box, as from `counting.link.tracks_of_boxes`."""
     prepared, first = desk.prepared, 1
     numbers = np.zeros((2, prepared.detections.height), dtype=np.int64)
     for index in range(len(desk.names)):
@@ -340,7 +341,7 @@ def _write_csv(path: Path, titles: Sequence[str], rows: Sequence[Sequence[Any]])
 
 
 def _write_xlsx(path: Path, titles: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A spreadsheet; texts are never read as formulas or links."""
+    """Write a spreadsheet; texts are never interpreted as formulas or links."""
     with extras_installed("a spreadsheet"):
         import xlsxwriter  # noqa: PLC0415 - an extra
     with whole_file(path) as temporary:
@@ -368,7 +369,7 @@ def _page(desk: Desk, review: Review, words: dict[str, str], language: str) -> s
     """The page to print: every polyp with its best views; it loads nothing from outside."""
 
     def pictures(state: dict[str, Any], group: dict[str, Any]) -> list[tuple[str, str]]:
-        """A polyp's best view, then others in time: data URI and time of each."""
+        """Data URI and time of a polyp's best view, then of others in temporal order."""
         best = group["best"]
         images = []
         for row in [best, *[row for row in group["rows"] if row != best][: MOST_VIEWS - 1]]:
@@ -382,10 +383,10 @@ def _page(desk: Desk, review: Review, words: dict[str, str], language: str) -> s
     sections = []
     for index, procedure in enumerate(review.procedures):
         state = desk.procedure(index)
-        groups = zip(procedure.found, state["groups"], strict=True)
+        groups = zip(procedure.reviewed_polyps, state["groups"], strict=True)
         sections.append((procedure, [(polyp, pictures(state, group)) for polyp, group in groups]))
     return (
         _templates()
         .get_template("handoff.html.j2")
-        .render(review=review, shown=sections, words=words, language=language)
+        .render(review=review, sections=sections, words=words, language=language)
     )

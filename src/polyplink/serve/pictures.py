@@ -1,7 +1,7 @@
-"""Pictures of views: cut from the recording where it is available, else the stored crops.
+"""Pictures of views: cut from the recording if it is available, else stored crops.
 
-Text that a processor burns into the frame (a patient's name) can be masked: every picture that is
-made here has the given rectangles black, or all that is outside the endoscope's visible field.
+Text that a video processor burns into frames (a patient's name) can be masked: in every picture
+some rectangles, or everything outside the endoscope's visible field, can be made black.
 """
 
 import io
@@ -27,28 +27,28 @@ from polyplink.tracklets.crops import Pixels, read_image
 from polyplink.tracklets.prepare import Prepared, enlarge
 
 QUALITY = 85  # of JPEG
-AROUND = 3.0  # times a box's width and height: what a picture from the recording shows
-SHARP = 96  # pixels: stored crops of this size will do where a small picture is asked for
-KEPT = 4096  # pictures in memory, some 10 kB each
-FRAMES = 12  # that a procedure's field is found from
-BRIGHT = 28  # of 255, in the brightest channel: the border is darker, noise of compression included
-SHARE = 0.25  # of the frames in which a pixel of the field is bright
-THIN = 0.012  # frame widths: letters and lines are thinner, so they do not join the field
+AROUND = 3.0  # size of a picture from the recording, relative to the box
+SHARP = 96  # pixels: stored crops of this size suffice for small pictures
+KEPT = 4096  # pictures in memory, about 10 kB each
+FRAMES = 12  # from which the visible field of a procedure is determined
+BRIGHT = 28  # of 255, in the brightest channel: the border, with compression noise, is darker
+SHARE = 0.25  # share of the frames in which a pixel of the field must be bright
+THIN = 0.012  # frame widths: letters and lines are thinner and are separated from the field
 FRAMES_KEPT = 64
 
 Mask = tuple[int, int, int, int]
-"""Left, top, width and height of what is blackened, in pixels of the recording."""
+"""Left, top, width and height of a rectangle to blacken, in pixels of the recording."""
 
 
 def parse_mask(text: str, option: str = "--mask-overlay") -> Mask:
     """A rectangle from the command line.
 
     Args:
-        text: Left, top, width and height.
-        option: The option it was given with, for the message.
+        text: Left, top, width and height, separated by commas.
+        option: Name of the option, for the message.
 
     Raises:
-        PolyplinkError: If it is not four whole numbers.
+        PolyplinkError: If the text is not four whole numbers.
 
     Example:
         >>> parse_mask("0,0,320,80")
@@ -69,13 +69,13 @@ class Pictures:
     """The pictures of a data folder's tracklets.
 
     Args:
-        prepared: The tracklets, and their crops where they were cut.
+        prepared: The tracklets, and their crops if they were cut.
         folder: The data folder; sources of recordings are relative to it.
-        masks: What is black in every picture.
-        field: Whether all that is outside the visible field is black, too.
+        masks: Rectangles that are black in every picture.
+        field: Whether everything outside the visible field is black too.
 
     Attributes:
-        borderless: Procedures shown so far whose visible field fills the frame.
+        borderless: Procedures shown so far in which the visible field fills the frame.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Pictures:
         self.frame = lru_cache(FRAMES_KEPT)(self._frame)
 
     def box(self, tracklet: dict[str, Any], k: int) -> dict[str, Any]:
-        """The row of the detections that the k-th picture of a tracklet shows."""
+        """The detection in the k-th picture of a tracklet."""
         row = tracklet["offset"] + k * self.prepared.settings.stride
         detection: dict[str, Any] = self.prepared.detections.row(row, named=True)
         return detection
@@ -117,18 +117,18 @@ class Pictures:
         Args:
             procedure: The procedure.
             row: Row of the tracklet in the whole table of tracklets.
-            k: Its place among the tracklet's crops.
-            size: Pixels.
+            k: Index among the tracklet's crops.
+            size: Largest width and height, pixels.
 
         Raises:
-            PolyplinkError: If there is neither recording nor crop.
+            PolyplinkError: If there is neither a recording nor a crop.
         """
         tracklet = self.prepared.tracklets.row(row, named=True)
         box, settings = self.box(tracklet, k), self.prepared.settings
         record = self.procedures[procedure]
         corners = np.array([[box[side] for side in BOX]])
         if self.recorded(procedure) and (size > SHARP * 2 or settings.size < SHARP):
-            side = max(box["w"], box["h"]) * AROUND  # a square: nothing is distorted
+            side = max(box["w"], box["h"]) * AROUND  # a square, to avoid distortion
             square = np.array([[box["x"] + box["w"] / 2, box["y"] + box["h"] / 2, 0, 0]])
             square += np.array([[-side / 2, -side / 2, side, side]])
             region = enlarge(square, 1.0, record["width"], record["height"])[0]
@@ -144,7 +144,7 @@ class Pictures:
     def stored(
         self, crop: Pixels, region: Sequence[int], size: int, procedure: str | None = None
     ) -> bytes:
-        """A stored crop (side, side, 3), cut from left, top, right, bottom, as JPEG, masked."""
+        """A stored crop (side, side, 3) as JPEG, masked; `region`: left, top, right, bottom."""
         left, top, right, bottom = region
         scale = (crop.shape[1] / (right - left), crop.shape[0] / (bottom - top))
         return _jpeg(self._masked(np.array(crop), (left, top), scale, procedure), size)
@@ -153,7 +153,7 @@ class Pictures:
         """A whole frame of the recording as JPEG.
 
         Raises:
-            PolyplinkError: If it is not there, or does not decode.
+            PolyplinkError: If the frame is missing or cannot be decoded.
         """
         boxes = self.prepared.detections.filter(procedure_id=procedure)
         images = boxes.filter(frame=frame)["image"].drop_nulls()
@@ -169,7 +169,7 @@ class Pictures:
         return _jpeg(self._masked(pixels, (0, 0), procedure=procedure), max(pixels.shape))
 
     def read(self, procedure: str, frame: int, image: str | None) -> Pixels | str:
-        """A frame (height, width, 3) of the recording, or why it cannot be read.
+        """A frame (height, width, 3) of the recording, or the reason why it cannot be read.
 
         Raises:
             PolyplinkError: If its file is missing.
@@ -192,7 +192,7 @@ class Pictures:
             return "damaged" if picture is None else picture.rgb()
 
     def _field_of(self, procedure: str) -> npt.NDArray[np.bool_] | None:
-        """The visible field (height, width) of a recording; None where it is not available."""
+        """The visible field (height, width) of a recording; None if no frame is available."""
         if not self.recorded(procedure):
             return None
         boxes = self.prepared.detections.filter(procedure_id=procedure).drop_nulls("image")
@@ -219,15 +219,15 @@ class Pictures:
         Args:
             pixels: Part of a frame.
             corner: Left and top of the part in the frame.
-            scale: Pixels of the part for one of the frame, horizontally and vertically.
-            procedure: Whose frame it is; None where its recording is not known.
+            scale: Pixels of the part per pixel of the frame, horizontally and vertically.
+            procedure: The procedure of the frame; None if its recording is unknown.
         """
         if not (self.masks or self.field):
             return pixels
         covered = pixels.copy()
         if self.field:
             field = None if procedure is None else self.field_of(procedure)
-            if field is None:  # the crop tells where it is dark
+            if field is None:  # without a recording the crop itself is used
                 field = visible_field([pixels])
             else:
                 y, x = (
@@ -241,7 +241,7 @@ class Pictures:
         for left, top, width, height in self.masks:
             x = (np.array([left, left + width]) - corner[0]) * scale[0]
             y = (np.array([top, top + height]) - corner[1]) * scale[1]
-            # Outwards: no column of the text is left at the edge.
+            # Rounded outwards, so that no column of the text remains at the edge.
             x0, x1 = max(int(np.floor(x[0])), 0), max(int(np.ceil(x[1])), 0)
             y0, y1 = max(int(np.floor(y[0])), 0), max(int(np.ceil(y[1])), 0)
             covered[y0:y1, x0:x1] = 0
@@ -258,18 +258,18 @@ def _jpeg(pixels: Pixels, size: int) -> bytes:
 
 
 def visible_field(frames: Sequence[Pixels]) -> npt.NDArray[np.bool_]:
-    """Whether the endoscope shows something at each pixel: the largest bright area, without holes.
+    """The endoscope's visible field: the largest bright area, with holes filled.
 
-    Text beside the field is bright in every frame, but an area of its own, or joined by thin lines
-    that an opening removes. Text over the field is not detected.
+    Text beside the field is bright in every frame, but is a separate area, or is connected by thin
+    lines, which an opening removes. Text over the field is not detected.
 
     Args:
         frames: Some frames of one recording, or a crop, each (height, width, 3).
 
     Returns:
-        (height, width); nothing where all is dark.
+        Mask (height, width) bool; all False if everything is dark.
     """
-    # Imported when used: few ask for it, and the server shall start at once.
+    # Imported when used, because it is rarely used and delays the start of the server.
     from scipy.ndimage import (  # noqa: PLC0415
         binary_dilation,
         binary_erosion,
@@ -280,7 +280,7 @@ def visible_field(frames: Sequence[Pixels]) -> npt.NDArray[np.bool_]:
     often = np.mean([frame.max(axis=2) > BRIGHT for frame in frames], axis=0)
     bright = binary_fill_holes(often >= SHARE)
     radius = max(1, round(THIN * bright.shape[1]))
-    # The frame's edge does not erode what reaches it; beyond it is no border.
+    # Areas that reach the frame's edge are not eroded there, as there is no border beyond it.
     core = binary_erosion(bright, iterations=radius, border_value=1)
     areas, _ = label(core)
     sizes = np.bincount(areas.ravel())

@@ -1,4 +1,4 @@
-"""The server of the review desk: routes of the page; `serve.guard` says who may use them."""
+"""The server of the review desk and its routes; `serve.guard` controls access."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -35,9 +35,9 @@ def build_app(desk: Desk, token: str, port: int) -> Starlette:
     """The application that serves a desk.
 
     Args:
-        desk: The opened folder.
+        desk: The desk to serve.
         token: Secret that every request must carry.
-        port: Port that it will be served on; requests to another are refused.
+        port: Port of the server; requests addressed to another port are refused.
     """
     lock = threading.Lock()  # one hand-off at a time; the desk locks itself
     files: dict[str, Path] = {}  # files of the last hand-off, by name
@@ -62,7 +62,7 @@ def build_app(desk: Desk, token: str, port: int) -> Starlette:
         listed = [{"name": n, "bytes": p.stat().st_size} for n, p in files.items()]
         return JSONResponse({"files": listed})
 
-    def handed(request: Request) -> Response:
+    def download(request: Request) -> Response:
         path = files.get(request.path_params["name"])
         if path is None or not path.is_file():
             raise HTTPException(404, "no such file in the last hand-off")
@@ -96,13 +96,13 @@ def build_app(desk: Desk, token: str, port: int) -> Starlette:
         Route(f"{row}/pictures/{{k:number}}.jpg", picture),
         Route(f"{procedure_route}/frames/{{frame:number}}.jpg", recorded),
         Route("/api/hand-off", write_files, methods=["POST"]),
-        Route("/api/hand-off/{name:path}", handed),
+        Route("/api/hand-off/{name:path}", download),
     ]
     return page_app("review.html", STATIC, routes, token, port=port, verb="review")
 
 
 def _json_route(path: str, answer: Callable[..., Any]) -> Route:
-    """A route that answers with what a function of the numbers in its path returns, as JSON."""
+    """A route that calls a function with the numbers in its path and returns the result as JSON."""
 
     def endpoint(request: Request) -> Response:
         return JSONResponse(answer(**request.path_params))
@@ -119,7 +119,7 @@ def serve(desk: Desk, *, port: int = 0, ready: Callable[[str], None]) -> None:
     """Serve a desk on this machine until it is interrupted.
 
     Args:
-        desk: The opened folder.
+        desk: The desk to serve.
         port: Port; 0 takes any free one.
         ready: Called with the page's address, token included, once it can be opened.
 
@@ -134,7 +134,7 @@ def serve(desk: Desk, *, port: int = 0, ready: Callable[[str], None]) -> None:
 
 @contextmanager
 def serving(desk: Desk, *, port: int = 0) -> Iterator[str]:
-    """Serve a desk in a thread; gives the page's address, token included.
+    """Serve a desk in a thread; yields the page's address, token included.
 
     Raises:
         PolyplinkError: If the port is taken.

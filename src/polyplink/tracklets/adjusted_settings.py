@@ -1,4 +1,4 @@
-"""Settings of tracks and tracklets with what a user asked for in place of their own."""
+"""Override settings of tracks and tracklets by a user's options."""
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 def with_options(
     settings: PrepareSettings, options: Mapping[str, Any], origin: "BoxesOrigin | None" = None
 ) -> PrepareSettings:
-    """The settings with what a user asked for in place of their own.
+    """Settings overridden by a user's options and by the record of a detector.
 
     Args:
-        settings: Of the weights or the recipe.
-        options: Fields of `PrepareSettings` and `TrackSettings` by name; None for those to leave.
-        origin: The detector of the boxes; the thresholds of tracks that its record states go before
-            those of the settings.
+        settings: The settings of the weights or the recipe.
+        options: Fields of `PrepareSettings` and `TrackSettings` by name; None values are ignored.
+        origin: The detector of the boxes; thresholds of tracks in its record override those of the
+            settings, but not the options.
 
     Raises:
-        PolyplinkError: If there is no such tracker.
+        PolyplinkError: If the tracker is unknown.
 
     Example:
         >>> with_options(PrepareSettings(), {"stride": 2, "high": 0.5, "low": None}).tracks.high
         0.5
     """
-    if options.get("tracker") is not None:  # even if no box needs it
+    if options.get("tracker") is not None:  # checked even if no box needs it
         find_tracker(options["tracker"])
     stated = {name: getattr(origin, name, None) for name in ("high", "low", "min_seconds")}
     merged = stated | {name: value for name, value in options.items() if value is not None}

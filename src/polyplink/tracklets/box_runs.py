@@ -1,7 +1,7 @@
-"""From detections to tracklets: runs of boxes that show one polyp without a break.
+"""From detections to tracklets: uninterrupted runs of boxes that show one polyp.
 
 Every box belongs to a track: that of its polyp if the polyp is known, else one of a `Tracker`. A
-compiled loop then cuts the tracks of polyps wherever a box does not continue the one before it.
+compiled loop then cuts the tracks of polyps wherever a box does not continue the previous one.
 """
 
 from collections.abc import Mapping
@@ -27,8 +27,8 @@ Limits = tuple[int, float]  # largest gap in frames, smallest IoU
 BOX = ("x", "y", "w", "h")
 BRIDGED = 1 - pl.col("n") / (pl.col("last_frame") - pl.col("first_frame") + 1)
 """Share of a tracklet's frames, from its first to its last, in which it has no box."""
-USUAL_FPS = 25.0  # where a procedure does not say
-OWNER = ("procedure_id", "polyp_id")  # boxes of one procedure without a polyp have one owner too
+USUAL_FPS = 25.0  # for procedures without a known frame rate
+OWNER = ("procedure_id", "polyp_id")  # boxes without a polyp share one owner per procedure
 
 
 @njit(error_model="numpy")
@@ -43,12 +43,12 @@ def overlap(box: Box, last: Box) -> float:
 
 
 class Cuts(NamedTuple):
-    """Tracklets, numbered by their first boxes; t tracklets of d boxes.
+    """The t tracklets of d boxes, numbered by their first boxes.
 
     Attributes:
         tracklet: (d,) tracklet of each box.
-        first: (t,) row of the first box of each.
-        n: (t,) boxes of each.
+        first: (t,) row of the first box of each tracklet.
+        n: (t,) number of boxes of each tracklet.
     """
 
     tracklet: Rows
@@ -68,24 +68,24 @@ def build_tracklets(
     """Build tracklets from detections.
 
     Detections of one polyp, in frame order, are cut wherever the next one is more than `max_gap`
-    frames later or its IoU with the box before is below `min_iou` (NTSSL paper, section 3). Two
-    boxes of one polyp in one frame are cut too: a tracklet has one box per frame. (The papers'
-    program links them.) Detections without a polyp, as of a detector, are linked by a `Tracker`,
-    which bridges the gaps of missed frames; each of its tracks is a tracklet.
+    frames later or its IoU with the previous box is below `min_iou` (NTSSL paper, section 3). Two
+    boxes of one polyp in one frame are cut too, because a tracklet has one box per frame. (The
+    papers' program links them.) Detections without a polyp, as from a detector, are linked by a
+    `Tracker`, which bridges the gaps of missed frames; each of its tracks is a tracklet.
 
     Args:
         detections: The table `polyplink.data.tables.DETECTIONS`, in any order.
         max_gap: Largest step in frames within a tracklet of a known polyp, at least 1.
         min_iou: Smallest IoU of neighbouring boxes of a known polyp, in [0, 1].
         tracks: How boxes without a polyp are linked; None for the defaults.
-        fps: Frames per second of each procedure; 25 where not known.
+        fps: Frames per second of each procedure; 25 if unknown.
         scenes: First frames and numbers (s, 2) of the scenes of procedures that have several, in
-            time: no track of a `Tracker` continues from one to another.
+            temporal order: no track of a `Tracker` continues from one scene to another.
 
     Returns:
         The detections, sorted so that each tracklet is one run in frame order, and the tracklets,
         sorted by procedure and first frame: tracklet_id ("procedure:number", numbered in that
-        order), procedure_id, polyp_id (null where unknown), first_frame, last_frame, n (boxes)
+        order), procedure_id, polyp_id (null if unknown), first_frame, last_frame, n (boxes)
         and offset (row of the first box in the sorted detections).
 
     Raises:
@@ -95,7 +95,7 @@ def build_tracklets(
         raise PolyplinkError(f"max_gap is {max_gap}", "give --max-gap 1 or more")
     if not 0.0 <= min_iou <= 1.0:
         raise PolyplinkError(f"min_iou is {min_iou}", "give --min-iou from 0 to 1")
-    detections = detections.rechunk()  # rows of many pieces are gathered several times slower
+    detections = detections.rechunk()  # gathering rows of many chunks is several times slower
     frames = _column(detections, "frame")  # d
     boxes = tuple(_column(detections, name) for name in BOX)  # x, y, w, h: d each
     owner = _owners(detections.select(OWNER))  # d
@@ -109,7 +109,7 @@ def build_tracklets(
     cuts = Cuts(*(np.empty(len(track), dtype=np.uint32) for _ in range(3)))
     last = np.full(int(track.max(initial=0)) + 1, -1, dtype=np.int32)  # row; -1: none yet
     count = _walk(track, frames, boxes, (max_gap, min_iou), cuts, last)
-    if count < 0:  # a track is not in the order of time
+    if count < 0:  # the boxes of a track are not in temporal order
         in_time = detections[np.argsort(frames, kind="stable")]
         return build_tracklets(
             in_time, max_gap=max_gap, min_iou=min_iou, tracks=tracks, fps=fps, scenes=scenes
@@ -120,13 +120,13 @@ def build_tracklets(
 
 
 def box_rows(tracklets: pl.DataFrame) -> tuple[Ints, Ints]:
-    """Where the boxes of tracklets are.
+    """The rows of the boxes of tracklets.
 
     Args:
-        tracklets: t rows with offset and n, as of `build_tracklets`.
+        tracklets: t rows with offset and n, as from `build_tracklets`.
 
     Returns:
-        (b,) row of each box in the sorted detections, tracklet by tracklet, and (b,) the row of its
+        (b,) row of each box in the sorted detections, ordered by tracklet, and (b,) the row of its
         tracklet.
 
     Example:
@@ -142,17 +142,17 @@ def box_rows(tracklets: pl.DataFrame) -> tuple[Ints, Ints]:
 def numbers_of_boxes(
     boxes: pl.DataFrame, gathered: pl.DataFrame, track: Ints, polyp: Ints
 ) -> pl.DataFrame:
-    """Bring numbers of boxes that were gathered by tracklet into the order of the data set.
+    """Reorder track and polyp numbers of boxes sorted by tracklet to the order of the data set.
 
     Args:
         boxes: The detections of a data set.
-        gathered: The same rows, as of `build_tracklets`.
-        track: A number of each of these, 0 for none: (d,).
-        polyp: Another one: (d,).
+        gathered: The same rows, sorted as by `build_tracklets`.
+        track: (d,) track number of each row of `gathered`; 0 for none.
+        polyp: (d,) polyp number of each row of `gathered`; 0 for none.
 
     Returns:
-        track_id and polyp of each of `boxes`, null for none. Of boxes that are equal in all columns
-        it does not matter which is which.
+        track_id and polyp of each row of `boxes`, null for none. The numbers of boxes that are
+        equal in all columns may be exchanged.
 
     Example:
         >>> boxes, track, polyp = pl.DataFrame({"frame": [4, 9, 7]}), [1, 2, 0], [3, 0, 0]
@@ -173,15 +173,15 @@ def numbers_of_boxes(
 def fill_gaps(boxes: pl.DataFrame) -> pl.DataFrame:
     """Interpolate boxes in the frames in which a tracklet has none, from the boxes on either side.
 
-    Each side of the box moves at constant speed, as trackers fill their gaps for MOTChallenge.
+    The sides of the box move at constant speed, as is usual for MOTChallenge.
 
     Args:
-        boxes: frame, x, y, w, h, score, tracklet (any names) and further columns, each tracklet in
-            one run, in time, with one box a frame.
+        boxes: frame, x, y, w, h, score, tracklet (any names) and further columns; the rows of a
+            tracklet are adjacent, in temporal order, with one box per frame.
 
     Returns:
-        The boxes and, after them, those of the gaps with the further columns of the box before,
-        without a score; the column `interpolated` tells them apart.
+        The boxes, followed by those of the gaps, which have no score and the further columns of the
+        previous box; the column `interpolated` distinguishes them.
 
     Example:
         >>> box = {"y": 0.0, "w": 9.0, "h": 9.0, "score": 0.9, "tracklet": 1}
@@ -212,14 +212,19 @@ def _linked(
     settings: TrackSettings | None,
     times: tuple[Mapping[str, float | None], Mapping[str, npt.NDArray[np.int64]]],
 ) -> npt.NDArray[np.int64]:
-    """Tracks (n,) of the boxes in `rows`, by procedure and in time, of no polyp; 0 to 2 n.
+    """Link boxes without a polyp: tracks (n,), numbered from 0 to 2 n - 1.
 
-    times: Frames per second, and scenes, of procedures.
+    Args:
+        detections: All detections.
+        rows: (n,) rows of the boxes, sorted by procedure and time.
+        owner: (n,) owner of each box.
+        settings: How boxes are linked.
+        times: Frames per second, and scenes, of procedures.
     """
     fps, scenes = times
     sorted_boxes = detections[rows]
     frames, places, scores = tracker_input(sorted_boxes)
-    track = np.arange(len(rows), 2 * len(rows))  # boxes that are left out have one of their own
+    track = np.arange(len(rows), 2 * len(rows))  # boxes that are left out have separate tracks
     edges = np.flatnonzero(np.diff(owner.astype(np.int64), prepend=-1, append=-1))
     for start, stop in pairwise(edges):
         name, part = sorted_boxes["procedure_id"][int(start)], slice(start, stop)
@@ -231,9 +236,9 @@ def _linked(
 
 
 def _column(table: pl.DataFrame, name: str) -> npt.NDArray[Any]:
-    """A column of numbers (d,), not copied where it lies in one piece.
+    """A column of numbers (d,), without a copy if it has one chunk.
 
-    Read-only in any case, so that loops are compiled for one type of array.
+    It is always read-only, so that loops are compiled for only one type of array.
     """
     values = table[name].to_numpy()
     values.flags.writeable = False
@@ -241,7 +246,7 @@ def _column(table: pl.DataFrame, name: str) -> npt.NDArray[Any]:
 
 
 def _owners(names: pl.DataFrame) -> Rows:
-    """The row in which the procedure and polyp of each row occur first (d,)."""
+    """The first row (d,) with the same procedure and polyp as each row."""
     first, counted = pl.col("row").first(), names.with_row_index("row")
     # Grouping by one 64-bit hash takes half the time of grouping by two columns of text.
     key = pl.col(OWNER[0]).hash() + 3 * pl.col(OWNER[1]).hash()
@@ -262,10 +267,10 @@ def _walk(  # noqa: PLR0917
 ) -> int:
     """Follow all tracks at once, box by box, and fill `cuts`; last (t,) is -1 for every track.
 
-    Returns the number of tracklets, or -1 if a track's boxes are not in the order of time.
+    Returns the number of tracklets, or -1 if the boxes of a track are not in temporal order.
     """
-    last_box = np.empty((last.size, 4))  # its box
-    # Taken apart once: each look into a tuple of arrays would count references.
+    last_box = np.empty((last.size, 4))
+    # Unpacked once, because every access to a tuple of arrays would count references.
     x, y, w, h = boxes
     max_gap, min_iou = limits
     tracklet, first, n = cuts
@@ -294,7 +299,7 @@ def _walk(  # noqa: PLR0917
 
 @njit()
 def _gather(tracklet: Rows, begin: Ints, rows: Rows) -> None:
-    """Group `rows` (d,) by tracklet, from `begin` (t,) on, which becomes the end of each."""
+    """Group `rows` (d,) by tracklet, each from `begin` (t,) on, which is set to its end."""
     for k in range(tracklet.size):
         rows[begin[tracklet[k]]] = k
         begin[tracklet[k]] += 1
@@ -303,8 +308,8 @@ def _gather(tracklet: Rows, begin: Ints, rows: Rows) -> None:
 def _tables(
     detections: pl.DataFrame, owner: Rows, frames: Rows, cuts: Cuts
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Bring each tracklet's boxes together, tracklets in order, and describe them."""
-    # The owners' places in the order of their names, null last: text is sorted once an owner.
+    """Sort the detections by tracklet, and build the table of tracklets."""
+    # Ranks of the owners by name, null last: text is sorted once per owner, not per tracklet.
     owners, owner_of = np.unique(owner[cuts.first], return_inverse=True)  # o, t
     names = detections.select(OWNER)[owners]
     order = names.select(pl.arg_sort_by(*OWNER, nulls_last=True)).to_series().to_numpy()  # o
@@ -334,7 +339,7 @@ def _tables(
 
 
 def seconds(tracklets: pl.DataFrame, procedures: pl.DataFrame) -> np.ndarray:
-    """First and last moment of tracklets (n, 2), seconds; at 25 frames a second if not known.
+    """Start and end of tracklets (n, 2) in seconds; at 25 frames per second if unknown.
 
     Args:
         tracklets: procedure_id, first_frame and last_frame (n rows).

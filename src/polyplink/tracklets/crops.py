@@ -1,16 +1,16 @@
-"""Crops: the part of a frame around a box, cut from where the frame is, and stored in one file.
+"""Crops, the parts of frames around boxes: read frames, cut crops, and store them in one file.
 
-The column `image` of the detections names a frame in one of three ways, relative to the folder
-that is the procedure's source:
+The column `image` of the detections names a frame in one of three ways, relative to the source
+folder of the procedure:
 
 - `rel/path.jpg`, `.png`, `.tif`: an image file;
 - `ARCHIVE.zip!/member`, `.tar`, `.tar.gz`, `.tgz`: a member of an archive;
 - `video.mp4#17`: frame 17 of a video, counted from 0 in presentation order.
 
 Every archive and video is read once, forward, and nothing is unpacked. Threads decode and cut.
-Frames of simulated procedures may not be written at all: their crops are rendered, in processes,
-because rendering consists of many small steps, and threads would compete for the interpreter's
-lock.
+Frames of simulated procedures may not be stored at all: their crops are rendered in processes,
+because rendering consists of many small steps, in which threads would compete for the
+interpreter's lock.
 """
 
 import mmap
@@ -41,9 +41,9 @@ Load = Callable[[], Pixels | Unreadable]  # decodes a frame, in the calling thre
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-AHEAD = 32  # results in flight per thread: bounds memory, and what Ctrl-C waits for
-VIDEO_AHEAD = 4  # a decoded frame takes megabytes
-BATCH, GPU_BATCH = 32, 512  # crops that are rendered at a time, and held in memory
+AHEAD = 32  # results in flight per thread: limits memory, and the delay of Ctrl-C
+VIDEO_AHEAD = 4  # the same for videos, as a decoded frame takes megabytes
+BATCH, GPU_BATCH = 32, 512  # crops rendered at a time, and held in memory
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class FrameCrops:
     """The crops to cut from one frame.
 
     Attributes:
-        image: The value of the column `image`; None if its boxes name no image.
-        frame: Number of the frame in its procedure.
+        image: The value of the column `image`; None if the boxes have no image.
+        frame: Number of the frame in the procedure.
         width: Width of the procedure's frames, pixels.
         height: Height of the procedure's frames, pixels.
         rows: (k,) rows of the crops in the procedure's array.
@@ -85,10 +85,10 @@ def cut(image: Pixels, crop: npt.NDArray[np.int64], size: int) -> Pixels:
 def cut_frame(
     image: Pixels | Unreadable, frame: FrameCrops, name: str, size: int
 ) -> Pixels | Unreadable:
-    """Cut all crops of a decoded frame: (k, size, size, 3); an unreadable frame is returned.
+    """Cut all crops of a decoded frame: (k, size, size, 3), or the reason of an unreadable one.
 
     Args:
-        image: (height, width, 3), or why there is none.
+        image: (height, width, 3), or the reason why the frame cannot be decoded.
         frame: The crops.
         name: Path of the image, for messages.
         size: Width and height of a crop, pixels.
@@ -118,8 +118,8 @@ def prefetch(
 
     Args:
         function: Called in the threads.
-        items: May be generated, and be large.
-        workers: Threads.
+        items: The items, which may be large and generated lazily.
+        workers: Number of threads.
         ahead: Items in flight per thread.
 
     Yields:
@@ -151,7 +151,7 @@ def cut_crops(
 
     Yields:
         Each frame once, those of videos first, then of archives, then of files, with its crops
-        (k, size, size, 3) or why it cannot be decoded.
+        (k, size, size, 3) or the reason why it cannot be decoded.
 
     Raises:
         PolyplinkError: If a file is missing, or frames are not of the procedure's size.
@@ -174,7 +174,7 @@ def cut_crops(
         return frame, cut_frame(load(), frame, str(source / str(frame.image)), size)
 
     def of_video(name: str) -> Iterator[tuple[FrameCrops, Load]]:
-        with open_video(source / name) as video:  # decoded here, made RGB by the threads
+        with open_video(source / name) as video:  # decoded here, converted to RGB by the threads
             for index, picture in video.frames(sorted(videos[name])):
                 for frame in videos[name][index]:
                     yield frame, picture.rgb if picture else lambda: "does not decode"
@@ -193,7 +193,7 @@ def cut_crops(
 
 
 def read_image(path: Path) -> Pixels | Unreadable:
-    """Decode an image file: (height, width, 3) RGB, or why it cannot be decoded.
+    """Decode an image file: (height, width, 3) RGB, or the reason why it cannot be decoded.
 
     Raises:
         PolyplinkError: If the file is missing or may not be read.
@@ -225,11 +225,11 @@ def decoded_image(path: Path) -> Pixels:
 
 @contextmanager
 def crops_file(path: Path, count: int, size: int) -> Iterator[IO[bytes]]:
-    """A procedure's crops as a .npy file (count, size, size, 3) uint8, whole or not at all.
+    """Write a procedure's crops as a .npy file (count, size, size, 3) uint8, atomically.
 
     Yields:
-        The open file, after its header. It is written, not memory-mapped: a full disk is then an
-        error and not a crash.
+        The open file, after its header. It is not memory-mapped, so that a full disk is an error
+        and not a crash.
     """
     shape = (count, size, size, 3)
     header: dict[str, Any] = {"descr": "|u1", "fortran_order": False, "shape": shape}
@@ -239,7 +239,7 @@ def crops_file(path: Path, count: int, size: int) -> Iterator[IO[bytes]]:
 
 
 @dataclass(frozen=True)
-class Broken:
+class BrokenFrame:
     """A frame that cannot be decoded: its number, its image, and the reason."""
 
     frame: int
@@ -251,20 +251,20 @@ def read_array(path: Path, hint: str) -> npt.NDArray[Any]:
     """Memory-map a .npy file, read-only.
 
     Raises:
-        FileNotFoundError: If there is none.
-        PolyplinkError: If it is broken.
+        FileNotFoundError: If the file is missing.
+        PolyplinkError: If the file is broken.
     """
     try:
-        # The format alone: `np.load` would open a zip archive of arrays too.
+        # Only this format: `np.load` would also open a zip archive of arrays.
         return np.lib.format.open_memmap(path, mode="r")
     except (ValueError, EOFError, SyntaxError, tokenize.TokenError) as error:  # of its header
         raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", hint) from None
 
 
 def release_pages(crops: Pixels) -> None:
-    """Give back the memory of a memory-mapped array that was read; it is read again when needed.
+    """Release the pages of a memory-mapped array; they are read again when needed.
 
-    The system would take it back itself, but counts it as used until then.
+    The system would reclaim them itself, but counts them as used until then.
     """
     mapped = getattr(crops, "_mmap", None)  # of numpy.memmap
     if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):  # on Linux and macOS
@@ -275,8 +275,8 @@ def read_crops(path: Path, hint: str) -> Pixels:
     """Memory-map a file of crops, read-only: (crops, size, size, 3) uint8, RGB.
 
     Raises:
-        FileNotFoundError: If there is none.
-        PolyplinkError: If it is broken or holds no crops.
+        FileNotFoundError: If the file is missing.
+        PolyplinkError: If the file is broken or holds no crops.
     """
     crops: Pixels = read_array(path, hint)
     shape: tuple[int, ...] = crops.shape
@@ -293,16 +293,16 @@ def broken_path(crops: Path) -> Path:
     return crops.with_suffix(".broken.json")
 
 
-def read_broken(crops: Path) -> list[Broken]:
-    """The broken frames of a procedure's crops, of crops that were not kept too."""
+def read_broken(crops: Path) -> list[BrokenFrame]:
+    """The broken frames of a procedure, which are listed even if its crops were removed."""
     path = broken_path(crops)
     if not path.is_file():
         return []
-    return [Broken(**row) for row in read_json(path)]
+    return [BrokenFrame(**row) for row in read_json(path)]
 
 
-def refuse_broken(frame: Broken, crops: Path | None = None) -> NoReturn:
-    """Raise the error of a broken frame, of the file `crops` if it was noticed earlier."""
+def refuse_broken(frame: BrokenFrame, crops: Path | None = None) -> NoReturn:
+    """Raise the error of a broken frame; `crops` is the file of an earlier run that lists it."""
     removal = "" if crops is None else f", remove {crops}"
     raise PolyplinkError(
         f"image {frame.image}, frame {frame.frame}, cannot be decoded ({frame.why})",
@@ -319,8 +319,8 @@ def write_crops(
     workers: int,
     tick: Callable[[int], None],
     strict: bool = False,
-) -> list[Broken]:
-    """Write one procedure's crops as a .npy file, whole or not at all.
+) -> list[BrokenFrame]:
+    """Write one procedure's crops as a .npy file, atomically.
 
     The crops of a broken frame stay black, and the frame is listed beside the file (see
     `broken_path`) before the file is renamed into place.
@@ -332,7 +332,7 @@ def write_crops(
         size: Width and height of a crop, pixels.
         workers: Threads that decode and cut.
         tick: Callback with the number of crops that have just been written.
-        strict: Raise the first broken frame.
+        strict: Whether to raise an error at the first broken frame.
 
     Returns:
         The broken frames, in order.
@@ -343,14 +343,14 @@ def write_crops(
         OSError: If the disk is full.
     """
     count = sum(len(frame.rows) for frame in frames)
-    broken: list[Broken] = []
+    broken: list[BrokenFrame] = []
     cuts = closing(cut_crops(source, frames, size, workers))
     with cuts as cut_frames, crops_file(path, count, size) as file:
         start = file.tell()
         file.truncate(start + count * size * size * 3)
         for frame, pixels in cut_frames:
             if isinstance(pixels, str):
-                broken.append(Broken(frame.frame, str(frame.image), pixels))
+                broken.append(BrokenFrame(frame.frame, str(frame.image), pixels))
                 if strict:
                     refuse_broken(broken[0])
             else:
@@ -390,7 +390,7 @@ def render_crops(
         source: Folder that the procedure was simulated in.
         size: Width and height of a crop, pixels.
         procedure_id: The procedure.
-        device: Where to render, by torch's name.
+        device: Name of the torch device that renders.
 
     Raises:
         PolyplinkError: If the source was simulated by another version, or lacks the procedure.

@@ -1,4 +1,4 @@
-"""From tracklets to fragments: samples of a fixed number of crops, and their place in time."""
+"""From tracklets to fragments: samples of a fixed number of crops, with positions in time."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ import polars as pl
 
 from polyplink.core.errors import PolyplinkError
 
-LONGEST = 1000  # crops of a fragment; the papers' have 2 to 64
+LONGEST = 1000  # most crops of a fragment; 2 to 64 in the papers
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Spans:
 
     Attributes:
         procedures: procedure_id, first_frame, last_frame: over all detections of the procedure.
-        polyps: procedure_id, polyp_id, first_frame, last_frame: over all those of the polyp.
+        polyps: procedure_id, polyp_id, first_frame, last_frame: over all detections of the polyp.
     """
 
     procedures: pl.DataFrame
@@ -25,7 +25,7 @@ class Spans:
 
 
 def spans_of(detections: pl.DataFrame) -> Spans:
-    """Measure the spans, over all detections: also those of tracklets too short to keep.
+    """The spans of all detections, including those of tracklets that are too short to keep.
 
     Args:
         detections: The table `polyplink.data.tables.DETECTIONS`.
@@ -42,15 +42,15 @@ def spans_of(detections: pl.DataFrame) -> Spans:
 
 
 def positions(rows: pl.DataFrame, spans: pl.DataFrame, name: str = "position") -> pl.Series:
-    """Where each row's first frame lies in the annotated span of its procedure or polyp.
+    """Position of each row's first frame in the annotated span of its procedure or polyp.
 
     Args:
         rows: Any table with the ids of `spans` and first_frame (tracklets, fragments).
-        spans: `Spans.procedures` or `Spans.polyps`, of the detections that the rows were made of.
+        spans: `Spans.procedures` or `Spans.polyps` of the detections of the rows.
         name: Name of the result.
 
     Returns:
-        Float64 in [0, 1]; 0 where the span is a single frame, null where the polyp is unknown.
+        Float64 in [0, 1]; 0 if the span is a single frame, null if the polyp is unknown.
     """
     keys = [key for key in spans.columns if key.endswith("_id")]
     length = pl.col("last_frame") - pl.col("first_frame")
@@ -58,7 +58,7 @@ def positions(rows: pl.DataFrame, spans: pl.DataFrame, name: str = "position") -
     joined = rows.select(*keys, "first_frame").join(
         spans, on=keys, how="left", maintain_order="left"
     )
-    # numpy divides exactly rounded; polars may multiply by the reciprocal and pass 1.
+    # numpy's division is correctly rounded; polars may multiply by the reciprocal and exceed 1.
     since = (joined["first_frame"] - joined["span_first"]).cast(pl.Float64).to_numpy()
     lengths = joined["length"].cast(pl.Float64).to_numpy()
     position = np.divide(since, lengths, out=since * 0.0, where=lengths > 0)
@@ -74,22 +74,22 @@ def fragments(
     length: int = 8,
     pad: bool = False,
 ) -> pl.DataFrame:
-    """Cut each tracklet's crops into fragments, in a row and without overlap.
+    """Cut each tracklet's crops into consecutive fragments without overlap.
 
     Args:
         tracklets: Tracklets with crop_first and n_crops (see `prepare`).
-        spans: From all detections.
-        frames: (d,) frame of every sorted detection, which `offset` points into.
+        spans: Spans of all detections.
+        frames: (d,) frame of every sorted detection, indexed by `offset`.
         stride: Detections from one crop to the next.
         length: Crops in a fragment (L in the papers), 1 to `LONGEST`.
-        pad: Keep a tail shorter than `length`; `crop_rows` then repeats its last crop. The
-            papers drop it.
+        pad: Whether to keep a tail shorter than `length`, in which `crop_rows` repeats the last
+            crop. The papers drop it.
 
     Returns:
         One row per fragment: tracklet (row of its tracklet), procedure_id, polyp_id, crop_first
         (row in the procedure's crops), n (crops, `length` but for a tail), first_frame,
         position (of the first frame in the procedure's annotated span) and polyp_position (in
-        the polyp's own span, null where the polyp is unknown).
+        the polyp's span, null if the polyp is unknown).
 
     Raises:
         PolyplinkError: If `length` is below 1, or above `LONGEST`.
@@ -118,11 +118,11 @@ def crop_rows(fragments: pl.DataFrame, length: int) -> npt.NDArray[np.int64]:
     """Rows of each fragment's crops in its procedure's array, the last one repeated in a tail.
 
     Args:
-        fragments: From `fragments`, cut with the same length.
+        fragments: A table from `fragments`, cut with the same length.
         length: Crops in a fragment.
 
     Returns:
-        (fragments, length).
+        Rows (fragments, length).
     """
     within = np.arange(length)[None, :]  # 1 s
     last = fragments["n"].to_numpy().astype(np.int64)[:, None] - 1  # fragments 1

@@ -1,8 +1,8 @@
-"""Crops that were cut while a recording was decoded for its detector, so that it is decoded once.
+"""Crops cut while a recording is decoded for the detector, so that it is decoded only once.
 
-`kept/NAME.npy` holds the crops of a procedure and `kept/NAME.parquet` the boxes they belong to. A
-`prepare` with the same crop factor and size takes them from there; if its tracklets need a crop
-that was not kept, or the files are damaged, the crops of the whole procedure are cut again.
+`kept/NAME.npy` holds the crops of a procedure and `kept/NAME.parquet` their areas. `prepare` with
+the same crop factor and size reads them; if its tracklets need a crop that was not kept, or the
+files are damaged, all crops of the procedure are cut again.
 """
 
 from collections.abc import Sequence
@@ -22,13 +22,13 @@ from polyplink.tracklets.crops import (
     release_pages,
 )
 
-COPIED_BYTES = 32 << 20  # of crops that are in memory while they are copied
+COPIED_BYTES = 32 << 20  # crops in memory while copying
 AREA = ("left", "top", "right", "bottom")
 PLACES = pl.Schema(dict.fromkeys(("frame", *AREA), pl.Int64))
 
 
 def kept_paths(folder: Path, procedure_id: str) -> tuple[Path, Path]:
-    """The files of crops and of their places that a data folder keeps of a procedure."""
+    """The files of a procedure's kept crops and of their areas in a data folder."""
     stem = file_name(procedure_id)
     return folder / "kept" / f"{stem}.npy", folder / "kept" / f"{stem}.parquet"
 
@@ -59,7 +59,7 @@ def read_kept(crops: Path, table: Path) -> tuple[Pixels, pl.DataFrame]:
 
     Raises:
         FileNotFoundError: If a file is missing.
-        PolyplinkError: If one is broken, or they are not of each other.
+        PolyplinkError: If a file is broken, or the two do not belong together.
     """
     hint = "run the detector again"
     pixels = read_crops(crops, hint)
@@ -74,9 +74,9 @@ def read_kept(crops: Path, table: Path) -> tuple[Pixels, pl.DataFrame]:
 def copy_kept(
     folder: Path, procedure_id: str, frames: Sequence[FrameCrops], path: Path, size: int
 ) -> int | None:
-    """Write the kept crops that frames ask for, in their rows; None unless all were kept.
+    """Write the kept crops of some frames to a file of crops, unless one of them is missing.
 
-    Few are in memory at a time. Damaged files are removed, with a line that says so.
+    Few crops are in memory at a time. Damaged files are removed, which is printed.
 
     Args:
         folder: The data folder.
@@ -86,10 +86,10 @@ def copy_kept(
         size: Width and height of a crop, pixels.
 
     Returns:
-        The number of crops.
+        The number of crops; None if not all were kept, and nothing was written.
 
     Raises:
-        OSError: If the files may not be read, or damaged ones not be removed.
+        OSError: If the files cannot be read, or damaged ones cannot be removed.
     """
     crops, table = kept_paths(folder, procedure_id)
     if not (crops.is_file() and table.is_file()) or not frames:
@@ -104,13 +104,13 @@ def copy_kept(
     if pixels.shape[1] != size:
         return None
     areas = np.concatenate([frame.crops for frame in frames])  # n 4
-    asked_areas = pl.DataFrame(areas, schema=dict.fromkeys(AREA, pl.Int64)).with_columns(
+    needed_areas = pl.DataFrame(areas, schema=dict.fromkeys(AREA, pl.Int64)).with_columns(
         frame=pl.Series([frame.frame for frame in frames for _ in frame.rows], dtype=pl.Int64)
     )
-    rows = asked_areas.join(places, ["frame", *AREA], how="left", maintain_order="left")["row"]
-    if rows.null_count() or len(rows) != asked_areas.height:
+    rows = needed_areas.join(places, ["frame", *AREA], how="left", maintain_order="left")["row"]
+    if rows.null_count() or len(rows) != needed_areas.height:
         return None
-    # Sorted by their rows in the new file, which is written from its beginning.
+    # Sorted by row in the new file, which is written sequentially.
     ordered = rows.to_numpy()[np.argsort(np.concatenate([frame.rows for frame in frames]))]
     step = max(COPIED_BYTES // pixels[0].nbytes, 1)
     with crops_file(path, len(ordered), size) as file:

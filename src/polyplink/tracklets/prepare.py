@@ -1,7 +1,7 @@
-"""Prepare a data set: its tracklets, and their crops as arrays on disk, made once.
+"""Prepare a data set: build its tracklets, and store their crops as arrays on disk.
 
-Crops are made and keyed by procedure: a procedure that is added to a data set costs itself alone.
-A killed run is continued, and several processes share the work.
+Crops are cut and keyed by procedure, so that a procedure added to a data set causes no work for the
+others. A killed run is continued, and several processes share the work.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ from polyplink.core.workers import as_done
 from polyplink.data.tables import DataSet, read_data, read_marked, write_table
 from polyplink.tracklets.box_runs import BOX, BRIDGED, USUAL_FPS, Floats, box_rows, build_tracklets
 from polyplink.tracklets.crops import (
-    Broken,
+    BrokenFrame,
     FrameCrops,
     Pixels,
     read_broken,
@@ -43,7 +43,7 @@ from polyplink.tracklets.rendered import crop_source
 from polyplink.tracklets.scenes import read_scenes
 from polyplink.tracklets.settings import PrepareSettings
 
-FORMAT = 4  # of the folder; a new one makes new keys
+FORMAT = 4  # version of the folder's format, part of all keys
 Progress = Callable[[int, int], None]  # crops written so far, crops in all
 
 
@@ -52,19 +52,19 @@ class Prepared:
     """A data set with its tracklets and crops, or a part of its procedures.
 
     Attributes:
-        data: The data set, whole.
-        settings: How it was prepared.
+        data: The whole data set.
+        settings: The settings of the preparation.
         key: Content key of data and settings.
-        folder: Where it lies: the data folder's prepared/SETTINGS.
+        folder: The folder prepared/SETTINGS in the data folder.
         keys: Key of each procedure's crops, see `crops_keys`.
         procedures: The procedures of this part.
         detections: All detections, sorted so that each tracklet is one run.
         tracklets: Tracklets of this part of at least `min_length` boxes: the columns of
             `build_tracklets`, then crop_first (row in the procedure's crops), n_crops, position
-            (first frame in the procedure's annotated span, 0 to 1) and bridged (share of its
+            (of the first frame in the procedure's annotated span, 0 to 1) and bridged (share of
             frames without a box).
         uncut: The tracklets before they were cut at broken frames.
-        spans: Annotated spans, over all detections.
+        spans: Annotated spans of all detections.
     """
 
     __repr__ = brief
@@ -81,7 +81,7 @@ class Prepared:
     spans: Spans = field(repr=False)
 
     def stem(self, procedure_id: str) -> str:
-        """Name, without its ending, of the files that are made of a procedure."""
+        """Name, without suffix, of the files of a procedure."""
         return f"{file_name(procedure_id)}-{self.keys[procedure_id]}"
 
     def crops_path(self, procedure_id: str) -> Path:
@@ -111,10 +111,10 @@ class Prepared:
         return pixels
 
     def has_crops(self, procedure_id: str) -> bool:
-        """Whether the procedure's crops were made, and are as many and as large as its tracklets'.
+        """Whether the procedure's crops exist, with the number and size that its tracklets need.
 
         Raises:
-            OSError: If the file may not be read.
+            OSError: If the file cannot be read.
         """
         try:
             self.crops(procedure_id)
@@ -124,10 +124,10 @@ class Prepared:
 
     @cached_property
     def _n_crops(self) -> dict[str, int]:
-        """Crops of each procedure that has any, those of broken frames included."""
+        """Number of crops of each procedure with crops, including those of broken frames."""
         return dict(self.uncut.group_by("procedure_id").agg(pl.col("n_crops").sum()).iter_rows())
 
-    def broken(self) -> dict[str, list[Broken]]:
+    def broken(self) -> dict[str, list[BrokenFrame]]:
         """Procedure -> its broken frames, for procedures that have any."""
         broken = {name: read_broken(self.crops_path(name)) for name in self.procedures}
         return {name: frames for name, frames in broken.items() if frames}
@@ -141,10 +141,10 @@ class Prepared:
         return self.select(self.data.part(name))
 
     def select(self, procedures: Sequence[str]) -> "Prepared":
-        """Some procedures; their tracklets keep their order and count their rows from 0.
+        """A part with some procedures; their tracklets keep their order.
 
         Raises:
-            PolyplinkError: If a name is no procedure of this part.
+            PolyplinkError: If a name is not a procedure of this part.
         """
         check_procedures(procedures, self.procedures)
         is_selected = pl.col("procedure_id").is_in(list(procedures))
@@ -164,11 +164,11 @@ class Prepared:
 
 
 def lost_boxes(prepared: Prepared) -> dict[str, int]:
-    """Boxes of a part that are in no tracklet, by the setting that leaves them out.
+    """Number of boxes of a part that are in no tracklet, by the setting that leaves them out.
 
     Returns:
-        `min_length` (of a known polyp; where `max_gap` and `min_iou` cut, tracklets are shorter),
-        `min_seconds` (tracks too short) and `low` (scores too low), and `boxes`, all there are.
+        `min_length` (of a known polyp, also because `max_gap` and `min_iou` make tracklets
+        shorter), `min_seconds` (tracks too short), `low` (scores too low), and `boxes`, the total.
 
     Example:
         >>> lost_boxes(prepared)  # doctest: +SKIP
@@ -180,36 +180,40 @@ def lost_boxes(prepared: Prepared) -> dict[str, int]:
     boxes = table.select("procedure_id", "polyp_id", "score", lost=pl.Series(lost)).filter(
         pl.col("procedure_id").is_in(prepared.procedures)
     )
-    lost_ones, has_polyp = boxes.filter("lost"), pl.col("polyp_id").is_not_null()
+    lost_rows, has_polyp = boxes.filter("lost"), pl.col("polyp_id").is_not_null()
     weak = ~has_polyp & (pl.col("score") < prepared.settings.tracks.low).fill_null(False)
-    counts = lost_ones.select(
+    counts = lost_rows.select(
         min_length=has_polyp.sum(), min_seconds=(~has_polyp & ~weak).sum(), low=weak.sum()
     ).row(0, named=True)
     return {"boxes": boxes.height, **counts}
 
 
 def check_procedures(names: Sequence[str], available: Sequence[str]) -> None:
-    """Refuse a name that is no procedure."""
-    strange = sorted(set(names) - set(available))
-    if strange:
-        have = ", ".join(list(available)[:5]) or "none"
-        raise PolyplinkError(f"no procedure {strange[0]!r}", f"choose among: {have} ...")
+    """Refuse names that are not available procedures.
+
+    Raises:
+        PolyplinkError: If a name is unknown.
+    """
+    unknown = sorted(set(names) - set(available))
+    if unknown:
+        choices = ", ".join(list(available)[:5]) or "none"
+        raise PolyplinkError(f"no procedure {unknown[0]!r}", f"choose among: {choices} ...")
 
 
 def prepared_folder(folder: Path, settings: PrepareSettings) -> Path:
-    """Where a data folder keeps what is prepared of it under these settings."""
+    """The folder in a data folder for tracklets and crops under some settings."""
     return folder / "prepared" / content_key("prepare", FORMAT, settings)
 
 
 def crops_keys(folder: Path, data: DataSet, settings: PrepareSettings) -> dict[str, str]:
-    """Procedure -> key of its crops: its rows of the tables, its scenes, and the settings."""
+    """Procedure -> key of its crops, which hashes its rows of the tables, scenes and settings."""
     scenes, rule = read_scenes(folder), content_key("crops", FORMAT, settings)
     scene_rows = {name: scenes[name].tolist() if name in scenes else None for name in data.keys}
     return {name: content_key(rule, key, scene_rows[name]) for name, key in data.keys.items()}
 
 
 def crops_path(prepared: Path, procedure_id: str, key: str) -> Path:
-    """The file of a procedure's crops; a name that no file can have is quoted."""
+    """The file of a procedure's crops; names that are not valid file names are quoted."""
     return prepared / "crops" / f"{file_name(procedure_id)}-{key}.npy"
 
 
@@ -224,28 +228,29 @@ def prepare(
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> Prepared:
-    """Make the tracklets and crops of a data folder, under prepared/SETTINGS.
+    """Build the tracklets and crops of a data folder, in its folder prepared/SETTINGS.
 
-    The tables cover the whole data set; crops are made procedure by procedure, each file whole
-    or absent. Called again, it makes what is missing, and returns at once if nothing is. Processes
-    that are called at once share the procedures. A frame that cannot be decoded is listed, and its
-    tracklet cut there (see `cut_tracklets`). Keys hash the tables and the settings: image files
-    that change under the same names go unnoticed.
+    The tables cover the whole data set; crops are cut procedure by procedure, and their files are
+    written atomically. A later call adds missing crops, and returns at once if none are missing.
+    Concurrent processes share the procedures. A frame that cannot be decoded is listed, and its
+    tracklet is cut there (see `cut_tracklets`). Keys hash the tables and the settings: changed
+    image files with the same names are not detected.
 
     Args:
         folder: A data folder (see `polyplink.data.tables.read_data`).
-        settings: None for the defaults.
-        procedures: Crop these alone, and return them alone; None for all.
-        with_crops: False for the tables alone, which need no images.
-        strict: Raise at a frame that cannot be decoded, in an earlier run too.
+        settings: Settings of tracklets and crops; None for the defaults.
+        procedures: Procedures to crop and to return; None for all.
+        with_crops: Whether to cut crops; tables alone need no images.
+        strict: Whether to raise an error for a frame that cannot be decoded, also if an earlier run
+            listed it.
         workers: Threads, or processes that render; None for one per core.
-        device: Renders the crops of a simulated set whose frames were not written.
-        progress: Callback with crops written (earlier runs' included) and crops in all.
+        device: Device that renders the crops of a simulated set without stored frames.
+        progress: Callback (crops written, including earlier runs, and crops in all).
 
     Raises:
-        PolyplinkError: If the folder is no data folder, a procedure is unknown, an image is
-            missing or of another size, no image of a procedure decodes, the disk is full, or, if
-            strict, one image does not decode.
+        PolyplinkError: If the folder is not a data folder, a procedure is unknown, an image is
+            missing or of another size, no image of a procedure can be decoded, the disk is full,
+            or, if `strict`, one image cannot be decoded.
     """
     settings = settings or PrepareSettings()
     if workers is not None and workers < 1:
@@ -276,7 +281,7 @@ def prepare(
 
 @contextmanager
 def disk_suffices(folder: Path) -> Iterator[None]:
-    """Turn the error of a full disk into one that says what to do.
+    """Replace the error of a full disk by one with a remedy.
 
     Raises:
         PolyplinkError: If the disk of `folder` is full.
@@ -301,10 +306,10 @@ def add_crops(
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> Prepared:
-    """Make the crops that a part lacks; arguments and errors as of `prepare`.
+    """Cut the missing crops of a part; arguments and errors are those of `prepare`.
 
     Returns:
-        The part, with tracklets cut at the frames that turned out to be broken.
+        The part, with tracklets cut at broken frames.
     """
     for missing in rounds(prepared.procedures, prepared.has_crops):
         _write_crops(
@@ -324,12 +329,12 @@ def kept_tracklets(
     settings: PrepareSettings,
     fps: Mapping[str, float | None] | None = None,
 ) -> pl.DataFrame:
-    """Tracklets of at least `min_length` boxes, or of `min_seconds` where the polyp is not known.
+    """Tracklets of at least `min_length` boxes, or of `min_seconds` if the polyp is unknown.
 
     Args:
-        tracklets: From `build_tracklets`.
-        settings: `min_length` and `min_seconds` are used.
-        fps: Frames per second of each procedure; 25 where not known.
+        tracklets: A table from `build_tracklets`.
+        settings: Settings with `min_length` and `min_seconds`.
+        fps: Frames per second of each procedure; 25 if unknown.
     """
     rates = {name: rate or USUAL_FPS for name, rate in (fps or {}).items()}
     rate = pl.col("procedure_id").replace_strict(rates, default=USUAL_FPS, return_dtype=pl.Float64)
@@ -343,16 +348,16 @@ def sampled(
     settings: PrepareSettings,
     fps: Mapping[str, float | None] | None = None,
 ) -> pl.DataFrame:
-    """Keep tracklets that are long enough and number their crops.
+    """Keep tracklets that are long enough, and assign them rows of crops.
 
     Args:
-        tracklets: From `build_tracklets`.
-        settings: `min_length`, `min_seconds` and `stride` are used.
-        fps: Frames per second of each procedure; 25 where not known.
+        tracklets: A table from `build_tracklets`.
+        settings: Settings with `min_length`, `min_seconds` and `stride`.
+        fps: Frames per second of each procedure; 25 if unknown.
 
     Returns:
-        Those of `kept_tracklets`, with crop_first (row in the procedure's crops) and n_crops (every
-        `stride`-th box from the first).
+        The tracklets of `kept_tracklets`, with crop_first (row in the procedure's crops) and
+        n_crops (every `stride`-th box has a crop, from the first on).
     """
     n_crops = (pl.col("n") + settings.stride - 1) // settings.stride
     first = (n_crops.cum_sum() - n_crops).over("procedure_id")
@@ -412,14 +417,14 @@ def _write_crops(
                     "tracklets alone",
                 )
     longest_first = [render for _, render in sorted(renderings, key=lambda item: -item[0])]
-    processes = workers if device == "cpu" else 1  # a GPU is used by this process alone
+    processes = workers if device == "cpu" else 1  # only this process uses a GPU
     with closing(as_done(operator.call, longest_first, processes)) as rendered:
         for crops in rendered:
             tick(crops)
 
 
 def _unless_made(part: Prepared, procedure_id: str, render: Callable[[], int]) -> int:
-    """Render crops, in a worker, unless another process has or does; how many were rendered."""
+    """Render crops in a worker, unless another process has or does; returns their number."""
     path = part.crops_path(procedure_id)
     with claimed(path) as is_claimed:
         if not is_claimed or part.has_crops(procedure_id):
@@ -430,11 +435,11 @@ def _unless_made(part: Prepared, procedure_id: str, render: Callable[[], int]) -
 
 
 def frame_crops(part: Prepared, procedure: dict[str, Any]) -> list[FrameCrops]:
-    """The crops of each frame of one procedure, broken ones included.
+    """The crops of each frame of one procedure, including those of broken frames.
 
     Args:
-        part: One procedure's part.
-        procedure: Its row of the procedures table.
+        part: A part with this procedure only.
+        procedure: The procedure's row of the table of procedures.
     """
     stride, factor = part.settings.stride, part.settings.crop_factor
     counts = part.uncut["n_crops"].to_numpy().astype(np.int64)  # n
@@ -458,12 +463,12 @@ def frame_crops(part: Prepared, procedure: dict[str, Any]) -> list[FrameCrops]:
 
 
 def enlarge(boxes: Floats, factor: float | None, width: int, height: int) -> npt.NDArray[np.int64]:
-    """The part of the image to cut out around each box.
+    """The area of the image to cut out around each box.
 
-    Width and height grow `factor` times about the box's centre; left, top, width and height are
-    truncated to integers, then the corners are clamped to the frame (methods of the NTSSL paper;
-    the order is its authors' program's, whose boxes are of integers). A crop is at least 1 pixel
-    wide and high, even for a box outside the frame.
+    Width and height are multiplied by `factor` about the box's centre; left, top, width and height
+    are truncated to integers, then the corners are clamped to the frame (methods of the NTSSL
+    paper; the order is that of its authors' program, in which boxes are integers). A crop is at
+    least 1 pixel wide and high, even for a box outside the frame.
 
     Args:
         boxes: (n, 4), x, y, w, h in pixels.
@@ -496,24 +501,24 @@ def enlarge(boxes: Floats, factor: float | None, width: int, height: int) -> npt
     return np.concatenate([low, np.maximum(high, low + 1)], axis=1)  # n 4
 
 
-_DATA = "data"  # entry in the tables' metadata: the key of the data set they were made of
+_DATA = "data"  # entry in the tables' metadata: the key of their data set
 
 
 def _tables(folder: Path, data: DataSet, settings: PrepareSettings, record: RunRecord) -> Prepared:
-    """Read the tables of a data set, or make them; all its procedures, with no tracklet cut."""
+    """Read or build the tables of a whole data set, without cutting tracklets at broken frames."""
     target, scenes = prepared_folder(folder, settings), read_scenes(folder)
     scene_keys = [{name: rows.tolist()} for name, rows in scenes.items()]
     key = content_key("prepare", FORMAT, data.key, settings, *scene_keys)
     paths = [target / f"{name}.parquet" for name in ("detections", "tracklets")]
     tables: list[pl.DataFrame] = []
 
-    def are_made(paths: Sequence[Path], say: bool = False) -> bool:
-        tables[:] = [table for path in paths if (table := _table(path, key, say)) is not None]
+    def are_made(paths: Sequence[Path], warn: bool = False) -> bool:
+        tables[:] = [table for path in paths if (table := _table(path, key, warn)) is not None]
         return len(tables) == len(paths)
 
     for _ in rounds([paths], are_made):
         with claimed(target / "tracklets.parquet") as is_claimed, record.stage("tracklets"):
-            if not is_claimed or are_made(paths, say=True):
+            if not is_claimed or are_made(paths, warn=True):
                 continue
             fps = dict(data.procedures.select("procedure_id", "fps").iter_rows())
             detections, tracklets = build_tracklets(
@@ -544,21 +549,21 @@ def _tables(folder: Path, data: DataSet, settings: PrepareSettings, record: RunR
     )
 
 
-def _table(path: Path, key: str, say: bool) -> pl.DataFrame | None:
-    """Read a table; None if it is not there, is damaged, or was made of another data set."""
+def _table(path: Path, key: str, warn: bool) -> pl.DataFrame | None:
+    """Read a table; None if it is missing, damaged, or of another data set."""
     try:
         table, marks = read_marked(path, "prepare again")
     except FileNotFoundError:
         return None
     except PolyplinkError:
-        if say:
+        if warn:
             say_remade(path)
         return None
     return table if marks.get(_DATA) == key else None
 
 
 def cut_at_broken(prepared: Prepared) -> Prepared:
-    """A part with its tracklets cut at the broken frames that are known."""
+    """A part with its tracklets cut at the known broken frames."""
     broken, tracklets = prepared.broken(), prepared.uncut
     if broken:
         tracklets = cut_tracklets(
@@ -576,7 +581,7 @@ def cut_at_broken(prepared: Prepared) -> Prepared:
 def cut_tracklets(
     tracklets: pl.DataFrame,
     frames: pl.Series,
-    broken: Mapping[str, Sequence[Broken]],
+    broken: Mapping[str, Sequence[BrokenFrame]],
     *,
     stride: int,
     min_length: int,
@@ -584,18 +589,18 @@ def cut_tracklets(
     """Cut tracklets at broken frames.
 
     A part begins at a crop and ends before the broken one, so that the other crops keep their
-    rows; boxes between a broken crop and the next are lost. Only frames that should have been
-    cropped can be known to be broken.
+    rows; boxes between a broken crop and the next are lost. Only frames with a crop can be known to
+    be broken.
 
     Args:
-        tracklets: From `sampled`.
-        frames: Frame number of each detection, in the order that `offset` counts in.
+        tracklets: A table from `sampled`.
+        frames: Frame number of each detection, indexed by `offset`.
         broken: Procedure -> its broken frames.
         stride: Boxes from one crop to the next.
         min_length: Boxes that a part of a known polyp must have to be kept.
 
     Returns:
-        The same table; the parts after the first are named `ID.1`, `ID.2`, ...
+        The table with the parts; those after the first are named `ID.1`, `ID.2`, ...
     """
     bad = {procedure: {row.frame for row in rows} for procedure, rows in broken.items() if rows}
     if not bad:
@@ -630,7 +635,7 @@ def cut_tracklets(
 
 
 def typical_crops(prepared: Prepared, count: int) -> npt.NDArray[np.uint8]:
-    """Crops (n, size, size, 3) uint8, evenly spaced over all those of a prepared part.
+    """At most `count` crops (n, size, size, 3) uint8, evenly spaced over those of a part.
 
     Raises:
         PolyplinkError: If the part has no crops.
@@ -641,7 +646,7 @@ def typical_crops(prepared: Prepared, count: int) -> npt.NDArray[np.uint8]:
     total = int(starts[-1])
     PolyplinkError.unless(
         total > 0,
-        f"no tracklets in {prepared.folder.parent.parent} to take crops from",
+        f"no tracklets with crops in {prepared.folder.parent.parent}",
         "`polyplink doctor` says which options give some",
     )
     rows = np.unique(np.linspace(0, total - 1, min(count, total)).astype(np.int64))

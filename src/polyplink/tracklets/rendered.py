@@ -1,4 +1,4 @@
-"""Crops that no file holds: plugins render them from what a folder says of its procedures."""
+"""Crops without stored frames, which plugins render from the description of a procedure."""
 
 from functools import cache
 from pathlib import Path
@@ -24,21 +24,21 @@ class Rendering(Protocol):
         """Render crops (n, size, size, 3).
 
         Args:
-            frames: (n,) the frame of each.
-            windows: (n, 4) left, top, right and bottom of each in its frame.
-            size: Their width and height, pixels.
-            threads: Threads to render with.
+            frames: (n,) frame of each crop.
+            windows: (n, 4) left, top, right and bottom of each crop in its frame.
+            size: Width and height of a crop, pixels.
+            threads: Number of threads.
         """
 
 
 class CropSource(Protocol):
-    """What a plugin of the kind "crops" is: a class or a module with two functions."""
+    """The interface of plugins of the kind "crops": a class or a module with two functions."""
 
     def holds(self, folder: Path) -> bool:
         """Whether the procedures of a folder can be rendered."""
 
     def open(self, folder: Path, procedure_id: str, device: str) -> Rendering:
-        """A procedure of a folder, to be rendered on a device of torch."""
+        """Open a procedure of a folder, to render it on a torch device."""
 
 
 @cache
@@ -47,7 +47,7 @@ def _sources() -> tuple[CropSource, ...]:
 
 
 def crop_source(folder: Path) -> CropSource | None:
-    """What renders the procedures of a folder; None where its pictures are files.
+    """The plugin that renders the procedures of a folder; None if its frames are files.
 
     Raises:
         PolyplinkError: If a plugin cannot be imported.

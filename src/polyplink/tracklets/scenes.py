@@ -1,10 +1,10 @@
-"""Scenes of a recording: no track continues from one to another.
+"""Scenes of a recording: no track continues from one scene to another.
 
-A cut is a frame that differs much from the one before, and much more than the frames before it
-from theirs: recordings are cut where they were paused, and where films were put together. The
-difference is the mean over a small grey image, which blur and reflections change little. Water on
-the lens or a flash changes the picture as suddenly, but then the picture of before comes back: it
-is the scene of before, and its tracks continue.
+A new scene begins at a frame that differs much from the previous one, and much more than recent
+frames differ from their predecessors: where a recording was paused, or where films were joined. The
+difference is the mean over a small image, which blur and reflections change little. Water on the
+lens or a flash changes the picture just as suddenly, but then the earlier picture returns: this
+counts as a return to the earlier scene, and its tracks continue.
 """
 
 from collections.abc import Mapping
@@ -22,17 +22,17 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 SIDE = 16  # of the small image, pixels
-SAMPLES = 4  # pixels across and down that each of its pixels is the mean of
-LEAST, TIMES = 12.0, 3.0  # difference of a cut: grey levels, and times the largest before it
-BEFORE = 4  # so many differences before it; frames may be doubled
-LASTING = 12  # frames: a shorter scene does not replace the one that may come back
+SAMPLES = 4  # pixels across and down that are averaged for each pixel of the small image
+LEAST, TIMES = 12.0, 3.0  # least difference at a cut: grey levels, and relative to recent ones
+BEFORE = 4  # number of recent differences; several, because frames may be duplicated
+LASTING = 12  # frames: a shorter scene does not replace the one that may return
 AREA = SIDE * SIDE
-STATE = 2 * AREA + BEFORE + 4  # numbers of a finder's state
+STATE = 2 * AREA + BEFORE + 4  # length of a finder's state
 SCHEMA = {"procedure_id": pl.String(), "frame": pl.Int32(), "scene": pl.Int32()}
 
 
 def are_counts(numbers: npt.NDArray[Any]) -> bool:
-    """Whether all are whole numbers that frames or scenes may have."""
+    """Whether all values are valid numbers of frames or scenes."""
     with np.errstate(invalid="ignore"):
         return bool(((numbers >= 0) & (numbers < 1 << 31) & (numbers % 1 == 0)).all())
 
@@ -41,7 +41,7 @@ def is_state(array: npt.NDArray[Any]) -> bool:
     """Whether an array read from a file can be the `state` of a `SceneFinder`."""
     if array.dtype != np.float64 or array.shape not in ((0,), (STATE,)):
         return False
-    levels = array[:-4]  # of images, and their differences; infinite where no frame came before
+    levels = array[:-4]  # images and differences; infinite if there was no earlier scene
     in_range = (levels >= 0) & ((levels <= 255) | np.isposinf(levels))
     return bool(in_range.all()) and are_counts(array[-4:])
 
@@ -50,10 +50,10 @@ class SceneFinder:
     """Numbers the scenes of a recording, frame by frame.
 
     Attributes:
-        state: (STATE,) small images of the last frame and of the last frame of the
-            scene before, the last differences, the numbers of this scene, of the
-            newest and of the scene before, and how many frames this one has lasted. Empty before
-            the first frame.
+        state: (STATE,) small images of the last frame and of the last frame of the previous scene,
+            the recent differences, the numbers of the current scene, of the newest scene and of the
+            previous scene, and the length of the current scene in frames. Empty before the first
+            frame.
 
     Example:
         >>> finder = SceneFinder()
@@ -63,11 +63,11 @@ class SceneFinder:
     """
 
     def __init__(self, state: Floats | None = None) -> None:
-        """Start before the first frame, or after the frame of the given `state`."""
+        """Start before the first frame, or continue from a `state`."""
         self.state = np.zeros(0) if state is None else state
 
     def scene(self, image: npt.NDArray[np.uint8]) -> int:
-        """The scene, from 0, of a frame (height, width, 3) RGB; frames are given in order."""
+        """The scene, from 0, of the next frame (height, width, 3) RGB."""
         count = SIDE * SAMPLES
         down, across = (((np.arange(count) + 0.5) * n / count).astype(int) for n in image.shape[:2])
         samples = image[down[:, None], across].reshape(SIDE, SAMPLES, SIDE, -1)  # SAMPLES x 3 each
@@ -102,7 +102,7 @@ def write_scenes(folder: Path, scenes: Mapping[str, Ints]) -> None:
 
 
 def read_scenes(folder: Path) -> dict[str, Ints]:
-    """Scenes (s, 2), first frame and number, in time, of the procedures that have several."""
+    """Scenes (s, 2), first frame and number, in order, of procedures with several scenes."""
     path = folder / "scenes.parquet"
     if not path.is_file():
         return {}

@@ -1,6 +1,7 @@
-"""Settings of tracks, tracklets and crops, apart from what computes with them.
+"""Settings of tracks, tracklets and crops.
 
-Records of weights hold them, and are read before numpy and polars are needed.
+They are in a separate module because records of weights, which hold them, are read without numpy
+and polars.
 """
 
 from dataclasses import dataclass, field
@@ -14,11 +15,11 @@ class TrackSettings(Ranged):
     """How boxes without a polyp become tracks.
 
     Attributes:
-        high: Score from which a box begins a track.
-        low: Score from which a box continues one; boxes below it are left out.
-        bridge: Longest gap without a box within a track, seconds; within a track of few boxes at
-            most 0.1 s and three times as long as its boxes take.
-        tracker: What links the boxes: "damped" is `Tracker`; plugins add others.
+        high: Least score of a box that begins a track.
+        low: Least score of a box that continues a track; boxes below it are left out.
+        bridge: Longest gap without a box within a track, seconds; in a track of few boxes at most
+            0.1 s plus three times the duration of its boxes.
+        tracker: Name of the tracker: "damped" is `Tracker`; plugins add others.
     """
 
     high: Annotated[float, SHARE] = 0.4
@@ -29,16 +30,16 @@ class TrackSettings(Ranged):
 
 @dataclass(frozen=True)
 class PrepareSettings(Ranged):
-    """How tracklets and crops are made; the defaults are those of the NTSSL paper.
+    """How tracklets are built and crops cut; the defaults are those of the NTSSL paper.
 
     Attributes:
-        min_length: Boxes a tracklet of a known polyp must have to be kept.
-        min_seconds: Time that a track of boxes without a polyp must last to be kept.
+        min_length: Least number of boxes of a tracklet of a known polyp.
+        min_seconds: Shortest duration of a track of boxes without a polyp.
         stride: Boxes from one crop of a tracklet to the next.
         max_gap: Largest step in frames within a tracklet of a known polyp.
         min_iou: Smallest IoU of neighbouring boxes of a tracklet of a known polyp.
         tracks: How boxes without a polyp are linked to tracks.
-        crop_factor: psi, times the box's width and height; None for the full frame.
+        crop_factor: Size of a crop relative to the box, psi in the papers; None for the full frame.
         size: Width and height of a crop, pixels.
     """
 
@@ -53,7 +54,7 @@ class PrepareSettings(Ranged):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # 5 and 5.0 are one setting, and must be one key.
+        # 5 and 5.0 are the same setting and must have the same key.
         for name in ("min_seconds", "min_iou", "crop_factor"):
             value = getattr(self, name)
             object.__setattr__(self, name, None if value is None else float(value))

@@ -1,13 +1,13 @@
-"""Tracks of a detector's boxes of unknown polyps: two thresholds, motion, bridged gaps.
+"""Link detections of unknown polyps to tracks: two thresholds, a motion model, bridged gaps.
 
-A detector misses a polyp in runs of frames, and while it does the polyp moves. The tracker here is
-an online one (nothing is looked up in later frames), as used for a running procedure: every track
-predicts where its polyp is from a damped velocity, and takes the box that is nearest to the
-prediction in units of the boxes' sides. While the polyp stays in view it is seen again close to
-the prediction even after a second; a box farther away is more often another view, another polyp or
-a false alarm. As in ByteTrack (Zhang et al., ECCV 2022) confident boxes choose first, and the
-others may continue a track but not begin one. A track of few boxes, as false alarms are, may have
-short gaps only, and no track continues from one scene to another.
+A detector misses a polyp in runs of frames, during which the polyp moves. The tracker is online (it
+uses no later frames), so that it also works for a running procedure: every track predicts the
+position of its polyp with a damped velocity, and is continued by the box nearest to the prediction
+in units of the boxes' sides. If the polyp stays in view, it is close to the prediction even after a
+second; a box farther away is more often another view, another polyp or a false alarm. As in
+ByteTrack (Zhang et al., ECCV 2022), confident boxes are assigned first, and the others may continue
+a track but not begin one. A track of few boxes, which is often a false alarm, may only have short
+gaps, and no track continues from one scene to another.
 """
 
 import math
@@ -24,18 +24,18 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Inputs = tuple[Ints, Floats, Floats, Ints]
 
-REACH = 0.45  # farthest from the prediction, in box sides
-SCALE, GROWTH = 0.4, 0.5  # largest change of log(side), and per second of gap
-COASTING = 0.22  # seconds after which a predicted movement has all but ended
+REACH = 0.45  # largest distance from the prediction, in box sides
+SCALE, GROWTH = 0.4, 0.5  # largest change of log(side), and its increase per second of gap
+COASTING = 0.22  # time constant of the damped velocity, seconds
 SMOOTHING = 0.3  # weight of the newest velocity
-CONTIGUOUS = 0.2  # seconds: after a longer gap the velocity is measured anew
-# A gap is bridged if it is shorter than this many seconds and this many times the track's boxes.
+CONTIGUOUS = 0.2  # seconds: after a longer gap the velocity is replaced, not smoothed
+# Longest gap: SHORTEST seconds, plus EARNED frames per box of the track.
 SHORTEST, EARNED = 0.1, 3.0
 ONE_SCENE = np.zeros((0, 2), np.int64)
 
 
 class Tracker:
-    """Links the boxes of one procedure to tracks, all at once or frame by frame as they come.
+    """Links the boxes of one procedure to tracks, all at once or frame by frame.
 
     Example:
         >>> boxes = np.array([[10, 10, 40, 40], [14, 10, 40, 40], [30, 12, 40, 40]], float)
@@ -52,29 +52,29 @@ class Tracker:
         """
         settings = settings or TrackSettings()
         self._limits = (settings.high, settings.low, settings.bridge, fps)
-        self._state = np.zeros((0, FIELDS))  # of the tracks that may go on
-        self._tracks = 0  # begun so far
-        self._scene = ONE_SCENE  # the last one
+        self._state = np.zeros((0, FIELDS))  # of the tracks that may continue
+        self._tracks = 0  # number of tracks begun so far
+        self._scene = ONE_SCENE  # the latest scene
 
     def update(self, frames: Ints, boxes: Floats, scores: Floats, scenes: Ints = ONE_SCENE) -> Ints:
-        """Link further boxes, of frames after those of the call before.
+        """Link further boxes, of later frames than in the previous call.
 
         Args:
             frames: (d,) frame numbers, ascending.
             boxes: (d, 4) x, y, w, h in pixels, areas above 0.
             scores: (d,) detector's scores in [0, 1].
-            scenes: (s, 2) first frames and numbers of further scenes, in time; scene 0 is before
-                them. A box continues tracks of its own scene only.
+            scenes: (s, 2) first frames and numbers of further scenes, in temporal order, after
+                scene 0. A box only continues tracks of the same scene.
 
         Returns:
             (d,) track of each box, numbered from 0 by first box; -1 for boxes left out. A track
-            has at most one box in a frame.
+            has at most one box per frame.
         """
         state = np.concatenate([self._state, np.zeros((len(frames), FIELDS))])
         counts = np.array([len(self._state), self._tracks])
         scenes = np.concatenate([self._scene, scenes])
         self._scene = scenes[-1:]
-        # Read-only arrays, as polars gives them, would be compiled for once more.
+        # Read-only arrays, as from polars, would be compiled for separately.
         frames = np.require(frames, requirements=("C", "W"))
         boxes, scores = (np.require(array, requirements=("C", "W")) for array in (boxes, scores))
         tracks = _follow((frames, boxes, scores, scenes), self._limits, state, counts)
@@ -82,11 +82,11 @@ class Tracker:
         return tracks
 
     def open(self, frame: int) -> Ints:
-        """Numbers of the tracks that a box of this frame, or of a later one, may still continue."""
+        """Numbers of the tracks that a box of this frame may still continue."""
         _, _, bridge, fps = self._limits
         longest = np.minimum(bridge * fps, SHORTEST * fps + EARNED * self._state[:, LENGTH])
-        going = frame - self._state[:, FRAME] - 1 <= longest
-        numbers: Ints = self._state[going, NUMBER].astype(np.int64)
+        is_open = frame - self._state[:, FRAME] - 1 <= longest
+        numbers: Ints = self._state[is_open, NUMBER].astype(np.int64)
         return numbers
 
 
@@ -101,17 +101,17 @@ def find_tracker(name: str) -> type[Tracker]:
 
 
 def make_tracker(fps: float, settings: TrackSettings | None = None) -> Tracker:
-    """The tracker that settings name: `Tracker`, or one of a plugin, which has its `update`.
+    """Create the tracker named in the settings: `Tracker`, or one of a plugin.
 
     Raises:
-        PolyplinkError: If there is no such tracker.
+        PolyplinkError: If no tracker has the name.
     """
     settings = settings or TrackSettings()
     return find_tracker(settings.tracker)(fps, settings)
 
 
 def tracker_input(boxes: pl.DataFrame) -> tuple[Ints, Floats, Floats]:
-    """Frames (d,), boxes (d, 4) and scores (d,) for `Tracker.update`; 1 where there is no score.
+    """Frames (d,), boxes (d, 4) and scores (d,) for `Tracker.update`; missing scores are 1.
 
     Args:
         boxes: frame, x, y, w, h and, if known, score.
@@ -128,8 +128,8 @@ def tracker_input(boxes: pl.DataFrame) -> tuple[Ints, Floats, Floats]:
     )
 
 
-# Columns of the state of a track: its last box, that box's frame, the velocity in pixels a frame,
-# the number of its boxes, its own number, and its scene.
+# Columns of the state of a track: its last box, the frame of this box, the velocity in pixels per
+# frame, the number of boxes, the track's number, and its scene.
 X, Y, W, H, FRAME, VX, VY, LENGTH, NUMBER, SCENE = range(10)
 FIELDS = 10
 
@@ -160,7 +160,7 @@ def _follow(  # noqa: PLR0912
             end += 1
         begun_scenes = np.searchsorted(scenes[:, 0], frames[begin], side="right")
         scene = scenes[begun_scenes - 1, 1] if begun_scenes else 0
-        # Tracks end whose gap is too long.
+        # End the tracks with a gap that is too long.
         slot = 0
         while slot < alive:
             longest = min(bridge * fps, SHORTEST * fps + EARNED * state[slot, LENGTH])
@@ -180,7 +180,7 @@ def _follow(  # noqa: PLR0912
                         cost[row - begin, slot] = _distance(
                             boxes[row], state[slot], frames[row], fps
                         )
-            # The nearest pair first, until none is left within reach.
+            # The nearest pair first, until no pair is within reach.
             while cost.size and cost.min() < np.inf:
                 best = np.argmin(cost)
                 k, slot = best // alive, best % alive
@@ -206,7 +206,7 @@ def _follow(  # noqa: PLR0912
 
 @njit(error_model="numpy")
 def _continue(track: Floats, box: Floats, frame: int, fps: float) -> None:
-    """Put a box at the end of a track, and change its state (FIELDS,)."""
+    """Append a box to a track by updating its state (FIELDS,)."""
     step = frame - track[FRAME]
     weight = 1.0
     if step <= max(CONTIGUOUS * fps, 1.0):
@@ -221,18 +221,18 @@ def _continue(track: Floats, box: Floats, frame: int, fps: float) -> None:
 
 @njit(error_model="numpy")
 def _distance(box: Floats, track: Floats, frame: int, fps: float) -> float:
-    """How far a box is from where a track would be now, in box sides; inf beyond reach.
+    """Distance of a box from a track's predicted position, in box sides; inf if out of reach.
 
     Args:
         box: (4,) the box.
-        track: (FIELDS,) the track's state.
+        track: (FIELDS,) state of the track.
         frame: Frame of the box.
         fps: Frames per second.
     """
     x, y, w, h = box
     step = frame - track[FRAME]
     coasting = COASTING * fps
-    frames = coasting * (1.0 - math.exp(-step / coasting))  # the movement dies away
+    frames = coasting * (1.0 - math.exp(-step / coasting))  # the velocity decays
     across = x + w / 2 - track[X] - track[W] / 2 - track[VX] * frames
     down = y + h / 2 - track[Y] - track[H] / 2 - track[VY] * frames
     side = (w * h * track[W] * track[H]) ** 0.25
@@ -240,5 +240,5 @@ def _distance(box: Floats, track: Floats, frame: int, fps: float) -> float:
     growth = 0.5 * math.log(w * h / (track[W] * track[H]))
     gap = (step - 1.0) / fps
     reach = (distance / REACH) ** 2 + (growth / (SCALE + GROWTH * gap)) ** 2
-    # Between equals the more recent track is taken.
+    # Of equally near tracks the more recent one is preferred.
     return distance + 0.03 * gap if reach <= 1.0 else math.inf
