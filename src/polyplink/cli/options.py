@@ -73,7 +73,7 @@ def names_of(module: str, attribute: str) -> Callable[[str], list[str]]:
     return complete
 
 
-RECIPES = names_of("polyplink.recipes", "RECIPES")
+RECIPES = names_of("polyplink.recipes.by_name", "RECIPES")
 
 
 class TrackletOptions(TypedDict, total=False):

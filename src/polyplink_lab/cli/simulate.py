@@ -81,7 +81,7 @@ def simulate(
     if out is None:
         raise PolyplinkError("no output folder", "name one: polyplink simulate OUT")
     from polyplink.core.workers import HEAVY, start_server
-    from polyplink_lab.simulate import data_set, presets
+    from polyplink_lab.simulate import presets
 
     out = Path(out)
     chosen = presets.preset(preset or "tiny").at_difficulty(difficulty).repeated(times)
@@ -91,6 +91,8 @@ def simulate(
     presets.SimulationSettings.of(chosen, seed, device).check(out)
     if workers > 1 and seed >= 0:
         start_server(HEAVY)  # in parallel with the imports of this process, which take as long
+    from polyplink_lab.simulate import data_set
+
     stage = counter(progress, "procedures")
     data = data_set.simulate(out, chosen, seed, device=device, workers=workers, progress=stage)
     files: dict[str, Path] = {}
