@@ -69,7 +69,7 @@ def test_constraints_hold_and_those_that_contradict_are_named() -> None:
     found = partition(P, [1.0, 90.0], cannot=joined)
     assert all((found[:, i] != found[:, j]).all() for i, j in joined)
     for must, cannot, match in (
-        ([(0, 1), (1, 2)], [(2, 0)], "tracklets 2 and 0 are to show two polyps"),
+        ([(0, 1), (1, 2)], [(2, 0)], "tracklets 2 and 0 must show two polyps"),
         ([(0, 12)], [], "names tracklets 0 and 12 of 12"),
         ([(3, 3)], [], "names tracklets 3 and 3"),
     ):
@@ -82,7 +82,7 @@ def test_one_tracklet_is_one_polyp_and_bad_input_is_refused() -> None:
     for P, price, match in (
         (np.ones((2, 3)), 1.0, "not a square"),
         (np.full((2, 2), np.nan), 1.0, "not finite"),
-        (np.ones((2, 2)), -1.0, "a price of -1 a polyp"),
+        (np.ones((2, 2)), -1.0, "the price of a polyp is -1"),
         (np.broadcast_to(1.0, (MOST + 1, MOST + 1)), 1.0, f"up to {MOST}"),
     ):
         with pytest.raises(PolyplinkError, match=match):

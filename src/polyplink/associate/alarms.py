@@ -1,9 +1,9 @@
 """False alarms: the probability that a detector's tracklet shows a polyp.
 
-A logistic regression of how long a tracklet lasts, how many of its frames have a box, the
-detector's scores, the size and motion of its boxes, and its vector, which tells what it looks like.
-It is fitted on tracklets whose polyp is known from annotated boxes, together with a threshold, and
-is stored as plain numbers.
+A logistic regression on a tracklet's duration, the share of its frames with a box, the detector's
+scores, the size and motion of its boxes, and its vector (its appearance). The regression and a
+threshold are fitted on tracklets with a polyp known from annotated boxes, and stored as plain
+numbers.
 """
 
 import math
@@ -22,24 +22,24 @@ from polyplink.tracklets.prepare import Prepared
 
 Reals = npt.NDArray[np.float64]
 
-COST = 2.0  # of a false alarm that stays, in tracklets of polyps that are left out
+COST = 2.0  # of keeping a false alarm, relative to dropping a tracklet of a polyp
 FOLDS = 10
 FEATURES = (
-    "boxes",  # logarithm of their number
-    "seconds",  # logarithm of the time spanned
-    "density",  # boxes for each frame spanned; 1 less the share that was bridged
-    "runs",  # share of the steps that are of one frame
+    "boxes",  # logarithm of the number of boxes
+    "seconds",  # logarithm of the duration
+    "density",  # boxes per frame spanned: 1 minus the share of frames without a box
+    "runs",  # share of steps from box to box that are one frame long
     "mean_score",
     "best_score",
     "score_spread",  # standard deviation
     "size",  # logarithm of the mean side, in frame widths
     "size_spread",  # standard deviation of the logarithm of the side
     "size_steps",  # median change of that logarithm from box to box
-    "speed",  # median, box sides a frame
-    "roughness",  # median second difference of the centre, box sides
-    "edge",  # share of boxes at an edge of the frame
+    "speed",  # median, in box sides per frame
+    "roughness",  # median second difference of the centre, in box sides
+    "edge",  # share of boxes that touch an edge of the frame
 )
-"""What the probability is computed from; side is the square root of a box's area."""
+"""Features of a tracklet for the regression; a box's side is the square root of its area."""
 
 
 def tracklet_features(prepared: Prepared) -> pl.DataFrame:
@@ -49,8 +49,8 @@ def tracklet_features(prepared: Prepared) -> pl.DataFrame:
         prepared: t tracklets.
 
     Returns:
-        (t rows) Float64; null in the rows of tracklets with a known polyp or with a box without
-        score: annotated ones, which are no false alarms.
+        (t rows) Float64; null in the rows of tracklets that have a known polyp or a box without a
+        score: these are annotated, and no false alarms.
     """
     rows, tracklet = box_rows(prepared.tracklets)
     rates = prepared.data.procedures.select("procedure_id", "fps", "width", "height")
@@ -65,8 +65,8 @@ def box_features(boxes: pl.DataFrame) -> pl.DataFrame:
     """The `FEATURES` of tracklets from their boxes, see `tracklet_features`.
 
     Args:
-        boxes: tracklet, frame, x, y, w, h, score, polyp_id; fps, width and height of its procedure.
-            Each tracklet's are in the order of time.
+        boxes: Columns tracklet, frame, x, y, w, h, score, polyp_id, and fps, width and height of
+            the procedure. The boxes of each tracklet are sorted by frame.
     """
     x, y, w, h, frame = (pl.col(name).cast(pl.Float64) for name in ("x", "y", "w", "h", "frame"))
     boxes = boxes.with_columns(
@@ -109,11 +109,11 @@ class AlarmModel:
     """A fitted logistic regression and its threshold, as plain numbers.
 
     Attributes:
-        intercept: Log-odds where all features and the vector are 0.
-        features: Change of the log-odds with each of `FEATURES`.
-        vector: Change of the log-odds with each component of the unit vector (d,).
-        threshold: Tracklets of a lower probability are false alarms.
-        origin: What it was fitted on and how well it does there, as a sentence for reports.
+        intercept: Log-odds if all features and the vector are 0.
+        features: Coefficient of each of `FEATURES` in the log-odds.
+        vector: Coefficient of each component of the unit vector (d,) in the log-odds.
+        threshold: Tracklets with a lower probability are false alarms.
+        origin: A sentence for reports on the data it was fitted on and its cross-fitted results.
     """
 
     intercept: float
@@ -123,19 +123,20 @@ class AlarmModel:
     origin: str
 
     def probability(self, features: pl.DataFrame, vectors: npt.ArrayLike) -> Reals:
-        """Probability that each tracklet shows a polyp (t,); NaN where a feature is null.
+        """Probability that each tracklet shows a polyp (t,); NaN if one of its features is null.
 
         Args:
             features: (t rows), from `tracklet_features`.
             vectors: (t, d) unit vectors of the same tracklets.
 
         Raises:
-            PolyplinkError: If the features or the vectors are not those that it was fitted on.
+            PolyplinkError: If there are more or fewer features, or the vectors are longer or
+                shorter, than when the model was fitted.
         """
         X, V = features.to_numpy(), np.asarray(vectors, np.float64)  # t f, t d
         if X.shape[1:] != (len(self.features),) or V.shape != (len(X), len(self.vector)):
             raise PolyplinkError(
-                f"a model of false alarms for {len(self.features)} features and vectors of "
+                f"a model of false alarms for {len(self.features)} features and vectors of length "
                 f"{len(self.vector)} does not fit features {X.shape} and vectors {V.shape}",
                 "fit it again with `polyplink calibrate`",
             )
@@ -152,21 +153,22 @@ def fit_alarms(
 ) -> AlarmModel | str:
     """Fit the probability that a tracklet shows a polyp, and the threshold.
 
-    L2-penalised logistic regression (C = 1) of standardised features; the vector's components
-    together have the variance of the features together. The threshold is 2/3, at which a false
-    alarm that stays costs as much as two tracklets of polyps that are left out, or a lower one
-    where otherwise fewer than `keep` of the polyps had a tracklet left. This is judged by
-    cross-fitting: by models that were fitted without the tracklet's own procedure.
+    L2-penalised logistic regression (C = 1) on standardised features; the components of the vector
+    are scaled so that their total variance is that of the features. The threshold is 2/3, which
+    weighs a kept false alarm as much as two dropped tracklets of polyps, or lower if otherwise less
+    than a share `keep` of the polyps would keep a tracklet. That share is measured by
+    cross-fitting: with models fitted without the tracklet's own procedure.
 
     Args:
         features: (t rows) from `tracklet_features`; rows with null are left out.
         vectors: (t, d) unit vectors.
         polyps: (t,) polyp of each tracklet, None for a false alarm.
         procedures: (t,) procedure of each tracklet.
-        keep: Share of the polyps that must stay, above 0 and at most 1.
+        keep: Share of the polyps that must keep a tracklet, above 0 and at most 1.
 
     Returns:
-        The model; or the reason why there is none: too few procedures, or tracklets of one kind.
+        The model; or the reason why none can be fitted: too few procedures, or only polyps or only
+        false alarms.
     """
     usable = features.select(pl.all_horizontal(pl.all().is_not_null())).to_series().to_numpy()
     X, V = features.to_numpy()[usable], np.asarray(vectors, np.float64)[usable]

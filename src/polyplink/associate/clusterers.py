@@ -5,7 +5,7 @@ positions)`. `search` runs whole grids of them and `estimators` wraps them for s
 
 Sources: temporal affinity propagation and thresholds, Parolari et al., temporally-aware polyp
 counting, section 3; DBSCAN and HDBSCAN, the thesis on foundation models, tables 5.17 and 5.18;
-average linkage, Parolari et al. 2024; learned links are ours, see `partition`.
+average linkage, Parolari et al. 2024; learned links were developed here, see `partition`.
 """
 
 from dataclasses import dataclass
@@ -140,7 +140,7 @@ class Hdbscan(Ranged):
     Attributes:
         min_cluster_size: Tracklets of the smallest cluster, 2 or more.
         min_samples: Neighbours, itself included, that distances are smoothed over.
-        selection: Which clusters of the tree: the most stable ("eom") or the finest ("leaf").
+        selection: Clusters to take from the tree: the most stable ("eom") or the finest ("leaf").
     """
 
     title: ClassVar = "HDBSCAN"
@@ -217,15 +217,15 @@ Setting = TemporalAP | Threshold | Dbscan | Hdbscan | Agglomerative | LearnedLin
 
 
 def clusterer_title(name: str) -> str:
-    """The name of a clusterer in titles; of a plugin without a `title`, its own."""
+    """The title of a clusterer in tables and figures; its name if it is a plugin without one."""
     return str(getattr(CLUSTERERS.find(name), "title", name))
 
 
 def threshold_components(V: npt.ArrayLike, thresholds: npt.ArrayLike) -> Labels:
     """Connected components of the graph V >= t, for every threshold t.
 
-    All thresholds are answered from one maximum spanning tree: two tracklets are connected at
-    threshold t exactly when the weakest edge between them on that tree is at least t.
+    One maximum spanning tree serves all thresholds: two tracklets are connected at threshold t
+    exactly when the weakest edge between them on the tree is at least t.
     Source: Intrator et al. 2023, as in the grid of Parolari et al.
 
     Args:
@@ -258,11 +258,11 @@ def threshold_components(V: npt.ArrayLike, thresholds: npt.ArrayLike) -> Labels:
 
 
 def average_linkage(V: npt.ArrayLike, thresholds: npt.ArrayLike) -> Labels:
-    """Average-linkage clustering on 1 - V; one dendrogram answers all thresholds.
+    """Average-linkage clustering on 1 - V, from one dendrogram for all thresholds.
 
-    Clusters are joined while their mean distance is below the threshold: the labels of
+    Clusters are joined while their mean distance is below the threshold. The labels equal those of
     `sklearn.cluster.AgglomerativeClustering(distance_threshold=..., linkage="average")`, which
-    builds the same dendrogram once per threshold.
+    builds the dendrogram anew for every threshold.
 
     Args:
         V: Similarities (n, n).
@@ -288,7 +288,7 @@ def average_linkage(V: npt.ArrayLike, thresholds: npt.ArrayLike) -> Labels:
 
 
 def _finite(name: str, values: npt.ArrayLike) -> Reals:
-    """Values (m,), float64; refused where one is not finite."""
+    """Values (m,), float64; a value that is not finite is an error."""
     array = np.atleast_1d(np.asarray(values, dtype=np.float64))
     if not np.isfinite(array).all():
         raise PolyplinkError(f"a {name} is not finite", f"give finite {name}s")
@@ -306,8 +306,8 @@ def _distances(V: npt.ArrayLike) -> Reals:
 def _noise_as_singletons(labels: npt.ArrayLike) -> Labels:
     """Make every -1 its own cluster; clusters are numbered by first appearance.
 
-    A point that a density method calls noise is still a tracklet. Kept as one cluster -1, all
-    noise would count as one polyp.
+    A noise point of a density method is still a tracklet: if all noise stayed in one cluster -1,
+    it would count as one polyp.
     """
     codes = np.asarray(labels, dtype=np.int64)  # (n,)
     numbered = np.where(codes < 0, codes.size + np.arange(codes.size), codes)

@@ -1,9 +1,8 @@
 """The clusterers as scikit-learn estimators: fit, fit_predict, get_params, clone, grid search.
 
-Each is a thin shell around a setting (see `settings`) and the visual similarity. X holds the
-embeddings of one procedure's tracklets or, with `affinity="precomputed"`, their visual
-similarities V in [0, 1]. Importing scikit-learn takes a second, so no other module imports this
-one:
+Each wraps a setting (see `clusterers`) and the visual similarity. X holds the embeddings of one
+procedure's tracklets or, with `affinity="precomputed"`, their visual similarities V in [0, 1].
+Importing scikit-learn takes a second, so no other module imports this one:
 
     from polyplink.associate.estimators import TemporalAPClustering
 """
@@ -33,12 +32,13 @@ Affinity = Literal["raw_l2", "l2", "sigmoid", "precomputed"]
 
 @dataclass(repr=False, eq=False)
 class _Clustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
-    """What the estimators have in common: parameters are the fields of a dataclass.
+    """Base of the estimators: parameters are the fields of a dataclass.
 
     Attributes:
-        affinity: What X holds: embeddings, compared as `visual` does, or V: "precomputed".
+        affinity: Form of the visual similarity of embeddings X, see `visual`; or "precomputed" if
+            X is V.
         labels_: Cluster of every tracklet (n,), int32, from 0 without gaps.
-        converged_: Whether the algorithm settled before its limit of rounds.
+        converged_: Whether the algorithm converged before its limit of rounds.
         n_clusters_: Number of clusters: the count.
     """
 
@@ -61,11 +61,11 @@ class _Clustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Args:
             X: Embeddings (n, d), or V (n, n) if `affinity` is "precomputed".
             y: Not read.
-            positions: Positions (n,) in [0, 1], for those that use time.
+            positions: Positions (n,) in [0, 1], for estimators that use time.
 
         Raises:
             ValueError: If X is not a matrix of finite numbers, or the affinity is unknown.
-            PolyplinkError: If a row is zero, or positions are wrong or missing.
+            PolyplinkError: If a row is zero, or a position is not in [0, 1].
         """
         if self.affinity not in get_args(Affinity):
             raise ValueError(f"affinity {self.affinity!r}; choose one of {get_args(Affinity)}")
@@ -86,7 +86,7 @@ class _Clustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def fit_predict(
         self, X: npt.ArrayLike, y: object = None, positions: npt.ArrayLike | None = None
     ) -> npt.NDArray[np.int32]:
-        """Cluster one procedure, see `fit`; the labels (n,)."""
+        """Cluster one procedure, see `fit`, and return the labels (n,)."""
         return self.fit(X, y, positions).labels_
 
 
@@ -120,7 +120,7 @@ class TemporalAPClustering(_Clustering):
 
 @dataclass(repr=False, eq=False)
 class DBSCANClustering(_Clustering):
-    """DBSCAN on 1 - V with noise standing alone, see `Dbscan`."""
+    """DBSCAN on 1 - V, each noise point its own cluster, see `Dbscan`."""
 
     eps: float = 0.5
     min_samples: int = 2
@@ -129,7 +129,7 @@ class DBSCANClustering(_Clustering):
 
 @dataclass(repr=False, eq=False)
 class HDBSCANClustering(_Clustering):
-    """HDBSCAN on 1 - V with noise standing alone, see `Hdbscan`."""
+    """HDBSCAN on 1 - V, each noise point its own cluster, see `Hdbscan`."""
 
     min_cluster_size: int = 2
     min_samples: int = 1

@@ -1,7 +1,7 @@
-"""Grids of settings, and one procedure clustered under every setting of a grid.
+"""Grids of settings, and clustering of one procedure under every setting of a grid.
 
-Source: Parolari et al., temporally-aware polyp counting, section 3 (the paper's grids; the grids
-in its program differ).
+Source: Parolari et al., temporally-aware polyp counting, section 3 (the paper's grids; those of
+its code differ).
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ _PARAMETERS = {
 }  # by clusterer, the field of a grid that holds its settings
 
 
-@lru_cache(maxsize=4)  # 29,274 settings in the paper's grid, asked for again for every procedure
+@lru_cache(maxsize=4)  # the paper's grid has 29,274 settings, needed again for every procedure
 def _temporal_aps(*values: tuple[float, ...]) -> tuple[TemporalAP, ...]:
     return tuple(starmap(TemporalAP, product(*values)))
 
@@ -54,10 +54,10 @@ class Grid:
     """The parameters to search.
 
     Attributes:
-        alphas: For temporal affinity propagation, as are the next two.
-        gammas: Penalties on distance in time.
-        preferences: Preferences.
-        thresholds: For the threshold clusterer.
+        alphas: Weights of the visual similarity, for temporal affinity propagation.
+        gammas: Penalties on distance in time, for temporal affinity propagation.
+        preferences: Preferences of affinity propagation.
+        thresholds: Similarities, for the threshold clusterer.
         dbscans: Settings of DBSCAN.
         hdbscans: Settings of HDBSCAN.
         linkages: Settings of average linkage.
@@ -76,20 +76,20 @@ class Grid:
     others: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
     def temporal_ap(self) -> tuple[TemporalAP, ...]:
-        """Every affinity propagation, preferences changing fastest, then gammas, then alphas."""
+        """All settings of affinity propagation: preferences vary fastest, then gammas, alphas."""
         return _temporal_aps(self.alphas, self.gammas, self.preferences)
 
     def ap_rows(self) -> tuple[int, ...]:
-        """Rows of `temporal_ap` that do not depend on time: affinity propagation on V alone."""
+        """Indices in `temporal_ap` of the settings without time: affinity propagation on V."""
         rows = enumerate(self.temporal_ap())
         return tuple(i for i, s in rows if s.alpha == 1 and s.gamma == self.gammas[0])
 
     def in_frames(self, span: float) -> Self:
-        """The grid with its gammas, given per frame, for positions within a span of frames."""
+        """Convert gammas per frame to gammas for positions normalised by a span of frames."""
         return replace(self, gammas=tuple(gamma * span for gamma in self.gammas))
 
     def by_clusterer(self) -> dict[str, tuple[Setting, ...]]:
-        """Settings by the clusterer's name, as far as there are any, in the registry's order."""
+        """Settings by clusterer, in the order of the registry, without empty ones."""
         all_settings = self.temporal_ap()
         built_in: dict[str, tuple[Setting, ...]] = {
             "temporal_ap": all_settings,
@@ -107,11 +107,11 @@ class Grid:
     def only(self, clusterers: Sequence[str]) -> Self:
         """The part of the grid that some clusterers need.
 
-        A clusterer that the grid has no parameters of brings its own settings, as those of packages
-        and files do.
+        Clusterers of packages and files, for which the grid has no parameters, have settings of
+        their own.
 
         Raises:
-            PolyplinkError: If one is unknown, or the grid has no setting for it.
+            PolyplinkError: If a clusterer is unknown, or the grid has no setting for it.
         """
         have = self.by_clusterer()
         others = {}
@@ -132,7 +132,7 @@ class Grid:
 def paper_grid() -> Grid:
     """The paper's grids: 21 x 34 x 41 = 29,274 affinity propagations and 101 thresholds.
 
-    For the other clusterers no paper gives a grid; these are ours: 150 settings of DBSCAN, 30 of
+    The papers have no grid for the other clusterers. This one adds 150 settings of DBSCAN, 30 of
     HDBSCAN, 101 of average linkage, and 33 prices of a polyp for learned links.
     """
     # Divided, not multiplied: 3 * 0.1 is not 0.3.
@@ -149,9 +149,9 @@ def paper_grid() -> Grid:
 def demo_grid() -> Grid:
     """A coarse grid for a first look: 5 x 5 x 13 = 325 affinity propagations, 51 thresholds.
 
-    Of DBSCAN 20 settings, of HDBSCAN 8, of average linkage 51, of learned links 33.
-    Preferences lie between -5 and 1: above 1, the largest similarity, every tracklet is its own
-    cluster.
+    It also has 20 settings of DBSCAN, 8 of HDBSCAN, 51 of average linkage and 33 of learned links.
+    All preferences but one lie between -5 and 1: above 1, the largest similarity, every tracklet is
+    its own cluster.
     """
     return Grid(
         tuple((np.arange(5) / 4).tolist()),
@@ -185,7 +185,7 @@ class Clusterings:
 
     Attributes:
         labels: Cluster of every tracklet under every setting (settings, n), int32.
-        converged: Whether each clustering settled (settings,).
+        converged: Whether each clustering converged (settings,).
     """
 
     labels: Labels
@@ -202,14 +202,14 @@ def search(
 ) -> dict[str, Clusterings]:
     """Cluster one procedure with every clusterer of a grid.
 
-    Affinity propagation on V alone is a part of the temporal one (alpha = 1), and costs nothing.
+    Affinity propagation on V alone is taken from the temporal one (alpha = 1) at no cost.
 
     Args:
         V: Visual similarities (n, n) in [0, 1], see `visual`.
         positions: Positions (n,) in [0, 1].
         grid: The settings.
-        P: Probability that two tracklets show one polyp (n, n), for learned links, which are left
-            out without it.
+        P: Probability that two tracklets show the same polyp (n, n), for learned links; without
+            it, learned links are left out.
         threads: Thread pool for affinity propagation; the result does not depend on it.
 
     Returns:
@@ -217,7 +217,7 @@ def search(
         (settings,), in the order of `grid.by_clusterer()`.
 
     Raises:
-        PolyplinkError: If the grid has no setting, or V and positions are not of one procedure.
+        PolyplinkError: If the grid has no setting, or V and positions differ in length.
 
     Example:
         >>> V = np.array([[1.0, 0.9, 0.1], [0.9, 1.0, 0.0], [0.1, 0.0, 1.0]])
@@ -233,8 +233,8 @@ def search(
         # It imports numba.
         from polyplink.associate.affinity.propagate import propagate, tie_noise  # noqa: PLC0415
 
-        # All preferences of one (alpha, gamma) at once; pairs of them in a thread pool. With
-        # alpha = 1 time does not matter, so that all gammas share one clustering.
+        # A task of the thread pool is one (alpha, gamma) with all preferences. With alpha = 1 time
+        # does not matter, so all gammas share one clustering.
         noise = tie_noise(len(V))
         pairs = [(a, grid.gammas[0] if a == 1 else g) for a, g in product(grid.alphas, grid.gammas)]
         distinct = list(dict.fromkeys(pairs))

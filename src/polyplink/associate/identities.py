@@ -1,8 +1,8 @@
-"""The identities of one procedure's tracklets: which show one polyp, how sure that is, what to ask.
+"""The identities of one procedure's tracklets, with confidences and decisions to review.
 
-An operating point says how tracklets are linked. `identify` applies it to one procedure, under
-constraints where a person has decided something: it gives the polyps, an interval of their number,
-a confidence of every tracklet, and the decisions that are worth a question.
+An operating point holds the clusterer, the link model and their calibration. `identify` applies it
+to one procedure, under a reviewer's constraints if any. The result is the polyps, an interval of
+their number, the confidence of every tracklet, and the decisions that a reviewer should check.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,17 +32,17 @@ Labels = npt.NDArray[np.int32]
 UNTUNED = TemporalAP(alpha=0.5, gamma=1.0, preference=0.0)  # near the middle of the papers' grid
 SPREADS = tuple(np.geomspace(1.0, 16.0, 25).tolist())  # factors of the price
 MOST_DOUBTS = 12  # decisions listed for review, per procedure
-ASKED = 2.0  # factor of the price within which decisions are close, where no interval is known
-# Probabilities that stand for a clustering without links, and a price that gives it back.
+ASKED = 2.0  # factor of the price within which decisions are close, if there is no interval
+# Probabilities that represent a clustering without links, and a price that reproduces it.
 TOGETHER, APART, KEPT_PRICE = 0.95, 0.05, 0.5
 
 
 @dataclass(frozen=True)
 class Calibration(BoxSource):
-    """What an operating point was calibrated on: the source of the boxes, and how many procedures.
+    """The data of a calibration: the source of the boxes, and the number of procedures.
 
     Attributes:
-        procedures: Labelled procedures that it was chosen on.
+        procedures: Number of labelled procedures.
     """
 
     procedures: int
@@ -50,31 +50,31 @@ class Calibration(BoxSource):
 
 @dataclass(frozen=True)
 class OperatingPoint:
-    """How tracklets are linked, and how sure that is.
+    """A clusterer with its models and calibration.
 
     Attributes:
-        setting: The clusterer; where no links can be fitted, temporal affinity propagation at a
-            fixed setting.
-        links: The model of links; None where none can be fitted.
-        origin: Origin of these, as a sentence for reports.
+        setting: The clusterer; temporal affinity propagation at a fixed setting if no links can be
+            fitted.
+        links: The link model; None if none can be fitted.
+        origin: A sentence for reports on where the setting and the links come from.
         prices: Price of a polyp by purpose, see `evaluate.choosing.choose`; empty without labels.
         spread: Factor by which the price is raised and lowered for the 90 % interval of a count;
-            None where too few procedures are labelled.
+            None if too few procedures are labelled.
         form: Form of the visual similarity, for temporal affinity propagation.
-        alarms: Tells false alarms of a detector from polyps; None to take every tracklet for a
-            polyp's.
-        error: Mean distance of a cross-fitted count from the truth, in polyps, on the procedures
-            that it was chosen on; None where there were none.
-        size: Reads the size of a polyp from its vectors; None where no sizes were known.
-        adenoma: Reads whether a polyp is an adenoma; None where no histology was known.
-        calibration: What links and prices were calibrated on; None without labels, and in weights
-            that were written before this was recorded.
-        margin: Polyps that the interval reaches beyond the counts within the spread, on either
-            side: for polyps that the detector misses, and for false alarms.
-        lone: Polyps that an interval of a single number is widened by on either side, where single
-            numbers were too few or too often wrong to be relied on.
-        ask_below: Confidence below which every link is a question; None to ask those that may
-            change the count within its interval.
+        alarms: Distinguishes false alarms of a detector from polyps; None to count every tracklet
+            as a polyp's.
+        error: Mean absolute error of the cross-fitted count, in polyps, on the procedures of the
+            calibration; None without such procedures.
+        size: Probe of the size of a polyp; None if no sizes were known.
+        adenoma: Probe of histology; None if no histology was known.
+        calibration: The data of the calibration; None without labels, and in weights written before
+            it was recorded.
+        margin: Polyps by which the interval is widened on either side beyond the counts within the
+            spread: for polyps that the detector misses, and for false alarms.
+        lone: Polyps by which an interval of a single number is widened on either side, if the
+            calibration had too few single numbers, or too many wrong ones, to rely on them.
+        ask_below: Confidence below which every link is put up for review; None to review the links
+            that may change the count within its interval.
     """
 
     __repr__ = brief
@@ -95,7 +95,7 @@ class OperatingPoint:
     ask_below: float | None = None
 
     def at(self, purpose: str) -> Self:
-        """The operating point for a purpose; itself where there are no learned links."""
+        """The operating point for a purpose; unchanged without prices."""
         if not self.prices:
             return self
         return replace(self, setting=LearnedLinks(self.prices[purpose]))
@@ -107,7 +107,7 @@ class OperatingPoint:
 
     @property
     def probes(self) -> list[Probe]:
-        """Those of size and histology that there are."""
+        """The probes of size and histology, without missing ones."""
         return [probe for probe in (self.size, self.adenoma) if probe is not None]
 
     def read(self, vectors: npt.ArrayLike, polyps: npt.NDArray[np.integer]) -> list[Reading]:
@@ -136,12 +136,12 @@ def from_record(record: Mapping[str, Any] | None) -> OperatingPoint:
 
 @dataclass(frozen=True)
 class Constraints:
-    """What a person has decided about pairs of tracklets, by row.
+    """A reviewer's decisions about pairs of tracklets, by row.
 
     Attributes:
-        must: Pairs that show one polyp.
-        cannot: Pairs that show two.
-        unsure: Pairs that were looked at without a decision: they are not asked about again.
+        must: Pairs that show the same polyp.
+        cannot: Pairs that show different polyps.
+        unsure: Pairs reviewed without a decision, which are not put up for review again.
     """
 
     must: Pairs = ()
@@ -149,13 +149,13 @@ class Constraints:
     unsure: Pairs = ()
 
     def closed(self, n: int) -> tuple[Flags, Flags]:
-        """Pairs of n tracklets (n, n) that show one polyp, and those that show two, by these.
+        """Pairs of n tracklets (n, n) that show the same polyp, and pairs that show different ones.
 
-        What follows from several constraints is included: if a and b are one, and b and c are two,
-        a and c are two.
+        Consequences of several constraints are included: if a and b show the same polyp, and b and
+        c different ones, so do a and c.
 
         Raises:
-            PolyplinkError: If a pair names no row, or constraints contradict each other.
+            PolyplinkError: If a pair refers to no row, or constraints contradict each other.
         """
         groups = constraint_groups(n, self.must, self.cannot)
         apart = np.zeros((n, n), dtype=np.bool_)  # by group
@@ -166,21 +166,21 @@ class Constraints:
 
 @dataclass(frozen=True)
 class Doubt:
-    """A decision worth a look: do `members` and `others` show one polyp?
+    """A decision to review: do `members` and `others` show the same polyp?
 
     Attributes:
         members: Rows of the tracklets on one side: one tracklet of a cluster, or a cluster.
-        others: Rows of the tracklets on the other side: its mates, or another cluster.
-        joined: What was decided.
-        probability: Mean probability that they do.
-        pair: A row of each side, the two to be looked at: the least similar pair of what was
-            joined, the most similar one of what was not.
-        close: Whether it should be looked at: the decision changes while the price of a polyp
-            varies within the interval of the count, or the other decision changes the count where
-            the interval is open; without an interval, its confidence is below that of
-            `OperatingPoint.ask_below`.
-        change: Polyps more or fewer under the other decision; 0 where the interval is closed; None
-            where it was not computed.
+        others: Rows of the tracklets on the other side: the rest of that cluster, or another one.
+        joined: The decision: whether the two sides were joined.
+        probability: Mean probability that the two sides show the same polyp.
+        pair: A row of each side to show to the reviewer: the least probable pair if the sides were
+            joined, the most probable one if not.
+        close: Whether a reviewer should check it: the decision changes while the price of a polyp
+            varies within the interval of the count, or the opposite decision changes the count and
+            the interval has more than one number. With `OperatingPoint.ask_below`: whether its
+            confidence is below that.
+        change: Change of the count under the opposite decision, in polyps; 0 if the interval is a
+            single number; None if it was not computed.
     """
 
     members: tuple[int, ...]
@@ -210,9 +210,9 @@ class Identities:
         labels: Polyp of every tracklet (n,), numbered by first appearance in time.
         converged: Whether the clusterer converged.
         scores: Confidence of every tracklet's assignment (n,), see `link_scores`.
-        doubts: The decisions most worth a question, the first to change the count first.
-        interval: Lowest and highest number of polyps, 90 %; None where it is not known.
-        similarity: What was clustered (n, n).
+        doubts: Decisions to review, those nearest to changing the count first.
+        interval: Lowest and highest number of polyps, 90 %; None if unknown.
+        similarity: The similarities that were clustered (n, n).
     """
 
     __repr__ = brief
@@ -240,10 +240,10 @@ def identify(
 
     Args:
         views: The n tracklets, at least one.
-        positions: Their places in the procedure (n,), in [0, 1], for temporal affinity propagation.
-        point: How to link.
-        decided: Constraints. Without learned links, the clustering is kept but for these, and for
-            tracklets that are seen at one time, which are never one polyp unless these say so.
+        positions: Positions in the procedure (n,), in [0, 1], for temporal affinity propagation.
+        point: The operating point.
+        decided: Constraints. Without learned links, the clustering changes only to satisfy them,
+            and to separate tracklets that overlap in time, unless the constraints join these.
 
     Raises:
         PolyplinkError: If a vector is zero or not finite, or constraints contradict each other.
@@ -266,7 +266,7 @@ def identify(
         together = clusters[:, None] == clusters[None, :]
         if constraints.must or constraints.cannot or (together & views.overlap).any():
             agreement = np.where(together, TOGETHER, APART)
-            agreement[views.overlap] = 0.0  # seen at one time: two polyps
+            agreement[views.overlap] = 0.0  # visible at the same time: different polyps
             clusters = partition(agreement, [KEPT_PRICE], constraints.must, constraints.cannot)[0]
     order = np.lexsort((np.arange(clusters.size), views.start))
     places = {label: i for i, label in enumerate(dict.fromkeys(clusters[order].tolist()))}
@@ -282,7 +282,7 @@ def _questions(
     interval: tuple[int, int] | None,
     constraints: Constraints,
 ) -> list[Doubt]:
-    """The decisions worth a look, those that are asked first."""
+    """The decisions to review, the most important first."""
     if P is None:
         return []
     below, setting = point.ask_below, point.setting
@@ -307,7 +307,7 @@ def _questions(
         return [replace(doubt, change=None) for doubt in doubts]
     if interval[0] == interval[1]:
         return doubts
-    # The first is asked in any case: the count is not certain.
+    # The first is reviewed in any case, because the count is not certain.
     changed = [replace(doubt, change=change(doubt)) for doubt in doubts]
     return [
         replace(doubt, close=doubt.close or doubt.change != 0 or not i)
@@ -316,14 +316,14 @@ def _questions(
 
 
 def _change(labels: Labels, P: Reals, price: float, constraints: Constraints, doubt: Doubt) -> int:
-    """Polyps more or fewer if the pair of a doubt were decided the other way."""
+    """Change of the count, in polyps, if the pair of a doubt were decided the other way."""
     must, cannot = [*constraints.must], [*constraints.cannot]
     (cannot if doubt.joined else must).append(doubt.pair)
     return int(partition(P, [price], must, cannot).max() - labels.max())
 
 
 def spreads_to(spread: float) -> list[float]:
-    """The factors of the price up to that of an interval."""
+    """The factors of the price up to the spread of an interval."""
     return [factor for factor in SPREADS if factor <= spread]
 
 
@@ -334,7 +334,7 @@ def count_intervals(
     decided: Constraints | None = None,
     weights: Reals | None = None,
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Lowest and highest count (m,), (m,) while the price varies by up to each factor, rising."""
+    """Lowest and highest count (m,), (m,) while the price varies by up to each rising factor."""
     constraints, scale = decided or Constraints(), np.asarray(factors)
     prices = price * np.concatenate([scale, scale**-1.0])
     up, down = (
@@ -351,11 +351,11 @@ def link_scores(labels: Labels, P: Reals | None) -> Reals:
 
     Args:
         labels: Cluster of every tracklet (n,).
-        P: Probability that two tracklets show one polyp (n, n), or None without a link model.
+        P: Probability that two tracklets show the same polyp (n, n), or None without a link model.
 
     Returns:
-        (n,): for a tracklet with mates the mean P to its mates; for one alone, 1 minus its
-        largest P to any other (1 if there is no other). NaN everywhere without a link model.
+        (n,): the mean P to the other tracklets of its cluster; for a cluster of one tracklet, 1
+        minus its largest P to any other tracklet (1 if there is none). NaN without a link model.
     """
     n = labels.size
     if P is None:
@@ -376,30 +376,30 @@ def uncertain(
     spread: float = ASKED,
     decided: Constraints | None = None,
 ) -> list[Doubt]:
-    """The decisions most worth a look, first those that are nearest to changing the count.
+    """The decisions to review, those nearest to changing the count first.
 
-    Two kinds are compared: a tracklet's place among its mates, and the separation of two clusters.
-    Under a price of polyps, they are ordered by what it would cost to give the tracklet a polyp of
-    its own, or to merge the clusters (see `partition`): little, where the decision is close.
-    Otherwise by the mean P of the tracklet to its mates, and of the clusters to each other.
+    Two kinds of decision are compared: that a tracklet belongs to its cluster, and that two
+    clusters are separate. With a price of a polyp, they are sorted by the cost of giving the
+    tracklet a separate polyp, or of merging the clusters (see `partition`): a low cost means a
+    close decision. Without a price, they are sorted by the mean P between the two sides.
 
     Args:
         labels: Cluster of every tracklet (n,).
-        P: Probability that two tracklets show one polyp (n, n), or None without a link model.
-        most: How many to return at most.
-        price: Price of a polyp, where the labels are the partition of lowest cost.
+        P: Probability that two tracklets show the same polyp (n, n), or None without a link model.
+        most: Maximum number of decisions to return.
+        price: Price of a polyp, if the labels are the partition of lowest cost.
         spread: Factor of the price, for `Doubt.close`.
-        decided: What needs no question, because a person has decided it.
+        decided: The reviewer's constraints; decisions that follow from them are left out.
 
     Returns:
-        The uncertain decisions, the worst first, equal ones by rows; none without a link model.
+        The decisions, the least certain first, ties by rows; none without a link model.
     """
     if P is None:
         return []
     clusters = [tuple(np.flatnonzero(labels == label).tolist()) for label in np.unique(labels)]
     sides = [(a, b, False) for a, b in combinations(clusters, 2)]
     for cluster in clusters:
-        # In a pair each is the other's only mate: one question, not two.
+        # In a cluster of two, both tracklets stand for the same decision: list it once.
         for i in cluster[:1] if len(cluster) == 2 else cluster:
             if mates := tuple(j for j in cluster if j != i):
                 sides.append(((i,), mates, True))
@@ -421,7 +421,7 @@ def uncertain(
         a, b = np.unravel_index(int(likely.argmax()), likely.shape)
         pair = members[int(a)], second[int(b)]
         question = Doubt(members, second, joined, float(P[between].mean()), pair, close)
-        change = cost - (price or 0.0)  # what the other decision would cost
+        change = cost - (price or 0.0)  # change of the total cost when the two sides are joined
         questions.append(
             (-question.doubt if price is None else -change if joined else change, question)
         )

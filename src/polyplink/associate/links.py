@@ -1,10 +1,10 @@
-"""How likely two tracklets show one polyp: links learned from labelled procedures.
+"""The probability that two tracklets show the same polyp, learned from labelled procedures.
 
-One similarity does not decide whether two tracklets show one polyp. The model here adds up what the
-vectors, the time between two views and the number of views in between say: a logistic regression on
-piecewise-linear functions of these, stored as plain numbers. It is fitted in seconds on procedures
-with known polyps; `cross_probabilities` gives every procedure the probabilities of a model that has
-not seen it.
+The similarity of vectors alone does not decide whether two tracklets show the same polyp. This
+model also uses the time between two views and the number of views in between: it is a logistic
+regression on piecewise-linear functions of these, stored as plain numbers. It is fitted in seconds
+on procedures with known polyps; `cross_probabilities` computes the probabilities of each procedure
+with a model fitted on others.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,24 +27,24 @@ Labels = npt.NDArray[np.int32]
 # the cosine in standard deviations of its procedure.
 GAP_KNOTS, BETWEEN_KNOTS, COSINE_KNOTS = (-1.0, 0.0, 1.0, 2.0), (0.5, 1.2, 2.0), (-0.5, 0.5, 1.2)
 SHORTEST_GAP = 0.04  # seconds: a frame
-PENALTY = 10.0  # of the squared weights of standardised terms
+PENALTY = 10.0  # on the squared weights of standardised terms
 FOLDS = 20  # at most, in cross-fitting
-# Without labels: first link probabilities by views in between, rounds, the price of a polyp, and
-# the tracklets of a procedure up to which it holds. Chosen on labelled simulated procedures.
+# Without labels: initial link probabilities by views in between, rounds, and the price of a polyp
+# in procedures of up to FEW_TRACKLETS. Chosen on labelled simulated procedures.
 START, DECAY, ROUNDS, PRICE, FEW_TRACKLETS = 0.9, 0.75, 3, 5.3, 14.0
 
 
 @dataclass(frozen=True)
 class Views:
-    """The n tracklets of one procedure, as far as links depend on them.
+    """Vectors and times of the n tracklets of one procedure.
 
     Attributes:
         vectors: Embeddings (n, d).
-        start: First moment of each (n,), seconds.
-        end: Last moment of each (n,), seconds.
+        start: Time of each tracklet's first frame (n,), seconds.
+        end: Time of each tracklet's last frame (n,), seconds.
 
     Raises:
-        PolyplinkError: If the lengths differ, or a time is not finite or a view ends before it
+        PolyplinkError: If the lengths differ, a time is not finite, or a tracklet ends before it
             begins.
     """
 
@@ -70,33 +70,33 @@ class Views:
 
     @property
     def overlap(self) -> Flags:
-        """Whether two tracklets are seen at one time (n, n): then they are not one polyp."""
+        """Whether two tracklets overlap in time (n, n), and so show different polyps."""
         together = np.maximum.outer(self.start, self.start) <= np.minimum.outer(self.end, self.end)
         np.fill_diagonal(together, val=False)
         return np.asarray(together)
 
     @property
     def between(self) -> Reals:
-        """Number of views that begin between those of two tracklets (n, n)."""
+        """Number of tracklets that begin between the beginnings of two tracklets (n, n)."""
         place = np.argsort(np.argsort(self.start, kind="stable"))
         return np.asarray(np.maximum(np.abs(np.subtract.outer(place, place)) - 1.0, 0.0))
 
     @property
     def span(self) -> float:
-        """Seconds from the first moment of all to the last, at least 1."""
+        """Seconds from the beginning of the first tracklet to the end of the last, at least 1."""
         return max(float(self.end.max() - self.start.min()), 1.0)
 
 
 def _terms(views: Views) -> Iterator[tuple[str, Reals]]:
-    """What the log-odds of a link add up from: name and values (n, n), one after another.
+    """Yield the terms of the log-odds of a link: name and values (n, n).
 
-    Tables are dropped as soon as they are used: one of 5,000 tracklets takes 200 MB.
+    Tables are deleted as soon as possible: for 5,000 tracklets, each takes 200 MB.
     """
     n = len(views.start)
     cosines = cosine(views.vectors)
     off_diagonal = ~np.eye(n, dtype=np.bool_)
     yield "cosine", cosines
-    # Mean rank of each among the other's most similar tracklets, 0 (nearest) to 1.
+    # Mean of the ranks of i among the neighbours of j and of j among those of i, 0 (nearest) to 1.
     order = np.argsort(np.where(off_diagonal, -cosines, np.inf), kind="stable")
     rank = np.empty((n, n), np.int32)
     np.put_along_axis(rank, order, np.arange(n, dtype=np.int32)[None], axis=1)
@@ -130,10 +130,10 @@ class LinkModel:
     """A fitted model of links, as plain numbers.
 
     Attributes:
-        intercept: Log-odds where all terms are 0.
-        weights: Change of the log-odds per unit of each term, by the term's name.
-        pairs: Pairs it was fitted on.
-        positives: How many of them show one polyp.
+        intercept: Log-odds if all terms are 0.
+        weights: Coefficients of the terms, by name.
+        pairs: Number of pairs that it was fitted on.
+        positives: Number of these pairs that show one polyp.
     """
 
     __repr__ = brief
@@ -144,10 +144,10 @@ class LinkModel:
     positives: int
 
     def probability(self, views: Views) -> Reals:
-        """Probability that two tracklets of a procedure show one polyp.
+        """Probability that two tracklets of a procedure show the same polyp.
 
         Returns:
-            (n, n), symmetric, 0 for tracklets seen at one time, 1 on the diagonal.
+            (n, n), symmetric, 0 for tracklets that overlap in time, 1 on the diagonal.
 
         Raises:
             PolyplinkError: If a vector is zero or not finite, or the model has other terms.
@@ -165,21 +165,21 @@ class LinkModel:
 
 
 Labelled = tuple[Views, Sequence[str | None]]
-"""A procedure's tracklets, and the polyp of each (n,), None where unknown."""
+"""A procedure's tracklets, and the polyp of each (n,), None if unknown."""
 
 
 LabelledPairs = tuple[Reals, Flags]
-"""Pairs of tracklets with known polyps: terms (m, t), and whether the two show one polyp (m,)."""
+"""Pairs of tracklets with known polyps: terms (m, t), and whether a pair shows one polyp (m,)."""
 
 
 def link_terms(procedure: Labelled) -> LabelledPairs:
-    """The pairs of a procedure that a model is fitted on.
+    """The pairs of a procedure on which a model is fitted.
 
     Returns:
-        The pairs i < j whose polyps are both known and that are not seen at one time.
+        The pairs i < j with known polyps that do not overlap in time.
 
     Raises:
-        PolyplinkError: If there is not one polyp a tracklet, or a vector is zero or not finite.
+        PolyplinkError: If there is not one polyp per tracklet, or a vector is zero or not finite.
     """
     views, polyps = procedure
     PolyplinkError.unless(
@@ -201,11 +201,11 @@ def logistic(
 
     Args:
         X: Terms (m, t).
-        y: What is predicted (m,).
-        weight: Weight of each row (m,); the same for all by default.
-        options: Of scikit-learn's `LogisticRegression`.
+        y: Targets (m,).
+        weight: Weight of each row (m,); equal by default.
+        options: Options of scikit-learn's `LogisticRegression`.
     """
-    # Imported when used: it takes a second, and most readers of this room do not fit.
+    # Imported when used: it takes a second, and most users of this room do not fit.
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
 
     model = LogisticRegression(**options).fit(X, y, sample_weight=weight)
@@ -213,13 +213,13 @@ def logistic(
 
 
 def fit_links(pairs: Sequence[LabelledPairs]) -> LinkModel | str:
-    """Fit a model of links; every procedure weighs the same, however many tracklets it has.
+    """Fit a model of links; all procedures have equal weight, whatever their size.
 
     Args:
-        pairs: Of each procedure, see `link_terms`.
+        pairs: Pairs of each procedure, see `link_terms`.
 
     Returns:
-        The model; or the reason why there is none, if all pairs show one polyp, or none does.
+        The model; or the reason why none can be fitted: all pairs show one polyp, or none does.
     """
     names = term_names()
     terms = np.concatenate([np.zeros((0, len(names))), *(x for x, _ in pairs)])  # (m, t)
@@ -254,14 +254,14 @@ def cross_probabilities(
 ) -> list[Reals] | str:
     """Link probabilities (n, n) of each procedure by a model fitted on other procedures.
 
-    With up to `FOLDS` procedures, each is left out in turn; more are left out in `FOLDS` groups.
+    Up to `FOLDS` procedures are left out one at a time, more in `FOLDS` groups.
 
     Args:
         procedures: The procedures.
         pairs: Their pairs, from `link_terms`.
 
     Returns:
-        By procedure; or the reason why there is no model.
+        The probabilities of each procedure; or the reason why no model can be fitted.
 
     Raises:
         PolyplinkError: If a vector is zero or not finite.
@@ -281,11 +281,11 @@ def cross_probabilities(
 
 
 def unlabelled_price(procedures: Sequence[Views]) -> float:
-    """The price of a polyp where no label chooses one.
+    """The price of a polyp for procedures without labels.
 
-    The costs that a price is weighed against are sums over the pairs of a polyp, which grow with
-    the square of its views. `PRICE` is right for the simulator's `small` procedures, of 12
-    tracklets on average; above `FEW_TRACKLETS`, as in REAL-Colon, it grows as the pairs do.
+    A price is weighed against sums over the pairs of a polyp, which grow with the square of its
+    number of tracklets. `PRICE` is right for the simulator's `small` procedures, with 12 tracklets
+    on average; above `FEW_TRACKLETS`, as in REAL-Colon, the price grows with the square too.
 
     Args:
         procedures: As for `fit_unlabelled`; their mean number of tracklets decides.
@@ -300,18 +300,18 @@ def unlabelled_price(procedures: Sequence[Views]) -> float:
 
 
 def fit_unlabelled(procedures: Sequence[Views]) -> LinkModel | str:
-    """Fit a model of links without labels, from the sequence of views and what looks alike.
+    """Fit a model of links without labels, from the order of tracklets and their appearance.
 
-    A polyp is mostly seen again before the next one comes: links start as probable as a view's
-    distance in the sequence makes them, `START * DECAY ** (views in between)`. Then partitions give
-    labels and labels a model, in turns (self-training, Yarowsky 1995); tracklets seen at one time
-    stay apart throughout.
+    A polyp is mostly seen again before the next one appears. So the initial probability of a link
+    decreases with the number of tracklets in between: `START * DECAY ** (views in between)`. Then,
+    in turns, partitions give labels and labels give a model (self-training, Yarowsky 1995).
+    Tracklets that overlap in time stay apart throughout.
 
     Args:
-        procedures: Procedures that have two tracklets or more.
+        procedures: Procedures of two tracklets or more.
 
     Returns:
-        The model; or the reason why there is none.
+        The model; or the reason why none can be fitted.
 
     Raises:
         PolyplinkError: If a vector is zero or not finite.

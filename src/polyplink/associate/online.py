@@ -1,14 +1,13 @@
 """Identities while a procedure runs: each tracklet is linked when it closes, in bounded memory.
 
-The links are those of `associate.links`, computed from what is known so far: ranks and spreads of
-cosines over the views that are kept, shares of the time that has passed. A new tracklet joins the
-polyps that there are by the partition of lowest cost (`associate.partition`), in which all that is
-older than a window is given: such tracklets stay together, and apart, as they were decided.
-Tracklets within the window may be decided anew, and are only if that costs less than to let them
-be; every such revision is reported.
+The link probabilities are those of `associate.links`, computed from the data so far: ranks and
+spreads of cosines over the stored tracklets, gaps as shares of the time that has passed. A new
+tracklet is assigned by the partition of lowest cost (`associate.partition`), in which decisions
+older than a window are fixed. Tracklets within the window may be assigned anew if this lowers the
+cost; every such revision is reported.
 
-A polyp keeps a few views that are older than the window. Where there are more, the two most alike
-become one: the later view stays and counts for both, as a prototype that the costs are weighted by.
+Of the tracklets older than the window, a few are stored for each polyp. If there are more, the two
+most similar are merged: the later one stays and represents both, with the sum of their weights.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -29,20 +28,20 @@ from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, Ranged
 Reals = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-INTERVAL_STEPS = 2  # prices on each side for the interval of the count: it is found anew each time
-BETTER = 1e-9  # by how much a revision must lower the cost
+INTERVAL_STEPS = 2  # prices on each side for the interval of the count, which is computed often
+BETTER = 1e-9  # a revision must lower the cost by more than this
 
 
 @dataclass(frozen=True)
 class OnlineSettings(Ranged):
-    """What is kept, and for how long a decision may change.
+    """Limits of memory, and the time for which a decision may change.
 
     Attributes:
-        window: Seconds after its end for which the polyp of a tracklet may be revised.
-        revisable: Tracklets that may be revised at most; of more, the latest.
-        views: Views kept of a polyp, beside those within the window.
-        rows: Views kept in all, at least twice as many as may be revised. Beyond it more are
-            merged; then the polyps seen longest ago are counted and no longer recognised.
+        window: Seconds after its end during which the polyp of a tracklet may be revised.
+        revisable: Maximum number of tracklets that may be revised, the latest ones.
+        views: Stored tracklets per polyp, besides those within the window.
+        rows: Stored tracklets in total, at least twice `revisable`. Beyond this, more are merged;
+            then the polyps seen longest ago are still counted but no longer recognised.
     """
 
     window: Annotated[float, NOT_NEGATIVE] = 900.0
@@ -61,7 +60,7 @@ class OnlineSettings(Ranged):
 
 @dataclass(frozen=True)
 class Revision:
-    """A tracklet that was decided anew: its name, and its polyp before and now."""
+    """A tracklet that was assigned anew: its name, and its polyp before and now."""
 
     tracklet: str
     before: int
@@ -70,17 +69,17 @@ class Revision:
 
 @dataclass(frozen=True)
 class Decision:
-    """What is known once a tracklet has closed.
+    """The assignment of a tracklet that has closed.
 
     Attributes:
-        tracklet: Its name.
-        polyp: Its polyp, from 1; numbers are given once and never again.
-        probability: Confidence of that, see `identities.link_scores`.
-        earlier: The kept earlier view of the polyp that it is most probably one with, and its
-            start in seconds; None for a polyp that was not seen before.
-        revisions: Earlier tracklets whose polyp has changed.
-        count: Polyps so far.
-        interval: Lowest and highest number of polyps, 90 %; None where it is not known.
+        tracklet: Name of the tracklet.
+        polyp: Number of its polyp, from 1; a number is never used again.
+        probability: Confidence of the assignment, see `identities.link_scores`.
+        earlier: Name and start, in seconds, of the stored earlier tracklet of the polyp with the
+            highest link probability; None for a polyp that was not seen before.
+        revisions: Earlier tracklets that were assigned to another polyp.
+        count: Number of polyps so far.
+        interval: Lowest and highest number of polyps, 90 %; None if unknown.
     """
 
     tracklet: str
@@ -94,14 +93,14 @@ class Decision:
 
 @dataclass(frozen=True)
 class Kept(Views):
-    """The m views that are kept; lengths of time and views in between are those of all views.
+    """The m stored tracklets; `between` and `span` count all tracklets of the procedure.
 
     Attributes:
-        place: Place of each in the order of all views (m,).
-        began: Start of the first view of all, seconds.
-        weight: Number of views that each stands for (m,).
-        polyp: Polyp of each (m,), 0 for the one to be decided.
-        free: Whether it may be decided anew (m,).
+        place: Rank of each in the order of all tracklets (m,).
+        began: Start of the procedure's first tracklet, seconds.
+        weight: Number of tracklets that each represents (m,).
+        polyp: Polyp of each (m,), 0 for the one to be assigned.
+        free: Whether it may be assigned anew (m,).
         name: Name of each (m,).
     """
 
@@ -114,16 +113,16 @@ class Kept(Views):
 
     @property
     def between(self) -> Reals:
-        """Number of views that begin between those of two (m, m), those not kept included."""
+        """Number of tracklets, stored or not, that begin between two stored ones (m, m)."""
         return np.asarray(np.maximum(np.abs(np.subtract.outer(self.place, self.place)) - 1.0, 0.0))
 
     @property
     def span(self) -> float:
-        """Seconds from the first moment of the procedure's first view to the last, at least 1."""
+        """Seconds from the start of the procedure's first tracklet to the last end, at least 1."""
         return max(float(self.end.max()) - self.began, 1.0)
 
     def pick(self, rows: npt.ArrayLike) -> "Kept":
-        """Some of the views."""
+        """The stored tracklets of some rows."""
         columns = {field.name: getattr(self, field.name) for field in fields(self)}
         columns |= {name: value[rows] for name, value in columns.items() if name != "began"}
         return Kept(**columns)
@@ -133,8 +132,8 @@ class OnlineLinker:
     """Links the tracklets of one procedure as they close.
 
     Attributes:
-        point: How it links.
-        kept: The views that are kept, after the last decision; None before the first.
+        point: The operating point.
+        kept: The stored tracklets after the last decision; None before the first.
 
     Example:
         >>> from polyplink.associate.clusterers import LearnedLinks
@@ -150,17 +149,17 @@ class OnlineLinker:
         """Start without polyps.
 
         Args:
-            point: How to link: learned links and their price.
-            settings: What is kept; None for the defaults.
+            point: The operating point, with learned links.
+            settings: Limits of memory and revisions; None for the defaults.
 
         Raises:
             PolyplinkError: If the operating point has no learned links.
         """
         if point.links is None or not isinstance(point.setting, LearnedLinks):
             raise PolyplinkError(
-                f"the weights have no learned links ({point.origin}), and only these are linked "
-                "while a procedure runs",
-                "add some with `polyplink calibrate`",
+                f"the weights have no learned links ({point.origin}), which linking while a "
+                "procedure runs needs",
+                "add them with `polyplink calibrate`",
             )
         self.point, self.settings = point, settings or OnlineSettings()
         self._links, self._price, self._spread = point.links, point.setting.price, point.spread
@@ -173,13 +172,14 @@ class OnlineLinker:
         """Link a tracklet that has closed.
 
         Args:
-            tracklet: Its name.
-            vector: Its embedding (d,).
-            start: Its first moment, seconds.
-            end: Its last moment, seconds.
+            tracklet: Name of the tracklet.
+            vector: Embedding (d,).
+            start: Time of the first frame, seconds.
+            end: Time of the last frame, seconds.
 
         Raises:
-            PolyplinkError: If the vector is zero or not finite, or the times are no times.
+            PolyplinkError: If the vector is zero or not finite, a time is not finite, or the
+                tracklet ends before it begins.
         """
         views = self._with(tracklet, unit_rows(np.asarray(vector)[None]), start, end)
         P = self._links.probability(views)
@@ -208,16 +208,16 @@ class OnlineLinker:
 
     @property
     def numbers(self) -> dict[int, int]:
-        """Number of each polyp among those that are counted, from 1 in the order they came in.
+        """Number of each polyp for display, from 1 without gaps, in the order of appearance.
 
-        The polyps of `Decision` keep their numbers for good; where two turn out to be one, the
-        numbers here close up, so that the last one is the count.
+        The numbers in `Decision` never change; when two polyps turn out to be one, the numbers
+        here are shifted, so that the last one is always the count.
         """
         open_polyps = [] if self.kept is None else np.unique(self.kept.polyp).tolist()
         return {polyp: i + 1 for i, polyp in enumerate(sorted({*open_polyps, *self._retired}))}
 
     def _with(self, tracklet: str, vector: Reals, start: float, end: float) -> Kept:
-        """The kept views and a new one, the last row, which belongs to no polyp yet."""
+        """The stored tracklets and, as the last row, a new one without a polyp."""
         unit, single = np.ones(1), np.ones(1, np.bool_)
         times = np.array([start], np.float64), np.array([end], np.float64)
         place, name = np.array([self._n_tracklets]), np.array([tracklet], dtype=object)
@@ -243,7 +243,7 @@ class OnlineLinker:
         return Kept(**joined, began=min(old.began, start))
 
     def _decide(self, views: Kept, P: Reals) -> Ints:
-        """Cluster of each view (m,), where a polyp's views older than the window stay together."""
+        """Cluster of each tracklet (m,); tracklets older than the window keep their polyp."""
         old = np.flatnonzero(~views.free)
         must = [
             pair
@@ -254,7 +254,7 @@ class OnlineLinker:
         two = views.polyp[old][:, None] != views.polyp[old][None, :]
         linked[np.ix_(old, old)] = np.where(two, 0.0, linked[np.ix_(old, old)])
         labels = partition(linked, [self._price], must, weights=views.weight)[0].astype(np.int64)
-        # The old decisions, and the new tracklet where it costs least.
+        # The alternative: all decisions as before, and the new tracklet where it costs least.
         as_before, cost = views.polyp.copy(), pair_costs(linked, views.weight)[-1]
         polyps = np.unique(as_before[:-1])
         to = [float(cost[as_before == polyp].sum()) for polyp in polyps.tolist()]
@@ -267,13 +267,13 @@ class OnlineLinker:
         return labels if best_cost < current_cost - BETTER else as_before
 
     def _numbered(self, views: Kept, clusters: Ints) -> Ints:
-        """Number of the polyp of each view (m,): clusters keep the number most of them had."""
+        """Polyp number of each tracklet (m,): a cluster keeps the number of most of its members."""
         votes = []
         for cluster in np.unique(clusters):
             members = clusters == cluster
             for polyp in np.unique(views.polyp[members & (views.polyp > 0)]).tolist():
                 had = members & (views.polyp == polyp)
-                fixed = bool((had & ~views.free).any())  # what is older than the window decides
+                fixed = bool((had & ~views.free).any())  # members older than the window decide
                 votes.append((fixed, float(views.weight[had].sum()), -polyp, int(cluster)))
         number: dict[int, int] = {}
         for _, _, polyp, cluster in sorted(votes, reverse=True):
@@ -286,7 +286,7 @@ class OnlineLinker:
         return np.array([number[cluster] for cluster in clusters.tolist()], np.int64)
 
     def _pruned(self, views: Kept) -> Kept:
-        """Merge views older than the window where a polyp has, or all have, more than are kept."""
+        """Merge tracklets older than the window if a polyp, or all polyps, exceed the limits."""
         for polyp in np.unique(views.polyp[~views.free]).tolist():
             while ((views.polyp == polyp) & ~views.free).sum() > self.settings.views:
                 views = _merged(views, np.flatnonzero((views.polyp == polyp) & ~views.free))
@@ -303,7 +303,7 @@ class OnlineLinker:
         return views
 
     def _interval(self, P: Reals, weights: Reals, count: int) -> tuple[int, int] | None:
-        """Lowest and highest number of polyps while the price varies, the count among them."""
+        """Lowest and highest number of polyps while the price varies, including the count."""
         if self._spread is None:
             return None
         factors = np.geomspace(1.0, self._spread, INTERVAL_STEPS)[1:].tolist()
@@ -314,7 +314,7 @@ class OnlineLinker:
 
 
 def _merged(views: Kept, rows: Ints) -> Kept:
-    """Without one of the two most alike views among `rows`; the one that ended later stays."""
+    """Merge the two most similar tracklets among `rows`; the one that ended later stays."""
     alike = views.vectors[rows] @ views.vectors[rows].T
     np.fill_diagonal(alike, -np.inf)
     first, second = (int(rows[k]) for k in np.unravel_index(int(alike.argmax()), alike.shape))

@@ -1,15 +1,15 @@
 """From link probabilities to polyps: the partition of tracklets with the lowest cost.
 
-A partition costs `price` for each of its polyps, and for each pair of tracklets of one polyp the
-probability that they show two, less a tolerance:
+A partition costs `price` for each of its polyps and, for each pair of tracklets of one polyp, the
+probability that the two show different polyps, less a tolerance:
 
     cost(partition) = price * polyps + sum of (TOLERANCE - p_ij) over pairs i < j of one polyp.
 
-The price is the dial between few wrong links (low) and few polyps (high): it says how many expected
-wrong pairs one polyp less is worth. This is correlation clustering (Bansal, Blum and Chawla 2004)
-with a price for clusters; pair costs are bounded, since figures count wrong pairs, not surprise.
-Merging greedily gives one sequence for all prices; moves of single tracklets and merges of polyps
-then improve each partition until nothing gains.
+The price balances few wrong links (low) against few polyps (high): it is the number of expected
+wrong pairs that one polyp less is worth. This is correlation clustering (Bansal, Blum and Chawla
+2004) with a price for clusters. Pair costs are linear in the probability, not logarithmic, because
+the metrics count wrong pairs. Greedy merging gives one sequence of merges for all prices; moves of
+single tracklets and merges of polyps then improve each partition until none lowers the cost.
 """
 
 from collections.abc import Sequence
@@ -27,23 +27,23 @@ Labels = npt.NDArray[np.int32]
 Counts = npt.NDArray[np.int64]
 Pairs = Sequence[tuple[int, int]]
 
-TOLERANCE = 0.9  # chosen on simulated procedures: 0.8 to 1 differ little
-NEVER = 1e6  # cost of a pair that is certainly of two polyps
-STARTS, NOISE = 4, 0.3  # partitions to improve, and noise of the pair costs for all but the first
-MANY = 300  # tracklets from which there is one start
+TOLERANCE = 0.9  # chosen on simulated procedures, where 0.8 to 1 differ little
+NEVER = 1e6  # cost of a pair that certainly shows two polyps
+STARTS, NOISE = 4, 0.3  # partitions to improve; noise on the pair costs for all but the first
+MANY = 300  # tracklets above which one partition is improved
 MOST = 6000  # tracklets: the tables of pairs take about 8 bytes x 6 x n^2, 1.7 GB
 
 
 def partition_cost(
     P: npt.ArrayLike, labels: npt.ArrayLike, price: float, weights: Reals | None = None
 ) -> float:
-    """The cost of a partition, see the top of this file.
+    """The cost of a partition, as defined at the top of this file.
 
     Args:
-        P: Probability that two tracklets show one polyp (n, n); 0 means never.
+        P: Probability that two tracklets show the same polyp (n, n); 0 means never.
         labels: Polyp of every tracklet (n,).
         price: Price of a polyp.
-        weights: Number of tracklets that each row stands for (n,); None for one.
+        weights: Number of tracklets that each row stands for (n,); None for one each.
     """
     names = np.asarray(labels)
     together = np.triu(names[:, None] == names[None, :], k=1)
@@ -70,19 +70,19 @@ def partition(
     """Find a partition of low cost for every price.
 
     Args:
-        P: Probability that two tracklets show one polyp (n, n), symmetric; 0 means never.
+        P: Probability that two tracklets show the same polyp (n, n), symmetric; 0 means never.
         prices: Price of a polyp (m,), 0 or more.
-        must: Pairs of rows that are one polyp; this overrides P.
-        cannot: Pairs of rows that are two polyps.
-        weights: Number of tracklets that each row stands for (n,); None for one.
+        must: Pairs of rows that show the same polyp; they override P.
+        cannot: Pairs of rows that show different polyps.
+        weights: Number of tracklets that each row stands for (n,); None for one each.
 
     Returns:
         Polyp of every tracklet under every price (m, n), int32, from 0 without gaps, in the order
         of the polyps' first tracklets.
 
     Raises:
-        PolyplinkError: If P is not a square of finite numbers or has more than `MOST` rows, a
-            price is negative, a pair names no row, or the constraints contradict each other.
+        PolyplinkError: If P is not a square of finite numbers or has more than `MOST` rows, a price
+            is negative, a pair refers to no row, or the constraints contradict each other.
 
     Example:
         >>> P = np.array([[1.0, 0.9, 0.2], [0.9, 1.0, 0.1], [0.2, 0.1, 1.0]])
@@ -94,21 +94,22 @@ def partition(
     PolyplinkError.unless(
         max(size, default=0) <= MOST,
         f"{max(size, default=0)} tracklets in one procedure; links are computed for up to {MOST}",
-        "leave out short ones with a greater --min-seconds or --min-length, or cut the recording "
-        "into several",
+        "leave out short ones with a greater --min-seconds or --min-length, or split the recording",
     )
     S = checked_square(P)
     n, all_prices = len(S), np.atleast_1d(np.asarray(prices, dtype=np.float64))
     PolyplinkError.unless(
-        bool((all_prices >= 0).all()), f"a price of {all_prices.min():g} a polyp", "give 0 or more"
+        bool((all_prices >= 0).all()),
+        f"the price of a polyp is {all_prices.min():g}",
+        "give 0 or more",
     )
     groups = constraint_groups(n, must, cannot)
     costs = pair_costs((S + S.T) / 2, weights)
-    for i, j in must:  # whatever P says
+    for i, j in must:
         costs[i, j] = costs[j, i] = 0.0
     for i, j in cannot:
         costs[i, j] = costs[j, i] = NEVER
-    if must:  # pairs of groups cost what their tracklets cost
+    if must:  # the cost of two groups is the sum over their tracklets
         member = np.eye(groups.max() + 1)[groups]  # (n, g)
         costs = member.T @ costs @ member
         np.fill_diagonal(costs, 0.0)
@@ -131,7 +132,7 @@ def partition(
 
 @lru_cache(maxsize=4)  # 3 MB each: a procedure is partitioned again and again
 def _noise(starts: int, n: int) -> Reals:
-    """What each start adds to the costs (starts, n, n), symmetric; nothing at the first."""
+    """Noise that each start adds to the costs (starts, n, n), symmetric; none at the first."""
     noise = np.zeros((starts, n, n))
     if starts > 1:
         drawn = np.random.default_rng(0).normal(0.0, NOISE, noise.shape)
@@ -140,10 +141,10 @@ def _noise(starts: int, n: int) -> Reals:
 
 
 def constraint_groups(n: int, must: Pairs, cannot: Pairs) -> Counts:
-    """Group of every tracklet (n,), of those that are one polyp by constraint.
+    """Group of every tracklet (n,); tracklets that must show one polyp form a group.
 
     Raises:
-        PolyplinkError: If a pair names no row, or two tracklets are to be one polyp and two.
+        PolyplinkError: If a pair refers to no row, or the constraints contradict each other.
     """
     for i, j in (*must, *cannot):
         PolyplinkError.unless(
@@ -158,8 +159,8 @@ def constraint_groups(n: int, must: Pairs, cannot: Pairs) -> Counts:
     for i, j in cannot:
         PolyplinkError.unless(
             groups[i] != groups[j],
-            f"tracklets {i} and {j} are to show two polyps, and by other constraints one",
-            "take one of these constraints back",
+            f"tracklets {i} and {j} must show two polyps, and by other constraints one",
+            "remove one of these constraints",
         )
     return groups
 
@@ -168,14 +169,14 @@ def constraint_groups(n: int, must: Pairs, cannot: Pairs) -> Counts:
 def _merge(  # noqa: PLR0912
     costs: Reals,
 ) -> tuple[Counts, Reals]:
-    """Merge the two clusters with the lowest cost of their pairs, until one is left.
+    """Merge the two clusters with the lowest cost of their pairs, until one cluster remains.
 
     Returns:
-        Merged clusters (n - 1, 2), the second into the first, named by a tracklet, and their
-        costs (n - 1,).
+        Merged clusters (n - 1, 2), each identified by one of its tracklets, the second merged into
+        the first; and the costs of the merges (n - 1,).
     """
     n = costs.shape[0]
-    between = costs.copy()  # between two clusters that are left, summed over their pairs
+    between = costs.copy()  # of two remaining clusters, the sum over their pairs
     alive = np.ones(n, np.bool_)
     nearest, smallest = np.zeros(n, np.int64), np.full(n, np.inf)
     for i in range(n):
@@ -201,7 +202,7 @@ def _merge(  # noqa: PLR0912
         for k in range(n):
             if not alive[k] or k == i:
                 continue
-            if nearest[k] == i or nearest[k] == j:  # its nearest has changed: look again
+            if nearest[k] == i or nearest[k] == j:  # its nearest has changed: search again
                 smallest[k] = np.inf
                 for m in range(n):
                     if alive[m] and m != k and between[k, m] < smallest[k]:
@@ -213,7 +214,7 @@ def _merge(  # noqa: PLR0912
 
 @njit()
 def _cut(merges: Counts, paid: Reals, price: float) -> Counts:
-    """Clusters (n,) after the merges before the first that costs the price or more."""
+    """Clusters (n,) after all merges before the first one that costs the price or more."""
     n = merges.shape[0] + 1
     labels = np.arange(n)
     for step in range(n - 1):
@@ -229,7 +230,7 @@ def _cut(merges: Counts, paid: Reals, price: float) -> Counts:
 def _improve(  # noqa: PLR0912
     costs: Reals, price: float, labels: Counts
 ) -> float:
-    """Move tracklets and merge clusters in place while that lowers the cost; returns the cost."""
+    """Move tracklets and merge clusters in place while this lowers the cost; return the cost."""
     n = costs.shape[0]
     size = np.zeros(n, np.int64)
     for i in range(n):
@@ -252,7 +253,7 @@ def _improve(  # noqa: PLR0912
                         free = k
                 elif to[k] < lowest - 1e-12:
                     best, lowest = k, to[k]
-            if price < lowest - 1e-12:  # alone
+            if price < lowest - 1e-12:  # cheapest as a polyp by itself
                 best = free
             changed |= best != home
             labels[i] = best

@@ -1,9 +1,9 @@
 """Size and histology of a polyp from its vectors: linear probes, stored in weights as numbers.
 
-A probe reads the mean of the unit vectors of a polyp's tracklets: ridge regression of the logarithm
-of the size in mm, logistic regression of whether it is an adenoma. How far a size is off, and how
-well a probability tells adenomas, is measured by cross-fitting: on patients that the probe did not
-see. The papers' probe, which measures what vectors know, is `polyplink.evaluate.fit_probe`.
+A probe takes the mean of the unit vectors of a polyp's tracklets: ridge regression of the logarithm
+of the size in mm, or logistic regression of being an adenoma. The error of sizes and the accuracy
+of probabilities are measured by cross-fitting: on patients that were not in the fit. The papers'
+probe, which measures the information in vectors, is `polyplink.evaluate.fit_probe`.
 """
 
 import math
@@ -21,10 +21,10 @@ Reals = npt.NDArray[np.float64]
 Fit = Callable[[Reals, Reals, float], tuple[Reals, float]]
 
 FOLDS = 10
-COVERED = 0.9  # of polyps, by the intervals of their sizes
+COVERED = 0.9  # share of polyps with a size in its interval
 SURE = 2.0  # standard errors by which a probe must be better than one value for all
-FEWEST = 9  # polyps: with fewer, no interval of 90 % is known
-PENALTIES = np.geomspace(1e-3, 1e2, 11)  # of squared coefficients, where all terms' variance is 1
+FEWEST = 9  # polyps: fewer do not determine a 90 % interval
+PENALTIES = np.geomspace(1e-3, 1e2, 11)  # of squared coefficients, at a total variance of 1
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class Probe:
     """A fitted linear probe, as plain numbers.
 
     Attributes:
-        intercept: Its value where the vector is 0: logarithm of mm, or log-odds of an adenoma.
-        vector: Change of the value with each component of the unit vector (d,).
-        factor: By which a size is divided and multiplied for its 90 % interval; None for histology.
+        intercept: Value if the vector is 0: logarithm of mm, or log-odds of an adenoma.
+        vector: Coefficient of each component of the unit vector (d,).
+        factor: A size divided and multiplied by it gives the 90 % interval; None for histology.
         simulated: Whether simulated polyps are among those that it was fitted on.
-        origin: What it was fitted on and how well it does there, as a sentence for reports.
+        origin: A sentence for reports on the data it was fitted on and its cross-fitted results.
     """
 
     intercept: float
@@ -49,11 +49,12 @@ class Probe:
         """Logarithms of mm, or log-odds (n,), of means of unit vectors (n, d).
 
         Raises:
-            PolyplinkError: If the vectors are not as wide as those that it was fitted on.
+            PolyplinkError: If the vectors are longer or shorter than those of the fit.
         """
         PolyplinkError.unless(
             units.shape[1] == len(self.vector),
-            f"a probe for vectors of {len(self.vector)} does not fit vectors of {units.shape[1]}",
+            f"a probe for vectors of length {len(self.vector)} does not fit vectors of length "
+            f"{units.shape[1]}",
             "fit it again with `polyplink calibrate`",
         )
         return np.asarray(self.intercept + units @ np.asarray(self.vector))
@@ -61,13 +62,13 @@ class Probe:
 
 @dataclass(frozen=True)
 class Reading:
-    """What probes estimate for a polyp or a tracklet; None where there is no probe.
+    """Estimates of probes for a polyp or a tracklet; None without the probe.
 
     Attributes:
         size_mm: Size, mm.
-        size_low_mm: Lower end of its 90 % interval, mm.
-        size_high_mm: Upper end, mm.
-        adenoma: Probability that it is an adenoma.
+        size_low_mm: Lower end of the 90 % interval of the size, mm.
+        size_high_mm: Upper end of the interval, mm.
+        adenoma: Probability of an adenoma.
     """
 
     size_mm: float | None = None
@@ -77,7 +78,7 @@ class Reading:
 
 
 def mean_units(vectors: npt.ArrayLike, groups: npt.NDArray[np.integer]) -> Reals:
-    """Means of the unit vectors of groups (g, d), of vectors (n, d) in groups 0 to g - 1 (n,)."""
+    """Mean unit vector of each group (g, d), from vectors (n, d) in groups 0 to g - 1 (n,)."""
     units = unit_rows(vectors)
     sums = np.zeros((int(groups.max(initial=-1)) + 1, units.shape[1]))
     np.add.at(sums, groups, units)
@@ -90,16 +91,16 @@ def read_polyps(
     vectors: npt.ArrayLike,
     groups: npt.NDArray[np.integer],
 ) -> list[Reading]:
-    """What probes estimate for polyps, each from all of its tracklets.
+    """Estimate size and histology of polyps, each from all of its tracklets.
 
     Args:
         size: The probe of sizes, or None.
         adenoma: The probe of histology, or None.
-        vectors: Of n tracklets (n, d).
-        groups: Polyp of each (n,), 0 to g - 1, each of which occurs.
+        vectors: Vectors of n tracklets (n, d).
+        groups: Polyp of each tracklet (n,), 0 to g - 1, all of which occur.
 
     Returns:
-        Of each of the g polyps.
+        The estimates for each of the g polyps.
 
     Raises:
         PolyplinkError: If the vectors do not fit the probes.
@@ -123,17 +124,17 @@ def read_polyps(
 def fit_size(
     units: Reals, size_mm: Sequence[float], patients: Sequence[str], *, simulated: bool
 ) -> Probe | str:
-    """Fit the size of polyps; the interval is that of split conformal prediction.
+    """Fit the probe of sizes, with intervals as in split conformal prediction.
 
     Args:
         units: Mean of the unit vectors of each of p polyps (p, d).
-        size_mm: Its size (p,), mm.
-        patients: Its patient (p,).
-        simulated: Whether they are simulated.
+        size_mm: Size of each polyp (p,), mm.
+        patients: Patient of each polyp (p,).
+        simulated: Whether simulated polyps are among them.
 
     Returns:
-        The probe; or the reason why there is none: too few polyps, or sizes are not estimated
-        better than by one size for all.
+        The probe; or the reason why none can be fitted: too few polyps, or estimates that are not
+        better than one size for all.
     """
     y = np.log(np.asarray(size_mm, np.float64))
 
@@ -164,7 +165,7 @@ def fit_size(
 def fit_adenoma(
     units: Reals, adenoma: Sequence[bool], patients: Sequence[str], *, simulated: bool
 ) -> Probe | str:
-    """Fit whether polyps are adenomas; arguments and what is returned are as for `fit_size`."""
+    """Fit the probe of histology; arguments and result are as for `fit_size`."""
     y = np.asarray(adenoma, np.float64)
     if not 0 < y.sum() < y.size:
         return f"histology is not reported: {int(y.sum())} of {y.size} labelled polyps are adenomas"
@@ -197,15 +198,15 @@ def _cross_fit(
     """Choose the penalty by cross-fitting, and fit on all polyps.
 
     Args:
-        units: (p, d).
-        y: What is predicted (p,).
-        patients: (p,): no patient is fitted and predicted at once.
-        fit: Coefficients and intercept, from terms, what is predicted, and a penalty.
-        off: How far each of p values is off (p,).
+        units: Mean unit vectors (p, d).
+        y: Target values (p,).
+        patients: Patient of each polyp (p,): no patient is both in a fit and predicted by it.
+        fit: Returns coefficients and intercept for terms, target values and a penalty.
+        off: Loss of each of p predicted values (p,).
 
     Returns:
         Coefficients (d,) and intercept, cross-fitted values (p,), and those of a constant (p,); or
-        the reason why there is none.
+        the reason why there is no probe.
     """
     groups = np.unique(np.asarray(patients, dtype=str), return_inverse=True)[1]
     if y.size < FEWEST or len(set(groups.tolist())) < 2:
@@ -215,7 +216,7 @@ def _cross_fit(
         )
     scale = math.sqrt(float(units.var(axis=0).sum())) or 1.0
     Z, fold = units / scale, groups % FOLDS
-    # The largest penalty leaves a constant.
+    # Under the largest penalty the model is a constant.
     tried = [*PENALTIES.tolist(), 1e9]
     crossed = np.zeros((len(tried), y.size))
     for tested in np.unique(fold):

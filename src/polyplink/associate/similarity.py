@@ -11,13 +11,13 @@ import numpy.typing as npt
 from polyplink.core.errors import PolyplinkError
 
 Reals = npt.NDArray[np.float64]
-ROUNDING = 1e-12  # a spread no larger than this is not one: stretched, it would be noise
+ROUNDING = 1e-12  # a spread up to this is rounding noise and is not stretched
 
 VisualForm = Literal["raw_l2", "l2", "sigmoid"]
 
 
 def _finite_rows(vectors: npt.ArrayLike) -> Reals:
-    """Embeddings (n, d) in double precision, refused where one is not finite."""
+    """Embeddings (n, d) in double precision; a row that is not finite is an error."""
     rows = np.asarray(vectors, dtype=np.float64)  # (n, d)
     if rows.ndim != 2:
         raise PolyplinkError(
@@ -41,7 +41,8 @@ def unit_rows(vectors: npt.ArrayLike) -> Reals:
         The same directions (n, d), float64.
 
     Raises:
-        PolyplinkError: If it is not a matrix, or a row is zero or not finite; the row is named.
+        PolyplinkError: If the vectors are not a matrix, or a row is zero or not finite; names the
+            row.
     """
     rows = _finite_rows(vectors)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)  # (n, 1)
@@ -54,13 +55,13 @@ def unit_rows(vectors: npt.ArrayLike) -> Reals:
     return np.asarray(rows / lengths)
 
 
-DIGITS = 12  # cosines are rounded, so that ties do not depend on the row or block they came from
+DIGITS = 12  # of cosines: rounding keeps ties independent of the row or block of a pair
 
 
 def cosines(left: Reals, right: Reals) -> Reals:
-    """Cosines (a, b) of rows of length 1, such that equal pairs of rows give equal values.
+    """Cosines (a, b) of rows of length 1; equal pairs of rows have exactly equal values.
 
-    A matrix product may give one pair other last bits in another row, column or block.
+    In a plain matrix product, the last bits of a pair's value depend on its row, column and block.
     """
     return np.asarray(np.round(left @ right.T, DIGITS))
 
@@ -88,7 +89,7 @@ def expit(odds: npt.ArrayLike) -> Reals:
 
 
 def min_max(matrix: Reals) -> Reals:
-    """Stretch the values of a matrix to [0, 1]; all ones where they are equal but for rounding."""
+    """Stretch the values of a matrix to [0, 1]; all ones if they are equal up to rounding."""
     if matrix.size == 0:
         return matrix
     low, high = matrix.min(), matrix.max()
@@ -102,39 +103,40 @@ def visual(vectors: npt.ArrayLike, form: VisualForm = "l2") -> Reals:
 
     The published programs differ:
 
-    - `"raw_l2"` (the program of temporally-aware counting): Euclidean distances between the
-      vectors as they are, stretched to [0, 1] over the whole matrix, and V is 1 minus that.
-    - `"l2"` (ours): the same of vectors scaled to length 1, so that their lengths do not matter.
+    - `"raw_l2"` (the code of temporally-aware counting): 1 minus the Euclidean distances between
+      the unscaled vectors, stretched to [0, 1] over the whole matrix.
+    - `"l2"` (the default): the same for vectors scaled to length 1, so that their lengths do not
+      matter.
     - `"sigmoid"` (the thesis, 2.3): 1 / (1 + exp(-cos)), not stretched: all values lie between
       0.27 and 0.73.
 
     Args:
         vectors: Embeddings (n, d) of one procedure.
-        form: Which of the three.
+        form: One of the three forms.
 
     Returns:
         V (n, n), float64, symmetric. In the first two forms the diagonal is 1, and all values
         are 1 if every pair is equally similar.
 
     Raises:
-        PolyplinkError: If a row is not finite, or is zero where its direction is asked for.
+        PolyplinkError: If a row is not finite, or is zero in a form that scales it to length 1.
     """
     if form == "sigmoid":
         return expit(cosine(vectors))
     from scipy.spatial.distance import cdist  # noqa: PLC0415 - slow to import
 
     rows = _finite_rows(vectors) if form == "raw_l2" else unit_rows(vectors)
-    # Distances are taken from differences: sqrt(2 - 2 cos) would leave 1e-8 between equals.
+    # From differences of vectors: sqrt(2 - 2 cos) would give distances of 1e-8 between equal ones.
     similarity = min_max(-cdist(rows, rows))
     np.fill_diagonal(similarity, 1.0)
     return similarity
 
 
 def checked_square(matrix: npt.ArrayLike) -> Reals:
-    """A copy (n, n), float64, of similarities between n > 0 tracklets.
+    """Check similarities between n > 0 tracklets and return a float64 copy (n, n).
 
     Raises:
-        PolyplinkError: If it is not square, is empty, or a value is not finite.
+        PolyplinkError: If the matrix is not square or is empty, or a value is not finite.
     """
     square = np.array(matrix, dtype=np.float64, order="C")
     if square.ndim != 2 or square.shape[0] != square.shape[1] or not square.size:
@@ -151,7 +153,7 @@ def checked_positions(positions: npt.ArrayLike) -> Reals:
     """Positions (n,), float64, in [0, 1].
 
     Raises:
-        PolyplinkError: If they are not a row, or one is not finite or outside [0, 1].
+        PolyplinkError: If they are not one-dimensional, or one is not finite or outside [0, 1].
     """
     p = np.asarray(positions, dtype=np.float64)
     if p.ndim != 1:

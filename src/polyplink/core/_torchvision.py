@@ -1,9 +1,9 @@
 """Make torchvision importable with a CPU build of torch.
 
 torchvision's published wheel is linked against CUDA. With a CPU build of torch its compiled
-operators do not load, and `import torchvision` then fails while registering shapes for an operator
-that does not exist, and so does `import timm`. Nothing here calls those operators, so declaring
-their schemas is enough. If torchvision's own operators load, nothing is declared.
+operators do not load, and `import torchvision` and `import timm` then fail while registering shapes
+for an operator that does not exist. polyplink calls none of those operators, so declaring their
+schemas is enough. If torchvision's own operators load, nothing is declared.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _SCHEMAS = (
 
 @cache  # declared operators must stay alive, and may be declared only once
 def heal_torchvision() -> torch.library.Library | None:
-    """Declare the schemas that `import torchvision` needs, only if its own do not load.
+    """Declare the schemas that `import torchvision` needs if its own operators do not load.
 
     Call it before importing torchvision or timm. `torchvision.ops.nms` and `torchvision.io`
-    stay unavailable where the schemas had to be declared.
+    stay unavailable if the schemas had to be declared.
 
     Returns:
-        The library that holds the declarations, or None where none were needed.
+        The library that holds the declarations, or None if none were needed.
     """
     spec = importlib.util.find_spec("torchvision")
     if spec is None or not spec.submodule_search_locations:

@@ -33,7 +33,7 @@ KEY_DIGITS = 16  # 64 bits: no two artefacts of one user will collide
 
 
 def to_plain(value: Any) -> Any:
-    """Turn dataclasses, paths, tuples and sets into what JSON knows, recursively."""
+    """Turn dataclasses, paths, tuples and sets into JSON types, recursively."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, Mapping):
@@ -58,7 +58,7 @@ def from_plain(kind: type[T], value: Any) -> T:
 
 @cache
 def _reader(kind: type) -> Any:
-    from pydantic import TypeAdapter  # noqa: PLC0415 - slow, as is making one: longer than reading
+    from pydantic import TypeAdapter  # noqa: PLC0415 - slow; so is making one, hence the cache
 
     return TypeAdapter(kind)
 
@@ -83,17 +83,17 @@ def file_key(path: Path) -> str:
 
 
 def _lives(pid: int) -> bool:
-    """Whether a process of this machine lives, of whatever user."""
+    """Whether a process is running on this machine, under any user."""
     if sys.platform == "win32":  # where signal 0 is Ctrl-C
         kernel: Any = importlib.import_module("ctypes").windll.kernel32
-        handle = kernel.OpenProcess(0x0010_0000, False, pid)  # only to wait for it
+        handle = kernel.OpenProcess(0x0010_0000, False, pid)  # the right to wait for it
         if not handle:
-            return bool(kernel.GetLastError() == 5)  # access denied: of another user
+            return bool(kernel.GetLastError() == 5)  # access denied: another user's process
         ended = kernel.WaitForSingleObject(handle, 0) == 0
         kernel.CloseHandle(handle)
         return not ended
     try:
-        os.kill(pid, 0)  # sends nothing: it only asks
+        os.kill(pid, 0)  # sends no signal, only checks
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
@@ -127,7 +127,7 @@ def whole_file(path: Path) -> Iterator[Path]:
         yield temporary
         temporary.replace(path)
     except OSError as error:
-        # A write knows no name and a rename the hidden one: name the file that was wanted.
+        # The error of a write names no file, that of a rename the hidden one: name `path`.
         if error.filename in (None, str(temporary)):
             error.filename = str(path)
         raise
@@ -140,8 +140,8 @@ def whole_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder next to `path`, with the guarantees of `whole_file`.
 
     Raises:
-        PolyplinkError: If `path` exists already, or another process makes it meanwhile: an artefact
-            is never changed.
+        PolyplinkError: If `path` exists already, or another process makes it in the meantime: an
+            artefact is never changed.
     """
     exists_error = PolyplinkError(f"{path} exists already", "choose another folder, or remove it")
     if path.exists():
@@ -156,16 +156,16 @@ def whole_folder(path: Path) -> Iterator[Path]:
         raise
 
 
-_CHANGE = ".change"  # complete new files of a folder, on their way to their places
-_REMOVED = ".removed"  # ending of an empty file in it: the file of this name is to be removed
+_CHANGE = ".change"  # folder of complete new files that are about to be moved into place
+_REMOVED = ".removed"  # ending of an empty file in it: remove the file of the name without it
 
 
 @contextmanager
 def change_folder(folder: Path, optional: Sequence[str] = ()) -> Iterator[Path]:
-    """Yield an empty folder for files that take their places in `folder` together, or not at all.
+    """Yield an empty folder for files that are moved into `folder` all together, or not at all.
 
-    One rename makes the change valid when all files are written; then they are moved. What a
-    killed process did not move, `settle` does.
+    When all files are written, one rename makes the change valid; then the files are moved. If
+    the process is killed before it has moved all of them, `settle` moves the rest.
 
     Args:
         folder: Created if absent; files of other names stay.
@@ -195,7 +195,7 @@ def change_folder(folder: Path, optional: Sequence[str] = ()) -> Iterator[Path]:
 
 @contextmanager
 def _overtaken() -> Iterator[None]:
-    """Ignore what another process that changes the same folder has done first."""
+    """Ignore the error if another process that changes the same folder was faster."""
     try:
         yield
     except OSError as error:
@@ -204,7 +204,7 @@ def _overtaken() -> Iterator[None]:
 
 
 def settle(folder: Path) -> None:
-    """Finish a change that a killed process had made valid; every reader and writer calls it.
+    """Finish a valid change that a killed process left; every reader and writer calls it.
 
     Raises:
         PolyplinkError: If the folder may not be written.
@@ -227,7 +227,8 @@ def settle(folder: Path) -> None:
     except OSError as error:
         raise PolyplinkError(
             f"{folder} holds a change that was interrupted ({error.strerror})",
-            "close what has its files open, and run the command again where it may be written",
+            "close programs that have its files open, check that the folder is writable, and "
+            "run the command again",
         ) from None
 
 
@@ -247,7 +248,7 @@ def read_json(path: Path, hint: str = "run the stage that writes it") -> Any:
 
     Args:
         path: The file.
-        hint: What to do if it is missing.
+        hint: How to get the file if it is missing.
     """
     try:
         return parse_json(path.read_bytes(), str(path), "make it again")
@@ -261,11 +262,11 @@ def parse_json(data: bytes | str, source: str, hint: str) -> Any:
     Args:
         data: The bytes or the text.
         source: The name of the file, for the error.
-        hint: How to fix it.
+        hint: How to fix the file.
 
     Raises:
-        PolyplinkError: If it is not UTF-8 or not JSON, is nested too deeply, or has a number of
-            thousands of digits or half of a surrogate pair.
+        PolyplinkError: If the data is not UTF-8 or not JSON, is nested too deeply, or has a number
+            of thousands of digits or half of a surrogate pair.
     """
     from pydantic_core import from_json  # noqa: PLC0415 - slow
 
@@ -286,7 +287,7 @@ def machine() -> dict[str, Any]:
 
 
 class RunRecord:
-    """Collects the contents of a run.json: inputs, settings, seed and time per stage.
+    """The contents of a run.json: inputs, settings, seed and time per stage.
 
     Example:
         >>> record = RunRecord("prepare", settings={"size": 64}, inputs={"data": "0123"})

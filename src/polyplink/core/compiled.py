@@ -1,12 +1,12 @@
 """Compiled functions, cached on disk under a key that covers all source files compiled into them.
 
 numba caches machine code between runs and invalidates it only when the function's own file changes.
-But functions and constants of other files are compiled into it: after an update old and new code
+But functions and constants of other files are compiled into it: after an update, old and new code
 would be mixed, with wrong results or crashes. So the cache name contains a digest of the function's
 file and of all files of the package that it imports, directly or indirectly.
 
-Copy arrays in a loop, not by `a[:] = b`: with it numba compiles the message of unequal shapes too,
-which takes two seconds in every process that finds no cached code.
+Copy arrays in a loop, not by `a[:] = b`: for the assignment, numba also compiles the error message
+for unequal shapes, which takes two seconds in every process without cached code.
 
 numba is imported when a compiled function is first called. Without it (an installation without the
 extra `encoders`) the functions run as plain Python: the same results, hundreds of times slower.
@@ -37,7 +37,7 @@ def _imported(path: Path, root: Path) -> tuple[Path, ...]:
 
 @functools.cache
 def digest(path: Path, root: Path) -> str:
-    """Twelve digits of the contents of a file and of all that it imports of its package.
+    """Hash a file and all files of its package that it imports, to twelve hexadecimal digits.
 
     Args:
         path: The file.
@@ -56,7 +56,7 @@ def digest(path: Path, root: Path) -> str:
 
 
 class _Compiled:
-    """A function that is compiled at its first call; like one of numba in all other respects."""
+    """A function that is compiled at its first call, and otherwise behaves like one of numba."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
         functools.update_wrapper(self, function)
@@ -79,8 +79,8 @@ class _Compiled:
         return self._dispatcher(*arguments, **keywords)
 
     def __getattr__(self, name: str) -> Any:
-        # numba asks a function that another calls for `_numba_type_` and the like.
-        if name == "__wrapped__":  # of a copy that has no fields yet
+        # numba reads `_numba_type_` and the like from functions that compiled code calls.
+        if name == "__wrapped__":  # a copy has no fields yet
             raise AttributeError(name)
         return getattr(self._dispatcher, name)
 

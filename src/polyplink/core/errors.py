@@ -28,14 +28,14 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str, longest: int) -> str:
-    """A text on one line, its middle left out where it is longer than `longest` characters."""
+    """A text on one line; the middle is cut out if it is longer than `longest` characters."""
     plain = visible(" ".join(text.split()) if re.search(r"[\t\r\n]", text) else text)
     half = (longest - 5) // 2
     return plain if len(plain) <= longest else f"{plain[:half]} ... {plain[-half:]}"
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of another library's error message; of the system's, without its number."""
+    """The first line of an error message of another library or, without its number, the system."""
     text = str(getattr(error, "strerror", None) or error).strip()
     return (text or type(error).__name__).splitlines()[0]
 
@@ -67,7 +67,7 @@ class PolyplinkError(Exception):
 
     @classmethod
     def unless(cls, holds: bool, what: str, hint: str) -> None:
-        """Raise the error unless something holds."""
+        """Raise the error unless a condition holds."""
         if not holds:
             raise cls(what, hint)
 
@@ -77,11 +77,11 @@ class PolyplinkError(Exception):
 
 
 class ImportOptionError(PolyplinkError):
-    """A source leaves open what an option of `polyplink import` says; `hint` names the option."""
+    """A source does not say what an option of `polyplink import` can; `hint` names the option."""
 
 
 def say_remade(path: Path) -> None:
-    """Say on stderr that a file kept from an earlier run does not fit and is made again."""
+    """Warn on stderr that a file of an earlier run does not fit and is made again."""
     text = one_line(f"{path} is damaged or of other tracklets; it is made again", 2 * LONGEST_PART)
     logging.getLogger("polyplink").warning("warning: %s", text)
 

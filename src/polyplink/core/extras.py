@@ -1,4 +1,4 @@
-"""Libraries that only some verbs need: the extra of the package that installs each."""
+"""Libraries that only some verbs need, by the extra of the package that installs them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,13 +21,14 @@ EXTRAS = {
 
 @contextmanager
 def extras_installed(purpose: str = "this") -> Iterator[None]:
-    """Report a library of an extra that is not installed; other errors pass.
+    """Turn the ImportError of a library of an extra into a message; other errors pass.
 
     Args:
-        purpose: What needs it, for the message.
+        purpose: What needs the library, for the message.
 
     Raises:
-        PolyplinkError: Naming the library and the command that installs it.
+        PolyplinkError: If a library of an extra is not installed; names the library and the
+            command that installs it.
 
     Example:
         >>> with extras_installed("a spreadsheet"):

@@ -1,7 +1,7 @@
-"""What is said of a count, in every language: a kind of message and its values.
+"""Messages about a count, in every language: a kind of message and its values.
 
-A count carries messages and not sentences, so that every page can say them in its own language.
-The sentences are in `messages.json`: by language, by kind. A kind with a number `n` may have two
+A count carries messages instead of sentences, so that every page can show them in its language.
+`messages.json` holds the sentences by language and kind. A kind with a number `n` may have two
 forms, `KIND.one` and `KIND.other`.
 """
 
@@ -13,16 +13,16 @@ from functools import cache
 from importlib.resources import files
 
 LANGUAGES = ("en", "de", "it")
-OTHER = "other"  # the kind of a sentence that is in no catalogue; it is said as it is
+OTHER = "other"  # kind of a sentence that is in no catalogue and is shown verbatim
 
 
 @dataclass(frozen=True)
 class Message:
-    """Something that is said of a count.
+    """A message about a count.
 
     Attributes:
-        kind: Its name in the catalogue.
-        values: What stands in its sentence, by name: numbers, words, or other messages.
+        kind: Name of its sentence in the catalogue.
+        values: Numbers, words or other messages to fill into the sentence, by name.
     """
 
     kind: str
@@ -32,11 +32,11 @@ class Message:
 
     @classmethod
     def of(cls, line: "str | Message") -> "Message":
-        """A message; a sentence that is in no catalogue is said as it is."""
+        """The message itself, or one that shows a sentence verbatim."""
         return line if isinstance(line, Message) else cls(OTHER, {"text": line})
 
     def text(self, language: str = "en") -> str:
-        """Its sentence.
+        """The sentence of the message in a language.
 
         Example:
             >>> Message("live.late", {"n": 1}).text()

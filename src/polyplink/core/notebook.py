@@ -15,7 +15,7 @@ EVERY = 0.2  # seconds between two updates of the bars
 
 
 class CellBars:
-    """Progress of the stages that a cell runs: one block of HTML, updated in place."""
+    """Progress bars of the stages that a cell runs: one block of HTML, updated in place."""
 
     def __init__(self) -> None:
         self._cell = -1
@@ -24,7 +24,7 @@ class CellBars:
         self._last = 0.0
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        """Show that so many of a stage are done; a new cell begins a new block."""
+        """Update the bar of a stage; a new cell begins a new block."""
         ipython: Any = importlib.import_module("IPython")
         shell = ipython.get_ipython()
         if shell is None:
@@ -53,11 +53,11 @@ def _bar(stage: str, done: int, total: int) -> str:
 
 
 def result_html(value: Any, printed: Sequence[Any], warnings: Sequence[str]) -> str:
-    """What a notebook shows of a result: warnings, then the HTML of the value or what is printed.
+    """A result as HTML for a notebook: warnings, then the value's HTML or the printed items.
 
     Args:
-        value: Of the result.
-        printed: What the command line prints: text, and tables of rich.
+        value: Value of the result.
+        printed: Texts and rich tables that the command line prints.
         warnings: One sentence each.
     """
     parts = [f"<p><b>warning:</b> {escape(visible(text))}</p>" for text in warnings]
@@ -82,7 +82,7 @@ def _printed(item: Any) -> str:
 
 
 class Facts:
-    """A dataclass of results: a notebook shows its fields (but those without repr), and tables."""
+    """A dataclass that a notebook shows as a table of its fields (with repr) and more tables."""
 
     def _tables(self) -> list[Any]:
         return []
@@ -96,7 +96,7 @@ class Facts:
 
 
 class Pictures(list[Path]):
-    """Files of figures; a notebook shows them."""
+    """Paths of figure files; a notebook shows the pictures."""
 
     def _repr_html_(self) -> str:
         return "\n".join(

@@ -9,10 +9,10 @@ from polyplink.core.extras import extras_installed
 
 
 def import_onnxruntime(purpose: str) -> Any:
-    """The module onnxruntime, which otherwise tells its makers of every session (from 1.29).
+    """Import onnxruntime with its telemetry off (from 1.29 it reports every session).
 
     Args:
-        purpose: What needs it, for the message.
+        purpose: What needs onnxruntime, for the error message.
 
     Raises:
         PolyplinkError: If onnxruntime is not installed.
@@ -29,9 +29,9 @@ def open_session(path: Path, purpose: str, hint: str, threads: int = 1) -> Any:
 
     Args:
         path: The ONNX file.
-        purpose: What needs it, for the message where onnxruntime is not installed.
-        hint: What to do if the file is broken.
-        threads: Threads of a run; 0 for one per core.
+        purpose: What needs onnxruntime, for the error message if it is not installed.
+        hint: How to fix a broken file, for the error message.
+        threads: Number of threads of a run; 0 for one per core.
 
     Raises:
         PolyplinkError: If onnxruntime is not installed, or the file is broken.
@@ -46,7 +46,7 @@ def open_session(path: Path, purpose: str, hint: str, threads: int = 1) -> Any:
             str(path), options, providers=["CPUExecutionProvider"], enable_fallback=0
         )
         ports = (*session.get_inputs(), *session.get_outputs())
-        str([(port.name, port.shape, port.type) for port in ports])  # a name may be no UTF-8
+        str([(port.name, port.shape, port.type) for port in ports])  # a name may not be UTF-8
     except Exception as error:  # onnxruntime has no exception class of its own
         raise PolyplinkError(f"{path} cannot be read as ONNX ({first_line(error)})", hint) from None
     return session

@@ -1,7 +1,7 @@
 """All parts by kind and name, declared as packages declare plugins: NAME = "module:object".
 
-Options, help, completion, tables, docs and tests read the names here. A new built-in part is a file
-with the object, its test, and a line in this file (docs/how-to/plugins.md).
+Options, help, completion, tables, docs and tests read the names from here. A new built-in part is
+a file with the object, its test, and a line in this file (docs/how-to/plugins.md).
 """
 
 from collections.abc import Mapping
@@ -76,7 +76,7 @@ CLUSTERERS = Registry[Any](
     needs=("cluster", "grid"),
 )
 USUAL_CLUSTERERS = ("temporal_ap", "threshold", "links")
-"""Clusterers of an evaluation that names none."""
+"""Clusterers that an evaluation compares by default."""
 METRICS = Registry[Any](
     "metric",
     "polyplink.metrics",
@@ -145,7 +145,7 @@ FORMATS = Registry[Any](
 DETECTORS = Registry[Any]("detector", "polyplink.detectors", {}, needs=("__call__",))
 """Functions that draw the boxes of a detector in annotated procedures."""
 CROPS = Registry[Any]("crops", "polyplink.crops", {}, needs=("holds", "open"))
-"""Sources of crops that no file holds, see `tracklets.rendered`."""
+"""Sources of crops that are not stored in files, see `tracklets.rendered`."""
 SECTIONS: Mapping[str, Mapping[str, str]] = {
     "Count a recording": {
         "run": "polyplink.cli.run:run",
@@ -195,8 +195,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "plugins": "polyplink.cli.plugins:list_plugins",
     },
 }
-"""What polyplink can do: verbs as typed, by section of `polyplink --help`; those of packages are
-listed in the last section."""
+"""Verbs as typed, by section of `polyplink --help`; plugins' verbs join the last section."""
 VERBS = Registry[Any](
     "verb", "polyplink.verbs", {k: v for s in SECTIONS.values() for k, v in s.items()}
 )

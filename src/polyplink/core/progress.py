@@ -12,5 +12,5 @@ def silent(stage: str, done: int, total: int) -> None:
 
 
 def counter(progress: Progress, stage: str) -> Callable[[int, int], None]:
-    """The callback (done, total) of one stage, as the other rooms take it."""
+    """The callback (done, total) for one stage of a verb."""
     return partial(progress, stage)

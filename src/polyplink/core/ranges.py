@@ -1,4 +1,4 @@
-"""Ranges of the fields of settings, declared with the fields and checked when one is made.
+"""Ranges of the fields of settings, declared with the fields and checked on construction.
 
     @dataclass(frozen=True)
     class OptimConfig(Ranged, prefix="optim"):
@@ -15,7 +15,7 @@ from typing import Any, ClassVar, get_type_hints
 
 from polyplink.core.errors import PolyplinkError, one_line
 
-MOST = 2**31 - 1  # what any setting may be, so that tables and kernels can hold it
+MOST = 2**31 - 1  # the largest value of any setting, so that tables and kernels can hold it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,10 +23,10 @@ class Range:
     """The finite values that a field may have.
 
     Attributes:
-        low: The smallest; itself left out if `above`.
-        high: The largest; itself left out if `below`.
-        above: Leave `low` itself out.
-        below: Leave `high` itself out.
+        low: Lower bound.
+        high: Upper bound.
+        above: Exclude `low` itself.
+        below: Exclude `high` itself.
 
     Example:
         >>> Range(0.0, 1.0, above=True).holds(0.0), str(Range(0.0, 1.0)), str(Range(1))
@@ -39,13 +39,13 @@ class Range:
     below: bool = False
 
     def holds(self, value: float) -> bool:
-        """Whether a value lies in the range; NaN and what is above `MOST` never do."""
+        """Whether a value lies in the range; NaN and values above `MOST` never do."""
         over = value > self.low if self.above else value >= self.low
         under = value < self.high if self.below else value <= self.high
         return bool(over and under and value <= MOST)
 
     def __str__(self) -> str:
-        """The range as it follows the word "give"."""
+        """The range in words, to follow the word "give"."""
         if self.high == math.inf:
             return f"one above {self.low:g}" if self.above else f"{self.low:g} or more"
         if self.above or self.below:
@@ -64,11 +64,11 @@ def check_ranges(prefix: str, settings: Any) -> None:
     A field that is None is not set and is not checked.
 
     Args:
-        prefix: How the user names the settings ("optim"), or "" without.
+        prefix: What the user types before the name of a field ("optim"), or "".
         settings: The dataclass.
 
     Raises:
-        PolyplinkError: Naming the first field that is out of its range, and the range.
+        PolyplinkError: If a field is out of its range; names the first such field and its range.
     """
     for name, allowed in _ranges(settings.__class__):
         value = getattr(settings, name)
@@ -91,10 +91,10 @@ def _ranges(kind: type) -> list[tuple[str, Range]]:
 
 
 class Ranged:
-    """A dataclass with ranges that are checked when one is made.
+    """Base of a dataclass with ranges, which are checked on construction.
 
     Args:
-        prefix: How the user names the settings, see `check_ranges`.
+        prefix: What the user types before the name of a field, see `check_ranges`.
     """
 
     _prefix: ClassVar[str] = ""

@@ -1,4 +1,4 @@
-"""Registries: the parts of one kind by name, built in, of installed packages, or of a file.
+"""Registries: the parts of one kind by name, built in, from installed packages, or from a file.
 
 A built-in part is declared as a package declares a plugin in its pyproject.toml, by a name and
 "module:object" (core/parts.py has all tables):
@@ -6,7 +6,7 @@ A built-in part is declared as a package declares a plugin in its pyproject.toml
     [project.entry-points."polyplink.losses"]
     margin = "my_package.margin:MarginLoss"
 
-Nothing of a part is imported until it is asked for; names cost nothing.
+A part is imported when it is first used; listing names imports nothing.
 """
 
 import importlib
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 Part = TypeVar("Part")
-_FILES: dict[str, str] = {}  # by the name of its module, a file that parts were taken from
+_FILES: dict[str, str] = {}  # files that parts were imported from, by module name
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Plugin:
     """A plugin that is installed.
 
     Attributes:
-        name: The name it is asked for by.
-        kind: What it is: "loss", "clusterer", ...
-        package: The package that it comes with.
-        version: Of the package.
-        error: Why it cannot be used; empty if it can.
+        name: The name that selects it in options and settings.
+        kind: Kind of part: "loss", "clusterer", ...
+        package: The package that contains it.
+        version: Version of the package.
+        error: Why it cannot be imported; empty if it can.
     """
 
     name: str
@@ -48,13 +48,13 @@ class Plugin:
 
 
 class Registry(Mapping[str, Part], Generic[Part]):
-    """Parts of one kind; as a mapping, those built in by name, imported when one is looked up.
+    """Parts of one kind; as a mapping, the built-in parts by name, each imported when looked up.
 
     Args:
-        kind: What the parts are, for messages ("clusterer").
-        group: Group of the entry points by which packages add others.
-        built_in: By name, "module:object".
-        needs: Names of what a part has; one of a package or file that lacks one is refused.
+        kind: The kind of part, for messages ("clusterer").
+        group: Group of the entry points with which packages add parts.
+        built_in: "module:object" by name.
+        needs: Methods that a part of a package or file must have.
 
     Example:
         >>> clusterers = Registry[type]("clusterer", "x", {"links": "fractions:Fraction"})
@@ -94,14 +94,14 @@ class Registry(Mapping[str, Part], Generic[Part]):
         return {entry.name: entry for entry in sorted(entries, key=lambda entry: entry.name)}
 
     def names(self) -> list[str]:
-        """All names: built in, of plugins, and taken from files."""
+        """All names: of built-in parts, of plugins, and of parts taken from files."""
         return list(dict.fromkeys([*self, *self.installed(), *self._chosen]))
 
     def find(self, name: str) -> Part:
-        """The part of a name: built in, taken before, or a plugin's; see `take`.
+        """The part with a name: built in, taken before (see `take`), or a plugin.
 
         Raises:
-            PolyplinkError: If there is none, or the plugin cannot be imported.
+            PolyplinkError: If no part has the name, or the plugin cannot be imported.
         """
         if name in self:
             return self[name]
@@ -124,14 +124,14 @@ class Registry(Mapping[str, Part], Generic[Part]):
         return checked
 
     def in_use(self) -> dict[str, Part]:
-        """Those built in, then those of packages and files that were taken, by name."""
+        """By name, the built-in parts, then those of packages and files that were taken."""
         return {**self, **self._chosen}
 
     def take(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Check names as typed; a part of a file, FILE.py:NAME, joins the registry under its NAME.
+        """Check names as typed; FILE.py:NAME adds a part of a file to the registry as NAME.
 
         Returns:
-            The names by which `find` has the parts, each once.
+            The names under which `find` returns the parts, each once.
 
         Raises:
             PolyplinkError: If there is no such part or file, or a built-in part has the name.
@@ -140,7 +140,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
 
     def _take(self, text: str) -> str:
         file, python, name = text.partition(".py:")
-        if text in self:  # not imported: mistakes are answered at once
+        if text in self:  # not imported, so that mistakes in other options are reported at once
             return text
         if not python:
             self._chosen[text] = self.find(text)
@@ -153,7 +153,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
         return name
 
     def plugins(self) -> list[Plugin]:
-        """Its plugins by name; each is imported to see whether it can be."""
+        """The installed plugins by name; each is imported to check that it can be."""
         return [self._plugin(entry) for entry in self.installed().values()]
 
     def _plugin(self, entry: "EntryPoint") -> Plugin:
@@ -165,10 +165,10 @@ class Registry(Mapping[str, Part], Generic[Part]):
         return Plugin(entry.name, self.kind, _package(entry), version, error)
 
     def of_kind(self, default: str | None = None) -> Any:
-        """For pydantic: the annotation of a field with a `kind` in its value that names its class.
+        """The pydantic annotation of a field that holds a part, with its class named by `kind`.
 
         Args:
-            default: The kind of a record that has none.
+            default: The kind of a record without the field `kind`.
         """
         from pydantic import BeforeValidator  # noqa: PLC0415 - slow
 
@@ -176,7 +176,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
             if isinstance(value, Mapping):
                 kind: Any = self.find(str(value.get("kind", default)))
                 return from_plain(kind, value)
-            if not isinstance(getattr(value, "kind", None), str):  # of a class of one's own too
+            if not isinstance(getattr(value, "kind", None), str):  # plugins' classes included
                 raise ValueError(f"a {self.kind} has a field kind, and {value!r} has none")  # noqa: TRY004
             return value
 
@@ -184,33 +184,33 @@ class Registry(Mapping[str, Part], Generic[Part]):
 
 
 def object_of_file(path: Path, name: str, kind: str) -> Any:
-    """What a Python file of the user's calls `name`.
+    """Import a Python file of the user's and return the object with a name.
 
     Args:
         path: The file.
-        name: Of a class, function or value in it.
-        kind: What it is wanted as, for messages.
+        name: Name of a class, function or value in the file.
+        kind: Kind of part that the object is needed for, for messages.
 
     Raises:
-        PolyplinkError: If there is no such file or name, or the file cannot be imported.
+        PolyplinkError: If the file or the name does not exist, or the file cannot be imported.
     """
     module = import_file(path, kind)
     PolyplinkError.unless(
-        hasattr(module, name), f"{path} has no {kind} {name!r}", f"write {path}:NAME of one in it"
+        hasattr(module, name), f"{path} has no {kind} {name!r}", f"give {path}:NAME of one in it"
     )
     return getattr(module, name)
 
 
 def import_file(path: Path, kind: str) -> ModuleType:
-    """Import a Python file of the user's; worker processes find it too.
+    """Import a Python file of the user's, in a way that lets worker processes import it too.
 
     Raises:
-        PolyplinkError: If there is no such file, it cannot be imported, or another module has its
+        PolyplinkError: If the file does not exist or cannot be imported, or another module has its
             name.
     """
-    PolyplinkError.unless(path.is_file(), f"no file {path}", f"write FILE.py:NAME of a {kind}")
+    PolyplinkError.unless(path.is_file(), f"no file {path}", f"give FILE.py:NAME of a {kind}")
     folder = str(path.parent.resolve())
-    if folder not in sys.path:  # where worker processes look for modules too
+    if folder not in sys.path:  # worker processes inherit the path
         sys.path.insert(0, folder)
     try:
         module = importlib.import_module(path.stem)
@@ -230,7 +230,7 @@ def import_file(path: Path, kind: str) -> ModuleType:
 
 
 def plugin_at_fault(error: BaseException, registries: Sequence[Registry[Any]]) -> str:
-    """The package or file of the part that raised an error; empty if polyplink did."""
+    """The package or file of the plugin that raised an error; empty if polyplink raised it."""
     entries = [entry for registry in registries for entry in registry.installed().values()]
     owners = {entry.module.partition(".")[0]: _package(entry) for entry in entries} | _FILES
     owner = ""

@@ -1,4 +1,4 @@
-"""What a verb returns: a Python value, and how the command line and a notebook show it."""
+"""Results of verbs: a Python value, and how the command line and a notebook show it."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import visible
 
 WIDEST = 2000  # characters of a line of a table in a file
-LONGEST_REPR = 400  # characters of a value in the repr of its result
+LONGEST_REPR = 400  # characters of a value in the repr of a result
 
 Value = TypeVar("Value")
 
@@ -24,9 +24,9 @@ class Result(Generic[Value]):
 
     Attributes:
         value: The Python value.
-        json: JSON-ready values for `--json`; by default the value's own.
-        printed: For people: text, and tables of rich.
-        warnings: For stderr.
+        json: JSON-ready values for `--json`; by default `value`.
+        printed: Texts and rich tables that the command line prints without `--json`.
+        warnings: Sentences for stderr.
         code: Exit code of the process.
     """
 
@@ -50,7 +50,7 @@ class Result(Generic[Value]):
         echo(json.dumps(to_plain(self.value if self.json is None else self.json)))
 
     def print_text(self) -> None:
-        """Print for people."""
+        """Print the texts and tables."""
         for item in self.printed:
             if isinstance(item, str):
                 echo(visible(item))
@@ -59,7 +59,7 @@ class Result(Generic[Value]):
 
 
 def _print_table(table: Any) -> None:
-    """Print a table of rich; what its cells hold is neither markup nor obeyed by the terminal."""
+    """Print a table of rich; its cells cannot contain markup or control the terminal."""
     from rich.console import Console  # noqa: PLC0415 - slow
     from rich.segment import Segment  # noqa: PLC0415 - slow
 
@@ -69,6 +69,6 @@ def _print_table(table: Any) -> None:
                 yield Segment(text if control else visible(text), style, control)
 
     for column in table.columns:
-        column.overflow = "fold"  # a word wider than its column goes on below, and is not cut
+        column.overflow = "fold"  # a word wider than its column is wrapped, not cut
     wide = None if sys.stdout.isatty() else WIDEST  # a file or a pipe gets whole cells
     Plain(markup=False, width=wide).print(table)

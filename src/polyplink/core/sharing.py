@@ -1,7 +1,7 @@
 """Work that several processes share through a folder: each file is made by one of them.
 
-Locks only divide the work. What a file holds does not depend on who makes it, and it is renamed
-into its place when whole, so that a file system without locks costs time and nothing else.
+Locks only divide the work. A file's content does not depend on the process that makes it, and a
+file is renamed into place when complete, so a file system without locks only costs time.
 """
 
 import time
@@ -16,15 +16,15 @@ from polyplink.core.errors import PolyplinkError
 
 Item = TypeVar("Item")
 
-PAUSE = 0.2  # seconds between two looks at what other processes are making
+PAUSE = 0.2  # seconds between two checks of the files that other processes are making
 
 
 @contextmanager
 def claimed(path: Path) -> Iterator[bool]:
-    """Claim a file for this process; yields whether no other process holds it.
+    """Claim a file for this process; yield False if another process has claimed it.
 
-    The claim ends with the block, or with the process. A process that claims a file
-    checks again whether it is there, because another may have made it just before.
+    The claim ends with the block, or with the process. A process that has claimed a file must
+    check again whether it exists, because another may have made it just before.
 
     Example:
         >>> import tempfile
@@ -40,21 +40,21 @@ def claimed(path: Path) -> Iterator[bool]:
     except Timeout:
         yield False
         return
-    except (NotImplementedError, OSError):  # no locks here: whoever cannot write fails later
+    except (NotImplementedError, OSError):  # no locks here, or no right to write: fails later
         yield True
         return
     try:
         yield True
     finally:
         with suppress(PermissionError):  # Windows: release removes it
-            # By its holder: nobody else has claimed it.
+            # Before the release: no other process can have claimed it.
             Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()
 
 
 @contextmanager
 def sole_writer(folder: Path) -> Iterator[None]:
-    """Keep an output folder to this process, for results that two processes would mix.
+    """Reserve an output folder for this process, so that no other mixes its results into it.
 
     Raises:
         PolyplinkError: If another process writes into the folder.
@@ -69,16 +69,16 @@ def sole_writer(folder: Path) -> Iterator[None]:
             )
             yield
     finally:
-        if new:  # nothing may have been written after all
+        if new:  # the block may have written nothing
             with suppress(OSError):
                 folder.rmdir()
 
 
 def rounds(items: Sequence[Item], done: Callable[[Item], bool]) -> Iterator[list[Item]]:
-    """Yield the items that are not done, again and again until all are.
+    """Yield the list of items that are not done, again and again until all are.
 
-    In a round the caller does the items that it can claim. Those of other processes are waited for:
-    if such a process is killed, the next round finds its item free.
+    In each round the caller does the items that it can claim. Items that other processes have
+    claimed are yielded again: if such a process is killed, a later round can claim its item.
 
     Args:
         items: All items.

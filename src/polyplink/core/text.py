@@ -1,7 +1,7 @@
-"""Text where it leaves the program: as a file name, on a terminal, in HTML, CSV and XML.
+"""Text for file names, terminals, HTML, CSV and XML, escaped so that it is only text there.
 
 Names of procedures, parts and polyps come from files that anyone may have written. They must not
-lead a path out of its folder, control a terminal or become a formula in a spreadsheet.
+lead a path out of its folder, control a terminal, or become a formula in a spreadsheet.
 """
 
 import dataclasses
@@ -17,21 +17,21 @@ from polyplink.core.errors import PolyplinkError, one_line, visible
 
 # A path that may lead out of the folder it is relative to, on Windows too.
 OUTSIDE = r"^[/\\]|^[A-Za-z]:|(?:^|[/\\])\.\.(?:[/\\]|$)|\x00"
-LONGEST_FILE_NAME = 160  # bytes; file systems allow 255, and endings and temporary names need some
-# What has a meaning at the ends of a name: a hidden file; on Windows what is cut off, or a device.
+LONGEST_FILE_NAME = 160  # bytes; file systems allow 255, some of it for endings and temporary names
+# A leading dot hides a file; Windows cuts off trailing dots and spaces, and reserves device names.
 _ENDS = re.compile(r"^\.|[. ]$|^(?:aux|con|nul|prn|com\d|lpt\d)(?=\.|$)", re.IGNORECASE)
 _NO_FILE = re.compile(
     r"[/\\]" if os.name != "nt" else rf'[/\\:<>"|?*]|{_ENDS.pattern}', re.IGNORECASE
 )
 _DIGITS = 16  # of the hash in a shortened file name
-# Spreadsheets take such a cell for a formula; those that begin with ' already get one more, so that
-# what is read back is what was written.
+# Cells that spreadsheets evaluate as formulas; those that already begin with ' get one more, so
+# that escaping can be undone.
 FORMULA = r"^('*[=+\-@\t\r])"
 ESCAPED_FORMULA = rf"^'{FORMULA[1:]}"
 
 
 def many(number: int, noun: str) -> str:
-    """A number of things in words.
+    """A number and a noun, in the singular or plural.
 
     Example:
         >>> many(1, "box"), many(0, "polyp"), many(3, "box")
@@ -49,10 +49,10 @@ def file_name(name: str, *, exact: bool = False) -> str:
 
     Args:
         name: The name of a procedure, part or sequence.
-        exact: Return the name unchanged, for layouts whose readers take names from files.
+        exact: Return the name unchanged, for layouts in which the file name is the name.
 
     Raises:
-        PolyplinkError: If `exact`, and no file can have the name.
+        PolyplinkError: If `exact` is set and no file can have the name.
 
     Example:
         >>> file_name("001-003"), file_name("a/../b"), file_name("..")
@@ -79,7 +79,7 @@ def file_name(name: str, *, exact: bool = False) -> str:
 
 
 def relative_path(path: Path, folder: Path) -> str:
-    """A path as seen from a folder, with slashes on Windows too; whole if on another drive there.
+    """A path relative to a folder, with forward slashes; absolute if on another Windows drive.
 
     Example:
         >>> relative_path(Path("data", "a.mp4"), Path("data", "images"))
@@ -88,12 +88,12 @@ def relative_path(path: Path, folder: Path) -> str:
     try:
         relative = os.path.relpath(path, folder)
     except ValueError:
-        relative = os.path.abspath(path)  # noqa: PTH100 - links stay as they are named
+        relative = os.path.abspath(path)  # noqa: PTH100 - links are not resolved
     return Path(relative).as_posix()
 
 
 def csv_cell(value: object) -> object:
-    """A value for a CSV file: of a text that a spreadsheet takes for a formula, the text itself.
+    """A value for a CSV file, escaped if a spreadsheet would evaluate it as a formula.
 
     Example:
         >>> csv_cell("=1+1"), csv_cell(-1), csv_cell("'-1")
@@ -103,7 +103,7 @@ def csv_cell(value: object) -> object:
 
 
 def xml_text(text: str) -> str:
-    """A text for XML, which cannot hold control characters."""
+    """Escape a text for XML, including the control characters that XML cannot hold."""
     return escape(visible(text), quote=False)
 
 

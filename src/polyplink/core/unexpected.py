@@ -1,4 +1,4 @@
-"""Faults of the program: their trace goes into a file, and one line says what is at fault."""
+"""Bugs of the program or a plugin: one line names the package; the traceback goes into a file."""
 
 import os
 import tempfile
@@ -9,18 +9,18 @@ from polyplink.core.errors import LONGEST_PART, first_line, one_line
 
 
 def unexpected(error: BaseException, doing: str) -> str:
-    """Write the trace of an error that is a fault of the program to a file; describe it in a line.
+    """Write the traceback of an unexpected exception to a file; describe the exception in a line.
 
-    A plugin whose code raised it is named.
+    The line names the plugin if its code raised the exception, and polyplink otherwise.
 
     Args:
         error: The exception, with its traceback.
         doing: The command that was running.
 
     Returns:
-        What happened while doing what, on which file, and where the trace was written.
+        The command, the file it was working on, the exception, and the file with the traceback.
     """
-    at = ""  # the path that the innermost function had at hand
+    at = ""  # a path among the locals of the innermost function that has one
     for frame, _ in traceback.walk_tb(error.__traceback__):
         if frame.f_globals.get("__name__", "").startswith("polyplink"):
             paths = [value for value in frame.f_locals.values() if isinstance(value, Path)]
@@ -33,7 +33,7 @@ def unexpected(error: BaseException, doing: str) -> str:
         hint = f"the trace is in {name}"
     except OSError:
         hint = "--debug shows the trace"
-    from polyplink.core.parts import REGISTRIES  # noqa: PLC0415 - of use in a fault alone
+    from polyplink.core.parts import REGISTRIES  # noqa: PLC0415 - needed here only
     from polyplink.core.registry import plugin_at_fault  # noqa: PLC0415
 
     package = plugin_at_fault(error, [*REGISTRIES.values()]) or "polyplink"

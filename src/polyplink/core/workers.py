@@ -1,4 +1,4 @@
-"""Worker processes that ignore Ctrl-C, leave it to the parent, and end when the parent ends."""
+"""Worker processes that leave Ctrl-C to their parent and end when it ends."""
 
 import itertools
 import multiprocessing
@@ -17,9 +17,9 @@ from polyplink.core.errors import PolyplinkError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-SERVER = "forkserver"  # how processes are started that share their imports
+SERVER = "forkserver"  # start method of processes that share their imports
 MOST = 61 if os.name == "nt" else sys.maxsize  # processes that the system can wait for
-HEAVY = ("torch", "numba")  # seconds to import, and no threads in them
+HEAVY = ("torch", "numba")  # take seconds to import, and start no threads then
 
 
 def start_server(preload: Sequence[str]) -> None:
@@ -33,7 +33,7 @@ def start_server(preload: Sequence[str]) -> None:
     """
     if SERVER not in multiprocessing.get_all_start_methods():
         return
-    from multiprocessing import forkserver  # noqa: PLC0415 - not everywhere
+    from multiprocessing import forkserver  # noqa: PLC0415 - not on Windows
 
     with _interrupts_held():
         forkserver.set_forkserver_preload(list(preload))
@@ -44,21 +44,22 @@ def start_server(preload: Sequence[str]) -> None:
 def worker_pool(workers: int, preload: Sequence[str] = ()) -> Iterator[ProcessPoolExecutor]:
     """A pool of new processes; pending tasks are cancelled when the block ends.
 
-    Not forked from this one, because a fork of a process that has threads (polars has) may hang.
-    Only the parent handles Ctrl-C: a worker would print a traceback during its imports.
+    They are not forked from this process, because a fork of a process with threads (polars has
+    some) may hang. Only the parent handles Ctrl-C: a worker would print a traceback during its
+    imports.
 
     Args:
-        workers: How many, at least 1.
+        workers: Number of processes, at least 1.
         preload: Modules imported once for all workers, see `start_server`.
 
     Raises:
-        PolyplinkError: If a worker was killed, for example because it ran out of memory, or this is
-            a worker that imports a script which starts workers itself.
+        PolyplinkError: If a worker was killed, for example because it ran out of memory, or if this
+            process is itself a worker that imports a script which starts workers.
     """
     PolyplinkError.unless(
         not getattr(multiprocessing.current_process(), "_inheriting", False),
         "every worker process imports the script, which starts workers again",
-        "put what the script does under `if __name__ == '__main__':`, or give workers=1",
+        "put the script's statements under `if __name__ == '__main__':`, or pass workers=1",
     )
     served = bool(preload) and SERVER in multiprocessing.get_all_start_methods()
     if served:
@@ -76,7 +77,7 @@ def worker_pool(workers: int, preload: Sequence[str] = ()) -> Iterator[ProcessPo
         yield pool
     except BrokenProcessPool:
         raise PolyplinkError(
-            "a worker process was killed (out of memory?)", "give the same command with --workers 1"
+            "a worker process was killed (out of memory?)", "repeat the command with --workers 1"
         ) from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
@@ -91,13 +92,13 @@ def as_done(
     """Yield results of a function over items in order of completion; close the generator to stop.
 
     Args:
-        function: A module-level function; it and the items are pickled.
+        function: A function of a module; the function and the items are pickled.
         items: Inputs, the slowest first.
         workers: Number of processes; 1 runs in the current process.
-        preload: As `worker_pool`.
+        preload: See `worker_pool`.
 
     Raises:
-        PolyplinkError: As `worker_pool`.
+        PolyplinkError: See `worker_pool`.
     """
     if workers == 1 or len(items) < 2:
         yield from map(function, items)
@@ -114,10 +115,10 @@ def as_done(
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Hold Ctrl-C back until the block ends; processes that are started in it never get it.
+    """Hold Ctrl-C back until the block ends; processes started in the block never receive it.
 
-    They inherit a signal mask that blocks it. The parent's other threads may still receive it, so
-    the parent records it and raises it again afterwards.
+    They inherit a signal mask that blocks the signal. The parent's other threads may still receive
+    it, so the parent records it and raises it again after the block.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set signal handlers
@@ -126,7 +127,7 @@ def _interrupts_held() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, lambda number, frame: interrupts.append(number))
     has_mask = hasattr(signal, "pthread_sigmask")  # not on Windows
     if has_mask:
-        from multiprocessing import resource_tracker  # noqa: PLC0415 - not everywhere
+        from multiprocessing import resource_tracker  # noqa: PLC0415 - not on Windows
 
         resource_tracker.ensure_running()  # would clear the mask if it were started in the block
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

@@ -1,29 +1,29 @@
 """Affinity propagation on the few matrix entries that matter, for four preferences at a time.
 
-Results are those of all messages to the last bit, although few entries of a large matrix influence
-a round. A row needs its two best values of a(i, k) + s(i, k), and a column the sum of its
-responsibilities above 0. All other messages can be computed later if they are needed, because best
-values and column sums of every round are stored. Three facts are used.
+The results equal those of passing all messages to the last bit, because only few entries of a large
+matrix influence a round. A row needs its two best values of a(i, k) + s(i, k), and a column the sum
+of its responsibilities above 0. All other messages can be computed later if they are needed,
+because best values and column sums of every round are stored. Three facts are used.
 
-A responsibility whose column was never the row's best choice is (1 - 0.9^t) s(i, k) minus a
-smoothed best value: whether it has risen above 0 depends on s(i, k) alone. The entries that have
-risen are therefore a prefix of the row sorted by similarity, and are computed in every round
-("followed") while they are above 0. (The closed form only decides when to begin, with a margin
-`DOUBT` for its rounding; values are computed step by step.)
+As long as a column has never been the row's best choice, the responsibility of the entry is
+(1 - 0.9^t) s(i, k) minus a smoothed best value: whether it has risen above 0 depends on s(i, k)
+alone. The entries that have risen are therefore a prefix of the row sorted by similarity, and are
+computed in every round ("followed") while they are above 0. (The closed form only decides when to
+begin, with a margin `DOUBT` for its rounding; values are computed step by step.)
 
-An availability is at most that of a row that never chose the column, `common`: both are computed by
-the same steps, and rounding is monotonic. So `common` plus similarity bounds a value from above,
-and only entries whose bound beats a row's second best become `contenders`, with messages of their
-own.
+An availability is at most `common`, that of a row that never chose the column: both are computed by
+the same steps, and rounding is monotonic. So `common` plus similarity bounds a value from above.
+Only entries with a bound above the row's second best value become `contenders`, for which messages
+are stored.
 
 A bound rises no faster than its `common`. For each block of columns a row caches its last bound.
 While that bound plus the rise of the block's `common` since then is below the row's second best,
 the block is skipped.
 
 Preferences change only the diagonal, so four runs share the similarities, their order and the
-decision which entries to follow: an entry is followed when one of the four runs needs it, which
-does not change the results of the others. Arrays of messages are flat and hold four numbers per
-entry, one for each run, see `simd`.
+choice of entries to follow: an entry is followed if one of the four runs needs it, which does not
+change the results of the others. Arrays of messages are flat and hold four numbers per entry, one
+for each run, see `simd`.
 """
 
 from typing import NamedTuple
@@ -54,51 +54,52 @@ DAMPING = 0.9
 MAX_ITER = 500
 CONVERGENCE_ITER = 50
 WIDE = 64  # columns of a block at most; a multiple of 8
-CONTENDERS = 32  # of a row, to begin with; when they are more, there is room for twice as many
-DOUBT = 1e-9  # of the largest value of a row: how near to 0 a responsibility is followed
-LEAVE = 1e6  # times that, below 0: where it is left again
-DEEP = 0.6  # of the spread of similarities: how far below 0 rises of `common` do not count
+CONTENDERS = 32  # of a row at first; the room is doubled when they are more
+DOUBT = 1e-9  # times a row's largest value: responsibilities this close to 0 are followed
+LEAVE = 1e6  # times that margin below 0, a responsibility is no longer followed
+DEEP = 0.6  # times the spread of similarities: rises of `common` this far below 0 are ignored
 SPARE = 16  # padding for sums that are never read
 
-# Unsigned indices: numba checks others for counting from the end, which hinders vector loops.
+# Unsigned indices: for signed ones numba checks whether they count from the end, which hinders
+# vectorisation.
 U = np.uint64
 
 
 class Few(NamedTuple):
-    """Messages of four runs on n tracklets; `columns` are those of whole blocks."""
+    """Messages of four runs on n tracklets; `columns` is n rounded up to whole blocks."""
 
-    idle: Reals  # (n, columns) similarities of no contender; -inf at all other places
-    sorted: Reals  # (n, n) similarities of every row, the largest first, itself last
-    column: Columns  # (n, n) their columns; of contenders a number from `columns` on
-    place: Columns  # (n, n) where in `sorted` a column is
-    until: npt.NDArray[np.uint16]  # (n, n) the round after which one was followed no more
-    risen: Counts  # (n,) how many of `sorted` are followed
-    reached: Counts  # (n,) the most of them that a row ever followed
-    contenders: Counts  # (n,) how many a row has
+    idle: Reals  # (n, columns) similarities of entries that are no contenders; others are -inf
+    sorted: Reals  # (n, n) similarities of every row in descending order, the diagonal last
+    column: Columns  # (n, n) columns of `sorted`; for contenders a number >= `columns`
+    place: Columns  # (n, n) place of a column in `sorted`
+    until: npt.NDArray[np.uint16]  # (n, n) number of rounds up to which an entry was followed
+    risen: Counts  # (n,) number of entries of `sorted` that are followed
+    reached: Counts  # (n,) largest number of them that were ever followed
+    contenders: Counts  # (n,) number of contenders of a row
     near_s: Reals  # (n, room) similarities of contenders
-    near_column: Columns  # (n, room) their columns
-    near_a: Reals  # (n * room * 4,) their availabilities
-    near_r: Reals  # (n * room * 4,) their responsibilities
-    r: Reals  # (n * n * 4,) responsibilities of `sorted`, as far as followed
+    near_column: Columns  # (n, room) columns of contenders
+    near_a: Reals  # (n * room * 4,) availabilities of contenders
+    near_r: Reals  # (n * room * 4,) responsibilities of contenders
+    r: Reals  # (n * n * 4,) responsibilities of the followed entries of `sorted`
     best: Reals  # (rounds * n * 4,) best value of every row in every round
     supports: Reals  # (rounds * columns * 4,) sums of positive responsibilities before a round
-    common: Reals  # (columns * 4,) availability of an entry that never claimed its column
+    common: Reals  # (columns * 4,) availability of an entry that never chose its column
     own_a: Reals  # (n * 4,) availability of every tracklet to itself
     own_r: Reals  # (n * 4,) responsibility of every tracklet for itself
-    smooth: Reals  # (n * 4,) best values of every row, damped as the messages are
-    doubt: Reals  # (n * 4,) `DOUBT` of the largest absolute value that a row has met
+    smooth: Reals  # (n * 4,) best values of every row, damped like the messages
+    doubt: Reals  # (n * 4,) `DOUBT` times the largest absolute value of a row so far
     limit: Reals  # (n * blocks * 4,) last bound of a row and block, less `rise` at that time
-    rise: Reals  # (blocks * 4,) what `common` of a block rose at most; then that of any block
+    rise: Reals  # ((blocks + 1) * 4,) largest total rise of `common` per block; last: of any block
     highest: Reals  # (n * 4,) largest bound of a row, less the rise of any block at that time
 
 
 def few(S: Reals, order: npt.NDArray[np.int64], room: int) -> Few:
-    """Room for runs on similarities S (n, n); the diagonal is not read.
+    """Allocate the state of runs on similarities S.
 
     Args:
-        S: Similarities (n, n).
-        order: Columns (n, n) of every row by similarity, the largest first; itself anywhere.
-        room: Contenders that a row may have.
+        S: Similarities (n, n); the diagonal is not read.
+        order: Columns (n, n) of every row by descending similarity; the diagonal at any place.
+        room: Maximum number of contenders of a row.
     """
     n = S.shape[0]
     width = min(WIDE, (n + 31) // 32 * 8)  # few blocks, but several
@@ -140,13 +141,13 @@ def few(S: Reals, order: npt.NDArray[np.int64], room: int) -> Few:
 
 @njit(error_model="numpy", forceinline=True)
 def damped(old: Four, new: Four) -> Four:
-    """A Four of messages after a round."""
+    """Damp a Four of messages: combine the old values with those of a round."""
     return plus(times(old, splat(DAMPING)), times(new, splat(1 - DAMPING)))
 
 
 @njit(error_model="numpy", forceinline=True)
 def availability(a: Four, r: Four, support: Four) -> Four:
-    """A Four of availabilities to others: from the last round's, r, and sums of columns."""
+    """Availabilities to other tracklets, from those of the last round, r, and column sums."""
     zero = splat(0.0)
     short = larger(minus(larger(r, zero), support), zero)
     return minus(times(a, splat(DAMPING)), times(short, splat(1 - DAMPING)))
@@ -163,19 +164,19 @@ def enter(  # noqa: PLR0917
     i: Index,
     k: Index,
 ) -> None:
-    """Make (i, k) a contender, its messages still to be filled in."""
+    """Make (i, k) a contender; its messages must still be filled in."""
     j, at = U(contenders[i]), U(place[i, k])
     near_s[i, j], near_column[i, j] = idle[i, k], k
     contenders[i] = j + U(1)
     idle[i, k] = -np.inf
-    column[i, at] = U(idle.shape[1]) + at % U(SPARE)  # its sums are the contenders' now
+    column[i, at] = U(idle.shape[1]) + at % U(SPARE)  # the contender adds to the real sum instead
 
 
 @njit(error_model="numpy")
 def start_runs(m: Few, diagonals: Reals) -> float:
-    """Follow nothing but the two most similar of each row, as before the first round.
+    """Reset the state to before the first round: the two most similar of each row are contenders.
 
-    diagonals are (n * 4,). Returns how far below 0 rises of `common` do not count.
+    diagonals are (n * 4,). Returns the depth below 0 at which rises of `common` are ignored.
     """
     n = m.risen.size
     room, largest, smallest, highest = m.near_s.shape[1], 0.0, np.inf, -np.inf
@@ -222,7 +223,7 @@ def history(  # noqa: PLR0917
     k: Index,
     t: Index,
 ) -> None:
-    """Fill in a contender of row i and column k, at `at`, never its best choice before round t."""
+    """Compute the messages of a new contender (i, k), stored at `at`, from rounds 0 to t."""
     a, r = splat(0.0), splat(0.0)
     for u in range(t):
         a = availability(a, r, load(supports, u * columns + k))

@@ -1,9 +1,9 @@
 """Affinity propagation: many preferences at a time, with scikit-learn's results.
 
-Source: Frey and Dueck, Clustering by passing messages between data points, Science 2007, as in
-`sklearn.cluster.AffinityPropagation` (1.9): its noise, its stopping rule and its refinement, step
-by step, so that the partitions are equal. Messages of four preferences are computed in one SIMD
-register, on the few entries that matter, see `few_entries`.
+Source: Frey and Dueck, Clustering by passing messages between data points, Science 2007. Noise,
+stopping rule and refinement follow `sklearn.cluster.AffinityPropagation` (1.9) step by step, so
+that the partitions are equal. Messages of four preferences are computed in one SIMD register, on
+the few entries that matter, see `few_entries`.
 """
 
 import numpy as np
@@ -20,12 +20,12 @@ from polyplink.core.errors import PolyplinkError
 Labels = npt.NDArray[np.int32]
 Order = npt.NDArray[np.int64]
 
-SEED = 42  # of the noise: `random_state` in the program of temporally-aware counting
+SEED = 42  # of the noise: `random_state` in the code of temporally-aware counting
 
 
 @njit()
 def _nearest(S: Reals, exemplars: Order, choice: Order) -> None:
-    """Index into `exemplars` of each row's most similar one (n,); an exemplar is its own."""
+    """Index in `exemplars` of each row's most similar one (n,); exemplars choose themselves."""
     for i in range(choice.size):
         choice[i] = 0
         for k, exemplar in enumerate(exemplars):
@@ -37,7 +37,7 @@ def _nearest(S: Reals, exemplars: Order, choice: Order) -> None:
 
 @njit()
 def _refine(S: Reals, exemplars: Order, choice: Order) -> None:
-    """Make the member nearest to all of a cluster its exemplar, once, and choose again."""
+    """Make the member most similar to all of its cluster the exemplar, and assign once more."""
     _nearest(S, exemplars, choice)
     sums = np.empty(choice.size)
     for k in range(exemplars.size):
@@ -59,7 +59,7 @@ def _refine(S: Reals, exemplars: Order, choice: Order) -> None:
 def _assign(S: Reals, diagonals: Reals, is_exemplar: Mask, labels: Labels) -> None:
     """Refine the exemplars of each run and number its clusters by the order of their exemplars.
 
-    Labels (runs, n) are those of the diagonals (runs, n), which are written into S (n, n).
+    Writes labels (runs, n); the diagonals (runs, n) are written into S (n, n).
     """
     runs, n = labels.shape
     exemplars, choice, number = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
@@ -103,17 +103,17 @@ def _run(S: Reals, diagonals: Reals, labels: Labels, converged: Mask) -> None:
 
 
 def tie_noise(n: int) -> Reals:
-    """scikit-learn's noise that breaks ties, before it is scaled to the last bit (n, n)."""
+    """scikit-learn's noise (n, n) for breaking ties, before it is scaled to the last bit."""
     return np.random.RandomState(SEED).standard_normal((n, n))
 
 
 def with_noise(S: Reals, preferences: Reals, noise: Reals | None = None) -> tuple[Reals, Reals]:
-    """scikit-learn's way to break ties: noise in the last bit, from a fixed seed.
+    """Break ties as scikit-learn does: with noise in the last bit, from a fixed seed.
 
     Args:
         S: Similarities (n, n).
         preferences: Preferences (p,).
-        noise: `tie_noise` of n, if it was computed before.
+        noise: `tie_noise(n)`, if it was computed before.
 
     Returns:
         The similarities (n, n), and a diagonal for every preference (p, n).
@@ -130,24 +130,24 @@ def propagate(
 ) -> tuple[Labels, Mask]:
     """Affinity propagation of one procedure under many preferences.
 
-    Damping 0.9, at most 500 rounds, 50 without change. Where scikit-learn finds no exemplar and
-    labels every sample -1 (which counting would treat as one polyp), every tracklet is its own
-    cluster and `converged` is False. Where it stops without convergence but with exemplars, the
-    labels are those and `converged` is False. If all similarities are equal there is no unique
-    answer; as in scikit-learn, all are one cluster, or each its own cluster if the preference is
-    larger.
+    The damping is 0.9; a run converges after 50 rounds without change and stops after 500. Without
+    an exemplar, scikit-learn labels every sample -1 (which counting would treat as one polyp); here
+    every tracklet becomes its own cluster and `converged` is False. If a run stops with exemplars
+    but without convergence, the labels are scikit-learn's and `converged` is False. If all
+    similarities are equal there is no unique solution; as in scikit-learn, all tracklets form one
+    cluster, or each its own if the preference is larger than the similarity.
 
     Args:
         S: Similarities (n, n); the diagonal is not read.
         preferences: Preferences (p,); a larger one gives more clusters.
-        noise: `tie_noise` of n, where many similarities of the same tracklets are clustered.
+        noise: `tie_noise(n)`, to share it between calls for the same number of tracklets.
 
     Returns:
         Labels (p, n), int32, from 0 without gaps in the order of the exemplars; converged (p,).
 
     Raises:
-        PolyplinkError: If S is not square, is empty, or a value is not finite; if numba does not
-            compile (NUMBA_DISABLE_JIT).
+        PolyplinkError: If S is not square or is empty, a value is not finite, or NUMBA_DISABLE_JIT
+            is set.
     """
     similarity = checked_square(S)  # a copy: noise is added to it
     all_preferences = np.atleast_1d(np.asarray(preferences, dtype=np.float64))
@@ -155,7 +155,7 @@ def propagate(
         raise PolyplinkError("a preference is not finite", "give finite preferences")
     PolyplinkError.unless(
         not getattr(config, "DISABLE_JIT", 0),
-        "affinity propagation runs compiled only, and NUMBA_DISABLE_JIT is set",
+        "affinity propagation only runs compiled, but NUMBA_DISABLE_JIT is set",
         "unset NUMBA_DISABLE_JIT",
     )
     n, p = similarity.shape[0], all_preferences.size
@@ -170,7 +170,7 @@ def propagate(
         return labels, converged
     noisy, diagonals = with_noise(similarity, all_preferences, noise)
     np.fill_diagonal(noisy, -np.inf)
-    # A preference above every similarity makes all exemplars from round 1 on: no run needed.
+    # Under a preference above every similarity all are exemplars from round 1: no run is needed.
     alone = (diagonals > noisy.max(axis=1)).all(axis=1)
     labels[alone] = np.arange(n)
     joined = np.flatnonzero(~alone)

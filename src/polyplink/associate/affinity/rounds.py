@@ -69,11 +69,11 @@ def _follow_risen(  # noqa: PLR0917
     t: Index,
     min_value: Four,
 ) -> None:
-    """Follow all of row i that may have risen above 0 after round t, and add them to sums."""
+    """Follow all entries of row i that may have risen above 0 after round t; add them to sums."""
     n, j = U(by_size.shape[0]), U(risen[i])
     while j < n - U(1) and any_above(splat(GROWN[t] * by_size[i, j]), min_value):
         new, followed = splat(0.0), U(0)
-        if j < reached[i]:  # followed before: from where it was left
+        if j < reached[i]:  # followed before: continue from there
             new, followed = load(r, i * n + j), U(until[i, j])
         for u in range(followed, t + U(1)):
             new = damped(new, minus(splat(by_size[i, j]), load(best, u * n + i)))
@@ -86,12 +86,13 @@ def _follow_risen(  # noqa: PLR0917
 
 
 @njit(error_model="numpy")
-def _pass_few(  # noqa: PLR0912, PLR0915  # a part with branches would count references at every row
+def _pass_few(  # noqa: PLR0912, PLR0915  # split up, it would count references at every row
     m: Few, t: Index, diagonals: Reals, sums: Reals, deep: float
 ) -> bool:
-    """Round t, row by row, so that sums are taken in scikit-learn's order.
+    """Compute round t row by row, so that sums are in scikit-learn's order.
 
-    diagonals are (n * 4,), sums ((columns + SPARE) * 4,). Returns whether there was room.
+    diagonals are (n * 4,), sums ((columns + SPARE) * 4,). Returns False if there was no room for
+    another contender.
     """
     # Unpacked once: every access to a named tuple updates a reference count.
     idle, by_size, column, place, until, risen, reached, contenders, near_s, near_column = m[:10]
@@ -102,7 +103,7 @@ def _pass_few(  # noqa: PLR0912, PLR0915  # a part with branches would count ref
     k: Index
     blocks, start = U(rise.size // LANES - 1), t * columns
     width = columns // blocks
-    # This round's `common`, and how much each block rose where it is above -deep.
+    # This round's `common`, and the largest rise of each block above -deep.
     floor, any_block = splat(-deep), zero
     for b in range(blocks):
         largest = zero
@@ -160,7 +161,7 @@ def _pass_few(  # noqa: PLR0912, PLR0915  # a part with branches would count ref
                 store(limit, i * blocks + b, minus(bound, load(rise, b)))
                 largest = larger(bound, largest)
             store(highest, i, minus(plus(largest, load(doubt, i)), all_rise))
-        # The row's responsibility for itself; its best value, smoothed, and how exact that is.
+        # The row's responsibility for itself; its best value, smoothed, and the rounding margin.
         self_r = damped(self_r, minus(wish, where_equal(self_value, first, second, first)))
         store(own_r, i, self_r)
         store(best, t * n + i, first)
@@ -168,26 +169,26 @@ def _pass_few(  # noqa: PLR0912, PLR0915  # a part with branches would count ref
         store(smooth, i, smoothed)
         doubted = larger(times(larger(first, minus(zero, first)), splat(DOUBT)), load(doubt, i))
         store(doubt, i, doubted)
-        # Responsibilities of the risen, added to sums; those far below 0 are left at the end.
+        # Responsibilities of the followed entries, added to sums.
         count = U(risen[i])
         for j in range(count):
             at, k = i * n + j, U(column[i, j])
             new = damped(load(r, at), minus(splat(by_size[i, j]), first))
             store(r, at, new)
             store(sums, k, plus(load(sums, k), larger(new, zero)))
-        # Of the last of the risen, those that have sunk again.
+        # Stop following entries at the end of the prefix that have fallen far below 0.
         low, min_value = times(doubted, splat(-LEAVE)), minus(smoothed, doubted)
         while count > U(0) and not any_above(load(r, i * n + count - U(1)), low):
             count -= U(1)
             until[i, count] = t + U(1)
         risen[i] = count
-        # Entries that may have risen since; checked here as well: it is rare.
+        # Follow entries that may have risen. Checked before the call, because it is rare.
         if any_above(splat(GROWN[t] * by_size[i, count]), min_value):
             _follow_risen(by_size, column, until, risen, reached, r, best, sums, i, t, min_value)
         # Responsibilities of the contenders, and of the row for itself, added to sums.
         for j in range(U(contenders[i])):
             at, k, near = i * room + j, U(near_column[i, j]), splat(near_s[i, j])
-            # Two that are both the best leave the second as good.
+            # If two are equally best, the second best has the same value.
             rival = where_equal(plus(load(near_a, at), near), first, second, first)
             new = damped(load(near_r, at), minus(near, rival))
             store(near_r, at, new)
@@ -201,7 +202,7 @@ def _pass_few(  # noqa: PLR0912, PLR0915  # a part with branches would count ref
 
 @njit(error_model="numpy")
 def settle_few(m: Few, diagonals: Reals, is_exemplar: Mask, settled: Mask) -> bool:
-    """Pass messages until the exemplars of four runs converge, as in the plain kernel.
+    """Pass messages until the exemplars of four runs converge.
 
     Args:
         m: State from `few`; it can be reused for any number of runs.
@@ -210,7 +211,7 @@ def settle_few(m: Few, diagonals: Reals, is_exemplar: Mask, settled: Mask) -> bo
         settled: Output: whether they converged within `MAX_ITER` rounds (4,).
 
     Returns:
-        Whether there was room for all contenders; if not, try again with twice as much.
+        Whether there was room for all contenders; if not, try again with twice the room.
     """
     sums = np.empty(m.common.size + SPARE * LANES)
     own_a, own_r, deep = m.own_a, m.own_r, start_runs(m, diagonals)

@@ -1,8 +1,8 @@
 """Four float64 values in a SIMD register, for loops that numba does not vectorise.
 
 numba vectorises loops over one array, but not four runs that advance together with separate sums
-and maxima. A `Four` is such a vector, one number per run; the functions here compile to about one
-instruction each. They can be called only from compiled code, and round like the scalar operations.
+and maxima. A `Four` is a vector of four numbers, one per run; each function here compiles to about
+one instruction. They can only be called from compiled code, and round like scalar operations.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _INDEX = ir.IntType(32)
 
 
 def _instruction(code: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of compiled code; its signature there lacks the first argument."""
+    """A function for compiled code, which calls it without the first argument."""
     return cast("Callable[..., Any]", intrinsic(code))
 
 
@@ -39,7 +39,7 @@ class _FourModel(models.PrimitiveModel):
 
 
 def _of_two(emit: Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]) -> Callable[..., Any]:
-    """A function of compiled code that makes a Four of two."""
+    """A function for compiled code that combines two Fours into one."""
 
     def four(typing: Any, x: Any, y: Any) -> Any:
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, values: Any) -> ir.Value:
@@ -53,13 +53,13 @@ def _of_two(emit: Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]) -> Cal
 plus = _of_two(lambda b, x, y: b.fadd(x, y))  # the sums x + y
 minus = _of_two(lambda b, x, y: b.fsub(x, y))  # the differences x - y
 times = _of_two(lambda b, x, y: b.fmul(x, y))  # the products x * y
-# The larger and the smaller of x and y; y where neither is.
+# The larger and the smaller of x and y; y if they are equal or one is NaN.
 larger = _of_two(lambda b, x, y: b.select(b.fcmp_ordered(">", x, y), x, y))
 smaller = _of_two(lambda b, x, y: b.select(b.fcmp_ordered("<", x, y), x, y))
 
 
 def _place(context: Any, builder: ir.IRBuilder, signature: Any, values: Any) -> ir.Value:
-    """Where number 4 * at of a flat array lies."""
+    """Pointer to number 4 * at of a flat array."""
     array = context.make_array(signature.args[0])(context, builder, values[0])
     number = builder.mul(values[1], ir.Constant(values[1].type, LANES))
     return builder.bitcast(builder.gep(array.data, [number]), _VECTOR.as_pointer())
@@ -77,7 +77,7 @@ def load(typing: Any, array: Any, at: Any) -> Any:
 
 @_instruction
 def store(typing: Any, array: Any, at: Any, four: Any) -> Any:
-    """Put a Four where `load` would find it."""
+    """Write a Four to the place from which `load` reads."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         builder.store(values[2], _place(context, builder, signature, values), align=8)
@@ -88,7 +88,7 @@ def store(typing: Any, array: Any, at: Any, four: Any) -> Any:
 
 @_instruction
 def splat(typing: Any, number: Any) -> Any:
-    """One number in all four."""
+    """A Four of the same number."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         first = builder.insert_element(
@@ -104,7 +104,7 @@ def splat(typing: Any, number: Any) -> Any:
 
 @_instruction
 def where_equal(typing: Any, x: Any, y: Any, p: Any, q: Any) -> Any:
-    """Of p where x = y, else of q."""
+    """The numbers of p where x = y, of q elsewhere."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         return builder.select(builder.fcmp_ordered("==", *values[:2]), *values[2:])
@@ -114,7 +114,7 @@ def where_equal(typing: Any, x: Any, y: Any, p: Any, q: Any) -> Any:
 
 @_instruction
 def any_above(typing: Any, x: Any, y: Any) -> Any:
-    """Whether x > y in one of the four or more."""
+    """Whether x > y in at least one of the four."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         bits = builder.bitcast(builder.fcmp_ordered(">", *values), ir.IntType(LANES))
