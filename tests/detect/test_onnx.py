@@ -204,7 +204,7 @@ def test_suppression_is_that_of_a_naive_loop() -> None:
             {},
             r"features \(1, 512, 7, 7\) fit no known layout",
         ),
-        ({"output0": np.full((1, 6, 1200), 3.0)}, {}, "scores are above 1.*name its layout"),
+        ({"output0": np.full((1, 6, 1200), 3.0)}, {}, "scores are above 1.*set the right `layout`"),
         ({"output0": np.zeros((1, 6, 1200))}, {"layout": "detr"}, "not those of the layout detr;"),
         ({"output0": np.zeros((1, 6, 1200))}, {"classes": [7]}, r"yolov8 with classes \[7\];"),
         ({"output0": np.zeros((1, 6, 1200))}, {"mean": [1]}, "mean.1: Field required"),

@@ -1,4 +1,4 @@
-"""What `calibrate` fits: links, prices, false alarms, and probes of size and histology."""
+"""Calibration: fit links, prices, false alarms, and probes of size and histology."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -24,15 +24,18 @@ def fit_point(
     keep: float | None,
     fit: Callable[[Sequence[ProcedureTracklets]], OperatingPoint],
 ) -> tuple[OperatingPoint, list[str]]:
-    """The operating point with what is fitted on labelled tracklets of a detector, and warnings.
+    """Fit links and the model of false alarms on labelled tracklets.
 
     Args:
-        point: That of the weights.
+        point: The operating point of the weights.
         labelled: Tracklets with their true polyps, null for false alarms.
         embeddings: Their vectors.
         keep: Share of the polyps that the threshold of false alarms must keep; None to leave the
-            model of false alarms as it is.
-        fit: Finds an operating point on the tracklets of procedures.
+            model of false alarms unchanged.
+        fit: Fits an operating point to the tracklets of procedures.
+
+    Returns:
+        The new operating point, and warnings.
 
     Raises:
         PolyplinkError: If no tracklet has a known polyp.
@@ -41,7 +44,7 @@ def fit_point(
     PolyplinkError.unless(
         bool(table["polyp_id"].count()),
         "no tracklet has a known polyp",
-        "give annotated procedures, or those of a detector's boxes with --truth",
+        "give annotated procedures, or a detector's boxes with their annotations as --truth",
     )
     warnings: list[str] = []
     if keep is not None:
@@ -55,7 +58,7 @@ def fit_point(
         if isinstance(model, str):
             warnings.append(f"false alarms are not filtered: {model}")
         point = replace(point, alarms=None if isinstance(model, str) else model)
-    # Links are fitted on what will be linked: tracklets that pass for polyps.
+    # Links are fitted on the tracklets that will be linked: those not rejected as false alarms.
     to_link = screen(labelled, embeddings, point.alarms).prepared
     fitted = fit(by_procedure(to_link, embeddings))
     if fitted.links is None:
@@ -66,16 +69,17 @@ def fit_point(
 def fit_probes(
     point: OperatingPoint, data: DataSet, labelled: Prepared, embeddings: Embeddings
 ) -> tuple[OperatingPoint, list[str], list[str]]:
-    """The operating point with probes of what is known of the polyps.
+    """Fit probes of size and histology where these are known.
 
     Args:
-        point: Its probes are kept where sizes or histology are not known.
-        data: Says size, histology and patient of the polyps.
+        point: The operating point; its probes are kept if sizes or histology are not known.
+        data: The data set with size, histology and patient of the polyps.
         labelled: Tracklets with their true polyps.
         embeddings: Their vectors.
 
     Returns:
-        The operating point, what the probes were fitted on, and why one that could be is missing.
+        The new operating point, a sentence on the data of each fitted probe, and the reasons why a
+        probe could not be fitted.
     """
     of_polyps = (
         labelled.tracklets.select("procedure_id", "polyp_id").with_row_index("row").drop_nulls()
@@ -87,7 +91,7 @@ def fit_probes(
     )
     try:
         adenomas, missing = data.adenoma_labels(), list[str]()
-    except PolyplinkError as error:  # its words have no map
+    except PolyplinkError as error:  # the adenoma map lacks a term of the data set
         adenomas = pl.repeat(None, data.polyps.height, dtype=pl.Int8, eager=True)
         missing = [f"histology is not reported: {error}"]
     patient = pl.concat_str("dataset", "patient", separator="/")

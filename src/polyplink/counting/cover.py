@@ -1,9 +1,9 @@
-"""Whether a count has a 90 % interval: only where it was calibrated on boxes like those counted.
+"""Whether a count has a 90 % interval: only if it was calibrated on boxes like those counted.
 
-An interval holds the true number in 90 % of procedures like those that it was calibrated on
-(`OperatingPoint.spread`). On the boxes of another detector, or on recordings where it was
-calibrated on simulated procedures, that is not known, and often wrong. There no interval is given,
-and every link below `ASK_BELOW` is a question to look at.
+An interval holds the true number in 90 % of procedures like those of the calibration
+(`OperatingPoint.spread`). For boxes of another detector, or for recordings after a calibration on
+simulated procedures, this is unknown and often wrong. Then the count has no interval, and every
+link with a confidence below `ASK_BELOW` is put up for review.
 """
 
 from dataclasses import dataclass, replace
@@ -13,23 +13,23 @@ from polyplink.associate.identities import Calibration, OperatingPoint
 from polyplink.core.messages import Message
 from polyplink.data.origin import ANNOTATED, UNKNOWN, BoxSource
 
-ASK_BELOW = 0.9  # confidence below which a link is a question, where no interval is given
+ASK_BELOW = 0.9  # confidence below which a link is put up for review, if there is no interval
 
 Gap = Literal["", "no labels", "not recorded", "boxes", "material", "few", "purpose", "alarms kept"]
 
 
 @dataclass(frozen=True)
 class Cover:
-    """Whether 90 % intervals are given, and what they were calibrated on.
+    """Whether a count has 90 % intervals, and the data of their calibration.
 
     Attributes:
-        source: Where the counted boxes come from.
-        calibration: What the operating point was calibrated on; None if nothing is recorded.
-        gap: Why no interval is given; "" where one is. "no labels": nothing was calibrated;
-            "not recorded": by weights of an earlier version; "boxes", "material": on others than
-            those counted; "few": on too few procedures for an interval; "purpose": for the purpose
-            "count", and another was asked for; "alarms kept": without the false alarms that are
-            counted here.
+        source: Source of the counted boxes.
+        calibration: Data of the operating point's calibration; None if none is recorded.
+        gap: Why the count has no interval; "" if it has one. "no labels": the weights were not
+            calibrated; "not recorded": the weights, of an earlier version, do not record their
+            calibration; "boxes", "material": they were calibrated on other ones; "few": on too
+            few procedures; "purpose": the interval is for the purpose "count", but another was
+            requested; "alarms kept": it is for counts without the false alarms counted here.
     """
 
     source: BoxSource
@@ -38,16 +38,16 @@ class Cover:
 
     @property
     def given(self) -> bool:
-        """Whether intervals are given."""
+        """Whether the count has intervals."""
         return not self.gap
 
     @property
     def basis(self) -> Message | None:
-        """What the intervals were calibrated on; None where none is given."""
+        """The data of the intervals' calibration; None without intervals."""
         return Message("cover.given", self._calibration_values()) if self.given else None
 
     def warnings(self, point: OperatingPoint) -> list[Message]:
-        """Why no interval is given, and what to do about it; nothing where one is."""
+        """Why the count has no interval, and how to get one; empty if it has one."""
         if self.given:
             return []
         share = {"share": round(100 * ASK_BELOW)}
@@ -58,7 +58,7 @@ class Cover:
 
     @staticmethod
     def of_earlier_version() -> Message:
-        """What is said of a count without a record of what it was calibrated on."""
+        """The warning about a count of an earlier version, without a record of its calibration."""
         ask = Message("ask.below", {"share": round(100 * ASK_BELOW)})
         return Message("cover.old count", {"ask": ask})
 
@@ -74,7 +74,7 @@ class Cover:
         return Message(kinds.get(self.source.boxes, "todo.detector"))
 
     def applied(self, point: OperatingPoint) -> OperatingPoint:
-        """The operating point without its interval, where none is given."""
+        """The operating point, without its interval if the count has none."""
         return point if self.given else replace(point, spread=None, ask_below=ASK_BELOW)
 
 
@@ -98,9 +98,9 @@ def cover_of(
 
     Args:
         point: The operating point.
-        source: Where the boxes come from.
-        purpose: What the count is for; intervals are calibrated for "count".
-        alarms_kept: Whether tracklets that the weights take for false alarms are counted.
+        source: Source of the boxes.
+        purpose: Purpose of the count; intervals are calibrated for "count".
+        alarms_kept: Whether tracklets that the weights classify as false alarms are counted.
     """
     calibration, gap = point.calibration, _gap(point, source)
     if not gap and purpose != "count":
@@ -126,5 +126,5 @@ def _gap(point: OperatingPoint, source: BoxSource) -> Gap:
 
 
 def _real(material: str) -> bool:
-    """Whether pictures of patients were looked at: recordings, or stills in motion."""
+    """Whether a material shows patients: recordings, or stills in motion."""
     return material != "simulated procedures"

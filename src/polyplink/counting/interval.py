@@ -1,14 +1,14 @@
-"""How wide the 90 % interval of a count must be, fitted on procedures with known polyps.
+"""The width of the 90 % interval of a count, fitted on procedures with known polyps.
 
-Split conformal prediction (Vovk et al. 2005) over a ladder of intervals, each within the next: the
-counts while the price of a polyp varies by a growing factor, then those counts and one, two ...
-polyps more on either side. The rung is the lowest that holds the true number in 90 % of the
-procedures, and of others like them.
+Split conformal prediction (Vovk et al. 2005) over a ladder of nested intervals: the range of counts
+while the price of a polyp varies by a growing factor, then the widest of these ranges plus one, two
+... polyps on either side. The chosen rung is the lowest one that holds the true number in 90 % of
+the procedures, and of others like them.
 
-Procedures of one price are not alike: where links are clear, the counts do not vary with the price,
-and the interval is a single number. Such intervals are read as certainty. They are widened by a
-polyp on either side, unless the procedures show with 90 % confidence that at most one of ten is
-wrong: none of 22, for example, or one of 38.
+If the links of a procedure are clear, its count does not vary with the price, and its interval is a
+single number, which readers take as certain. Such intervals are widened by a polyp on either side,
+unless the procedures show with 90 % confidence that at most one of ten is wrong: for example, none
+of 22, or one of 38.
 """
 
 import math
@@ -29,14 +29,14 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class FittedInterval:
-    """The interval of counts, as the operating point carries it.
+    """The interval of counts, as it is stored in the operating point.
 
     Attributes:
         spread: Factor of the price.
-        margin: Polyps beyond it, on either side.
-        lone: Polyps that a single number is widened by, on either side: 0 or 1.
-        held: Share of the procedures whose interval holds the true number, each by an interval
-            that was fitted on the others.
+        margin: Polyps added to the range of counts within the spread, on either side.
+        lone: Polyps added to an interval of a single number, on either side: 0 or 1.
+        held: Share of the procedures with the true number in their interval, each interval
+            fitted on the other procedures.
     """
 
     spread: float
@@ -50,10 +50,10 @@ class Coverage:
     """How often the intervals of counts hold the true number.
 
     Attributes:
-        procedures: Procedures with an interval and a known number of polyps.
-        held: Those whose interval holds it.
-        single: Those whose interval is a single number.
-        single_wrong: Those of them that are wrong.
+        procedures: Number of procedures with an interval and a known number of polyps.
+        held: Number of intervals that hold the true number.
+        single: Number of intervals that are a single number.
+        single_wrong: Number of single numbers that are wrong.
 
     Example:
         >>> print(Coverage.of([(2, 2, 3), (1, 2, 2), (4, 4, 4)]))
@@ -67,7 +67,7 @@ class Coverage:
 
     @classmethod
     def of(cls, rows: Sequence[tuple[int, int, int]]) -> Self:
-        """Over rows of the true number, and the lowest and highest of the interval."""
+        """The coverage over rows (true number, lowest, highest)."""
         single = [(true, low) for true, low, high in rows if low == high]
         held = sum(low <= true <= high for true, low, high in rows)
         return cls(len(rows), held, len(single), sum(true != low for true, low in single))
@@ -86,12 +86,12 @@ def fit_interval(
     """The narrowest interval that holds the true number in 90 % of procedures.
 
     Args:
-        links: Link probabilities (n, n) of each procedure, by a model that has not seen it.
-        polyps: True number of polyps of each.
+        links: Link probabilities (n, n) of each procedure, by a model fitted on others.
+        polyps: True number of polyps of each procedure.
         price: Price of a polyp.
 
     Returns:
-        The interval; None where there are so few procedures that none is known to suffice.
+        The interval; None if there are too few procedures to guarantee any.
     """
     rank = math.ceil(COVERED * (len(links) + 1))
     if rank > len(links):
@@ -112,15 +112,15 @@ def fit_interval(
     )
     margin = max(rung + 1 - len(SPREADS), 0)
     n_single, n_wrong = int(single[:, rung].sum()), int((single & ~holds)[:, rung].sum())
-    # A one-sided interval of Clopper and Pearson (1934): so few errors in so many single numbers
-    # are unlikely where more than one in ten is wrong.
+    # One-sided interval of Clopper and Pearson (1934): 1 unless so few errors among the single
+    # numbers would be unlikely if more than one in ten were wrong.
     lone = int(bdtr(n_wrong, n_single, 1 - COVERED) > 1 - COVERED)
     spread = float(SPREADS[min(rung, len(SPREADS) - 1)])
     return FittedInterval(spread, margin, lone, float(covered))
 
 
 def _rung(holds: Flags) -> int:
-    """The lowest rung that suffices; holds (p, r) never turns false again along the rungs."""
+    """The lowest sufficient rung; each row of holds (p, r) is False up to a rung, then True."""
     p, rungs = holds.shape
     rank = min(math.ceil(COVERED * (p + 1)), p)
     needed = np.where(holds.any(axis=1), holds.argmax(axis=1), rungs - 1)

@@ -1,4 +1,4 @@
-"""Polyps of tracklets: true ones of annotated boxes, and those that links without labels find."""
+"""Polyps of tracklets: from annotated boxes, or pseudo-labels from links without labels."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 def annotated_boxes(truth: Path, procedures: Sequence[str]) -> dict[str, pl.DataFrame]:
-    """The boxes of procedures in a data folder of annotated ones.
+    """The annotated boxes of procedures in a data folder.
 
     Raises:
-        PolyplinkError: If a procedure is not there.
+        PolyplinkError: If a procedure is not in the data folder.
     """
     data = read_data(truth)
     annotated = set(data.procedures["procedure_id"])
-    strange = [name for name in procedures if name not in annotated]
+    missing = [name for name in procedures if name not in annotated]
     PolyplinkError.unless(
-        not strange,
-        f"{truth} has no procedure {next(iter(strange), '')!r}; its procedures are "
+        not missing,
+        f"{truth} has no procedure {next(iter(missing), '')!r}; its procedures are "
         f"{', '.join(sorted(annotated)[:3])}{', ...' if len(annotated) > 3 else ''}",
         "give --truth the annotations of the same recordings, under the same procedure ids "
         "(`polyplink doctor DATA` lists those of a data folder)",
@@ -41,14 +41,14 @@ def annotated_boxes(truth: Path, procedures: Sequence[str]) -> dict[str, pl.Data
 
 
 def with_truth(prepared: Prepared, truth: Path) -> Prepared:
-    """Tracklets of a detector with the polyp that each shows, null for a false alarm.
+    """Set the true polyp of a detector's tracklets, null for false alarms.
 
     Args:
         prepared: The tracklets.
         truth: Data folder with annotated boxes of the same procedures.
 
     Raises:
-        PolyplinkError: If a procedure is not annotated there.
+        PolyplinkError: If a procedure is not in the data folder `truth`.
     """
     true_boxes = annotated_boxes(truth, prepared.procedures)
     rows, tracklet = box_rows(prepared.tracklets)
@@ -61,13 +61,13 @@ def with_truth(prepared: Prepared, truth: Path) -> Prepared:
 
 
 def true_counts(data: DataSet, procedures: Sequence[str], *, every: bool) -> dict[str, int]:
-    """True number of polyps of procedures, those without a tracklet included.
+    """True number of polyps of procedures, including polyps without a tracklet.
 
     Args:
-        data: Where they are annotated.
-        procedures: Their ids.
-        every: Whether all of them are annotated; otherwise those without a polyp are left out,
-            because nobody may have looked.
+        data: The annotated data set.
+        procedures: Ids of the procedures.
+        every: Whether all procedures are annotated; otherwise those without a polyp are left out,
+            because they may not have been annotated.
     """
     polyps = pl.concat(
         [
@@ -80,31 +80,31 @@ def true_counts(data: DataSet, procedures: Sequence[str], *, every: bool) -> dic
 
 
 def with_pseudo_labels(prepared: Prepared, encoded: "Encoded") -> Prepared:
-    """Tracklets with pseudo-labels: the polyps that links without labels find, not known ones.
+    """Replace the polyps of tracklets by pseudo-labels from links fitted without labels.
 
-    What a second encoder can be trained on where nobody has annotated polyps: clusters as labels
-    (DeepCluster, Caron et al. 2018), here of links that know the sequence of views.
+    A second encoder can be trained on them where polyps are not annotated: clusters as labels
+    (DeepCluster, Caron et al. 2018), here from links that use the order of tracklets.
 
     Args:
         prepared: The tracklets.
         encoded: Vectors of the same tracklets by one encoder.
 
     Raises:
-        PolyplinkError: If the encoder is made for other tracklets, or no links can be fitted.
+        PolyplinkError: If the vectors are of other tracklets, or no links can be fitted.
     """
     ids = "tracklet_id"
     name, embeddings = next(iter(encoded.embeddings.items()))
     PolyplinkError.unless(
         encoded.prepared.tracklets[ids].to_list() == prepared.tracklets[ids].to_list(),
-        f"{name} is made for tracklets of other settings than the recipe",
-        "give those of its training with --min-length, --max-gap and --min-iou",
+        f"{name} was trained on tracklets with other settings than the recipe's",
+        "give the settings of its training with --min-length, --max-gap and --min-iou",
     )
     procedures = by_procedure(encoded.prepared, embeddings)
     views = [procedure.views for procedure in procedures]
     several = [procedure_views for procedure_views in views if len(procedure_views.start) > 1]
     model, price = fit_unlabelled(several), unlabelled_price(several)
     if isinstance(model, str):
-        raise PolyplinkError(f"{name} finds no polyps: {model}", "give more procedures")
+        raise PolyplinkError(f"{name} gives no pseudo-labels: {model}", "give more procedures")
     labels = [
         partition(model.probability(procedure_views), [price])[0] for procedure_views in views
     ]

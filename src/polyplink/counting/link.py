@@ -30,10 +30,10 @@ class ProcedureTracklets:
     """One procedure's tracklets, ready to be linked.
 
     Attributes:
-        procedure_id: Its name.
+        procedure_id: Id of the procedure.
         table: Its n rows of the tracklets table.
         positions: First frames relative to the procedure's annotated span (n,), in [0, 1].
-        views: Their vectors and times, for learned links.
+        views: Vectors and times of the tracklets, for learned links.
     """
 
     procedure_id: str
@@ -43,7 +43,7 @@ class ProcedureTracklets:
 
     @property
     def polyps(self) -> list[str | None]:
-        """True polyp of every tracklet, None where unknown."""
+        """True polyp of every tracklet, None if unknown."""
         return self.table["polyp_id"].to_list()
 
 
@@ -73,10 +73,10 @@ def by_procedure(prepared: Prepared, embeddings: Embeddings) -> list[ProcedureTr
 
 
 def vectors_of(prepared: Prepared, embeddings: Embeddings) -> np.ndarray:
-    """The vectors (t, d) of tracklets, in their order.
+    """The vectors (t, d) of the tracklets, in the order of the tracklets table.
 
     Raises:
-        PolyplinkError: If a tracklet has none.
+        PolyplinkError: If a tracklet has no vector.
     """
     row = {name: i for i, name in enumerate(embeddings.tracklet_ids)}
     names = prepared.tracklets["tracklet_id"].to_list()
@@ -89,13 +89,13 @@ def vectors_of(prepared: Prepared, embeddings: Embeddings) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Screened:
-    """Tracklets of a detector, without those that are rejected as false alarms.
+    """Tracklets without those rejected as false alarms of a detector.
 
     Attributes:
         prepared: The tracklets to link. Their column `shows_polyp` is the probability that they
-            show a polyp, null where it is not known.
-        alarms: The rows of the others.
-        unscreened: Tracklets of a detector whose probability is not known.
+            show a polyp, null if unknown.
+        alarms: The rows of the rejected tracklets.
+        unscreened: Number of a detector's tracklets without a probability.
     """
 
     prepared: Prepared
@@ -113,11 +113,11 @@ def screen(
     Args:
         prepared: The tracklets.
         embeddings: Vectors of (at least) these tracklets.
-        model: Gives the probabilities; None to separate nothing.
-        drop: Whether tracklets below the model's threshold are separated.
+        model: The model of false alarms; None to reject nothing.
+        drop: Whether to reject tracklets below the model's threshold.
 
     Raises:
-        PolyplinkError: If a tracklet has no vector, or the vectors are not those of the model.
+        PolyplinkError: If a tracklet has no vector, or the vectors do not fit the model.
     """
     features = tracklet_features(prepared)
     detected = features.select(pl.all_horizontal(pl.all().is_not_null())).to_series()
@@ -138,7 +138,7 @@ class Linked:
     identities: Identities
 
     def readings(self, point: OperatingPoint) -> list[Reading]:
-        """Size and histology of each polyp, where the operating point has probes."""
+        """Size and histology of each polyp, as far as the operating point has probes."""
         return point.read(self.tracklets.views.vectors, self.identities.labels)
 
 
@@ -153,11 +153,11 @@ def link_all(prepared: Prepared, embeddings: Embeddings, point: OperatingPoint) 
 
 
 def linked_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFrame:
-    """The boxes of linked tracklets, and interpolated ones in the gaps of each.
+    """The boxes of linked tracklets, with interpolated boxes in the gaps of each tracklet.
 
     Returns:
-        procedure_id, frame, x, y, w, h, score, polyp and tracklet (both from 1 in a procedure), and
-        interpolated.
+        Columns procedure_id, frame, x, y, w, h, score, polyp and tracklet (both numbered from 1 in
+        each procedure), and interpolated.
     """
     columns = ("procedure_id", "frame", "x", "y", "w", "h", "score")
     all_boxes = prepared.detections.select(
@@ -173,16 +173,16 @@ def linked_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFrame:
 
 
 def tracks_of_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFrame:
-    """Which track took each box of the data set, and which polyp was counted for it.
+    """The track and the counted polyp of each box of the data set.
 
     Args:
         prepared: All tracklets, false alarms included.
-        linked: Those that were counted.
+        linked: The procedures with the tracklets that were counted.
 
     Returns:
-        A row for each of `prepared.data.detections`: track_id (a number of its own for each
-        tracklet of all procedures, from 1, in their order) and polyp (from 1 in a procedure); null
-        for a box in no tracklet, and polyp for one in a false alarm.
+        A row for each of `prepared.data.detections`: track_id (the tracklet, numbered from 1 over
+        all procedures) and polyp (numbered from 1 in each procedure). Both are null for a box in no
+        tracklet; polyp is null for a box in a false alarm.
     """
     polyps = {
         name: label + 1
@@ -201,7 +201,7 @@ def tracks_of_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFram
 
 
 def coverage_of(linked: Sequence[Linked], polyps: Mapping[str, int]) -> Coverage | None:
-    """How often intervals hold the true number of polyps; None where none can be judged."""
+    """How often intervals hold the true number of polyps; None if there is nothing to compare."""
     rows = [
         (polyps[procedure.tracklets.procedure_id], *procedure.identities.interval)
         for procedure in linked
@@ -211,7 +211,7 @@ def coverage_of(linked: Sequence[Linked], polyps: Mapping[str, int]) -> Coverage
 
 
 def link_messages(point: OperatingPoint, linked: Sequence[Linked]) -> list[Message]:
-    """What makes the links of procedures doubtful."""
+    """Warnings about unreliable links: no link probabilities, or no convergence."""
     messages = []
     if point.links is None:
         messages.append(Message("no_probabilities", {"why": point.origin}))
@@ -227,14 +227,14 @@ def link_messages(point: OperatingPoint, linked: Sequence[Linked]) -> list[Messa
 
 @dataclass(frozen=True)
 class LinkedPart:
-    """A part of a data folder, linked.
+    """A linked part of a data folder.
 
     Attributes:
         encoded: The part and its vectors.
-        point: The operating point that it was linked at.
-        cover: Whether intervals are given, and on what grounds.
+        point: The operating point of the links.
+        cover: Whether the count has intervals, and why.
         screened: Its tracklets, without false alarms.
-        linked: Its procedures; those without tracklets are missing.
+        linked: Its procedures, except those without tracklets.
     """
 
     encoded: "Encoded"
@@ -247,15 +247,15 @@ class LinkedPart:
 def link_part(
     encoded: "Encoded", *, purpose: Literal["count", "link", "published"], drop_alarms: bool
 ) -> LinkedPart:
-    """Link every procedure of a part at the operating point that the weights carry.
+    """Link every procedure of a part at the operating point stored in the weights.
 
     Args:
         encoded: The part and its vectors by one encoder.
-        purpose: What the price of a polyp is chosen for.
-        drop_alarms: Whether tracklets that pass for false alarms are left out.
+        purpose: Purpose for which the price of a polyp was chosen.
+        drop_alarms: Whether to leave out tracklets that the model classifies as false alarms.
 
     Raises:
-        PolyplinkError: If the vectors are not those of the model of false alarms.
+        PolyplinkError: If the vectors do not fit the model of false alarms.
     """
     encoder, prepared = encoded.first, encoded.prepared
     assert encoder.record is not None

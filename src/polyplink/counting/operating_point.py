@@ -1,8 +1,8 @@
 """The operating point: fitted on labelled procedures, and stored in weights.
 
-It is the model of links that a count uses, the price of a polyp for each purpose, how far the price
-is varied for the interval of a count, and a model of the detector's false alarms. It is fitted on
-the labelled procedures of a training run by cross-fitting, or by `calibrate`.
+It consists of the link model of a count, the price of a polyp for each purpose, the spread of the
+price for the interval of a count, and a model of the detector's false alarms. It is fitted on the
+labelled procedures of a training run by cross-fitting, or by `calibrate`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,17 +49,17 @@ def find_operating_point(
 ) -> OperatingPoint:
     """Fit the links on labelled procedures, and choose prices by cross-fitting.
 
-    Every procedure is partitioned under all prices with the probabilities of a model that did not
-    see it; on these partitions a price is chosen for each purpose, and the interval that holds the
-    true number in 90 % of the procedures (see `fit_interval`). The model that is kept is fitted on
-    all of them.
+    Every procedure is partitioned under all prices with the probabilities of a model fitted on
+    other procedures. On these partitions a price is chosen for each purpose, and the interval that
+    holds the true number in 90 % of the procedures (see `fit_interval`). The model that is stored
+    is fitted on all procedures.
 
     Args:
-        procedures: Those without labels are left out; if none has labels, links are fitted on the
-            sequence of views, and nothing is tuned.
-        source: Where their boxes come from, for the record; None where they are of several sources.
-        polyps: True number of polyps of each procedure that is annotated, those without a tracklet
-            included; by default the number of polyps with a tracklet.
+        procedures: The procedures; those without labels are left out. If none has labels, links are
+            fitted on the order of tracklets, and nothing is tuned.
+        source: Source of the boxes, for the record; None for several sources.
+        polyps: True number of polyps of each annotated procedure, including polyps without a
+            tracklet; by default the number of polyps with a tracklet.
     """
     labelled = [
         procedure
@@ -95,7 +95,7 @@ def find_operating_point(
     )
     known_counts = polyps or {c.procedure: c.polyps for c in counts}
     trials = list(zip(labelled, crossed, strict=True))
-    # Procedures of false alarms alone have no part in the model: it has not seen them.
+    # Procedures with false alarms only are not used in the fit, so the model is tested on them.
     alarms = [
         procedure for procedure in procedures if all(polyp is None for polyp in procedure.polyps)
     ]
@@ -133,13 +133,13 @@ def store_operating_point(
         path: The weights.
         out: Folder to write into.
         point: The operating point.
-        data: What it was chosen on.
-        names: Procedures of it; they count as validated on, so that `evaluate` does not use them.
+        data: The data set of the calibration.
+        names: Procedures of the calibration; recorded as seen, so that `evaluate` leaves them out.
     """
     record = read_record(path)
     seen = replace(seen_by(data, (), names, record.seen), data=record.seen.data)
     new_record = replace(record, seen=seen, operating=asdict(point))
-    if path.suffix == ".onnx":  # the record of an exported encoder is beside its graphs
+    if path.suffix == ".onnx":  # the record of an exported encoder is a file next to its graphs
         return with_record(path.parent, out, new_record)
     weights = out / WEIGHTS_FILE
     write_tensors(weights, read_tensors(path), {RECORD: record_text(new_record)})

@@ -1,4 +1,4 @@
-"""The record of a count, made of the linked procedures of a part."""
+"""Build the record of a count from the linked procedures of a part."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from polyplink.evaluate.chain import chain_figures, score_procedure
 from polyplink.tracklets.prepare import Prepared
 from polyplink.tracklets.settings import PrepareSettings
 
-# Columns of assignment.parquet, and of the views that they are taken from.
+# Columns of assignment.parquet, and the columns of the views table that they are taken from.
 ASSIGNMENT = {
     "procedure": "procedure_id",
     "tracklet": "tracklet_id",
@@ -38,7 +38,7 @@ VIEWS = (
 
 
 def plain_point(point: OperatingPoint) -> dict[str, Any]:
-    """The operating point for count.json, without the coefficients of the vector."""
+    """The operating point for count.json, without the vector coefficients of false alarms."""
     plain: dict[str, Any] = to_plain(point)
     if plain["alarms"] is not None:
         del plain["alarms"]["vector"]
@@ -46,16 +46,16 @@ def plain_point(point: OperatingPoint) -> dict[str, Any]:
 
 
 def known_counts(prepared: Prepared, truth: Path | None) -> dict[str, int]:
-    """True number of polyps of the procedures that are annotated."""
+    """True number of polyps of each annotated procedure."""
     data = prepared.data if truth is None else read_data(truth)
     return true_counts(data, prepared.procedures, every=truth is not None)
 
 
 def compare_with_truth(truth: Path, boxes: pl.DataFrame, prepared: Prepared) -> dict[str, Any]:
-    """Figures against annotated boxes, and rows of procedures.
+    """Compare tracked boxes with annotated ones: overall figures, and a row per procedure.
 
     Raises:
-        PolyplinkError: If a procedure is not annotated there.
+        PolyplinkError: If a procedure is not in the data folder `truth`.
     """
     truth_boxes = annotated_boxes(truth, prepared.procedures)
     rows = [
@@ -67,11 +67,11 @@ def compare_with_truth(truth: Path, boxes: pl.DataFrame, prepared: Prepared) -> 
 
 
 def count_messages(part: LinkedPart, lost: Mapping[str, int]) -> tuple[list[Message], list[str]]:
-    """Warnings about a count, and notes: what was left out, and why a count is 0.
+    """Warnings about a count, and notes on boxes and tracklets that were left out.
 
     Args:
-        part: What was counted.
-        lost: From `polyplink.tracklets.prepare.lost_boxes`.
+        part: The counted part.
+        lost: Boxes in no tracklet by reason, from `tracklets.prepare.lost_boxes`.
     """
     prepared, record = part.encoded.prepared, part.encoded.first.record
     assert record is not None
@@ -103,17 +103,17 @@ def count_messages(part: LinkedPart, lost: Mapping[str, int]) -> tuple[list[Mess
 
 
 def _named(procedures: Sequence[str]) -> dict[str, Any]:
-    """How many procedures a message is about, and the names of the first."""
+    """Values for a message about procedures: their number, and the names of the first three."""
     names = ", ".join(procedures[:3]) + (", ..." if len(procedures) > 3 else "")
     return {"n": len(procedures), "names": names}
 
 
 def lost_messages(lost: Mapping[str, int], settings: PrepareSettings) -> list[Message]:
-    """What was left out, how much, and the option that keeps it.
+    """Boxes that were left out, by reason, each with the option that keeps them.
 
     Args:
-        lost: From `polyplink.tracklets.prepare.lost_boxes`.
-        settings: The settings that left it out.
+        lost: Boxes in no tracklet by reason, from `tracklets.prepare.lost_boxes`.
+        settings: The settings with the thresholds.
 
     Example:
         >>> from polyplink.tracklets.settings import PrepareSettings
@@ -138,17 +138,17 @@ def lost_messages(lost: Mapping[str, int], settings: PrepareSettings) -> list[Me
 
 
 def views_table(part: LinkedPart) -> pl.DataFrame:
-    """One row for each view of a polyp: when it begins and ends, and how sure it is.
+    """The table of views: a row for each tracklet of a polyp, with times and confidences.
 
-    After them comes a row for each tracklet that was left out as a false alarm, without a polyp.
+    These rows are followed by one for each tracklet rejected as a false alarm, without a polyp.
 
     Returns:
-        procedure, polyp, tracklet, start_s, end_s (seconds; null where the rate is not known),
-        start_frame, end_frame (the last one), probability (of the link), shows_polyp (the
-        probability, where it is known), bridged (share of its frames without a box), size_mm and
-        adenoma (a probability; from this view alone, null without probes), track_id (see
-        `link.tracks_of_boxes`) and whether the procedure's clustering converged, in the order of
-        time.
+        Columns procedure, polyp, tracklet, start_s and end_s (seconds; null if the frame rate is
+        unknown), start_frame and end_frame (inclusive), probability (of the link), shows_polyp
+        (probability, null if unknown), bridged (share of frames without a box), size_mm and adenoma
+        (estimate and probability from this view alone, null without probes), track_id (see
+        `link.tracks_of_boxes`) and converged (the procedure's clustering); sorted by time in each
+        procedure.
     """
     prepared, linked, alarms, point = (
         part.encoded.prepared,
@@ -197,7 +197,7 @@ def views_table(part: LinkedPart) -> pl.DataFrame:
 
 
 def counted_procedures(part: LinkedPart) -> list[CountedProcedure]:
-    """The record of each procedure: polyps with their tracklets, and what to look at."""
+    """The record of each procedure: polyps with their tracklets, and links to review."""
     by_name = {procedure.tracklets.procedure_id: procedure for procedure in part.linked}
     procedures = []
     for name in part.encoded.prepared.procedures:

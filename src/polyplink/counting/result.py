@@ -1,7 +1,7 @@
 """The record of a count: `count` writes it as count.json, and all that shows a count reads it.
 
-The report, the review and what it hands off, the page of a running procedure, notebooks and
-`--json` take number, interval, questions and warnings from here, so that none of them can lose one.
+The report, the review and its hand-off, the page of a running procedure, notebooks and `--json`
+take number, interval, links to review and warnings from here, so that none of them omits one.
 """
 
 from collections.abc import Mapping
@@ -29,12 +29,12 @@ class CountedTracklet:
     """A tracklet in a count: one view of a polyp, or a false alarm.
 
     Attributes:
-        tracklet_id: Its name.
+        tracklet_id: Id of the tracklet.
         first_frame: First frame, from 0.
         last_frame: Last frame, inclusive.
-        shows_polyp: Probability that it shows a polyp; None where it is not known.
+        shows_polyp: Probability that it shows a polyp; None if unknown.
         bridged: Share of its frames without a box.
-        sureness: Confidence of its link; None where it is not known, and of a false alarm.
+        sureness: Confidence of its link; None if unknown, and for a false alarm.
     """
 
     tracklet_id: str
@@ -47,7 +47,7 @@ class CountedTracklet:
 
 @dataclass(frozen=True)
 class CountedPolyp:
-    """A polyp: its name, its views, and size and histology where the weights have probes."""
+    """A polyp: its name, its tracklets, and size and histology if the weights have probes."""
 
     polyp: str
     tracklets: tuple[CountedTracklet, ...]
@@ -59,7 +59,7 @@ class CountedPolyp:
 
 @dataclass(frozen=True)
 class DoubtfulLink:
-    """A decision to look at: do `members` and `others`, ids of tracklets, show one polyp?"""
+    """A link to review: do `members` and `others`, ids of tracklets, show the same polyp?"""
 
     members: tuple[str, ...]
     others: tuple[str, ...]
@@ -72,16 +72,16 @@ class CountedProcedure:
     """The count of one procedure.
 
     Attributes:
-        procedure_id: Its name.
-        polyps: Polyps counted.
-        low: Lowest number of polyps, 90 %; None where no interval is given.
-        high: Highest number of polyps, 90 %; None as for `low`.
-        tracklets: Tracklets that are linked.
-        false_alarms: Tracklets left out as false alarms.
+        procedure_id: Id of the procedure.
+        polyps: Number of polyps counted.
+        low: Lowest number of polyps, 90 %; None without an interval.
+        high: Highest number of polyps, 90 %; None without an interval.
+        tracklets: Number of linked tracklets.
+        false_alarms: Number of tracklets left out as false alarms.
         converged: Whether the clustering converged; None without tracklets.
         groups: The polyps.
         alarms: The false alarms.
-        to_look_at: The questions.
+        to_look_at: The links to review.
     """
 
     procedure_id: str
@@ -98,28 +98,28 @@ class CountedProcedure:
 
 @dataclass(frozen=True)
 class Count:
-    """What count.json holds.
+    """The contents of count.json.
 
     Attributes:
         weights: Id of the weights.
         crops: Key of the crops.
-        tracklets: How the tracklets were made.
-        operating_point: How they were linked, without the coefficients of the vector.
+        tracklets: Settings of the tracklets.
+        operating_point: The operating point of the links, without vector coefficients.
         procedures: The procedures.
-        cover: Whether intervals are given, and what they were calibrated on; None in counts of
+        cover: Whether the count has intervals, and the data of their calibration; None in counts of
             earlier versions.
-        messages: What makes the count doubtful, to be said in any language.
-        warnings: The same in English.
-        polyplink: Version that counted.
-        weights_file: The weights file, relative to the folder.
-        data: The data folder, relative to the folder.
-        purpose: What the count is for; None without a choice of prices.
+        messages: Warnings about the count, which can be shown in any language.
+        warnings: The same warnings in English.
+        polyplink: Version of polyplink that made the count.
+        weights_file: The weights file, relative to the folder of the count.
+        data: The data folder, relative to the folder of the count.
+        purpose: Purpose of the price of a polyp; None for weights without prices.
         lost_boxes: Boxes in no tracklet, by reason.
-        polyps: Polyps in all procedures.
-        false_alarms: Tracklets left out as false alarms in all procedures.
-        against_truth: Figures against annotated boxes, if they were given.
-        coverage: How often the intervals hold the true number; None where it is not known.
-        models: The detector and the encoder: kind, name, sha256, and whether it is a shipped one.
+        polyps: Number of polyps in all procedures.
+        false_alarms: Number of tracklets left out as false alarms in all procedures.
+        against_truth: Figures against annotated boxes, if these were given.
+        coverage: How often the intervals hold the true number; None if unknown.
+        models: The detector and the encoder: kind, name, sha256, and whether it is shipped.
     """
 
     __repr__ = brief
@@ -145,10 +145,10 @@ class Count:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """The count that a folder holds; counts of earlier versions are without an interval.
+        """Read the count of a folder; counts of earlier versions have no intervals.
 
         Raises:
-            PolyplinkError: If it was not written by `polyplink count`.
+            PolyplinkError: If count.json was not written by `polyplink count`.
         """
         path = folder / FILE
         try:
@@ -163,25 +163,25 @@ class Count:
 
     @property
     def said(self) -> tuple[Message, ...]:
-        """The warnings: why there is no interval comes first."""
-        if self.cover is None:  # of an earlier version, which had no messages either
+        """The warnings; the reason for a missing interval comes first."""
+        if self.cover is None:  # an earlier version, which had no messages either
             lines = (Message.of(line) for line in self.warnings)
             return (Cover.of_earlier_version(), *lines)
         return self.messages
 
     @property
     def basis(self) -> Message | None:
-        """What the intervals were calibrated on; None where none is given."""
+        """The data of the intervals' calibration, as a message; None without intervals."""
         return None if self.cover is None else self.cover.basis
 
     @property
     def questions(self) -> int:
-        """Links to look at in all procedures."""
+        """Number of links to review in all procedures."""
         return sum(len(procedure.to_look_at) for procedure in self.procedures)
 
     @property
     def point(self) -> OperatingPoint:
-        """How it was linked, but for false alarms; counts of earlier versions have no interval."""
+        """The operating point without false alarms; earlier counts have no interval."""
         record = {k: v for k, v in self.operating_point.items() if k != "alarms"}
         point = from_record(record)
         if self.cover is None:
@@ -189,12 +189,12 @@ class Count:
         return point
 
     def header(self) -> dict[str, Any]:
-        """What every page says on top.
+        """The header of every page that shows the count.
 
         Returns:
-            warnings and basis (what the intervals were calibrated on), sentences by language;
-            ask_below, the confidence below which every link is a question (None where those are
-            asked that could change the count); and links, whether they have probabilities.
+            warnings and basis (the data of the intervals' calibration), sentences by language;
+            ask_below, the confidence below which every link is put up for review (None if those
+            are that could change the count); and links, whether links have probabilities.
         """
         basis, point = [] if self.basis is None else [self.basis], self.point
         return {
@@ -205,7 +205,7 @@ class Count:
         }
 
     def plain(self) -> dict[str, Any]:
-        """Its fields as JSON-ready values."""
+        """The fields as JSON-ready values."""
         fields: dict[str, Any] = to_plain(self)
         if self.against_truth is None:
             del fields["against_truth"]

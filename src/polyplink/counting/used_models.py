@@ -1,4 +1,4 @@
-"""The models that a count was made with, and what it says of shipped ones."""
+"""The models behind a count, and the notice on shipped models."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +16,9 @@ class UsedModel:
 
     Attributes:
         kind: "detector" or "encoder".
-        name: Its name, for people.
-        sha256: SHA-256 of its file; None where it has none.
-        shipped: Whether it is a shipped one.
+        name: Name for display.
+        sha256: SHA-256 of the file; None for a model without a file.
+        shipped: Whether it is shipped with polyplink.
     """
 
     kind: str
@@ -32,7 +32,7 @@ class UsedModel:
 
 
 def used_models(weights: Path, name: str, data: Path) -> tuple[UsedModel, ...]:
-    """The models that a count was made with, the detector first where there is one.
+    """The models that a count was made with: the detector, if one is recorded, and the encoder.
 
     Args:
         weights: The weights file.
@@ -47,10 +47,10 @@ def used_models(weights: Path, name: str, data: Path) -> tuple[UsedModel, ...]:
 
 
 def shipped_messages(used: tuple[UsedModel, ...], point: "OperatingPoint") -> list[Message]:
-    """What a count with shipped models must be marked with; nothing without them.
+    """The notice that a count with shipped models must carry; nothing without them.
 
     Args:
-        used: The models.
+        used: The models of the count.
         point: The operating point of the weights.
     """
     shipped = [model for model in used if model.shipped]
@@ -69,5 +69,5 @@ def shipped_messages(used: tuple[UsedModel, ...], point: "OperatingPoint") -> li
 
 
 def models_note(used: tuple[UsedModel, ...]) -> str:
-    """Which models a count was made with, for its report."""
+    """A line with the models of a count, for its report."""
     return f"Models: {'; '.join(map(str, used))}."

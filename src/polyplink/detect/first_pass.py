@@ -1,9 +1,9 @@
 """From recordings to a data folder: frames are decoded once, for the detector and for the crops.
 
-A recording is worked through in pieces of `PIECE` frames; what is written of a piece stays, so
-that a run that was stopped continues with the next one. While the detector finds boxes, the
-tracker (`tracklets.Tracker`) follows them, so that every `stride`-th box of a track can be cropped
-from the frame just decoded: these are the crops that `prepare` will ask for.
+A recording is processed in pieces of `PIECE` frames. Finished pieces are kept on disk, so that a
+run that was stopped continues with the next piece. The tracker (`tracklets.Tracker`) runs along
+with the detector, so that every `stride`-th box of a track can be cropped from the frame just
+decoded: these are the crops that `prepare` needs.
 """
 
 import shutil
@@ -40,10 +40,10 @@ from polyplink.tracklets.tracks import ONE_SCENE, make_tracker, tracker_input
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Detector = Callable[[Pixels], Floats]
-"""Finds polyps in an image (height, width, 3) RGB: (k, 5) x, y, w, h in pixels, and the score."""
+"""Detects polyps in an image (height, width, 3) RGB: (k, 5) x, y, w, h in pixels, and score."""
 
 PIECE = 250  # frames
-AHEAD = 2  # frames of a thread that are looked at, or wait: each takes megabytes
+AHEAD = 2  # frames per thread that are processed or wait: each takes megabytes
 AGAIN = "remove the output folder, and run the detector again"
 _BOXES = pl.Schema({"frame": pl.Int32, **dict.fromkeys(("x", "y", "w", "h", "score"), pl.Float32)})
 
@@ -59,25 +59,24 @@ def detect(
     lost: dict[str, int] | None = None,
     progress: Callable[[str, int, int], None] = lambda name, done, total: None,
 ) -> DataSet:
-    """Find the polyps of recordings and write them as a data folder.
+    """Detect polyps in recordings and write the boxes as a data folder.
 
     Args:
-        recordings: At least one.
-        detector: Finds boxes in a frame.
+        recordings: The recordings, at least one.
+        detector: The detector.
         out: The data folder. Pieces that an earlier run finished are used.
-        settings: How tracks are built and crops cut, so that the crops can be kept.
-        key: Identifies the detector: finished pieces of another one are not used.
-        workers: Threads that call the detector, each with a frame; 1 for one that cannot take
-            several frames at a time.
-        lost: Gets the number of frames that did not decode, by procedure, where there are some.
-        progress: Callback with the procedure, frames done, and frames in all.
+        settings: Settings of tracks and crops, with which the crops are stored.
+        key: Identifies the detector: finished pieces of another detector are not used.
+        workers: Threads that call the detector, each with a frame; 1 for a detector that is not
+            thread-safe.
+        lost: Filled with the number of frames that did not decode, by procedure, if any.
+        progress: Callback with the procedure, frames done, and total frames.
 
     Returns:
         The data set, without polyps.
 
     Raises:
-        PolyplinkError: If no frame of a recording decodes, or the detector answers with something
-            else than boxes.
+        PolyplinkError: If no frame of a recording decodes, or the detector does not return boxes.
     """
     tables, rows, scenes = [], [], {}
     pieces = out / "pieces"
@@ -136,7 +135,7 @@ def write_detections(
 def join_pieces(
     folder: Path, out: Path, name: str, recording: Recording | None
 ) -> tuple[pl.DataFrame, Ints]:
-    """Join the pieces of a procedure, and keep its crops in a data folder.
+    """Join the pieces of a procedure, and store its crops in a data folder.
 
     Returns:
         procedure_id, frame, x, y, w, h, score and image of its boxes; first frames and numbers
@@ -144,9 +143,9 @@ def join_pieces(
 
     Raises:
         FileNotFoundError: If a file of a piece is missing.
-        PolyplinkError: If one is broken.
+        PolyplinkError: If a file of a piece is broken.
     """
-    parts = sorted(folder.glob("[0-9]*"))  # and not what a killed process has half written
+    parts = sorted(folder.glob("[0-9]*"))  # without incomplete pieces of a killed process
     pieces = [read_piece(part) for part in parts]
     boxes = pl.concat([piece.boxes for piece in pieces])
     places = pl.concat([piece.places for piece in pieces])
@@ -159,14 +158,14 @@ def join_pieces(
 
 @dataclass(frozen=True)
 class Piece:
-    """What was written of some frames of a recording, but for the crops.
+    """The results for some frames of a recording, without the crops.
 
     Attributes:
-        boxes: frame, x, y, w, h and score.
-        places: frame, left, top, right, bottom of the crops.
+        boxes: Columns frame, x, y, w, h and score.
+        places: Columns frame, left, top, right, bottom of the crops.
         scenes: (s, 2) first frames and numbers of the scenes that begin.
-        finder: State of the `SceneFinder`.
-        lost: Frames that did not decode.
+        finder: State of the `SceneFinder` after the piece.
+        lost: Number of frames that did not decode.
     """
 
     boxes: pl.DataFrame
@@ -181,7 +180,7 @@ def read_piece(folder: Path) -> Piece:
 
     Raises:
         FileNotFoundError: If a file is missing.
-        PolyplinkError: If one is broken, or they are not of each other.
+        PolyplinkError: If a file is broken, or the files do not fit together.
     """
     boxes = read_table(folder / "boxes.parquet", AGAIN)
     places = read_kept(folder / "crops.npy", folder / "kept.parquet")[1].drop("row")
@@ -200,9 +199,9 @@ class Followed:
     """The boxes of one frame.
 
     Attributes:
-        boxes: (k, 5) x, y, w, h and score, as they are stored.
-        tracks: (k,) track of each, -1 for none.
-        areas: (k, 4) left, top, right, bottom of their crops.
+        boxes: (k, 5) x, y, w, h and score, rounded as they are stored.
+        tracks: (k,) track of each box, -1 for none.
+        areas: (k, 4) left, top, right, bottom of the crop of each box.
         crops: Row of a box -> its crop (size, size, 3), for every stride-th box of a track.
     """
 
@@ -213,15 +212,15 @@ class Followed:
 
 
 class Follower:
-    """Follows the boxes of a recording frame by frame, and writes the results in pieces.
+    """Track the boxes of a recording frame by frame, and write the results in pieces.
 
     A piece is a folder with boxes.parquet, kept.parquet (the places of the crops), crops.npy,
     scenes.npy (first frames and numbers of scenes), finder.npy (state of the `SceneFinder`) and
     lost.npy (frames that did not decode).
 
     Attributes:
-        tracker: Links the boxes.
-        lost: Frames since the last piece that did not decode.
+        tracker: The tracker.
+        lost: Number of frames since the last piece that did not decode.
     """
 
     def __init__(self, fps: float, width: int, height: int, settings: PrepareSettings) -> None:
@@ -245,20 +244,20 @@ class Follower:
         boxes: Floats,
         box_crops: Sequence[Pixels | None] = (),
     ) -> Followed:
-        """Link the boxes of the next frame, and crop those that are to be embedded.
+        """Track the boxes of the next frame, and crop those that will be embedded.
 
         Args:
-            frame: Its number.
-            picture: Its pixels; None if there are none.
+            frame: Number of the frame.
+            picture: The frame; None without pixels.
             boxes: (k, 5) x, y, w, h in pixels, and score.
-            box_crops: The crops of the boxes (h, w, 3), where there is no picture.
+            box_crops: Crops of the boxes (h, w, 3), to be used without a picture.
         """
         settings, before, self._last = self._settings, self._scene, frame
         if picture is not None:
             self._scene = self._finder.scene(picture.points)
         new = np.array([(frame, self._scene)] if self._scene != before else ONE_SCENE, np.int64)
         self._begun += map(tuple, new.tolist())
-        # Rounded as they are stored: a run that goes on from the tables finds the same tracks.
+        # Rounded as they are stored, so that a run resumed from the tables gives the same tracks.
         rounded = boxes.astype(np.float32).astype(np.float64)  # k 5: x, y, w, h, score
         numbers = np.full(len(rounded), frame)
         self._found.append(np.concatenate([numbers[:, None], rounded], 1))
@@ -304,8 +303,8 @@ class Follower:
         """Continue after a piece that an earlier run wrote.
 
         Raises:
-            FileNotFoundError: If a file of it is missing.
-            PolyplinkError: If one is broken.
+            FileNotFoundError: If a file of the piece is missing.
+            PolyplinkError: If a file of the piece is broken.
         """
         read = read_piece(piece)
         for track in self.tracker.update(*tracker_input(read.boxes), read.scenes).tolist():
@@ -317,7 +316,7 @@ class Follower:
 def _looked_at(
     recording: Recording, detector: Detector, start: int, workers: int
 ) -> Iterator[tuple[int, Picture | None, Floats]]:
-    """Number, picture and boxes of the frames from `start` on; no picture if it does not decode."""
+    """Number, picture and boxes of the frames from `start` on; None for an undecodable picture."""
 
     def find(item: tuple[int, Picture | None]) -> tuple[int, Picture | None, Floats]:
         frame, picture = item
@@ -327,8 +326,8 @@ def _looked_at(
     return map(find, frames) if workers == 1 else prefetch(find, frames, workers, AHEAD)
 
 
-def _goes_on(follower: Follower, piece: Path) -> bool:
-    """Continue after a piece if it is there, whole."""
+def _resumes(follower: Follower, piece: Path) -> bool:
+    """Continue after a piece if it exists and is intact; return whether it does."""
     try:
         follower.resume(piece)
     except FileNotFoundError:
@@ -349,17 +348,17 @@ def _pieces(
     folder: Path,
     workers: int,
 ) -> Iterator[int]:
-    """Work through a recording piece by piece; yields the number of frames done."""
+    """Process a recording piece by piece; yield the number of frames done."""
     follower = Follower(recording.fps, recording.width, recording.height, settings)
     frames: Iterator[tuple[int, Picture | None, Floats]] | None = None
     decoded = 0
     for start in range(0, recording.n_frames, PIECE):
         piece = folder / f"{start:09d}"
-        if frames is None and _goes_on(follower, piece):
+        if frames is None and _resumes(follower, piece):
             decoded += 1
             yield min(start + PIECE, recording.n_frames)
             continue
-        if piece.exists():  # damaged, or after one that was
+        if piece.exists():  # damaged, or later than a damaged one
             shutil.rmtree(piece)
         frames = frames or _looked_at(recording, detector, start, workers)
         for frame, picture, boxes in islice(frames, PIECE):
@@ -376,28 +375,28 @@ def _pieces(
 
 
 def look(detector: Detector, picture: Picture) -> Floats:
-    """A detector's boxes (k, 5) in a frame, within it.
+    """Run a detector on a frame; its boxes (k, 5) are clipped to the frame.
 
     Raises:
-        PolyplinkError: If the detector answers with something else than boxes.
+        PolyplinkError: If the detector does not return boxes.
     """
-    # An ONNX file's input is smaller than a frame: the rest of the pixels need not be converted.
+    # An OnnxDetector resizes the frame before the conversion to RGB, which is quicker.
     if isinstance(detector, OnnxDetector):
         return checked(detector(picture), picture.size)
     return checked(detector(picture.rgb()), picture.size)
 
 
 def checked(boxes: Floats, size: tuple[int, ...]) -> Floats:
-    """A detector's answer, with boxes cut to an image of a width and height.
+    """Check a detector's boxes (k, 5) and clip them to an image of a width and height.
 
     Raises:
-        PolyplinkError: If it is not (k, 5) of finite numbers with scores in [0, 1].
+        PolyplinkError: If they are not (k, 5) finite numbers with scores in [0, 1].
     """
     boxes = np.asarray(boxes, np.float64)
     sound = boxes.ndim == 2 and boxes.shape[1] == 5 and bool(np.isfinite(boxes).all())
     PolyplinkError.unless(
         sound and bool(((boxes[:, 4] >= 0) & (boxes[:, 4] <= 1)).all()),
-        f"the detector answered with an array of shape {boxes.shape}",
+        f"the detector returned an array of shape {boxes.shape} that holds no valid boxes",
         "return (k, 5): x, y, w, h in pixels, and a score from 0 to 1",
     )
     low = boxes[:, :2].clip(0, size)

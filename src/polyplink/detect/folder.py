@@ -1,4 +1,4 @@
-"""A data folder of the boxes that a detector finds in recordings."""
+"""Run a detector on recordings and write its boxes as a data folder."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ from polyplink.tracklets.settings import PrepareSettings
 
 Function = Callable[..., Any] | None
 
-MOST_AT_ONCE = 4  # frames: decoding is not faster
+MOST_AT_ONCE = 4  # frames; decoding does not keep up with more
 
 
 def detect_folder(
@@ -40,22 +40,21 @@ def detect_folder(
     progress: Progress = silent,
     begin: Callable[[], None] = lambda: None,
 ) -> tuple[DataSet, list[Message]]:
-    """Write the data folder of a detector's boxes; returns it with warnings.
+    """Write the data folder of a detector's boxes; return its data set with warnings.
 
     Args:
         source: A video, or a folder of videos or images; a data folder for a simulated detector.
         out: Folder for the tables.
-        settings: Of tracklets and crops.
-        detector: ONNX file or name; the shipped detector where there is neither this nor a
-            function.
-        fps: Frames per second, if not in the recording.
-        seed: Of a simulated detector.
+        settings: Settings of tracklets and crops.
+        detector: ONNX file or name; None for `function` or, without one, the shipped detector.
+        fps: Frames per second, if the recording does not state them.
+        seed: Seed of a simulated detector.
         function: The detector: takes an image (height, width, 3) and returns (k, 5): x, y, w, h in
             pixels, and a score from 0 to 1.
-        tracklets: What was asked for in place of the settings, and of what the detector states; see
+        tracklets: Options that override the settings and the detector's record, see
             `with_options`.
-        progress: Called for frames.
-        begin: Called before the folder is begun.
+        progress: Callback with the stage, frames done, and total frames.
+        begin: Called before anything is written.
 
     Raises:
         PolyplinkError: If there is no recording or no detector, the detector's outputs fit no
@@ -63,7 +62,7 @@ def detect_folder(
     """
     name, stated = detector, tracklets or {}
     plain = {"source": source, "detector": name, "fps": fps, "seed": seed}
-    settings = with_options(settings, stated)  # refuses what is at fault before anything is loaded
+    settings = with_options(settings, stated)  # reports wrong options before anything is loaded
     record = RunRecord("detect", settings=plain)
     record.claim(out)
     warnings: list[Message] = []
@@ -116,10 +115,10 @@ def detect_folder(
 
 
 def _simulated(plugin: str, preset: str, folder: Path, seed: int) -> DataSet:
-    """The boxes that a plugin's detector finds in the annotated procedures of a data folder.
+    """The boxes of a plugin's simulated detector in the annotated procedures of a data folder.
 
     Raises:
-        PolyplinkError: If there is no such detector, or no polyp is annotated.
+        PolyplinkError: If the detector does not exist, or no polyp is annotated.
     """
     annotated = read_data(folder)
     PolyplinkError.unless(
@@ -136,7 +135,7 @@ def _simulated(plugin: str, preset: str, folder: Path, seed: int) -> DataSet:
 
 
 def origin_of(detector: Detector, key: str) -> BoxesOrigin:
-    """What a data folder records of the detector that made its boxes."""
+    """The record of a detector that is stored in a data folder of its boxes."""
     if not isinstance(detector, OnnxDetector):
         return BoxesOrigin(key, "a function")
     record = detector.record
@@ -152,18 +151,18 @@ def find_detector(
     warnings: list[Message],
     threads: int = 0,
 ) -> tuple[Detector, str]:
-    """The detector that was asked for, and its key.
+    """The requested detector, and its key.
 
     Args:
-        name: An ONNX file, or the name of a shipped detector; None for the function, or, where
-            there is none, for the shipped detector.
-        function: The detector, from Python.
+        name: An ONNX file, or the name of a shipped detector; None for `function` or, without one,
+            the shipped detector.
+        function: The detector as a Python function.
         procedures: Names of the recordings.
-        warnings: Gets what makes its boxes unreliable.
+        warnings: Extended by warnings about the detector's training data.
         threads: Threads for a frame; 0 for one per core.
 
     Raises:
-        PolyplinkError: If the file is no detector, or the shipped one has changed.
+        PolyplinkError: If the file is not a detector, or the shipped file was changed.
     """
     if function is not None:
         return function, "function"

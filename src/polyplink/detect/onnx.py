@@ -1,4 +1,4 @@
-"""Detectors from ONNX files: what the usual export programs write, recognised or described.
+"""Detectors from ONNX files: layouts of common exporters, recognised or stated in a record.
 
 | layout | outputs | written by |
 |---|---|---|
@@ -13,7 +13,7 @@
 | rtdetr8 | (1, n, 4 + classes): x, y, w, h of the centre as shares, classes | RT-DETR |
 | torchvision | boxes (n, 4) as corners, labels (n,), scores (n,) | torchvision |
 
-Only the files are read; no code of the programs is used.
+Only the ONNX files are used, no code of these programs.
 """
 
 import re
@@ -37,34 +37,34 @@ from polyplink.tracklets.crops import Pixels
 
 Floats = npt.NDArray[np.float64]
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-USUAL_SIZE = 640  # of inputs whose size the file leaves open
+USUAL_SIZE = 640  # pixels, of an input without a fixed size
 FILL = 114  # grey around a letterboxed image
 PICKLED = (".pt", ".pth", ".ckpt")
-FEW = 1000  # candidates: more are a grid before non-maximum suppression
+FEW = 1000  # boxes; more are candidates on a grid, before non-maximum suppression
 
 
 @dataclass(frozen=True)
 class DetectorRecord:
-    """How an ONNX file is used; a field that is None is read from the file.
+    """Settings of a detector in an ONNX file; None for what is read from the file.
 
-    The record may lie beside the file, as `NAME.json` with some of these fields.
+    The record may be stored next to the file, as `NAME.json` with some of these fields.
 
     Attributes:
         layout: A name in `LAYOUTS`, or of a plugin: a function like `decode`.
         size: Height and width of the input, pixels.
         letterbox: Keep the aspect ratio and fill with grey, instead of stretching the image.
         mean: Subtracted from pixels in [0, 1], for red, green and blue.
-        std: Divides them then.
+        std: Divisor of the pixels after the subtraction, for red, green and blue.
         classes: Numbers of the classes that are polyps; None for all.
         threshold: Smallest score of a box.
-        iou: Overlap above which the lesser of two boxes is dropped.
-        trained_on: Procedures that the detector was trained on, a count of these says so; and the
-            SHA-256 of images without a polyp that are of no procedure.
-        datasets: Their data sets; if all are simulated, a count says so.
-        name: Name for people; None for that of the file.
-        high: Score from which one of its boxes begins a track; None for the default of tracks.
-        low: Score from which a box continues one; None as for `high`.
-        min_seconds: Seconds that a track of its boxes must last; None as for `high`.
+        iou: IoU above which non-maximum suppression drops the box with the lower score.
+        trained_on: Procedures that the detector was trained on, which a count warns about; and the
+            SHA-256 of training images without a polyp that belong to no procedure.
+        datasets: Data sets of the training; a count warns if all are simulated.
+        name: Name for display; None for the name of the file.
+        high: Lowest score of a box that begins a track; None for the default of tracks.
+        low: Lowest score of a box that continues a track; None for the default of tracks.
+        min_seconds: Seconds that a track must last; None for the default of tracks.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -86,7 +86,7 @@ class DetectorRecord:
 
 
 def images_not_learned(files: Sequence[Path], record: DetectorRecord) -> list[Path]:
-    """The image files that a detector was not trained on as images without a polyp."""
+    """The image files that were not in a detector's training as images without a polyp."""
     learned = set(record.trained_on)
     return [file for file in files if not (file.is_file() and file_key(file) in learned)]
 
@@ -96,7 +96,7 @@ class OnnxDetector:
 
     Attributes:
         path: The file.
-        record: How it is used; only `classes` may be open.
+        record: Its settings, completed from the file; only `classes` may be None for all.
         key: Digest of the file and of the record.
     """
 
@@ -105,7 +105,7 @@ class OnnxDetector:
 
         Args:
             path: The ONNX file, or the name of a shipped detector.
-            record: How it is used; None for the record beside the file, or none.
+            record: Its settings; None for the record next to the file, or the defaults.
             threads: Threads of onnxruntime; 0 for one per core.
 
         Raises:
@@ -130,7 +130,7 @@ class OnnxDetector:
         axes = [axis if isinstance(axis, int) and axis > 0 else None for axis in entry.shape]
         PolyplinkError.unless(
             len(axes) in (3, 4),
-            f"{path}: the input {entry.shape} is no image",
+            f"{path}: the input {entry.shape} is not an image",
             "export the detector with an input of 3 x height x width pixels",
         )
         self._batched = len(axes) == 4
@@ -139,7 +139,7 @@ class OnnxDetector:
         size = record.size or (side[0] or USUAL_SIZE, side[1] or USUAL_SIZE)
         named = entry.shape[-3:-1] if self._last else entry.shape[-2:]
         steps = [_STEP.fullmatch(str(axis)) for axis in named]
-        # Sides that may be any multiple of so many pixels; None where the size is fixed or unsaid.
+        # Sides may be any multiple of this many pixels; None if the size is fixed or unknown.
         self._step = None if None in steps else max(int(step[1]) for step in steps if step)
         self._type = _TYPES.get(entry.type, np.float32)
         self.record = replace(record, size=size)
@@ -149,13 +149,13 @@ class OnnxDetector:
         if layout is None:
             raise PolyplinkError(
                 f"{path}: the outputs {_shapes(probe)} fit no known layout of a detector",
-                f"export it in one of the layouts {', '.join(LAYOUTS)}, or name one in "
+                f"export it in one of the layouts {', '.join(LAYOUTS)}, or set `layout` in "
                 f"{record_path(path)}",
             )
         self._decode = LAYOUTS.find(layout)
         # The defaults of transformers' image processors: DetrImageProcessor normalises,
-        # RTDetrImageProcessor (RT-DETR, D-FINE) only divides by 255. Deformable DETR normalises and
-        # has the outputs of RT-DETR, so that its record must state mean and std.
+        # RTDetrImageProcessor (RT-DETR, D-FINE) only divides by 255. Deformable DETR normalises but
+        # has the outputs of RT-DETR, so its record must state mean and std.
         mean, std = IMAGENET if layout == "detr" else (None, None)
         stretched = layout.startswith(("detr", "rtdetr", "torchvision"))
         self.record = replace(
@@ -168,16 +168,16 @@ class OnnxDetector:
         self.key = content_key("detector", file_key(path), self.record)
 
     def __call__(self, image: Pixels | Picture) -> Floats:
-        """Find polyps in one image.
+        """Detect polyps in one image.
 
         Args:
-            image: (height, width, 3) RGB, or a frame, which is resized by the quickest way.
+            image: (height, width, 3) RGB; or a `Picture`, which can be resized faster.
 
         Returns:
             (k, 5) x, y, w, h in pixels of the image, and the score in [0, 1].
 
         Raises:
-            PolyplinkError: If the outputs are not those of the layout.
+            PolyplinkError: If the outputs do not fit the layout.
         """
         record = self.record
         assert record.size is not None
@@ -188,7 +188,7 @@ class OnnxDetector:
         if record.letterbox:
             scale[:] = scale.min()
         inner = np.maximum(np.round(scale * [width, height]), 1).astype(int)
-        if record.letterbox and self._step is not None:  # no grey that need not be looked at
+        if record.letterbox and self._step is not None:  # as little grey as possible
             columns, rows = (-(-inner // self._step) * self._step).tolist()
         shift = (np.array([columns, rows]) - inner) // 2
         framed = np.full((rows, columns, 3), FILL, np.uint8)
@@ -210,7 +210,7 @@ class OnnxDetector:
             raise PolyplinkError(
                 f"{self.path}: read as {record.layout}, its coordinates or scores are not finite, "
                 "or scores are above 1",
-                f"name its layout in {record_path(self.path)}",
+                f"set the right `layout` in {record_path(self.path)}",
             )
         corners = (corners - np.tile(shift, 2)) / np.tile(inner / [width, height], 2)
         corners = corners.clip(0, [width, height, width, height])
@@ -244,17 +244,17 @@ class OnnxDetector:
         }
         try:
             outputs = self._session.run(None, feed)
-        except Exception as error:  # onnxruntime has no exception class of its own
+        except Exception as error:  # onnxruntime has no common exception class
             raise PolyplinkError(
                 f"{self.path} does not run on an image of {image.shape[1]} x {image.shape[0]} "
                 f"pixels ({first_line(error)})",
-                f"write its input's height and width as `size` into {record_path(self.path)}",
+                f"set `size` to the height and width of its input in {record_path(self.path)}",
             ) from None
         names = [output.name for output in self._session.get_outputs()]
         return dict(zip(names, outputs, strict=True))
 
 
-_STEP = re.compile(r"(\d+)\*\w+")  # the name that torch gives an axis of a multiple of pixels
+_STEP = re.compile(r"(\d+)\*\w+")  # torch's name of an axis with a multiple of pixels
 _TYPES: dict[str, Any] = {
     "tensor(float)": np.float32,
     "tensor(float16)": np.float16,
@@ -269,26 +269,26 @@ def _shapes(outputs: dict[str, npt.NDArray[Any]]) -> str:
 
 
 def record_path(path: Path) -> Path:
-    """The record beside an ONNX file."""
+    """Path of the record next to an ONNX file."""
     return path.with_suffix(".json")
 
 
 def read_record(path: Path) -> DetectorRecord:
-    """The record beside an ONNX file; the default where there is none.
+    """Read the record next to an ONNX file; the default record if there is no file.
 
     Raises:
-        PolyplinkError: If it has an unknown field or a wrong value.
+        PolyplinkError: If the record has an unknown field or a wrong value.
     """
-    beside = record_path(path)
-    if not beside.is_file():
+    file = record_path(path)
+    if not file.is_file():
         return DetectorRecord()
     try:
-        return _RECORD.validate_python(read_json(beside))
+        return _RECORD.validate_python(read_json(file))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise PolyplinkError(
-            f"{beside}: {where}: {first['msg']}",
+            f"{file}: {where}: {first['msg']}",
             f"the fields are {', '.join(field.name for field in fields(DetectorRecord))}",
         ) from None
 
@@ -297,11 +297,11 @@ _RECORD = TypeAdapter(DetectorRecord)
 
 
 def recognise(outputs: dict[str, npt.NDArray[Any]], n_inputs: int = 1) -> str | None:
-    """The layout of the outputs of one image; None if they fit none.
+    """The layout of the outputs for one image; None if they fit no layout.
 
     Args:
-        outputs: By name.
-        n_inputs: Inputs of the file.
+        outputs: The outputs by name.
+        n_inputs: Number of inputs of the file.
 
     Example:
         >>> recognise({"output0": np.zeros((1, 5, 8400))})
@@ -321,7 +321,7 @@ def recognise(outputs: dict[str, npt.NDArray[Any]], n_inputs: int = 1) -> str | 
             layout = "nms7"
         elif len(shape) == 3 and shape[0] == 1:
             _, rows, columns = shape
-            if columns == 6 and rows <= FEW:  # rows may be 0: nothing was found
+            if columns == 6 and rows <= FEW:  # rows may be 0: no detection
                 layout = "nms"
             elif 5 <= rows < columns:
                 layout = "yolov8"
@@ -334,8 +334,8 @@ def decode(outputs: dict[str, npt.NDArray[Any]], record: DetectorRecord) -> tupl
     """Boxes in pixels of the input, and scores, from the outputs for one image.
 
     Args:
-        outputs: By name, in the order of the file.
-        record: Layout, size, classes; threshold and IoU where boxes are suppressed here.
+        outputs: The outputs by name, in the order of the file.
+        record: Layout, size and classes; threshold and IoU for non-maximum suppression.
 
     Returns:
         (n, 4) left, top, right, bottom; (n,) scores of the best class that is a polyp.
@@ -397,7 +397,7 @@ def _best(class_scores: Floats, polyp_classes: Sequence[int] | None) -> Floats:
 
 
 def _suppressed(boxes: Floats, scores: Floats, record: DetectorRecord) -> tuple[Floats, Floats]:
-    """Non-maximum suppression of a grid of candidates, whatever their classes."""
+    """Non-maximum suppression of a grid of candidates, over all classes."""
     likely = np.flatnonzero(scores >= record.threshold)
     order = likely[np.argsort(-scores[likely], kind="stable")]
     best = order[_not_overlapped(np.ascontiguousarray(boxes[order]), record.iou)]
@@ -406,14 +406,14 @@ def _suppressed(boxes: Floats, scores: Floats, record: DetectorRecord) -> tuple[
 
 @njit(error_model="numpy")
 def _not_overlapped(boxes: Floats, iou: float) -> npt.NDArray[np.bool_]:
-    """Which boxes overlap no earlier box that was kept.
+    """Whether each box overlaps none of the boxes kept before it.
 
     Args:
         boxes: (n, 4) left, top, right, bottom, the best one first.
-        iou: Largest overlap.
+        iou: Largest IoU with a box kept before.
 
     Returns:
-        (n,) whether each is kept.
+        (n,) whether each box is kept.
     """
     is_kept = np.ones(len(boxes), np.bool_)
     for k in range(len(boxes)):

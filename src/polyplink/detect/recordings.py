@@ -11,7 +11,7 @@ from polyplink.data.files.video import frame_name, open_video, videos_in
 from polyplink.tracklets.box_runs import USUAL_FPS
 from polyplink.tracklets.crops import VIDEO_AHEAD, prefetch, read_image
 
-THREADS = 2  # that read images, or convert frames, while the detector looks at earlier ones
+THREADS = 2  # threads that read images or convert frames while the detector is busy
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,10 @@ class Recording:
     """A recorded procedure.
 
     Attributes:
-        name: The procedure's id.
+        name: Id of the procedure.
         path: The video, or the folder of images.
         images: Names of the images in order; empty for a video.
-        n_frames: Frames in it.
+        n_frames: Number of frames.
         fps: Frames per second.
         width: Width of a frame, pixels.
         height: Height of a frame, pixels.
@@ -52,7 +52,7 @@ class Recording:
 
         Args:
             start: Number of the first frame.
-            whole: All pixels of every frame will be asked for: threads convert them ahead.
+            whole: All pixels of every frame will be needed, so that threads convert them ahead.
 
         Yields:
             Number and picture; None for a frame that does not decode.
@@ -83,10 +83,11 @@ def find_recordings(source: Path, fps: float | None = None) -> list[Recording]:
 
     Args:
         source: The path.
-        fps: Frames per second; None to read it from the video, and for images 25.
+        fps: Frames per second; None to read it from the video; 25 for images.
 
     Raises:
-        PolyplinkError: If there is none, a video has no frame or no rate, or two have one name.
+        PolyplinkError: If there is no recording, a video has no frame or no frame rate, or two
+            recordings have the same name.
     """
     PolyplinkError.unless(source.exists(), f"no recording {source}", "give a video or a folder")
     if source.is_file():
