@@ -139,7 +139,7 @@ def test_boxes_of_a_format_are_counted_without_a_detector(made: Made, tmp_path: 
         file.write("\n")
     again = polyplink("count", made.run, tmp_path / "o" / "data", "-o", tmp_path / "c")
     assert again.exit_code == 0, again.output
-    assert "boxes.csv is not as it was imported: boxes come back in boxes.csv" in again.stderr
+    assert "boxes.csv has changed since the import: boxes are in boxes.csv" in again.stderr
     table = pl.read_csv(tmp_path / "c" / "boxes-with-tracks" / "boxes.csv")
     assert table.select(back.columns).equals(back)
 

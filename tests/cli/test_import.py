@@ -41,7 +41,7 @@ def test_tables_and_run_record_are_written_outside_the_data_set(tmp_path: Path) 
     assert told[-1] == ("procedures", 2, 2)
     assert json.loads((tmp_path / "out" / "run.json").read_text())["command"] == "import"
     for out in (tmp_path / "raw", tmp_path / "raw" / "tables"):
-        with pytest.raises(PolyplinkError, match="in which nothing is changed"):
+        with pytest.raises(PolyplinkError, match="which must not be changed"):
             import_data("real-colon", tmp_path / "raw", out)
 
 

@@ -85,7 +85,7 @@ def test_counts_of_boxes_identities_and_gaps_against_a_loop(rows: list[tuple[Any
         (("a", 0, 64, 1, 9, 9, "a_1"), "error", ", frame 0: box (64, 1, 9, 9) is wholly outside"),
         (("a", 0, 60, 1, 9, 9.5, "a_1"), "warning", "(60, 1, 9, 9.5) reaches beyond the image"),
         (("a", 0, 1, 1, 7, 9, "a_1"), "warning", "(1, 1, 7, 9) has a side below 8 pixels"),
-        (("a", 3, 1, 1, 9, 9, "c_1"), "error", "a box of c_1, which is in no row of polyps"),
+        (("a", 3, 1, 1, 9, 9, "c_1"), "error", "a box of c_1, which is not in the table polyps"),
         (("a", 3, 1, 1, 9, 9, "b_1"), "error", ", frame 3: a box of b_1, which belongs to b"),
         (("a", 3, 1, 1, 9, 9, None), "note", ", frame 3: a box without a polyp id"),
     ],
@@ -103,7 +103,7 @@ def test_annotation_of_every_second_frame_and_a_box_that_is_there_twice() -> Non
     )
     assert (skipped.severity, gap.severity, twice.count) == ("warning", "note", 1)
     assert skipped.what == "procedure a: boxes of a polyp are usually 2 frames apart"
-    assert gap.what == "procedure a: a_1 is away for 2 frames before frame 2"
+    assert gap.what == "procedure a: a_1 is absent for 2 frames before frame 2"
     assert gap.count == 2
 
 
@@ -118,7 +118,7 @@ def test_names_that_almost_match() -> None:
     procedures = data.procedures.with_columns(patient=pl.Series(["A", "a", "b"]))
     near = DataSet.of(data.detections, procedures, data.polyps)
     (finding,) = found_in(near, "near names of patient")
-    assert finding.what == "table procedures, column patient: A and a are almost one name"
+    assert finding.what == "table procedures, column patient: A and a are almost the same name"
 
 
 def test_contents() -> None:
@@ -154,7 +154,7 @@ def test_messages_of_splits() -> None:
     data = split_set(patients, {"train": ["a", "c"], "eval": ["b", "c"], "test": ["b", "z"]})
     assert [(f.severity, f.count, f.what) for f in found_in(data, *SPLITS)] == [
         ("error", 2, "splits.json: procedure c is in train and eval"),
-        ("error", 1, "splits.json: part test names z, which is in no row of procedures"),
+        ("error", 1, "splits.json: part test names z, which is not in the table procedures"),
         ("note", 1, "splits.json: procedure d is in no part"),
     ]
     data = split_set(patients, {"train": ["a", "c"], "eval": ["b", "d"]})

@@ -89,7 +89,7 @@ TEXTS = [
     ("cvat", ".xml", 'encoding="utf-8"', 'encoding="big5"', "is not valid XML"),
     ("cvat", ".xml", 'frame="0"', f'frame="{LONG}"', "box without a frame number"),
     ("cvat", ".xml", "<stop_frame>", f"<stop_frame>{HUGE}", ""),
-    ("csv", "detections.csv", "image\n", "image,image \n", "two columns of one name"),
+    ("csv", "detections.csv", "image\n", "image,image \n", "two columns with the same name"),
     ("csv", "detections.csv", "image\n", "image,line\n", ""),
     ("csv", "detections.csv", "image\n", "image,left\n", ""),
     ("csv", "detections.csv", "image\n", "image,width\n", ""),

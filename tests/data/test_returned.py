@@ -210,7 +210,7 @@ def test_files_that_have_changed_come_back_as_a_table(tmp_path: Path) -> None:
     source.write_text(source.read_text() + " ")
     back = return_boxes(tmp_path, imported.data, tracks, tmp_path / "back")
     assert back is not None
-    assert back.warning == "mine.csv is not as it was imported: boxes come back in boxes.csv"
+    assert back.warning == "mine.csv has changed since the import: boxes are in boxes.csv"
     table = pl.read_csv(tmp_path / "back" / TABLE)
     assert table.select("frame", "x", "track_id", "polyp").rows() == [
         (3, 4.0, 2, 1),

@@ -45,11 +45,14 @@ def test_check_adds_nullable_columns_casts_and_drops_what_is_not_of_the_schema()
     ("frame", "message"),
     [
         (_detections().drop("w"), "table detections: column w is missing; add it: width"),
-        (_detections(frame=["0", "x"]), "column frame, row 1: 'x' is no value for it; write frame"),
+        (
+            _detections(frame=["0", "x"]),
+            "column frame, row 1: 'x' is not a valid value; write frame",
+        ),
         (_detections(x=[None, 1]), "column x, row 0: no value; fill it (left edge, pixels)"),
         (_detections(y=[1.0, float("nan")]), "column y, row 1: nan is not finite; leave the row"),
         (_detections(score=[0.5, float("inf")]), "column score, row 1: inf is not finite"),
-        (_detections(frame=[0.5, 1]), "column frame, row 0: 0.5 is no value for it"),
+        (_detections(frame=[0.5, 1]), "column frame, row 0: 0.5 is not a valid value"),
         (_detections(frame=[[1], [2]]), "column frame holds List"),
         (_detections(x=[{"a": 1}, {"a": 2}]), "column x holds Struct"),
         (_detections(x=[date(2026, 1, 1), None]), "column x holds Date"),
@@ -75,7 +78,7 @@ def test_check_names_column_row_and_mend(frame: pl.DataFrame, message: str) -> N
         (_detections(w=[5, 0]), ["a"], "row 1: a box of no area"),
         (_detections(h=[-1, 5]), ["a"], "row 0: a box of no area"),
         (_detections(), ["a", "b", "b"], "procedure_id 'b' occurs twice; give every row"),
-        (_detections(), ["b"], "column procedure_id, row 0: 'a' is in no row of procedures"),
+        (_detections(), ["b"], "column procedure_id, row 0: 'a' is not in the table procedures"),
     ],
 )
 def test_relations_between_tables(

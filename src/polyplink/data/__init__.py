@@ -1,1 +1,1 @@
-"""The three tables, the data sets that are read into them, their splits and their doctor."""
+"""Data sets as three tables: importers, splits, conversion and the doctor."""

@@ -1,7 +1,7 @@
-"""The formats of data sets: what reads each, what writes it, and what it cannot hold.
+"""Convert data sets to other formats, and report what a format cannot represent.
 
-A format cannot represent all contents of a data set. What is lost is counted from the tables
-and returned as warnings; a data set that a format cannot express at all is refused by its writer.
+Losses are counted from the tables and returned as warnings; the writer of a format refuses a data
+set that it cannot represent at all.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,11 +16,11 @@ from polyplink.data.formats.assemble import PARTS
 from polyplink.data.formats.format import Format
 from polyplink.data.tables import DataSet
 
-RECORDINGS = ("video", "videos", "images", "frames", "recording")  # mistaken for formats
+RECORDINGS = ("video", "videos", "images", "frames", "recording")  # often typed as a format
 
 
 def find_format(name: str) -> Format:
-    """A format by name: built in, or of a package, which may have an importer alone.
+    """A format by name: built in, or of a package, which may provide only an importer.
 
     Raises:
         PolyplinkError: If no format has the name.
@@ -36,16 +36,16 @@ def find_format(name: str) -> Format:
 
 
 def find_written(name: str) -> Format:
-    """A format that data sets are written in.
+    """A format by name that data sets can be written in.
 
     Raises:
-        PolyplinkError: If there is none of this name, or it is only read.
+        PolyplinkError: If no format has the name, or it can only be read.
     """
     form = find_format(name)
     if form.write is None:
         writers = ", ".join(name for name, known_form in FORMATS.items() if known_form.write)
         raise PolyplinkError(
-            f"format {name!r} is read and not written", f"choose one of: {writers}"
+            f"format {name!r} can be read but not written", f"choose one of: {writers}"
         )
     return form
 
@@ -60,7 +60,7 @@ def _count_known(table: str, *columns: str) -> Callable[[DataSet], int]:
 
 _MANY, _OTHER = pl.col("procedure_id").is_duplicated(), pl.col("patient") != pl.col("procedure_id")
 
-# What may be lost, and how often it occurs in a data set.
+# Possible losses: description, and the number of occurrences in a data set.
 LOSSES: Mapping[str, tuple[str, Callable[[DataSet], int]]] = {
     "images": ("box written without its image", _count_known("detections", "image")),
     "scores": ("box written without its score", _count_known("detections", "score")),
@@ -100,20 +100,20 @@ LOSSES: Mapping[str, tuple[str, Callable[[DataSet], int]]] = {
 def convert(data: DataSet, name: str, root: Path) -> list[str]:
     """Write a data set in another format; the importer of the same name reads it.
 
-    Images stay where they are. Facts that a general format has no field for go into
-    `procedures.csv` and `polyps.csv` beside it.
+    Images are not copied. Facts for which a general format has no field are written into
+    `procedures.csv` and `polyps.csv` next to it.
 
     Args:
         data: The data set.
-        name: Of a format that can be written.
+        name: Name of a format that can be written.
         root: Folder to write into; created if absent.
 
     Returns:
-        One warning for each kind of thing that the format has no place for.
+        One warning for each kind of information that the format cannot hold.
 
     Raises:
-        PolyplinkError: If there is no such format, or it cannot express the data set: a released
-            layout needs its own names of procedures, most of them boxes of whole pixels.
+        PolyplinkError: If there is no such format, or it cannot represent the data set: a released
+            layout requires its scheme of procedure names, and most layouts whole-pixel boxes.
 
     Example:
         >>> import tempfile

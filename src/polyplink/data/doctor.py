@@ -1,6 +1,6 @@
-"""The doctor: find errors and irregularities of a data set before computing on it.
+"""The doctor: check a data set for errors and irregularities before computing on it.
 
-Every check is a table of offending rows, from which one finding is made. Sources of the licences:
+Every check selects a table of offending rows, which becomes one finding. Sources of the licences:
 figshare 22202866 (REAL-Colon: its README says CC BY 4.0, the description in the release CC BY-NC-SA
 4.0); github.com/dashishi/LDPolypVideo-Benchmark; sundatabase.org; doi:10.7910/DVN/FCBUOR
 (PolypsSet); figshare 28030115 (Polyp-Size).
@@ -26,37 +26,37 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")  # worst first
 TINY_PIXELS = 8.0  # below this a crop shows no polyp
 _BOX = "procedure {procedure_id}, frame {frame}: box ({x:g}, {y:g}, {w:g}, {h:g})"
 _IN_FRAME = "procedure {procedure_id}, frame {frame}"
-_ONE_PART = "leave it in one part: results on the other would be flattered"
+_ONE_PART = "leave it in one part: results on the other would be too good"
 
-# Data set -> its licence, how to get it, and what to observe.
+# Data set -> its licence, how to get it, and how to comply.
 LICENCES: Mapping[str, tuple[str, str, str]] = {
     "real-colon": (
         "CC BY 4.0 in its README, CC BY-NC-SA 4.0 in its description",
         "open download",
-        "name the authors; until they say which holds, do not use it commercially",
+        "credit the authors; until they say which licence holds, do not use it commercially",
     ),
     "ldpolyp": ("none stated; for research", "open download", "ask the authors before other use"),
     "sun": (
         "non-commercial research and education, no redistribution",
         "on request by e-mail",
-        "pass on no part of it, images or tables, processed or not",
+        "do not pass on any part of it, images or tables, processed or not",
     ),
     "polypsset": ("CC0 1.0", "open download", "none needed"),
-    "polyp-size": ("CC BY 4.0", "open download", "name the authors"),
+    "polyp-size": ("CC BY 4.0", "open download", "credit the authors"),
 }
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong or odd in a data set.
+    """An error or irregularity of a data set.
 
     Attributes:
-        severity: "error" gives wrong results or stops a later stage; "warning" may; "note" is
-            good to know.
+        severity: "error" causes wrong results or stops a later stage; "warning" may do so; "note"
+            is for information.
         check: Short name of the check.
-        what: What is wrong, with the first place.
-        count: How often.
-        mend: The remedy.
+        what: Description, with the first place.
+        count: Number of occurrences.
+        mend: How to fix it.
     """
 
     severity: Severity
@@ -66,7 +66,7 @@ class Finding:
     mend: str
 
 
-# Severity and name -> the offending rows, text with `{column}` of the first row, hint.
+# Severity and name -> offending rows, text with `{column}` for values of the first row, and hint.
 _Checks = dict[tuple[Severity, str], tuple[pl.DataFrame, str, str]]
 
 
@@ -83,12 +83,12 @@ def diagnose(
     Args:
         data: The data set.
         images: Check the images too: folders are listed, and a sample is opened.
-        deep: Open all images, those in archives and videos included.
+        deep: Open all images, including those in archives and videos.
         folder: The data folder, which relative sources are relative to.
         progress: Callback with the number of images opened and to open.
 
     Returns:
-        The findings, worst first; empty if nothing is odd.
+        The findings, worst first.
     """
     checks = [_of_splits(data), _of_boxes(data), _of_polyps_and_procedures(data), *_licences(data)]
     if images or deep:
@@ -104,7 +104,7 @@ def diagnose(
 
 
 def _of_splits(data: DataSet) -> _Checks:
-    """Leakage between the parts of the splits; sets that are known to hold the same videos."""
+    """Leakage between parts of the splits; data sets known to contain the same videos."""
     members = pl.DataFrame(
         [(part, name) for part, names in data.splits.items() for name in names],
         schema={"part": pl.String, "procedure_id": pl.String},
@@ -142,8 +142,8 @@ def _of_splits(data: DataSet) -> _Checks:
         ),
         ("error", "unknown procedure in a part"): (
             members.join(patients, on="procedure_id", how="anti", maintain_order="left"),
-            "splits.json: part {part} names {procedure_id}, which is in no row of procedures",
-            "correct the name, or take it out of the part",
+            "splits.json: part {part} names {procedure_id}, which is not in the table procedures",
+            "correct the name, or remove it from the part",
         ),
         ("note", "procedure in no part"): (
             unsplit if data.splits else unsplit.clear(),
@@ -153,13 +153,13 @@ def _of_splits(data: DataSet) -> _Checks:
         ("warning", "overlapping data sets"): (
             pl.DataFrame({"what": overlaps(data)}, schema={"what": pl.String}),
             "{what}",
-            "keep them in one part: the same video goes by two names, which no check can match",
+            "keep them in one part: the same video has two names, which no check can match",
         ),
     }
 
 
 def _of_boxes(data: DataSet) -> _Checks:
-    """Where boxes lie, and which polyp they show."""
+    """Position and polyp of boxes."""
     size = data.procedures.select("procedure_id", "n_frames", "width", "height")
     owner = data.polyps.select("polyp_id", owner="procedure_id")
     boxes = data.detections.join(size, on="procedure_id", how="left", maintain_order="left")
@@ -189,7 +189,7 @@ def _of_boxes(data: DataSet) -> _Checks:
         ),
         ("error", "unknown polyp"): (
             of_polyps.filter(pl.col("owner").is_null()),
-            f"{_IN_FRAME}: a box of {{polyp_id}}, which is in no row of polyps",
+            f"{_IN_FRAME}: a box of {{polyp_id}}, which is not in the table polyps",
             "add the polyp to the table, or leave its polyp_id empty",
         ),
         ("error", "polyp of another procedure"): (
@@ -228,7 +228,7 @@ def near_names(names: Iterable[str]) -> pl.DataFrame:
 
 
 def _of_polyps_and_procedures(data: DataSet) -> _Checks:
-    """Names that may mean the same thing, what has no box, and how often boxes skip frames."""
+    """Similar names, polyps and procedures without boxes, and frames between boxes."""
     boxes, polyps = data.detections, data.polyps
     columns = {"procedure_id": "procedures", "patient": "procedures"}
     columns |= dict.fromkeys(("polyp_id", "histology_class", "location"), "polyps")
@@ -244,8 +244,8 @@ def _of_polyps_and_procedures(data: DataSet) -> _Checks:
     near: _Checks = {
         ("warning", f"near names of {column}"): (
             near_names(getattr(data, table)[column].drop_nulls().unique(maintain_order=True)),
-            f"table {table}, column {column}: {{first}} and {{second}} are almost one name",
-            "write both in one way if they mean the same",
+            f"table {table}, column {column}: {{first}} and {{second}} are almost the same name",
+            "use one spelling if they mean the same",
         )
         for column, table in columns.items()
     }
@@ -263,7 +263,7 @@ def _of_polyps_and_procedures(data: DataSet) -> _Checks:
         ("note", "procedure without box"): (
             procedures.join(boxes, on="procedure_id", how="anti", maintain_order="left"),
             "procedure {procedure_id} has no box and {polyps} polyps",
-            "none needed where no polyp was seen",
+            "none needed if no polyp was seen",
         ),
         ("note", "procedure without polyp"): (
             procedures.filter(pl.col("polyps") == 0),
@@ -282,14 +282,14 @@ def _of_polyps_and_procedures(data: DataSet) -> _Checks:
         ),
         ("note", "gap"): (  # a tracklet is cut there
             steps.filter(pl.col("step") > 1).sort("step", descending=True, maintain_order=True),
-            "procedure {procedure_id}: {polyp_id} is away for {step} frames before frame {frame}",
+            "procedure {procedure_id}: {polyp_id} is absent for {step} frames before frame {frame}",
             "none needed: a tracklet ends at a gap",
         ),
     }
 
 
 def _licences(data: DataSet) -> Iterator[_Checks]:
-    """Licence and form of access of every data set that procedures are from."""
+    """Licence and access of the data sets of all procedures."""
     procedures = data.procedures.select("dataset")
     for name in procedures["dataset"].unique(maintain_order=True):
         if name in LICENCES:
@@ -302,13 +302,13 @@ def _licences(data: DataSet) -> Iterator[_Checks]:
         ("note", "licence not known"): (
             procedures.filter(unknown).unique(maintain_order=True),
             "{dataset}: its terms are not known here",
-            "look them up before results or weights are passed on",
+            "look them up before passing on results or weights",
         )
     }
 
 
 def _of_images(data: DataSet, missing: pl.DataFrame, opened: pl.DataFrame) -> _Checks:
-    """Images that do not exist, do not decode, or are of another size; boxes that name none."""
+    """Images that are missing, do not decode, or have another size; boxes without an image."""
     dataset = data.procedures.select("procedure_id", "dataset")
     bare = data.detections.filter(pl.col("image").is_null())
     bare = bare.join(dataset, on="procedure_id", how="left", maintain_order="left")
@@ -322,18 +322,18 @@ def _of_images(data: DataSet, missing: pl.DataFrame, opened: pl.DataFrame) -> _C
         ),
         ("warning", "box without image"): (  # simulated ones are rendered
             bare.filter(~pl.col("dataset").str.starts_with(SIMULATED)),
-            f"{_IN_FRAME}: a box that names no image",
-            "import with the frames in place; crops cannot be made without",
+            f"{_IN_FRAME}: a box without an image",
+            "import with the frames in place; crops cannot be made without them",
         ),
         ("error", "unreadable image"): (
             opened.filter(pl.col("why").is_not_null()),
             f"{_IN_FRAME}: {{image}} does not decode: {{why}}{of_opened}",
-            "restore the file; `prepare` leaves such frames out and cuts their tracklets",
+            "restore the file; `prepare` leaves such frames out and splits tracklets there",
         ),
         ("error", "image of another size"): (
             opened.filter(other_size),
             f"{_IN_FRAME}: {{image}} is {{is_width}} x {{is_height}}, the procedure {{width}} x "
             f"{{height}}{of_opened}",
-            "correct width and height of the procedure; boxes must be in pixels of the image",
+            "correct the procedure's width and height; boxes must be in pixels of the image",
         ),
     }

@@ -1,8 +1,8 @@
-"""Frames that are annotated to be without a polyp: `empty.parquet` beside the tables.
+"""Frames annotated as free of polyps: `empty.parquet` next to the tables.
 
-The tables name the images of boxes alone. That there is no polyp is said by an image that COCO
-lists without an annotation, by a label file of YOLO without a line, and by a mask without a bright
-pixel. A detector learns from such frames what is no polyp.
+The tables only list images of boxes. A frame is annotated as free of polyps if COCO lists its image
+without an annotation, its YOLO label file has no line, or its mask has no bright pixel. A detector
+is trained on such frames as negative examples.
 """
 
 from collections.abc import Sequence
@@ -29,13 +29,13 @@ EMPTY: Schema = {
 
 
 def write_empty(folder: Path, frames: pl.DataFrame) -> None:
-    """Write the frames without a polyp, see `EMPTY`; no file where there is none."""
+    """Write the frames without a polyp, see `EMPTY`; no file if there are none."""
     if frames.height:
         write_table(folder / EMPTY_FILE, check(frames, EMPTY, "empty"))
 
 
 def read_empty(folder: Path, procedures: Sequence[str]) -> pl.DataFrame:
-    """The frames of procedures that are annotated to be without a polyp, see `EMPTY`.
+    """Read the frames of procedures that are annotated as free of polyps, see `EMPTY`.
 
     Raises:
         PolyplinkError: If the file is broken.
@@ -48,10 +48,10 @@ def read_empty(folder: Path, procedures: Sequence[str]) -> pl.DataFrame:
 
 
 def empty_files(folder: Path, data: DataSet, procedures: Sequence[str]) -> list[Path]:
-    """The image files of `read_empty`; not those in archives and videos.
+    """The image files of the frames of `read_empty`, without those in archives and videos.
 
     Raises:
-        PolyplinkError: As `read_empty`.
+        PolyplinkError: See `read_empty`.
     """
     sources = data.procedures.select("procedure_id", "source")
     frames = read_empty(folder, procedures).join(sources, on="procedure_id", maintain_order="left")

@@ -1,4 +1,4 @@
-"""Faults of a source: skipped and counted, or raised at once."""
+"""Faults of a source: left out and counted, or raised at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ import polars as pl
 from polyplink.core.errors import PolyplinkError, one_line
 
 LONGEST = 800  # characters of a line about a fault
-Rule = tuple[str, str, pl.Expr]  # what is wrong, what to do about it, which rows (null: not)
+Rule = tuple[str, str, pl.Expr]  # kind of fault, how to fix it, its rows (null: not)
 
 
 @dataclass
@@ -17,7 +17,7 @@ class Faults:
 
     Attributes:
         strict: Whether a fault is raised instead of left out and counted.
-        counts: For each kind of fault or warning, in the order met: how often, and the first name.
+        counts: Kind of fault or warning, in order of occurrence -> number and first place.
 
     Example:
         >>> faults = Faults()
@@ -33,10 +33,10 @@ class Faults:
         """Count something that makes a box or frame unusable.
 
         Args:
-            kind: What is wrong ("box of no area").
-            name: Where: a file or procedure, and the value; of several the first.
-            hint: What to do about it.
-            count: How often.
+            kind: Kind of fault ("box of no area").
+            name: The first place: a file or procedure, and the value.
+            hint: How to fix it.
+            count: Number of occurrences.
 
         Raises:
             PolyplinkError: If `strict` is set.
@@ -46,7 +46,7 @@ class Faults:
         self.warn(f"{kind}, left out", name, count)
 
     def warn(self, kind: str, name: str, count: int = 1) -> None:
-        """Count something that is odd but usable."""
+        """Count something unusual that can still be used."""
         before, first = self.counts.get(kind, (0, name))
         self.counts[kind] = (before + count, first)
 
@@ -67,7 +67,7 @@ class Faults:
             self.warn(kind, name, count)
 
     def lines(self) -> list[str]:
-        """One line for each kind: how often, what, and the first name."""
+        """One line for each kind: number, kind, and first place."""
         counts = self.counts.items()
         return [one_line(f"{n} x {kind} (first: {name})", LONGEST) for kind, (n, name) in counts]
 
@@ -75,16 +75,16 @@ class Faults:
 def apply_rules(
     table: pl.DataFrame, rules: Sequence[Rule], faults: Faults, *, show: Sequence[str] = ()
 ) -> pl.DataFrame:
-    """Leave out the rows that break a rule; a row that breaks several is counted under the first.
+    """Leave out rows that break a rule; a row that breaks several is counted under the first one.
 
     Args:
-        table: Any table with a text column `at`: where in the source each row is.
-        rules: All evaluated in one pass.
-        faults: Gets the number of rows left out by each rule, and the first row's `at`.
-        show: Columns of numbers that a message shows behind `at`.
+        table: Any table with a text column `at`: the place of each row in the source.
+        rules: The rules, all evaluated in one pass.
+        faults: Counts the rows left out by each rule, with the first row's `at`.
+        show: Number columns that a message shows after `at`.
 
     Returns:
-        The other rows.
+        The remaining rows.
 
     Raises:
         PolyplinkError: If strict, at the first rule that is broken.

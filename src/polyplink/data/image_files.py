@@ -15,7 +15,7 @@ from polyplink.data.files.images import decode_image
 from polyplink.data.files.video import open_video, split_frame_name
 from polyplink.data.tables import DataSet
 
-SAMPLE = 64  # images opened where not all are
+SAMPLE = 64  # images to open if not all are opened
 _AT_A_TIME = 256  # images in flight: bounds memory
 
 Opened = tuple[int, int] | str  # width and height in pixels, or why it does not decode
@@ -23,10 +23,10 @@ _Key = tuple[str, str]  # source and image
 
 
 def missing_images(data: DataSet, root: Path) -> pl.DataFrame:
-    """Boxes without an existing image, one for each image, from one listing of each folder.
+    """The images of boxes that do not exist, with the first box of each; folders are listed once.
 
-    Of an image in an archive the archive must exist and, for a .zip, list the image; of a frame of
-    a video the video.
+    For an image in an archive, the archive must exist and, if it is a .zip, list the image; for a
+    frame of a video, the video must exist.
 
     Args:
         data: The data set.
@@ -61,18 +61,18 @@ def missing_images(data: DataSet, root: Path) -> pl.DataFrame:
 def open_images(
     data: DataSet, root: Path, *, deep: bool, progress: Callable[[int, int], None] | None = None
 ) -> pl.DataFrame:
-    """Decode images: a sample of those that are files of their own, or all that exist.
+    """Decode images: a sample of the plain image files, or all images that exist.
 
     Args:
         data: The data set.
         root: Folder that relative sources are relative to.
-        deep: All images, those in archives and frames of videos included.
+        deep: Decode all images, including those in archives and frames of videos.
         progress: Callback with the number of images opened and to open.
 
     Returns:
         Columns procedure_id, frame, image, width and height (of the procedure), is_width and
-        is_height (of the image), and why (it does not decode; null if it does). One row for each
-        image that was looked for; all null where there is no such file.
+        is_height (of the image), and why (the reason if it does not decode; null otherwise). One
+        row for each image; is_width, is_height and why are null for a missing file.
     """
     places = data.procedures.select("procedure_id", "source", "width", "height")
     images = (
@@ -110,14 +110,14 @@ def decode_size(data: bytes) -> Opened:
 
 
 def open_each(keys: dict[_Key, None], root: Path) -> Iterator[tuple[_Key, Opened]]:
-    """Open every image that exists, in the fastest order: each archive and video once.
+    """Open every image that exists, each archive and video only once.
 
     Args:
         keys: Source and image, as in the tables procedures and detections.
         root: Folder that relative sources are relative to.
 
     Yields:
-        The key, and width and height in pixels or why the image does not decode.
+        The key, and width and height in pixels or the reason why the image does not decode.
     """
     plain: list[_Key] = []
     packed: dict[_Key, dict[str, str]] = {}
@@ -152,7 +152,7 @@ def open_each(keys: dict[_Key, None], root: Path) -> Iterator[tuple[_Key, Opened
             for member, read in read_archived(root / source / name, members):
                 size = read if isinstance(read, str) else decode_size(read)
                 yield (source, pending.pop(member)), size
-        except PolyplinkError as error:  # the rest of an archive that breaks off
+        except PolyplinkError as error:  # the archive breaks off: report the remaining members
             yield from (((source, image), error.what) for image in pending.values())
     for (source, name), frames in films.items():
         for image, size in _open_film(root / source / name, frames):

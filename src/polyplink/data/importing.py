@@ -1,4 +1,4 @@
-"""A released data set, or boxes from any source, as a data folder."""
+"""Import a released data set, or boxes from any source, into a data folder."""
 
 import gc
 import inspect
@@ -34,9 +34,9 @@ def import_folder(
     options: Mapping[str, Any],
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[DataSet, Sequence[str]]:
-    """Import a data set into the data folder `out`; returns it with warnings.
+    """Import a data set into the data folder `out`; return it with warnings.
 
-    Tables that are in the folder already are replaced; nothing in the source is changed.
+    Existing tables in the folder are replaced; nothing in the source is changed.
 
     Args:
         data_format: Name of the format.
@@ -44,12 +44,12 @@ def import_folder(
         out: Folder for the tables.
         images: Use the images if they exist.
         strict: Stop at the first unusable item instead of skipping it.
-        histology_map: Name or file of the map of words for adenoma; None for the papers'.
-        detector: Name of the detector that made the boxes; None for annotated ones.
+        histology_map: Name or file of the map of histology terms to adenoma; None for the papers'.
+        detector: Name of the detector that made the boxes; None for annotated boxes.
         limits: Refuse archives that unpack to many times their size.
-        workers: Worker processes.
-        options: Those of the format, by name.
-        progress: Callback (procedures done, procedures in all).
+        workers: Number of worker processes.
+        options: Options of the format, by name.
+        progress: Callback with the procedures done and their total.
 
     Raises:
         PolyplinkError: If the format or map is unknown, the format does not take an option, or the
@@ -70,19 +70,19 @@ def import_folder(
     # realpath and not Path.resolve, which fails on a link that leads to itself.
     if Path(os.path.realpath(out)).is_relative_to(os.path.realpath(source)):
         raise PolyplinkError(
-            f"{out} is inside the data set {source}, in which nothing is changed",
-            "name another folder for the tables",
+            f"{out} is inside the data set {source}, which must not be changed",
+            "give another folder for the tables",
         )
     PolyplinkError.unless(
         not is_data_folder(source),
-        f"{source} is a data folder already: its tables need no import",
+        f"{source} is already a data folder, which needs no import",
         f"continue with `polyplink doctor {source}`, then `polyplink prepare {source}`",
     )
     record.claim(out)
     if not limits:
         os.environ[LIFTED] = "1"  # for the worker processes too
     collects = gc.isenabled()
-    gc.disable()  # millions of tuples without a cycle: looking for one took a third of the time
+    gc.disable()  # millions of tuples without cycles: collection took a third of the time
     try:
         with record.stage("read"):
             imported = importer(
@@ -125,10 +125,10 @@ def write_folder(
 
     Args:
         out: The folder.
-        data: Its tables.
-        warnings: Of the import.
-        record: Of the command.
-        keep: Called with the folder in which further files are written.
+        data: The data set.
+        warnings: Warnings of the import.
+        record: Record of the command.
+        keep: Called with the folder to write further files into.
     """
     with change_data(out) as new:
         with record.stage("write"):
@@ -139,7 +139,7 @@ def write_folder(
 
 
 def _check_taken(data_format: str, options: Mapping[str, Any]) -> None:
-    """Refuse options that the format does not take."""
+    """Check that the format takes the options."""
     takes = {name: _options_of(entry.read) for name, entry in FORMATS.items()}
     takes[data_format] = _options_of(find_format(data_format).read)
     for name in options:
@@ -154,7 +154,7 @@ def _check_taken(data_format: str, options: Mapping[str, Any]) -> None:
 
 
 def _options_of(importer: Callable[..., Imported]) -> set[str]:
-    """Names of the options that an importer takes, by name or as `**options`."""
+    """Names of the options of an importer, from its parameters and its `**options`."""
     parameters = inspect.signature(importer).parameters
     typed = get_args(parameters["options"].annotation) if "options" in parameters else ()
     return {*parameters, *(name for table in typed for name in table.__annotations__)}

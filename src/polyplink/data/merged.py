@@ -1,11 +1,11 @@
-"""Several data sets merged into one by concatenation; nothing is renamed and no image copied.
+"""Merge data sets by concatenation; nothing is renamed and no image is copied.
 
-Ids are never changed, not even to distinguish two: the published parts, the leakage guard and the
-renderer identify procedures by them.
+Ids are never changed, not even to resolve a conflict: the published parts, the leakage guard and
+the renderer identify procedures by them.
 
 Sources of the known overlaps: github.com/GewelsJI/VPS (SUN-SEG is cut from SUN);
-cosmoimd/temporal_segmentation and arXiv 2603.25645 (made on REAL-Colon's videos); Li et al., PLOS
-ONE 2021 (what PolypsSet is made of). PolypGen and the others are not known to overlap with any.
+cosmoimd/temporal_segmentation and arXiv 2603.25645 (both use REAL-Colon's videos); Li et al., PLOS
+ONE 2021 (sources of PolypsSet). No overlap of PolypGen or other sets is known.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import DataSet
 from polyplink.data.vocabulary import Maps, plain_name
 
-# Two sets, and what they share.
+# Two data sets, and the reason of their overlap.
 _KNOWN = (
     ("sun", "sun-seg", "SUN-SEG is cut from SUN's videos"),
     ("real-colon", "colon-bench", "Colon-Bench is made of REAL-Colon's videos"),
@@ -53,18 +53,19 @@ def overlaps(data: DataSet) -> list[str]:
 
 
 def merge(sets: Sequence[tuple[Path, DataSet]], adenoma: Maps | None = None) -> DataSet:
-    """Concatenate data sets, in the order given.
+    """Concatenate data sets in the order of `sets`.
 
-    Sources become absolute, so that images stay where they are and can be read from anywhere.
-    Parts of one name (`train`) become one part.
+    Sources become absolute paths, so that images stay in place and can be read from anywhere.
+    Parts with the same name (`train`) are joined.
 
     Args:
-        sets: At least one: the folder, which relative sources are relative to, and its data set.
-        adenoma: Which words of histology are adenoma; None: as the sets say.
+        sets: At least one pair of a folder, which relative sources are relative to, and its data
+            set.
+        adenoma: Map of histology terms to adenoma; None for the map of the data sets.
 
     Raises:
-        PolyplinkError: If two hold a procedure or polyp of the same id, naming it and both
-            folders, or their maps differ.
+        PolyplinkError: If two data sets contain the same id of a procedure or polyp (the message
+            names both folders), or their maps differ.
     """
     for table, key in (("procedures", "procedure_id"), ("polyps", "polyp_id")):
         owners: dict[str, Path] = {}

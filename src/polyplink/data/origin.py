@@ -1,7 +1,7 @@
-"""Which detector the boxes of a data folder are from: `detector.json` beside the tables.
+"""The detector behind the boxes of a data folder: `detector.json` next to the tables.
 
-Boxes of annotators have no such file. What was calibrated on one kind of boxes says nothing about
-another kind, so that a count must know which kind it is made of.
+Annotated boxes have no such file. A calibration on boxes of one source does not hold for another,
+so a count must know the source of its boxes.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from polyplink.data.vocabulary import SIMULATED, STILLS
 
 FILE = "detector.json"
 ANNOTATED = "annotated"  # the key of boxes that people drew
-UNKNOWN = "unknown"  # the key of a detector that is not named anywhere
+UNKNOWN = "unknown"  # the key of a detector that is not recorded
 Material = Literal["recordings", "simulated procedures", "stills in motion", "mixed"]
 
 
@@ -28,12 +28,12 @@ class BoxesOrigin:
     """The detector that made the boxes of a data folder.
 
     Attributes:
-        key: Digest of the detector; of a simulated one its name.
-        name: Its name, for people.
-        high: Score from which a box begins a track; None if the detector's record does not say.
-        low: Score from which a box continues one; None as for `high`.
+        key: Digest of the detector; the name of a simulated one.
+        name: Name for display.
+        high: Lowest score of a box that begins a track; None if the detector's record has none.
+        low: Lowest score of a box that continues a track; None as for `high`.
         min_seconds: Seconds that a track must last; None as for `high`.
-        sha256: SHA-256 of the detector's file; None where it has none.
+        sha256: SHA-256 of the detector's file; None for a detector without a file.
     """
 
     key: str
@@ -46,13 +46,13 @@ class BoxesOrigin:
 
 @dataclass(frozen=True)
 class BoxSource:
-    """Where boxes come from: who drew them, and on what.
+    """The source of boxes: annotators or a detector, and the kind of images.
 
     Attributes:
         boxes: "annotated"; the key of the detector; "unknown" for boxes with scores of a detector
-            that is not named.
-        detector: The detector's name, for people; None for annotated boxes.
-        material: What was looked at; "mixed" where it is of several kinds.
+            that is not recorded.
+        detector: Name of the detector for display; None for annotated boxes.
+        material: Kind of images; "mixed" for several kinds.
     """
 
     boxes: str
@@ -61,7 +61,7 @@ class BoxSource:
 
 
 def material_of(datasets: Sequence[str]) -> Material:
-    """What data sets of these names hold.
+    """The kind of images in data sets with these names.
 
     Example:
         >>> material_of(["real-colon"]), material_of(["simulated tiny 7", "sun"])
@@ -79,17 +79,17 @@ def material_of(datasets: Sequence[str]) -> Material:
 
 
 def box_source(folder: Path, data: DataSet, procedures: Sequence[str]) -> BoxSource:
-    """Where the boxes of procedures of a data folder come from.
+    """The source of the boxes of some procedures of a data folder.
 
-    Boxes that no detector is recorded for are annotated, unless one has a score and no polyp.
+    Without a recorded detector, boxes are annotated unless one of them has a score but no polyp.
 
     Args:
         folder: The data folder.
-        data: What it holds.
+        data: Its data set.
         procedures: Ids of procedures, one or more.
 
     Raises:
-        PolyplinkError: If its record of the detector is broken.
+        PolyplinkError: If the record of the detector is broken.
     """
     rows = data.procedures.filter(pl.col("procedure_id").is_in(list(procedures)))
     material = material_of(rows["dataset"].unique().to_list())
@@ -103,19 +103,19 @@ def box_source(folder: Path, data: DataSet, procedures: Sequence[str]) -> BoxSou
 
 
 def annotated_boxes(folder: Path, data: DataSet) -> pl.DataFrame:
-    """The boxes that people drew: of a polyp, or without a score where no detector is recorded.
+    """The annotated boxes: those with a polyp or, if no detector is recorded, without a score.
 
     Raises:
         PolyplinkError: If the record of the detector is broken.
     """
-    drawn = pl.col("polyp_id").is_not_null()
+    annotated = pl.col("polyp_id").is_not_null()
     if read_origin(folder) is None:
-        drawn |= pl.col("score").is_null()
-    return data.detections.filter(drawn)
+        annotated |= pl.col("score").is_null()
+    return data.detections.filter(annotated)
 
 
 def write_origin(folder: Path, origin: BoxesOrigin | None) -> None:
-    """Write which detector the boxes of a data folder are from; None where it is none."""
+    """Write the detector behind the boxes of a data folder; None removes the record."""
     if origin is None:
         (folder / FILE).unlink(missing_ok=True)
     else:
@@ -123,7 +123,7 @@ def write_origin(folder: Path, origin: BoxesOrigin | None) -> None:
 
 
 def read_origin(folder: Path) -> BoxesOrigin | None:
-    """Which detector the boxes of a data folder are from; None for annotated or imported boxes.
+    """Read the detector behind the boxes of a data folder; None if none is recorded.
 
     Raises:
         PolyplinkError: If the file is broken.

@@ -1,8 +1,9 @@
-"""Boxes that come back: the files that a data folder was imported from, with track and polyp.
+"""Return boxes: write the imported files of a data folder again, with track and polyp.
 
-`source-files.parquet` of a data folder lists the files (path, name in the source, bytes, changed),
-and its metadata the format; `source-boxes.parquet` has the place of each of the detections in them.
-Formats of which no file is written again, and files that have changed, come back as a table.
+`source-files.parquet` of a data folder lists the files (path, name in the source, bytes, time of
+the last change), with the format in its metadata; `source-boxes.parquet` has the place of each
+detection in these files. If the format cannot be written again, or a file has changed since, the
+boxes are returned as a table.
 """
 
 import os
@@ -35,9 +36,9 @@ class Returned:
     """Boxes that were written with their tracks.
 
     Attributes:
-        folder: Where the files are.
-        format: Their format: that of the source, or "csv" for the table.
-        warning: Why the files of the source do not come back; None if they do.
+        folder: Folder of the files.
+        format: Format of the files: the format of the source, or "csv" for the table.
+        warning: Why the files of the source were not written again; None if they were.
     """
 
     folder: Path
@@ -46,13 +47,13 @@ class Returned:
 
 
 def write_places(folder: Path, format_name: str, imported: Imported, source: Path) -> None:
-    """Write where the boxes of a data folder are in its source.
+    """Write the places of a data folder's boxes in its source.
 
     Args:
         folder: The data folder.
         format_name: The format.
-        imported: What was imported.
-        source: From where: a file, or a folder.
+        imported: The result of the import.
+        source: The source: a file or a folder.
     """
     places = imported.places
     rows, options = [], {}
@@ -72,28 +73,28 @@ def write_places(folder: Path, format_name: str, imported: Imported, source: Pat
 
 
 def return_boxes(folder: Path, data: DataSet, tracks: pl.DataFrame, out: Path) -> Returned | None:
-    """Write the boxes of a data folder as they were imported, with their tracks and polyps.
+    """Write the boxes of a data folder in the format of the import, with tracks and polyps.
 
     Args:
         folder: The data folder.
-        data: What it holds.
-        tracks: track_id and polyp of each of its detections, null for none.
-        out: Folder to write; one that is there is replaced.
+        data: Its data set.
+        tracks: track_id and polyp of each detection, null for none.
+        out: Folder to write; an existing one is replaced.
 
     Returns:
-        What was written; None where the boxes were not imported.
+        The written files; None if the boxes were not imported.
     """
     files, items = (folder / name for name in SOURCE_FILES)
     if not (files.is_file() and items.is_file()):
         return None
     hint = "import again"
     table, about = read_marked(files, hint)
-    if about.get(_KEY) != data.key:  # other tables were put in the place of the imported ones
+    if about.get(_KEY) != data.key:  # the imported tables were replaced by others
         return None
     boxes = read_marked(items, hint)[0]
     changed = [name for path, name, *state in table.iter_rows() if _state(path) != state]
     warning = (
-        f"{changed[0]} is not as it was imported: boxes come back in {TABLE}" if changed else None
+        f"{changed[0]} has changed since the import: boxes are in {TABLE}" if changed else None
     )
     mark = FORMATS[about[_FORMAT]].mark if about[_FORMAT] in FORMATS else None
     if out.exists():
@@ -123,7 +124,7 @@ def _state(path: str) -> list[int]:
 
 
 def _write_table(path: Path, data: DataSet, places: pl.DataFrame, tracks: pl.DataFrame) -> None:
-    """Write the detections with their tracks, in the order of the source where it is known."""
+    """Write the detections with their tracks, in the order of the source if it is known."""
     table = pl.concat([data.detections.select(_COLUMNS), tracks], how="horizontal")
     if places.height == table.height:
         table = pl.concat([table, places], how="horizontal")

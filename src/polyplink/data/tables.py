@@ -1,8 +1,8 @@
-"""The three tables every data set becomes: detections, procedures and polyps.
+"""The three tables of a data set: detections, procedures and polyps.
 
 A data folder holds `detections.parquet`, `procedures.parquet`, `polyps.parquet`, `splits.json`,
-`run.json` and, where the papers' one is not wanted, `histology-map.json`. Identity, procedure and
-patient are columns; missing is null, never -1.
+`run.json` and, if the papers' histology map is not used, `histology-map.json`. Identity, procedure
+and patient are columns; missing values are null, never -1.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ from polyplink.data.vocabulary import ADENOMA, Maps, label_polyps, read_adenoma_
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a schema: its type, whether null is allowed, and what it holds."""
+    """One column of a schema: its type, whether null is allowed, and its meaning."""
 
     dtype: pl.DataType
     nullable: bool
@@ -46,7 +46,7 @@ class Column:
 Schema = Mapping[str, Column]
 
 LONGEST_NAME, LONGEST_PATH = 1000, 4096  # characters
-# Columns that hold names or paths, and how long these may be.
+# Maximum length of columns that hold names or paths.
 LONGEST: Mapping[str, int] = {
     **dict.fromkeys(("procedure_id", "dataset", "patient", "polyp_id"), LONGEST_NAME),
     **dict.fromkeys(("image", "source"), LONGEST_PATH),
@@ -62,21 +62,21 @@ DETECTIONS: Schema = {
     "w": Column(_REAL, False, "width, pixels, above 0"),
     "h": Column(_REAL, False, "height, pixels, above 0"),
     "score": Column(_REAL, True, "detector's score in [0, 1]; null for annotated boxes"),
-    "polyp_id": Column(_TEXT, True, "which polyp; null where unknown"),
+    "polyp_id": Column(_TEXT, True, "id of the polyp; null if unknown"),
     "image": Column(_TEXT, True, "image file, relative to the procedure's source; null: none"),
 }
 PROCEDURES: Schema = {
     "procedure_id": Column(_TEXT, False, "name of the procedure, unique"),
     "dataset": Column(_TEXT, False, "name of the data set it was released in"),
-    "patient": Column(_TEXT, False, "group that no split may cut through"),
+    "patient": Column(_TEXT, False, "the patient, or any group that splits must not divide"),
     "n_frames": Column(_COUNT, False, "frames in the procedure"),
     "fps": Column(_REAL, True, "frames per second"),
     "width": Column(_COUNT, False, "frame width, pixels"),
     "height": Column(_COUNT, False, "frame height, pixels"),
     "source": Column(_TEXT, False, "folder that image paths are relative to"),
     "age": Column(_COUNT, True, "patient's age, years"),
-    "sex": Column(_TEXT, True, "the data set's word"),
-    "brand": Column(_TEXT, True, "endoscope brand, the data set's word"),
+    "sex": Column(_TEXT, True, "patient's sex, in the data set's terms"),
+    "brand": Column(_TEXT, True, "endoscope brand, in the data set's terms"),
     "bbps": Column(_REAL, True, "Boston bowel preparation scale, 0 to 9"),
     "date": Column(_TEXT, True, "day of the procedure, YYYY-MM-DD"),
 }
@@ -84,15 +84,15 @@ POLYPS: Schema = {
     "polyp_id": Column(_TEXT, False, "name of the polyp, unique"),
     "procedure_id": Column(_TEXT, False, "procedure that shows it"),
     "size_mm": Column(_REAL, True, "largest diameter, mm"),
-    "histology": Column(_TEXT, True, "the data set's word"),
-    "histology_class": Column(_TEXT, True, "the data set's class"),
+    "histology": Column(_TEXT, True, "histology, in the data set's terms"),
+    "histology_class": Column(_TEXT, True, "histology class, in the data set's terms"),
     "location": Column(_TEXT, True, "segment of the colon, normalised"),
     "morphology": Column(_TEXT, True, "Paris class"),
 }
 
 
 def _refuse_first(table: str, bad: pl.Series, values: pl.Series, problem: str, hint: str) -> None:
-    """Raise an error that names the first bad row, if there is one, and its value."""
+    """If any row is bad, raise an error with the number and value of the first one."""
     rows = bad.arg_true()
     if rows.len():
         row = int(rows[0])
@@ -100,25 +100,26 @@ def _refuse_first(table: str, bad: pl.Series, values: pl.Series, problem: str, h
 
 
 def check(frame: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
-    """Bring a table to its schema, or refuse it.
+    """Convert a table to a schema.
 
-    Nullable columns that are absent are added as nulls; types are cast where no value is lost;
-    columns beyond the schema are dropped.
+    Missing nullable columns are added as nulls; types are cast if no value is lost; columns that
+    are not in the schema are dropped.
 
     Args:
-        frame: The table as it came.
-        schema: Its columns.
+        frame: The table.
+        schema: The schema.
         table: The table's name, for messages.
 
     Returns:
         A table with exactly the schema's columns, in the schema's order and types.
 
     Raises:
-        PolyplinkError: Naming the column, the first bad row (from 0) and what to do about it. Names
-            and paths are refused where they are empty, too long or hold control characters.
+        PolyplinkError: If a column is missing or has a wrong type, or a value is not allowed; names
+            the column, the first bad row (from 0) and the fix. Names and paths must not be empty,
+            too long, or contain control characters.
     """
     cast: list[pl.Expr] = []
-    rules: list[tuple[pl.Expr, str, bool, str, str]] = []  # bad rows, of which column, cast or not
+    rules: list[tuple[pl.Expr, str, bool, str, str]] = []  # bad rows, column, is it cast, ...
     for name, column in schema.items():
         if name not in frame.columns:
             if not column.nullable:
@@ -136,12 +137,12 @@ def check(frame: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
             lost = value.is_null() & raw.is_not_null()
             if dtype.is_float() and column.dtype.is_integer():
                 lost = lost | (value.cast(pl.Float64) != raw.cast(pl.Float64)).fill_null(False)
-            rules.append((lost, name, False, "{value!r} is no value for it", write))
+            rules.append((lost, name, False, "{value!r} is not a valid value", write))
         if not column.nullable:
             fill = f"fill it ({column.meaning}) or leave the row out"
             rules.append((value.is_null(), name, True, "no value", fill))
         if column.dtype == _REAL:
-            hint = "leave the row out, or write null where null is allowed"
+            hint = "leave the row out, or write null if null is allowed"
             rules.append((~value.is_finite(), name, True, "{value} is not finite", hint))
         if name == "date":
             wrong = value.is_not_null() & ~is_date(value)
@@ -153,7 +154,7 @@ def check(frame: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
             bad_names = names.filter(~fits | names.str.contains(rf"[{CONTROL}\t\n]"))
             bad = value.is_in(bad_names.implode())
             rules.append((bad, name, True, "{value!r} is not a valid name", hint))
-    # Everything in one query: the first bad row of each rule.
+    # One query for the first bad row of each rule.
     firsts = [bad.arg_true().first().alias(str(k)) for k, (bad, *_) in enumerate(rules)]
     checked = frame.select(cast)
     for row, (_, name, is_cast, problem, hint) in zip(
@@ -169,10 +170,10 @@ def check(frame: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
 def _content_keys(
     detections: pl.DataFrame, procedures: pl.DataFrame, polyps: pl.DataFrame
 ) -> tuple[str, dict[str, str]]:
-    """Key of three tables, and of each procedure's rows of them.
+    """Key of three tables, and of each procedure's rows in them.
 
-    Text is hashed, because two equal tables may lie in memory in different ways. The boxes of each
-    procedure are written once for both.
+    Text is hashed, because equal tables may have different layouts in memory. The boxes of each
+    procedure are converted to text once for both keys.
     """
     of_boxes, first = hashlib.sha256(detections.clear().write_csv().encode()), 0
     parts_of: dict[str, list[object]] = {str(row[0]): [row] for row in procedures.rows()}
@@ -202,10 +203,10 @@ class DataSet:
         detections: See `DETECTIONS`; sorted by procedure, then frame.
         procedures: See `PROCEDURES`.
         polyps: See `POLYPS`.
-        splits: Part name ("train", "eval", ...) to procedure ids.
+        splits: Part name ("train", "eval", ...) -> procedure ids.
         key: Content key of the three tables (hexadecimal).
-        adenoma: Which words of histology are adenoma, for each set; not part of the key.
-        keys: Content key of each procedure's rows of the three tables.
+        adenoma: Map of histology terms to adenoma, by data set; not part of the key.
+        keys: Content key of each procedure's rows in the three tables.
     """
 
     detections: pl.DataFrame
@@ -221,7 +222,7 @@ class DataSet:
 
     @property
     def contents(self) -> str:
-        """How many procedures, polyps and boxes it holds, in words."""
+        """Numbers of procedures, polyps and boxes, in words."""
         tables = {"procedure": self.procedures, "polyp": self.polyps, "box": self.detections}
         return ", ".join(many(table.height, noun) for noun, table in tables.items())
 
@@ -239,7 +240,7 @@ class DataSet:
 
         Raises:
             PolyplinkError: If a table breaks its schema, a box has no area, a name occurs twice,
-                or a row names a procedure that is not there.
+                or a row refers to a procedure that is not in the table of procedures.
         """
         detections = check(detections, DETECTIONS, "detections").sort(
             "procedure_id", "frame", maintain_order=True
@@ -259,11 +260,11 @@ class DataSet:
         for table, frame in (("detections", detections), ("polyps", polyps)):
             names = frame["procedure_id"]
             unknown = ~names.is_in(procedures["procedure_id"].implode())
-            problem = "column procedure_id, row {row}: {value!r} is in no row of procedures"
+            problem = "column procedure_id, row {row}: {value!r} is not in the table procedures"
             hint = "add the procedure, or leave the row out"
             _refuse_first(table, unknown, names, problem, hint)
         splits = {} if splits is None else splits
-        if not isinstance(splits, Mapping) or not all(  # they may come from a file by anyone
+        if not isinstance(splits, Mapping) or not all(  # splits may come from any file
             isinstance(ids, list | tuple) and all(isinstance(i, str) for i in ids)
             for ids in splits.values()
         ):
@@ -276,17 +277,17 @@ class DataSet:
                 f"splits.json: {part!r} is not a valid name of a part",
                 f"write 1 to {LONGEST_NAME} characters without control characters",
             )
-        # Neither where the images lie nor the day is content: a moved data set keeps its key.
+        # The folder of the images and the date are not content: a moved data set keeps its key.
         key, keys = _content_keys(detections, procedures.drop("source", "date"), polyps)
         return cls(detections, procedures, polyps, dict(splits), key, adenoma, keys)
 
     def part(self, name: str | None) -> list[str]:
         """Procedure ids of a part ("train", "eval", ...), or of the whole set for None or "all".
 
-        What is no part of the splits may be one that papers name (see `protocols`).
+        A name that is not in the splits may be a published part (see `protocols`).
 
         Raises:
-            PolyplinkError: If there is no such part, naming those there are, or a procedure
+            PolyplinkError: If there is no such part (the message lists the parts), or a procedure
                 occurs twice in it.
         """
         if name is None or (name == "all" and name not in self.splits):
@@ -306,10 +307,10 @@ class DataSet:
         return ids
 
     def disjoint_parts(self, first: str, second: str, hint: str) -> tuple[list[str], list[str]]:
-        """Procedure ids of two parts that have none in common.
+        """Procedure ids of two parts that must not overlap.
 
         Raises:
-            PolyplinkError: As `part`; or if a procedure is in both, with `hint`.
+            PolyplinkError: See `part`; and with `hint` if a procedure is in both parts.
         """
         ids, second_ids = self.part(first), self.part(second)
         shared = [name for name in second_ids if name in ids]
@@ -322,27 +323,27 @@ class DataSet:
         """Label every polyp as adenoma (1) or not (0); see `label_polyps`.
 
         Args:
-            maps: Name of a data set -> its map; None for the data set's own, which are those of
-                the papers unless it was imported with others.
+            maps: Name of a data set -> its map; None for the map of the import, by default the
+                papers'.
 
         Returns:
-            Int8, one for each row of the table polyps; null where unknown or left out.
+            Int8, one for each row of the table polyps; null if unknown or left out of the task.
 
         Raises:
-            PolyplinkError: If a set with histology has no map, or a word is not in it.
+            PolyplinkError: If a data set with histology has no map, or a term is not in its map.
         """
         return label_polyps(self.procedures, self.polyps, self.adenoma if maps is None else maps)
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where in the files of a source each box is, so that the files can be written with tracks.
+    """The place of each box in the files of a source, to write the files again with tracks.
 
     Attributes:
-        files: The files in which boxes are, those of none included.
-        boxes: A row for each of the detections: file (its number) and item (the number of the box
-            among all that the file holds, those left out included), both from 0; null: not known.
-        options: Of the format, for who reads the files again.
+        files: The files of boxes, including files without a box.
+        boxes: A row for each detection: file (number of the file) and item (number of the box in
+            the file, counting boxes that were left out), both from 0; null if unknown.
+        options: Options of the format that are needed to read the files again.
     """
 
     files: Sequence[Path]
@@ -352,13 +353,14 @@ class Places:
 
 @dataclass(frozen=True)
 class Imported:
-    """What every importer returns.
+    """The result of an importer.
 
     Attributes:
         data: The data set.
-        warnings: From `Faults.lines`: what was left out or is odd, how often, and the first name.
-        places: Where in the source the boxes are; None where the importer does not say.
-        empty: Frames annotated to be without a polyp, see `polyplink.data.empty`; None as above.
+        warnings: Lines of `Faults.lines` on what was left out or is unusual.
+        places: Places of the boxes in the source; None if the importer does not record them.
+        empty: Frames annotated as free of polyps, see `polyplink.data.empty`; None if the importer
+            does not record them.
     """
 
     data: DataSet
@@ -370,15 +372,16 @@ class Imported:
 def read_text_table(path: Path) -> pl.DataFrame:
     """Read a CSV file with a header, every column as text (type inference would turn 001 into 1).
 
-    A byte order mark, Windows line ends, and `;` or a tab instead of the comma are handled.
+    A byte order mark, Windows line endings, and `;` or a tab as the separator are handled.
 
     Raises:
-        PolyplinkError: If the file is missing, empty, not UTF-8 or not a table.
+        PolyplinkError: If the file is missing, empty, not UTF-8 or not a table, or two columns have
+            the same name.
     """
     table = read_raw_table(path)[0]
     PolyplinkError.unless(
         len({name.strip() for name in table.columns}) == table.width,
-        f"{path} has two columns of one name",
+        f"{path} has two columns with the same name",
         "keep one of them",
     )
     table = table.rename({name: name.strip() for name in table.columns})
@@ -386,12 +389,10 @@ def read_text_table(path: Path) -> pl.DataFrame:
 
 
 def read_raw_table(path: Path) -> tuple[pl.DataFrame, str]:
-    """A CSV file with a header as `read_text_table` reads it, and what separates its columns.
-
-    Names and values are as they are written.
+    """Read a CSV file like `read_text_table`, but unchanged, and return it with its separator.
 
     Raises:
-        PolyplinkError: As `read_text_table`, except of columns of one name.
+        PolyplinkError: See `read_text_table`; columns with the same name are allowed.
     """
     if not path.is_file():
         raise PolyplinkError(f"{path} is missing", "check the path")
@@ -399,18 +400,18 @@ def read_raw_table(path: Path) -> tuple[pl.DataFrame, str]:
         with path.open(encoding="utf-8-sig") as file:
             header = file.readline()
         separator = max(",;\t", key=header.count)
-        # By its contents: polars takes [, * and ? in a path for a pattern.
+        # From bytes, because polars reads [, * and ? in a path as a pattern.
         return pl.read_csv(path.read_bytes(), infer_schema=False, separator=separator), separator
     except UnicodeDecodeError:
         raise PolyplinkError(f"{path} is not UTF-8 text", "save it as UTF-8") from None
     except pl.exceptions.PolarsError as error:
         raise PolyplinkError(
-            f"{path} is not a table ({first_line(error)})", "write one header and a row for each"
+            f"{path} is not a table ({first_line(error)})", "write a header and one line per row"
         ) from None
 
 
 def csv_text(table: pl.DataFrame) -> str:
-    """A table as CSV that a spreadsheet takes no text of for a formula; see `core.text.FORMULA`."""
+    """A table as CSV, with texts that spreadsheets would evaluate escaped (`core.text.FORMULA`)."""
     text = pl.col(pl.String)
     escaped = text.str.replace_all(f"[{CONTROL}]", "\ufffd").str.replace(FORMULA, "'${1}")
     return table.with_columns(escaped).write_csv()
@@ -420,10 +421,10 @@ TABLES = ("detections", "procedures", "polyps")
 _MAP = "histology-map.json"
 SOURCE_FILES = ("source-files.parquet", "source-boxes.parquet")  # see `polyplink.data.returned`
 EMPTY_FILE = "empty.parquet"  # see `polyplink.data.empty`
-_IMPORT = "polyplink"  # entry in the tables' metadata: a key that the three have in common
+_IMPORT = "polyplink"  # metadata entry with a key that the three tables of an import share
 
 
-_SEAL = b"polyplink CRC-32"  # and the checksum: between pages and footer, where no reader looks
+_SEAL = b"polyplink CRC-32"  # before the checksum, between pages and footer, where no reader looks
 
 
 def write_table(
@@ -432,15 +433,15 @@ def write_table(
     metadata: Mapping[str, str] | None = None,
     row_group_size: int | None = None,
 ) -> None:
-    """Write a Parquet file with a checksum, whole or not at all.
+    """Write a Parquet file with a checksum, atomically.
 
     Args:
         path: The file.
-        table: What it gets.
-        metadata: Entries of the file's own metadata.
+        table: The table.
+        metadata: Entries of the file's metadata.
         row_group_size: Rows of a group; polars chooses by default.
     """
-    buffer = BytesIO()  # because polars hides from its caller that a disk is full
+    buffer = BytesIO()  # because polars does not report a full disk
     table.write_parquet(buffer, metadata=dict(metadata or {}), row_group_size=row_group_size)
     data = buffer.getbuffer()
     pages = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
@@ -449,17 +450,18 @@ def write_table(
 
 
 def check_table(file: BinaryIO, path: Path, hint: str) -> None:
-    """Check the checksum of a Parquet file; one of other programs has none.
+    """Check the checksum of a Parquet file; files of other programs have none.
 
-    Polars ends the process where a damaged page promises more rows than the memory holds.
+    Without the check, polars would end the process if a damaged page claims more rows than fit
+    into memory.
 
     Args:
-        file: The file, opened.
-        path: Its name, for the error.
-        hint: What to do if it is damaged.
+        file: The open file.
+        path: Path of the file, for the error.
+        hint: How to fix a damaged file.
     """
     if not os.fstat(file.fileno()).st_size:
-        return  # which no memory map may be
+        return  # an empty file cannot be memory-mapped
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data, memoryview(data) as view:
         at = data.rfind(_SEAL)
         end = at + len(_SEAL) + 4
@@ -470,14 +472,14 @@ def check_table(file: BinaryIO, path: Path, hint: str) -> None:
 
 
 def change_data(folder: Path) -> AbstractContextManager[Path]:
-    """Yield an empty folder for all files of a data folder, which change as one."""
+    """Yield an empty folder for all files of a data folder, which are replaced together."""
     return change_folder(
         folder, (_MAP, "scenes.parquet", "warnings.json", EMPTY_FILE, *SOURCE_FILES)
     )
 
 
 def write_data(folder: Path, data: DataSet) -> None:
-    """Write the three tables, splits.json and the map into `folder`; they change as one."""
+    """Write the three tables, splits.json and the map into `folder`, replacing all together."""
     key = content_key(data.key, data.procedures["source"].to_list())
     with change_data(folder) as new:
         for name in TABLES:
@@ -491,14 +493,14 @@ def read_table(path: Path, hint: str) -> pl.DataFrame:
     """Read a Parquet file.
 
     Raises:
-        FileNotFoundError: If there is none.
-        PolyplinkError: If it is broken, with what to do about it, or grows too much (`limits.py`).
+        FileNotFoundError: If the file does not exist.
+        PolyplinkError: If the file is broken (with `hint`) or exceeds a limit (`limits.py`).
     """
     return read_marked(path, hint)[0]
 
 
 def read_marked(path: Path, hint: str) -> tuple[pl.DataFrame, dict[str, str]]:
-    """Read a Parquet file and its own metadata; as `read_table`."""
+    """Read a Parquet file and its metadata; raises as `read_table` does."""
     try:
         with path.open("rb") as file:  # opened once: another process may replace it
             check_table(file, path, hint)
@@ -512,13 +514,13 @@ def read_marked(path: Path, hint: str) -> tuple[pl.DataFrame, dict[str, str]]:
 
 
 def is_data_folder(folder: Path) -> bool:
-    """Whether a path is a folder of tables; False where it may not be read."""
-    # isfile and not Path.is_file, which fails in a folder that may not be read.
+    """Whether a path is a data folder; False if it cannot be read."""
+    # isfile and not Path.is_file, which fails in a folder without permission to read.
     return os.path.isfile(folder / f"{TABLES[0]}.parquet")  # noqa: PTH113
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder without the three tables.
+    """Check that a folder contains the three tables.
 
     Raises:
         PolyplinkError: If the folder or a table is missing.
@@ -533,18 +535,18 @@ def check_folder(folder: Path) -> None:
 
 
 def read_data(folder: Path) -> DataSet:
-    """Read a data folder written by `write_data` (or by anyone who keeps to the schemas).
+    """Read a data folder written by `write_data`, or by another program with the same schemas.
 
     Raises:
         PolyplinkError: If the folder or a table is missing, unreadable, or breaks its schema, or if
-            the tables are of several imports.
+            the tables come from different imports.
     """
     check_folder(folder)
     tables, imports = {}, set()
     for name in TABLES:
         tables[name], marks = read_marked(folder / f"{name}.parquet", "import again")
         imports.add(marks.get(_IMPORT))
-    PolyplinkError.unless(  # tables of other hands have no key
+    PolyplinkError.unless(  # tables of other programs have no key
         len(imports - {None}) < 2, f"{folder} holds tables of several imports", "import again"
     )
     splits_path = folder / "splits.json"

@@ -81,7 +81,7 @@ def test_image_files_are_those_of_all_folders_but_hidden_ones(folder: Path) -> N
     assert names == ["b/10.jpg", "c/1.tif", "c/2.PNG"]
     with pytest.raises(PolyplinkError, match="has no image files"):
         image_files(folder / "a")
-    with pytest.raises(PolyplinkError, match=r"10.jpg is a file, and a folder is expected"):
+    with pytest.raises(PolyplinkError, match=r"10.jpg is a file, but a folder is expected"):
         image_files(folder / "b" / "10.jpg")
 
 
@@ -94,7 +94,7 @@ def test_odd_members_are_counted(tmp_path: Path) -> None:
     assert len(contents(tree)) == 2
     assert faults.lines() == [
         "2 x archive member with an odd path, left out (first: x.zip!/../up.txt)",
-        "1 x archive inside an archive, not looked into (first: x.zip!/in.zip)",
+        "1 x archive inside an archive, not opened (first: x.zip!/in.zip)",
     ]
 
 
@@ -115,7 +115,9 @@ def test_a_zip_with_a_password(folder: Path) -> None:
         data[at + 8] |= 1
         at = data.find(b"PK\x01\x02", at + 1)
     (root / "x.zip").write_bytes(data)
-    with pytest.raises(PolyplinkError, match=r"x\.zip asks for a password; unpack it beside"):
+    with pytest.raises(
+        PolyplinkError, match=r"x\.zip requires a password; unpack it in its folder"
+    ):
         open_tree(root, Faults())
     for place in ("x", "elsewhere/by hand"):
         shutil.copytree(folder, root / place)
@@ -124,14 +126,14 @@ def test_a_zip_with_a_password(folder: Path) -> None:
         shutil.rmtree(root / place)
     shutil.copytree(folder, root / "x")
     (root / "x" / "a" / "1.txt").unlink()
-    with pytest.raises(PolyplinkError, match="asks for a password"):
+    with pytest.raises(PolyplinkError, match="requires a password"):
         open_tree(root, Faults())
 
 
 def test_mistakes(folder: Path) -> None:
     with pytest.raises(PolyplinkError, match=r"no folder .*nowhere; check the path"):
         open_tree(folder / "nowhere", Faults())
-    with pytest.raises(PolyplinkError, match=r"1\.txt is a file, and a folder is expected"):
+    with pytest.raises(PolyplinkError, match=r"1\.txt is a file, but a folder is expected"):
         open_tree(folder / "a" / "1.txt", Faults())
     (folder / "odd!").mkdir()
     with pytest.raises(PolyplinkError, match="odd! ends in `!`"):

@@ -1,7 +1,7 @@
 """Zip and tar archives, listed and read in one pass without unpacking.
 
-REAL-Colon's annotations are 2.76 million members of about a kilobyte; tarfile makes an object of
-dozens of fields for each. Here a member of a tar archive costs one look at its header block.
+REAL-Colon's annotations are 2.76 million members of about a kilobyte, for each of which tarfile
+creates an object with dozens of fields. This module only parses the header block of a tar member.
 Layout of the blocks: POSIX.1-2017, pax, "ustar Interchange Format"; GNU tar manual, "Basic Tar
 Format".
 """
@@ -20,16 +20,16 @@ from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.data.files.limits import check_member, check_total
 
 ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz")
-INSIDE = "!/"  # between an archive and the member in it: `ARCHIVE.zip!/member`
+INSIDE = "!/"  # separates an archive and a member: `ARCHIVE.zip!/member`
 BLOCK = 512  # bytes; a tar archive is made of blocks
 
 Wanted = Callable[[str], bool]
 
 _AGAIN = "download it again"
-_READ = 1 << 17  # bytes asked of the disk at once
-_AT_ONCE = 1 << 24  # bytes of a member asked for at once
-# What is raised over damaged bytes (OSError comes from bz2 and gzip, ValueError from names, numbers
-# and offsets that make no sense)
+_READ = 1 << 17  # bytes read from the disk at once
+_AT_ONCE = 1 << 24  # bytes of a member read at once
+# Exceptions for damaged bytes (OSError comes from bz2 and gzip, ValueError from invalid names,
+# numbers and offsets)
 _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -39,23 +39,23 @@ _DAMAGE = (
     OSError,
     ValueError,
 )
-# and over a member with a password or an unknown compression (NotImplementedError is one of these).
+# and for a member with a password or an unknown compression (NotImplementedError is a subclass).
 _LOCKED = RuntimeError
 _ENCRYPTED = 0x1  # bit of the general purpose flags, APPNOTE.TXT 4.4.4
 
-# A compressed tar can only be read from its beginning: its annotations are kept while it is
-# listed, so that a small text does not cost a second pass over gigabytes of images.
+# A compressed tar can only be read from its beginning: members with these endings are kept while it
+# is listed, so that a small text does not require a second pass over gigabytes of images.
 _KEPT = (".txt", ".xml", ".csv", ".json", ".xlsx")
 
 _FILES = (b"0", b"7", b"\0")  # kinds of tar members: files, contiguous files, files of old archives
 _LONG_NAME, _PAX = b"L", b"x"
-_EXTENSIONS = (_LONG_NAME, b"K", _PAX, b"g")  # members that hold long names of others
+_EXTENSIONS = (_LONG_NAME, b"K", _PAX, b"g")  # members with long names of other members
 _NO_CONTENT = b"123456"  # links, devices, folders, pipes: nothing to read
 _LARGEST_NAME = 1 << 20  # of a long name or pax record, bytes
 
 
 def is_archive(name: str) -> bool:
-    """Whether a file's name is that of an archive that can be read."""
+    """Whether a file name has the ending of a supported archive."""
     return name.lower().endswith(ENDINGS)
 
 
@@ -67,11 +67,11 @@ class Archive:
 
     Attributes:
         path: The archive.
-        names: Its files in their order; without links and devices.
-        locked: Those that ask for a password.
+        names: Its files in the order of the archive, without links and devices.
+        locked: Files that are encrypted.
 
     Raises:
-        PolyplinkError: If it cannot be read or is not whole, or grows too much (`limits.py`).
+        PolyplinkError: If it cannot be read, is incomplete, or exceeds a limit (`limits.py`).
     """
 
     def __init__(self, path: Path) -> None:
@@ -100,11 +100,12 @@ class Archive:
         """Read some members in one pass; texts of a compressed tar were kept while listing it.
 
         Args:
-            names: Which.
-            limit: Bytes from the beginning of each; None for all, which also checks a zip's CRC.
+            names: Names of the members.
+            limit: Number of bytes from the beginning of each; None for all, which also checks the
+                CRC of a zip.
 
         Yields:
-            Name and bytes; texts that were kept first, then in the archive's order.
+            Name and bytes; first the texts that were kept, then others in the archive's order.
 
         Raises:
             PolyplinkError: If the archive cannot be read, or a member is damaged, encrypted or of
@@ -124,14 +125,14 @@ def read_members(
     """Read the wanted files of an archive in one pass, in its order; nothing is unpacked.
 
     Args:
-        path: A .zip, .tar, .tar.gz or .tgz file; whether a tar is compressed is seen from its
-            first bytes.
-        is_wanted: Whether the file of this name is to be read; others are skipped. Called once for
-            every regular file.
-        limit: Bytes from the beginning of each file; None for all of it.
+        path: A .zip, .tar, .tar.gz or .tgz file; compression of a tar is recognised by its first
+            bytes.
+        is_wanted: Whether to read the file with a name; others are skipped. Called once for every
+            regular file.
+        limit: Number of bytes from the beginning of each file; None for the whole file.
 
     Yields:
-        Name, as the archive has it, and content.
+        Name in the archive, and content.
 
     Raises:
         PolyplinkError: If the archive is cut short, damaged, of another format, or has a wanted
@@ -146,23 +147,23 @@ def read_members(
 
 
 def read_archived(path: Path, requested: Collection[str]) -> Iterator[tuple[str, bytes | str]]:
-    """Read members of an archive in one pass, by their whole name or the last part of it.
+    """Read members of an archive in one pass, by their full name or its last part.
 
-    An archive may pack its files in a folder that the name of an image does not have.
+    An archive may contain its files in a folder that is not part of an image's name.
 
     Args:
         path: A .zip, .tar, .tar.gz or .tgz file.
         requested: Names of members.
 
     Yields:
-        Every wanted name with the member's bytes, or with the reason why there are none.
+        Every requested name with the member's bytes, or with the reason why it cannot be read.
 
     Raises:
-        PolyplinkError: If the archive cannot be read, or has none of the members.
+        PolyplinkError: If the archive cannot be read, or contains none of the members.
     """
     pending = set(requested)
 
-    listed: dict[str, str] | None = None  # member to wanted name; a tar is not listed beforehand
+    listed: dict[str, str] | None = None  # member -> requested name; None for a tar, not listed
     if _is_zip(path):
         members = set(names := Archive(path).names)
         last = {name.rpartition("/")[2]: name for name in names}
@@ -187,7 +188,7 @@ def read_archived(path: Path, requested: Collection[str]) -> Iterator[tuple[str,
 
 @contextmanager
 def _readable(path: Path, broken: str) -> Iterator[None]:
-    """Turn every sign that an archive is missing or damaged into one clear error."""
+    """Turn all exceptions for missing or damaged archives into user errors."""
     try:
         yield
     except FileNotFoundError:
@@ -207,7 +208,7 @@ def _is_zip(path: Path) -> bool:
 def _members(
     path: Path, is_wanted: Wanted, limit: int | None = None
 ) -> Iterator[tuple[str, bytes | str]]:
-    """As `read_members`, but a damaged member of a zip yields the reason instead of raising."""
+    """Like `read_members`, but yield the reason for a damaged member of a zip."""
     if _is_zip(path):
         return _zip_members(path, is_wanted, limit)
     return _tar_members(path, is_wanted, limit)
@@ -254,7 +255,7 @@ def _tar_members(path: Path, accepts: Wanted, limit: int | None) -> Iterator[tup
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
         file: IO[bytes] | GzipFile = GzipFile(fileobj=raw, mode="rb") if packed else raw
-        long_name: str | None = None  # from a member of its own, for the member after it
+        long_name: str | None = None  # from an extension member, for the next member
         long_size: int | None = None
         length, total = path.stat().st_size, 0
         while (header := _exactly(file, BLOCK)).strip(b"\0"):
@@ -284,7 +285,7 @@ def _tar_members(path: Path, accepts: Wanted, limit: int | None) -> Iterator[tup
                 continue
             data = _exactly(file, (limit or 0) if is_wanted else 0)
             remaining = _padded(size) - len(data)
-            if not packed and remaining > _READ:  # a seek beyond the end shows at the next header
+            if not packed and remaining > _READ:  # the next header shows a seek beyond the end
                 file.seek(remaining, 1)
                 remaining = 0
             while remaining:
@@ -301,7 +302,7 @@ def _padded(size: int) -> int:
 
 def _exactly(file: IO[bytes] | GzipFile, size: int) -> bytes:
     parts: list[bytes] = []
-    while size and (block := file.read(min(size, _AT_ONCE))):  # a damaged header may promise any
+    while size and (block := file.read(min(size, _AT_ONCE))):  # a damaged header may claim any size
         parts.append(block)
         size -= len(block)
     if size:
@@ -324,14 +325,14 @@ def _parse(header: bytes) -> tuple[str, int, bytes]:
 
 
 def _number(field: bytes) -> int:
-    """An octal number, or GNU's binary one with its first bit set."""
+    """An octal number, or a binary one of GNU tar (first bit set)."""
     if field[0] == 0x80:
         return int.from_bytes(field[1:], "big")
     return int(field.split(b"\0", 1)[0].strip() or b"0", 8)
 
 
 def _pax_records(text: bytes) -> dict[str, str]:
-    """Records of a pax header: `length keyword=value` and a newline, length in bytes of all."""
+    """Records of a pax header: `length keyword=value` and a newline; length counts all bytes."""
     records = {}
     while text:
         length, _, record = text.partition(b" ")

@@ -1,4 +1,4 @@
-"""Folders of plain files: one listing of each instead of a look at every file; many files read."""
+"""Folders of plain files: list each folder once instead of checking every file; read many files."""
 
 import os
 import re
@@ -18,7 +18,7 @@ Source = TypeVar("Source")
 Read = TypeVar("Read")
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff")
-_NEXT = {  # what a file given for a folder calls for, by its ending
+_NEXT = {  # hints for a file that was given instead of a folder, by its ending
     **dict.fromkeys(SUFFIXES, "count the polyps of a video with `polyplink run {path}`"),
     ".json": "boxes in COCO format become a data folder with `polyplink import coco {path} DATA`",
     ".csv": "boxes in a table become a data folder with `polyplink import csv {path} DATA`",
@@ -29,37 +29,38 @@ _AT_ONCE = 1 << 16  # bytes: an annotation file has about 1 KiB
 
 
 def check_is_folder(path: Path, hint: str = "check the path") -> None:
-    """Refuse a path that is no folder; of a file, say what can be done with it.
+    """Check that a path is a folder; for a file, the error says how to use it.
 
     Args:
         path: The path.
-        hint: What to do where nothing is there.
+        hint: How to fix a path that does not exist.
     """
     PolyplinkError.unless(
         not path.is_file(),
-        f"{path} is a file, and a folder is expected",
-        _NEXT.get(path.suffix.lower(), "name the folder that it lies in").format(path=path),
+        f"{path} is a file, but a folder is expected",
+        _NEXT.get(path.suffix.lower(), "give the folder that contains it").format(path=path),
     )
     PolyplinkError.unless(path.is_dir(), f"no folder {path}", hint)
 
 
 def refuse(error: OSError) -> NoReturn:
-    """Turn the system's error about a folder into the user's; `os.walk` takes it as `onerror`."""
+    """Turn a system error about a folder into a user error; can be passed to `os.walk`."""
     raise PolyplinkError(f"{error.filename}: {error.strerror}", "check its permissions") from None
 
 
 def read_small(path: str, limit: int | None = None) -> bytes:
-    """Read a small file through a bare descriptor, in half of the time that a file object takes.
+    """Read a small file through a file descriptor, in half the time of a file object.
 
     Args:
         path: The file.
-        limit: Bytes from its beginning; None for all of it.
+        limit: Number of bytes from its beginning; None for the whole file.
 
     Raises:
         PolyplinkError: If the file cannot be read.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))  # Windows: as it is
+        # O_BINARY: no conversion of line endings on Windows.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         try:
             data = os.read(descriptor, limit or _AT_ONCE)
             if limit is None and len(data) == _AT_ONCE:
@@ -75,7 +76,7 @@ def read_small(path: str, limit: int | None = None) -> bytes:
 
 
 def files_in(folder: Path, ending: str = "") -> list[Path]:
-    """What a folder holds with an ending, sorted by name, without what is hidden.
+    """The entries of a folder with an ending, sorted by name, without hidden ones.
 
     Raises:
         PolyplinkError: If the folder may not be read, or a name is not UTF-8.
@@ -110,11 +111,11 @@ def _names(folder: str) -> list[str]:
 
 
 def present(images: pl.Series, folders: pl.Series) -> pl.Series:
-    """Which of n images exist.
+    """Whether each of n images exists.
 
     Args:
-        images: Text, n paths relative to their folder; null for none. Of `video.mp4#12` and
-            `archive.zip!/member` the file before the sign is looked for.
+        images: Text, n paths relative to their folder; null for none. For `video.mp4#12` and
+            `archive.zip!/member`, the video or the archive must exist.
         folders: Text, n folders.
 
     Returns:
@@ -131,14 +132,14 @@ def present(images: pl.Series, folders: pl.Series) -> pl.Series:
 
 
 def numbered(folder: Path, endings: tuple[str, ...]) -> dict[int, str]:
-    """Files of a folder by the number that their name ends in.
+    """Files of a folder by the number at the end of their name.
 
     Args:
         folder: The folder; one that does not exist has no files.
-        endings: Endings to look at, in lower case; hidden files are skipped.
+        endings: Endings of the files, in lower case; hidden files are skipped.
 
     Returns:
-        Number to file name; of two files of one number the first by name.
+        Number -> file name; of several files with the same number, the first by name.
     """
     files: dict[int, str] = {}
     for name in sorted(_names(str(folder))):
@@ -158,13 +159,13 @@ def read_each(
     """Read every source, in order.
 
     Args:
-        read: Reads one; a module-level function (or a partial of one) if there are several workers.
-        sources: What to read.
-        workers: Processes. More than one needs the main module to be importable.
-        progress: Called after every source with how many are read and how many there are.
+        read: Reads one source; with several workers, a function of a module or a partial of one.
+        sources: The sources.
+        workers: Number of processes. More than one require an importable main module.
+        progress: Called after every source with the number read and the total.
 
     Returns:
-        What each gave, in the order of the sources.
+        The results, in the order of the sources.
     """
     several = workers > 1 and len(sources) > 1
     collected = []

@@ -1,6 +1,6 @@
-"""Images decoded, or why they cannot be: decoders raise errors of any kind over damaged files.
+"""Decode images, or return why they cannot be decoded: decoders raise errors of any kind.
 
-A `Picture` is a frame of which only what is asked for is converted.
+A `Picture` is a frame that is converted to RGB only as far as needed.
 """
 
 import ctypes
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Pixels = npt.NDArray[np.uint8]
 
 POINTS = 64  # a side, of `Picture.points`
-LARGEST = 36_000_000  # pixels of an image, above 8K: a damaged header may promise any number
+LARGEST = 36_000_000  # pixels of an image, above 8K: a damaged header may claim any number
 _ALONE = 9_000_000  # pixels, above 4K: larger images, of up to 14 bytes a pixel, one at a time
 _one_large = threading.Lock()
 
@@ -37,7 +37,7 @@ def decode_image(data: bytes, mode: str = "RGB") -> Pixels | str:
         mode: "RGB", or "L" for grey.
 
     Returns:
-        (height, width, 3) RGB or (height, width) grey, or why it cannot be decoded.
+        (height, width, 3) RGB or (height, width) grey, or the reason why it cannot be decoded.
     """
     try:
         if mode == "RGB" and simplejpeg.is_jpeg(data):
@@ -52,7 +52,7 @@ def decode_image(data: bytes, mode: str = "RGB") -> Pixels | str:
 
 
 def image_size(data: bytes) -> tuple[int, int] | str:
-    """Width and height of an image by its header, pixels, or why it cannot be read."""
+    """Width and height of an image in pixels, from its header, or why it cannot be read."""
     try:
         with Image.open(BytesIO(data)) as image:
             return image.size
@@ -62,10 +62,10 @@ def image_size(data: bytes) -> tuple[int, int] | str:
 
 @cache
 def _silence_libtiff() -> None:
-    """Let libtiff print nothing about damaged files: Pillow raises what decides about them.
+    """Stop libtiff from printing about damaged files: errors that matter are raised by Pillow.
 
-    Its handlers are reached through Pillow's own module, whichever libtiff that was linked with;
-    where it was linked statically (Windows), they cannot be located and stay.
+    The handlers are set through Pillow's extension module, whichever libtiff it is linked with. If
+    it is linked statically (Windows), they cannot be located and stay.
     """
     library = ctypes.CDLL(Image.core.__file__)  # type: ignore[attr-defined]
     for name in ("TIFFSetErrorHandler", "TIFFSetWarningHandler"):
@@ -74,9 +74,9 @@ def _silence_libtiff() -> None:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of a decoder's error, whatever that is."""
-    unknown = isinstance(error, UnidentifiedImageError)  # whose message names an object in memory
-    return "in no format of images" if unknown else first_line(error)
+    """The first line of a decoder's error."""
+    unknown = isinstance(error, UnidentifiedImageError)  # its message shows a memory address
+    return "not a known image format" if unknown else first_line(error)
 
 
 def _decoding_slot(height: int, width: int) -> AbstractContextManager[object]:
@@ -104,11 +104,11 @@ def resize(image: Pixels, width: int, height: int) -> Pixels:
 
 
 class Picture:
-    """A frame, of a video or of an image file; what nobody asks for is not converted to RGB.
+    """A frame of a video or an image file, converted to RGB only as far as needed.
 
     Attributes:
         size: Width and height, pixels.
-        points: (POINTS, POINTS, 3) RGB of pixels that lie evenly over the frame.
+        points: (POINTS, POINTS, 3) RGB of pixels on an even grid over the frame.
 
     Example:
         >>> picture = Picture(np.zeros((48, 64, 3), np.uint8))
@@ -120,7 +120,7 @@ class Picture:
         """Take a frame.
 
         Args:
-            source: What a video's decoder gives, or pixels (height, width, 3) RGB.
+            source: A frame of a video decoder, or pixels (height, width, 3) RGB.
 
         Raises:
             av.error.FFmpegError, ValueError: If a decoder's frame cannot be converted.
@@ -149,8 +149,8 @@ class Picture:
     def resized(self, width: int, height: int) -> Pixels:
         """(height, width, 3) RGB, antialiased bilinear.
 
-        A video's frame is resized before its colours are converted, which is quicker: pixels then
-        differ from those of `resize(self.rgb(), width, height)` by a grey level or so.
+        A video's frame is resized before its colours are converted, which is faster: the pixels
+        differ from those of `resize(self.rgb(), width, height)` by about one grey level.
         """
         if self._frame is None:
             return resize(self.rgb(), width, height)
@@ -158,10 +158,10 @@ class Picture:
         return self._converted(width, height, "BILINEAR", "gbrp")
 
     def yuv(self) -> Pixels:
-        """Luma, then both planes of chroma, of half as many rows and columns.
+        """The planes of YUV 4:2:0: luma, then both chroma planes at half the resolution.
 
         Returns:
-            (3 / 2 height, width), both sides of the frame being even; a copy.
+            A copy (3 / 2 height, width); both sides of the frame must be even.
         """
         frame = self._frame
         if frame is None:
@@ -171,7 +171,7 @@ class Picture:
         return np.asarray(frame.to_ndarray(format="yuv420p", threads=1), np.uint8)
 
     def _converted(self, width: int, height: int, interpolation: str, to: str = "rgb24") -> Pixels:
-        """The decoder's frame as RGB, by one thread: the cores are busy with other frames."""
+        """Convert the decoder's frame to RGB in one thread: other frames keep the cores busy."""
         assert self._frame is not None
         pixels = self._frame.to_ndarray(
             format=to, width=width, height=height, interpolation=interpolation, threads=1

@@ -1,7 +1,7 @@
-"""The files of a download as one list, in folders and in archives; nothing is unpacked.
+"""One list of all files of a download, in folders and in archives; nothing is unpacked.
 
 A member of an archive is named `ARCHIVE.zip!/member/path`: the archive's path relative to the root,
-`!/`, and the member as the archive names it. That name is what the column `image` holds.
+`!/`, and the member's name in the archive. The column `image` holds these names.
 """
 
 import os
@@ -19,7 +19,7 @@ from polyplink.data.files.values import check_utf8
 
 Parsed = TypeVar("Parsed")
 
-_HEADER = 1 << 12  # bytes: enough to tell the size of nearly every image
+_HEADER = 1 << 12  # bytes: contain the size of nearly every image
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class Member:
     """One file of a tree.
 
     Attributes:
-        path: Where it would lie if its archive were unpacked where it is; `/` between the parts.
-        image: Its name for the column `image`, relative to the tree's root.
+        path: Path relative to the root, as if its archive were unpacked in place; `/`-separated.
+        image: Name for the column `image`, relative to the tree's root.
     """
 
     path: str
@@ -41,7 +41,7 @@ class Member:
 
     @property
     def suffix(self) -> str:
-        """The ending of the name with its dot, in lower case."""
+        """The ending of the name with the dot, in lower case."""
         return os.path.splitext(self.path)[1].lower()  # noqa: PTH122 - no path object for each
 
 
@@ -51,7 +51,7 @@ class Tree:
 
     Attributes:
         root: Folder that image names are relative to.
-        members: Files in folders sorted by path, then those of each archive in its order.
+        members: Files in folders sorted by path, then the files of each archive in its order.
         archives: Path of an archive relative to the root -> the archive.
     """
 
@@ -73,8 +73,8 @@ class Tree:
         """Read many files; those of an archive in the archive's order, in one pass over it.
 
         Args:
-            members: Which, each once.
-            limit: Bytes from the beginning of each; None for all of it.
+            members: The files, each once.
+            limit: Number of bytes from the beginning of each; None for whole files.
 
         Yields:
             Each member and its bytes.
@@ -99,7 +99,7 @@ class Tree:
         """Read and parse files, those of an archive in one pass over it.
 
         Args:
-            members: Which, each once.
+            members: The files, each once.
             parse: Called with a file's bytes and name; raises PolyplinkError if it is malformed.
             faults: Counts the files that cannot be parsed, which are left out.
 
@@ -107,8 +107,8 @@ class Tree:
             The parsed content of each file.
 
         Raises:
-            PolyplinkError: If strict, at the first file that cannot be parsed; if a file or
-                archive cannot be read at all.
+            PolyplinkError: If a file or archive cannot be read; if strict, at the first file that
+                cannot be parsed.
         """
         parsed = {}
         for member, data in self.read_many(members):
@@ -127,20 +127,20 @@ class Tree:
 
         Args:
             members: The images, each once.
-            faults: Counts files that are no image, which are left out.
+            faults: Counts files that are not images, which are left out.
 
         Raises:
-            PolyplinkError: If strict, at the first that is not an image; if a file cannot be read.
+            PolyplinkError: If a file cannot be read; if strict, at the first that is not an image.
         """
         sizes: dict[Member, tuple[int, int]] = {}
-        for limit in (_HEADER, None):  # None: the size may be behind a large colour profile
+        for limit in (_HEADER, None):  # None: the size may come after a large colour profile
             unsized = [member for member in members if member not in sizes]
             for member, data in self.read_many(unsized, limit):
                 size = image_size(data)
                 if not isinstance(size, str):
                     sizes[member] = size
                 elif limit is None:
-                    hint = "restore it or take it out"
+                    hint = "restore it, or remove it"
                     faults.fault("file that is not an image", member.image, hint)
         return sizes
 
@@ -149,7 +149,7 @@ def decode_text(data: bytes, name: str) -> str:
     """Decode the UTF-8 text of a file; a byte order mark is dropped.
 
     Raises:
-        PolyplinkError: If it is not UTF-8, naming the file.
+        PolyplinkError: If the text is not UTF-8.
     """
     try:
         return data.decode("utf-8-sig")
@@ -162,21 +162,21 @@ def decode_text(data: bytes, name: str) -> str:
 def open_tree(source: Path, faults: Faults) -> Tree:
     """List a folder and the archives in it, or one archive.
 
-    Hidden files (a part of the path begins with a dot, or is `__MACOSX`) are not listed. Where
-    the folder also holds an archive's member unpacked, in the archive's folder or in one of the
-    archive's name, the unpacked file is taken. An encrypted archive is ignored if all its files
-    lie unpacked anywhere in the tree.
+    Hidden files (a part of the path begins with a dot, or is `__MACOSX`) are not listed. If an
+    archive's member also exists unpacked, next to the archive or in a folder of the archive's name,
+    the unpacked file is used. An encrypted archive is ignored if all its files exist unpacked
+    anywhere in the tree.
 
     Args:
         source: A folder, or a .zip, .tar, .tar.gz or .tgz file.
         faults: Counts archives inside archives, which are not opened, and members with odd paths.
 
     Returns:
-        The tree; its root is the folder, or the one that the archive lies in.
+        The tree; its root is the folder, or the folder of the archive.
 
     Raises:
-        PolyplinkError: If there is no such folder or archive, or an archive is broken, or asks
-            for a password and is not unpacked.
+        PolyplinkError: If the folder or archive does not exist, or an archive is broken, or
+            encrypted and not unpacked.
     """
     if source.is_dir():
         root, files = source, sorted(walk_files(source))
@@ -186,7 +186,7 @@ def open_tree(source: Path, faults: Faults) -> Tree:
         check_is_folder(source)
         raise PolyplinkError(
             f"{source} is neither a folder nor an archive ({', '.join(ENDINGS)})",
-            "name the folder of the data set",
+            "give the folder of the data set",
         )
     else:
         raise PolyplinkError(f"no folder {source}", "check the path")
@@ -208,7 +208,7 @@ def walk_files(source: Path) -> Iterator[str]:
     for folder, folders, names in os.walk(source, followlinks=True, onerror=refuse):
         place = os.stat(folder)  # noqa: PTH116 - as os.walk gives it
         if (place.st_dev, place.st_ino) in visited:
-            folders.clear()  # a link that leads back
+            folders.clear()  # a link back to a visited folder
             continue
         visited.add((place.st_dev, place.st_ino))
         folders[:] = [check_utf8(name, folder) for name in folders if not _hidden(name)]
@@ -226,7 +226,7 @@ def image_names(folder: Path) -> list[str]:
     """Image files under a folder, relative to it, sorted; without hidden ones.
 
     Raises:
-        PolyplinkError: As `walk_files`.
+        PolyplinkError: See `walk_files`.
     """
     return [name for name in sorted(walk_files(folder)) if name.lower().endswith(IMAGE_ENDINGS)]
 
@@ -235,7 +235,7 @@ def image_files(folder: Path) -> list[Path]:
     """Image files under a folder, sorted; without hidden ones.
 
     Raises:
-        PolyplinkError: If there is none, or no folder, and as `walk_files`.
+        PolyplinkError: If there is no folder or no image, and see `walk_files`.
     """
     check_is_folder(folder)
     names = image_names(folder)
@@ -248,10 +248,10 @@ def _hidden(part: str) -> bool:
 
 
 def _members(name: str, archive: Archive, unpacked: set[str], faults: Faults) -> list[Member]:
-    """The members of an archive that do not also lie unpacked in the tree.
+    """The members of an archive that do not exist unpacked in the tree.
 
-    Unpacked is beside the archive or in a folder of its name; encrypted members, which the user
-    may have unpacked anywhere, are recognised by folder and name.
+    Unpacked members are next to the archive or in a folder of its name; encrypted members, which
+    the user may have unpacked anywhere, are recognised by folder and name.
     """
     beside, _, last = name.rpartition("/")
     folder_parts, stem = [beside] if beside else [], last.split(".")[0]
@@ -266,15 +266,15 @@ def _members(name: str, archive: Archive, unpacked: set[str], faults: Faults) ->
         if ".." in parts or "" in parts or inner != visible(inner):
             faults.warn("archive member with an odd path, left out", f"{name}{INSIDE}{inner}")
         elif is_archive(parts[-1]):
-            faults.warn("archive inside an archive, not looked into", f"{name}{INSIDE}{inner}")
+            faults.warn("archive inside an archive, not opened", f"{name}{INSIDE}{inner}")
         elif inner in archive.locked:
             locked.add("/".join(path.split("/")[-2:]))
         else:
             members.append(Member(path, f"{name}{INSIDE}{inner}"))
     if locked and not locked <= {"/".join(file.split("/")[-2:]) for file in unpacked}:
         raise PolyplinkError(
-            f"{archive.path} asks for a password",
-            "unpack it beside itself (`unzip -P PASSWORD -d "
+            f"{archive.path} requires a password",
+            "unpack it in its folder (`unzip -P PASSWORD -d "
             f"{archive.path.with_suffix('')} {archive.path}`)",
         )
     return members

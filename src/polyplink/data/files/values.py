@@ -1,4 +1,4 @@
-"""Numbers and names as any source writes them: the one place where they are checked."""
+"""Checks of numbers and names, for all sources."""
 
 import re
 
@@ -13,7 +13,7 @@ _WHOLE = re.compile(r"0*(\d{1,10})")
 
 
 def whole_number(text: str) -> int | None:
-    """A whole number from 0 to `LARGEST`, written as digits alone; None for anything else.
+    """A whole number from 0 to `LARGEST`, written with digits only; None for anything else.
 
     Example:
         >>> whole_number("0012"), whole_number("1.5"), whole_number("9" * 5000)
@@ -25,16 +25,16 @@ def whole_number(text: str) -> int | None:
 
 
 def track_name(column: str) -> pl.Expr:
-    """Numbers of tracks, a column of Float64, as text; null where negative, too large or no number.
+    """Track numbers of a Float64 column as text; null if negative, too large or not a number.
 
-    A fraction is dropped.
+    The fractional part is dropped.
     """
     value = pl.when(pl.col(column).is_between(0, _EXACT)).then(column)
     return value.cast(pl.Int64, strict=False).cast(pl.String)
 
 
 def check_utf8(name: str, folder: object) -> str:
-    """A file's name, if it is UTF-8: no table can hold another."""
+    """Return a file's name if it is UTF-8; a table cannot hold any other."""
     PolyplinkError.unless(
         name.isascii() or not re.search(r"[\ud800-\udfff]", name),
         f"the name of {name} in {folder} is not UTF-8",

@@ -1,10 +1,10 @@
-"""Videos: frames by exact number, from the decoder, through PyAV.
+"""Videos: frames by exact number, decoded with PyAV.
 
-A frame's number is its place, from 0, in the order in which frames are shown; neither a variable
-frame rate nor B-frames (stored out of order) change it. It is what `cv2.VideoCapture` and
-`ffmpeg -fps_mode passthrough` count. An index of the packets, read once without decoding, maps
-numbers to times of presentation (pts). After damage no frame is returned until a key frame makes
-the picture trustworthy again: a decoder shows wrong pictures without an error.
+A frame's number is its index, from 0, in presentation order, whatever the frame rate and B-frames
+(which are stored out of order). `cv2.VideoCapture` and `ffmpeg -fps_mode passthrough` count frames
+in the same way. An index of the packets, read once without decoding, maps numbers to presentation
+times (pts). After damage a decoder shows wrong pictures without an error, so no frame is returned
+until the next key frame.
 """
 
 import os
@@ -36,10 +36,10 @@ Times = npt.NDArray[np.int64]
 SUFFIXES = (".mp4", ".mkv", ".avi", ".ts", ".m4v", ".mov", ".mpg", ".mpeg", ".webm", ".m2ts")
 
 _FRAME = re.compile(rf"(.+(?:{'|'.join(map(re.escape, SUFFIXES))}))#(\d+)", re.IGNORECASE)
-_WORTH_SEEKING = 16  # frames: to decode fewer is quicker than to seek
-_UNSURE = 16  # frames after a lost one whose numbers are uncertain where frames are only counted
-_EARLY = 1 << 24  # in units of any stream: before its first packet
-_BACK = (0, 1, 4, 16, 1 << 30)  # key frames to go back where a seek lands too late
+_WORTH_SEEKING = 16  # frames; decoding fewer is faster than seeking
+_UNSURE = 16  # frames with uncertain numbers after a lost one, if frames are only counted
+_EARLY = 1 << 24  # time units of any stream, back from its first packet
+_BACK = (0, 1, 4, 16, 1 << 30)  # key frames to go back if a seek lands too late
 
 
 def frame_name(video: str, frame: int) -> str:
@@ -48,13 +48,13 @@ def frame_name(video: str, frame: int) -> str:
 
 
 def split_frame_name(image: str) -> tuple[str, int] | None:
-    """The video and the frame that an image's name stands for; None for other names."""
+    """The video and the frame number in the name of a video's frame; None for other names."""
     match = _FRAME.fullmatch(image)
     return (match.group(1), int(match.group(2))) if match else None
 
 
 def is_video(name: str) -> bool:
-    """Whether a file's name is that of a video."""
+    """Whether a file name has the ending of a video."""
     return name.lower().endswith(SUFFIXES)
 
 
@@ -67,7 +67,7 @@ def natural_order(name: str) -> list[tuple[int, str]]:
 def videos_in(folder: Path) -> list[Path]:
     """The videos of a folder, without hidden files, in natural order of their names.
 
-    A folder that is missing or may not be read holds none.
+    A folder that is missing or cannot be read has no videos.
 
     Raises:
         PolyplinkError: If a name is not UTF-8.
@@ -84,10 +84,10 @@ class Video:
     """An open video.
 
     Attributes:
-        n_frames: Packets that hold a frame, from the first key frame on.
+        n_frames: Number of packets with a frame, from the first key frame on.
         width: Width of a frame, pixels.
         height: Height of a frame, pixels.
-        fps: Mean frames per second; None where the file does not say.
+        fps: Mean frames per second; None if the file does not state them.
     """
 
     n_frames: int
@@ -95,19 +95,19 @@ class Video:
     height: int
     fps: float | None
     _container: "InputContainer"
-    _times: Times | None  # (n_frames,) pts, ascending, in the stream's unit; None: only counted
+    _times: Times | None  # (n_frames,) pts, ascending, in time units; None: frames are counted
     _keys: Times  # (k,) pts of every key frame, ascending; decoding can begin there
-    _key_order: Times  # (k,) when each key frame is decoded (dts), in the same unit
+    _key_order: Times  # (k,) decoding time (dts) of every key frame, in the same unit
 
     def frames(self, wanted: Iterable[int]) -> Iterator[tuple[int, Picture | None]]:
-        """Decode some frames, forward; seeks where a long way lies between two.
+        """Decode some frames in ascending order; seek over long gaps between them.
 
         Args:
             wanted: Frame numbers, ascending, each once.
 
         Yields:
-            Number and frame; None for a frame that does not decode, is of another size than the
-            video or in a format that is not converted, or lies beyond the end.
+            Number and frame; None for a frame that does not decode, has another size than the
+            video or a format that cannot be converted, or is beyond the end.
         """
         numbers = list(wanted)
         inside = deque(n for n in numbers if 0 <= n < self.n_frames)
@@ -131,13 +131,13 @@ class Video:
             return None
 
     def _timed(self, todo: deque[int], times: Times) -> "Iterator[tuple[int, VideoFrame | None]]":
-        """Frames by their times; a frame that the decoder skips is None."""
+        """Frames identified by their pts; None for a frame that the decoder skips."""
         stream: Iterator[tuple[VideoFrame, bool]] | None = None
-        number = -1  # number of the last frame that came
-        start = -1  # key frame that the stream began with: none is sought twice
+        number = -1  # number of the last decoded frame
+        start = -1  # key frame at which the stream began: seek to none twice
         while todo:
-            # The last key frame shown at or before the wanted frame. Frames shown before a key
-            # frame but decoded after it may need the key frame before, which this is for them.
+            # The last key frame shown at or before the wanted frame. This is also right for frames
+            # shown before a key frame but decoded after it: they may need the key frame before.
             key = max(int(np.searchsorted(self._keys, times[todo[0]], side="right")) - 1, 0)
             key_frame = int(np.searchsorted(times, self._keys[key]))
             if stream is None or (key > start and key_frame - number > _WORTH_SEEKING):
@@ -155,8 +155,8 @@ class Video:
     def _counted(self, todo: deque[int]) -> "Iterator[tuple[int, VideoFrame | None]]":
         """Count frames from the beginning, for files without pts.
 
-        Where a packet does not decode, it is not known which of the frames around it is lost: those
-        that come next are given up, until the count is certain again.
+        If a packet does not decode, the lost frame may be any of those around it: the next frames
+        are discarded until their numbers are certain again.
         """
         if not _can_seek(self._container, 0):
             yield from ((n, None) for n in todo)
@@ -177,14 +177,14 @@ class Video:
         yield from ((n, None) for n in todo)
 
     def _trusted(self, key: int, times: Times) -> "Iterator[tuple[VideoFrame, bool]]":
-        """Frames from a key frame on as they are shown, and whether they are what was recorded.
+        """Frames from a key frame on, in presentation order, and whether each can be trusted.
 
-        Where a frame is lost, those predicted from it decode to wrong pictures without an error:
-        no frame is used then until the next key frame that the decoder had not reached yet.
+        If a frame is lost, frames predicted from it decode to wrong pictures without an error: they
+        are not trusted until the next key frame that the decoder had not reached at the loss.
         """
 
         def next_key() -> int:
-            """Pts of the first key frame that is decoded after the current packet."""
+            """The pts of the first key frame that is decoded after the current packet."""
             later = self._keys[self._key_order > order]
             return int(later[0]) if len(later) else int(np.iinfo(np.int64).max)
 
@@ -208,7 +208,7 @@ class Video:
 
     def _from_key(self, key: int) -> "Packets":
         """Packets from a key frame to the end, independent of earlier reads."""
-        # By the time of decoding: that is what some containers (ts) look for, and never too late.
+        # Seek by decoding time: some containers (ts) search for it, and it is never too late.
         for back in _BACK:
             order = self._key_order
             early = int(order[key - back]) if back <= key else int(order.min()) - _EARLY
@@ -228,7 +228,7 @@ class Video:
 
 
 def _not_a_video(path: Path) -> tuple[str, str]:
-    """What is wrong with a file that is no video, and what to do."""
+    """Message and hint for a file that is not a video."""
     endings = ", ".join(SUFFIXES[:4])
     return (
         f"{path} is not a video",
@@ -244,7 +244,7 @@ def open_video(path: Path) -> Iterator[Video]:
         path: mp4, mkv, avi, ts, or any other format that FFmpeg reads.
 
     Raises:
-        PolyplinkError: If the file is missing, no video, or holds no frame.
+        PolyplinkError: If the file is missing, is not a video, or contains no frame.
     """
     import av  # noqa: PLC0415 - heavy, and only videos need it
 
@@ -267,8 +267,8 @@ def open_video(path: Path) -> Iterator[Video]:
         context = getattr(stream, "codec_context", None)
         if context is None:  # FFmpeg has no decoder for it
             raise PolyplinkError(f"video {path} is of an unknown codec", "convert it to H.264")
-        # Packets before the first key frame have nothing to be decoded from, and those that an
-        # edit list takes away are never shown: neither is counted.
+        # Packets before the first key frame cannot be decoded, and packets that an edit list
+        # removes are never shown: neither are counted.
         stamps: list[int | None] = []
         keys: list[tuple[int, int]] = []
         begun = False
@@ -282,8 +282,8 @@ def open_video(path: Path) -> Iterator[Video]:
         if not stamps:
             raise PolyplinkError(f"video {path} holds no frame", "copy it again")
         in_order = sorted(time for time in stamps if time is not None)
-        # avi stores no pts: those that the reader makes up may be wrong.
-        # Where an edit list takes every key frame away, no seek finds the frames that are left.
+        # avi stores no pts: those that FFmpeg derives may be wrong.
+        # If an edit list removes every key frame, seeking cannot reach the remaining frames.
         has_keys, has_times = bool(keys), len(set(in_order)) == len(stamps)
         timed = container.format.name != "avi" and has_times and has_keys
         times = np.array(in_order, dtype=np.int64) if timed else None
@@ -294,8 +294,8 @@ def open_video(path: Path) -> Iterator[Video]:
             fps = round(float((len(stamps) - 1) / seconds), 3)
         size = (context.width, context.height)
     with av.open(str(path), metadata_errors="replace") as container:
-        # A damaged frame is an error instead of a guess. With several threads an error may come
-        # some packets late, which would spoil counting.
+        # A damaged frame is an error instead of a guess. With frame threads, an error may come some
+        # packets late, which would break counting.
         stream = container.streams.video[0]
         stream.thread_type = "AUTO" if timed else "SLICE"
         stream.codec_context.options = {"err_detect": "explode"}
@@ -303,7 +303,7 @@ def open_video(path: Path) -> Iterator[Video]:
 
 
 def _can_seek(container: "InputContainer", time: int, **how: Any) -> bool:
-    """Seek as `container.seek`; False where damage leaves no way there."""
+    """Call `container.seek`; return False if damage makes it fail."""
     import av  # noqa: PLC0415 - heavy, and only videos need it
 
     try:
@@ -314,7 +314,7 @@ def _can_seek(container: "InputContainer", time: int, **how: Any) -> bool:
 
 
 def _demuxed(container: "InputContainer") -> "Packets":
-    """All packets, the empty one that flushes the decoder last; a broken end is an end."""
+    """All packets, the last one empty to flush the decoder; an error ends the packets."""
     import av  # noqa: PLC0415 - heavy, and only videos need it
 
     try:
@@ -326,7 +326,7 @@ def _demuxed(container: "InputContainer") -> "Packets":
 def _decoded(
     packets: "Packets",
 ) -> "Iterator[tuple[Packet[VideoStream], list[VideoFrame] | None]]":
-    """Each packet and the frames that the decoder returns; None where it meets damage."""
+    """Each packet and the frames that the decoder returns; None for a damaged packet."""
     import av  # noqa: PLC0415
 
     for packet in packets:
