@@ -48,7 +48,7 @@ def test_what_is_missing_is_named_with_its_mend(made: Made, tmp_path: Path) -> N
         find_encoder("ntssl", place, "eval")
     ready = replace(place, may_train=True)
     lacking = what_is_missing("ntssl", ready)
-    assert "ntssl trains on rc27: rc27 is of 27 procedures" in lacking
+    assert "ntssl trains on rc27: rc27 consists of 27 procedures" in lacking
     assert "--set part=NAME" in lacking
     elsewhere = replace(ready, sets=("part=train",))
     assert "the backbone of ntssl" in what_is_missing("ntssl", elsewhere)

@@ -120,7 +120,7 @@ def test_mistakes_are_one_line(made: Made, index: Path, tmp_path: Path) -> None:
         ("001-001:00000", ("--min-size", "900", "--histology", "adenoma"), "--min-size, --hist"),
         ("001-001:00000", ("--box", "1,2,3,4"), "--box: 001-001:00000 is a tracklet"),
         (made.run / "run.json", ("--others",), " is a picture or a video"),
-        (made.run / "run.json", (), "cannot be searched for (not a known image format)"),
+        (made.run / "run.json", (), "cannot be searched for (in an unknown image format)"),
     ):
         assert_refused(polyplink("search", made.run, query, *asked, *options), says)
     film = tmp_path / "film.mp4"

@@ -139,7 +139,7 @@ def test_sizes_are_read_from_images(tmp_path: Path) -> None:
     assert data.procedures.select("width", "height").rows() == [(70, 50)]
     (tmp_path / "case7" / "0.png").write_bytes(b"half")
     refused = polyplink("import", "csv", tmp_path / "boxes.csv", tmp_path / "out")
-    assert_refused(refused, "procedure case7: width and height of its frames are not known")
+    assert_refused(refused, "procedure case7: width and height of its frames are unknown")
 
 
 def write_mask(path: Path, *boxes: tuple[int, int, int, int]) -> None:
@@ -199,7 +199,7 @@ def test_a_source_of_which_nothing_is_read_is_refused_with_the_reason(tmp_path: 
     given = ("import", "masks", set_, tmp_path / "out")
     assert_refused(polyplink(*given), "no procedure: 1 x mask that cannot be opened, left out")
     (set_ / "frames.csv").write_text("image,procedure_id\n7.png,s1\n")
-    assert_refused(polyplink(*given), "frames.csv names none of 1 masks (first: 0.png)")
+    assert_refused(polyplink(*given), "frames.csv lists none of 1 masks (first: 0.png)")
     (tmp_path / "a.json").write_text('{"images": [], "annotations": []}')
     refused = polyplink("import", "coco", tmp_path / "a.json", tmp_path / "out")
     assert_refused(refused, "no procedure: it is empty")

@@ -107,7 +107,7 @@ def test_what_is_there_is_done_and_what_is_missing_says_why(labelled: Path, tmp_
              "eval", "--dry-run", "--device", "cpu", "--grid", "demo")  # fmt: skip
     found = json.loads(polyplink(*given, "--json").stdout)
     whys = {step["what"]: step["why"] for step in found if step["state"] == "missing"}
-    assert "ntssl trains on rc27: rc27 is of 27 procedures" in whys["encoder ntssl"]
+    assert "ntssl trains on rc27: rc27 consists of 27 procedures" in whys["encoder ntssl"]
     assert "--set part=NAME" in whys["encoder ntssl"]
     assert "weights" in whys["encoder endofm"]
     waiting = [step["what"] for step in found if step["state"] == "waits"]  # its cost is known

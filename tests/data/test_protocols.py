@@ -57,7 +57,7 @@ def test_ta384_has_384_identities() -> None:
     ids = protocol_part("ta384", procedures, polyps)
     assert ids is not None
     assert polyps.filter(pl.col("procedure_id").is_in(ids)).height == 384
-    with pytest.raises(PolyplinkError, match="ta384 has 100 identities of sun; here are 99"):
+    with pytest.raises(PolyplinkError, match="ta384 has 100 identities of sun, not 99"):
         protocol_part("ta384", *tables(OTHERS | {"sun": 99}))
     with pytest.raises(PolyplinkError, match="no procedure of ldpolyp is here"):
         protocol_part("ta384", *tables({"sun": 100}))
@@ -105,7 +105,7 @@ def test_rspp_leaves_out_what_its_map_leaves_out() -> None:
 
 
 def test_parts_that_are_not_wholly_there_or_have_no_labels_are_refused() -> None:
-    with pytest.raises(PolyplinkError, match="rsp has 42 identities of polyp-size; here are 41"):
+    with pytest.raises(PolyplinkError, match="rsp has 42 identities of polyp-size, not 41"):
         protocol_part("rsp-test", *tables(OTHERS | {"polyp-size": 41}))
     procedures, polyps = tables(OTHERS)
     sun = pl.col("procedure_id").str.starts_with("sun")

@@ -120,5 +120,5 @@ def test_what_cannot_be_made_is_refused(stills: list[Still], tmp_path: Path) -> 
     with pytest.raises(PolyplinkError, match="1 groups of stills are too few"):
         write_procedures(tmp_path, stills[:1], (), CONFIG, name="n")
     (tmp_path / "broken.png").write_bytes(b"no image")
-    with pytest.raises(PolyplinkError, match=r"image .*broken.png not a known image format"):
+    with pytest.raises(PolyplinkError, match=r"image .*broken.png in an unknown image format"):
         write_procedures(tmp_path / "o", stills, [tmp_path / "broken.png"], CONFIG, name="n")

@@ -1,9 +1,9 @@
-"""The one pipeline from boxes as a source writes them to checked detections.
+"""The pipeline from the boxes of any source to checked detections.
 
-Every format and every data set brings its boxes to the columns of `BOXES` with `box_table`. Then
-`check_boxes` leaves out boxes that no image could hold (a side that is not a number, no area) and
-`fit_boxes` those that do not fit the frame of their procedure. Everything that is left out or
-changed is counted in `Faults`.
+The reader of every format and data set converts its boxes to the columns of `BOXES` with
+`box_table`. Then `check_boxes` leaves out boxes that are invalid in any image (a side that is not a
+number, no area) and `fit_boxes` those that do not fit the frame of their procedure. Everything that
+is left out or changed is counted in `Faults`.
 """
 
 from collections.abc import Mapping
@@ -19,48 +19,48 @@ Border = Literal["keep", "clip", "pixels"]
 
 # The common columns of all sources; null where a source has no value.
 BOXES: Mapping[str, pl.DataType] = {
-    "at": pl.String(),  # where in the source: file and line, for messages
+    "at": pl.String(),  # place in the source: file and line, for messages
     "procedure_id": pl.String(),
     "frame": pl.Float64(),  # from 0
     "x": pl.Float64(),  # sides in pixels
     "y": pl.Float64(),
     "w": pl.Float64(),
     "h": pl.Float64(),
-    "right": pl.Float64(),  # x + w, or as the source has it
+    "right": pl.Float64(),  # x + w, or the value of the source
     "bottom": pl.Float64(),
     "score": pl.Float64(),
-    "polyp_id": pl.String(),  # a name that the source gives
-    "track": pl.String(),  # a number that is unique in its procedure only
+    "polyp_id": pl.String(),  # a name of the source
+    "track": pl.String(),  # a number that is only unique in its procedure
     "image": pl.String(),
-    "width": pl.Float64(),  # size of the box's own frame where the procedure's does not count
+    "width": pl.Float64(),  # size of the box's frame, if it may differ from the procedure's
     "height": pl.Float64(),
     "file": pl.Int32(),  # number of the source's file, and of the box in it, both from 0; null
-    "item": pl.Int64(),  # where the boxes of the format do not come back (see `marks`)
+    "item": pl.Int64(),  # if files of the format are not written again (see `marks`)
 }
 _SIDES = ("x", "y", "w", "h")
 _X, _Y, _W, _H, _RIGHT, _BOTTOM = (pl.col(name) for name in (*_SIDES, "right", "bottom"))
 _WIDTH, _HEIGHT = pl.col("width"), pl.col("height")
-_SIZES = _WIDTH, _HEIGHT, _WIDTH, _HEIGHT  # what bounds left, top, right, bottom
-_CORRECT = "correct the box or take it out"
+_SIZES = _WIDTH, _HEIGHT, _WIDTH, _HEIGHT  # upper bounds of left, top, right, bottom
+_CORRECT = "correct the box or remove it"
 _NO_AREA = (  # in float32, as the table holds it
     "box of no area",
     _CORRECT,
     (_W.cast(pl.Float32) <= 0) | (_H.cast(pl.Float32) <= 0),
 )
 
-# Boxes in their frame: what an import leaves out or clips, and the doctor reports. The columns
-# are those of a box, `right` and `bottom` too, and n_frames, width and height of its procedure.
+# Boxes that do not fit their frame: an import leaves them out or clips them, the doctor reports
+# them. Columns of a box with `right` and `bottom`, and n_frames, width and height of its procedure.
 OUTSIDE = (_RIGHT <= 0) | (_BOTTOM <= 0) | (_X >= _WIDTH) | (_Y >= _HEIGHT)
 OVER_THE_EDGE = ~OUTSIDE & ((_X < 0) | (_Y < 0) | (_RIGHT > _WIDTH) | (_BOTTOM > _HEIGHT))
 NO_SUCH_FRAME = (pl.col("frame") < 0) | (pl.col("frame") >= pl.col("n_frames"))
 
 
 def box_table(columns: Mapping[str, pl.Series] | pl.DataFrame) -> pl.DataFrame:
-    """Bring boxes to the columns of `BOXES`.
+    """Convert boxes to the columns of `BOXES`.
 
     Args:
-        columns: Any of `BOXES`, the sides as x, y, w, h or as left, top, right, bottom. Columns
-            that are absent become null.
+        columns: Any columns of `BOXES`, the sides as x, y, w, h or as left, top, right, bottom.
+            Missing columns become null.
 
     Example:
         >>> table = pl.DataFrame({"left": [2.0], "top": [1.0], "right": [5.0], "bottom": [7.0]})
@@ -84,7 +84,7 @@ def check_boxes(boxes: pl.DataFrame, faults: Faults) -> pl.DataFrame:
 
     Args:
         boxes: From `box_table`.
-        faults: Gets what is left out. Scores outside [0, 1] are left out and their box is kept.
+        faults: Counts what is left out. For a score outside [0, 1], the box is kept without it.
 
     Returns:
         The boxes kept, with frame as Int32 and score as Float32.
@@ -103,7 +103,7 @@ def check_boxes(boxes: pl.DataFrame, faults: Faults) -> pl.DataFrame:
         ),
         (
             "box without a frame number from 0",
-            "number the frames with whole numbers (say the number of the first one)",
+            "number the frames with whole numbers (and give the number of the first one)",
             frame.is_null() | ~frame.is_between(0, LARGEST) | (frame.floor() != frame),
         ),
         (
@@ -138,14 +138,14 @@ def fit_boxes(
     Args:
         boxes: From `check_boxes`.
         procedures: procedure_id, n_frames, width, height.
-        faults: Gets what is left out or clipped.
-        border: What happens to a box partly outside the image. "keep": nothing, `polyplink
-            doctor` reports it; "clip": it is clipped to [0, width] x [0, height]; "pixels": all
-            edges are rounded (half to even) and clamped to [0, width - 1] and [0, height - 1], as
-            REAL-Colon's exporter does.
+        faults: Counts what is left out or clipped.
+        border: Treatment of boxes partly outside the image. "keep": unchanged, `polyplink doctor`
+            reports them; "clip": clipped to [0, width] x [0, height]; "pixels": all edges are
+            rounded (half to even) and clamped to [0, width - 1] and [0, height - 1], as in
+            REAL-Colon's exporter.
 
     Returns:
-        The boxes kept with the sides as Float32; without right, bottom, width and height.
+        The remaining boxes with sides as Float32; without right, bottom, width and height.
 
     Raises:
         PolyplinkError: If strict, at the first box beyond the last frame, wholly outside the
@@ -155,7 +155,7 @@ def fit_boxes(
     boxes = boxes.join(size, on="procedure_id", how="left", maintain_order="left").with_columns(
         width=pl.coalesce("width", "frame_width"), height=pl.coalesce("height", "frame_height")
     )
-    if border == "keep":  # the doctor sees float32 and should find the same boxes outside
+    if border == "keep":  # in float32 like the doctor, so that both report the same boxes
         boxes = boxes.with_columns(pl.col(_SIDES).cast(pl.Float32))
         boxes = boxes.with_columns(right=_X + _W, bottom=_Y + _H)
     rules = [
@@ -184,7 +184,7 @@ def fit_boxes(
         fitted = boxes.select(x=left, y=top, w=right - left, h=bottom - top)
         fitted = fitted.cast(pl.Float32)
         flat = fitted.select(_NO_AREA[2]).to_series()
-        # Checked on the box as written, so that this is what a message shows.
+        # Applied to the unclipped box, so that messages show it as the source does.
         boxes = apply_rules(boxes, [(*_NO_AREA[:2], pl.lit(flat))], faults, show=_SIDES)
         boxes = boxes.with_columns(fitted.filter(~flat))
     return boxes.drop(

@@ -1,14 +1,15 @@
-"""Splits: the parts that papers name, the rule and the draw behind them, the tables of REAL-Colon.
+"""Splits: the published parts, the rule and the random draw behind them, REAL-Colon's tables.
 
 Sources: Biffi et al., Scientific Data 2024, 11:539, for the tables of REAL-Colon that are included
 in this package (no images, no boxes; terms in `released/real_colon/README.md`); thesis and TA
 (arXiv 2507.02493) for rc27, rc19, rc14neg, loo19 and ta384; NTSSL (arXiv 2605.12320) for rsp and
-rspp, whose split was not published: ours is drawn by patient.
+rspp. The split of rsp and rspp was not published; here it is drawn by patient.
 
 NTSSL counts 161 procedures and 189 polyps in rsp, as here, and 195 and 210 in rspp after leaving
-out what has no label. Under its map 7 polyps of rc19 (2 procedures) and 1 of SUN have none: of 200
-and 228 that leaves 197 - k and 220 - k, k videos of Polyp-Size without pathology. No k gives both
-of its numbers (2 the one, 10 the other), so that they cannot be matched.
+out polyps without a label. Under its map, 7 polyps of rc19 (2 procedures) and 1 of SUN have no
+label: of 200 procedures and 228 polyps, 197 - k and 220 - k remain, where k is the number of
+Polyp-Size videos without pathology. The published counts need k = 2 and k = 10, so they cannot both
+be matched.
 """
 
 import hashlib
@@ -26,12 +27,12 @@ from polyplink.data.vocabulary import ADENOMA, Maps, label_polyps
 TA_IDENTITIES = {"real-colon": 85, "ldpolyp": 160, "sun": 100, "polypsset": 39}  # 384
 RSP_IDENTITIES = {"real-colon": 47, "sun": 100, "polyp-size": 42}  # 189
 RSPP_IDENTITIES = {**RSP_IDENTITIES, "polypsset": 39}  # 228, of which some have no label
-SHARE = 0.7  # of the polyps of rsp and rspp are trained on
+SHARE = 0.7  # of the polyps of rsp and rspp, for training
 
-_LAST_TRAIN = 8  # the highest number inside a study that is training
+_LAST_TRAIN = 8  # procedures up to this number in a study are for training
 _NAME = re.compile(r"\d{3}-(\d{3})")
 _PUBLISHED = {"rc27": "rc27", "rc19": "rc19", "rc14neg": "rc14neg", "loo19": "rc19"}
-_OTHER = "name another part (--part; of a training --set part=NAME)"
+_OTHER = "give another part (--part; for a training --set part=NAME)"
 _TPC = {"tpc-val": (9, 10), "tpc-test": (11, 15)}  # numbers of the procedures of rc19
 _PROBED = {"rsp": RSP_IDENTITIES, "rspp": RSPP_IDENTITIES}
 _FOLDS = ("loo19", "loo19-train")  # followed by `:` and the procedure that is left out
@@ -55,15 +56,15 @@ def video_info() -> pl.DataFrame:
 
 
 def lesion_info() -> pl.DataFrame:
-    """One row for each of its 132 lesions, columns as released (`size [mm]`, `trasnverse`)."""
+    """One row for each of the 132 lesions of REAL-Colon, as released (`size [mm]`, `trasnverse`)."""
     return pl.read_csv(_released("lesion_info.csv").encode())
 
 
 def positive_frames() -> pl.DataFrame:
-    """For each procedure of REAL-Colon its frames, frames with a box, and frame size in pixels.
+    """Number of frames, of frames with a box, and frame size of each procedure of REAL-Colon.
 
-    Columns: video_id, num_frames, n_polyp_frames, width, height. Counted by a third party; the
-    sums are the published totals.
+    Columns: video_id, num_frames, n_polyp_frames, width, height (pixels). Counted by a third party;
+    the sums equal the published totals.
     """
     return pl.read_csv(_released("positive_frames_per_video.csv").encode())
 
@@ -72,7 +73,7 @@ def published_splits() -> dict[str, list[str]]:
     """The parts of REAL-Colon that the papers use.
 
     Returns:
-        Procedure ids of `rc27` (training), `rc19` (evaluation, leave one out), `rc14neg` (no
+        Procedure ids of `rc27` (training), `rc19` (evaluation, leave-one-out), `rc14neg` (no
         lesion) and `eval19_with_2_or_more` (those of `rc19` with two lesions or more).
 
     Example:
@@ -90,12 +91,12 @@ def split_by_rule(
 
     Args:
         procedure_ids: Names of the procedures.
-        with_lesion: Those of them that have a lesion.
+        with_lesion: The procedures with a lesion.
 
     Returns:
         `train` (a lesion, VVV up to 008), `eval` (a lesion, VVV from 009) and `negative` (no
-        lesion), in the given order; a part without procedures is absent. A name that is not
-        `SSS-VVV` has no number and is in no part.
+        lesion), each in the order of `procedure_ids`; parts without procedures are left out. A
+        name that is not `SSS-VVV` is in no part.
 
     Example:
         >>> split_by_rule(["001-001", "001-009", "001-010"], {"001-001", "001-009"})
@@ -112,16 +113,16 @@ def split_by_rule(
 def split_by_patient(
     procedures: pl.DataFrame, polyps: pl.DataFrame, *, share: float = SHARE, seed: int = 0
 ) -> tuple[list[str], list[str]]:
-    """Split procedures in two by their number of polyps; no patient is in both.
+    """Split procedures in two by their number of polyps; no patient is on both sides.
 
-    Patients come in an order given by a hash of the seed and their names, and go to the first side
-    as long as it stays within its share.
+    Patients are ordered by a hash of the seed and their names, and assigned to the first side as
+    long as it stays within its share.
 
     Args:
-        procedures: The table.
-        polyps: The table; polyps of other procedures do not count.
-        share: Of the polyps, for the first side.
-        seed: Another one, another split.
+        procedures: The table of procedures.
+        polyps: The table of polyps; polyps of other procedures do not count.
+        share: Share of the polyps for the first side.
+        seed: Seed of the order.
 
     Returns:
         Procedure ids of the two sides, in the table's order.
@@ -148,18 +149,18 @@ def split_by_patient(
 def split_by_shares(
     procedures: pl.DataFrame, shares: Mapping[str, float], seed: int = 0
 ) -> dict[str, list[str]]:
-    """Split procedures into parts by their number; no patient is in two.
+    """Split procedures into parts by their number; no patient is in two parts.
 
-    Patients come in an order given by a hash of the seed and their names, each to the part that
-    is furthest below its share.
+    Patients are ordered by their number of procedures and a hash of the seed and their names; each
+    is assigned to the part that is furthest below its share.
 
     Args:
-        procedures: The table.
-        shares: Part to its share of the procedures, above 0; their sum is 1.
-        seed: Another one, another split.
+        procedures: The table of procedures.
+        shares: Part -> its share of the procedures, above 0; the sum is 1.
+        seed: Seed of the order.
 
     Returns:
-        Part to procedure ids, in the table's order.
+        Part -> procedure ids, in the table's order.
 
     Raises:
         PolyplinkError: If there are fewer patients than parts.
@@ -175,10 +176,10 @@ def split_by_shares(
     weights = Counter(owner.values())
     PolyplinkError.unless(
         len(weights) >= len(shares),
-        f"{len(shares)} parts of {len(weights)} patients: one would be empty",
+        f"{len(shares)} parts for {len(weights)} patients: a part would be empty",
         "give fewer parts with --shares",
     )
-    # The largest patients first, so that the small ones even out the shares.
+    # Patients with many procedures first, so that the others even out the shares.
     order = sorted(weights, key=lambda key: hashlib.sha256(f"{seed} {key}".encode()).digest())
     order.sort(key=lambda key: -weights[key])
     room = {part: share * len(rows) for part, share in shares.items()}
@@ -195,15 +196,15 @@ def split_by_shares(
 
 
 def check_splits(splits: object, procedures: pl.DataFrame, source: str) -> None:
-    """Refuse parts that name unknown procedures, or share a procedure or a patient.
+    """Check that parts contain only known procedures, and share no procedure and no patient.
 
     Args:
-        splits: Part to procedure ids, as read from a file.
-        procedures: The table.
-        source: Where the parts are from, for the message.
+        splits: Part -> procedure ids, as read from a file.
+        procedures: The table of procedures.
+        source: Name of the file, for the message.
 
     Raises:
-        PolyplinkError: Naming the procedure or patient, and the parts.
+        PolyplinkError: If a check fails; names the procedure or patient, and the parts.
     """
     if not isinstance(splits, dict) or not all(
         isinstance(ids, list) and all(isinstance(name, str) for name in ids)
@@ -235,30 +236,30 @@ def check_splits(splits: object, procedures: pl.DataFrame, source: str) -> None:
 def protocol_part(
     name: str, procedures: pl.DataFrame, polyps: pl.DataFrame, maps: Maps = ADENOMA
 ) -> list[str] | None:
-    """Procedures of a part that papers name.
+    """Procedures of a published part.
 
-    - `rc27`, `rc19`, `rc14neg`: REAL-Colon, for training, evaluation and without polyp;
-    - `loo19`: rc19, each of which is left out once; `loo19:003-010` the fold that leaves out
-      003-010, which is it alone, and `loo19-train:003-010` the other 18;
-    - `tpc-val`, `tpc-test`: rc19 as TPC's public program divides it, numbers 009 and 010 (16
-      polyps), and from 011 on (31 polyps); its paper's own division differs;
-    - `ta384`: the 384 identities that TA trains on: rc27, LDPolypVideo, SUN, PolypsSet;
+    - `rc27`, `rc19`, `rc14neg`: REAL-Colon, for training, for evaluation, and without polyp;
+    - `loo19`: rc19 for leave-one-out; `loo19:003-010` is the held-out procedure of a fold, and
+      `loo19-train:003-010` the other 18;
+    - `tpc-val`, `tpc-test`: rc19 as divided in TPC's public code, numbers 009 and 010 (16 polyps),
+      and from 011 on (31 polyps); the division in the paper differs;
+    - `ta384`: the 384 identities of TA's training: rc27, LDPolypVideo, SUN, PolypsSet;
     - `rsp-train`, `rsp-test`: rc19, SUN and Polyp-Size, 70 to 30 by polyp (size of a polyp);
-    - `rspp-train`, `rspp-test`: these and PolypsSet (histology), without procedures all of whose
-      polyps the map leaves out.
+    - `rspp-train`, `rspp-test`: these and PolypsSet (histology), without procedures for which the
+      map leaves out all polyps.
 
     Args:
-        name: Its name.
-        procedures: The table; REAL-Colon is known by the ids of its procedures, the others by
-            the column dataset.
-        polyps: The table.
-        maps: Which words of histology are adenoma, for rspp.
+        name: Name of the part.
+        procedures: The table of procedures; REAL-Colon is recognised by the ids of its procedures,
+            the others by the column dataset.
+        polyps: The table of polyps.
+        maps: Maps of histology terms to adenoma, for rspp.
 
     Returns:
         Procedure ids; None if there is no such part.
 
     Raises:
-        PolyplinkError: If procedures, data sets, identities or labels of it are missing.
+        PolyplinkError: If procedures, data sets, identities or labels of the part are missing.
     """
     protocol, mark, held_out = name.partition(":")
     if mark and protocol in _FOLDS:
@@ -287,7 +288,7 @@ def protocol_part(
     protocol_polyps = protocol_polyps.join(
         owner, on="procedure_id", how="left", maintain_order="left"
     )
-    # What is probed: the size in rsp, adenoma or not in rspp.
+    # The label to predict: the size in rsp, adenoma or not in rspp.
     column = "size_mm" if protocol == "rsp" else "histology_class"
     has = (
         protocol_polyps["size_mm"]
@@ -310,8 +311,8 @@ def _of_real_colon(name: str, procedures: pl.DataFrame) -> list[str]:
     missing = sorted(set(names) - set(procedures["procedure_id"]))
     if missing:
         raise PolyplinkError(
-            f"{name} is of {len(names)} procedures of REAL-Colon, of which {len(missing)} "
-            f"{'is' if len(missing) == 1 else 'are'} not here ({', '.join(missing[:3])}"
+            f"{name} consists of {len(names)} procedures of REAL-Colon, of which {len(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} missing ({', '.join(missing[:3])}"
             f"{', ...' * (len(missing) > 3)})",
             f"import all of them, or {_OTHER}",
         )
@@ -325,15 +326,15 @@ def _with_others(
     procedures: pl.DataFrame,
     polyps: pl.DataFrame,
 ) -> list[str]:
-    """A part of REAL-Colon, and of other sets all procedures with a polyp; counts are checked."""
+    """A part of REAL-Colon and all procedures with a polyp of other data sets; checks the counts."""
     first = _of_real_colon(real_colon, procedures)
     joined: Sequence[str] = [dataset for dataset in identities if dataset != "real-colon"]
     of_others = procedures.filter(pl.col("dataset").is_in(joined))
     missing = [dataset for dataset in joined if dataset not in set(of_others["dataset"])]
     if missing:
         raise PolyplinkError(
-            f"no procedure of {missing[0]} is here, which the part is made of",
-            f"bring {', '.join(joined)} into one data folder with `polyplink merge`, or {_OTHER}",
+            f"the part needs procedures of {missing[0]}, but there are none",
+            f"merge {', '.join(joined)} into one data folder with `polyplink merge`, or {_OTHER}",
         )
     with_polyp = of_others.filter(pl.col("procedure_id").is_in(polyps["procedure_id"].implode()))
     ids = first + with_polyp["procedure_id"].to_list()
@@ -345,7 +346,7 @@ def _with_others(
     for dataset, count in identities.items():
         if datasets.count(dataset) != count:
             raise PolyplinkError(
-                f"{name} has {count} identities of {dataset}; here are {datasets.count(dataset)}",
+                f"{name} has {count} identities of {dataset}, not {datasets.count(dataset)}",
                 "import all of it (LDPolypVideo with --identity video)",
             )
     return ids

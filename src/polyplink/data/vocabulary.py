@@ -1,8 +1,8 @@
-"""The data sets' words brought to labels: adenoma or not, size class, histology, location.
+"""Map the terms of data sets to labels: adenoma or not, size class, histology, location.
 
 The adenoma maps are those of NTSSL (arXiv 2605.12320), which does not count a traditional serrated
-adenoma (TSA) as adenoma; the map `tsa-adenoma` does, as the scripts of cosmoimd do. Sources
-disagree, so the maps are an argument wherever a label is made.
+adenoma (TSA) as adenoma; the map `tsa-adenoma` does, like the scripts of cosmoimd. Because the
+sources disagree, every function that makes labels takes the maps as an argument.
 """
 
 import re
@@ -16,14 +16,14 @@ from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError, find_named
 
 SIMULATED = "simulated"  # prefix of the names of simulated data sets; never called real
-STILLS = "stills in motion"  # prefix of those of procedures made from annotated stills
+STILLS = "stills in motion"  # prefix of the names of data sets made from annotated stills
 DIMINUTIVE_MM = 5.0  # a polyp of exactly 5 mm is still diminutive
 
 # True: adenoma; False: not; None: left out of the task.
 AdenomaMap = Mapping[str, bool | None]
 Maps = Mapping[str, AdenomaMap]  # name of a data set (column `dataset` of procedures) -> its map
 
-# Data set -> the words of its release -> a class common to all; None: unknown.
+# Data set -> term of its release -> common class; None: unknown.
 _WORDS: Mapping[str, Mapping[str, str | None]] = {
     "real-colon": {
         "AD": "adenoma",
@@ -52,7 +52,7 @@ _WORDS: Mapping[str, Mapping[str, str | None]] = {
     },
     "polypsset": {"adenomatous": "adenoma", "hyperplastic": "hyperplastic"},
 }
-_LEFT_OUT = ("cancer", "no polyp", "other", None)  # classes that are no example of either label
+_LEFT_OUT = ("cancer", "no polyp", "other", None)  # classes that get neither label
 
 HISTOLOGY: Mapping[str, str | None] = {
     word: kind for words in _WORDS.values() for word, kind in words.items()
@@ -69,7 +69,7 @@ NAMED: Mapping[str, Maps] = {
     },
 }
 
-# Words of the releases -> a segment common to all.
+# Term of a release -> common segment.
 SEGMENTS: Mapping[str, str] = {
     "cecum": "cecum",
     "ascending": "ascending",
@@ -108,7 +108,7 @@ def find_maps(name_or_file: str) -> Maps:
         Name of a data set -> its map.
 
     Raises:
-        PolyplinkError: If there is no map of that name, or the file is none (see
+        PolyplinkError: If no map has the name, or the file is not a map (see
             `read_adenoma_maps`).
 
     Example:
@@ -121,17 +121,17 @@ def find_maps(name_or_file: str) -> Maps:
 
 
 def read_adenoma_maps(path: Path) -> dict[str, AdenomaMap]:
-    """Read maps from JSON, `{"real-colon": {"TSA": true, ...}}`, on top of the default ones.
+    """Read maps from JSON, `{"real-colon": {"TSA": true, ...}}`, that extend the default maps.
 
     Args:
-        path: The file; true is adenoma, false is not, null leaves the word out of the task.
+        path: The file; true means adenoma, false means not, null leaves the term out of the task.
 
     Returns:
         The default maps, changed and extended by those of the file.
 
     Raises:
-        PolyplinkError: If the file is missing or is no such mapping, or a word differs from a
-            known one in case only (`tsa` for `TSA`), which would silently have no effect.
+        PolyplinkError: If the file is missing or not such a mapping, or a term differs from a
+            known one only in case (`tsa` for `TSA`), which would silently have no effect.
     """
     classes = read_json(path)
     fits = isinstance(classes, dict) and all(
@@ -155,21 +155,21 @@ def read_adenoma_maps(path: Path) -> dict[str, AdenomaMap]:
 
 
 def label_polyps(procedures: pl.DataFrame, polyps: pl.DataFrame, maps: Maps) -> pl.Series:
-    """Label every polyp as adenoma (1) or not (0), each by the map of its own data set.
+    """Label every polyp as adenoma (1) or not (0) by the map of its data set.
 
-    Names of data sets are compared by `plain_name`. A simulated set has REAL-Colon's words and,
-    unless it has a map of its own, REAL-Colon's map.
+    Names of data sets are compared by `plain_name`. A simulated data set uses REAL-Colon's terms
+    and, unless it has its own map, REAL-Colon's map.
 
     Args:
-        procedures: The table.
-        polyps: The table.
+        procedures: The table of procedures.
+        polyps: The table of polyps.
         maps: Name of a data set -> its map.
 
     Returns:
-        Int8, one for each row of `polyps`; null where unknown or left out.
+        Int8, one for each row of `polyps`; null if unknown or left out of the task.
 
     Raises:
-        PolyplinkError: If a set with histology has no map, or a word is not in it.
+        PolyplinkError: If a data set with histology has no map, or a term is not in its map.
     """
     by_name = {plain_name(name): words for name, words in maps.items()}
     sets = procedures.select("procedure_id", "dataset")
@@ -184,29 +184,29 @@ def label_polyps(procedures: pl.DataFrame, polyps: pl.DataFrame, maps: Maps) -> 
         if words is None:
             raise PolyplinkError(
                 f"no adenoma map for the data set {dataset!r}",
-                f"give one with --histology-map FILE; there are: {', '.join(maps)}",
+                f"give one with --histology-map FILE; the maps are for: {', '.join(maps)}",
             )
         of_data_set = rows["dataset"] == dataset
         classes = rows["histology_class"].filter(of_data_set)
         codes = {word: None if label is None else int(label) for word, label in words.items()}
         hint = f"add it to the map, which has: {', '.join(words)}"
-        problem = "is in no row of the adenoma map"
+        problem = "is not in the adenoma map"
         coded = _translate(classes, codes, "histology class", problem, hint)
         labels = labels.scatter(of_data_set.arg_true(), coded.cast(pl.Int8))
     return labels
 
 
 def common_histology(classes: pl.Series) -> pl.Series:
-    """One histology class for the data sets' different words (see `HISTOLOGY`).
+    """Map the histology terms of data sets to common classes (see `HISTOLOGY`).
 
     Args:
-        classes: Text, the column histology_class of n polyps; null where unknown.
+        classes: Text, the column histology_class of n polyps; null if unknown.
 
     Returns:
-        Text, n; null where unknown.
+        Text, n; null if unknown.
 
     Raises:
-        PolyplinkError: If a word has no class here.
+        PolyplinkError: If a term has no common class.
 
     Example:
         >>> common_histology(pl.Series(["AD", "Tubular Adenoma", "HP"])).to_list()
@@ -217,16 +217,16 @@ def common_histology(classes: pl.Series) -> pl.Series:
 
 
 def common_location(sites: pl.Series) -> pl.Series:
-    """One segment of the colon for the data sets' different words (see `SEGMENTS`).
+    """Map the locations of data sets to common segments of the colon (see `SEGMENTS`).
 
     Args:
-        sites: Text, the column location of n polyps, in any spelling; null where unknown.
+        sites: Text, the column location of n polyps, in any spelling; null if unknown.
 
     Returns:
-        Text, n; null where unknown.
+        Text, n; null if unknown.
 
     Raises:
-        PolyplinkError: If a word has no segment here.
+        PolyplinkError: If a term has no common segment.
     """
     hint = f"write it as one of these: {', '.join(SEGMENTS)}"
     return _translate(normalise_location(sites), SEGMENTS, "location", "has no common class", hint)
@@ -245,10 +245,10 @@ def size_label(size_mm: pl.Series) -> pl.Series:
     """Label polyps as larger than 5.0 mm (1) or not (0).
 
     Args:
-        size_mm: Largest diameters of n polyps, mm; null where unknown.
+        size_mm: Largest diameters of n polyps, mm; null if unknown.
 
     Returns:
-        Int8, n; null where the size is null.
+        Int8, n; null if the size is null.
 
     Example:
         >>> size_label(pl.Series([5.0, 5.5, None])).to_list()
@@ -258,14 +258,14 @@ def size_label(size_mm: pl.Series) -> pl.Series:
 
 
 def normalise_location(sites: pl.Series) -> pl.Series:
-    """Normalise the spelling of a colon segment.
+    """Normalise the spelling of colon segments.
 
     Args:
-        sites: Text, the data sets' words for n polyps; null where unknown.
+        sites: Text, the data sets' terms for n polyps; null if unknown.
 
     Returns:
         Text, n: lower case, `_` for blanks, `cecum` and `transverse` for their variants; any
-        other word is kept.
+        other term is kept.
 
     Example:
         >>> normalise_location(pl.Series(["Caecum", "Sigmoid colon"])).to_list()

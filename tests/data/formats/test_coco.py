@@ -206,7 +206,7 @@ def test_broken_files(tmp_path: Path) -> None:
 def test_one_procedure_name_in_two_data_sets(tmp_path: Path) -> None:
     images = [image(1, "v_0.jpg", dataset_id="a"), image(2, "v_1.jpg", dataset_id="b")]
     path = write(tmp_path / "a.json", images, [box(1, 1)])
-    with pytest.raises(PolyplinkError, match=r"procedure v is of two data sets \(dataset_id\)"):
+    with pytest.raises(PolyplinkError, match=r"procedure v is in two data sets \(dataset_id\)"):
         import_coco(path)
 
 
@@ -225,7 +225,9 @@ def test_a_detectors_results_take_the_place_of_the_boxes(tmp_path: Path) -> None
         PolyplinkError, match=r"results\.json: annotations is not a list of records"
     ):
         import_coco(path, boxes=results)
-    with pytest.raises(PolyplinkError, match="has 2 annotation files, results are of the images"):
+    with pytest.raises(
+        PolyplinkError, match="has 2 annotation files, but results refer to the images"
+    ):
         import_coco(tmp_path, boxes=results)
 
 
@@ -241,7 +243,7 @@ def test_other_json_files_of_a_folder_are_left_out_by_name(tmp_path: Path) -> No
     assert any("2 x JSON file without the lists" in line for line in found.warnings)
     assert "detector.json" in " ".join(found.warnings)
     (tmp_path / "boxes.json").unlink()
-    with pytest.raises(PolyplinkError, match=r"none of the 2 JSON files .*; name the file"):
+    with pytest.raises(PolyplinkError, match=r"none of the 2 JSON files .*; give the file"):
         import_coco(tmp_path)
 
 

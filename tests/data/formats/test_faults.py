@@ -17,7 +17,7 @@ SIDE = "box with a side that is not a number"
 FRAME = "box without a frame number from 0"
 UNKNOWN = "box of a category that is not listed"
 TEXT = "line with text instead of a number"
-NO_BOX = "line that is no box (class, 4 numbers, score, track)"
+NO_BOX = "line that is not a box (class, 4 numbers, score, track)"
 NO_SCORE = '<attribute name="score">high</attribute>'
 OUTLINE = '<polygon frame="1" outside="0" points="1,2;3,4"></polygon>'
 PLACES = {
@@ -50,7 +50,7 @@ ROWS = [
     ("cvat", test_cvat.box(1, edges='xtl="left" ytl="2" xbr="3" ybr="4"'), SIDE),
     ("cvat", test_cvat.box("1.5"), FRAME),
     ("cvat", test_cvat.box(1, inner=NO_SCORE), "box with a score that is not a number"),
-    ("cvat", OUTLINE, "shape of a track that is no box"),
+    ("cvat", OUTLINE, "shape of a track that is not a box"),
     ("csv", "v,0,one,2,3,4,", SIDE),
     ("csv", "v,1.5,1,2,3,4,", FRAME),
     ("csv", "v,,1,2,3,4,", FRAME),

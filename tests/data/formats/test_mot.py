@@ -59,7 +59,7 @@ def test_detections_and_results(tmp_path: Path) -> None:
     (results / "v.txt").write_text("4,2,1,2,3,4,1,-1,-1,-1\n")
     data = import_mot(results, size=(64, 48)).data
     assert data.detections.select("procedure_id", "frame", "polyp_id").rows() == [("v", 3, "v_2")]
-    with pytest.raises(PolyplinkError, match="width and height of its frames are not known"):
+    with pytest.raises(PolyplinkError, match="width and height of its frames are unknown"):
         import_mot(results)
 
 
@@ -109,7 +109,7 @@ def test_mistakes_of_files(tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match=r"has no <sequence>/gt/gt\.txt"):
         import_mot(tmp_path)
     root = sequence(tmp_path, "1 3 1 2 3 4\n")
-    with pytest.raises(PolyplinkError, match="has no lines of 6 values with commas"):
+    with pytest.raises(PolyplinkError, match="has no lines of 6 values and commas"):
         import_mot(root)
     sequence(tmp_path, "1,1,1,2,3,4\n", info=INFO.replace("imWidth=64", "imWidth=wide"))
     with pytest.raises(PolyplinkError, match="imwidth is 'wide'; write a number above 0"):
@@ -119,7 +119,7 @@ def test_mistakes_of_files(tmp_path: Path) -> None:
         import_mot(root)
     sequence(tmp_path / "train", "1,1,1,2,3,4\n")
     sequence(tmp_path, "1,1,1,2,3,4\n")
-    with pytest.raises(PolyplinkError, match="are of one sequence name; give every sequence"):
+    with pytest.raises(PolyplinkError, match="have the same sequence name; give every sequence"):
         import_mot(root)
 
 

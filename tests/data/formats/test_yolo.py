@@ -64,7 +64,7 @@ def test_size_from_each_image_and_parts(tmp_path: Path) -> None:
     assert imported.data.splits == {"train": ["v"], "val": ["w"]}
     sizes = imported.data.procedures.select("procedure_id", "width", "height").rows()
     assert sizes == [("v", 64, 48), ("w", 32, 32)]
-    assert any("frames of several sizes, the first taken" in w for w in imported.warnings)
+    assert any("frames of several sizes, the first used" in w for w in imported.warnings)
     assert import_yolo(tmp_path, images=False).data.detections["image"].null_count() == 3
     (tmp_path / "val" / "images" / "w_0.PNG").write_bytes(b"no image")
     with pytest.raises(PolyplinkError, match="image that cannot be opened"):
@@ -140,7 +140,7 @@ def test_mistakes_of_folders(tmp_path: Path) -> None:
         import_yolo(tmp_path)
     root = labels(tmp_path, v_0="0 0.5 0.5 0.5 0.5\n")
     with pytest.raises(
-        PolyplinkError, match="say the size of the frames with --size WxH, or put the images"
+        PolyplinkError, match="give the size of the frames with --size WxH, or put the images"
     ):
         import_yolo(root)
     with pytest.raises(PolyplinkError, match="no sixth 'x'; give --sixth score or track"):
@@ -163,7 +163,7 @@ def test_splits_are_folders_and_a_part_is_no_procedure(tmp_path: Path) -> None:
         seen.procedures.head(1).with_columns(train),
         seen.polyps.clear(),
     )
-    with pytest.raises(PolyplinkError, match="procedure 'train' is called as a part is"):
+    with pytest.raises(PolyplinkError, match="procedure 'train' has the name of a part"):
         write_yolo(odd, tmp_path / "odd")
 
 

@@ -43,7 +43,7 @@ def test_values_in_words_and_abbreviations() -> None:
     }
     assert warnings == [
         "1 x column that x.csv lacks, its values null (first: age)",
-        "1 x column of x.csv that is not known, not read (first: frames)",
+        "1 x unknown column of x.csv, not read (first: frames)",
         "1 x size that is a lower bound, used as the size "
         "(first: x.csv, recording 'case007' (15mm-))",
     ]
@@ -67,13 +67,13 @@ def test_columns_by_the_words_of_their_header(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "kind"),
     [
-        ("x,5mm,61,HP", "row that names no recording"),
-        (",5mm,61,HP", "row that names no recording"),
+        ("x,5mm,61,HP", "row without a recording"),
+        (",5mm,61,HP", "row without a recording"),
         ("1,5mm,61,HP", "second row of a recording"),
         ("3,large,61,HP", "size that is not a number"),
         ("3,-5mm,61,HP", "size that is not a number"),
         ("3,5mm,old,HP", "age that is not a number"),
-        ("3,5mm,61,Adenoma?", "pathology of no known class, histology class null"),
+        ("3,5mm,61,Adenoma?", "unknown pathology, histology class null"),
     ],
 )
 def test_values_that_cannot_be_read_are_counted(row: str, kind: str) -> None:

@@ -46,7 +46,7 @@ def test_one_identity_a_video_or_none_where_there_are_several_polyps(root: Path)
         ("TrainValid_2", 3, "TrainValid_2"),
     ]
     assert safe.data.polyps["polyp_id"].to_list() == ["TrainValid_2"]
-    line = "1 x video of several polyps, its boxes name none (first: TrainValid_10)"
+    line = "1 x video of several polyps, its boxes have no polyp id (first: TrainValid_10)"
     assert line in safe.warnings
     with pytest.raises(
         PolyplinkError, match="no identity 'polyp'; give --identity video or tracklet-safe"
@@ -116,7 +116,7 @@ def test_only_videos_without_polyps_are_procedures_without_boxes(root: Path) -> 
     assert rows.select(columns).rows() == [(name, 3, WIDTH, HEIGHT, 25.0) for name in negative]
     assert imported.data.detections.height == small_ldpolyp().detections.height
     for kind in (
-        "1 x second video of a name, left out",
+        "1 x second video of the same name, left out",
         "1 x video inside an archive, left out",
         "1 x video that cannot be read, left out",
         "1 x video with a label for the whole of it and no boxes, left out",

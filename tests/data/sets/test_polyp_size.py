@@ -98,9 +98,9 @@ def test_videos_and_boxes_that_cannot_be_taken_are_counted(root: Path) -> None:
     imported = import_polyp_size(root, boxes=boxes)
     assert sorted(line.split(" (first")[0] for line in imported.warnings) == [
         "1 x box beyond the last frame of its procedure, left out",
-        "1 x box of a video that is not there, left out",
+        "1 x box of a missing video, left out",
         "1 x box wholly outside the image, left out",
-        "1 x second video of a name, left out",
+        "1 x second video of the same name, left out",
         "1 x video inside an archive, left out",
         "1 x video that cannot be read, left out",
         "1 x video without a number as its name, left out",

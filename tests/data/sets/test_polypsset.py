@@ -90,7 +90,7 @@ def test_histology_is_the_word_of_all_boxes(root: Path) -> None:
         other.write_text(text.replace("hyperplastic", "serrated"))
     imported = import_polypsset(root)
     assert imported.data.polyps.row(0)[3:5] == ("serrated", None)
-    line = "1 x class of a box that is not known, no histology class (first: val_10 (serrated))"
+    line = "1 x unknown class of a box, no histology class (first: val_10 (serrated))"
     assert line in imported.warnings
 
 

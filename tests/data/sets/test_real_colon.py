@@ -137,7 +137,7 @@ def test_mistakes_of_folders_and_tables(root: Path) -> None:
         import_real_colon(root)
     extra.rmdir()
     (root / "001-001_annotation").mkdir()
-    with pytest.raises(PolyplinkError, match="are of one procedure; remove one of them"):
+    with pytest.raises(PolyplinkError, match="are of the same procedure; remove one of them"):
         import_real_colon(root)
     (root / "001-001_annotation").rmdir()
     for path in (root / "001-010_annotations").iterdir():

@@ -149,8 +149,8 @@ INFINITE, NO_FRAME = "box with a side that is not finite", "box without a frame 
         ("polyp-size", "boxes.csv", "07,3,", "07,2.5,", NO_FRAME),
         ("polyp-size", "boxes.csv", "07,3,", "07,-1,", NO_FRAME),
         ("polyp-size", "boxes.csv", "07,3,1", "07,3,b", "box with a side that is not a number"),
-        ("polyp-size", "boxes.csv", "07,3,", ",3,", "box of no video"),
-        ("polyp-size", "boxes.csv", "07,3,", "9,3,", "box of a video that is not there"),
+        ("polyp-size", "boxes.csv", "07,3,", ",3,", "box without a video"),
+        ("polyp-size", "boxes.csv", "07,3,", "9,3,", "box of a missing video"),
     ],
 )
 def test_a_fault_is_counted_and_the_rest_read_or_it_is_raised(

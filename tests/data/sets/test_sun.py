@@ -99,7 +99,7 @@ def test_size_is_given_where_there_is_no_image(root: Path) -> None:
     shutil.rmtree(root / POSITIVE / "case10")
     imported = import_sun(root)
     assert imported.data.procedures["procedure_id"].to_list() == ["case2", "negative2"]
-    kind = "1 x case without an image to take its size from, left out (first: case10)"
+    kind = "1 x case without an image that gives its size, left out (first: case10)"
     assert kind in imported.warnings
     given = import_sun(root, size=(60, 50), cases=root / "cases.csv")
     assert_same(given.data, small_sun())
@@ -107,7 +107,7 @@ def test_size_is_given_where_there_is_no_image(root: Path) -> None:
         import_sun(root, strict=True)
     for path in root.rglob("*.jpg"):
         path.unlink()
-    with pytest.raises(PolyplinkError, match="has no image to take the frames' size from; give"):
+    with pytest.raises(PolyplinkError, match="has no image that gives the size of frames; give"):
         import_sun(root)
 
 

@@ -76,7 +76,7 @@ def _silence_libtiff() -> None:
 def _reason(error: Exception) -> str:
     """The first line of a decoder's error."""
     unknown = isinstance(error, UnidentifiedImageError)  # its message shows a memory address
-    return "not a known image format" if unknown else first_line(error)
+    return "in an unknown image format" if unknown else first_line(error)
 
 
 def _decoding_slot(height: int, width: int) -> AbstractContextManager[object]:

@@ -1,1 +1,1 @@
-"""Box formats that many tools write: one reader and one writer each."""
+"""Box formats of common tools: one reader and one writer each."""

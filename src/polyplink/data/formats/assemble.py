@@ -1,9 +1,9 @@
-"""What the general formats share: options, names of files, side tables, and the way to the tables.
+"""Shared by the general formats: options, names of files, side tables, and assembly of the tables.
 
-`procedures.csv` and `polyps.csv` beside a source hold what its format has no field for. Both have
-our column names (see `data.tables.PROCEDURES` and `POLYPS`); only procedure_id, and polyp_id in
-`polyps.csv`, are required. A further column `track` of `polyps.csv` gives the number of the polyp
-in formats that identify objects by number.
+`procedures.csv` and `polyps.csv` next to a source hold facts for which its format has no field.
+Their columns are those of polyplink (see `data.tables.PROCEDURES` and `POLYPS`); only
+procedure_id, and polyp_id in `polyps.csv`, are required. In `polyps.csv`, an additional column
+`track` gives the number of the polyp in formats that identify objects by number.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,8 +38,8 @@ from polyplink.data.vocabulary import normalise_location
 Source = TypeVar("Source")
 Size = tuple[int, int]  # width, height in pixels
 
-IDENTITIES = ("track", "none")  # what the number of a track means
-PARTS = ("train", "val", "valid", "test")  # folders that name a part, not a procedure
+IDENTITIES = ("track", "none")  # meaning of a track number
+PARTS = ("train", "val", "valid", "test")  # folders that are parts, not procedures
 
 _WORD = r"(?:frame|image|img)?[_-]?"
 _NUMBER = r"0*([0-9]{1,10})(?:\.0+)?$"  # \d would match digits of other scripts
@@ -55,19 +55,19 @@ class ReadOptions(TypedDict, total=False):
     """Keyword arguments that the importers of all general formats take.
 
     Attributes:
-        images: Keep the image of each box, where the file exists; default: True.
-        strict: Raise at the first thing that cannot be used, instead of leaving it out.
+        images: Keep the image of each box if the file exists; default: True.
+        strict: Raise at the first unusable item instead of leaving it out.
         progress: Callback after every file, sequence or chunk of 2000 label files with the number
-            read and the number there are.
-        workers: Processes that read files; default: 1.
-        dataset: Name of the data set, where its files have none; default: the source's own name.
-        size: Width and height of every frame, pixels; default: as the source says.
-        identity: "track" (the default): a track is a polyp, `<procedure>_<track>`, unless the
-            source names it; "none": identities are not known.
-        first_frame: The number that the source gives to the first frame of a video; default: 0,
-            and 1 in MOTChallenge files.
-        video: The video that the boxes are of, or a folder of videos named as their procedures;
-            default: looked for beside the boxes (see `polyplink.data.formats.videos`).
+            read and the total.
+        workers: Number of processes that read files; default: 1.
+        dataset: Name of the data set if the source does not state it; default: the source's name.
+        size: Width and height of every frame, pixels; default: from the source.
+        identity: "track" (the default): a track is a polyp, `<procedure>_<track>` unless the
+            source names it; "none": identities are unknown.
+        first_frame: Number of a video's first frame in the source; default: 0, and 1 in
+            MOTChallenge files.
+        video: The video of the boxes, or a folder of videos named as their procedures; default:
+            searched for near the boxes (see `polyplink.data.formats.videos`).
     """
 
     images: bool
@@ -109,7 +109,7 @@ class Options:
 
 
 def number(column: str) -> pl.Expr:
-    """A text column as Float64; null where it is empty or no number."""
+    """A text column as Float64; null if empty or not a number."""
     return pl.col(column).str.strip_chars().cast(pl.Float64, strict=False)
 
 
@@ -121,16 +121,16 @@ def no_number(column: str) -> pl.Expr:
 def name_frames(names: pl.Series) -> pl.DataFrame:
     """Read procedure and frame number from file names.
 
-    Three rules: in `<folder>/<number>` and `<folder>/frame_<number>` (also `image`, `img`) the
-    folder is the procedure; in `<procedure>_<number>` and `<procedure>_frame<number>` it is what
-    precedes the number. Zero padding and `.0` after the number are ignored.
+    In `<folder>/<number>` and `<folder>/frame_<number>` (also `image`, `img`) the folder is the
+    procedure; in `<procedure>_<number>` and `<procedure>_frame<number>` the procedure precedes the
+    number. Zero padding and `.0` after the number are ignored.
 
     Args:
-        names: Text, n file names with `/` between folders, relative to the root folder; a
-            first folder called train, val, valid or test is a part and never the procedure.
+        names: Text, n file names with `/` between folders, relative to the root folder; a first
+            folder called train, val, valid or test is a part and never the procedure.
 
     Returns:
-        n rows: procedure_id, frame (Int64, as written) and part; null where a name has none.
+        n rows: procedure_id, frame (Int64, as written) and part; null if the name has none.
 
     Example:
         >>> name_frames(pl.Series(["train/case7/frame_012.png", "001-002_5.jpg"])).rows()
@@ -153,12 +153,12 @@ def name_frames(names: pl.Series) -> pl.DataFrame:
 
 
 def numbers_alone(frames: pl.DataFrame, source: Path, faults: Faults) -> pl.DataFrame:
-    """Take files named by a number alone as frames of one procedure, named as their folder.
+    """Assign files named only by a number to one procedure, named as their folder.
 
     Args:
-        frames: at, procedure_id and frame; rows of a procedure or without a number stay.
-        source: The file or folder that they are from.
-        faults: Gets a warning with the name.
+        frames: Columns at, procedure_id and frame; rows with a procedure or without a number stay.
+        source: The file or folder of the frames.
+        faults: Extended by a warning with the name of the procedure.
     """
     place = source.resolve()
     folder = place.parent if place.name in ("labels", "annotations", "images") else place
@@ -175,13 +175,13 @@ def read_tables(
     options: Options,
     faults: Faults,
 ) -> list[pl.DataFrame]:
-    """Read every source, in this process or in several, and concatenate what they hold.
+    """Read every source, in this process or in several, and concatenate the tables.
 
     Args:
-        read: Returns the faults of one source and its tables, as many for each source.
-        sources: What to read.
-        options: The caller's.
-        faults: Gets the faults of all.
+        read: Returns the faults and the tables of one source, the same number for each source.
+        sources: The sources.
+        options: Options of the import.
+        faults: Extended by the faults of all sources.
     """
     parts = read_each(read, sources, workers=options.workers, progress=options.progress)
     for part_faults, *_ in parts:
@@ -190,13 +190,13 @@ def read_tables(
 
 
 def first_of_frame(frames: pl.DataFrame, rows: str, hint: str, faults: Faults) -> pl.DataFrame:
-    """Leave out all rows of a frame but the first; rows of no known frame stay.
+    """Leave out all rows of a frame but the first; rows without a known frame stay.
 
     Args:
-        frames: at, procedure_id, frame.
-        rows: What a row is, for the message ("image").
-        hint: What to do about a second one.
-        faults: Gets what is left out.
+        frames: Columns at, procedure_id, frame.
+        rows: Noun for a row, for the message ("image").
+        hint: How to fix a further row.
+        faults: Counts the rows left out.
     """
     is_placed = pl.col("procedure_id").is_not_null() & pl.col("frame").is_not_null()
     further = is_placed & ~pl.struct("procedure_id", "frame").is_first_distinct()
@@ -204,26 +204,26 @@ def first_of_frame(frames: pl.DataFrame, rows: str, hint: str, faults: Faults) -
 
 
 def sizes_of_procedures(frames: pl.DataFrame, faults: Faults) -> pl.DataFrame:
-    """procedure_id, width and height: of each procedure's first frame of known size.
+    """procedure_id, width and height, from each procedure's first frame with a known size.
 
     Args:
-        frames: procedure_id, width, height.
-        faults: Gets a warning where frames of a procedure differ in size.
+        frames: Columns procedure_id, width, height.
+        faults: Extended by a warning if frames of a procedure differ in size.
     """
     sized = frames.drop_nulls(["procedure_id", "width", "height"])
     sizes = sized.group_by("procedure_id", maintain_order=True).agg(
         pl.col("width", "height").first(), n=pl.struct("width", "height").n_unique()
     )
-    kind = "procedure with frames of several sizes, the first taken"
+    kind = "procedure with frames of several sizes, the first used"
     faults.warn_rows(kind, sizes.filter(pl.col("n") > 1), "procedure_id")
     return sizes.drop("n")
 
 
 def splits_of(frames: pl.DataFrame) -> dict[str, list[str]]:
-    """Part to the ids of its procedures.
+    """Part -> ids of its procedures.
 
     Args:
-        frames: part and procedure_id; null where not known.
+        frames: Columns part and procedure_id; null if unknown.
     """
     parts = frames.drop_nulls(["part", "procedure_id"]).group_by("part", maintain_order=True)
     return dict(parts.agg(pl.col("procedure_id").unique(maintain_order=True)).iter_rows())
@@ -239,14 +239,13 @@ def read_side_tables(folder: Path, faults: Faults) -> tuple[pl.DataFrame, pl.Dat
 
     Args:
         folder: The folder.
-        faults: Gets a warning for unknown columns.
+        faults: Extended by a warning for each unknown column.
 
     Returns:
-        All columns of `PROCEDURES`; all columns of `POLYPS` and `track`. Null where a file has
-        no such column.
+        All columns of `PROCEDURES`; all columns of `POLYPS` and `track`. Missing columns are null.
 
     Raises:
-        PolyplinkError: If a file is no table, a value cannot be read, or a key is missing.
+        PolyplinkError: If a file is not a table, a value cannot be read, or a key is missing.
     """
     tables = []
     track = Column(pl.String(), True, "number of the polyp in its procedure's tracks")
@@ -279,34 +278,34 @@ def assemble(
 ) -> Imported:
     """Check boxes, complete procedures and polyps, and join the tables.
 
-    A box that has a polyp_id keeps it. One that has only a track gets the polyp that `polyps.csv`
-    names for it, else `<procedure>_<track>` with a warning, since a track need not be a polyp.
-    A procedure without any of its images gets the frames of its video, if it has one. What is
-    not stated of size, rate and length is that of the video, or of the images.
+    A box with a polyp_id keeps it. A box with only a track gets the polyp of the track in
+    `polyps.csv`, or else `<procedure>_<track>` with a warning, because a track need not be a polyp.
+    A procedure without any of its images uses the frames of its video, if there is one. Size, frame
+    rate and length that are not stated are taken from the video, or from the images.
 
     Args:
         boxes: Any columns of `BOXES`, see `box_table`.
-        folder: Folder that image paths are relative to, and of the side tables.
-        name: The source's name, for the data set where neither it nor the caller names it.
-        options: The caller's.
-        faults: What is known so far.
-        procedures: procedure_id and any columns of `PROCEDURES`; the first row of a procedure
-            that has a value counts. Optionally `home` and `film` (see `find_videos`), and `first`
-            and `last`, the lowest frame number and the highest + 1 that the source names.
-        polyps: procedure_id, polyp_id and any columns of `POLYPS`.
-        splits: Part to procedure ids.
-        videos: From `find_videos`, where it was called already.
+        folder: Folder that image paths are relative to, with the side tables.
+        name: Name of the source, for a data set named neither by the source nor by the caller.
+        options: Options of the import.
+        faults: Faults so far; extended.
+        procedures: Columns procedure_id and any of `PROCEDURES`; for each column, the first row of
+            a procedure with a value counts. Optionally `home` and `film` (see `find_videos`), and
+            `first` and `last`, the lowest frame number and the highest + 1 in the source.
+        polyps: Columns procedure_id, polyp_id and any of `POLYPS`.
+        splits: Part -> procedure ids.
+        videos: Result of `find_videos`, if it was already called.
         empty: procedure_id, frame and image of frames that the source lists without a box.
-        files: Those that the column `file` numbers.
+        files: The files to which the column `file` refers.
         format_options: See `Places`.
 
     Raises:
-        PolyplinkError: If no box can be used, nothing names a procedure, several videos may be a
-            procedure's, or a procedure's frames have no size; if strict, at the first fault.
+        PolyplinkError: If no box can be used, there is no procedure, several videos match a
+            procedure, or the frame size of a procedure is unknown; if strict, at the first fault.
     """
-    # The boxes, those left out that cannot be used.
+    # The boxes, without those that cannot be used.
     side_procedures, side_polyps = read_side_tables(folder, faults)
-    if "item" not in boxes.columns:  # all that is known is their order
+    if "item" not in boxes.columns:  # only their order is known
         boxes = boxes.with_columns(file=pl.lit(0), item=pl.int_range(pl.len()))
     boxes = box_table(boxes).with_columns(pl.col("frame") - options.first)
     all_boxes, numbered = boxes, boxes.select("procedure_id", "frame").drop_nulls()
@@ -332,7 +331,7 @@ def assemble(
         faults.warn_rows("track treated as a separate polyp", names, "name")
         boxes = boxes.with_columns(polyp_id=pl.coalesce("polyp_id", "known", made_up)).drop("known")
     boxes = boxes.drop("track")
-    # The procedures, and the video of each where it is needed.
+    # The procedures, and the video of each if needed.
     defaults = {"dataset": options.dataset or name, "source": str(folder.resolve())}
     numbered = numbered.group_by("procedure_id", maintain_order=True).agg(
         first=pl.col("frame").min(), last=pl.col("frame").max() + 1
@@ -352,7 +351,7 @@ def assemble(
         videos = find_videos(film_rows, folder, options.video, faults, single=single)
     boxes = _of_videos(boxes, videos, options.video is not None)
     procedures = _procedures(rows, boxes, videos, options, faults)
-    # The three tables, and what the source says beside them.
+    # The three tables, and the other results of the import.
     boxes = fit_boxes(boxes, procedures, faults)
     boxes = _with_images(boxes, options.images, faults)
     boxes, polyps = _polyps(boxes, pl.concat(facts, how="diagonal_relaxed"), faults)
@@ -369,13 +368,13 @@ def assemble(
 def _without_polyp(
     empty: pl.DataFrame, boxes: pl.DataFrame, rows: pl.DataFrame, options: Options
 ) -> pl.DataFrame | None:
-    """Frames with an image in which nobody drew a box; None for a detector's boxes.
+    """Frames with an image and without an annotated box; None for a detector's boxes.
 
     Args:
-        empty: As `assemble` got it.
-        boxes: All boxes, faulty ones too: procedure_id, frame (from 0), score.
+        empty: See `assemble`.
+        boxes: All boxes, including faulty ones: procedure_id, frame (from 0), score.
         rows: procedure_id and source.
-        options: The caller's.
+        options: Options of the import.
     """
     if not options.images or boxes["score"].count():
         return None
@@ -390,10 +389,10 @@ def _without_polyp(
 
 
 def _stated(sources: list[pl.DataFrame], defaults: Mapping[str, str]) -> pl.DataFrame:
-    """One row for every procedure; the first row of `sources` that has a value counts.
+    """One row for every procedure; the first row of `sources` with a value counts.
 
     Returns:
-        `PROCEDURES`, null where no source has a value, home, film, first and last.
+        Columns of `PROCEDURES` (null without a value in any source), home, film, first and last.
     """
     columns = {name: column.dtype for name, column in PROCEDURES.items()}
     columns |= {"home": pl.String(), "film": pl.String(), "first": pl.Int64(), "last": pl.Int64()}
@@ -406,7 +405,7 @@ def _stated(sources: list[pl.DataFrame], defaults: Mapping[str, str]) -> pl.Data
         for table in [pl.DataFrame(schema=columns), *sources]
     ]
     rows = pl.concat(tables, how="diagonal").drop_nulls("procedure_id")
-    # What a source states of a video is a name to look for, not a place.
+    # The video stated by a source is a name to search for, not a path.
     rows = rows.with_columns(pl.col("film").str.extract(r"([^/\\]*)$"))
     grouped = rows.group_by("procedure_id", maintain_order=True)
     rows = grouped.agg(
@@ -418,9 +417,10 @@ def _stated(sources: list[pl.DataFrame], defaults: Mapping[str, str]) -> pl.Data
 
 
 def _without_images(rows: pl.DataFrame, boxes: pl.DataFrame, options: Options) -> pl.DataFrame:
-    """Procedures to find the video of: no image exists, or images are frames of a video.
+    """Procedures that need their video: no image exists, or images are frames of a video.
 
-    The latter only if rate, length or size are not stated; so the former if images are not wanted.
+    Images of a video only count if frame rate, length or size are not stated. If images are not
+    wanted, procedures without images also count only if length or size are not stated.
     """
     with_image = boxes.filter("exists").unique("procedure_id", keep="first", maintain_order=True)
     film = pl.concat_str("source", pl.lit("/"), pl.col("image").str.extract(r"^(.*)#\d+$"))
@@ -435,9 +435,9 @@ def _without_images(rows: pl.DataFrame, boxes: pl.DataFrame, options: Options) -
 
 
 def _of_videos(boxes: pl.DataFrame, videos: pl.DataFrame, replace: bool) -> pl.DataFrame:
-    """Boxes without an existing image get their video's frame, relative to their source.
+    """Set the image of boxes without an existing image to a frame of their procedure's video.
 
-    With `replace` those with an image get it too.
+    With `replace`, existing images are replaced too.
     """
     sources = boxes.select("procedure_id", "source").unique(maintain_order=True)
     filmed_procedures = sources.join(videos.select("procedure_id", "video"), on="procedure_id")
@@ -463,19 +463,19 @@ def _procedures(
     options: Options,
     faults: Faults,
 ) -> pl.DataFrame:
-    """Complete what is stated of procedures by their videos and images.
+    """Complete the rows of procedures from their videos and images.
 
-    A video's length counts before a stated one, since no other frame can be read; a stated size
-    before the video's, since boxes are relative to it. Without either a procedure ends at its last
-    frame with a box; without a patient it is one.
+    The length of a video overrides a stated one, since no other frame can be read; a stated size
+    overrides the video's, since boxes are relative to it. Without any length a procedure ends at
+    its last frame with a box; without a patient it is its own patient.
     """
     facts = ("n_frames", "fps", "width", "height")
     of_video = videos.select("procedure_id", **{f"of_{name}": name for name in facts})
     rows = rows.join(of_video, on="procedure_id", how="left", maintain_order="left")
     differs = {name: pl.col(name) != pl.col(f"of_{name}") for name in facts}
-    kind = "procedure of another number of frames than its video, the video's taken"
+    kind = "procedure with another number of frames than its video, the video's used"
     faults.warn_rows(kind, rows.filter(differs["n_frames"]), "procedure_id")
-    kind = "procedure of another width or height than its video, the stated one taken"
+    kind = "procedure with another width or height than its video, the stated one used"
     faults.warn_rows(kind, rows.filter(differs["width"] | differs["height"]), "procedure_id")
     rows = rows.with_columns(
         n_frames=pl.coalesce("of_n_frames", "n_frames"),
@@ -501,16 +501,16 @@ def _procedures(
     bare = rows.filter(unsized)
     if bare.height:
         raise ImportOptionError(
-            f"procedure {bare['procedure_id'][0]}: width and height of its frames are not known",
+            f"procedure {bare['procedure_id'][0]}: width and height of its frames are unknown",
             "give its recording with --video FILE or the size with --size WxH, or write them into "
-            "procedures.csv beside the source",
+            "procedures.csv next to the source",
         )
     no_length = rows.filter(pl.col("n_frames").is_null())
     empty = no_length.filter(pl.col("last").is_null())
     if empty.height:
         raise PolyplinkError(
             f"procedure {empty['procedure_id'][0]} has no box and no number of frames",
-            "write its n_frames into procedures.csv beside the source",
+            "write its n_frames into procedures.csv next to the source",
         )
     kind = "procedure without a number of frames, set to its last frame + 1"
     faults.warn_rows(kind, no_length, "procedure_id")
@@ -525,7 +525,7 @@ def _procedures(
 
 
 def _warn_of_numbers(rows: pl.DataFrame, options: Options, faults: Faults) -> None:
-    """Warn where frames seem to be numbered from 1 but are read as from 0, or the other way."""
+    """Warn if frames seem to be numbered from 1 but are read as from 0, or the other way round."""
     numbered = rows.drop_nulls("first")
     lowest = numbered["first"].min()
     if lowest == -1:
@@ -536,7 +536,7 @@ def _warn_of_numbers(rows: pl.DataFrame, options: Options, faults: Faults) -> No
         return
     evidence, odd = "the lowest number is 1", numbered.filter(pl.col("first") == 1)
     if odd.is_empty():
-        evidence = "the highest number is that of frames"
+        evidence = "the highest number is the number of frames"
         odd = numbered.filter(pl.col("last") - 1 == pl.col("n_frames"))
     kind = f"labels seem to count frames from 1, {evidence} (--first-frame 1 if they do, 0 if not)"
     faults.warn_rows(kind, odd, "procedure_id")
@@ -545,10 +545,10 @@ def _warn_of_numbers(rows: pl.DataFrame, options: Options, faults: Faults) -> No
 def _polyps(
     boxes: pl.DataFrame, facts: pl.DataFrame, faults: Faults
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The boxes and a row of `POLYPS` for every polyp: those of `facts`, then others in boxes.
+    """The boxes, and a row of `POLYPS` for every polyp: first those of `facts`, then other ones.
 
-    A polyp id that occurs in several procedures becomes `<procedure>_<id>` in each. Of several
-    rows for a polyp the first value that is not null counts; locations are normalised.
+    A polyp id that occurs in several procedures becomes `<procedure>_<id>` in each. If a polyp has
+    several rows, the first non-null value counts; locations are normalised.
     """
     pairs = pl.concat([boxes.select(_KEYS), facts.select(_KEYS)]).drop_nulls().unique()
     shared = pairs.filter(pl.col("polyp_id").is_duplicated()).select("polyp_id").unique()
@@ -576,7 +576,7 @@ def _polyps(
 
 
 def _with_images(boxes: pl.DataFrame, images: bool, faults: Faults) -> pl.DataFrame:
-    """Keep images that exist: a procedure without any has none, one that lacks some loses boxes."""
+    """Drop images of procedures without any; in other procedures, drop boxes without an image."""
     if not images:
         return boxes.with_columns(image=pl.lit(None, dtype=pl.String)).drop("exists", "source")
     has_images = pl.col("exists").fill_null(False).any().over("procedure_id")
@@ -599,10 +599,10 @@ def _with_images(boxes: pl.DataFrame, images: bool, faults: Faults) -> pl.DataFr
 
 
 def number_polyps(data: DataSet) -> pl.DataFrame:
-    """Give every polyp a number that is unique in its procedure.
+    """Number the polyps of each procedure.
 
-    A polyp called `<procedure>_<number>` keeps its number, the others get the next free ones from
-    1 in the order of the table; polyps that only boxes name come after those of the table.
+    A polyp called `<procedure>_<number>` keeps its number; the others get the next free numbers
+    from 1 in the order of the table, followed by polyps that only occur in boxes.
 
     Returns:
         Columns procedure_id, polyp_id, track (Int64).
@@ -628,12 +628,12 @@ def number_polyps(data: DataSet) -> pl.DataFrame:
 
 
 def write_side_tables(data: DataSet, folder: Path, tracks: pl.DataFrame | None = None) -> None:
-    """Write `procedures.csv` and `polyps.csv` of a data set, each whole or not at all.
+    """Write `procedures.csv` and `polyps.csv` of a data set, each atomically.
 
     Args:
         data: The data set.
-        folder: Created if absent.
-        tracks: From `number_polyps`, for a format that identifies objects by number.
+        folder: Folder to write into; created if absent.
+        tracks: Result of `number_polyps`, for a format that identifies objects by number.
     """
     polyps = data.polyps
     if tracks is not None:

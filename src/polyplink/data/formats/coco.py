@@ -2,8 +2,8 @@
 
 Sources: cocodataset.org (format), its extensions for videos (`videos`, `video_id`, `frame_index`
 or `frame_id`), and the extra keys of NTSSL (arXiv 2605.12320; github lparolari/ntssl, README):
-`sequence_id` (the video), `frame_id` (place in it) and `dataset_id` of images, `identity_id`,
-`histology`, `size` (mm), `morphology`, `location` of annotations.
+`sequence_id` (the video), `frame_id` (index in the video) and `dataset_id` of images,
+`identity_id`, `histology`, `size` (mm), `morphology`, `location` of annotations.
 """
 
 import gc
@@ -39,11 +39,11 @@ from polyplink.data.formats.format import Format
 from polyplink.data.formats.marks import by_item
 from polyplink.data.tables import PROCEDURES, DataSet, Imported
 
-_File = tuple[Path, str | None]  # an annotation file, and the part that its name gives ("train")
+_File = tuple[Path, str | None]  # an annotation file, and the part in its name ("train")
 
 _PREFIX = "instances"
-_CATEGORY = 1  # the one that is written
-# Columns that are read from records, and those with other keys than their name.
+_CATEGORY = 1  # the category id that is written
+# Columns that are read from records, and the keys of columns with other names.
 _VIDEO = (*PROCEDURES, "id", "name", "file_name")
 _IMAGE = ("id", "file_name", "width", "height", "video_id", "sequence_id", "frame", "dataset_id")
 _BOX = (
@@ -54,16 +54,16 @@ _KEYS = {
     "n_frames": ("n_frames", "length"),
     "frame": ("frame_index", "frame_id", "frame_number"),
     "polyp_id": ("identity_id", "polyp_id"),  # unique in the data set
-    "track": ("track_id", "instance_id"),  # a number may be unique in its video only
+    "track": ("track_id", "instance_id"),  # a number may only be unique in its video
     "size_mm": ("size", "size_mm"),
 }
 _NUMBERS = {name for name, column in PROCEDURES.items() if column.dtype.is_numeric()}
 _NUMBERS |= {"frame", "iscrowd", "score", "size_mm"}
-# `dataset3_004-005_1` is of the video `dataset3_004-005`; other identities are videos themselves.
+# `dataset3_004-005_1` is of the video `dataset3_004-005`; other identities name a video.
 _IDENTITY = r"^(.*\d+-\d+)_\d+$"
 _FILM = rf"(?i)^(.+)\.({'|'.join(s[1:] for s in SUFFIXES)})(?:#([0-9]{{1,10}}))?$"
 NO_COCO = "JSON file without the lists `images` and `annotations`, not read"
-# Column of ours -> key of the papers.
+# Column -> key of the papers.
 _FACTS = {
     "histology": "histology",
     "size_mm": "size",
@@ -79,10 +79,10 @@ def load_json(path: Path) -> Any:
         path: The file; a byte order mark is skipped.
 
     Raises:
-        PolyplinkError: If it is missing, unreadable, truncated, not UTF-8 or not JSON.
+        PolyplinkError: If the file is missing, unreadable, truncated, not UTF-8 or not JSON.
     """
     collecting = gc.isenabled()
-    gc.disable()  # millions of small objects are made and none is dropped: half the time
+    gc.disable()  # halves the time: millions of small objects are created and none is freed
     try:
         return parse_json(path.read_bytes(), str(path), "export or download it again")
     except FileNotFoundError:
@@ -95,21 +95,21 @@ def load_json(path: Path) -> Any:
 
 
 def read_records(value: Any, source: str, names: Sequence[str]) -> pl.DataFrame:
-    """Read a list of JSON records into a table, a column at a time.
+    """Convert a list of JSON records to a table, a column at a time.
 
-    Values keep their type until their column is made, so that a malformed value is null in its
+    Values keep their type until their column is created, so that a malformed value is null in its
     row instead of an error for the file (a typed decoder such as msgspec's would refuse the file).
 
     Args:
-        value: As in the file; None means no records.
+        value: The parsed list; None means no records.
         source: Its name, for the message.
-        names: Columns; of several keys of a column the first that a record has counts. Numbers
-            are Float64, those written as text included, and null for anything else; names and ids
-            are text, with 7, 7.0 and "7" equal. The column "bbox" becomes x, y, w, h (Float64),
-            null where the value is not a list of four numbers.
+        names: Columns; if a column has several keys, the first in a record counts. Numbers, also
+            as text, are Float64, and anything else is null; names and ids are text, with 7, 7.0
+            and "7" equal. The column "bbox" becomes x, y, w, h (Float64), null if the value is not
+            a list of four numbers.
 
     Raises:
-        PolyplinkError: If it is not a list of records.
+        PolyplinkError: If `value` is not a list of records.
     """
     rows = [] if value is None else value
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
@@ -130,7 +130,7 @@ def read_records(value: Any, source: str, names: Sequence[str]) -> pl.DataFrame:
             columns[name] = pl.Series(values, dtype=pl.Float64, strict=False)
         else:
             first = next((value for value in values if value is not None), "")
-            try:  # values of one type, as most columns have: twice as fast
+            try:  # twice as fast for values of one type, as in most columns
                 dtype = pl.Int64 if type(first) is int else pl.String
                 column = pl.Series(values, dtype=dtype, strict=True).cast(pl.String)
             except (TypeError, OverflowError, pl.exceptions.PolarsError):
@@ -158,32 +158,33 @@ def import_coco(
 ) -> Imported:
     """Read COCO annotations of instances.
 
-    The procedure of an image is its video's name, else its `sequence_id`, else its boxes'
-    `identity_id` (without the last `_k` if `<digits>-<digits>` precedes it), else that of the
-    images named alike if it is one, else what its file name gives (see `name_frames`; a video's
-    name is that of its procedure); the frame is `frame_index` or `frame_id`, else the number in
-    the file name. The polyp is `identity_id` or `polyp_id`, else `track_id` or `instance_id`, of
-    which a number becomes `<procedure>_<number>`. Splits are from `instances_<part>.json`.
+    The procedure of an image is the first of these that exists: the name of its video, its
+    `sequence_id`, the `identity_id` of its boxes (without the last `_k` if `<digits>-<digits>`
+    precedes it), the procedure of other images with the same name pattern if they have only one,
+    or the procedure in its file name (see `name_frames`; a video's name is its procedure). The
+    frame is `frame_index` or `frame_id`, or else the number in the file name. The polyp is
+    `identity_id` or `polyp_id`, or else `track_id` or `instance_id`; a number becomes
+    `<procedure>_<number>`. The parts of splits are those of `instances_<part>.json`.
 
     Args:
         source: A file, or a folder with `annotations/instances_<part>.json` and `images`.
-        datasets: `dataset_id` of images to the name of its data set.
+        datasets: `dataset_id` of images -> name of the data set.
         boxes: A detector's results (a list of image_id, category_id, bbox, score) for the images
-            of one file, used instead of its own boxes.
+            of one file, used instead of the boxes of the file.
         options: See `ReadOptions`.
 
     Returns:
         The data set and its warnings.
 
     Raises:
-        PolyplinkError: If a file is missing, truncated or no COCO; if strict, at the first fault.
+        PolyplinkError: If a file is missing, truncated or not COCO; if strict, at the first fault.
     """
     settings = Options(**options)
     root, files = _find_files(source)
     PolyplinkError.unless(
         boxes is None or len(files) == 1,
-        f"{source} has {len(files)} annotation files, results are of the images of one",
-        "name the file",
+        f"{source} has {len(files)} annotation files, but results refer to the images of one",
+        "give the file",
     )
     faults = Faults(settings.strict)
     certain = source.is_file() or len(files) == 1
@@ -193,7 +194,7 @@ def import_coco(
     PolyplinkError.unless(
         n_others < len(files) or certain,
         f"none of the {len(files)} JSON files in {source} has the lists `images` and `annotations`",
-        "name the file with the boxes",
+        "give the file with the boxes",
     )
     faults.warn_values("category of boxes, all read as polyps", placed["category"].drop_nulls())
     frames = numbers_alone(frames, root, faults)
@@ -220,10 +221,10 @@ def import_coco(
 
 
 def _find_files(source: Path) -> tuple[Path, list[_File]]:
-    """The folder of a data set, which holds `images`, and its annotation files.
+    """The folder of a data set, which contains `images`, and its annotation files.
 
-    Of several files in a folder those called `instances_<part>.json` (or `instances.json`) count,
-    and where there are none, all.
+    The files of a folder are those called `instances_<part>.json` or `instances.json`, or all JSON
+    files if there are none.
     """
 
     def part(path: Path) -> str | None:
@@ -254,13 +255,14 @@ def _read(
         root: Folder of the data set.
         strict: Raise at the first fault.
         results: A detector's results.
-        certain: Whether the file is of this format; another one of a folder is left out.
+        certain: Whether the file must be of this format; otherwise a file of another format is left
+            out.
 
     Returns:
         Faults; images with file, at, id, procedure_id, frame, image, width, height, dataset, part,
-        and empty, whether no annotation is of it;
-        boxes with file, item, at, image_id, category, x, y, w, h, score, polyp_id, track, and facts
-        of the polyp; videos with columns of `PROCEDURES`.
+        and empty (whether the image has no annotation); boxes with file, item, at, image_id,
+        category, x, y, w, h, score, polyp_id, track, and facts of the polyp; videos with columns of
+        `PROCEDURES`.
     """
     i, (path, part) = numbered
     content = load_json(path)
@@ -274,13 +276,13 @@ def _read(
         )
         faults.warn(NO_COCO, name)
         content = {"images": [], "annotations": []}
-    # Videos under their name, or their id where they have none.
+    # Videos by name, or by id if they have no name.
     videos = read_records(content.get("videos"), f"{name}: videos", _VIDEO)
     procedure_name = pl.coalesce("name", pl.col("file_name").str.extract(_FILM), "id")
     videos = videos.with_columns(procedure_id=procedure_name).drop("name")
     videos = videos.rename({"file_name": "film"})
     videos = videos.unique("id", keep="first", maintain_order=True)
-    # Records are dropped when they are a table: millions take gigabytes.
+    # Records are deleted once they are tables: millions take gigabytes.
     annotations = content.pop("annotations")
     if results is not None:
         annotations = load_json(results)
@@ -313,7 +315,7 @@ def _read(
         faults,
     )
     images = _of_identities(images, boxes, faults)
-    # The folder, relative to the data set's, where the first of the images is found.
+    # The folder of the first image, relative to the data set's.
     first = images["image"].drop_nulls().head(1).to_list()
     folders = ["images/", "", *([f"images/{part}/", f"{part}/"] if part else [])]
     prefixes = [
@@ -336,7 +338,7 @@ def _read(
 
 
 def _of_identities(images: pl.DataFrame, boxes: pl.DataFrame, faults: Faults) -> pl.DataFrame:
-    """Images of no video are of their boxes' identity, or of the procedure of those named alike."""
+    """Set the procedure of images without a video from identities, or from similar image names."""
     identities = boxes.filter(pl.col("polyp_id").is_not_null())
     if not (images["procedure_id"].null_count() and identities.height):
         return images
@@ -372,7 +374,7 @@ def _images(rows: Any, videos: pl.DataFrame, name: str, faults: Faults) -> pl.Da
     outside = pl.col("file_name").str.contains(OUTSIDE).fill_null(False)
     faults.warn_rows("image outside of the folder, not used", table.filter(outside), "file_name")
     by_name = name_frames(table["file_name"]).select(by_name="procedure_id", number_by_name="frame")
-    # A frame of a video: `case7.mp4#12`, or `case7.mp4` with a frame number of its own.
+    # A frame of a video: `case7.mp4#12`, or `case7.mp4` with the frame number in another key.
     film, number = (pl.col("file_name").str.extract(_FILM, i) for i in (1, 3))
     of_video = videos.select(video_id="id", by_video="procedure_id")
     table = table.hstack(by_name).join(of_video, on="video_id", how="left", maintain_order="left")
@@ -390,7 +392,7 @@ def _images(rows: Any, videos: pl.DataFrame, name: str, faults: Faults) -> pl.Da
 
 def _boxes(rows: Any, name: str) -> pl.DataFrame:
     table = read_records(rows, f"{name}: annotations", _BOX)
-    # Where a file has one word only, it is the data set's class.
+    # If a file has only one term for histology, it is the data set's class.
     two_words = any("histology_class" in row for row in rows or ())
     track = pl.col("track")
     is_number = track.str.contains(r"^-?\d+$")
@@ -407,7 +409,7 @@ def _boxes(rows: Any, name: str) -> pl.DataFrame:
 def _procedures(
     videos: pl.DataFrame, frames: pl.DataFrame, datasets: Mapping[str, str], faults: Faults
 ) -> pl.DataFrame:
-    """What videos, and then images, say of procedures."""
+    """Rows of procedures from videos, followed by rows from images."""
     placed = frames.drop_nulls(["procedure_id", "frame"])
     by_images = placed.group_by("procedure_id", maintain_order=True).agg(
         pl.col("dataset", "film").drop_nulls().first(),
@@ -418,7 +420,7 @@ def _procedures(
     mixed = by_images.filter(pl.col("datasets") > 1)
     if mixed.height:
         raise PolyplinkError(
-            f"procedure {mixed['procedure_id'][0]} is of two data sets (dataset_id)",
+            f"procedure {mixed['procedure_id'][0]} is in two data sets (dataset_id)",
             "give procedures of different data sets different names",
         )
     by_images = by_images.drop("datasets").join(
@@ -434,14 +436,14 @@ def _procedures(
 
 
 def mark_coco(path: Path, marks: pl.DataFrame) -> dict[str, bytes]:
-    """The same JSON, `track_id` and `polyp` added to each annotation; null where a box has none.
+    """The JSON of a file with `track_id` and `polyp` added to each annotation; null for none.
 
     Args:
-        path: A file of annotations, or of a detector's results; another one gives nothing.
+        path: A file of annotations, or of a detector's results; any other file gives nothing.
         marks: See `polyplink.data.formats.marks`.
 
     Raises:
-        PolyplinkError: If the file is no JSON.
+        PolyplinkError: If the file is not JSON.
     """
     content = load_json(path)
     rows = content.get("annotations") if isinstance(content, dict) else content
@@ -456,9 +458,9 @@ def mark_coco(path: Path, marks: pl.DataFrame) -> dict[str, bytes]:
 def write_coco(data: DataSet, root: Path) -> None:
     """Write `annotations/instances_<part>.json`, one for each part; `import_coco` reads them.
 
-    Procedures in no part go into `instances.json`. Images are listed for frames with a box;
-    the file name is the box's image, or `<procedure>_<frame>.jpg` where it has none. Facts of a
-    polyp stand in each of its boxes. Not carried: polyps without a box, parts without a procedure
+    Procedures in no part are written into `instances.json`. Images are listed for frames with a
+    box; the file name is the box's image, or `<procedure>_<frame>.jpg` without one. Facts of a
+    polyp are repeated in each of its boxes. Lost: polyps without a box, parts without a procedure
     and folders of images.
 
     Args:
@@ -466,7 +468,7 @@ def write_coco(data: DataSet, root: Path) -> None:
         root: Folder to write into; created if absent.
 
     Raises:
-        PolyplinkError: If a procedure is in two parts, or a part's name cannot be that of a file.
+        PolyplinkError: If a procedure is in two parts, or a part's name cannot be in a file name.
     """
     parts: dict[str | None, Sequence[str]] = {part: ids for part, ids in data.splits.items() if ids}
     placed = [name for ids in parts.values() for name in ids]
@@ -487,7 +489,7 @@ def write_coco(data: DataSet, root: Path) -> None:
 
 def _content(data: DataSet, ids: Sequence[str]) -> dict[str, Any]:
     of_part = pl.col("procedure_id").is_in(list(ids))
-    # Float32 to the shortest Float64 that gives the same back, so that JSON is short.
+    # Float32 to the shortest Float64 that rounds to the same value, so that JSON is short.
     plain = pl.col(pl.Float32).cast(pl.String).cast(pl.Float64)
     videos = data.procedures.filter(of_part).with_columns(plain).with_row_index("id", 1)
     boxes = data.detections.filter(of_part).with_columns(plain)

@@ -1,7 +1,7 @@
 """Plain CSV with the column names of polyplink: `detections.csv` and its side tables.
 
-`detections.csv`: procedure_id, frame (from 0), x, y, w, h (pixels) and, where known, score,
-polyp_id, image (relative to the folder; a video's frame is `video.mp4#12`). Beside it, optionally,
+`detections.csv`: procedure_id, frame (from 0), x, y, w, h (pixels) and optionally score, polyp_id,
+image (relative to the folder; a video's frame is `video.mp4#12`). Optional side tables are
 `procedures.csv` and `polyps.csv` (see `polyplink.data.formats.assemble`).
 """
 
@@ -44,17 +44,17 @@ def read_box_rows(path: Path) -> pl.DataFrame:
         path: The file; columns procedure_id (or video_id), frame, x, y, w, h in pixels.
 
     Returns:
-        The table with these columns as numbers (null where they are none), the others as text, and
+        The table with these columns as numbers (null if not a number), the others as text, and
         `at`, the file and line of each row.
 
     Raises:
-        PolyplinkError: If the file is missing or no table, or lacks a column.
+        PolyplinkError: If the file is missing or not a table, or lacks a column.
     """
     table = read_text_table(path)
     PolyplinkError.unless(
         not {"video_id", "procedure_id"} <= set(table.columns),
-        f"{path} has the columns procedure_id and video_id, which name the same",
-        "take one of them out",
+        f"{path} has the columns procedure_id and video_id, which mean the same",
+        "remove one of them",
     )
     table = table.rename({"video_id": "procedure_id"} if "video_id" in table.columns else {})
     table = table.select(name for name in table.columns if name in (*DETECTIONS, "track"))
@@ -81,8 +81,8 @@ def import_csv(source: Path, **options: Unpack[ReadOptions]) -> Imported:
         box, with a warning.
 
     Raises:
-        PolyplinkError: If there is no such file, a column is missing, or the size of a
-            procedure's frames is not known; if strict, at the first fault.
+        PolyplinkError: If the file or a column is missing, or the size of a procedure's frames is
+            unknown; if strict, at the first fault.
     """
     settings = Options(**options)
     path = source
@@ -107,14 +107,14 @@ def import_csv(source: Path, **options: Unpack[ReadOptions]) -> Imported:
 
 
 def mark_csv(path: Path, marks: pl.DataFrame) -> dict[str, bytes]:
-    """The table with the columns `track_id` and `polyp`, empty where a box has none.
+    """The table of a file with the columns `track_id` and `polyp`, empty for boxes without.
 
     Args:
         path: A file that `import_csv` reads.
         marks: See `polyplink.data.formats.marks`.
 
     Raises:
-        PolyplinkError: If the file is no table.
+        PolyplinkError: If the file is not a table.
     """
     table, separator = read_raw_table(path)
     marked = table.with_columns(by_item(marks, table.height))
@@ -122,10 +122,10 @@ def mark_csv(path: Path, marks: pl.DataFrame) -> dict[str, bytes]:
 
 
 def write_csv(data: DataSet, root: Path) -> None:
-    """Write the three tables with our column names; `import_csv` reads them.
+    """Write the three tables with polyplink's column names; `import_csv` reads them.
 
-    Floats are written with as many digits as give the same float32 back; an empty text becomes
-    null. Not carried: splits.
+    Floats are written with enough digits to read the same float32 back; an empty text becomes null.
+    Lost: splits.
 
     Args:
         data: The data set.

@@ -1,8 +1,8 @@
-"""CVAT for video 1.1: tracks of boxes as XML, in the archives that CVAT exports or not.
+"""CVAT for video 1.1: tracks of boxes as XML, plain or in the archives that CVAT exports.
 
-Source: docs.cvat.ai, XML annotation format. Frames are those of the video, from 0; a box has
-`outside="1"` on the frame from which its track is not seen; the boxes between key frames are as
-CVAT interpolated them when it exported.
+Source: docs.cvat.ai, XML annotation format. Frames are numbered as in the video, from 0; a box has
+`outside="1"` on the frame from which its track is not visible; CVAT interpolates the boxes between
+key frames when it exports.
 """
 
 import re
@@ -39,21 +39,21 @@ from polyplink.data.tables import PROCEDURES, DataSet, Imported
 POLYP, SCORE, LABEL = "polyp_id", "score", "polyp"  # attributes of a box, and its label
 _MEMBER = "annotations.xml"
 _MEND = "export the task again as CVAT for video 1.1"
-_ROWS = 100_000  # shapes that are held as text of their own
-_BLOCK = 1 << 23  # bytes that are read at once; a document type stands in the first
+_ROWS = 100_000  # shapes that are held as Python strings at a time
+_BLOCK = 1 << 23  # bytes that are read at once; a document type is in the first block
 _SHAPES = {"box", "polygon", "polyline", "points", "mask", "ellipse", "cuboid", "skeleton"}
 _EDGES = ("xtl", "ytl", "xbr", "ybr")
-_OF_SHAPE = ("outside", "frame", "rotation", *_EDGES)  # the shape's own attributes that are read
+_OF_SHAPE = ("outside", "frame", "rotation", *_EDGES)  # XML attributes of a shape that are read
 _COLUMNS = ("task", "track", "label", "tag", *_OF_SHAPE, POLYP, SCORE)
 _RUNS: Any = {"order": pl.Int64, **dict.fromkeys(_COLUMNS[:4], pl.String)} | dict.fromkeys(
     ("first", "last"), pl.Int64
 )
-_PLAIN = rb"[ !#-%'-;=-~]*"  # ASCII, and nothing that XML writes in another way
+_PLAIN = rb"[ !#-%'-;=-~]*"  # ASCII without characters that XML escapes
 _FIRST = re.compile(
     rb'<box((?: \w+="[^"<]*")+) ?>((?:\s*<attribute name="\w+">[^<]*</attribute>)*)\s*</box>'
 )
 
-_Source = tuple[Path, str | None]  # an XML file, or an archive and the member that is one
+_Source = tuple[Path, str | None]  # an XML file, or an archive and its XML member
 
 
 def import_cvat(
@@ -62,23 +62,24 @@ def import_cvat(
     attribute: str = POLYP,
     **options: Unpack[ReadOptions],
 ) -> Imported:
-    """Read tracks of boxes; every task is a procedure under its name.
+    """Read tracks of boxes; every task is a procedure with the task's name.
 
-    A box with `outside="1"` is not one: its track is not seen there, so that a tracklet ends. Boxes
-    between key frames are used as exported. Frames are those of the video, from 0.
+    Boxes with `outside="1"` are skipped: the track is not visible there, so a tracklet ends. Boxes
+    between key frames are used as exported. Frames are numbered as in the video, from 0.
 
     Args:
         source: An XML file, the archive as exported, or a folder of either.
-        attribute: The boxes' attribute that names the polyp; where it is empty, none is known.
-        options: See `ReadOptions`. Images are looked for in the archive, or beside the file, where
-            a video under the task's name, or that of its source, may be instead.
+        attribute: Attribute of the boxes that names the polyp; if it is empty, the polyp is
+            unknown.
+        options: See `ReadOptions`. Images are searched for in the archive, or next to the file,
+            as is a video named as the task or its source.
 
     Returns:
         The data set and its warnings.
 
     Raises:
-        PolyplinkError: If a file is broken or of another format, or two tasks have one name; if
-            strict, at the first fault.
+        PolyplinkError: If a file is broken or of another format, or two tasks have the same name;
+            if strict, at the first fault.
     """
     settings = Options(**options)
     folder = source_folder(source)
@@ -103,7 +104,7 @@ def _find_files(source: Path) -> list[_Source]:
     sources = [_source(p) for p in paths if p.suffix.lower() in {".xml", ".zip"} and p.is_file()]
     if not sources:
         raise PolyplinkError(
-            f"{source} has no *.xml and no *.zip", "give what CVAT exported as CVAT for video 1.1"
+            f"{source} has no *.xml and no *.zip", "give an export of CVAT as CVAT for video 1.1"
         )
     return sources
 
@@ -120,18 +121,18 @@ def _source(path: Path) -> _Source:
 def _parse(
     stream: IO[bytes], name: str, attribute: str
 ) -> tuple[list[dict[str, str]], pl.DataFrame]:
-    """The fields of each task (name, size, stop_frame, width, source ...), and all shapes.
+    """Read the fields of each task (name, size, stop_frame, width, source ...), and all shapes.
 
-    Shapes are dropped as soon as they are read. A document type is refused, so that no entity is
-    expanded; nothing outside the file is opened.
+    XML elements of shapes are dropped as soon as they are read. A document type is refused, so that
+    no entity is expanded and no other file is opened.
 
     Args:
         stream: The file.
-        name: Its name, for messages.
-        attribute: The attribute of boxes that names the polyp.
+        name: Name of the file, for messages.
+        attribute: Attribute of boxes that names the polyp.
 
     Returns:
-        The tasks; `_COLUMNS` of each shape of a track as text, null where absent.
+        The tasks; `_COLUMNS` of each shape of a track as text, null if missing.
     """
     head = stream.read(_BLOCK)
     if b"<!DOCTYPE" in head.replace(b"\0", b""):  # UTF-16 has a null in each letter
@@ -181,8 +182,8 @@ def _parse(
                     flush()
             elif element.tag == "track":
                 parent.clear()
-    except (ET.ParseError, ValueError, LookupError) as error:  # the latter two of its encoding
-        # Behind boxes that were cut out the parser counts other lines than the file has.
+    except (ET.ParseError, ValueError, LookupError) as error:  # the latter two: its encoding
+        # After boxes were cut out, the parser's line numbers differ from the file's.
         reason = str(error).partition(": line")[0] if plain.tables else str(error)
         raise PolyplinkError(f"{name} is not valid XML ({reason})", _MEND) from None
     flush()
@@ -201,16 +202,17 @@ def _events(blocks: Iterable[bytes]) -> Iterator[tuple[str, ET.Element]]:
 
 
 class _PlainBoxes:
-    """Boxes that are written like the first of a file, cut out before its XML is parsed.
+    """Boxes written in the same way as the first one, cut out before the XML is parsed.
 
-    A file may hold millions of boxes with the same attributes in the same order. One regular
-    expression finds them, and an element takes the place of each run of them: the parser, to which
-    all else is left, says which track they are of, and that they do not stand in a comment.
+    A file may contain millions of boxes with the same attributes in the same order. A regular
+    expression extracts them and replaces each run of consecutive boxes by one element. The parser
+    reads everything else; the elements show which track each run belongs to, and that it is not in
+    a comment.
 
     Attributes:
-        mark: Tag of that element, which no file can know; its attributes are the number of the
-            run's first box and of the next box behind it.
-        runs: What the parser read, of each run in a track: `_RUNS`.
+        mark: Tag of these elements, random so that no file can contain it; their attributes are the
+            number of the run's first box, and of the first box after it.
+        runs: A row for each run in a track, read by the parser: `_RUNS`.
         tables: The boxes, in blocks.
     """
 
@@ -264,7 +266,7 @@ class _PlainBoxes:
         yield tail
 
     def table(self) -> pl.DataFrame:
-        """The boxes in tracks: order, and those of `_COLUMNS` that they have."""
+        """The boxes in tracks: order, and the columns of `_COLUMNS` that exist."""
         rows = pl.int_ranges("first", "last").alias("row")
         runs = pl.DataFrame(self.runs, _RUNS, orient="row").with_columns(rows).explode("row")
         boxes = pl.concat(self.tables) if self.tables else pl.DataFrame()
@@ -272,7 +274,7 @@ class _PlainBoxes:
 
 
 def _tasks(meta: ET.Element) -> list[dict[str, str]]:
-    """The fields of each task of a file's meta; the last has those beside it too."""
+    """The fields of each task in a file's meta element; the last also has the fields next to it."""
 
     def text(element: ET.Element) -> str:
         return (element.text or "").strip()
@@ -315,7 +317,7 @@ def _read(
     for task in tasks:
         procedure_id = task.get("name") or path.stem
         last, sides = whole_number(task.get("stop_frame", "")), ("width", "height")
-        # `size` counts the annotated frames, the last one those of the video.
+        # `size` counts the annotated frames, `stop_frame` the frames of the video.
         n_frames = whole_number(task.get("size", "")) if last is None else min(last + 1, LARGEST)
         size = {side: whole_number(task.get(side, "")) for side in sides}
         rows.append({"procedure_id": procedure_id, "n_frames": n_frames, **size})
@@ -338,10 +340,10 @@ def _read(
 
 
 def _boxes(shapes: pl.DataFrame, name: str, faults: Faults) -> pl.DataFrame:
-    """Boxes that are seen, with columns of `BOXES`, task and label."""
+    """The visible boxes, with columns of `BOXES`, task and label."""
     at = pl.format("{}, track {}, frame {}", pl.lit(name), "track", pl.col("frame").fill_null("?"))
     table = shapes.filter(pl.col("outside").fill_null("0") != "1").with_columns(at=at)
-    kind, hint = "shape of a track that is no box", "draw boxes (rectangles)"
+    kind, hint = "shape of a track that is not a box", "draw boxes (rectangles)"
     table = leave_out(table, pl.col("tag") != "box", kind, hint, faults)
     kind, hint = "box with a score that is not a number", "write a number, or nothing"
     table = leave_out(table, no_number(SCORE), kind, hint, faults)
@@ -360,18 +362,18 @@ def _boxes(shapes: pl.DataFrame, name: str, faults: Faults) -> pl.DataFrame:
         top=top,
         right=right,
         bottom=bottom,
-        # An attribute that is there but empty says that the polyp is not known.
+        # An attribute that exists but is empty means that the polyp is unknown.
         track=pl.when(polyp.is_null()).then("track"),
     )
 
 
 def write_cvat(data: DataSet, root: Path) -> None:
-    """Write `<procedure>.xml`; `import_cvat` reads them, and so does CVAT (upload annotations).
+    """Write `<procedure>.xml`, which `import_cvat` and CVAT (upload annotations) can read.
 
-    A track holds the boxes of one polyp; a further box of it in a frame is of a further track. It
-    is closed by `outside="1"` in every frame after which it is not seen. Polyp and score are
-    attributes of a box, empty where unknown. Facts go into `polyps.csv` and `procedures.csv`. Not
-    carried: the order of boxes in a frame, images, splits.
+    A track holds the boxes of one polyp; a second box of the polyp in a frame goes into another
+    track. A track is closed by a box with `outside="1"` in the first frame of every gap. Polyp and
+    score are attributes of a box, empty if unknown. Facts are written into `polyps.csv` and
+    `procedures.csv`. Lost: the order of boxes in a frame, images, splits.
 
     Args:
         data: The data set.

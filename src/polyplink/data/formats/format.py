@@ -1,4 +1,4 @@
-"""What a format of data sets is: how it is read, how it is written, and what is lost in writing."""
+"""A format of data sets: its reader, its writer, and what is lost in writing."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,21 +7,21 @@ from pathlib import Path
 from polyplink.data.tables import DataSet, Imported
 
 RELEASED = ("images", "scores", "splits", "patients")
-"""What no layout of a released set holds, of `conversion.LOSSES`."""
+"""Keys of `conversion.LOSSES` that are lost in every layout of a released data set."""
 ONE_A_VIDEO = (*RELEASED, "unnamed boxes", "several polyps", "fps", "brand and preparation")
-"""What those with one polyp a video do not hold."""
+"""Keys that are lost in layouts with one polyp per video."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """How data sets of a format are read and written.
+    """The functions of a format.
 
     Attributes:
-        read: Its importer: (source, images, strict, workers, progress, and options of its own).
-        write: Called with the data set and the folder; None if data sets are not written in it.
-        loses: Keys of `conversion.LOSSES`: what is lost in writing.
-        mark: Gives one file again with the track and polyp of its boxes (see `formats.marks`); None
-            where boxes come back as a table.
+        read: The importer: (source, images, strict, workers, progress, and options of the format).
+        write: Writes a data set into a folder; None if the format can only be read.
+        loses: Keys of `conversion.LOSSES` that are lost in writing.
+        mark: Returns one file with the track and polyp of its boxes (see `formats.marks`); None if
+            boxes are returned as a table.
     """
 
     read: Callable[..., Imported]

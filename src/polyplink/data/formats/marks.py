@@ -1,14 +1,14 @@
-"""What comes back in the files of a source: the track and the polyp of every box.
+"""Files of a source written again, with the track and the polyp of every box.
 
-A function `mark_FORMAT` gives the contents of one file with them: a mapping of folders ("" where
-both numbers are in one file) to bytes. Its marks are a table of item (the number of a box in the
-file, as the format's importer numbers them), track_id and polyp (whole numbers, null for none).
+A function `mark_FORMAT` returns the contents of one file: a mapping of folders ("" if both numbers
+are in one file) to bytes. Its argument `marks` is a table with the columns item (the number of a
+box in the file, as in the format's importer), track_id and polyp (whole numbers, null for none).
 """
 
 import polars as pl
 
 SEPARATE = {"tracks": "track_id", "polyps": "polyp"}
-"""Folder to column, for formats in which a box has one number: each is a file of its own."""
+"""Folder -> column, for formats in which a box has one number: each number gets a file."""
 
 
 def by_item(marks: pl.DataFrame, n: int) -> pl.DataFrame:

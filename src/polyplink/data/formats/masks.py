@@ -1,4 +1,4 @@
-"""Images with masks of their polyps, as data sets for segmentation come: masks become boxes."""
+"""Images with masks of their polyps, as in data sets for segmentation: masks become boxes."""
 
 import re
 from collections.abc import Sequence
@@ -28,8 +28,8 @@ from polyplink.data.formats.format import Format
 from polyplink.data.tables import Imported, read_text_table
 
 _CHUNK = 200  # masks that a worker reads at a time
-_TOUCHING = np.ones((3, 3), dtype=np.int8)  # pixels that touch at a corner are of one component
-_MARK = r"(?i)(?:[_-](?:mask|gt|segmentation)|^p(\d+))$"  # what masks add to the name of an image
+_TOUCHING = np.ones((3, 3), dtype=np.int8)  # pixels that touch at a corner are connected
+_MARK = r"(?i)(?:[_-](?:mask|gt|segmentation)|^p(\d+))$"  # additions of masks to an image's name
 _ENDING = rf"(?i)({'|'.join(map(re.escape, IMAGE_ENDINGS))})$"
 
 
@@ -42,18 +42,19 @@ def import_masks(
 ) -> Imported:
     """Read masks; every connected component of a mask is a box.
 
-    A pixel belongs to a polyp if it is brighter than half of the brightest. A mask is named as its
-    image, or ends in `_mask`, `_gt` or `_segmentation` besides, or begins with `p` before a number.
+    A pixel belongs to a polyp if it is brighter than half of the mask's maximum. A mask has the
+    name of its image, optionally followed by `_mask`, `_gt` or `_segmentation`, or with `p` before
+    a number.
 
-    Procedure and frame come from `frames.csv` in the source, where there is one: image (its name
-    with or without ending), procedure_id and, where known, frame (else numbered in the order of the
-    rows) and polyp_id; the components of a named polyp are one box. Otherwise they come from the
-    name (see `name_frames`): a file named by a number alone is a frame of the procedure named as
-    the source, a file of another name the only frame of its own procedure. A procedure whose frames
-    differ in size becomes one procedure for each size.
+    Procedure and frame are read from `frames.csv` in the source, if it exists, with the columns
+    image (name with or without ending), procedure_id and optionally frame (otherwise numbered in
+    the order of the rows) and polyp_id; the components of a known polyp become one box. Without the
+    table they are read from the name (see `name_frames`): files named only by a number are frames
+    of the procedure named as the source; any other file is the only frame of its own procedure. A
+    procedure with frames of several sizes becomes one procedure for each size.
 
     Args:
-        source: The folder of both folders.
+        source: The folder that contains both folders.
         image_folder: Folder of the images, in the source.
         mask_folder: Folder of the masks, in the source; may be the same.
         options: See `ReadOptions`.
@@ -62,8 +63,8 @@ def import_masks(
         The data set and its warnings.
 
     Raises:
-        PolyplinkError: If a folder is missing or holds no mask that can be read, or `frames.csv`
-            lacks a column or names none of the masks; if strict, at the first fault.
+        PolyplinkError: If a folder is missing or contains no readable mask, or `frames.csv` lacks a
+            column or lists none of the masks; if strict, at the first fault.
     """
     settings = Options(**options)
     faults = Faults(settings.strict)
@@ -116,7 +117,7 @@ def import_masks(
 
 
 def _pair(images: Path, masks: Path, faults: Faults) -> pl.DataFrame:
-    """Names of masks that have an image (`at`), of their images, and those without their ending."""
+    """Names of masks (`at`), their images (null if missing), and their names without ending."""
 
     def stems(folder: Path) -> pl.DataFrame:
         stem = pl.col("file").str.replace(_ENDING, "")
@@ -124,28 +125,29 @@ def _pair(images: Path, masks: Path, faults: Faults) -> pl.DataFrame:
             "file", stem=stem
         )
 
-    # The mark is at the end of a file's own name, not of its folders.
+    # The addition is part of the file name, not of its folders.
     folder = pl.col("stem").str.extract(r"^(.*/)").fill_null("")
     plain = folder + pl.col("stem").str.extract(r"([^/]*)$").str.replace(_MARK, "${1}")
     pictures = stems(images).rename({"file": "image"})
-    drawn = stems(masks).with_columns(plain=plain)
+    mask_files = stems(masks).with_columns(plain=plain)
     if images.resolve() == masks.resolve():
-        drawn = drawn.filter(pl.col("plain") != pl.col("stem"))
-        pictures = pictures.join(drawn, on="stem", how="anti", maintain_order="left")
+        mask_files = mask_files.filter(pl.col("plain") != pl.col("stem"))
+        pictures = pictures.join(mask_files, on="stem", how="anti", maintain_order="left")
     has_picture = pl.col("stem").is_in(pictures["stem"].to_list())
-    drawn = drawn.select(at="file", stem=pl.when(has_picture).then("stem").otherwise("plain"))
-    frames = drawn.join(pictures, on="stem", how="left", maintain_order="left")
+    stem = pl.when(has_picture).then("stem").otherwise("plain")
+    mask_files = mask_files.select(at="file", stem=stem)
+    frames = mask_files.join(pictures, on="stem", how="left", maintain_order="left")
     faults.warn_rows("mask without an image", frames.filter(pl.col("image").is_null()))
-    bare = pictures.join(drawn, on="stem", how="anti", maintain_order="left")
+    bare = pictures.join(mask_files, on="stem", how="anti", maintain_order="left")
     faults.warn_rows("image without a mask, not read", bare, "stem")
     return frames
 
 
 def _place(frames: pl.DataFrame, source: Path, faults: Faults) -> pl.DataFrame:
-    """Add procedure_id, frame (null for the only one of its procedure) and polyp_id.
+    """Add procedure_id, frame (null for the only frame of a procedure) and polyp_id.
 
     Raises:
-        PolyplinkError: If `frames.csv` lacks a column, or names none of the masks.
+        PolyplinkError: If `frames.csv` lacks a column, or lists none of the masks.
     """
     path = source / "frames.csv"
     if not path.is_file():
@@ -169,18 +171,18 @@ def _place(frames: pl.DataFrame, source: Path, faults: Faults) -> pl.DataFrame:
         polyp_id=pl.col("polyp_id") if "polyp_id" in table.columns else pl.lit(None, pl.String),
     ).unique("stem", keep="first", maintain_order=True)
     unplaced = frames.join(table, on="stem", how="anti", maintain_order="left")
-    faults.warn_rows("mask that frames.csv does not name, not read", unplaced)
+    faults.warn_rows("mask that frames.csv does not list, not read", unplaced)
     placed = frames.join(table, on="stem", how="inner", maintain_order="left")
     PolyplinkError.unless(
         placed.height > 0,
-        f"{path} names none of {frames.height} masks (first: {frames['at'][0]})",
+        f"{path} lists none of {frames.height} masks (first: {frames['at'][0]})",
         "write the names of their images into its column image",
     )
     return placed
 
 
 def _one_size(frames: pl.DataFrame, faults: Faults) -> pl.DataFrame:
-    """Divide procedures with frames of several sizes: `<procedure>-<width>x<height>`."""
+    """Divide procedures with frames of several sizes into `<procedure>-<width>x<height>`."""
     several = pl.struct("width", "height").n_unique().over("procedure_id") > 1
     name = pl.format("{}-{}x{}", "procedure_id", "width", "height")
     kind = "procedure with frames of several sizes, divided into one for each size"
@@ -192,7 +194,7 @@ def _one_size(frames: pl.DataFrame, faults: Faults) -> pl.DataFrame:
 def _read(
     names: Sequence[str], home: Path, strict: bool
 ) -> tuple[Faults, pl.DataFrame, pl.DataFrame]:
-    """Faults; boxes of some masks: at, x, y, w, h; and at, width, height of each mask."""
+    """Read some masks: faults; boxes with at, x, y, w, h; and at, width, height of each mask."""
     faults = Faults(strict)
     boxes, sizes = [], []
     for name in names:

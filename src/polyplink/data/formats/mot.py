@@ -2,7 +2,7 @@
 
 Source: motchallenge.net. A line is `frame, id, left, top, width, height, confidence, class,
 visibility` (ground truth) or ends in three coordinates that are not used; frames count from 1.
-Left and top are used as they are.
+Left and top are used unchanged.
 """
 
 import re
@@ -44,11 +44,11 @@ _MEND = "write it as MOTChallenge does"
 
 
 class _Sequence(NamedTuple):
-    name: str  # becomes the procedure's
-    path: Path  # the file with its boxes
-    folder: Path  # for a file of results, the one of its name beside it, which may not exist
+    name: str  # becomes the procedure id
+    path: Path  # the file of boxes
+    folder: Path  # for a file of results, the folder of the same name, which may not exist
     truth: bool  # whether the boxes are ground truth
-    part: str | None  # `train` or `test`, from the folder around it
+    part: str | None  # `train` or `test`, from the parent folder
 
 
 def import_mot(
@@ -57,23 +57,23 @@ def import_mot(
     kind: str | None = None,
     **options: Unpack[ReadOptions],
 ) -> Imported:
-    """Read MOTChallenge sequences; each is a procedure under its folder's (or file's) name.
+    """Read MOTChallenge sequences; each is a procedure named as its folder (or file).
 
     Args:
         source: A folder of `<sequence>/gt/gt.txt`, `<sequence>/det/det.txt` or `<sequence>.txt`
-            (below `train` or `test`, which become splits, or not), one sequence, or one file.
-        kind: "gt", "det", or None: ground truth if there is any. In ground truth, lines of
+            (optionally below `train` or `test`, which become splits), one sequence, or one file.
+        kind: "gt", "det", or None for ground truth if there is any. In ground truth, lines with
             confidence 0 are marked as ignored and left out, and there are no scores; in
             detections the confidence is the score (-1: none).
-        options: See `ReadOptions`; the first frame is 1 unless given, and an id of -1 is unknown.
-            Images are `<sequence>/<imDir>/<number>.jpg`, or frames of a video.
+        options: See `ReadOptions`; the default first frame is 1, and an id of -1 is unknown. Images
+            are `<sequence>/<imDir>/<number>.jpg`, or frames of a video.
 
     Returns:
         The data set and its warnings.
 
     Raises:
-        PolyplinkError: If there is no sequence, or no size of its frames; if strict, at the first
-            fault.
+        PolyplinkError: If there is no sequence, or the size of its frames is unknown; if strict, at
+            the first fault.
     """
     PolyplinkError.unless(
         kind is None or kind in KINDS, f"no kind {kind!r}", f"give --kind {' or '.join(KINDS)}"
@@ -139,7 +139,7 @@ def _find_sequences(source: Path, kind: str | None, faults: Faults) -> list[_Seq
     for candidate in sequences:
         if path_of.setdefault(candidate.name, candidate.path) != candidate.path:
             raise PolyplinkError(
-                f"{candidate.path} and {path_of[candidate.name]} are of one sequence name",
+                f"{candidate.path} and {path_of[candidate.name]} have the same sequence name",
                 "give every sequence its own name",
             )
     return sequences
@@ -148,7 +148,7 @@ def _find_sequences(source: Path, kind: str | None, faults: Faults) -> list[_Seq
 def _read(
     sequence: _Sequence, root: Path, strict: bool
 ) -> tuple[Faults, pl.DataFrame, pl.DataFrame]:
-    """One sequence: faults, boxes with their class, and a row of procedures and their parts."""
+    """Read one sequence: faults, boxes with their class, and a row of procedures with its part."""
     faults = Faults(strict)
     boxes = _boxes(sequence, faults)
     parser = ConfigParser(interpolation=None)
@@ -182,7 +182,7 @@ def _read(
     PolyplinkError.unless(
         re.search(OUTSIDE, images) is None,
         f"{path}: imDir is {images!r}",
-        "name a folder beside seqinfo.ini",
+        "name a folder next to seqinfo.ini",
     )
     folder = sequence.folder / images
     files = numbered(folder, IMAGE_ENDINGS)
@@ -195,7 +195,7 @@ def _read(
 
 
 def _boxes(sequence: _Sequence, faults: Faults) -> pl.DataFrame:
-    """The lines of a sequence's file as boxes; values that a line has not are null."""
+    """The lines of a sequence's file as boxes; missing values are null."""
     path = sequence.path
     data = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
     table = pl.DataFrame(schema=dict.fromkeys(_COLUMNS, pl.String))
@@ -210,15 +210,15 @@ def _boxes(sequence: _Sequence, faults: Faults) -> pl.DataFrame:
                 quote_char=None,  # a line is a box
             ).select(pl.all().str.strip_chars('" '))
         except pl.exceptions.PolarsError as error:
-            problem = f"{path} is no table of numbers ({first_line(error)})"
+            problem = f"{path} is not a table of numbers ({first_line(error)})"
             raise PolyplinkError(problem, _MEND) from None
         if table["x"].is_null().all():
-            raise PolyplinkError(f"{path} has no lines of {_NEEDED} values with commas", _MEND)
+            raise PolyplinkError(f"{path} has no lines of {_NEEDED} values and commas", _MEND)
     at = pl.format("{}, line {}", pl.lit(f"{sequence.name}/{path.name}"), "line")
     table = table.with_row_index("line", 1).with_columns(at=at)
     for column in ("id", "confidence"):
         kind = f"line with text instead of a number ({column})"
-        hint = "write a number (-1: not known)"
+        hint = "write a number (-1: unknown)"
         table = leave_out(table, no_number(column), kind, hint, faults)
     table = table.with_columns(number(column) for column in _COLUMNS)
     score: pl.Expr = pl.when(pl.col("confidence") != -1).then("confidence")
@@ -236,7 +236,7 @@ def _boxes(sequence: _Sequence, faults: Faults) -> pl.DataFrame:
 
 
 def mark_mot(path: Path, marks: pl.DataFrame) -> dict[str, bytes]:
-    """The lines with the track as their id, and with the polyp; -1 for none.
+    """The lines of a file with the track as their id, and again with the polyp; -1 for none.
 
     Args:
         path: A file that `import_mot` reads.
@@ -258,9 +258,9 @@ def mark_mot(path: Path, marks: pl.DataFrame) -> dict[str, bytes]:
 def write_mot(data: DataSet, root: Path, *, kind: str = "det") -> None:
     """Write `<procedure>/det/det.txt` (or `gt/gt.txt`) and `seqinfo.ini`; `import_mot` reads them.
 
-    A polyp is its number in its procedure (see `number_polyps`), -1 where unknown; its name and
-    facts, and those of the procedure, go into `polyps.csv` and `procedures.csv` beside the
-    sequences. Not carried: images and splits; by "gt", scores.
+    A polyp is written as its number in the procedure (see `number_polyps`), -1 if unknown; names
+    and facts of polyps and procedures are written into `polyps.csv` and `procedures.csv` next to
+    the sequences. Lost: images and splits; with "gt", scores.
 
     Args:
         data: The data set.
@@ -268,7 +268,7 @@ def write_mot(data: DataSet, root: Path, *, kind: str = "det") -> None:
         kind: "det": with scores (-1: none), "gt": as ground truth (confidence 1).
 
     Raises:
-        PolyplinkError: If a procedure's name cannot be that of a folder.
+        PolyplinkError: If a procedure's name cannot be the name of a folder.
     """
     tracks = number_polyps(data)
     boxes = data.detections.join(

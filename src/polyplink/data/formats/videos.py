@@ -1,4 +1,4 @@
-"""Videos beside boxes: which video shows a procedure, and what it says of size, rate and length."""
+"""Videos of boxes: find the video of each procedure, and read size, frame rate and length."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,32 +28,32 @@ def find_videos(
     *,
     single: str | None = None,
 ) -> pl.DataFrame:
-    """Find the video of every procedure, and read its size, rate and length.
+    """Find the video of every procedure, and read its size, frame rate and length.
 
-    A video is looked for in the folder of the boxes, in the folder above it, and in the subfolder
-    `videos` of both, under the name that the source states for it, the procedure's or, of a single
-    procedure, that of the boxes' file. The video of a single procedure may have another name if it
-    is the only one there.
+    A video is searched for in the folder of the boxes, in its parent folder, and in the subfolder
+    `videos` of both, under the name stated in the source, the name of the procedure or, for a
+    single procedure, the name of the boxes' file. The video of a single procedure may have another
+    name if it is the only one.
 
     Args:
-        procedures: procedure_id; optionally `home`, a further folder, and `film`, the name that
-            the source states for the video, or its absolute path (text, null where not known).
+        procedures: procedure_id; optionally `home`, another folder to search, and `film`, the name
+            of the video stated in the source, or its absolute path (text, null if unknown).
         folder: Folder of the boxes.
         single: If the boxes are of one procedure, the name of their file, without its ending.
-        video_source: A video, or a folder to look in instead; each procedure must then have a
+        video_source: A video, or a folder to search instead; each procedure must then have a
             video.
-        faults: Gets a warning where a video of another name is taken.
+        faults: Extended by a warning if a video with another name is used.
 
     Returns:
-        `SCHEMA`, a row for each procedure with a video; `video` is its absolute path.
+        Columns of `SCHEMA`, a row for each procedure with a video; `video` is its absolute path.
 
     Raises:
-        PolyplinkError: If several videos may be a procedure's, `video_source` is missing or has
-            no video for a procedure, or a video cannot be opened.
+        PolyplinkError: If several videos match a procedure, `video_source` is missing or has no
+            video for a procedure, or a video cannot be opened.
     """
     if video_source is not None and video_source.is_file() and single is None:
         raise PolyplinkError(
-            f"{video_source} is one video, the boxes are of several procedures",
+            f"{video_source} is one video, but the boxes are of several procedures",
             "give --video a folder of videos, each named as its procedure",
         )
     PolyplinkError.unless(
@@ -96,14 +96,14 @@ def _choose(
     single: bool,
     faults: Faults,
 ) -> Sequence[Path]:
-    """The video of a procedure, alone in its sequence; empty if there is none.
+    """The video of a procedure, as a sequence of one path; empty if there is none.
 
     Args:
         procedure: The procedure.
-        names: Names that its video may have, the likeliest first.
-        places: Videos near the boxes, and those above.
+        names: Names that its video may have, the most likely first.
+        places: Videos near the boxes, and in the parent folder.
         single: Whether there is no other procedure.
-        faults: As for `find_videos`.
+        faults: See `find_videos`.
     """
     near, above = places
     by_stem = (
@@ -116,12 +116,12 @@ def _choose(
     if not matches and single:
         matches = near or (above if len(above) == 1 else [])
         if len(matches) == 1:
-            kind = "procedure with a video of another name, used because it is the only one there"
+            kind = "procedure with a video of another name, used because it is the only one"
             faults.warn(kind, f"{procedure}: {matches[0]}")
     if len(matches) > 1:
         raise ImportOptionError(
             f"the video of procedure {procedure} may be {' or '.join(map(str, matches))}",
-            "say which with --video FILE, or import with --no-images",
+            "choose it with --video FILE, or import with --no-images",
         )
     return matches
 

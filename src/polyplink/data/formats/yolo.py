@@ -51,7 +51,7 @@ _VALUES = ("class", "cx", "cy", "w", "h", "sixth", "seventh")
 
 class _LabelFile(NamedTuple):
     path: str
-    name: str  # what its procedure and frame are read from: below `labels`, part first
+    name: str  # path below `labels`, with the part first; gives procedure and frame
     image: str | None  # of the frame, relative to the source
 
 
@@ -63,24 +63,25 @@ def import_yolo(
 ) -> Imported:
     """Read YOLO labels; procedure and frame come from a file's name.
 
-    Names are `<procedure>_<frame>.txt` or `<procedure>/<frame>.txt`, below a part or not (see
-    `polyplink.data.formats.assemble.name_frames`). The size of a frame is that of `size`, else of
-    `procedures.csv`, else of the keys width and height in `data.yaml`, else of the frame's image or
-    the procedure's video. Files named by a number alone are of one procedure, named as the folder.
+    Names are `<procedure>_<frame>.txt` or `<procedure>/<frame>.txt`, optionally below a part (see
+    `polyplink.data.formats.assemble.name_frames`). The size of a frame is taken from `size`, or
+    else `procedures.csv`, the keys width and height in `data.yaml`, or the frame's image or the
+    procedure's video, in this order. Files named only by a number belong to one procedure, named as
+    the folder.
 
     Args:
-        source: A folder with `labels/` and, where there are any, `images/` (or `<part>/labels/`).
-        sixth: What the sixth of six values is, "score" or "track"; None: a score where there are
-            lines of seven values, or where it is not a whole number; a track where it is above 1.
-        options: See `ReadOptions`; the first frame is 1 for a tracker that names its files
+        source: A folder with `labels/` and optionally `images/` (or `<part>/labels/`).
+        sixth: Meaning of the sixth of six values, "score" or "track"; None: a score if some lines
+            have seven values or it is not always a whole number; a track if some are above 1.
+        options: See `ReadOptions`; use a first frame of 1 for a tracker that names its files
             `<video>_<frame>`.
 
     Returns:
         The data set and its warnings.
 
     Raises:
-        PolyplinkError: If there are no labels, the size of a frame is not known, or it is
-            ambiguous what the sixth value is; if strict, at the first fault.
+        PolyplinkError: If there are no labels, the size of a frame is unknown, or the meaning of
+            the sixth value is ambiguous; if strict, at the first fault.
     """
     PolyplinkError.unless(
         sixth is None or sixth in SIXTH, f"no sixth {sixth!r}", f"give --sixth {' or '.join(SIXTH)}"
@@ -145,7 +146,7 @@ def _label_files(source: Path) -> list[_LabelFile]:
         image_files = image_names(images) if images.is_dir() else []
         image_of = {name.rpartition(".")[0]: name for name in image_files}
         home, prefix = relative_path(images, source), f"{part}/" if part else ""
-        # The files of a folder before those of the folders in it.
+        # The files of a folder before those of its subfolders.
         for name in sorted(walk_files(labels), key=lambda name: (name.split("/")[:-1], name)):
             if name.lower().endswith(".txt") and name.rpartition("/")[2] not in _NOT_LABELS:
                 image = image_of.get(name[:-4])
@@ -157,7 +158,7 @@ def _label_files(source: Path) -> list[_LabelFile]:
 
 
 def _yaml_size(source: Path) -> Size | None:
-    """The keys `width` and `height` at the top level of `data.yaml`; None where one is missing."""
+    """The keys `width` and `height` at the top level of `data.yaml`; None if one is missing."""
     path = source / "data.yaml"
     if not path.is_file():
         return None
@@ -181,9 +182,9 @@ def _read_labels(
         strict: Raise at the first fault.
 
     Returns:
-        Faults; boxes with at, file (its number), item (the line, from 0), class, cx, cy, w, h
-        (fractions of the image's size), sixth, seventh, null where a line has fewer values; file,
-        width, height of the images that were opened; and file of those without a line.
+        Faults; boxes with at, file (number of the file), item (the line, from 0), class, cx, cy, w,
+        h (fractions of the image's size), sixth, seventh, null if a line has fewer values; file,
+        width, height of the opened images; and file of the label files without a line.
     """
     first, files = chunk
     faults = Faults(strict)
@@ -192,7 +193,7 @@ def _read_labels(
     blank: list[int] = []
     for i, file in enumerate(files, first):
         try:
-            with open(file.path, "rb", buffering=0) as stream:  # noqa: PTH123 - a Path takes as long
+            with open(file.path, "rb", buffering=0) as stream:  # noqa: PTH123 - a Path is slow
                 text = stream.read().decode("utf-8-sig")
         except UnicodeDecodeError:
             faults.fault("label file that is not UTF-8 text", file.name, "write it again")
@@ -208,7 +209,7 @@ def _read_labels(
         if file.image is not None:
             size = image_size((root / file.image).read_bytes())
             if isinstance(size, str):
-                hint = "replace it, or say the size"
+                hint = "replace it, or give the size"
                 faults.fault("image that cannot be opened", file.image, hint)
             else:
                 sizes.append((i, *size))
@@ -220,7 +221,7 @@ def _read_labels(
         values=pl.col("text").str.extract_all(r"\S+"),
     )
     count = pl.col("values").list.len()
-    kind = "line that is no box (class, 4 numbers, score, track)"
+    kind = "line that is not a box (class, 4 numbers, score, track)"
     hint = "write 5 to 7 values; outlines are not read"
     lines = leave_out(lines, (count < 5) | (count > 7), kind, hint, faults)
     values = [
@@ -228,7 +229,7 @@ def _read_labels(
         for i, name in enumerate(_VALUES)
     ]
     table = lines.select("at", "file", *values, given=count, item=pl.col("line") - 1)
-    # A side that is not a number is left to the check of all formats.
+    # A side that is not a number is reported by `check_boxes`.
     number_columns = ((0, "class"), (5, "sixth"), (6, "seventh"))
     odd = pl.any_horizontal(
         pl.col(name).is_null() & (pl.col("given") > i) for i, name in number_columns
@@ -263,7 +264,7 @@ def _frames(files: Sequence[_LabelFile], source: Path, faults: Faults) -> pl.Dat
 def _in_pixels(
     boxes: pl.DataFrame, sizes: pl.DataFrame, procedures: pl.DataFrame, size: Size | None
 ) -> pl.DataFrame:
-    """Fractions to pixels, by the size of the frame's image where it was opened."""
+    """Convert fractions to pixels, with the size of the frame's image if it was opened."""
     own_sizes = sizes.rename({"width": "own_width", "height": "own_height"})
     sized = procedures.drop_nulls(["width", "height"]).unique("procedure_id", keep="first")
     sized = sized.select("procedure_id", of_width="width", of_height="height")
@@ -275,8 +276,8 @@ def _in_pixels(
     unknown = boxes.filter(width.is_null())
     if unknown.height:
         raise ImportOptionError(
-            f"{unknown['at'][0]}: the size of its frame is not known",
-            "say the size of the frames with --size WxH, or put the images beside the labels",
+            f"{unknown['at'][0]}: the size of its frame is unknown",
+            "give the size of the frames with --size WxH, or put the images next to the labels",
         )
     return boxes.with_columns(
         x=(pl.col("cx") - pl.col("w") / 2) * width,
@@ -287,7 +288,7 @@ def _in_pixels(
 
 
 def _meaning(boxes: pl.DataFrame, sixth: str | None) -> str:
-    """What the sixth value of six is; see `import_yolo`."""
+    """The meaning of the sixth of six values; see `import_yolo`."""
     value = boxes["sixth"].drop_nulls()
     if sixth is None and value.len() and boxes["seventh"].null_count() == boxes.height:
         integral = value == value.floor()
@@ -298,7 +299,7 @@ def _meaning(boxes: pl.DataFrame, sixth: str | None) -> str:
         else:
             raise ImportOptionError(
                 f"{boxes['at'][0]}: the sixth value may be a score or a track, all are 0 or 1",
-                "say which with --sixth score or --sixth track",
+                "choose with --sixth score or --sixth track",
             )
     return sixth or "score"
 
@@ -313,15 +314,15 @@ def _score_and_track(boxes: pl.DataFrame, sixth: str) -> pl.DataFrame:
 
 
 def mark_yolo(path: Path, marks: pl.DataFrame, *, sixth: str) -> dict[str, bytes]:
-    """The lines with the track at their end, as a tracker of Ultralytics writes them.
+    """The lines of a file with the track at the end, as Ultralytics' trackers write them.
 
-    A line of a box without a track ends behind its score, or behind its sides. An earlier track is
-    not kept. The same with the polyp is a file of its own.
+    A line of a box without a track ends with its score, or with its sides. An earlier track is
+    dropped. A second file has the polyp in place of the track.
 
     Args:
-        path: A file that `import_yolo` reads; one that is not UTF-8 text stays as it is.
+        path: A file that `import_yolo` reads; one that is not UTF-8 text is returned unchanged.
         marks: See `polyplink.data.formats.marks`.
-        sixth: What the sixth of six values is.
+        sixth: Meaning of the sixth of six values.
     """
     data = path.read_bytes()
     try:
@@ -346,17 +347,18 @@ def mark_yolo(path: Path, marks: pl.DataFrame, *, sixth: str) -> dict[str, bytes
 def write_yolo(data: DataSet, root: Path) -> None:
     """Write `labels/<procedure>/<frame>.txt` and `data.yaml`; `import_yolo` reads them.
 
-    A line is `0 cx cy w h`, with score and track where any box has one (-1: none). A procedure in
-    the part train, val or test lies below it. Names and facts of polyps and procedures go into
-    `polyps.csv` and `procedures.csv`; `data.yaml` has width and height where all procedures have
-    the same. Boxes come back to a thousandth of a pixel. Not carried: images and other splits.
+    A line is `0 cx cy w h`, with score and track if any box has one (-1: none). Procedures of the
+    parts train, val and test are in a folder of that name. Names and facts of polyps and procedures
+    are written into `polyps.csv` and `procedures.csv`; `data.yaml` has width and height if they are
+    the same for all procedures. Boxes are read back to a thousandth of a pixel. Lost: images and
+    other splits.
 
     Args:
         data: The data set.
         root: Folder to write into; created if absent.
 
     Raises:
-        PolyplinkError: If there are labels already, or a procedure is called as a part is.
+        PolyplinkError: If `labels` exists already, or a procedure has the name of a part.
     """
     tracks = number_polyps(data)
     have = [part for part in PARTS if data.splits.get(part)]
@@ -367,7 +369,7 @@ def write_yolo(data: DataSet, root: Path) -> None:
             if procedure_id not in homes:
                 PolyplinkError.unless(
                     procedure_id.split("/", maxsplit=1)[0] not in PARTS,
-                    f"procedure {procedure_id!r} is called as a part is",
+                    f"procedure {procedure_id!r} has the name of a part",
                     "give it another name",
                 )
                 folders = (file_name(name, exact=True) for name in procedure_id.split("/"))
@@ -384,7 +386,7 @@ def write_yolo(data: DataSet, root: Path) -> None:
 
 
 def _lines(data: DataSet, tracks: pl.DataFrame) -> pl.DataFrame:
-    """procedure_id, frame, and the text of its file."""
+    """procedure_id, frame, and the text of the frame's label file."""
     size = data.procedures.select("procedure_id", "width", "height")
     boxes = data.detections.join(size, on="procedure_id", how="left", maintain_order="left").join(
         tracks, on=["procedure_id", "polyp_id"], how="left", maintain_order="left"

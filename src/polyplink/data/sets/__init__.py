@@ -1,1 +1,1 @@
-"""Public data sets as they are released: one file a set, reader and writer."""
+"""Public data sets in the layouts of their releases: a file for each set, reader and writer."""

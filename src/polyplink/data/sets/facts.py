@@ -1,7 +1,7 @@
-"""What a table beside a public set says of its recordings: size, histology, shape, site, patient.
+"""Tables of facts on the recordings of a public data set: size, histology, shape, site, patient.
 
-Polyp-Size is released with such a table; of SUN the user writes one. It is a CSV file or a
-spreadsheet, and its columns are known by their headers.
+Polyp-Size is released with such a table; for SUN the user writes one. It is a CSV file or a
+spreadsheet, with columns recognised by their headers.
 """
 
 import csv
@@ -29,9 +29,9 @@ from polyplink.data.vocabulary import normalise_location
 # Number of a recording -> columns of `PROCEDURES` and `POLYPS`, without nulls.
 Facts = dict[int, dict[str, Any]]
 
-# Our column -> headers in use, in lower case and with `_` for blanks. The first that matches is
-# taken. Users of Polyp-Size read Video_ID, Polyp_Size ("11.74mm"), Paris_Classification, Age,
-# Gender and Endoscope_Model; the name of the pathology's column is not confirmed.
+# Column -> pattern of headers, in lower case and with `_` for blanks. The first match is used.
+# Code that uses Polyp-Size reads Video_ID, Polyp_Size ("11.74mm"), Paris_Classification, Age,
+# Gender and Endoscope_Model; the name of the pathology column is not confirmed.
 _HEADERS: Mapping[str, str] = {
     "number": r"(video|case)(_?(id|name|number|no))?|id",
     "patient": r"patient(_?id)?",
@@ -57,7 +57,7 @@ NUMBER = r"(?:video|case)?[ _-]*0*(\d{1,6})(?:\.0)?(?:\.\w*[a-z]\w*)?"
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:mm)?\s*(-?)", re.I)
 _AGE = re.compile(r"(\d{1,3})(?:\.0+)?")
 
-# Tags of rows, cells and shared texts; one that ends in a slash is empty.
+# Tags of rows, cells and shared texts; a tag that ends in a slash is empty.
 _TAG = re.compile(rb"<(?:\w+:)?(row|c|si)\b([^<>]*)(.?)", re.S)
 _PLACE = re.compile(rb"""\br\s*=\s*["']\s*([A-Za-z]*)(\d*)""")
 
@@ -65,10 +65,10 @@ _PLACE = re.compile(rb"""\br\s*=\s*["']\s*([A-Za-z]*)(\d*)""")
 def read_facts(
     path: Path, required: Sequence[str], classes: Mapping[str, str], faults: Faults
 ) -> Facts:
-    """`parse_facts` of a file that the user names.
+    """Read a table of facts with `parse_facts`.
 
     Raises:
-        PolyplinkError: If there is no such file, or as `parse_facts`.
+        PolyplinkError: If the file is missing, and see `parse_facts`.
     """
     if not path.is_file():
         raise PolyplinkError(f"{path} is missing", "check the path of the table")
@@ -81,7 +81,8 @@ def read_rows(data: bytes, name: str) -> list[list[str]]:
     """The rows of a table, .xlsx (its first sheet) or CSV, as stripped texts without empty rows.
 
     Raises:
-        PolyplinkError: If it is neither a whole .xlsx file nor text, or a sheet has too many cells.
+        PolyplinkError: If the data is neither a valid .xlsx file nor text, or a sheet has too many
+            cells.
     """
     if name.lower().endswith(".xlsx"):
         try:
@@ -108,16 +109,16 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Runti
 
 
 def _add_letter(column: int, letter: int) -> int:
-    """Column of a cell by one more letter of its reference: A is 1, AA 27."""
+    """The column of a cell after one more letter of its reference: A is 1, AA is 27."""
     return 26 * column + letter - ord("A") + 1
 
 
 def _check_cells(data: bytes, name: str) -> None:
-    """Refuse a spreadsheet that would take much memory: its reader makes all cells up to the last.
+    """Refuse a spreadsheet that would need too much memory: its reader creates all cells.
 
     Raises:
-        ValueError: If it is a spreadsheet of another format.
-        PolyplinkError: If it has too many cells.
+        ValueError: If the file is a spreadsheet of another format.
+        PolyplinkError: If a sheet has too many cells.
     """
     with zipfile.ZipFile(BytesIO(data)) as archive:
         members = archive.infolist()
@@ -154,7 +155,7 @@ def _check_cells(data: bytes, name: str) -> None:
 
 
 def find_columns(header: Sequence[str]) -> dict[str, int]:
-    """Our column -> place of its header; columns that the table lacks are left out."""
+    """Column -> index of its header; columns that the table lacks are left out."""
     names = [re.sub(r"\W+", "_", text.lower()).strip("_") for text in header]
     columns = {
         column: next((i for i, name in enumerate(names) if re.fullmatch(pattern, name)), -1)
@@ -178,24 +179,26 @@ def parse_facts(
     Args:
         rows: Header and rows, from `read_rows`.
         name: The file's name, for messages.
-        required: Our columns that the table should have.
-        classes: Word of the pathology in lower case -> class of the set's adenoma map.
-        faults: Counts columns that are missing or not known, rows and values that cannot be read,
-            and sizes that are a lower bound.
+        required: Columns that the table should have.
+        classes: Term of the pathology in lower case -> class of the data set's adenoma map.
+        faults: Counts missing and unknown columns, rows and values that cannot be read, and sizes
+            that are a lower bound.
 
     Raises:
-        PolyplinkError: If no column numbers the recordings; if strict, at the first row or value
-            that cannot be read.
+        PolyplinkError: If no column has the number of the recording; if strict, at the first row or
+            value that cannot be read.
     """
     columns = find_columns(rows[0]) if rows else {}
     if "number" not in columns:
-        raise PolyplinkError(f"{name} has no column video_id or case", "name the recordings in one")
+        raise PolyplinkError(
+            f"{name} has no column video_id or case", "add one with the recordings' numbers"
+        )
     for column in required:
         if column not in columns:
             faults.warn(f"column that {name} lacks, its values null", column)
     for i, header in enumerate(rows[0]):
         if header and i not in columns.values():
-            faults.warn(f"column of {name} that is not known, not read", header)
+            faults.warn(f"unknown column of {name}, not read", header)
     facts: Facts = {}
     for row in rows[1:]:
         words = {fact: row[i] for fact, i in columns.items() if i < len(row) and row[i]}
@@ -203,7 +206,7 @@ def parse_facts(
         match = re.fullmatch(NUMBER, text, re.I)
         place = f"{name}, recording {text!r}"
         if match is None:
-            faults.fault("row that names no recording", place, "write the recording's number")
+            faults.fault("row without a recording", place, "write the recording's number")
         elif int(match[1]) in facts:
             faults.fault("second row of a recording", place, "remove one of them")
         else:
@@ -214,7 +217,7 @@ def parse_facts(
 def _read_words(
     words: dict[str, str], classes: Mapping[str, str], place: str, faults: Faults
 ) -> dict[str, Any]:
-    """The words of a row as values of our columns."""
+    """The texts of a row as values of the columns."""
     facts: dict[str, Any] = dict(words)
     if "size_mm" in words:
         size, at = _SIZE.fullmatch(facts.pop("size_mm")), f"{place} ({words['size_mm']})"
@@ -238,7 +241,7 @@ def _read_words(
     if "histology" in words:
         facts["histology_class"] = classes.get(words["histology"].lower())
         if facts["histology_class"] is None:
-            kind = "pathology of no known class, histology class null"
+            kind = "unknown pathology, histology class null"
             faults.warn(kind, f"{place} ({words['histology']})")
     return facts
 
@@ -246,12 +249,12 @@ def _read_words(
 def add_facts(
     recordings: Mapping[int, Recording], facts: Facts, table: str | None, faults: Faults
 ) -> None:
-    """Give recordings what a table says of them and of their polyp, where they show one.
+    """Add the facts of a table to recordings and their polyps.
 
     Args:
         recordings: Number -> recording.
-        facts: From `parse_facts`.
-        table: The table's name; None where there is none.
+        facts: Result of `parse_facts`.
+        table: Name of the table, or None.
         faults: Counts recordings without a row and rows without a recording.
     """
     reason = "no table given" if table is None else f"no row in {table}"

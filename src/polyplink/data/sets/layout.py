@@ -3,7 +3,7 @@
 A reader opens a `Release`, sorts its files into one `Recording` for each procedure, reads
 annotations and tables of facts (`facts.py`) into the recordings, and joins them. A writer has the
 signature `write(data, root, *, frames=None)`: it writes a data set in the layout of a release, with
-an image for every frame that `frames` has one of.
+an image for every frame for which `frames` returns one.
 """
 
 import re
@@ -39,10 +39,10 @@ Progress = Callable[[int, int], None]
 # A procedure's id and a frame number -> its image (height, width, 3), RGB; None: no image.
 FrameSource = Callable[[str, int], NDArray[np.uint8] | None]
 
-DATASET_FILE = "dataset.txt"  # names the data set that is written in another one's layout
+DATASET_FILE = "dataset.txt"  # name of a data set that is written in the layout of another one
 _QUALITY = 90  # of JPEGs
 
-# Format -> what one of its files looks like, as a path in the tree.
+# Format -> pattern of the path of one of its files in the tree.
 _MARKS: Mapping[str, re.Pattern[str]] = {
     "real-colon": re.compile(r"(?:^|/)lesion_info\.csv$|_annotations?(?:/|\.tar\.gz$)", re.I),
     "ldpolyp": re.compile(r"(?:^|/)(?:TrainValid|Test)/(?:Images|Annotations)/[^/]+/\d+\.", re.I),
@@ -58,11 +58,11 @@ class ReleaseOptions(TypedDict, total=False):
     """Keyword arguments that the importers of all released data sets take.
 
     Attributes:
-        images: Name each box's image, where its procedure has images; default: True.
+        images: Set the image of each box if its procedure has images; default: True.
         strict: Raise at the first fault instead of leaving it out and counting it.
-        progress: Callback after every procedure with the number read and the number there are.
-        workers: Processes that read REAL-Colon (more than one needs the main module to be
-            importable); the other sets are read by one process; default: 1.
+        progress: Callback after every procedure with the number read and the total.
+        workers: Number of processes that read REAL-Colon (more than one require an importable main
+            module); the other data sets are read by one process; default: 1.
     """
 
     images: bool
@@ -76,10 +76,10 @@ class Frame:
     """One frame while its files are read.
 
     Attributes:
-        image: Its image; None where there is none.
-        annotation: The file that annotates it.
-        size: Its own size, in sets whose frames differ in size.
-        boxes: Its boxes; None until its annotation is read.
+        image: Its image, or None.
+        annotation: Its annotation file, or None.
+        size: Its size, in data sets with frames of several sizes.
+        boxes: Its boxes; None until the annotation is read.
     """
 
     image: Member | None = None
@@ -89,23 +89,23 @@ class Frame:
 
     @property
     def where(self) -> str:
-        """Name of its annotation, for messages."""
+        """Name of the annotation file, for messages."""
         return "" if self.annotation is None else self.annotation.image
 
 
 @dataclass
 class Recording:
-    """One procedure while its files are read; it shows one polyp at most, with the same name.
+    """One procedure while its files are read; it shows at most one polyp, with the same name.
 
     Attributes:
-        name: The procedure's id.
-        part: Part of the splits that it belongs to.
+        name: Id of the procedure.
+        part: Its part of the splits.
         size: Size of its frames; (0, 0) until it is known.
-        n_frames: Its number of frames; 0: it ends at the last of `frames`.
-        procedure: Further columns of `PROCEDURES`; the patient is the procedure unless given.
-        polyp: Columns of `POLYPS` besides the two ids; None where boxes name no polyp.
-        frames: Number (while SUN is sorted: what the image's name says) -> frame.
-        video: Its video, where it has one.
+        n_frames: Number of frames; 0 if it ends at the last of `frames`.
+        procedure: Further columns of `PROCEDURES`; the default patient is the procedure.
+        polyp: Columns of `POLYPS` besides the two ids; None if its boxes have no polyp id.
+        frames: Number (or, while SUN is sorted, parsed name of the image) -> frame.
+        video: Its video, or None.
     """
 
     name: str
@@ -127,20 +127,20 @@ class Recording:
         return replace(self, frames={n: self.frames[k] for k, n in numbers.items()}, **changes)
 
 
-# Where a file belongs: the order of its recording among all (different for each), the recording's
-# name and part, and the key in `Recording.frames`.
+# The place of a file: a sort key that is unique to its recording, the recording's name and part,
+# and the key in `Recording.frames`.
 Place = tuple[tuple[Any, ...], str, str, Any]
 
 
 @dataclass
 class Release:
-    """A released data set while it is read: its files, the options, and what is left out.
+    """A released data set while it is read: its files, the options, and the faults.
 
     Attributes:
-        dataset: Name of the data set whose layout it is.
-        source: What the user named: a folder or an archive.
-        images: See `ReleaseOptions`, as the others.
-        faults: Gets what is left out or odd.
+        dataset: Name of the data set with this layout.
+        source: The user's folder or archive.
+        images: See `ReleaseOptions`, also for the other options.
+        faults: Counts faults and warnings.
     """
 
     dataset: str
@@ -155,11 +155,11 @@ class Release:
 
     @cached_property
     def tree(self) -> Tree:
-        """Its files; for REAL-Colon listed only for an error, as its archives are large."""
+        """The files; for REAL-Colon only listed for an error, as its archives are large."""
         return open_tree(self.source, self.faults)
 
     def nothing_found(self, missing: str) -> PolyplinkError:
-        """The error where nothing of the data set exists: suggests what the files look like."""
+        """The error for a source without files of the data set; suggests a format that matches."""
         names = [member.path for member in self.tree.members] + list(self.tree.archives)
         other_sets = (
             name
@@ -179,11 +179,12 @@ class Release:
         """Sort images and annotations into recordings; a second file of a frame is a fault.
 
         Args:
-            place: Where a file belongs; None where it is not of this set, or counted as a fault.
-            ending: Of the annotations.
+            place: Returns the place of a file; None if the file is not part of this data set, or
+                was counted as a fault.
+            ending: File ending of the annotations.
 
         Returns:
-            Order -> recording, by the order.
+            Sort key -> recording, sorted.
         """
         recordings: dict[tuple[Any, ...], Recording] = {}
         for member in self.tree.members:
@@ -208,7 +209,7 @@ class Release:
         """Parse the annotations of all recordings as `Tree.parse_each` does.
 
         Yields:
-            Recording, frame, annotation and what it holds.
+            Recording, frame, annotation file, and its parsed content.
         """
         placed = {f.annotation: (r, f) for r in recordings for f in r.frames.values()}
         members = [member for member in placed if member is not None]
@@ -216,7 +217,7 @@ class Release:
             yield (*placed[member], member, parsed)
 
     def size_by_first_image(self, recordings: Iterable[Recording]) -> None:
-        """Set the size of each recording to that of its first image, where that can be read."""
+        """Set the size of each recording to that of its first image, if it can be read."""
         first: dict[Member, Recording] = {}
         for recording in recordings:
             images = {n: f.image for n, f in recording.frames.items() if f.image is not None}
@@ -228,10 +229,10 @@ class Release:
     def open_videos(
         self, names: Mapping[Member, str], *, part: str = "", progress: Progress | None = None
     ) -> list[Recording]:
-        """Open videos, for their number of frames, size and frame rate; faulty ones are left out.
+        """Read number of frames, size and frame rate of videos; faulty videos are left out.
 
         Args:
-            names: Video -> procedure id, in the order wanted.
+            names: Video -> procedure id, in the order of the result.
             part: Part of the recordings.
             progress: Callback after every video.
         """
@@ -241,7 +242,7 @@ class Release:
                 self.faults.fault("video inside an archive", member.image, "unpack it")
             elif name in videos:
                 hint = "remove or rename one of them"
-                self.faults.fault("second video of a name", member.image, hint)
+                self.faults.fault("second video of the same name", member.image, hint)
             else:
                 videos[name] = member
         recordings = []
@@ -269,13 +270,13 @@ class Release:
     ) -> Imported:
         """Join recordings to a data set; boxes that reach beyond the image are clipped to it.
 
-        A recording whose patient is not known is taken as its own patient, and counted. A frame
-        with a box must have an image where its recording has any.
+        A recording without a known patient becomes its own patient, with a warning. A frame with a
+        box must have an image if its recording has any.
 
         Args:
-            recordings: Complete, in the order of the table procedures.
-            splits: Part -> procedure ids; None: by the recordings' parts.
-            boxes: Columns of `BOXES`: boxes of the recordings that are read from another source.
+            recordings: Complete recordings, in the order of the table of procedures.
+            splits: Part -> procedure ids; None to use the recordings' parts.
+            boxes: Columns of `BOXES`: boxes of the recordings from another file.
             progress: Callback after every recording.
 
         Raises:
@@ -336,16 +337,16 @@ class Release:
 
 
 def natural(name: str) -> tuple[int, str]:
-    """Sort key: names that are numbers by their value, before all others."""
+    """Sort key: names that are numbers, by value, come before all others."""
     number = whole_number(name)
     return (LARGEST if number is None else number, name)
 
 
 def write_origin(data: DataSet, root: Path, layout_name: str) -> None:
-    """Write `dataset.txt` where a data set is written in the layout of another.
+    """Write `dataset.txt` if a data set is written in the layout of another one.
 
-    So that nothing simulated, and nothing of another set, gets the layout's own name when it is
-    imported again. A release has no such file.
+    It prevents simulated data, or data of another set, from being imported under the layout's name.
+    A release has no such file.
 
     Raises:
         PolyplinkError: If the procedures are of several data sets.
@@ -354,7 +355,7 @@ def write_origin(data: DataSet, root: Path, layout_name: str) -> None:
     if len(names) > 1:
         raise PolyplinkError(
             f"procedures of several data sets ({', '.join(names)})",
-            "write each into a folder of its own",
+            "write each into a separate folder",
         )
     if names and names != [layout_name]:
         write_text(root / DATASET_FILE, f"{names[0]}\n")
@@ -365,20 +366,20 @@ def procedures_to_write(
 ) -> Iterator[tuple[dict[str, Any], re.Match[str]]]:
     """The procedures of a data set that is written in the layout of `dataset`; see `write_origin`.
 
-    The layout can hold procedures whose names match `names`; a message shows `example`.
+    Names of procedures must match the pattern `names`; a message shows `example`.
 
     Yields:
-        A row of the table procedures and the match of its name.
+        A row of the table of procedures and the match of its name.
 
     Raises:
-        PolyplinkError: If a procedure is named otherwise or as no file can be, or there are several
-            data sets.
+        PolyplinkError: If a procedure's name does not match or cannot be a file name, or there are
+            several data sets.
     """
     write_origin(data, root, dataset)
     for procedure in data.procedures.iter_rows(named=True):
         match = re.fullmatch(names, procedure["procedure_id"])
         if match is None:
-            problem = f"procedure {procedure['procedure_id']!r} is no procedure of {dataset}"
+            problem = f"procedure {procedure['procedure_id']!r} is not named as in {dataset}"
             raise PolyplinkError(problem, f"name it {example}")
         for part in match.groups() or [match[0]]:
             file_name(part, exact=True)
@@ -386,7 +387,7 @@ def procedures_to_write(
 
 
 def write_image(path: Path, frames: FrameSource | None, name: str, frame: int) -> None:
-    """Write a frame as JPEG, its folder made if absent; nothing where there is no image of it."""
+    """Write the image of a frame as JPEG, creating its folder; nothing if it has no image."""
     pixels = None if frames is None else frames(name, frame)
     if pixels is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -394,7 +395,7 @@ def write_image(path: Path, frames: FrameSource | None, name: str, frame: int) -
 
 
 def whole_edges(data: DataSet, layout: str) -> dict[str, dict[int, list[tuple[int, ...]]]]:
-    """The boxes of a data set for a layout of whole pixels, which `layout` names.
+    """The boxes of a data set as whole pixels, for a layout that requires them.
 
     Returns:
         Procedure -> frame -> left, top, right, bottom of each box, in the order of the table.
@@ -417,7 +418,7 @@ def whole_edges(data: DataSet, layout: str) -> dict[str, dict[int, list[tuple[in
 
 
 def short_number(value: float) -> str:
-    """The shortest text that gives the same float32 back (11.74, 25)."""
+    """The shortest text that is read back as the same float32 (11.74, 25)."""
     return np.format_float_positional(np.float32(value), trim="-")
 
 

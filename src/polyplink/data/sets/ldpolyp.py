@@ -1,14 +1,14 @@
-"""LDPolypVideo as it is released: 160 annotated videos, no identities. Reader and writer.
+"""LDPolypVideo as released: 160 annotated videos, no identities. Reader and writer.
 
-Source: Ma et al., MICCAI 2021; github.com/dashishi/LDPolypVideo-Benchmark. Layout, as the scripts
-of cosmoimd/yolov7 and sing-group/public-datasets-to-voc read it:
+Source: Ma et al., MICCAI 2021; github.com/dashishi/LDPolypVideo-Benchmark. Layout, as read by the
+scripts of cosmoimd/yolov7 and sing-group/public-datasets-to-voc:
 `TrainValid/Images/<id>/0001.jpg`, `TrainValid/Annotations/<id>/0001.txt` (the number of boxes, then
-`xmin ymin xmax ymax` for each), and the same under `Test`. A download in several parts unpacks
-into siblings that each hold some of it.
+`xmin ymin xmax ymax` for each), and the same under `Test`. A download in several parts unpacks into
+sibling folders that each contain some of the files.
 
-103 further videos come with a label for the whole video. Those in a folder such as `videos without
-polyps` show no polyp in any frame: they are procedures without a box. Of the others it is only
-known that there is a polyp somewhere.
+103 further videos only have a label for the whole video. Those in a folder such as `videos without
+polyps` show no polyp in any frame: they are procedures without a box. The others show a polyp in
+unknown frames.
 """
 
 import re
@@ -27,8 +27,8 @@ from polyplink.data.sets.layout import Edges, FrameSource, Place, Release, Relea
 from polyplink.data.tables import DataSet, Imported
 
 DATASET = "ldpolyp"
-SIZE = (560, 480)  # of every frame, by the paper
-PARTS: Mapping[str, str] = {"TrainValid": "train", "Test": "test"}  # folder -> our part
+SIZE = (560, 480)  # of every frame, according to the paper
+PARTS: Mapping[str, str] = {"TrainValid": "train", "Test": "test"}  # folder -> part
 _FOLDERS = {name.lower(): name for name in PARTS}
 NEGATIVE = "negative"  # the part of the videos without polyp
 
@@ -45,15 +45,16 @@ def import_ldpolyp(
     """Read LDPolypVideo into the three tables.
 
     Procedures are named `<part>_<id>` (`TrainValid_1`), since ids may occur in both parts; the
-    parts are `train` and `test`. File 0001 is frame 0. The frame rate is not given and null.
-    Videos without polyp, in a folder that says so, have no boxes and are the part `negative`.
+    parts are `train` and `test`. File 0001 is frame 0. The frame rate is unknown and null. Videos
+    in a folder named as without polyps have no boxes and form the part `negative`.
 
     Args:
-        source: A folder above `TrainValid` and `Test`, plain or in archives, or one archive.
+        source: A folder that contains `TrainValid` and `Test`, plain or in archives, or one
+            archive.
         identity: `video`: all boxes of a video are one polyp, as in the papers (160 identities,
             although 200 polyps are labelled). `tracklet-safe`: frames with two boxes or more are
-            left out, and the boxes of a video that has such a frame, and so more than one polyp,
-            name none.
+            left out, and all boxes of a video with such a frame, which shows more than one polyp,
+            have no polyp id.
         options: See `ReleaseOptions`.
 
     Returns:
@@ -79,7 +80,7 @@ def import_ldpolyp(
     for video in videos:
         if video.size == (0, 0):
             video.size = SIZE
-            kind = "video without an image to take the size from, {} x {} as published"
+            kind = "video without an image that gives its size, {} x {} as published"
             faults.warn(kind.format(*SIZE), video.name)
         several = [frame for _, frame in sorted(video.frames.items()) if len(frame.boxes or ()) > 1]
         shared = "frame with several boxes that share the video's one identity"
@@ -88,7 +89,7 @@ def import_ldpolyp(
             faults.warn(kind, frame.where)
             frame.boxes = frame.boxes if identity == "video" else None
         if several and identity != "video":
-            faults.warn("video of several polyps, its boxes name none", video.name)
+            faults.warn("video of several polyps, its boxes have no polyp id", video.name)
         elif video.has_boxes:
             video.polyp = {}
     negative = {}
@@ -125,11 +126,11 @@ def parse_boxes(data: bytes, name: str) -> list[Edges]:
         name: The file's name, for messages.
 
     Returns:
-        The edges of its boxes; none where the frame shows no polyp.
+        The edges of its boxes; empty if the frame shows no polyp.
 
     Raises:
-        PolyplinkError: If the number of boxes is missing, negative or not that of the lines, or a
-            line is not four numbers.
+        PolyplinkError: If the number of boxes is missing, negative or differs from the number of
+            lines, or a line is not four numbers.
     """
     lines = [line.split() for line in decode_text(data, name).splitlines() if line.strip()]
     first = " ".join(lines[0]) if lines else ""
@@ -137,7 +138,7 @@ def parse_boxes(data: bytes, name: str) -> list[Edges]:
     if count is None:
         raise PolyplinkError(f"{name} begins with {first!r}, not a number of boxes", _AGAIN)
     if count != len(lines) - 1:
-        raise PolyplinkError(f"{name} has {len(lines) - 1} boxes and says {count}", _AGAIN)
+        raise PolyplinkError(f"{name} has {len(lines) - 1} boxes but states {count}", _AGAIN)
     boxes = []
     for words in lines[1:]:
         try:
@@ -150,19 +151,18 @@ def parse_boxes(data: bytes, name: str) -> list[Edges]:
 
 
 def write_ldpolyp(data: DataSet, root: Path, *, frames: FrameSource | None = None) -> None:
-    """Write a data set as LDPolypVideo is released: a text for every frame, images where given.
+    """Write a data set in the layout of LDPolypVideo: a text for every frame, images if available.
 
-    The layout holds boxes of whole pixels. It has no place for polyps (whose number, identity,
-    size and histology are lost), patients, frame rates, scores, image sizes (without images), and
-    procedures that are in neither part.
+    The layout requires boxes of whole pixels. It has no field for polyps (number, identity, size
+    and histology are lost), patients, frame rates, scores, and image sizes (without images).
 
     Args:
         data: Procedures named `TrainValid_<id>` or `Test_<id>`.
-        root: Folder to write into; made if absent.
-        frames: Gives the image of a frame.
+        root: Folder to write into; created if absent.
+        frames: Returns the image of a frame.
 
     Raises:
-        PolyplinkError: If a procedure is named otherwise, or a box is not of whole pixels.
+        PolyplinkError: If a procedure has another name, or a box is not of whole pixels.
     """
     boxes = layout.whole_edges(data, "LDPolypVideo")
     names, example = r"(TrainValid|Test)_(.+)", "TrainValid_<id> or Test_<id>"

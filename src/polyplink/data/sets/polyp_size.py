@@ -1,8 +1,8 @@
-"""Polyp-Size: 42 short videos of one polyp each, sizes measured against a reference.
+"""Polyp-Size: 42 short videos of one polyp each, with sizes measured against a reference.
 
 Source: Song et al., Scientific Data 2025, 12:918 (figshare 28030115). Frames are read from the
-videos themselves, `01.mp4` or `Video01.mp4`; whether boxes come with the set is not confirmed, so
-they are read from a side file, or the whole frame is the box. Reader and writer.
+videos, `01.mp4` or `Video01.mp4`. It is not confirmed that the release contains boxes, so they are
+read from a separate file, or the whole frame is the box. Reader and writer.
 """
 
 import re
@@ -26,7 +26,7 @@ from polyplink.data.tables import DataSet, Imported, csv_text
 from polyplink.data.vocabulary import ADENOMA
 
 DATASET = "polyp-size"
-FPS = 30  # of a video that is written, where the data set names no frame rate
+FPS = 30  # of a video that is written, if the data set has no frame rate
 _WANTED = ("size_mm", "morphology", "age", "sex", "brand", "histology")  # of the label table
 _CLASSES = {word.lower(): word for word in ADENOMA["polyp-size"]}
 _FOLD = re.compile(r"(?:^|/)((?:train|val)_\d+)\.csv$")
@@ -44,22 +44,22 @@ def import_polyp_size(
     """Read Polyp-Size into the three tables.
 
     Procedures and polyps are `01` .. `42`, one patient each. The five official lists
-    (`split/train_1.csv`, `val_1.csv`, ...) become parts of the same names if they are there. A
-    box's image is its frame, `01.mp4#17`.
+    (`split/train_1.csv`, `val_1.csv`, ...), if they exist, become parts of the same names. The
+    image of a box is a frame of the video, `01.mp4#17`.
 
     Args:
         source: Folder with the videos, at any depth.
-        cases: The label table, .xlsx or .csv; None: the one in the folder.
-        boxes: CSV file with procedure_id (or video_id), frame, x, y, w, h in pixels; None: each
-            box is the whole frame, with a warning.
+        cases: The label table, .xlsx or .csv; None for the table in the folder.
+        boxes: CSV file with procedure_id (or video_id), frame, x, y, w, h in pixels; None to use
+            the whole frame as the box, with a warning.
         options: See `ReleaseOptions`.
 
     Returns:
         The data set and its warnings.
 
     Raises:
-        PolyplinkError: If there is no video that can be read, or a table cannot be read; if
-            strict, at the first fault.
+        PolyplinkError: If no video can be read, or a table cannot be read; if strict, at the first
+            fault.
     """
     release = Release(DATASET, source, **options)
     faults, tree = release.faults, release.tree
@@ -94,7 +94,7 @@ def import_polyp_size(
     facts.add_facts({int(video.name): video for video in recordings}, labels, table, faults)
     if side_boxes is not None:
         is_present = pl.col("procedure_id").is_in(list(videos))
-        rules = [("box of a video that is not there", "restore the video", ~is_present)]
+        rules = [("box of a missing video", "restore the video", ~is_present)]
         files = videos if release.images else dict.fromkeys(videos)
         video_file = pl.col("procedure_id").replace_strict(files, return_dtype=pl.String)
         number_text = pl.col("frame").cast(pl.Int64, strict=False).cast(pl.String)
@@ -109,27 +109,28 @@ def read_side_boxes(path: Path, faults: Faults) -> pl.DataFrame:
 
     Args:
         path: The file; columns procedure_id or video_id (`01`, `Video01`, `01.mp4`), frame (from
-            0), x, y, w, h (pixels). Others are ignored: identity is the video.
-        faults: Counts rows whose video cannot be read.
+            0), x, y, w, h (pixels). Other columns are ignored: the video is the identity.
+        faults: Counts rows without a valid video.
 
     Returns:
         Columns of `BOXES`: procedure_id, frame, x, y, w, h, at.
 
     Raises:
-        PolyplinkError: If the file is missing or no table, or lacks a column; if strict, at the
-            first row of no video.
+        PolyplinkError: If the file is missing or not a table, or lacks a column; if strict, at the
+            first row without a valid video.
     """
     table = read_box_rows(path)
     video = (
         pl.col("procedure_id").str.strip_chars().str.extract(f"(?i)^{facts.NUMBER}$").str.zfill(2)
     )
     table = table.select(video, "frame", *_SIDES, "at")
-    rules = [("box of no video", "write the video's number", pl.col("procedure_id").is_null())]
+    no_video = pl.col("procedure_id").is_null()
+    rules = [("box without a video", "write the video's number", no_video)]
     return apply_rules(table, rules, faults)
 
 
 def _splits(tree: Tree, names: Sequence[str], faults: Faults) -> dict[str, list[str]]:
-    """The official folds, by the videos of the frames they list."""
+    """The official folds, from the videos of the frames that they list."""
     splits: dict[str, list[str]] = {}
     for member in tree.members:
         if match := _FOLD.search(member.path):
@@ -147,12 +148,12 @@ def _splits(tree: Tree, names: Sequence[str], faults: Faults) -> dict[str, list[
 
 
 def _read_labels(tree: Tree, path: Path | None, faults: Faults) -> tuple[str | None, facts.Facts]:
-    """The label table that was given, or the only one in the folder, and its name."""
+    """The name and the facts of a label table: of `path`, or the only one in the folder."""
     if path is not None:
         return path.name, facts.read_facts(path, _WANTED, _CLASSES, faults)
     tables = {}
     for member in tree.members:
-        # `~$name.xlsx` is what a spreadsheet program leaves while a file is open in it.
+        # `~$name.xlsx` is a lock file of a spreadsheet program.
         if member.suffix in (".xlsx", ".csv") and not member.name.startswith("~$"):
             rows = facts.read_rows(tree.read(member), member.image)
             if rows and {"number", "size_mm"} <= facts.find_columns(rows[0]).keys():
@@ -168,18 +169,18 @@ def _read_labels(tree: Tree, path: Path | None, faults: Faults) -> tuple[str | N
 
 
 def write_polyp_size(data: DataSet, root: Path, *, frames: FrameSource | None = None) -> None:
-    """Write a data set as Polyp-Size is released: `labels.csv`, `boxes.csv`, and the videos.
+    """Write a data set in the layout of Polyp-Size: `labels.csv`, `boxes.csv`, and the videos.
 
-    The layout has no place for polyp ids (one polyp a video), patients, scores, histology classes,
-    locations, and splits. Without the videos nothing gives frames and their size.
+    The layout has no field for polyp ids (one polyp per video), patients, scores, histology
+    classes, locations, and splits. Without the videos, the number and size of frames are lost too.
 
     Args:
         data: Procedures named by two digits (`01`).
-        root: Folder to write into; made if absent.
-        frames: Gives every image of a procedure that is written as a video; sides must be even.
+        root: Folder to write into; created if absent.
+        frames: Returns every image of a procedure, to write a video; sides must be even.
 
     Raises:
-        PolyplinkError: If a procedure is named otherwise, or an image is missing or odd-sided.
+        PolyplinkError: If a procedure has another name, or an image is missing or odd-sided.
     """
     names = "[0-9]{2}|[1-9][0-9]{2,}"
     for procedure, match in layout.procedures_to_write(

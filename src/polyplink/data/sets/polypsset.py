@@ -1,10 +1,10 @@
-"""PolypsSet (KUMC): 39 polyps in val and test, 28,773 shuffled images of training. Reader, writer.
+"""PolypsSet (KUMC): 39 polyps in val and test, 28,773 shuffled training images. Reader and writer.
 
 Source: Li et al., PLOS ONE 2021; Harvard Dataverse doi:10.7910/DVN/FCBUOR. Layout:
-`{train2019,val2019,test2019}/{Image,Annotation}`; val and test hold a folder for each video, with
-one polyp, train none. An annotation belongs to the image of the same folder and number; the names
-inside the files are not reliable. The training part is shuffled across its sequences, so nothing
-in it has an identity.
+`{train2019,val2019,test2019}/{Image,Annotation}`; val and test have a folder for each video, with
+one polyp per video, train has no folders. An annotation belongs to the image of the same folder and
+number; the names inside the files are not reliable. The training images are shuffled across
+sequences, so their boxes have no identity.
 """
 
 import re
@@ -28,7 +28,7 @@ from polyplink.data.vocabulary import ADENOMA
 
 DATASET = "polypsset"
 PARTS = ("train", "val", "test")
-TRAIN_STEP = 2  # between two images of training: they are shuffled, and must not be linked
+TRAIN_STEP = 2  # between training images: they are shuffled and must not be linked
 
 _FILE = re.compile(
     r"(?:^|/)(train|val|test)2019/(Image|Annotation)s?/(?:([^/]+)/)?([^/]+)\.[^/.]+$", re.I
@@ -39,15 +39,15 @@ def import_polypsset(source: Path, **options: Unpack[ReleaseOptions]) -> Importe
     """Read PolypsSet into the three tables.
 
     Procedures and polyps are `val_<folder>` and `test_<folder>`; the frame number is the file's.
-    Images of training become one procedure for each size (`train_384x288`) without a polyp id,
-    all of one patient, on every second frame number, so that no two of them are linked. A frame's
-    size is that of its image; without images that of the XML. The parts are train, val and test.
+    Training images become one procedure for each size (`train_384x288`) without polyp ids, all of
+    one patient, on every second frame number, so that no two of them are linked. The size of a
+    frame is that of its image, or without images that in the XML. The parts are train, val, test.
 
     Args:
-        source: A folder above `train2019`, `val2019` or `test2019`, plain or in an archive, or
-            the archive.
-        options: See `ReleaseOptions`; annotations without image are part of the release and,
-            if strict too, only counted.
+        source: A folder that contains `train2019`, `val2019` or `test2019`, plain or in an archive,
+            or the archive.
+        options: See `ReleaseOptions`; annotations without image are part of the release and, even
+            if strict, only counted.
 
     Returns:
         The data set and its warnings.
@@ -101,7 +101,7 @@ def _place(member: Member, faults: Faults) -> Place | None:
 
 
 def _read_frames(release: Release, folders: list[Recording]) -> dict[str, set[str]]:
-    """Read sizes and boxes; frames of no known size are of no use.
+    """Read sizes and boxes; annotations of frames without a known size are dropped.
 
     Returns:
         Folder -> the class names of its boxes, in lower case.
@@ -139,7 +139,7 @@ def _read_frames(release: Release, folders: list[Recording]) -> dict[str, set[st
 
 
 def _video_recording(folder: Recording, sizes: dict[int, layout.Size], faults: Faults) -> Recording:
-    """One video of val or test; its size is the most frequent one, the first of them."""
+    """One video of val or test; its size is the most frequent one, on ties the first."""
     size = Counter(sizes.values()).most_common(1)[0][0]
     recording = folder.renumbered({number: number for number in sizes}, size=size)
     for frame in recording.frames.values():
@@ -153,14 +153,14 @@ def _video_recording(folder: Recording, sizes: dict[int, layout.Size], faults: F
 
 
 def _histology(name: str, words: list[str], faults: Faults) -> dict[str, str | None]:
-    """The histology of a video's one polyp: the class name that all its boxes have."""
+    """The histology of a video's polyp: the class name of all its boxes."""
     if len(words) > 1:
         faults.warn("polyp with boxes of several classes, histology left out", name)
         return {}
     word = words[0] or None
     histology_class = word if word in ADENOMA["polypsset"] else None
     if histology_class is None:
-        kind = "class of a box that is not known, no histology class"
+        kind = "unknown class of a box, no histology class"
         faults.warn(kind, f"{name} ({word})")
     return {"histology": word, "histology_class": histology_class}
 
@@ -188,26 +188,26 @@ _FRAME = """<annotation>
 
 
 def write_polypsset(data: DataSet, root: Path, *, frames: FrameSource | None = None) -> None:
-    """Write a data set as PolypsSet is released: an XML for every frame, images where given.
+    """Write a data set in the layout of PolypsSet: an XML for every frame, images if available.
 
-    As in the release numbers stand between blanks and `filename` has another ending than the
-    file. The layout holds boxes of whole pixels. It has no place for polyp ids (one polyp a
-    video), patients, frame rates, scores, sizes in mm, locations, and histology other than a word
-    of the boxes; images of training lose their frame numbers.
+    As in the release, numbers are between blanks, and `filename` has another ending than the file.
+    The layout requires boxes of whole pixels. It has no field for polyp ids (one polyp per video),
+    patients, frame rates, scores, sizes in mm, locations, and histology except the class name of
+    the boxes; training images lose their frame numbers.
 
     Args:
         data: Procedures named `val_<folder>`, `test_<folder>`, or `train_<W>x<H>` with frames of
             even numbers.
-        root: Folder to write into; made if absent.
-        frames: Gives the image of a frame.
+        root: Folder to write into; created if absent.
+        frames: Returns the image of a frame.
 
     Raises:
-        PolyplinkError: If a procedure is named otherwise, a box of training lies in an odd frame,
-            or a box is not of whole pixels.
+        PolyplinkError: If a procedure has another name, a training box is in an odd frame, or a box
+            is not of whole pixels.
     """
     boxes = layout.whole_edges(data, "PolypsSet")
     words = dict(data.polyps.select("procedure_id", pl.col("histology").fill_null("")).iter_rows())
-    first = 1  # number of the next image of training, which has no folders
+    first = 1  # number of the next training image, which is in no folder
     names, example = r"(train|val|test)_(.+)", "val_<id>, test_<id> or train_<width>x<height>"
     for procedure, match in layout.procedures_to_write(data, root, DATASET, names, example):
         name, part, folder = match.group(0, 1, 2)

@@ -1,12 +1,12 @@
-"""REAL-Colon as it is released: 60 procedures, 132 polyps, 2.76 million annotation files.
+"""REAL-Colon as released: 60 procedures, 132 polyps, 2.76 million annotation files.
 
 Source: Biffi et al., Scientific Data 2024, 11:539; its release (figshare 22202866):
 `<procedure>_annotations/<procedure>_<frame>.xml` for every frame, `<procedure>_frames` with the
 images, `video_info.csv` and `lesion_info.csv`. Reader and writer.
 
-Images are optional: the annotations and the two tables are enough to build tracklets and count
-from boxes. Files are listed by folder and read through bare descriptors, archives in one pass: at
-this number of files every microsecond of each is seconds of the import.
+Images are optional: the annotations and the two tables are enough to build tracklets and to count.
+Folders are listed once, files are read through file descriptors and archives in one pass, because
+with this many files a microsecond per file is seconds of the import.
 """
 
 import os
@@ -46,11 +46,11 @@ from polyplink.data.vocabulary import SIMULATED, normalise_location
 
 DATASET = "real-colon"
 
-_ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")  # the first is how it is released
+_ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")  # the first is the ending of the release
 _NUMBER = re.compile(r"_(\d+)(?:\.0+)?\.[A-Za-z]+$")  # the release has `.0` in frames of 001-012
 _AGAIN = "unpack the archive again"
 
-# Column as released -> our name. The number of lesions is no column of ours.
+# Column as released -> column of polyplink, which has no num_lesions.
 VIDEO_INFO: Mapping[str, str] = {
     "unique_video_name": "procedure_id",
     "age": "age",
@@ -72,11 +72,11 @@ LESION_INFO: Mapping[str, str] = {
 
 
 class ProcedureSource(NamedTuple):
-    """Where the annotations of one procedure are, and what they may name."""
+    """The annotations and images of one procedure, and its lesions."""
 
     procedure_id: str
-    annotations: Path  # folder of its XML files, or their archive
-    frames: Path | None  # folder or archive of its images; None: there are none, or not wanted
+    annotations: Path  # folder or archive of its XML files
+    frames: Path | None  # folder or archive of its images; None if missing or not wanted
     polyp_ids: frozenset[str]  # its lesions
 
 
@@ -89,15 +89,15 @@ def import_real_colon(source: Path, **options: Unpack[ReleaseOptions]) -> Import
     """Read a REAL-Colon folder into the three tables; archives are read without unpacking.
 
     Procedures are those with annotations, in the order of `video_info.csv`, each its own patient.
-    The splits are those of `split_by_rule`. A `dataset.txt`, which the release has not and our
-    writers leave, gives the data set another name than real-colon.
+    The splits are those of `split_by_rule`. A `dataset.txt`, which polyplink's writers add and the
+    release does not have, gives the data set another name than real-colon.
 
     Args:
         source: Folder with `video_info.csv`, `lesion_info.csv` and, for every procedure,
-            `<procedure>_annotations.tar.gz` as downloaded, or the folder unpacked from it, which
-            is preferred to the archive.
-        options: See `ReleaseOptions`. Images are the procedure's `_frames`, archive or folder. The
-            frame of a missing image loses its boxes, so that a tracklet is cut there.
+            `<procedure>_annotations.tar.gz` as downloaded, or the unpacked folder, which is
+            preferred to the archive.
+        options: See `ReleaseOptions`. Images are the procedure's `_frames`, archive or folder. A
+            frame with a missing image loses its boxes, so that a tracklet is split there.
 
     Returns:
         The data set and its warnings.
@@ -164,7 +164,7 @@ def import_real_colon(source: Path, **options: Unpack[ReleaseOptions]) -> Import
 
 
 def _places(release: Release) -> tuple[dict[str, Path], dict[str, Path]]:
-    """By procedure, the folder or archive of its annotations, and that of its frames."""
+    """The folder or archive of annotations, and of frames, by procedure."""
     annotations: dict[str, Path] = {}
     frames: dict[str, Path] = {}
     for path in files_in(release.source):  # a folder comes before its archive
@@ -178,7 +178,9 @@ def _places(release: Release) -> tuple[dict[str, Path], dict[str, Path]]:
         elif before is None:
             annotations[name] = path
         elif path.is_dir() or not before.is_dir():
-            raise PolyplinkError(f"{path} and {before} are of one procedure", "remove one of them")
+            raise PolyplinkError(
+                f"{path} and {before} are of the same procedure", "remove one of them"
+            )
     if not annotations:
         missing = "<procedure>_annotations.tar.gz, nor a folder <procedure>_annotations"
         raise release.nothing_found(missing)
@@ -186,10 +188,10 @@ def _places(release: Release) -> tuple[dict[str, Path], dict[str, Path]]:
 
 
 def _dataset(source: Path) -> str:
-    """What is in this layout: what `dataset.txt` says, or the simulator's run.json.
+    """Name of the data set in this layout, from `dataset.txt` or the simulator's run.json.
 
-    The release has neither. A simulation's preset and seed are part of its name, because
-    procedures of two seeds differ under the same ids.
+    The release has neither file. The name of a simulated data set contains preset and seed, because
+    procedures of two seeds differ but have the same ids.
     """
     path, run = source / layout.DATASET_FILE, source / "run.json"
     if path.is_file() and (text := decode_text(path.read_bytes(), str(path)).strip()):
@@ -203,18 +205,18 @@ def _dataset(source: Path) -> str:
 
 
 def simulated_name(preset: str, seed: int | None) -> str:
-    """Name of a simulated data set."""
+    """The name of a simulated data set, from its preset and seed."""
     return f"{SIMULATED} {preset} {seed}"
 
 
 def read_tables(source: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Read `video_info.csv` and `lesion_info.csv`, sites normalised.
+    """Read `video_info.csv` and `lesion_info.csv`, with locations normalised.
 
     Args:
-        source: The folder they are in.
+        source: Folder of the files.
 
     Returns:
-        Procedures: procedure_id, age, sex, brand, fps, n_frames, num_lesions (as the file claims),
+        Procedures: procedure_id, age, sex, brand, fps, n_frames, num_lesions (as stated),
         bbps. Lesions: polyp_id, procedure_id, size_mm, location, histology (free text),
         histology_class. Rows in the order of the files.
 
@@ -246,22 +248,21 @@ def read_boxes(source: ProcedureSource, *, strict: bool) -> ProcedureBoxes:
     """Read all annotations of a procedure.
 
     Args:
-        source: Which procedure, and where.
+        source: The procedure's files.
         strict: Whether faults are raised instead of left out and counted.
 
     Returns:
-        See `ProcedureBoxes`; edges are rounded and clamped as in the exporter that the authors
-        released, each box to its own frame's size.
+        See `ProcedureBoxes`; edges are rounded and clamped to the size of each frame, as in the
+        exporter released by the authors.
 
     Raises:
-        PolyplinkError: If there are no annotations or their archive is not whole, or, if strict,
-            at the first file that is broken, box that cannot be used or is of an unknown polyp,
-            and frame whose box has no image.
+        PolyplinkError: If there are no annotations or their archive is incomplete; if strict, at
+            the first broken file, unusable box, box of an unknown polyp, or box without an image.
     """
     faults = Faults(strict)
     folder = source.frames
-    # A folder of images is listed. An archive is not, as that would be a pass over tens of
-    # gigabytes: it is taken to hold an image for every annotation; `prepare` reports others.
+    # A folder of images is listed. An archive is not, because this would be a pass over tens of
+    # gigabytes: it is assumed to have an image for every annotation; `prepare` reports missing ones.
     listed = _frame_files(folder, ".jpg") if folder is not None and folder.is_dir() else None
     files: dict[int, str] = {}
     sizes: dict[int, layout.Size] = {}
@@ -305,7 +306,7 @@ def read_boxes(source: ProcedureSource, *, strict: bool) -> ProcedureBoxes:
     edges = ("left", "top", "right", "bottom", "width", "height")
     schema |= dict.fromkeys(edges, pl.Float64)
     table = pl.DataFrame(rows, schema=schema, orient="row").sort("frame", maintain_order=True)
-    # A frame behind the number of video_info.csv is counted, and kept.
+    # Frames beyond the number in video_info.csv are only reported by the caller: no limit here.
     size = {"n_frames": [LARGEST], "width": [first[0]], "height": [first[1]]}
     procedure = pl.DataFrame({"procedure_id": [source.procedure_id], **size})
     boxes = check_boxes(box_table(table), faults)
@@ -329,11 +330,11 @@ def annotation_texts(place: Path) -> Iterator[tuple[int, str, str]]:
     """Read the annotation files of a procedure; an archive in one pass, without unpacking.
 
     Args:
-        place: A folder, or a .tar.gz, .tar or .zip archive whose members lie in a folder or not.
+        place: A folder, or a .tar.gz, .tar or .zip archive with members in a folder or not.
 
     Yields:
-        Frame number, file name and text; of a folder in the order of the numbers, of an archive
-        in its own.
+        Frame number, file name and text; from a folder in the order of the numbers, from an archive
+        in the archive's order.
 
     Raises:
         PolyplinkError: If a file has no frame number or two have the same, or the archive is cut
@@ -356,7 +357,7 @@ def annotation_texts(place: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def _add_frame(names: dict[int, str], name: str, path: str, place: Path) -> int:
-    """Put a file's name under its frame number."""
+    """Add a file's name under its frame number, and return the number."""
     match = _NUMBER.search(name)
     frame = None if match is None else whole_number(match[1])
     if frame is None:
@@ -387,12 +388,12 @@ def _read_text(path: str) -> str:
 
 
 def annotations_folder(procedure_id: str) -> str:
-    """Name of the folder that holds a procedure's XML files."""
+    """Name of the folder of a procedure's XML files."""
     return f"{file_name(procedure_id, exact=True)}_annotations"
 
 
 def frames_folder(procedure_id: str) -> str:
-    """Name of the folder that holds a procedure's images."""
+    """Name of the folder of a procedure's images."""
     return f"{file_name(procedure_id, exact=True)}_frames"
 
 
@@ -413,7 +414,7 @@ def format_voc(
         boxes: Polyp and edges of each box; whole coordinates are written without a decimal point.
 
     Returns:
-        The text of the file, ending in a newline; the same frame gives the same bytes.
+        The text of the file, with a newline at the end.
     """
     objects = []
     for box_id, (polyp_id, edges) in enumerate(boxes, 1):
@@ -459,13 +460,13 @@ def format_annotations(
     Args:
         procedure: Its row of the table procedures.
         detections: Its boxes.
-        suffix: Stands behind the frame number in file names; the release has `.0` in 001-012.
+        suffix: Text after the frame number in file names; the release has `.0` in 001-012.
 
     Yields:
         Name of a file without its ending, and its text.
 
     Raises:
-        PolyplinkError: If a box lies beyond the last frame.
+        PolyplinkError: If a box is beyond the last frame.
     """
     name, n_frames = procedure["procedure_id"], procedure["n_frames"]
     boxes: defaultdict[int, list[tuple[str | None, Edges]]] = defaultdict(list)
@@ -487,20 +488,20 @@ def format_annotations(
 def write_real_colon(
     data: DataSet, root: Path, *, frames: FrameSource | None = None, keep: bool = False
 ) -> None:
-    """Write annotations of every procedure, images where given, then the two tables.
+    """Write the annotations of every procedure, images if available, then the two tables.
 
-    Scores, image paths, Paris classes and patients have no place in the release and are left out.
+    Scores, image paths, Paris classes and patients have no field in the release and are left out.
 
     Args:
         data: The data set.
-        root: Folder to write into; made if absent.
-        frames: Gives the image of a frame.
-        keep: Leave annotation folders that exist as they are (a run that is resumed, and whose
-            own record says which data set it is).
+        root: Folder to write into; created if absent.
+        frames: Returns the image of a frame.
+        keep: Leave existing annotation folders unchanged (for a resumed run, which records the name
+            of the data set itself).
 
     Raises:
-        PolyplinkError: If an annotation folder exists and `keep` is not asked for, a box lies
-            beyond its procedure's last frame, or procedures are of several data sets.
+        PolyplinkError: If an annotation folder exists and `keep` is not set, a box is beyond its
+            procedure's last frame, or procedures are of several data sets.
     """
     if not keep:
         layout.write_origin(data, root, "real-colon")
@@ -509,7 +510,7 @@ def write_real_colon(
         name = procedure["procedure_id"]
         target = root / annotations_folder(name)
         if not (keep and target.is_dir()):
-            with whole_folder(target) as folder:  # whole or not at all
+            with whole_folder(target) as folder:
                 detections = boxes.get((name,), data.detections.clear())
                 for stem, text in format_annotations(procedure, detections):
                     (folder / f"{stem}.xml").write_bytes(text.encode())
@@ -527,7 +528,7 @@ def write_tables(data: DataSet, root: Path) -> None:
 
     Args:
         data: The data set.
-        root: Folder to write into; made if absent.
+        root: Folder to write into; created if absent.
     """
 
     def cell(value: str | float | None) -> str:

@@ -1,10 +1,10 @@
 """The SUN colonoscopy video database: 100 polyps of 99 patients, and videos without polyp.
 
-Source: Misawa et al., Gastrointestinal Endoscopy 2021; sundatabase.org, on request; its terms
-forbid to distribute what is made of it. Nothing of it is in here, not even the table of its cases.
-Two packagings are in use, both are read: `case1/*.jpg` .. `case100` with
-`annotation_txt/case1.txt`, and `imgs/case1/*.jpg` with `annotation_xml/case1/*.xml`. Folders are
-the only link between an image and its polyp; what lies under a path with `negative` shows none.
+Source: Misawa et al., Gastrointestinal Endoscopy 2021; sundatabase.org, on request. Its terms
+forbid distributing anything made from it, so nothing of it is included here, not even the table of
+its cases. Two packagings are in use and both are read: `case1/*.jpg` .. `case100` with
+`annotation_txt/case1.txt`, and `imgs/case1/*.jpg` with `annotation_xml/case1/*.xml`. The folder is
+the only link between an image and its polyp; images in a path with `negative` show no polyp.
 """
 
 import re
@@ -29,11 +29,11 @@ from polyplink.data.tables import DataSet, Imported, csv_text
 from polyplink.data.vocabulary import ADENOMA
 
 DATASET = "sun"
-FPS = 30.0  # of every video, by the site
+FPS = 30.0  # of every video, according to the site
 
 _WANTED = ("patient", "morphology", "size_mm", "location", "histology")  # of the table of cases
 
-# Word or abbreviation, in lower case -> class of the papers' adenoma map.
+# Term or abbreviation, in lower case -> class of the papers' adenoma map.
 CLASSES: Mapping[str, str] = {
     **{word.lower(): word for word in ADENOMA["sun"]},
     "la": "Low-grade adenoma",
@@ -52,15 +52,15 @@ _NO_POLYP = ("1", "non-polyp", "non_polyp", "nonpolyp", "normal")  # classes of 
 
 
 class ImageName(NamedTuple):
-    """What an image's name says; names sort by segment, then number, as numbers.
+    """The parts of an image's name; names sort by segment, then number, as numbers.
 
     A name such as `case_M_20181001100941_0U62372100109341_1_005_001-1_a10_ayy_image0001` does not
-    hold the case. `aN` is a segment of the recording, and the image number starts again in each.
+    contain the case. `aN` is a segment of the recording, and the image number restarts in each.
     This is inferred from the names; the release does not describe them.
 
     Attributes:
         segment: N of `aN`.
-        prefix: All that stands before the number: images with another one are of another segment.
+        prefix: Everything before the number: another prefix means another segment.
         number: The image's number in the segment.
     """
 
@@ -80,19 +80,19 @@ def import_sun(
 
     Procedures and polyps are `case1` .. `case100`; videos without polyp are `negative1` ..
     `negative13`. The parts are `positive` and `negative`. Frame numbers follow from the image names
-    (see `number_frames`): every segment of a case is separated from the next by one frame number
-    that is left out, so no tracklet crosses it.
+    (see `number_frames`): one frame number is skipped between segments of a case, so that no
+    tracklet crosses them.
 
     Args:
-        source: A folder above the case folders, plain or in archives (which must have been opened
-            with their password first).
+        source: A folder that contains the case folders, plain or in archives (which must have been
+            decrypted first).
         size: Width and height of the frames, for cases without an image.
         cases: Table of the cases, .csv or .xlsx, that the user makes: the site (sundatabase.org)
-            lists shape, size, location and pathology of every case on a page and not as a file, and
-            its terms forbid to distribute the data. Columns, in any order: `case` (7 or case7), and
+            lists shape, size, location and pathology of every case on a page, not in a file, and
+            its terms forbid distributing the data. Columns, in any order: `case` (7 or case7), and
             any of `patient`, `shape` (Is, IIa, ...), `size` (`5mm`, `15mm-` for 15 mm or more),
             `location` and `pathology`, both in words or in the abbreviations C A T D S R and LA HA
-            HP SSL TSA IC. Without the table they are null, and each case is its own patient.
+            HP SSL TSA IC. Without the table these are null, and each case is its own patient.
         options: See `ReleaseOptions`.
 
     Returns:
@@ -117,17 +117,17 @@ def import_sun(
     release.size_by_first_image(recordings)
     for recording in recordings:
         if not recording.frames:
-            kind = "case without an image or a line that can be read"
+            kind = "case without a readable image or line"
             faults.fault(kind, recording.name, "restore it")
         elif recording.size == (0, 0) and size is not None:
             recording.size = size
         elif recording.size == (0, 0):
             hint = "give the frames' width and height, or unpack the images"
-            faults.fault("case without an image to take its size from", recording.name, hint)
+            faults.fault("case without an image that gives its size", recording.name, hint)
     recordings = [recording for recording in recordings if recording.size != (0, 0)]
     if not recordings:
         raise ImportOptionError(
-            f"{source} has no image to take the frames' size from", "give --size WIDTHxHEIGHT"
+            f"{source} has no image that gives the size of frames", "give --size WIDTHxHEIGHT"
         )
     positive: dict[int, Recording] = {}
     for recording in recordings:
@@ -138,18 +138,18 @@ def import_sun(
             positive[int(recording.name.removeprefix("case"))] = recording
             continue
         recording.procedure["patient"] = recording.name
-        for frame in recording.frames.values():  # images without annotation are what is expected
+        for frame in recording.frames.values():  # images have no annotation here: no warning
             frame.annotation = frame.annotation or frame.image
     add_facts(positive, facts, None if cases is None else cases.name, faults)
     return release.join(recordings, progress=release.progress)
 
 
 def _find_cases(release: Release) -> list[Recording]:
-    """The cases, by number, those with polyps first; frames by the images' names, boxes read."""
+    """The cases by number, those with polyps first, with frames by image name and their boxes."""
     faults = release.faults
 
     def place(member: Member, number: str, name: ImageName | None) -> Place:
-        # The folder or archive that the user named may say `negative` too.
+        # The name of the source itself may contain `negative` too.
         negative = "negative" in f"{release.source.name}/{member.image}".lower()
         kind, part = ("negative", "negative") if negative else ("case", "positive")
         return (negative, int(number)), f"{kind}{int(number)}", part, name
@@ -200,7 +200,7 @@ def _find_cases(release: Release) -> list[Recording]:
 
 
 def parse_name(stem: str) -> ImageName | None:
-    """Read an image's name without its ending; None where it has no segment or number."""
+    """Parse an image's name without its ending; None if it has no segment or number."""
     segment, image = _SEGMENT.search(stem), _IMAGE.search(stem)
     if segment is None or image is None:
         return None
@@ -208,18 +208,17 @@ def parse_name(stem: str) -> ImageName | None:
 
 
 def number_frames(names: Iterable[ImageName]) -> dict[ImageName, int]:
-    """Give the images of a case frame numbers, so that every segment is a tracklet of its own.
+    """Number the frames of a case such that every segment is a separate tracklet.
 
-    Image 1 of the first segment is frame 0. Inside a segment the step between two images is that
-    of their numbers. One frame number is left out before each further segment: its image 1 comes
-    two frames after the last image of the segment before. Nothing else is known of the time
-    between segments.
+    Image 1 of the first segment is frame 0. Within a segment, frame numbers differ as the image
+    numbers do. One frame number is skipped between segments: image 1 of a segment is two frames
+    after the last image of the segment before. The real time between segments is unknown.
 
     Args:
         names: The images of one case, each once.
 
     Returns:
-        The frame number of each, in the order of the frames.
+        The frame number of each image, in the order of the frames.
 
     Example:
         >>> names = [ImageName(10, "b", 1), ImageName(2, "a", 1), ImageName(2, "a", 4)]
@@ -252,7 +251,8 @@ def parse_case(data: bytes, name: str, faults: Faults) -> list[tuple[str, list[E
         may have no box, or several.
 
     Raises:
-        PolyplinkError: If the file is no text; if strict, at the first line that cannot be read.
+        PolyplinkError: If the file is not UTF-8 text; if strict, at the first line that cannot be
+            read.
     """
     lines = []
     kind, hint = "line that cannot be read", "write `filename xmin,ymin,xmax,ymax,class`"
@@ -263,7 +263,7 @@ def parse_case(data: bytes, name: str, faults: Faults) -> list[tuple[str, list[E
         place = f"{name}, line {number}"
         if not words:
             continue
-        in_order = words[len(words) - len(boxes) :] == boxes  # the name, then boxes alone
+        in_order = words[len(words) - len(boxes) :] == boxes  # the name, then only boxes
         if not image or not in_order or (not boxes and len(words) > 1):
             faults.fault(kind, f"{place} ({text.strip()[:80]!r})", hint)
             continue
@@ -289,21 +289,21 @@ def parse_case(data: bytes, name: str, faults: Faults) -> list[tuple[str, list[E
 
 
 def write_sun(data: DataSet, root: Path, *, frames: FrameSource | None = None) -> None:
-    """Write a data set as the SUN database is packed: texts, images where given, `cases.csv`.
+    """Write a data set in the layout of SUN: texts, images if available, and `cases.csv`.
 
-    As in the release the positive part holds only frames with a box, the image number starts
-    again after every gap, and the file names do not hold the case. Lost are frames behind a
-    case's last box, scores, image sizes (without images), further polyps of a case, frame rates
-    other than 30, and procedures without a box unless there are images. The terms of SUN forbid
-    to distribute files made of it: write them for your own use only.
+    As in the release, the positive part only has frames with a box, the image number restarts after
+    every gap, and the file names do not contain the case. Lost are frames after a case's last box,
+    scores, image sizes (without images), further polyps of a case, frame rates other than 30, and
+    procedures without a box unless there are images. The terms of SUN forbid distributing files
+    made from it: write them for your own use only.
 
     Args:
         data: Procedures named `case<number>` or `negative<number>`.
-        root: Folder to write into; made if absent.
-        frames: Gives the image of a frame.
+        root: Folder to write into; created if absent.
+        frames: Returns the image of a frame.
 
     Raises:
-        PolyplinkError: If a procedure is named otherwise, or a box is not of whole pixels.
+        PolyplinkError: If a procedure has another name, or a box is not of whole pixels.
     """
     boxes = layout.whole_edges(data, "SUN")
     names = r"(case|negative)(\d{1,8})"
@@ -312,8 +312,8 @@ def write_sun(data: DataSet, root: Path, *, frames: FrameSource | None = None) -
         positive, number = match[1] == "case", int(match[2])
         frame_boxes = boxes.get(procedure_id, {})
         folder = root / f"sundatabase_{'positive' if positive else 'negative'}_part1"
-        # The names of the release say the recording, not the case. A new segment, counted from 1,
-        # begins after every gap.
+        # Names in the release contain the recording, not the case. After every gap, a new segment
+        # begins, with images counted from 1.
         stem = f"case_M_20180101000000_0U{number * 7919:014d}_1_{number % 7:03d}_001-1"
         segment, start, last = 0, 0, -2
         lines = []

@@ -1,4 +1,4 @@
-"""VOC XML of a frame, as REAL-Colon, PolypsSet and a packaging of SUN have it."""
+"""VOC XML of a frame, as in REAL-Colon, PolypsSet and a packaging of SUN."""
 
 import re
 from typing import NamedTuple
@@ -11,14 +11,14 @@ from polyplink.data.sets.layout import Edges, Size
 
 _AGAIN = "download or unpack this file again"
 
-# A file with its fields in the order of the releases and nothing but printable ASCII in them is
-# read in 3 microseconds; a tree takes 12, and a release has a file for each of millions of frames.
+# Files with fields in the order of the releases and only printable ASCII in them are read by
+# regular expressions in 3 microseconds; an XML tree takes 12, and a release has millions of files.
 _GAP, _TEXT = r"[\t\n ]*+", r"[\t\n -%'-;=?-~]*+"  # text without <, > and &
 _SIDE, _EDGE = r"(\d{1,9})", r"(\d{1,9}(?:\.\d{1,9})?)"
 
 
 def _leaves(group: int) -> str:
-    """Pattern of fields that are of no use here; `group` is the number of its group."""
+    """Pattern of fields that are skipped; `group` is the number of its group."""
     tag = r"<(?!(?:size|object|name|unique_id|bndbox)>)([A-Za-z_]\w*+)>"
     return rf"(?:{tag}{_TEXT}</\{group}>{_GAP})*+"
 
@@ -40,7 +40,7 @@ _END = re.compile(rf"</annotation>{_GAP}")
 
 
 class VocObject(NamedTuple):
-    """One box of a VOC file: its class, its `unique_id` (REAL-Colon alone has one), its edges."""
+    """One box of a VOC file: its class, its `unique_id` (only in REAL-Colon), its edges."""
 
     label: str
     unique_id: str | None
@@ -48,21 +48,21 @@ class VocObject(NamedTuple):
 
 
 class VocFrame(NamedTuple):
-    """What a VOC file says of a frame; the size in pixels is None where it gives none, or 0."""
+    """A VOC file of a frame; the size in pixels is None if it is missing or 0."""
 
     size: Size | None
     objects: tuple[VocObject, ...]
 
 
 def parse_voc(text: str, name: str) -> VocFrame:
-    """Read the VOC XML of a frame, as REAL-Colon, PolypsSet and a packaging of SUN have it.
+    """Read the VOC XML of a frame.
 
     Fields are read by their tags in any order; blanks around them are ignored, and coordinates
     are neither rounded nor clamped.
 
     Raises:
-        PolyplinkError: If the XML is malformed or truncated, holds a document type (entities are
-            not expanded), or an edge is missing or no number.
+        PolyplinkError: If the XML is malformed or truncated, has a document type (entities are not
+            expanded), or an edge is missing or not a number.
     """
     if (quick := _parse_released(text)) is not None:
         return quick
@@ -70,7 +70,7 @@ def parse_voc(text: str, name: str) -> VocFrame:
         raise PolyplinkError(f"{name} has a document type, which is not read", _AGAIN)
     try:
         root = ET.fromstring(text)  # noqa: S314 - no entity without a document type
-    except (ET.ParseError, ValueError, LookupError) as error:  # the latter two of its encoding
+    except (ET.ParseError, ValueError, LookupError) as error:  # the latter two: its encoding
         raise PolyplinkError(f"{name} is not valid XML ({error})", _AGAIN) from None
     # Single tags, because ElementTree searches for those in C and for paths in Python.
     nothing = ET.Element("nothing")
@@ -99,7 +99,7 @@ def parse_voc(text: str, name: str) -> VocFrame:
 
 
 def _parse_released(text: str) -> VocFrame | None:
-    """`parse_voc` of a file with its fields in the order of the releases; None for another."""
+    """Like `parse_voc`, for fields in the order of the releases; None for any other order."""
     head = _HEAD.match(text)
     if head is None:
         return None
@@ -107,7 +107,7 @@ def _parse_released(text: str) -> VocFrame | None:
     while (match := _OBJECT.match(text, at)) is not None:
         label, polyp, _, *tags_and_values = match.groups()
         edge = dict(zip(tags_and_values[::2], tags_and_values[1::2], strict=True))
-        if len(edge) < 4:  # one of the four tags is there twice
+        if len(edge) < 4:  # one of the four tags occurs twice
             return None
         left, top = float(edge["xmin"]), float(edge["ymin"])
         box = left, top, float(edge["xmax"]), float(edge["ymax"])
