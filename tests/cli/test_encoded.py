@@ -99,7 +99,7 @@ def test_baselines_stand_on_the_same_rows_and_other_tracklets_are_refused(made: 
     assert {len(vectors) for vectors in found.vectors.values()} == {6}
     assert not np.allclose(found.vectors["ntssl-demo"], found.vectors["untrained encoder"])
     short = replace(COLOUR, name="short", prepare=replace(COLOUR.prepare, min_length=40))
-    with pytest.raises(PolyplinkError, match="short is made for tracklets of other settings"):
+    with pytest.raises(PolyplinkError, match="short has other settings of tracklets"):
         found.add([short])
 
 

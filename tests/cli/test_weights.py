@@ -198,4 +198,4 @@ def test_a_saved_folder_is_added_by_a_name(
     assert_refused(polyplink("weights", "save", "surgenet", out), "exists already")
     with (out / "model.safetensors").open("ab") as file:
         file.write(b"x")
-    assert_refused(polyplink("weights", "add", out), "its SHA-256 is another")
+    assert_refused(polyplink("weights", "add", out), "its SHA-256 differs")

@@ -51,7 +51,7 @@ def test_the_last_blocks() -> None:
     assert {name.split(".layer.")[1][0] for name in names} == {"1", "2"}
     resnet = trainable(made(TRANSFORMER), FineTune("last", blocks=1))
     assert {n.split(".")[1] for n in moved(resnet) if n.startswith("backbone.")} == {"layer4"}
-    with pytest.raises(PolyplinkError, match=r"finetune.blocks is 9, and the backbone has \d"):
+    with pytest.raises(PolyplinkError, match=r"finetune.blocks is 9, but the backbone has \d"):
         trainable(made(TRANSFORMER), FineTune("last", blocks=9))
 
 

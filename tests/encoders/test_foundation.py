@@ -45,10 +45,10 @@ def test_given_values_override_the_preset() -> None:
     ("model", "values", "says"),
     [
         ("endofn", {}, "no foundation encoder 'endofn'; did you mean endofm"),
-        ("dinov2-s", {"size": 232}, "patches of 14 pixels, and 232 is no multiple.*size=238"),
+        ("dinov2-s", {"size": 232}, "patches of 14 pixels, and 232 is not a multiple.*size=238"),
         ("surgenet", {"size": 232}, "patches of 32 pixels.*encoder.size=224"),
         ("surgenet", {"pooling": "cls"}, "surgenet has no pooling 'cls'; .* mean"),
-        ("endovit", {"size": 232}, "endovit takes images of 224 pixels alone, not 232"),
+        ("endovit", {"size": 232}, "endovit only takes images of 224 pixels, not 232"),
         ("vjepa2-l", {"size": 32, "clip": 1}, "takes clips of 2 frames or more, not 1"),
     ],
 )
@@ -61,7 +61,7 @@ def test_crops_of_another_size_or_too_few_are_refused() -> None:
     encoder = made(FoundationConfig("vjepa2-l", depth=1, size=64))
     with pytest.raises(PolyplinkError, match="64 pixels, and these crops have 32 x 48"):
         encoder(torch.zeros(2, 48, 32, 3, dtype=torch.uint8), [2])
-    with pytest.raises(PolyplinkError, match="takes clips of 2 frames or more, and a tracklet has"):
+    with pytest.raises(PolyplinkError, match="takes clips of 2 frames or more, but a tracklet has"):
         encoder(crops(4, size=64), [3, 1])
 
 

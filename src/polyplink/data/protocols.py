@@ -56,7 +56,7 @@ def video_info() -> pl.DataFrame:
 
 
 def lesion_info() -> pl.DataFrame:
-    """One row for each of the 132 lesions of REAL-Colon, as released (`size [mm]`, `trasnverse`)."""
+    """One row for each of the 132 lesions of REAL-Colon, as released (with `trasnverse`)."""
     return pl.read_csv(_released("lesion_info.csv").encode())
 
 
@@ -326,7 +326,7 @@ def _with_others(
     procedures: pl.DataFrame,
     polyps: pl.DataFrame,
 ) -> list[str]:
-    """A part of REAL-Colon and all procedures with a polyp of other data sets; checks the counts."""
+    """A part of REAL-Colon and all procedures with a polyp of other sets; checks the counts."""
     first = _of_real_colon(real_colon, procedures)
     joined: Sequence[str] = [dataset for dataset in identities if dataset != "real-colon"]
     of_others = procedures.filter(pl.col("dataset").is_in(joined))

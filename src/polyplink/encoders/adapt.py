@@ -9,7 +9,7 @@ from polyplink.encoders.encoder import Encoder, WrappedEncoder
 from polyplink.encoders.tone import ToneEncoder
 from polyplink.encoders.whitening import WhitenedEncoder
 
-CROPS, BATCH = 4096, 128  # whose statistics are taken, and how many at a time
+CROPS, BATCH = 4096, 128  # crops for the statistics, and crops in a batch
 
 
 def batches(crops: np.ndarray, device: torch.device) -> Iterator[torch.Tensor]:
@@ -19,13 +19,13 @@ def batches(crops: np.ndarray, device: torch.device) -> Iterator[torch.Tensor]:
 
 
 def fitted_to_crops(encoder: Encoder, crops: np.ndarray, tone: float, whiten: bool) -> Encoder:
-    """An encoder with features whitened by crops without labels, and with their tone.
+    """Add whitening and tone to an encoder, fitted to crops without labels.
 
     Args:
-        encoder: Where it has these parts, they are fitted again.
+        encoder: The encoder; if it already has these parts, they are replaced.
         crops: uint8 (n, h, w, 3).
-        tone: See `ToneEncoder`; 0 for none.
-        whiten: See `WhitenedEncoder`.
+        tone: Weight of the tone, see `ToneEncoder`; 0 for none.
+        whiten: Whether to whiten features, see `WhitenedEncoder`.
     """
     device, encoder = encoder.device, unwrapped(encoder)
     if whiten:

@@ -1,7 +1,7 @@
-"""Encoders from a configuration or from weights, and those that polyplink trains.
+"""Build encoders from a configuration or from weights; the encoders that polyplink trains.
 
 SFE, MVE and NTSSL's tracklet encoder run a timm backbone on every frame. SFE averages the frames of
-a tracklet, the other two aggregate them with a transformer.
+a tracklet; the other two aggregate them with a transformer.
 """
 
 import re
@@ -49,10 +49,10 @@ _NETWORK = "network."
 
 
 class StageMeans(nn.Module):
-    """The means of a backbone's feature maps at some stages, each of length 1, side by side.
+    """The concatenated means of a backbone's feature maps at some stages, each of length 1.
 
-    Stages before the last keep texture and colour, which distinguish polyps, where the last of a
-    network for ImageNet tells objects apart. What comes after the last stage asked for is dropped.
+    Earlier stages keep texture and colour, which distinguish polyps, whereas the last stage of an
+    ImageNet network distinguishes objects. Layers after the last requested stage are dropped.
 
     Args:
         network: From `timm.create_model(..., features_only=True)`.
@@ -61,7 +61,7 @@ class StageMeans(nn.Module):
     def __init__(self, network: Any) -> None:
         super().__init__()
         last = network.feature_info.module_name()[-1].split(".")
-        if len(last) == 2 and last[0] == "blocks":  # timm computes them all
+        if len(last) == 2 and last[0] == "blocks":  # timm would compute all blocks
             network.blocks = network.blocks[: int(last[1]) + 1]
         self.network: nn.Module = network
         self.num_features = sum(network.feature_info.channels())
@@ -80,16 +80,15 @@ def build_frame_encoder(
 
     Args:
         name: "timm:" and a model name of timm, e.g. "timm:resnet50.tv2_in1k".
-        weights: Weights that `polyplink weights add` wrote, or a safetensors file under timm's
-            names; None leaves the random values. Nothing is downloaded.
-        stages: Numbers of the stages whose means are the vector (`StageMeans`), from 0; none for
-            the backbone's own output.
+        weights: Weights that `polyplink weights add` wrote, or a safetensors file with timm's
+            names; None for random values. Nothing is downloaded.
+        stages: See `SfeConfig.stages`.
 
     Returns:
         The module without its classifier, and its output width.
 
     Raises:
-        PolyplinkError: If there is no such model, or the file does not fit it.
+        PolyplinkError: If the model is unknown, or the file does not fit it.
     """
     if not name.startswith(FAMILY):
         raise PolyplinkError(
@@ -115,13 +114,13 @@ def build_frame_encoder(
         PolyplinkError.unless(
             path.is_file(),
             f"no file {path} with weights of the frame encoder",
-            "name the file with --set encoder.frame_weights=FILE, or none to start from random "
+            "give the file with --set encoder.frame_weights=FILE, or none to start from random "
             "values",
         )
         state = backbone_state(model, read_tensors(path, "import it with `polyplink weights add`"))
         check_state(path, state, model.state_dict())
         model.load_state_dict(state)
-    # Some models widen their features in what is left of the head.
+    # In some models, the remaining layers of the head widen the features.
     width = getattr(model, "head_hidden_size", None) or model.num_features
     return model, int(width)  # type: ignore[arg-type]
 
@@ -129,19 +128,19 @@ def build_frame_encoder(
 def backbone_state(model: nn.Module, state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Select the tensors of a backbone from a published file or from an encoder's weights.
 
-    The classifier is not part of a frame encoder and is dropped; counters of BatchNorm layers,
+    The classifier, which is not part of a frame encoder, is dropped; counters of BatchNorm layers,
     which older files lack, are added.
 
     Args:
-        model: From `build_frame_encoder`.
-        state: Tensors under timm's names, with or without the prefix "backbone.".
+        model: Result of `build_frame_encoder`.
+        state: Tensors with timm's names, with or without the prefix "backbone.".
     """
     classifier = getattr(model, "pretrained_cfg", {}).get("classifier") or ()
     heads = tuple(
         f"{head}." for head in ([classifier] if isinstance(classifier, str) else classifier)
     )
     backbone = {key.removeprefix(_BACKBONE): value for key, value in state.items()}
-    if isinstance(model, StageMeans):  # what comes after its last stage is not its own
+    if isinstance(model, StageMeans):  # without layers after its last stage
         expected = model.network.state_dict()
         tensors = {key.removeprefix(_NETWORK): value for key, value in backbone.items()}
         return {_NETWORK + key: tensors[key] for key in expected if key in tensors}
@@ -158,7 +157,7 @@ class SfeEncoder(FrameWise):
     """A backbone on every frame; a tracklet is the mean of its frames (Intrator et al. 2023).
 
     With `vector` "projected" the head 2048 -> 2048, ReLU -> 128 is part of the encoder, as in the
-    first program; with "features" it serves the loss alone (`build_projector`), as in NTSSL's.
+    original; with "features" only the loss uses it (`build_projector`), as in NTSSL's code.
     """
 
     def __init__(self, config: SfeConfig) -> None:
@@ -183,10 +182,10 @@ class SfeEncoder(FrameWise):
 class TrackletEncoder(FrameWise):
     """A backbone on every frame, then a transformer with a CLS token over the tracklet.
 
-    NTSSL 3, "Implementation Details", after its predecessors: backbone, linear to `width`, a
-    learnable token in front (zeros at first), post-norm transformer layers with ReLU, no
-    positional encoding: the encoder ignores the order of frames. Frames of all tracklets go
-    through the backbone packed, without padding; only the transformer sees a mask.
+    NTSSL 3, "Implementation Details", like its predecessors: backbone, linear layer to `width`, a
+    learnable CLS token (initially zeros), post-norm transformer layers with ReLU. There is no
+    positional encoding, so the encoder ignores the order of frames. Frames of all tracklets pass
+    through the backbone packed, without padding; only the transformer uses a mask.
     """
 
     def __init__(self, config: EncoderConfig | MveConfig) -> None:
@@ -212,10 +211,10 @@ class TrackletEncoder(FrameWise):
         return features
 
     def aggregate(self, features: torch.Tensor, lengths: Sequence[int]) -> Tokens:
-        """Frame features (n, d) to tokens: the CLS token's and those of the frames."""
+        """Frame features (n, d) to the CLS token of each tracklet and the tokens of the frames."""
         b, d = len(lengths), features.shape[1]
         cls = self.cls_token.to(features.dtype).expand(b, 1, d)  # b 1 d
-        if len(set(lengths)) == 1:  # fixed shapes: nothing to pad, mask or wait for
+        if len(set(lengths)) == 1:  # fixed shapes: no padding, mask or synchronisation
             tokens = self.transformer(torch.cat([cls, features.view(b, -1, d)], dim=1))
             return Tokens(tracklet=tokens[:, 0], frames=tokens[:, 1:].reshape(-1, d))
         steps = torch.arange(max(lengths))  # s
@@ -227,7 +226,7 @@ class TrackletEncoder(FrameWise):
         return Tokens(tracklet=tokens[:, 0], frames=tokens[:, 1:][real])
 
     def pool_packed(self, features: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """The tracklets' vectors: all tokens in one sequence, where each sees its own tracklet."""
+        """The tracklets' vectors, from one sequence with attention only within each tracklet."""
         b = lengths.shape[0]
         tokens = torch.cat([self.cls_token[0].expand(b, -1), features])  # b+n d
         owner = torch.cat([torch.arange(b), owners(features, lengths)])  # b+n
@@ -241,8 +240,8 @@ class TrackletEncoder(FrameWise):
 class MveEncoder(TrackletEncoder):
     """Frames through backbone and head, a transformer with a CLS token, a linear layer.
 
-    Intrator et al. 2023; trained by TPC too (Parolari et al. 2025). No positional encoding. The
-    linear layer is part of the encoder: the vectors that are compared are after it.
+    Intrator et al. 2023; also trained by TPC (Parolari et al. 2025). No positional encoding. The
+    linear layer is part of the encoder: its outputs are the vectors that are compared.
     """
 
     def __init__(self, config: MveConfig) -> None:
@@ -251,7 +250,7 @@ class MveEncoder(TrackletEncoder):
         self.width = config.projector_out
 
     def encode_frames(self, frames: torch.Tensor) -> torch.Tensor:
-        """Crops uint8 (n, h, w, 3) to what the single-frame encoder gives (n, width)."""
+        """Crops uint8 (n, h, w, 3) to the vectors of the single-frame encoder (n, width)."""
         features = self.backbone(self.normalised(frames))  # n f
         projected: torch.Tensor = self.frame_head(features)  # n width
         return projected
@@ -271,8 +270,8 @@ def build_encoder(config: AnyEncoderConfig) -> Encoder:
     """Build an encoder and load its `frame_weights`, if any.
 
     Raises:
-        PolyplinkError: If a backbone is unknown or cannot be built so, or its weights are missing
-            or do not fit.
+        PolyplinkError: If a backbone is unknown or does not support the configuration, or its
+            weights are missing or do not fit.
 
     Example:
         >>> config = EncoderConfig(frame_encoder="timm:test_resnet", width=16, heads=2)
@@ -304,14 +303,14 @@ def build_encoder(config: AnyEncoderConfig) -> Encoder:
             return encoder
         case _:
             raise TypeError(
-                f"{type(config).__name__} is no configuration of an encoder: no build()"
+                f"{type(config).__name__} is not a configuration of an encoder: no build()"
             )
 
 
 def build_projector(encoder: Encoder) -> nn.Module:
     """Build the projector between an encoder's tokens and the loss; dropped after training.
 
-    The identity where the encoder contains its head (SFE "projected", MVE).
+    It is the identity if the encoder contains its head (SFE "projected", MVE).
     """
     config = encoder.config
     if isinstance(config, MveConfig) or getattr(config, "vector", "") == "projected":
@@ -331,10 +330,10 @@ class LoadedEncoder:
 
 
 def load_encoder(weights: Path, device: torch.device) -> LoadedEncoder:
-    """Load an encoder and its record, strictly: every tensor, none besides.
+    """Load an encoder and its record; the tensors must fit exactly.
 
     Raises:
-        PolyplinkError: If there is no such file, or its tensors do not fit its record.
+        PolyplinkError: If the file does not exist, or its tensors do not fit its record.
     """
     path = weights_path(weights)
     record = read_record(path)
@@ -345,7 +344,8 @@ def load_encoder(weights: Path, device: torch.device) -> LoadedEncoder:
             value = getattr(record.encoder, name, 1)
             PolyplinkError.unless(
                 value <= largest,
-                f"the record of {path} is broken: encoder.{name} is {value}, no tensor so large",
+                f"the record of {path} is broken: encoder.{name} is {value}, but no tensor is so "
+                "large",
                 "train or copy again",
             )
         encoder = build_encoder(record.encoder)
@@ -358,18 +358,18 @@ def load_encoder(weights: Path, device: torch.device) -> LoadedEncoder:
 
 
 def build_started(config: AnyEncoderConfig, init_from: Path | None = None) -> Encoder:
-    """Build an encoder to train, without tone and whitening, from other weights if given.
+    """Build an encoder for training, without tone and whitening, optionally from other weights.
 
     Weights of the same encoder initialise all tensors. Weights of a single-frame encoder (SFE)
-    initialise the backbone of a tracklet encoder, and of a multi-view encoder (MVE) the frame head
-    too, as in its paper (Intrator et al. 2023); the transformer starts from random values.
+    initialise the backbone of a tracklet encoder, and for a multi-view encoder (MVE) also the frame
+    head, as in its paper (Intrator et al. 2023); the transformer starts from random values.
 
     Args:
         config: The encoder; its `frame_weights` are ignored if `init_from` is given.
         init_from: Weights file, run folder or name.
 
     Raises:
-        PolyplinkError: If there are no such weights, or they are of another encoder.
+        PolyplinkError: If the weights do not exist, or are of another encoder.
     """
     if getattr(config, "tone", 0.0) or getattr(config, "whiten", False):  # fitted after training
         config = replace(config, tone=0.0, whiten=False)

@@ -144,8 +144,8 @@ _TUBELET = 2  # frames of one token of V-JEPA 2
 
 
 def _vjepa2_network(spec: Spec, config: FoundationConfig) -> torch.nn.Module:
-    # transformers computes positions from this number, not from the images. NTSSL's program left
-    # it at 256 for other sizes, where it is wrong: positions="paper" repeats that.
+    # transformers computes positions from this number, not from the images. NTSSL's code left it at
+    # 256 for other sizes, which is wrong: positions="paper" reproduces this.
     grid = spec.size if config.positions == "paper" else config.size
     library, depth = transformers(), config.depth or spec.depth
     shape = library.VJEPA2Config(crop_size=grid, num_hidden_layers=depth, pred_num_hidden_layers=1)
@@ -170,7 +170,7 @@ VJEPA2 = Spec(
         {"patch_embed.proj.weight": (1024, 3, _TUBELET, 16, 16)},
         {"encoder.embeddings.patch_embeddings.proj.weight": (1024, 3, _TUBELET, 16, 16)},
     ],
-    dropped=HEADS + r"|^pos_embed$|^predictor\.",  # an unused table; used by pre-training alone
+    dropped=HEADS + r"|^pos_embed$|^predictor\.",  # an unused table; only used in pre-training
     names=(
         (r"^patch_embed\.proj\.", "encoder.embeddings.patch_embeddings.proj."),
         (r"^blocks\.", "encoder.layer."),
@@ -217,7 +217,7 @@ def _timesformer_network(spec: Spec, config: FoundationConfig) -> torch.nn.Modul
 
 def _timesformer_tokens(model: Any, pixels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     b, t, _, height, _ = pixels.shape
-    # All layers share this object and reshape by it, not by the shape of their input
+    # All layers share this object and use it to reshape, not the shape of their input
     # (huggingface/transformers issue 38027).
     model.config.num_frames, model.config.image_size = t, height
     hidden = model(pixels).last_hidden_state  # b 1+p*t d, patch by patch
@@ -371,11 +371,11 @@ def find_spec(name: str) -> Spec:
 
 @dataclass(frozen=True, kw_only=True)
 class Reference(Published):
-    """A checkpoint written by a paper's program.
+    """A checkpoint written by a paper's code.
 
     Attributes:
-        encoder: The encoder that it fits.
-        prepare: The crops that it was trained on.
+        encoder: Configuration of its encoder.
+        prepare: Settings of the crops in its training.
     """
 
     encoder: EncoderConfig | MveConfig
@@ -387,7 +387,7 @@ _OWN: dict[str, Any] = {
     "file": "a checkpoint of your own",
     "licence": "none stated: ask the authors",
 }
-_PLAIN: dict[str, Any] = {"mean": (0.0,) * 3, "std": (1.0,) * 3}  # these programs feed [0, 1]
+_PLAIN: dict[str, Any] = {"mean": (0.0,) * 3, "std": (1.0,) * 3}  # pixels in [0, 1]
 HMVE = Reference(
     name="hmve",
     title="NTSSL's tracklet encoder (HMVE)",
@@ -395,7 +395,7 @@ HMVE = Reference(
     file="the Lightning checkpoint",
     licence=_OWN["licence"],
     marks=[{"mve.cls_token": None}],
-    dropped=r"^projector\.",  # used by the loss alone, as other heads
+    dropped=r"^projector\.",  # only used by the loss, like other heads
     names=(
         (r"^mve\.sfe\.backbone\.", "backbone."),
         (r"^mve\.encoder\.layers\.", "transformer.layers."),
@@ -430,7 +430,7 @@ TPC = Reference(
     prepare=PrepareSettings(crop_factor=1.0),
 )
 REFERENCES: dict[str, Reference] = {reference.name: reference for reference in (HMVE, TA, TPC)}
-BACKBONE = Published(  # timm's name of torchvision's second weights, whose names timm shares
+BACKBONE = Published(  # timm's name for torchvision's second weights, with the same tensor names
     name="resnet50.tv2_in1k",
     title="resnet50",
     source="pytorch.org",

@@ -1,7 +1,7 @@
 """Configurations of encoders: plain values, stored with the weights.
 
 Each kind of encoder has its own class, discriminated by `kind` in a record (`core.parts.ENCODERS`).
-A record without it was written when there was only one kind, the transformer.
+A record without `kind` dates from when there was only the transformer.
 """
 
 from dataclasses import dataclass
@@ -23,17 +23,17 @@ Triple = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class _FramesConfig:
-    """What the encoders that polyplink trains have in common: a backbone that reads each frame.
+    """Common fields of the encoders that polyplink trains: a backbone that reads each frame.
 
     Attributes:
         frame_encoder: Backbone of single frames, "timm:" and a model name of timm.
         frame_weights: Safetensors file with the backbone's pre-trained weights under timm's
             names, or None to start from random values.
-        mean: Per channel, subtracted from pixels in [0, 1].
-        std: Per channel, divides what is left. The reference uses 0.45 and 0.225 for every
-            encoder; training and evaluation here use the same.
+        mean: Mean per channel, subtracted from pixels in [0, 1].
+        std: Standard deviation per channel, by which pixels are then divided. The reference uses
+            mean 0.45 and std 0.225 for every encoder, in training and evaluation; so does this.
         projector_out: Output width of the projector.
-        tone: Weight of the crops' whitened colours beside the vector (`tone.ToneEncoder`); 0: none.
+        tone: Weight of the crops' whitened colours next to the vector (`tone.ToneEncoder`); 0: off.
         whiten: Whether features of frames are whitened (`whitening.WhitenedEncoder`).
     """
 
@@ -51,13 +51,13 @@ class _FramesConfig:
 
 @dataclass(frozen=True)
 class _TransformerConfig(_FramesConfig):
-    """What the encoders with a transformer over the frames of a tracklet have in common.
+    """Common fields of the encoders with a transformer over the frames of a tracklet.
 
     Attributes:
-        width: Width d of its tokens.
-        layers: Transformer encoder layers.
-        heads: Attention heads.
-        feedforward: Width of the feed-forward parts.
+        width: Width d of the tokens.
+        layers: Number of transformer encoder layers.
+        heads: Number of attention heads.
+        feedforward: Width of the feed-forward layers.
         dropout: Dropout in the transformer.
     """
 
@@ -83,7 +83,7 @@ class EncoderConfig(_TransformerConfig):
     Its fields are those of `_FramesConfig` and `_TransformerConfig`, and:
 
     Attributes:
-        projector_hidden: Hidden width of the projector (used by the loss alone).
+        projector_hidden: Hidden width of the projector, which only the loss uses.
         kind: Discriminates the classes of encoders.
     """
 
@@ -98,11 +98,12 @@ class SfeConfig(_FramesConfig):
     Its fields are those of `_FramesConfig`, the projector being its head, and:
 
     Attributes:
-        vector: A tracklet's vector is the mean over its frames of the backbone's "features" (as
-            in NTSSL's program, 2048 wide), or of what the head "projected" (as the predecessor).
+        vector: A tracklet's vector is the mean over its frames of the backbone's output
+            ("features", 2048 wide, as in NTSSL's code), or of the head's output ("projected", as in
+            the predecessor).
         projector_hidden: Hidden width of the head.
-        stages: Numbers of the backbone's stages whose means are a frame's features, from 0; none
-            for the backbone's own output (`build.StageMeans`).
+        stages: Numbers, from 0, of the backbone's stages with mean feature maps that make up a
+            frame's features (`build.StageMeans`); empty for the backbone's own output.
         kind: Discriminates the classes of encoders.
     """
 
@@ -116,9 +117,9 @@ class SfeConfig(_FramesConfig):
 class MveConfig(_TransformerConfig):
     """The multi-view encoder (Intrator et al. 2023), which TPC trains too.
 
-    The transformer reads what the head of a single-frame encoder gives, `width` wide; the
-    tracklet's vector is its CLS token after a linear layer to `projector_out`. Its fields are
-    those of `_FramesConfig` and `_TransformerConfig`, and:
+    The transformer reads the head's output of a single-frame encoder, `width` wide; the tracklet's
+    vector is the CLS token after a linear layer to `projector_out`. Its fields are those of
+    `_FramesConfig` and `_TransformerConfig`, and:
 
     Attributes:
         frame_hidden: Hidden width of the single-frame encoder's head.
@@ -138,23 +139,25 @@ class FoundationConfig:
     None stands for the value of the preset, which is stored with the weights.
 
     Attributes:
-        model: Its name, e.g. "endofm"; `polyplink weights list` shows all.
-        preset: "own" feeds it as it was pre-trained; "reference" as NTSSL's program feeds every
-            encoder: 224 pixels, mean 0.45, standard deviation 0.225, whole tracklets.
+        model: Name of the model, e.g. "endofm"; `polyplink weights list` shows all.
+        preset: Input of the model: "own" is that of its pre-training; "reference" that of every
+            encoder in NTSSL's code: 224 pixels, mean 0.45, standard deviation 0.225, whole
+            tracklets.
         frame_weights: Name in the store or file that `polyplink weights add` wrote, or None to
             start from random values.
-        pooling: What of the tokens becomes the vector: the "cls" token, the "mean" of all, the
-            "patchmean" of patches alone, or "cat", the concatenation of cls and patchmean.
-        size: Width and height of the images it is fed, pixels.
-        mean: Per channel, subtracted from pixels in [0, 1].
-        std: Per channel, divides what is left.
-        clip: Frames of a clip; longer tracklets are split into clips that are averaged.
-            0 for the whole tracklet. Image models ignore it.
-        positions: Of V-JEPA 2 at other sizes than 256: "correct", or as the "paper" ran it.
-        depth: Blocks to keep, from the first; None for all (a smaller one is for tests).
-        projector_hidden: Hidden width of the projector (used by the loss alone).
+        pooling: Pooling of tokens to the vector: the "cls" token, the "mean" of all tokens, the
+            mean of patches ("patchmean"), or the concatenation of cls and patchmean ("cat").
+        size: Width and height of the input images, pixels.
+        mean: Mean per channel, subtracted from pixels in [0, 1].
+        std: Standard deviation per channel, by which pixels are then divided.
+        clip: Number of frames of a clip; longer tracklets are split into clips with averaged
+            vectors. 0 for the whole tracklet. Image models ignore it.
+        positions: Position encoding of V-JEPA 2 at sizes other than 256: "correct", or as in the
+            "paper".
+        depth: Number of blocks to keep, from the first; None for all (smaller ones are for tests).
+        projector_hidden: Hidden width of the projector, which only the loss uses.
         projector_out: Output width of the projector.
-        tone: Weight of the crops' whitened colours beside the vector, see `EncoderConfig`.
+        tone: Weight of the crops' whitened colours next to the vector, see `EncoderConfig`.
         whiten: Whether features of frames are whitened, see `EncoderConfig`.
         kind: Discriminates the classes of encoders.
     """
@@ -188,4 +191,4 @@ def _check(config: _FramesConfig | FoundationConfig) -> None:
 
 
 AnyEncoderConfig = Annotated[Any, ENCODERS.of_kind("transformer")]
-"""Any encoder's configuration; its `kind` tells which. A record without it is of the first one."""
+"""Any encoder's configuration, discriminated by `kind`; without it, a transformer's."""

@@ -1,8 +1,8 @@
 """The cost of an encoder in multiply-accumulates.
 
 The papers count with thop: module by module, so that matrix products inside attention are left out
-and norms are counted. This counts so, and every product without norms; it runs on tensors without
-memory too (device "meta").
+and norms are counted. This module counts in that way, and also all products without norms; it works
+on tensors without memory (device "meta") too.
 """
 
 from collections.abc import Callable
@@ -14,19 +14,19 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 Rule = Callable[[Any, torch.Tensor, torch.Tensor], int]
-# By the name of the class: what libraries derive under other names is not counted by thop either.
+# By the name of the class: subclasses with other names are not counted by thop either.
 _RULES: dict[str, Rule] = (
-    # Outputs times the inputs that each is made of; a bias is not counted.
+    # Outputs times the inputs of each; a bias is not counted.
     dict.fromkeys(
         ("Conv1d", "Conv2d", "Conv3d", "Linear"),
         lambda layer, x, y: y.numel() * layer.weight[0].numel(),
     )
-    # Two for each input, four where the norm also scales and shifts.
+    # Two for each input, four if the norm also scales and shifts.
     | dict.fromkeys(
         ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LayerNorm"),
         lambda layer, x, y: x.numel() * (2 if layer.weight is None else 4),
     )
-    # One for each input that an average takes, one for each output.
+    # One for each input of an average, one for each output.
     | {
         "AdaptiveAvgPool2d": lambda _, x, y: (
             y.numel() * (prod(x.shape[2:]) // prod(y.shape[2:]) + 1)
@@ -39,12 +39,12 @@ def count_macs(module: nn.Module, run: Callable[[], object]) -> tuple[int, int]:
     """Multiply-accumulates of a module.
 
     Args:
-        module: What is looked at.
-        run: Runs it once.
+        module: The module.
+        run: Runs the module once.
 
     Returns:
-        As thop 0.1.1 counts them; and of all matrix products and convolutions, those of attention
-        included.
+        The number by the rules of thop 0.1.1; and the number of all matrix products and
+        convolutions, including attention.
     """
     total = 0
 

@@ -1,4 +1,4 @@
-"""Devices, the precision they compute in, and their memory."""
+"""Devices, their precision and their memory."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Module = TypeVar("Module", bound="torch.nn.Module")
 Precision = Literal["float32", "tf32", "bf16", "int8"]
 EXPORTED: tuple[Precision, ...] = ("float32", "bf16", "int8")
 COMPUTED: tuple[Precision, ...] = ("float32", "tf32", "bf16")
-_SMALLER = "take a smaller one, images of fewer pixels or shorter clips, or another --device"
+_SMALLER = "use a smaller one, images of fewer pixels or shorter clips, or another --device"
 
 
 def check_device(name: str) -> None:
-    """Refuse what is not the name of a device; whether the device is there, `pick_device` says."""
+    """Check the form of a device name; `pick_device` checks that the device exists."""
     matched = re.fullmatch(r"auto|cpu|cuda(:\d+)?", name)
     PolyplinkError.unless(
         bool(matched), f"no device {name!r} here", "use --device auto, cpu, cuda or cuda:N"
@@ -26,10 +26,10 @@ def check_device(name: str) -> None:
 
 
 def pick_device(name: str = "auto") -> torch.device:
-    """A device by name: "auto" is the GPU where there is one, else the CPU.
+    """A device by name: "auto" is the GPU if there is one, or else the CPU.
 
     Raises:
-        PolyplinkError: If torch knows no such device or it is not there.
+        PolyplinkError: If torch does not know the device, or it does not exist.
     """
     check_device(name)
     if name == "auto":
@@ -46,9 +46,9 @@ def pick_device(name: str = "auto") -> torch.device:
 
 
 def place(module: Module, device: torch.device) -> Module:
-    """Move a model to its device, convolutions in channels_last layout; the same model."""
+    """Move a model to a device, in place, with convolutions in channels_last layout."""
     module.to(device=device)
-    for tensor in module.parameters():  # those over time (rank 5) have no such layout
+    for tensor in module.parameters():  # convolutions over time (rank 5) have no such layout
         if tensor.dim() == 4:
             tensor.data = tensor.data.contiguous(memory_format=torch.channels_last)
     return module
@@ -57,13 +57,13 @@ def place(module: Module, device: torch.device) -> Module:
 def default_precision(device: torch.device) -> Precision:
     """The default precision: bf16 on a GPU, float32 on a CPU.
 
-    On a CPU float32 makes results repeat bit for bit.
+    On a CPU, float32 makes results reproducible bit for bit.
     """
     return "bf16" if device.type == "cuda" else "float32"
 
 
 def check_precision(name: str, allowed: tuple[Precision, ...] = EXPORTED) -> None:
-    """Refuse a precision that is unknown or that its user does not support."""
+    """Check that a precision is among the allowed ones."""
     PolyplinkError.unless(
         name in allowed, f"no precision {name!r} here", f"give one of: {', '.join(allowed)}"
     )
@@ -71,7 +71,7 @@ def check_precision(name: str, allowed: tuple[Precision, ...] = EXPORTED) -> Non
 
 @contextmanager
 def products(device: torch.device, name: str | None = None) -> Iterator[None]:
-    """Set how torch multiplies float32 in a precision, for steps backwards too; see `precision`."""
+    """Set the precision of torch's float32 products, for backward passes too; see `precision`."""
     name = name or default_precision(device)
     check_precision(name, COMPUTED)
     matmul, tf32 = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
@@ -90,17 +90,17 @@ def products(device: torch.device, name: str | None = None) -> Iterator[None]:
 def precision(device: torch.device, name: str | None = None) -> Iterator[None]:
     """Make torch compute in a precision, independent of its global settings.
 
-    float32 is float32: without autocast, TF32, or matrix products that a relaxed
-    `torch.set_float32_matmul_precision` lets oneDNN compute in bf16. tf32 is float32 whose
-    products a GPU rounds to 10 bits, as under `set_float32_matmul_precision("high")`; on a CPU,
-    which has none, it is float32. bf16 is autocast.
+    float32 is strict: without autocast, TF32, or matrix products that a relaxed
+    `torch.set_float32_matmul_precision` lets oneDNN compute in bf16. tf32 is float32 with products
+    that a GPU rounds to 10 bits, as with `set_float32_matmul_precision("high")`; on a CPU it is
+    float32. bf16 is autocast.
 
     Args:
-        device: Where it computes.
+        device: Device of the computation.
         name: "float32", "tf32" or "bf16"; None for `default_precision`.
 
     Raises:
-        PolyplinkError: If torch does not compute in that precision.
+        PolyplinkError: If the precision is none of these.
     """
     name = name or default_precision(device)
     with (
@@ -112,11 +112,11 @@ def precision(device: torch.device, name: str | None = None) -> Iterator[None]:
 
 @contextmanager
 def memory_suffices(device: torch.device, mend: str = _SMALLER) -> Iterator[None]:
-    """Report a failed allocation in one line.
+    """Turn a failed allocation into a user error.
 
     Args:
-        device: The device whose memory it is.
-        mend: The remedy.
+        device: The device.
+        mend: How to use less memory.
 
     Raises:
         PolyplinkError: If torch cannot allocate memory.
@@ -127,5 +127,5 @@ def memory_suffices(device: torch.device, mend: str = _SMALLER) -> Iterator[None
         full = isinstance(error, MemoryError | torch.OutOfMemoryError)
         if not (full or re.search("can't allocate memory|not enough memory", str(error))):
             raise
-        problem = f"the memory of {device.type} does not suffice for this encoder"
+        problem = f"the memory of {device.type} is too small for this encoder"
         raise PolyplinkError(problem, mend) from None

@@ -1,4 +1,4 @@
-"""Embedding: crops of tracklets or fragments to one vector each, and the tables of vectors."""
+"""Embedding: the crops of each tracklet or fragment to one vector, and cached vectors."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -21,13 +21,13 @@ from polyplink.tracklets.prepare import Prepared
 
 Embedder = Callable[[np.ndarray, Sequence[int]], np.ndarray]
 """Crops uint8 (n, h, w, 3) of tracklets of the given lengths, packed, to vectors (b, d)."""
-Progress = Callable[[int, int], None]  # done, in all
+Progress = Callable[[int, int], None]  # done, total
 WithCrops = Callable[[Prepared], AbstractContextManager[Prepared]]
-"""Gives the part of one procedure its crops, for as long as it is embedded."""
+"""Provides the crops of a part with one procedure while it is embedded."""
 
 
 BLOCK_BYTES = 256 << 20  # of the crops of tracklets that are embedded at once
-PIXELS_PER_PASS = 16 * 224 * 224  # of crops that go through the backbone together on a CPU
+PIXELS_PER_PASS = 16 * 224 * 224  # of crops that pass through the backbone together on a CPU
 
 
 def length_groups(
@@ -36,9 +36,10 @@ def length_groups(
     """Group tracklets of similar length, so that padded batches contain little padding.
 
     Args:
-        lengths: Frames of each tracklet.
-        max_tokens: Bound on (tracklets in a group) x (beside + longest); a longer one goes alone.
-        beside: Tokens of a tracklet beside its frames.
+        lengths: Number of frames of each tracklet.
+        max_tokens: Upper bound of (tracklets in a group) x (beside + longest); a tracklet that
+            exceeds it forms a group by itself.
+        beside: Number of tokens of a tracklet in addition to its frames.
         equal: Group only tracklets of equal length.
 
     Returns:
@@ -58,16 +59,16 @@ def length_groups(
 class NetworkEmbedder:
     """An encoder as an `Embedder`.
 
-    Frames of frame-wise encoders pass the backbone packed; clip-wise encoders take batches of
-    tracklets of equal length.
+    Frames of frame-wise encoders pass through the backbone packed; clip-wise encoders take batches
+    of tracklets of equal length.
 
     Args:
-        encoder: The encoder; it is put into evaluation mode.
-        frames_per_pass: Frames that go through the backbone together.
-        most_tokens: Tokens, padding included, that are aggregated together.
+        encoder: The encoder; it is set to evaluation mode.
+        frames_per_pass: Number of frames that pass through the backbone together.
+        most_tokens: Number of tokens, including padding, that are aggregated together.
         compute: Precision, "float32" or "bf16"; None for the default of its device.
-        frozen: The encoder's weights will not change. On a CPU, in float32, frames then pass a
-            copy of it that is quicker (`folded`).
+        frozen: Whether the encoder's weights will not change. Then, on a CPU in float32, a faster
+            copy is used (`folded`).
     """
 
     def __init__(
@@ -83,13 +84,13 @@ class NetworkEmbedder:
         self.frames_per_pass = frames_per_pass
         self.most_tokens = most_tokens
         self.compute = compute
-        self._quick: FrameWise | None = None  # made of the first crops
+        self._quick: FrameWise | None = None  # built at the first crops
         precise = (compute or default_precision(encoder.device)) == "float32"
         self._folds = frozen and encoder.device.type == "cpu" and precise
 
     @property
     def width(self) -> int:
-        """Numbers of a vector."""
+        """Width d of the vectors."""
         return self.encoder.width
 
     @torch.inference_mode()
@@ -119,10 +120,10 @@ class NetworkEmbedder:
 
     @torch.inference_mode()
     def frames(self, crops: np.ndarray) -> np.ndarray:
-        """What is kept of crops uint8 (n, h, w, 3) until their tracklets end, for `tracklets`.
+        """Process crops uint8 (n, h, w, 3) before their tracklets end, for `tracklets`.
 
         Returns:
-            Features float32 (n, f); the crops themselves where the encoder looks at clips.
+            Features float32 (n, f); the crops themselves for an encoder of clips.
         """
         if not isinstance(self.encoder, FrameWise):
             return crops
@@ -132,7 +133,7 @@ class NetworkEmbedder:
 
     @torch.inference_mode()
     def tracklets(self, features: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
-        """Vectors float32 (b, d) of tracklets of some lengths, from what `frames` gave."""
+        """Vectors float32 (b, d) of tracklets of some lengths, from the results of `frames`."""
         if not isinstance(self.encoder, FrameWise):
             return self(features, lengths)
         device = self.encoder.device
@@ -147,14 +148,14 @@ class NetworkEmbedder:
             self._quick = self._quick or folded(encoder, crops.shape[1])
             encoder = self._quick
         step = self.frames_per_pass
-        if encoder.device.type == "cpu":  # more would only pass through memory
+        if encoder.device.type == "cpu":  # larger blocks would only cost memory traffic
             step = max(min(step, PIXELS_PER_PASS // (crops.shape[1] * crops.shape[2])), 1)
         edges = range(0, len(crops), step)
         blocks = (self._tensor(crops[at : at + step]) for at in edges)
         return torch.cat([encoder.encode_frames(block) for block in blocks])
 
     def _tensor(self, crops: np.ndarray) -> torch.Tensor:
-        # A copy: torch needs writable memory, and the memory map is read-only.
+        # Copied, because torch needs writable memory and the memory map is read-only.
         return torch.from_numpy(np.array(crops)).to(self.encoder.device)
 
 
@@ -163,8 +164,8 @@ def colour_histogram(crops: np.ndarray, lengths: Sequence[int], *, bins: int = 8
 
     Args:
         crops: uint8 (n, h, w, 3), packed.
-        lengths: Frames of each of the b tracklets.
-        bins: Bins per channel.
+        lengths: Number of frames of each of the b tracklets.
+        bins: Number of bins per channel.
 
     Returns:
         float32 (b, bins^3); every row sums to 1.
@@ -198,11 +199,11 @@ def embed(
         prepared: Tracklets and their crops.
         embedder: Turns packed crops into vectors.
         weights_id: Id of the embedder, stored with the vectors.
-        length: Crops in a fragment; fragments have the names and the order of `fragment_table`.
-            None for whole tracklets.
-        at_once: Fragments whose crops are in memory together: 64 x 8 of 232 pixels are 80 MB.
-            Of tracklets as many are as have crops of `BLOCK_BYTES`, and one at least.
-        progress: Callback with (tracklets or fragments done, in all).
+        length: Number of crops of a fragment; names and order are those of `fragment_table`. None
+            for whole tracklets.
+        at_once: Number of fragments with crops in memory at once: 64 x 8 crops of 232 pixels are
+            80 MB. For tracklets, the limit is `BLOCK_BYTES`, but at least one tracklet.
+        progress: Callback with (tracklets or fragments done, total).
 
     Raises:
         PolyplinkError: If there is no fragment, or a vector is not finite.
@@ -212,7 +213,7 @@ def embed(
     else:
         kind, samples = "fragment", fragment_table(prepared, length)
     names = samples[f"{kind}_id"].to_list()
-    if not names:  # procedures without polyps are no error
+    if not names:  # procedures without polyps are not an error
         return Embeddings([], np.zeros((0, 1), np.float32), weights_id, prepared.key)
     parts: list[np.ndarray] = []
     n_done = 0
@@ -221,7 +222,7 @@ def embed(
         for block in _blocks(rows, at_once if length else None, crops[:1].nbytes):
             runs = block.select("crop_first", "n").rows()
             places = np.concatenate([np.arange(first, first + n) for first, n in runs])
-            # The crops of broken frames belong to no sample; without any, nothing is copied.
+            # Crops of broken frames belong to no sample; if there are none, nothing is copied.
             run = slice(places[0], places[-1] + 1)
             is_run = np.array_equal(places, np.arange(run.start, run.stop))
             parts.append(embedder(crops[run] if is_run else crops[places], [n for _, n in runs]))
@@ -230,17 +231,17 @@ def embed(
             if progress is not None:
                 progress(n_done, samples.height)
     vectors = np.concatenate(parts)
-    wrong = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-    if len(wrong):
+    not_finite = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(not_finite):
         raise PolyplinkError(
-            f"the vector of {kind} {names[int(wrong[0])]} is not finite",
+            f"the vector of {kind} {names[int(not_finite[0])]} is not finite",
             "the weights are broken: train again",
         )
     return Embeddings(names, vectors, weights_id, prepared.key)
 
 
 def _blocks(rows: pl.DataFrame, at_once: int | None, crop_bytes: int) -> Iterator[pl.DataFrame]:
-    """Samples of a procedure, as many as are embedded at once: a number, or by their crops."""
+    """Samples of a procedure in blocks that are embedded at once, by number or size of crops."""
     if at_once is not None:
         yield from rows.iter_slices(at_once)
         return
@@ -259,19 +260,19 @@ def embed_stored(
     with_crops: WithCrops = nullcontext,
     progress: Progress | None = None,
 ) -> Embeddings:
-    """As `embed`, with the vectors of each procedure kept in a file of their own.
+    """Like `embed`, with the vectors of each procedure cached in a file.
 
-    Procedures whose vectors are there are not embedded again; several processes share the others.
+    Procedures with cached vectors are not embedded again; several processes share the others.
 
     Args:
         prepared: Tracklets and their crops.
         embedder: Turns packed crops into vectors.
         weights_id: Id of the embedder, stored with the vectors.
-        folder: Holds `Prepared.stem`.parquet of each procedure that has tracklets or fragments,
-            as `write_embeddings` writes it.
-        length: Crops in a fragment; None for whole tracklets.
-        with_crops: Gives the part of one procedure its crops, for as long as it is embedded.
-        progress: Callback with (tracklets or fragments done, in all), if any is embedded.
+        folder: Folder with `Prepared.stem`.parquet of each procedure with tracklets or fragments,
+            as written by `write_embeddings`.
+        length: Number of crops of a fragment; None for whole tracklets.
+        with_crops: Provides the crops of a part with one procedure while it is embedded.
+        progress: Callback with (tracklets or fragments done, total), if any is embedded.
 
     Raises:
         PolyplinkError: If there is no fragment, or a vector is not finite.
@@ -287,7 +288,7 @@ def embed_stored(
     def is_embedded(procedure_id: str) -> bool:
         path = folder / f"{prepared.stem(procedure_id)}.parquet"
         if procedure_id not in embedded and path.is_file():
-            with suppress(PolyplinkError):  # a broken file, or one of other rows, is written again
+            with suppress(PolyplinkError):  # a broken or outdated file is written again
                 stored = read_embeddings(path)
                 is_current = (
                     stored.tracklet_ids == ids[procedure_id] and stored.weights_id == weights_id
@@ -324,7 +325,7 @@ def embed_stored(
     if not stored_parts:
         return Embeddings([], np.zeros((0, 1), np.float32), weights_id, prepared.key)
     widths = {embeddings.vectors.shape[1] for embeddings in stored_parts}
-    if len(widths) > 1:  # which are right is not known
+    if len(widths) > 1:  # unknown which are right: embed all again
         for path in (folder / f"{prepared.stem(procedure_id)}.parquet" for procedure_id in ids):
             say_remade(path)
             path.unlink(missing_ok=True)
@@ -343,7 +344,7 @@ def embed_stored(
 
 
 def fragment_table(prepared: Prepared, length: int) -> pl.DataFrame:
-    """Fragments of `length` crops, named by their tracklet, "#" and their number in it.
+    """Fragments of `length` crops, named by tracklet, "#" and the number in the tracklet.
 
     Raises:
         PolyplinkError: If no tracklet is that long.

@@ -1,6 +1,6 @@
-"""Encoders on a part of a data folder: prepared, embedded, cached, checked.
+"""Apply encoders to a part of a data folder: prepare, embed, cache and check.
 
-Every verb that needs vectors gets them here: `encode` cuts crops, embeds them and keeps the
+Every verb that needs vectors gets them from here: `encode` cuts crops, embeds them and stores the
 vectors of each procedure in the prepared folder for the next call.
 """
 
@@ -43,9 +43,9 @@ def prepare_part(
         folder: The data folder.
         settings: Crop rule and sampling.
         part: Name of a part, ids of procedures, or None for the whole data set.
-        workers: Threads that cut crops.
-        progress: Called for crops.
-        with_crops: False for the tables alone.
+        workers: Number of threads that cut crops.
+        progress: Callback for crops.
+        with_crops: False for tables without crops.
     """
     procedures = read_data(folder).part(part) if isinstance(part, str) else part
     stage = counter(progress, "crops")
@@ -61,16 +61,16 @@ def prepare_part(
 
 @dataclass(frozen=True)
 class Encoded:
-    """Encoders on the same tracklets, or on fragments of them.
+    """Vectors of the same tracklets, or of their fragments, by several encoders.
 
     Attributes:
         folder: The data folder.
-        part: The part of it, as requested.
+        part: The part of the data folder, as requested.
         prepared: Tracklets and their crops, with the settings of the first encoder.
-        clip: Crops of a fragment; None where whole tracklets were embedded.
-        encoders: The encoders, by name; the first is the reference for comparisons.
+        clip: Number of crops of a fragment; None if whole tracklets were embedded.
+        encoders: The encoders by name; the first is the reference for comparisons.
         embeddings: Vectors by the encoder's name, rows as in `table`.
-        folders: The folder of each encoder's vectors, a file a procedure.
+        folders: Folder of each encoder's vectors, with a file for each procedure.
     """
 
     __repr__ = brief
@@ -85,7 +85,7 @@ class Encoded:
 
     @property
     def first(self) -> NamedEncoder:
-        """The encoder that was given first."""
+        """The first encoder."""
         return next(iter(self.encoders.values()))
 
     @property
@@ -95,7 +95,7 @@ class Encoded:
 
     @cached_property
     def table(self) -> pl.DataFrame:
-        """The n rows: tracklets, or fragments under `fragment_id`."""
+        """The n rows of the vectors: tracklets, or fragments (column `fragment_id`)."""
         if self.clip is None:
             return self.prepared.tracklets
         return fragment_table(self.prepared, self.clip)
@@ -103,10 +103,11 @@ class Encoded:
     def add(
         self, encoders: Sequence[NamedEncoder], workers: int = 2, progress: Progress = silent
     ) -> "Encoded":
-        """The same with further encoders, embedded now.
+        """Embed with further encoders, and return all.
 
         Raises:
-            PolyplinkError: If an encoder is made for other tracklets, or a vector is not finite.
+            PolyplinkError: If an encoder's settings give other tracklets, or a vector is not
+                finite.
         """
         ids = self.prepared.tracklets["tracklet_id"].to_list()
         embedded, folders = dict(self.embeddings), dict(self.folders)
@@ -116,7 +117,7 @@ class Encoded:
                 prepared = prepare_part(self.folder, encoder.prepare, self.part, workers, progress)
                 PolyplinkError.unless(
                     prepared.tracklets["tracklet_id"].to_list() == ids,
-                    f"{encoder.name} is made for tracklets of other settings than the first",
+                    f"{encoder.name} has other settings of tracklets than the first encoder",
                     "give --min-length, --max-gap and --min-iou for all, or evaluate it alone",
                 )
             embedded[encoder.name] = stored_vectors(encoder, prepared, self.clip, progress)
@@ -137,20 +138,20 @@ def encode(
 ) -> Encoded:
     """Turn every tracklet, or every fragment, of a part into a vector by each encoder.
 
-    Vectors are kept in the prepared folder (see `vectors_folder`), a file a procedure.
+    Vectors are stored in the prepared folder (see `vectors_folder`), a file for each procedure.
 
     Args:
-        encoders: At least one.
+        encoders: The encoders, at least one.
         folder: The data folder.
         part: Name of a part, ids of procedures, or None for the whole data set.
-        clip: Crops of a fragment; None to embed whole tracklets.
-        keep_crops: False to remove each procedure's crops when its tracklets are embedded.
-        workers: Threads that cut crops.
-        progress: Called for crops, and for tracklets or fragments.
+        clip: Number of crops of a fragment; None to embed whole tracklets.
+        keep_crops: False to remove each procedure's crops once its tracklets are embedded.
+        workers: Number of threads that cut crops.
+        progress: Callback for crops, and for tracklets or fragments.
 
     Raises:
-        PolyplinkError: If the data folder, an image or a vector is at fault, no tracklet has
-            `clip` crops, or the encoders are made for different tracklets.
+        PolyplinkError: If the data folder or an image is broken, a vector is not finite, no
+            tracklet has `clip` crops, or the encoders' settings give different tracklets.
     """
     settings = encoders[0].prepare
     prepared = prepare_part(folder, settings, part, workers, progress, with_crops=keep_crops)
@@ -164,9 +165,9 @@ def encode(
 
 
 def vectors_folder(encoder: NamedEncoder, prepared: Prepared, clip: int | None = None) -> Path:
-    """Where a prepared folder keeps an encoder's vectors, `Prepared.stem`.parquet a procedure.
+    """The folder of an encoder's vectors, with a `Prepared.stem`.parquet for each procedure.
 
-    A GPU (bf16) and a CPU (float32) give slightly different vectors: each has a folder of its own.
+    A GPU (bf16) and a CPU (float32) give slightly different vectors, stored in separate folders.
     """
     name = f"{encoder.key}-{encoder.device.type}" + (f"-fragments{clip}" if clip else "")
     return prepared.folder / "vectors" / name
@@ -202,13 +203,13 @@ def stored_vectors(
 def crops_of(
     part: Prepared, *, data: Path, workers: int, passing: Path | None = None
 ) -> Iterator[Prepared]:
-    """Give the part of one procedure its crops, for `stored_vectors`.
+    """Cut the crops of a part with one procedure, for `stored_vectors`.
 
     Args:
         part: The part.
         data: The data folder.
-        workers: Threads that cut crops.
-        passing: Folder for crops that are removed in the end; None to keep them.
+        workers: Number of threads that cut crops.
+        passing: Folder for crops that are removed at the end; None to keep the crops.
     """
     first_crops = part.crops_path(part.procedures[0])
     if passing is None or part.has_crops(part.procedures[0]):
@@ -217,11 +218,11 @@ def crops_of(
     cut = add_crops(replace(part, folder=passing), data, workers=workers)
     crops = cut.crops_path(cut.procedures[0])
     broken = broken_path(crops)
-    if broken.is_file():  # whoever reads the vectors must know where tracklets were cut
+    if broken.is_file():  # readers of the vectors must know where tracklets were split
         with whole_file(broken_path(first_crops)) as copy:
             shutil.copyfile(broken, copy)
     yield cut
     crops.unlink()
     broken.unlink(missing_ok=True)
-    with suppress(OSError):  # another process cuts there
+    with suppress(OSError):  # another process still uses the folder
         crops.parent.rmdir()

@@ -1,8 +1,8 @@
 """The interface of all encoders: crops of tracklets in, tokens out.
 
 There are two kinds. A `FrameWise` encoder encodes single frames and then aggregates those of a
-tracklet; the frames of all tracklets pass its backbone packed, without padding. A `ClipWise`
-encoder encodes whole clips; tracklets of equal length form a batch.
+tracklet; the frames of all tracklets pass through its backbone packed, without padding. A
+`ClipWise` encoder encodes whole clips; tracklets of equal length form a batch.
 """
 
 from abc import ABC, abstractmethod
@@ -30,7 +30,7 @@ def to_pixels(frames: torch.Tensor, mean: torch.Tensor, std: torch.Tensor) -> to
         std: (3, 1, 1).
 
     Returns:
-        float32 (n, 3, h, w) in channels_last layout, which is how the crops lie in memory.
+        float32 (n, 3, h, w) in channels_last layout, like the crops in memory.
 
     Example:
         >>> grey = torch.full((3, 1, 1), 0.5)
@@ -39,8 +39,8 @@ def to_pixels(frames: torch.Tensor, mean: torch.Tensor, std: torch.Tensor) -> to
     """
     if frames.dtype != torch.uint8:
         return (frames.permute(0, 3, 1, 2) - mean) / std  # n 3 h w
-    # Over whole rows: an inner loop of three channels is too short. In place: the time goes into
-    # memory traffic.
+    # Over whole rows, because an inner loop over three channels is too short; in place, because
+    # memory traffic takes most of the time.
     width = frames.shape[2]
     rows = frames.flatten(2).float()  # n h 3w, a copy
     rows = rows.div_(255.0).sub_(mean.flatten().repeat(width)).div_(std.flatten().repeat(width))
@@ -53,7 +53,7 @@ class Tokens:
 
     Attributes:
         tracklet: (b, d), one vector per tracklet.
-        frames: (n, d), one vector per frame, packed in the order the frames came.
+        frames: (n, d), one vector per frame, in the order of the packed frames.
     """
 
     tracklet: torch.Tensor
@@ -64,7 +64,7 @@ class Encoder(nn.Module, ABC):
     """Crops of tracklets to vectors.
 
     Attributes:
-        config: The configuration it was built from.
+        config: Configuration of the encoder.
         width: Width d of its vectors.
         backbone: The network that reads pixels.
     """
@@ -92,8 +92,8 @@ class Encoder(nn.Module, ABC):
     def checkpointing(self, on: bool) -> None:
         """Switch gradient checkpointing of the backbone's blocks: less memory, more time.
 
-        Gradients are the same. Trainable BatchNorm layers see each batch twice, so that their
-        running statistics move faster.
+        Gradients do not change. Trainable BatchNorm layers see each batch twice, so their running
+        statistics adapt faster.
         """
         switch: Any = getattr(self.backbone, "set_grad_checkpointing", None)
         if switch is not None:  # timm
@@ -105,7 +105,7 @@ class Encoder(nn.Module, ABC):
                 part._gradient_checkpointing_func = _checkpointed
 
     def train(self, mode: bool = True) -> "Encoder":
-        """Switch dropout and BatchNorm; a frozen BatchNorm stays in evaluation mode."""
+        """Set training mode; a frozen BatchNorm stays in evaluation mode."""
         super().train(mode)
         for module in self.modules():
             frozen = not any(p.requires_grad for p in module.parameters(recurse=False))
@@ -142,9 +142,9 @@ class FrameWise(Encoder):
         return Tokens(torch.stack([part.mean(dim=0) for part in parts]), features)
 
     def pool_packed(self, features: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """The tracklets' vectors of `aggregate`, as a graph for tracklets of any lengths.
+        """The tracklets' vectors of `aggregate`, for any lengths, in a form that can be exported.
 
-        It has no loop and no shape that depends on values, so that it can be exported.
+        There is no loop and no shape that depends on values.
 
         Args:
             features: (n, f).
@@ -162,7 +162,7 @@ class FrameWise(Encoder):
 
 
 class WrappedEncoder(FrameWise):
-    """An encoder of single frames around another, with a part that is fitted to crops."""
+    """A wrapper of a frame-wise encoder that adds a part fitted to crops."""
 
     encoder: FrameWise
 

@@ -1,9 +1,9 @@
 """Exported encoders: a folder with two ONNX graphs, which any program can run with onnxruntime.
 
-frames.onnx encodes single frames, normalisation included; that is where the time goes.
-tracklets.onnx turns the features of the frames of tracklets into vectors. config.json holds their
-SHA-256, the precision, and the record of the weights with crop rule, tracks and operating point.
-docs/how-to/export.md describes inputs and outputs, with a program in C++.
+frames.onnx encodes single frames, including normalisation, and takes most of the time.
+tracklets.onnx aggregates the features of tracklets' frames to vectors. config.json holds the
+SHA-256 of the graphs, the precision, and the record of the weights with crop rule, tracks and
+operating point. docs/how-to/export.md describes inputs and outputs, with a program in C++.
 """
 
 import os
@@ -38,13 +38,13 @@ from polyplink.encoders.weights import (
 TRACKLETS = "tracklets.onnx"
 OPSET = 20
 CROPS, FEATURES, LENGTHS, VECTORS = "crops", "features", "lengths", "vectors"
-FRAMES_PER_PASS = 4  # in a block, which one thread computes
-CLOSE = 1e-3  # of an exported graph to torch
+FRAMES_PER_PASS = 4  # in a block, which is computed by one thread
+CLOSE = 1e-3  # largest relative difference between an exported graph and torch
 _AGAIN = "export it again with `polyplink export`"
 
 
 class _Method(nn.Module):
-    """A method of an encoder as a module, which is what torch exports."""
+    """A method of an encoder as a module, because torch exports modules."""
 
     def __init__(self, encoder: FrameWise, name: str) -> None:
         super().__init__()
@@ -93,23 +93,23 @@ def export_encoder(
     compute: Precision = "float32",
     calibration: np.ndarray | None = None,
 ) -> Path:
-    """Write an encoder of single frames as a folder, whole or not at all.
+    """Write a frame-wise encoder as a folder, atomically.
 
     Args:
         encoder: The encoder, on the CPU.
         folder: The folder; it must not exist.
-        record: The record of its weights; `prepare.size` is the side of the crops it will read.
-        compute: Precision the frames are computed in unless a reader asks for another: "float32",
-            "bf16" (stored as float32), or "int8" (convolutions alone, stored in 8 bits).
-        calibration: Crops (n, h, w, 3) uint8 that 8-bit activations are scaled by, some dozens.
+        record: The record of its weights; `prepare.size` is the side of its crops.
+        compute: Default precision for frames: "float32", "bf16" (stored as float32), or "int8"
+            (only convolutions, stored in 8 bits).
+        calibration: Some dozens of crops (n, h, w, 3) uint8, for the scales of 8-bit activations.
 
     Returns:
         The folder.
 
     Raises:
-        PolyplinkError: If the extra is not installed, the folder exists, 8 bits are asked of an
-            encoder that is no convolutional network, or the graphs do not compute what the encoder
-            does.
+        PolyplinkError: If the extra is not installed, the folder exists, "int8" is requested for
+            an encoder that is not a convolutional network, or the vectors of the graphs differ from
+            the encoder's.
     """
     check_precision(compute)
     side = record.prepare.size
@@ -128,8 +128,8 @@ def export_encoder(
         off = np.abs(vectors - expected).max() / max(np.abs(expected).max(), 1e-9)
         PolyplinkError.unless(
             off < CLOSE,
-            f"the graphs of {type(encoder).__name__} give other vectors than it (off by {off:.2g})",
-            "give it a method pool_packed that computes what its aggregate does",
+            f"the vectors of {type(encoder).__name__} and of its graphs differ (by {off:.2g})",
+            "give it a method pool_packed that computes the same as its aggregate",
         )
         if compute == "int8":
             assert calibration is not None
@@ -140,11 +140,11 @@ def export_encoder(
 
 
 def with_record(folder: Path, out: Path, record: WeightsRecord) -> Path:
-    """Copy an exported folder with another record; the id of its vectors stays.
+    """Copy an exported folder with another record; the id of its weights stays the same.
 
     Args:
         folder: The exported folder.
-        out: Where its files are written; it may exist.
+        out: Folder to write into; it may exist.
         record: The record, with another operating point.
 
     Returns:
@@ -160,9 +160,9 @@ def with_record(folder: Path, out: Path, record: WeightsRecord) -> Path:
 
 
 def _quantise(path: Path, crops: np.ndarray) -> None:
-    """Quantise the convolutions of a graph in place: weights per channel, activations by crops.
+    """Quantise the convolutions of a graph in place; the rest is computed in float32.
 
-    The rest is computed in float32.
+    Weights have a scale per channel; the scales of activations are calibrated on crops.
     """
     import_onnxruntime("an exported encoder")
     with extras_installed("an exported encoder"):
@@ -174,7 +174,7 @@ def _quantise(path: Path, crops: np.ndarray) -> None:
     kinds = [node.op_type for node in onnx.load(str(path)).graph.node]
     PolyplinkError.unless(
         kinds.count("Conv") > kinds.count("MatMul") + kinds.count("Gemm"),
-        "the encoder is not a convolutional network, and only those become 8-bit",
+        "the encoder is not a convolutional network, which export in 8 bits requires",
         "export it without --int8",
     )
     with tempfile.TemporaryDirectory() as folder:
@@ -188,18 +188,18 @@ def _quantise(path: Path, crops: np.ndarray) -> None:
             per_channel=True,
             activation_type=quantization.QuantType.QUInt8,
             weight_type=quantization.QuantType.QInt8,
-            reduce_range=True,  # on AVX2 sums of two products overflow 16 bits otherwise
+            reduce_range=True,  # otherwise sums of two products overflow 16 bits on AVX2
             op_types_to_quantize=["Conv", "Add"],
         )
 
 
-Run = Callable[[dict[str, np.ndarray]], np.ndarray]  # inputs by name to the output; thread-safe
+Run = Callable[[dict[str, np.ndarray]], np.ndarray]  # inputs by name -> output; thread-safe
 
 
 def _session(path: Path) -> Run:
-    """A graph computed by onnxruntime in the thread that calls.
+    """A graph computed by onnxruntime in the calling thread.
 
-    One thread, because several wait for each other: see docs/logbook.md.
+    A session uses one thread, because several wait for each other: see docs/logbook.md.
     """
     session = open_session(path, "an exported encoder", _AGAIN)
     return lambda inputs: np.asarray(session.run(None, inputs)[0], np.float32)
@@ -213,13 +213,13 @@ def _bf16_session(path: Path) -> Run:
     mend = "give --precision float32, or export the weights again with it"
     PolyplinkError.unless(
         "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"),
-        f"this processor does not compute in bf16, which {path} asks for",
+        f"this processor does not compute in bf16, which {path} requires",
         mend,
     )
     hints = {"PERFORMANCE_HINT": "THROUGHPUT", "INFERENCE_PRECISION_HINT": "bf16"}
     try:
         model = core.compile_model(str(path), "CPU", hints)
-    except RuntimeError as error:  # named by the capabilities, and no kernel for some layer
+    except RuntimeError as error:  # listed as a capability, but some layer has no kernel
         raise PolyplinkError(
             f"this processor does not compute {path} in bf16 ({first_line(error)})", mend
         ) from None
@@ -227,25 +227,25 @@ def _bf16_session(path: Path) -> Run:
 
 
 class ExportedEncoder:
-    """An exported folder as an `Embedder`, and in two steps for frames as they come.
+    """An exported folder as an `Embedder`, and in two steps for frames that arrive one by one.
 
-    A graph runs in one thread. Blocks of frames are spread over threads, so that a core has a block
-    of its own: a convolution split over cores waits for the slowest. A batch of one block is
-    computed in the calling thread.
+    A graph runs in one thread. Blocks of frames are distributed over threads, so that each core
+    computes a separate block: a convolution split over cores waits for the slowest. A batch of one
+    block is computed in the calling thread.
 
     Args:
         path: The folder, or its frames.onnx.
-        compute: Precision, "float32" or "bf16", or "int8" of an 8-bit export; None for the one that
-            it was exported for.
-        threads: Blocks that are computed at once; None for one a core.
+        compute: Precision, "float32" or "bf16", or "int8" of an 8-bit export; None for the
+            precision of the export.
+        threads: Number of blocks computed at once; None for one per core.
 
     Attributes:
         record: The record of the weights.
         weights_id: Id of the two graphs.
         side: Width and height of the crops, pixels.
         width: Width d of the vectors.
-        exported_for: The precision that it was exported for.
-        precision: The precision that it computes in.
+        exported_for: The precision of the export.
+        precision: The precision of the computation.
 
     Raises:
         PolyplinkError: If a file is missing, changed or broken, or the processor or the file does
@@ -267,14 +267,14 @@ class ExportedEncoder:
         if "int8" in (self.precision, self.exported_for) and self.precision != self.exported_for:
             hint = "without --int8" if self.exported_for == "int8" else "with --int8 DATA"
             raise PolyplinkError(
-                f"{folder} was exported for {self.exported_for} and is not computed in {compute}",
+                f"{folder} was exported for {self.exported_for} and cannot compute in {compute}",
                 f"export the weights again {hint}",
             )
         start = _bf16_session if self.precision == "bf16" else _session
         self._frames, self._tracklets = start(folder / FRAMES), _session(folder / TRACKLETS)
         if self.precision == "bf16":
-            # OpenVINO's binding sets itself up when it first computes. Two threads that do so at
-            # once wait for each other for ever: one for the GIL, the other for the set-up.
+            # OpenVINO's binding initialises itself at the first inference. Two threads that do so
+            # at once deadlock: one waits for the GIL, the other for the initialisation.
             self._frames({CROPS: np.zeros((1, self.side, self.side, 3), np.uint8)})
         self._threads = threads or os.cpu_count() or 1
 
@@ -288,8 +288,8 @@ class ExportedEncoder:
             return np.concatenate([*pool.map(lambda block: self._frames({CROPS: block}), blocks)])
 
     def tracklets(self, features: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
-        """Features (n, f), packed, of tracklets of the given lengths, to vectors float32 (b, d)."""
-        # One at a time: the graph compares all tokens that it is given with each other.
+        """Packed features (n, f) of tracklets of some lengths to vectors float32 (b, d)."""
+        # One at a time: attention in the graph covers all tokens of its input.
         parts = np.split(features, np.cumsum(lengths)[:-1])
         pieces = (
             self._tracklets({FEATURES: part, LENGTHS: np.array([len(part)], np.int64)})

@@ -1,4 +1,4 @@
-"""Which part of an encoder learns: all, nothing, the last blocks, low-rank adapters, statistics."""
+"""Trainable parts of an encoder: all, none, the last blocks, low-rank adapters, statistics."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from polyplink.core.ranges import AT_LEAST_ONE, Range, Ranged
 if TYPE_CHECKING:
     from polyplink.encoders.encoder import Encoder, FrameWise
 
-_BLOCKS = ("blocks", "layer", "layers", "stages")  # what libraries call their blocks
+_BLOCKS = ("blocks", "layer", "layers", "stages")  # attributes of blocks in libraries
 _ATTENTION = ("attn", "attention", "mixer")
 
 
 @dataclass(frozen=True)
 class FineTune(Ranged, prefix="finetune"):
-    """Which parts of a backbone are trained; the layers after it are always trained.
+    """The trained parts of a backbone; the layers after it are always trained.
 
     Attributes:
         how: The "whole" backbone, nothing of it ("frozen"), its "last" blocks, or low-rank
-            adapters beside its attention ("lora": Hu et al., ICLR 2022).
-        blocks: How many of the last blocks learn.
+            adapters of its attention ("lora": Hu et al., ICLR 2022).
+        blocks: Number of last blocks that are trained.
         rank: Rank of the adapters.
-        alpha: Scale of the adapters: they are multiplied by alpha / rank.
+        alpha: Scale of the adapters, which are multiplied by alpha / rank.
         dropout: Dropout before the adapters.
     """
 
@@ -40,12 +40,12 @@ class FineTune(Ranged, prefix="finetune"):
 
 
 def blocks_of(backbone: torch.nn.Module) -> list[torch.nn.Module]:
-    """The blocks of a backbone in the order of the data.
+    """The blocks of a backbone in forward order.
 
-    Of a ViT its layers, of a ResNet and the like the blocks of all stages.
+    These are the layers of a ViT, or the blocks of all stages of a ResNet and similar networks.
 
     Raises:
-        PolyplinkError: If there are none by any known name.
+        PolyplinkError: If the backbone has no blocks by a known name.
     """
     lists = (torch.nn.ModuleList, torch.nn.Sequential)
     stages = [getattr(backbone, f"layer{i}") for i in range(1, 5) if hasattr(backbone, f"layer{i}")]
@@ -63,17 +63,17 @@ def blocks_of(backbone: torch.nn.Module) -> list[torch.nn.Module]:
 
 
 def adapt_statistics(encoder: FrameWise, batches: Iterable[torch.Tensor]) -> int:
-    """Replace the statistics of BatchNorm layers by those of other crops, which need no labels.
+    """Replace the statistics of BatchNorm layers by those of other crops, without labels.
 
     Adaptive batch normalisation (Li et al., arXiv 1603.04779): mean and variance of every layer are
-    those of the new crops; no parameter changes.
+    computed on the new crops; no parameter changes.
 
     Args:
-        encoder: Changed in place, and left in evaluation mode.
+        encoder: The encoder, changed in place and set to evaluation mode.
         batches: Crops uint8 (n, h, w, 3) on the encoder's device.
 
     Returns:
-        The number of layers; 0 if the encoder has none, and nothing is changed.
+        The number of BatchNorm layers; with 0, nothing was changed.
     """
     layers = [
         m for m in encoder.eval().modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)
@@ -93,9 +93,9 @@ def adapt_statistics(encoder: FrameWise, batches: Iterable[torch.Tensor]) -> int
 
 
 def trainable(encoder: Encoder, tune: FineTune) -> Encoder:
-    """Let a part of an encoder learn; the same encoder, changed in place.
+    """Make a part of an encoder trainable, in place, and return the encoder.
 
-    A BatchNorm that does not learn keeps its statistics too (see `Encoder.train`).
+    A frozen BatchNorm keeps its statistics too (see `Encoder.train`).
 
     Raises:
         PolyplinkError: If the backbone has fewer blocks, or no attention to adapt.
@@ -108,7 +108,7 @@ def trainable(encoder: Encoder, tune: FineTune) -> Encoder:
         blocks = blocks_of(encoder.backbone)
         PolyplinkError.unless(
             tune.blocks <= len(blocks),
-            f"finetune.blocks is {tune.blocks}, and the backbone has {len(blocks)}",
+            f"finetune.blocks is {tune.blocks}, but the backbone has {len(blocks)}",
             f"give --set finetune.blocks={len(blocks)} or fewer",
         )
         for block in blocks[-tune.blocks :]:
@@ -139,10 +139,10 @@ def trainable(encoder: Encoder, tune: FineTune) -> Encoder:
 
 
 def merge_adapters(encoder: Encoder) -> Encoder:
-    """Add adapters to the layers beside which they stand, and drop them; for saving.
+    """Merge adapters into their layers, in place, before saving.
 
-    Afterwards the tensors have the names and shapes that they had before `trainable`, so that
-    the weights are read as any others. An encoder without adapters stays as it is.
+    The tensors then have their names and shapes from before `trainable`, so that the weights can be
+    read like any others. An encoder without adapters is not changed.
     """
     for name, module in list(encoder.named_modules()):
         base = getattr(module, "base_layer", None)

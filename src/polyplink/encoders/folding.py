@@ -1,9 +1,9 @@
 """BatchNorm folded into the convolutions before it, for encoders with final weights.
 
-In evaluation mode BatchNorm multiplies each channel by a constant and adds another, and the weights
-and the bias of the convolution before it can contain both. On a CPU, where the time goes into
-memory traffic, this saves a pass over every feature map: two stages of MobileNetV2 take 0.6 of the
-time.
+In evaluation mode BatchNorm multiplies each channel by a constant and adds another one; both can be
+merged into the weights and the bias of the convolution before it. On a CPU, where memory traffic
+takes most of the time, this saves a pass over every feature map: two stages of MobileNetV2 take 0.6
+of the time.
 """
 
 from collections import Counter
@@ -19,25 +19,25 @@ CLOSE = 1e-5  # largest difference of features, as a share of the largest featur
 
 
 def folded(encoder: FrameWise, side: int) -> FrameWise:
-    """A copy of an encoder, for evaluation alone, with its BatchNorm layers in its convolutions.
+    """A copy of an encoder, for evaluation only, with BatchNorm layers folded into convolutions.
 
-    Which layer reads what which convolution gives is seen while crops pass through the encoder, so
-    that the order of execution counts, and not that of definition.
+    Pairs of convolution and BatchNorm are observed while crops pass through the encoder, so that
+    the order of execution counts, not the order of definition.
 
     Args:
-        encoder: The encoder, in evaluation mode; it stays as it is.
-        side: Width and height of crops that it takes, pixels.
+        encoder: The encoder, in evaluation mode; it is not changed.
+        side: Width and height of its crops, pixels.
 
     Returns:
-        The copy; the encoder itself where nothing can be folded, or where the copy's features of
-        random crops differ from the encoder's by more than `CLOSE`.
+        The copy; the encoder itself if nothing can be folded, or if the copy's features of random
+        crops differ from the encoder's by more than `CLOSE`.
 
     Example:
         >>> from polyplink.encoders.build import build_encoder
         >>> from polyplink.encoders.config import SfeConfig
         >>> encoder = build_encoder(SfeConfig(frame_encoder="timm:test_resnet")).eval()
         >>> def norms(encoder):
-        ...     return sum(isinstance(one, nn.BatchNorm2d) for one in encoder.modules())
+        ...     return sum(isinstance(layer, nn.BatchNorm2d) for layer in encoder.modules())
         >>> norms(encoder), norms(folded(encoder, 32))
         (15, 0)
     """
@@ -53,19 +53,19 @@ def folded(encoder: FrameWise, side: int) -> FrameWise:
             assert isinstance(layer, nn.BatchNorm2d)
             fused = fuse_conv_bn_eval(folded_encoder.get_submodule(convolution), layer)  # type: ignore[type-var]
             folded_encoder.set_submodule(convolution, fused)
-            # A norm of timm has its activation inside.
+            # timm's norms contain their activation.
             folded_encoder.set_submodule(norm, getattr(layer, "act", nn.Identity()))
         difference = (folded_encoder.encode_frames(crops) - expected).abs().max()
     return folded_encoder if float(difference) <= CLOSE * float(expected.abs().max()) else encoder
 
 
 def _pairs(encoder: FrameWise, crops: torch.Tensor) -> tuple[dict[str, str], torch.Tensor]:
-    """Convolutions and the BatchNorm layers that read what they give, by name; and the features.
+    """Names of convolutions and of the BatchNorm layers that read their output; and the features.
 
-    Both are used once, and their weights are plain parameters.
+    Both layers of a pair are used only once, and their weights are plain parameters.
     """
     names = {module: name for name, module in encoder.named_modules()}
-    # By id; tensors are kept, so that it stays.
+    # By the id of the output; the tensors are stored, so that no id is used again.
     producers = dict[int, tuple[nn.Module, torch.Tensor]]()
     read = list[tuple[nn.Module, nn.Module]]()
     uses = Counter[nn.Module]()

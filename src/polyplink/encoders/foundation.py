@@ -1,4 +1,4 @@
-"""Foundation encoders: models that others pre-trained, behind one interface.
+"""Foundation encoders: published pre-trained models behind one interface.
 
 A `Spec` describes one published model. An image model becomes a `FrameFoundation` (its frame
 vectors are averaged), a video model a `ClipFoundation` (its clip vectors are averaged).
@@ -28,7 +28,7 @@ class Foundation(Encoder):
         self.keep_pixel_scale(config.mean or spec.mean, config.std or spec.std)
 
     def check_pixels(self, frames: torch.Tensor) -> None:
-        """Refuse crops (..., h, w, 3) that are not of the configured size."""
+        """Check that crops (..., h, w, 3) have the configured size."""
         height, width = frames.shape[-3:-1]
         size = self.config.size
         PolyplinkError.unless(
@@ -44,7 +44,7 @@ def pool(tokens: torch.Tensor, pooling: Pooling, prefix: int = 1) -> torch.Tenso
 
     Args:
         tokens: (n, p, d): the CLS token, further non-patch tokens (registers) if any, patches.
-        pooling: "cls" is token 0; "mean" the mean of all tokens; "patchmean" that of the
+        pooling: "cls" is token 0; "mean" the mean of all tokens; "patchmean" the mean of the
             patches; "cat" the concatenation of cls and patchmean.
         prefix: Number of tokens before the first patch.
 
@@ -64,7 +64,7 @@ class FrameFoundation(Foundation, FrameWise):
 
     def pooled(self, pixels: torch.Tensor) -> torch.Tensor:
         """Normalised pixels (n, 3, h, w) to frame vectors (n, d)."""
-        # NTSSL's program counts registers among the patches; the "own" preset does not.
+        # NTSSL's code counts registers as patches; the "own" preset does not.
         prefix = self.spec.prefix if self.config.preset == "own" else 1
         return pool(self.spec.tokens(self.backbone, pixels), self.pooling, prefix)
 
@@ -77,12 +77,12 @@ class FrameFoundation(Foundation, FrameWise):
 def clip_starts(frames: int, clip: int) -> list[int]:
     """First frames of the clips that cover a tracklet.
 
-    As few clips as cover every frame, evenly spaced; neighbours overlap if `clip` does not
-    divide `frames`. Every clip has exactly min(clip, frames) frames.
+    The clips are as few as possible and evenly spaced; neighbours overlap if `clip` does not divide
+    `frames`. Every clip has exactly min(clip, frames) frames.
 
     Args:
-        frames: Frames of the tracklet, at least 1.
-        clip: Frames of a clip; 0 for the whole tracklet.
+        frames: Number of frames of the tracklet, at least 1.
+        clip: Number of frames of a clip; 0 for the whole tracklet.
 
     Example:
         >>> clip_starts(10, 4)
@@ -100,10 +100,10 @@ class ClipFoundation(Foundation, ClipWise):
     def pooled(self, pixels: torch.Tensor) -> Tokens:
         """Normalised pixels (b, t, 3, h, w) to clip vectors (b, d) and frame vectors (b*t, d).
 
-        A frame has no CLS token of its own: its vector is the mean of its patches, under "cat"
-        preceded by the CLS token of the clip. Frames that share tokens (V-JEPA 2 reads pairs) have
-        one vector; each token counts once in the clip's. Under "mean" the patches are averaged over
-        time first, as in NTSSL's program: CLS is one of 1 + p tokens, however long the clip.
+        A single frame has no CLS token: its vector is the mean of its patches, with "cat" preceded
+        by the CLS token of the clip. Frames that share tokens (V-JEPA 2 reads pairs) have the same
+        vector; each token counts once in the clip's vector. With "mean" the patches are averaged
+        over time first, as in NTSSL's code: CLS is one of 1 + p tokens for clips of any length.
         """
         patches, cls = self.spec.tokens(self.backbone, pixels)  # b g p d; b d
         b, g, p, d = patches.shape
@@ -123,13 +123,13 @@ class ClipFoundation(Foundation, ClipWise):
         return Tokens(torch.cat([cls, patchmean], dim=1), with_class_token.reshape(b * t, 2 * d))
 
     def encode_clips(self, clips: torch.Tensor) -> Tokens:
-        """Crops uint8 (b, t, h, w, 3) to tokens; a long tracklet is split into clips, averaged."""
+        """Crops uint8 (b, t, h, w, 3) to tokens; the vectors of several clips are averaged."""
         b, t = clips.shape[:2]
         self.check_pixels(clips)
         min_frames = self.spec.least_frames
         PolyplinkError.unless(
             t >= min_frames,
-            f"{self.spec.name} takes clips of {min_frames} frames or more, and a tracklet has {t}",
+            f"{self.spec.name} takes clips of {min_frames} frames or more, but a tracklet has {t}",
             "give a smaller --stride or a greater --min-length",
         )
         clip = self.config.clip or 0
@@ -144,7 +144,7 @@ class ClipFoundation(Foundation, ClipWise):
             by_frame = tokens.frames.view(b, size, -1)  # b s d
             if frames.ndim == 0:
                 frames = by_frame.new_zeros(b, t, by_frame.shape[2])
-            # A frame of several overlapping clips gets the mean of its vectors.
+            # A frame in several clips gets the mean of its vectors.
             at = torch.arange(start, start + size, device=clips.device)
             frames = frames.index_add(1, at, by_frame)
             n_windows[start : start + size] += 1

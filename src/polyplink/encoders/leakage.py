@@ -1,7 +1,7 @@
-"""Which procedures an encoder has seen, and the refusal to evaluate on them.
+"""The leakage guard: procedures that an encoder has seen, and the refusal to evaluate on them.
 
-Procedures are compared by name and not by content: a corrected table or another import is still
-the same procedure.
+Procedures are compared by name, not by content: a procedure remains the same after its table is
+corrected or imported in another way.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from polyplink.encoders.weights import Seen
 
 
 def _rows_of(data: DataSet, procedures: Sequence[str]) -> list[tuple[str, str, str]]:
-    """(data set, procedure, patient) of some procedures, in their order."""
+    """(data set, procedure, patient) of some procedures, in the order of the table."""
     table = data.procedures.filter(pl.col("procedure_id").is_in(list(procedures)))
     return table.select("dataset", "procedure_id", "patient").rows()
 
@@ -39,30 +39,30 @@ def seen_by(data: DataSet, trained: Sequence[str], validated: Sequence[str], sta
 
 
 def seen_procedures(seen: Seen, data: DataSet, procedures: Sequence[str]) -> list[tuple[str, str]]:
-    """Procedures of a part that an encoder has seen before, and how.
+    """Procedures of a part that an encoder has seen, with the reason.
 
     Names of data sets are compared without case and separators. A data set that is known to share
-    videos with one that was trained on counts as seen completely, because its names do not identify
-    the shared videos.
+    videos with a data set of the training counts as seen completely, because its names do not
+    identify the shared videos.
 
     Args:
-        seen: From `seen_by`.
+        seen: Result of `seen_by`.
         data: The data set.
         procedures: The part.
 
     Returns:
-        Procedure id and what was seen of it, in the data set's order.
+        Procedure id and reason, in the order of the data set.
     """
-    seen_procedures = [*seen.trained, *seen.validated]
-    met = {(plain_name(dataset), procedure) for dataset, procedure, _ in seen_procedures}
-    patients = {(plain_name(dataset), patient) for dataset, _, patient in seen_procedures}
-    sets = sorted({dataset for dataset, _, _ in seen_procedures} | set(seen.datasets))
+    rows = [*seen.trained, *seen.validated]
+    seen_names = {(plain_name(dataset), procedure) for dataset, procedure, _ in rows}
+    patients = {(plain_name(dataset), patient) for dataset, _, patient in rows}
+    sets = sorted({dataset for dataset, _, _ in rows} | set(seen.datasets))
     overlaps = []
     pretrained = {plain_name(name) for name in seen.datasets}
     for dataset, procedure, patient in _rows_of(data, procedures):
         plain = plain_name(dataset)
         shared = [reason for d in sets if (reason := known_overlap(dataset, d))]
-        if (plain, procedure) in met:
+        if (plain, procedure) in seen_names:
             overlaps.append((procedure, "the procedure itself"))
         elif (plain, patient) in patients:
             overlaps.append((procedure, f"its patient {patient}"))

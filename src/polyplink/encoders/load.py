@@ -1,4 +1,4 @@
-"""Encoders by the name, file or folder that a user gives, with what is needed to use them."""
+"""Load encoders by name, file or folder, with everything that is needed to use them."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -29,15 +29,15 @@ class NamedEncoder:
     """An encoder with everything that is needed to use it.
 
     Attributes:
-        name: For tables and figures.
-        key: Identifies the weights; names the files of cached vectors.
+        name: Name in tables and figures.
+        key: Identifies the weights; part of the names of cached vectors.
         embedder: Turns packed crops into vectors.
-        device: Device that it runs on.
+        device: Device of the computation.
         prepare: Crop rule and sampling of its input.
-        record: The record of its weights; None if there is none.
+        record: The record of its weights, or None.
         precision: float32, bf16 or int8.
-        remark: What a table has to say beside its figures; "" for nothing.
-        stand_in: Which network stands in for the one that the name means; "" for none.
+        remark: Remark for tables next to its figures; "" for none.
+        stand_in: Network that is used in place of the one in the name; "" for none.
     """
 
     __repr__ = brief
@@ -67,15 +67,15 @@ def load_named(
     Args:
         weights: File, folder or name.
         device: "auto", "cpu", "cuda" or "cuda:N"; exported encoders compute on the CPU.
-        name: Its name; by default that of the recipe that trained it.
+        name: Name of the encoder; by default the name in its record.
         precision: "float32", "tf32", "bf16" or "int8"; by default bf16 on a GPU, float32 on the
-            CPU, and of an exported encoder what it was exported for.
-        tracklets: What to change in the settings that the weights carry, see `with_options`.
-        origin: The detector of the boxes, which states thresholds of its own.
+            CPU, and for an exported encoder the precision of the export.
+        tracklets: Changes to the settings in the record, see `with_options`.
+        origin: The detector of the boxes, which may state its own thresholds.
 
     Raises:
-        PolyplinkError: If the weights are missing or broken, there is no such device, or it does
-            not compute in that precision.
+        PolyplinkError: If the weights are missing or broken, the device does not exist, or it does
+            not support the precision.
     """
     path = weights_path(weights)
     if path.suffix == ".onnx":
@@ -97,8 +97,8 @@ def load_named(
             used = "float32"
         PolyplinkError.unless(
             used != "int8",
-            f"{weights} holds no 8-bit numbers",
-            "write some with `polyplink export --int8 DATA`",
+            f"{weights} has no 8-bit weights",
+            "write them with `polyplink export --int8 DATA`",
         )
         if (
             torch_device.type == "cpu"
@@ -118,7 +118,7 @@ def load_named(
 
 
 def _graphs(weights: Path) -> Path | None:
-    """The graphs beside a shipped encoder: the same vectors in half the time, and without timm."""
+    """The ONNX graphs of a shipped encoder: the same vectors in half the time, without timm."""
     if not is_shipped(weights, "encoder") or find_spec("onnxruntime") is None:
         return None
     return shipped_model(weights.name).graphs
@@ -130,10 +130,10 @@ def load_several(
     tracklets: Mapping[str, Any] | None = None,
     data: Path | None = None,
 ) -> list[NamedEncoder]:
-    """Load encoders under different names: by their files where a recipe trained several.
+    """Load encoders with different names; those of the same recipe get their file in the name.
 
     Raises:
-        PolyplinkError: If a file is given twice, and as `load_named`.
+        PolyplinkError: If a file is given twice, and see `load_named`.
     """
     PolyplinkError.unless(
         len(set(weights)) == len(weights), "weights are given twice", "give others to compare"

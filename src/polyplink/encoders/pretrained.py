@@ -1,7 +1,7 @@
-"""Folders of weights that travel: model files, config.json with their SHA-256, and a model card.
+"""Folders for sharing weights: model files, config.json with their SHA-256, and a model card.
 
-Two kinds of model files lie in such a folder: model.safetensors, in the layout of the Hugging Face
-Hub (`save_pretrained`), or the graphs of an exported encoder (`export`).
+The model files are either model.safetensors, in the layout of the Hugging Face Hub
+(`save_pretrained`), or the graphs of an exported encoder (`export`).
 """
 
 import csv
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from polyplink.encoders.build import LoadedEncoder
 
 CARD = "README.md"
-# Licences that the Hub has a word for.
+# Licences with an identifier on the Hub.
 HUB_LICENCES = re.compile(
     r"apache-2\.0|bsd-3-clause|mit|a?gpl-3\.0|cc0-1\.0|cc-by(-nc)?(-sa)?-4\.0"
 )
 LIMITS = """\
-- Not a medical device: for research. Identities and counts are estimates; a person should check.
-- Vectors need crops cut as stated under Input, and compare only within these weights.
-- Another camera, detector or way of moving than in the training data changes how good they are.
+- Not a medical device: for research. Identities and counts are estimates and should be checked.
+- Crops must be cut as stated under Input; vectors are only comparable within these weights.
+- Results differ with cameras, detectors or motion that are not in the training data.
 - Evaluate on procedures that are not among the data above; `polyplink evaluate` refuses the others.
 """
 
@@ -54,29 +54,29 @@ def save_pretrained(
 ) -> Path:
     """Write weights as a folder in the layout of the Hub: tensors, config.json, model card.
 
-    The tensors are copied byte for byte: vectors cached for the weights stay valid.
+    The tensors are copied byte for byte, so that vectors cached for the weights stay valid.
 
     Args:
-        weights: File, run folder or name; added weights that have changed are refused.
+        weights: File, run folder or name; added weights that were changed are refused.
         folder: The folder; it must not exist.
-        figures: A folder of `polyplink evaluate`, whose figures and intervals of these weights the
-            card shows.
-        licence: Of the weights; None for that of the published weights they are.
-        mirrors: Where else the folder can be had, for the card and config.json.
+        figures: A folder of `polyplink evaluate` with figures and intervals of these weights, for
+            the card.
+        licence: Licence of the weights; None for the licence in the record of published weights.
+        mirrors: Other places of the folder, for the card and config.json.
 
     Returns:
         The folder.
 
     Raises:
-        PolyplinkError: If there are no such weights or figures, the figures are of other weights,
-            or the folder exists.
+        PolyplinkError: If the weights or figures do not exist, the figures are of other weights, or
+            the folder exists.
     """
     path = weights_path(weights)
     check_seal(path)
     record = read_record(path)
     PolyplinkError.unless(
         path.suffix != ".onnx",
-        f"{weights} is an exported encoder, which travels as it is",
+        f"{weights} is an exported encoder, which can be shared unchanged",
         "copy its folder, or give the weights it was exported from",
     )
     with whole_folder(folder) as new:
@@ -89,14 +89,14 @@ def save_pretrained(
 def from_pretrained(folder: Path, device: str = "cpu") -> "LoadedEncoder":
     """Load an encoder from a folder that `save_pretrained` wrote; nothing is downloaded.
 
-    Every verb takes such a folder as WEIGHTS too.
+    Every verb also takes such a folder as WEIGHTS.
 
     Args:
         folder: The folder, or a name in one of the folders of $POLYPLINK_MIRRORS.
-        device: A device of torch.
+        device: A torch device.
 
     Raises:
-        PolyplinkError: If it is not there, or the SHA-256 of its tensors is not that of its
+        PolyplinkError: If the folder does not exist, or the SHA-256 of its tensors differs from
             config.json.
 
     Example:
@@ -115,14 +115,14 @@ def write_config(
     measured: Sequence[Mapping[str, str]] = (),
     licence: str | None = None,
 ) -> None:
-    """Write config.json and the model card beside the model files that are in a folder.
+    """Write config.json and the model card into a folder of model files.
 
     Args:
-        folder: Where the model files are.
+        folder: Folder of the model files.
         record: The record of the weights.
         facts: Further entries of config.json.
         measured: Rows of figures.csv.
-        licence: As in `save_pretrained`.
+        licence: See `save_pretrained`.
     """
     models = sorted([*folder.glob("*.onnx"), *folder.glob("*.safetensors")])
     files = {path.name: file_key(path) for path in models}
@@ -133,10 +133,10 @@ def write_config(
 
 
 def _measured(figures: Path, key: str) -> list[dict[str, str]]:
-    """Rows of figures.csv that have a value, of the weights with this id."""
+    """Rows of figures.csv with a value, of the weights with an id."""
     path = figures / "figures.csv" if figures.is_dir() else figures
     PolyplinkError.unless(
-        path.is_file(), f"no figures at {path}", "give a folder `polyplink evaluate` wrote"
+        path.is_file(), f"no figures at {path}", "give a folder that `polyplink evaluate` wrote"
     )
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -144,9 +144,9 @@ def _measured(figures: Path, key: str) -> list[dict[str, str]]:
     PolyplinkError.unless(
         bool(rows) and names <= rows[0].keys(),
         f"{path} has no figures",
-        "give a folder `polyplink evaluate` wrote",
+        "give a folder that `polyplink evaluate` wrote",
     )
-    # run.json says which weights each method is; "weights" are those of the first.
+    # run.json has the id of each method's weights; "weights" is the id of the first method's.
     run = path.with_name("run.json")
     ids = read_json(run).get("inputs", {}) if run.is_file() else {"weights": key}
     holders = [name for name, weights_id in ids.items() if str(weights_id).partition("-")[0] == key]
@@ -171,7 +171,7 @@ def model_card(
     Args:
         record: The record of the weights.
         files: SHA-256 by file.
-        licence: Of the weights.
+        licence: Licence of the weights.
         facts: Mirrors, and the shapes of exported graphs.
         measured: Rows of figures.csv.
     """
@@ -186,8 +186,8 @@ def model_card(
     parts = [
         f"---\nlibrary_name: polyplink\n{_licence_lines(licence)}\n"
         "tags: [colonoscopy, polyp, re-identification]\n---\n",
-        f"# {name}\n\nAn encoder for polyplink: crops of a "
-        "tracklet of a polyp to one vector. Tracklets with similar vectors show one polyp.\n",
+        f"# {name}\n\nAn encoder for polyplink: maps the crops of a polyp tracklet to one vector. "
+        "Tracklets of the same polyp have similar vectors.\n",
         f"## Input\n\nCrops of {prepare.size} x {prepare.size} pixels, RGB, 8 bits; {rule}, "
         f"resized without keeping the aspect ratio (antialiased bilinear); one of every "
         f"{prepare.stride} boxes. Normalisation is part of the model: pixels / 255, minus "
@@ -204,7 +204,7 @@ def model_card(
 
 
 def _licence_lines(licence: str) -> str:
-    """The licence as the Hub's front matter takes it: its own word where it has one."""
+    """The licence in the Hub's front matter, with the Hub's identifier if there is one."""
     if HUB_LICENCES.fullmatch(licence.lower()):
         return f"license: {licence.lower()}"
     return f"license: other\nlicense_name: {json.dumps(licence)}"
@@ -215,7 +215,7 @@ def _numbers(values: Sequence[float] | None) -> str:
 
 
 def _data_lines(record: WeightsRecord) -> list[str]:
-    """What the weights were trained and validated on, a line a data set."""
+    """Training and validation data of the weights, a line for each data set."""
     seen, lines = record.seen, []
     for use, rows in (("trained", seen.trained), ("validated", seen.validated)):
         for dataset, members in groupby(sorted(rows), key=lambda row: row[0]):

@@ -1,7 +1,7 @@
 """Published weights: read without running their code, recognised, and renamed for polyplink.
 
-A .pth file is a pickle, and a pickle is a program. Only tensors and the few harmless types that
-these files are known to hold are loaded; anything else is refused unless the user trusts the file.
+A .pth file is a pickle, which can run code. Only tensors and a few harmless types that occur in
+such files are loaded; anything else is refused unless the user trusts the file.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from polyplink.tracklets.settings import PrepareSettings
 
 _WRAPPINGS = ("teacher", "encoder", "model", "state_dict")  # DINO, V-JEPA, MAE, Lightning
 _PREFIXES = ("module.", "backbone.")  # DataParallel, self-supervised training
-_HUB_NAME = re.compile(r"-([0-9a-f]{8})\.pth$")  # a file named after its own digest
+_HUB_NAME = re.compile(r"-([0-9a-f]{8})\.pth$")  # a file with its digest in the name
 _SCALAR: Any = importlib.import_module("numpy._core.multiarray").scalar
 _HARMLESS: list[Any] = [
     argparse.Namespace,
@@ -44,7 +44,7 @@ _HARMLESS: list[Any] = [
     *(getattr(np.dtypes, name) for name in ("Float64DType", "Float32DType", "Int64DType")),
 ]
 
-# What torch raises where a file ends early or holds other bytes than it should.
+# Exceptions of torch for truncated or broken files.
 _BROKEN = (
     *(pickle.UnpicklingError, struct.error, EOFError, OSError, RuntimeError),
     *(AttributeError, LookupError, TypeError, ValueError, AssertionError, zipfile.BadZipFile),
@@ -59,10 +59,10 @@ def read_published(path: Path, *, trust_pickle: bool = False) -> dict[str, torch
         trust_pickle: Allow a pickle to run arbitrary code.
 
     Returns:
-        Its tensors by name on the CPU, see `unwrap`; those of a zip file are memory-mapped.
+        The tensors by name on the CPU, see `unwrap`; memory-mapped if the file is a zip file.
 
     Raises:
-        PolyplinkError: If it is missing, broken or of another type, or would run code.
+        PolyplinkError: If the file is missing, broken or of another type, or would run code.
     """
     if not path.is_file():
         raise PolyplinkError(f"no file {path}", "check the path")
@@ -76,7 +76,7 @@ def read_published(path: Path, *, trust_pickle: bool = False) -> dict[str, torch
         )
     try:
         with torch.serialization.safe_globals(_HARMLESS), path.open("rb") as file:
-            # By its bytes: torch takes any path that ends in .safetensors for what it says.
+            # As an open file: torch trusts the ending .safetensors of a path.
             is_safetensors = path.suffix == SUFFIX
             zipped = not is_safetensors and zipfile.is_zipfile(path)
             source = file if is_safetensors else path
@@ -85,7 +85,7 @@ def read_published(path: Path, *, trust_pickle: bool = False) -> dict[str, torch
         refused = re.search(r"GLOBAL (\S+)|(?:class|function) (\S+)", str(error))
         if refused and isinstance(error, pickle.UnpicklingError):
             raise PolyplinkError(
-                f"{path} wants to run code when it is read ({refused[1] or refused[2]})",
+                f"{path} would run code when it is read ({refused[1] or refused[2]})",
                 "give --trust-pickle if you trust its authors",
             ) from None
         raise PolyplinkError(
@@ -101,9 +101,9 @@ def read_published(path: Path, *, trust_pickle: bool = False) -> dict[str, torch
 
 
 def unwrap(loaded: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    """Find the tensors of a checkpoint by name.
+    """Extract the tensors of a checkpoint by name.
 
-    Of a distillation the teacher is taken, not the student; then model, state_dict or the file
+    They are those of the teacher in a distillation, or else of model, state_dict or the file
     itself. Prefixes that training frameworks add to every name are removed.
     """
     for name in _WRAPPINGS:
@@ -117,12 +117,12 @@ def unwrap(loaded: Mapping[str, Any]) -> dict[str, torch.Tensor]:
 
 
 def check_published(path: Path, digest: str, sha256: str) -> None:
-    """Refuse a file that is not the published one, where its SHA-256 is known.
+    """Refuse a file with another SHA-256 than the published one, if that is known.
 
     Args:
-        path: The file; files of torch's hub carry eight digits of theirs in their names.
-        digest: Its SHA-256.
-        sha256: The published SHA-256, or "" where none is known.
+        path: The file; names of files from torch's hub contain eight digits of the SHA-256.
+        digest: SHA-256 of the file.
+        sha256: The published SHA-256, or "" if unknown.
     """
     name_digest = _HUB_NAME.search(path.name)
     for prefix in (sha256, name_digest.group(1) if name_digest else ""):
@@ -138,10 +138,10 @@ class Fitted(NamedTuple):
     """Published weights, ready for an encoder.
 
     Attributes:
-        known: Which they are.
+        known: The published weights.
         tensors: The complete state dict of the encoder.
-        encoder: The encoder's configuration, presets filled in.
-        prepare: The crops that it reads.
+        encoder: The encoder's configuration, with presets filled in.
+        prepare: Settings of its crops.
         renamed: Whether names differed from the encoder's and tensors were matched by order.
     """
 
@@ -153,22 +153,22 @@ class Fitted(NamedTuple):
 
 
 def fit_published(path: Path, state: State, config: FoundationConfig | None = None) -> Fitted:
-    """Recognise published tensors and fit them to their encoder: every tensor, no other.
+    """Recognise published tensors and fit them to their encoder, exactly.
 
     Args:
         path: The file, for messages.
-        state: From `read_published`.
-        config: How a foundation encoder is to be used; its `model` is ignored.
+        state: Result of `read_published`.
+        config: Configuration of a foundation encoder; its `model` is ignored.
 
     Raises:
-        PolyplinkError: If they are of no known encoder, or a tensor is missing, unknown or of
-            another shape.
+        PolyplinkError: If the tensors are of no known encoder, or a tensor is missing, unknown or
+            of another shape.
     """
     published = recognise(state)
     if published is None:
         first = ", ".join(list(state)[:3]) or "no tensor at all"
         raise PolyplinkError(
-            f"{path} holds weights of no encoder that is known here (it begins with {first})",
+            f"{path} holds weights of an unknown encoder (it begins with {first})",
             f"known are {', '.join([*FOUNDATION, *REFERENCES, BACKBONE.title])}; for a backbone of "
             "timm give its name with --timm",
         )
@@ -188,7 +188,7 @@ def fit_published(path: Path, state: State, config: FoundationConfig | None = No
         renamed = published.library_names(settled, state)
         tensors = {f"backbone.{name}": tensor for name, tensor in renamed.items()}
         prepare = PrepareSettings(size=settled.size or published.size)
-    with torch.device("meta"):  # names and shapes alone
+    with torch.device("meta"):  # only names and shapes
         check_state(path, tensors, build_encoder(encoder).state_dict())
     return Fitted(published, tensors, encoder, prepare)
 
@@ -205,15 +205,15 @@ def fit_timm(
 
     Args:
         path: The file, for messages.
-        state: From `read_published`.
+        state: Result of `read_published`.
         name: The model's name in timm.
-        config: Its `preset` and `size` are used; a None size and the preset "own" stand for the
-            image size, mean and standard deviation that timm states.
-        stages: Numbers of the stages whose means are the features; none for the backbone's output.
+        config: Only `preset` and `size` are used; with a None size and the preset "own", image
+            size, mean and standard deviation are those of timm.
+        stages: See `SfeConfig.stages`.
 
     Raises:
-        PolyplinkError: If timm has no such model, the tensors are not its own, or it does not take
-            images of that size.
+        PolyplinkError: If timm has no such model, the tensors do not fit it, or it does not take
+            images of the size.
 
     Example:
         >>> model, _ = build_frame_encoder("timm:test_resnet")
@@ -257,14 +257,14 @@ def fit_timm(
 
 
 def _by_order(expected_state: State, state: State) -> dict[str, torch.Tensor] | None:
-    """Tensors of other names under those of a backbone, matched by their order.
+    """Rename tensors to those of a backbone by their order.
 
     Every pair must agree in shape and in the last part of the name ("weight", "running_var"); only
     a classifier of up to two tensors may follow.
 
     Returns:
-        None if they do not agree, or if the names are in alphabetical order, as in safetensors
-        files: then the order says nothing.
+        The tensors; None if a pair does not agree, or if the names are in alphabetical order, as in
+        safetensors files, where the order has no meaning.
     """
     expected = [(key, value) for key, value in expected_state.items() if not key.endswith(COUNTER)]
     stored = [(key, value) for key, value in state.items() if not key.endswith(COUNTER)]

@@ -1,7 +1,7 @@
-"""Published models as data: what describes one, and the libraries that build them.
+"""Descriptions of published models, and the libraries that build them.
 
-A `Spec` describes one published model: its architecture, its preprocessing, how its file is
-recognised and where to get it; `catalogue` lists them all, `foundation` makes encoders of them.
+A `Spec` describes one published model: its architecture, its preprocessing, how to recognise its
+file and where to get it. `catalogue` lists all models; `foundation` turns them into encoders.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ warnings.filterwarnings("ignore", "IProgress not found")
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 REFERENCE_SIZE = 224
-HEADS = r"^(head|dino_head|ibot_head)\."  # of the pre-training, not of the backbone
+HEADS = r"^(head|dino_head|ibot_head)\."  # used in pre-training, not part of the backbone
 
 Pooling = Literal["cls", "mean", "patchmean", "cat"]
 State = Mapping[str, "torch.Tensor"]
@@ -37,15 +37,15 @@ class Published:
     """Published weights: where to get their file, how to recognise and how to rename its tensors.
 
     Attributes:
-        name: Their name in polyplink.
-        title: Their published name.
+        name: Name in polyplink.
+        title: Published name.
         source: Where to get the file.
-        file: Its name there.
-        licence: Of the weights.
-        sha256: Of the file, or its first digits, where known; else empty.
-        saw: Public data sets they were trained on, by their usual names.
-        marks: The file is recognised by all tensors of one of these, name -> shape (None for any).
-        lacks: Tensors that it does not have.
+        file: Name of the file at the source.
+        licence: Licence of the weights.
+        sha256: SHA-256 of the file, or its first digits; empty if unknown.
+        saw: Public data sets of the training, by their usual names.
+        marks: The file is recognised if it has all tensors of one mark, name -> shape (None: any).
+        lacks: Names of tensors that the file must not have.
         dropped: Pattern of the names of tensors outside the encoder; empty for none.
         names: (pattern, replacement) pairs, all applied to every name in this order.
         fused: Split ".attn.qkv." (3d, ...) into ".attn.q.", ".attn.k." and ".attn.v." (d, ...)
@@ -66,14 +66,14 @@ class Published:
     fused: bool = False
 
     def recognises(self, state: State) -> bool:
-        """Whether tensors are those of these weights, by the marks."""
+        """Whether tensors have one of the marks."""
         return not any(name in state for name in self.lacks) and any(
             all(n in state and shape in (None, tuple(state[n].shape)) for n, shape in mark.items())
             for mark in self.marks
         )
 
     def renamed(self, state: State) -> dict[str, torch.Tensor]:
-        """Rename published tensors; those that no pattern matches keep their names."""
+        """Rename published tensors; names without a matching pattern stay."""
         parts: dict[str, torch.Tensor] = {}
         for name, tensor in state.items():
             if self.fused and ".attn.qkv." in name:
@@ -96,25 +96,25 @@ class Spec(Published):
     """A published model.
 
     Attributes:
-        network: Builds its module for a configuration, with random values.
+        network: Builds the module for a configuration, with random values.
         part: Attribute of the module that is the encoder; empty for the whole module.
-        hub: Whether `renamed` gives the Hub's names, which transformers translates by itself.
-        tokens: Applies the encoder to normalised pixels. Of an image model: (n, 3, h, w) to tokens
-            (n, p, d) after the last norm. Of a video model: (b, t, 3, h, w) to patches
+        hub: Whether `renamed` returns the Hub's names, which transformers then translates.
+        tokens: Applies the encoder to normalised pixels. For an image model: (n, 3, h, w) to tokens
+            (n, p, d) after the last norm. For a video model: (b, t, 3, h, w) to patches
             (b, g, p, d) of g frames, or groups of neighbouring frames that the model merges, and
             the CLS tokens (b, d) or None.
-        width: Width of its tokens.
-        patch: Width of a patch in pixels: image sizes are its multiples.
+        width: Width of the tokens.
+        patch: Width of a patch in pixels, of which image sizes are multiples.
         prefix: Number of tokens before the first patch.
         pooling: Supported poolings, the default first.
-        reference_pooling: What NTSSL's program uses, as far as known.
-        size: Default width and height of its images, pixels.
-        only_size: Whether it takes no other size.
-        mean: Per-channel mean of its pre-training.
-        std: Per-channel standard deviation of its pre-training.
-        clip: Frames of a clip; 1 for image models.
-        least_frames: Fewest frames of a clip.
-        depth: Number of its blocks.
+        reference_pooling: Pooling in NTSSL's code, as far as known.
+        size: Default width and height of images, pixels.
+        only_size: Whether no other size is supported.
+        mean: Per-channel mean of the pre-training.
+        std: Per-channel standard deviation of the pre-training.
+        clip: Number of frames of a clip; 1 for image models.
+        least_frames: Smallest number of frames of a clip.
+        depth: Number of blocks.
     """
 
     dropped: str = HEADS
@@ -148,12 +148,12 @@ class Spec(Published):
         nearest = max(round(size / self.patch), 1) * self.patch
         PolyplinkError.unless(
             size == self.size or not self.only_size,
-            f"{self.name} takes images of {self.size} pixels alone, not {size}",
+            f"{self.name} only takes images of {self.size} pixels, not {size}",
             f"give --set encoder.size={self.size} --set prepare.size={self.size}",
         )
         PolyplinkError.unless(
             size % self.patch == 0,
-            f"{self.name} cuts images into patches of {self.patch} pixels, and {size} is no "
+            f"{self.name} cuts images into patches of {self.patch} pixels, and {size} is not a "
             "multiple of that",
             f"give --set encoder.size={nearest} --set prepare.size={nearest}",
         )
@@ -178,9 +178,9 @@ class Spec(Published):
         )
 
     def library_names(self, config: FoundationConfig, state: State) -> State:
-        """Published tensors under the names, and in the shapes, of the encoder's state dict.
+        """Published tensors with the names and shapes of the encoder's state dict.
 
-        Shapes differ where a library has another layer for the same product, as a 1 x 1
+        Shapes differ if a library uses another layer for the same operation, such as a 1 x 1
         convolution for a linear layer.
         """
         tensors = self.renamed(state)
@@ -218,16 +218,16 @@ def transformers() -> ModuleType:
 def from_published_names(kind: type[torch.nn.Module], config: Any, state: State) -> State:
     """Rename tensors from the Hub's names to those of the installed transformers.
 
-    transformers 5 renamed its modules; its own loader knows the mapping.
+    transformers 5 renamed its modules; the mapping is part of its loader.
 
     Args:
         kind: A model class of transformers.
         config: Its configuration.
-        state: Tensors under the Hub's names.
+        state: Tensors with the Hub's names.
 
     Returns:
-        Tensors under the library's names. Tensors that the loader did not use keep their names
-        and tensors that it missed are absent, so that a strict check finds both.
+        Tensors with the library's names. Tensors that the loader did not use keep their names and
+        missing tensors stay absent, so that a strict check reports both.
     """
     model, report = kind.from_pretrained(  # type: ignore[attr-defined]
         None, config=config, state_dict=dict(state), output_loading_info=True, dtype=torch.float32

@@ -1,9 +1,9 @@
-"""Tone: how colours are spread in a crop and in its middle, beside what an encoder sees.
+"""Tone: the distribution of colours in a crop and in its middle, appended to a vector.
 
-Quantiles of three colour channels, over a whole crop and over its middle, which is mostly polyp.
-They are strongly correlated: light moves all of them. Whitening, fitted on crops without labels,
-removes what most crops vary in and keeps how a polyp differs from the mucosa around it. See
-docs/explanation/tone.md.
+Tone consists of quantiles of three colour channels, over a whole crop and over its middle, which is
+mostly polyp. They are strongly correlated, because light changes all of them. Whitening, fitted on
+crops without labels, removes the variation that most crops share and keeps the difference between a
+polyp and the mucosa around it. See docs/explanation/tone.md.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from polyplink.encoders.whitening import fit_whitening
 
 QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)
 TONES = 6 * len(QUANTILES)  # of three channels, over two regions
-MIDDLE = 6  # one part in so many of a side is left out on either side of the middle
-PIXELS = 64  # a side at most: larger crops are subsampled
-SHRINKAGE = 1e-3  # of the largest variance, added to all before they are divided by
+MIDDLE = 6  # 1 / MIDDLE of each side is left out on either side of the middle
+PIXELS = 64  # per side at most: larger crops are subsampled
+SHRINKAGE = 1e-3  # times the largest variance, added to all variances
 TONE_BUFFERS = ("tone_mean", "tone_map")
 
 
@@ -33,8 +33,8 @@ def tone_statistics(crops: torch.Tensor) -> torch.Tensor:
         crops: uint8 (n, h, w, 3).
 
     Returns:
-        float32 (n, `TONES`): five quantiles, from the darkest, each of three channels; first over
-        the whole crop, then over its middle.
+        float32 (n, `TONES`): five rising quantiles, each of three channels; first over the whole
+        crop, then over its middle.
 
     Example:
         >>> grey = torch.full((1, 8, 8, 3), 99, dtype=torch.uint8)
@@ -56,15 +56,15 @@ def tone_statistics(crops: torch.Tensor) -> torch.Tensor:
 
 
 class ToneEncoder(WrappedEncoder):
-    """A frame-wise encoder, with the tone of the crops beside its vectors.
+    """A frame-wise encoder with the tone of the crops appended to its vectors.
 
-    A tracklet's vector is that of the encoder, of length 1, followed by the mean of its frames'
-    whitened tones, of length `weight`: the cosine of two is the mean of the two cosines, weighed
-    1 to weight squared.
+    A tracklet's vector is the encoder's vector, scaled to length 1, followed by the mean of its
+    frames' whitened tones, scaled to length `weight`: the cosine of two vectors is the mean of both
+    cosines, weighted 1 to weight squared.
 
     Args:
         encoder: The encoder.
-        weight: Length of the tone's part, above 0.
+        weight: Length of the tone part, above 0.
 
     Raises:
         PolyplinkError: If the encoder reads clips.
@@ -97,7 +97,7 @@ class ToneEncoder(WrappedEncoder):
     def encode_frames(self, frames: torch.Tensor) -> torch.Tensor:
         """Crops uint8 (n, h, w, 3) to the encoder's features and the tones, (n, f + `TONES`)."""
         tones = tone_statistics(frames) - self.tone_mean
-        # Not a matrix product: in bf16 it would lose the small differences that are scaled up.
+        # No matrix product, which would lose small differences in bf16 that are then scaled up.
         tones = normalize((tones[:, :, None] * self.tone_map).sum(dim=1), dim=1)
         features = self.encoder.encode_frames(frames)
         return torch.cat([features, tones.to(features.dtype)], dim=1)
@@ -107,7 +107,7 @@ class ToneEncoder(WrappedEncoder):
         return torch.cat(parts, dim=1)
 
     def aggregate(self, features: torch.Tensor, lengths: Sequence[int]) -> Tokens:
-        """Features and tones of frames to the tokens of the encoder and tones."""
+        """Features and tones of frames to the encoder's tokens with tones appended."""
         vectors, tones = features[:, :-TONES], features[:, -TONES:]
         tokens, mean = self.encoder.aggregate(vectors, lengths), super().aggregate(tones, lengths)
         return Tokens(
@@ -115,6 +115,6 @@ class ToneEncoder(WrappedEncoder):
         )
 
     def pool_packed(self, features: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """The tracklets' vectors of `aggregate`, as a graph."""
+        """The tracklets' vectors of `aggregate`, in a form that can be exported."""
         vectors = self.encoder.pool_packed(features[:, :-TONES], lengths)
         return self._joined(vectors, super().pool_packed(features[:, -TONES:], lengths))

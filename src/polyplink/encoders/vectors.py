@@ -1,4 +1,4 @@
-"""Vectors of tracklets, and the tables that hold them; read without importing torch."""
+"""Vectors of tracklets and their tables, without importing torch."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -17,10 +17,10 @@ class Embeddings:
     """Vectors of tracklets.
 
     Attributes:
-        tracklet_ids: n names, unique.
-        vectors: (n, d) float32, as the encoder gave them (not normalised).
-        weights_id: Id of the weights they came from.
-        crops_id: Key of the crops they came from, of a procedure or of a whole prepared data set.
+        tracklet_ids: n unique ids.
+        vectors: (n, d) float32, the encoder's output (not normalised).
+        weights_id: Id of the weights.
+        crops_id: Key of the crops, of a procedure or of a whole prepared data set.
     """
 
     tracklet_ids: Sequence[str] = field(repr=False)
@@ -49,7 +49,7 @@ def read_embeddings(path: Path, mend: str = "embed again") -> Embeddings:
 
     Args:
         path: The file.
-        mend: The remedy if it is broken.
+        mend: How to fix a broken file.
 
     Raises:
         PolyplinkError: If the file is missing or unreadable, lacks a column, repeats a tracklet,
@@ -62,7 +62,7 @@ def read_embeddings(path: Path, mend: str = "embed again") -> Embeddings:
         if column not in table.columns:
             raise PolyplinkError(f"{path} has no column {column}", mend)
     if table["tracklet_id"].dtype != pl.String:
-        raise PolyplinkError(f"{path}: tracklet_id is no text", mend)
+        raise PolyplinkError(f"{path}: tracklet_id is not text", mend)
     repeated = table["tracklet_id"].is_duplicated().arg_true()
     if repeated.len():
         name = table["tracklet_id"][int(repeated[0])]
@@ -70,7 +70,7 @@ def read_embeddings(path: Path, mend: str = "embed again") -> Embeddings:
     for column in ("weights_id", "crops_id"):
         if table[column].n_unique() > 1:
             raise PolyplinkError(
-                f"{path} mixes several {column}", f"vectors compare only within one: {mend}"
+                f"{path} mixes several {column}", f"vectors are only comparable within one: {mend}"
             )
     vectors: np.ndarray = np.zeros(0)
     with suppress(TypeError, ValueError, pl.exceptions.PolarsError):

@@ -1,8 +1,8 @@
-"""Weights files: where they are on this machine, their tensors, and the record that they carry.
+"""Weights files: their location on this machine, their tensors, and their record.
 
-Added weights are in the store: the folder $POLYPLINK_HOME/weights where that variable is set,
-else polyplink/weights in the user's data folder ($XDG_DATA_HOME, or ~/.local/share). The SHA-256
-of NAME.safetensors is kept beside it. A name that is not in the store is looked up as a folder of
+Added weights are in the store: the folder $POLYPLINK_HOME/weights if that variable is set, or else
+polyplink/weights in the user's data folder ($XDG_DATA_HOME, or ~/.local/share). The SHA-256 of
+NAME.safetensors is stored next to it. A name that is not in the store is looked up as a folder of
 `save_pretrained` or `export` in the folders of $POLYPLINK_MIRRORS.
 """
 
@@ -44,7 +44,7 @@ WEIGHTS_FILE = f"weights{SUFFIX}"
 HUB_FILE = f"model{SUFFIX}"  # in a folder of `save_pretrained`
 FRAMES = "frames.onnx"  # in a folder of `export`
 CONFIG = "config.json"  # in both
-RECORD = "polyplink"  # the metadata entry of the file that holds the record
+RECORD = "polyplink"  # metadata entry of the file with the record
 _FORMAT = 1
 
 
@@ -82,7 +82,7 @@ def stored() -> list[Path]:
 
 
 def added_weights(weights: Path) -> Path | None:
-    """The added weights of a bare name, or None if the path exists, is one or is unknown."""
+    """The file of added weights with a name; None for a path, or if the name is unknown."""
     if weights.exists() or weights.name != str(weights):
         return None
     if (path := stored_path(weights.name)).is_file():
@@ -90,7 +90,7 @@ def added_weights(weights: Path) -> Path | None:
     for mirror in filter(None, os.environ.get("POLYPLINK_MIRRORS", "").split(os.pathsep)):
         for name in (HUB_FILE, FRAMES):
             path = Path(mirror) / weights / name
-            with suppress(PolyplinkError):  # a copy that is not whole: the next mirror
+            with suppress(PolyplinkError):  # a broken copy: try the next mirror
                 if path.is_file():
                     check_seal(path)
                     return path
@@ -98,18 +98,16 @@ def added_weights(weights: Path) -> Path | None:
 
 
 def weights_path(weights: Path) -> Path:
-    """The weights file: the path itself, the one in the folder, or that of a name.
-
-    A name is that of a shipped encoder, or of added weights.
+    """The weights file of a path, a folder, or the name of a shipped encoder or added weights.
 
     Raises:
-        PolyplinkError: If there is none, with where to get the weights of a known model, or a
-            shipped file has changed.
+        PolyplinkError: If there is no such file (for a known model, the message says where to get
+            it), or a shipped file was changed.
     """
     if is_shipped(weights, "encoder"):
         return shipped_model(weights.name).path
     path = weights
-    if weights.is_dir():  # of a run, in the Hub's layout, or of an exported encoder
+    if weights.is_dir():  # of a run, in the Hub's layout, or an exported encoder
         files = (weights / name for name in (WEIGHTS_FILE, HUB_FILE, FRAMES))
         path = next((file for file in files if file.is_file()), weights / WEIGHTS_FILE)
     if path.is_file():
@@ -121,14 +119,14 @@ def weights_path(weights: Path) -> Path:
         f"no exported encoder {path}",
         "export weights with `polyplink export WEIGHTS OUT`",
     )
-    from polyplink.data.tables import is_data_folder  # noqa: PLC0415 - a mistake alone needs it
+    from polyplink.data.tables import is_data_folder  # noqa: PLC0415 - only needed for errors
 
     PolyplinkError.unless(
         not is_data_folder(weights),
         f"{weights} is a data folder and holds no weights",
-        f"name the weights before it, for example `polyplink count encoder-v1 {weights}`",
+        f"give the weights before it, for example `polyplink count encoder-v1 {weights}`",
     )
-    from polyplink.encoders.catalogue import FOUNDATION  # noqa: PLC0415 - a mistake alone needs it
+    from polyplink.encoders.catalogue import FOUNDATION  # noqa: PLC0415 - only needed for errors
 
     if weights.name == str(weights) and (spec := FOUNDATION.get(weights.name)) is not None:
         raise PolyplinkError(
@@ -138,47 +136,47 @@ def weights_path(weights: Path) -> Path:
         )
     raise PolyplinkError(
         f"no weights at {path}",
-        "give a .safetensors file, a folder `polyplink train` made, or a name that "
+        "give a .safetensors file, a folder that `polyplink train` wrote, or a name that "
         "`polyplink weights list` shows",
     )
 
 
 def seal(path: Path) -> None:
-    """Write the SHA-256 of added weights beside them, in the format of sha256sum."""
+    """Write the SHA-256 of added weights next to them, in the format of sha256sum."""
     write_text(path.with_name(f"{path.name}.sha256"), f"{file_key(path)}  {path.name}\n")
 
 
 def check_seal(path: Path, digest: str | None = None) -> None:
-    """Refuse a weights file that has changed since it was added, saved or exported.
+    """Refuse a weights file that was changed after it was added, saved or exported.
 
     Args:
-        path: Any weights file; one without a SHA-256 or a config.json beside it passes.
-        digest: Its SHA-256 if it is known already.
+        path: Any weights file; one without a .sha256 file or a config.json next to it passes.
+        digest: SHA-256 of the file, if it is known already.
     """
-    beside = path.with_name(f"{path.name}.sha256")
+    seal_file = path.with_name(f"{path.name}.sha256")
     expected, mend = "", "add it again with `polyplink weights add`"
-    if beside.is_file():
-        expected = beside.read_bytes().decode("utf-8", "replace").split(" ")[0]
+    if seal_file.is_file():
+        expected = seal_file.read_bytes().decode("utf-8", "replace").split(" ")[0]
     elif path.name != WEIGHTS_FILE and path.with_name(CONFIG).is_file():
         expected = str(read_config(path.parent)["files"].get(path.name, ""))
         mend = "copy its folder again, or from another mirror"
     PolyplinkError.unless(
         not expected or (digest or file_key(path)) == expected,
-        f"{path} is not the file that was added: its SHA-256 is another",
+        f"{path} is not the file that was added: its SHA-256 differs",
         mend,
     )
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """config.json of a folder of `save_pretrained` or `export`.
+    """Read config.json of a folder of `save_pretrained` or `export`.
 
     Raises:
-        PolyplinkError: If the file is missing, or is not polyplink's.
+        PolyplinkError: If the file is missing, or was not written by polyplink.
     """
     path = folder / CONFIG
     PolyplinkError.unless(
         path.is_file(),
-        f"no {CONFIG} in {folder}, and an exported encoder is a folder with one",
+        f"no {CONFIG} in {folder}, which the folder of an exported encoder needs",
         "export the weights again with `polyplink export`",
     )
     config = read_json(path)
@@ -191,10 +189,10 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def read_tensors(path: Path, mend: str = "train or copy again") -> dict[str, torch.Tensor]:
-    """All tensors of a safetensors file, on the CPU.
+    """Read all tensors of a safetensors file, to the CPU.
 
     Raises:
-        PolyplinkError: If it is not safetensors, with what to do about it.
+        PolyplinkError: If the file is not safetensors.
     """
     from safetensors.torch import load_file  # noqa: PLC0415 - it imports torch
 
@@ -212,11 +210,11 @@ def read_tensors(path: Path, mend: str = "train or copy again") -> dict[str, tor
 def write_tensors(
     path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]
 ) -> None:
-    """Write tensors of any device as safetensors, whole or not at all."""
+    """Write tensors of any device as safetensors, atomically."""
     from safetensors.torch import save  # noqa: PLC0415 - it imports torch
 
     cpu = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
-    # Serialised in memory: the library's own writer does not report that a disk is full.
+    # Serialised in memory: the library's writer does not report a full disk.
     data = save(cpu, dict(metadata))
     with whole_file(path) as temporary:
         temporary.write_bytes(data)
@@ -225,15 +223,16 @@ def write_tensors(
 def check_state(
     path: Path, state: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor]
 ) -> None:
-    """Refuse tensors with other names or shapes than those of a model.
+    """Check that tensors have exactly the names and shapes of a model.
 
     Args:
-        path: Where they were read, for the message.
-        state: What was read.
+        path: Their file, for the message.
+        state: The tensors.
         expected: The model's state dict.
 
     Raises:
-        PolyplinkError: Counting missing and unknown tensors and other shapes, and naming one.
+        PolyplinkError: If they differ; counts missing tensors, unknown tensors and other shapes,
+            and names one.
     """
     missing = sorted(expected.keys() - state.keys())
     unknown = sorted(state.keys() - expected.keys())
@@ -243,20 +242,20 @@ def check_state(
             f"{path} holds weights of another encoder: {len(missing)} tensors missing, "
             f"{len(unknown)} unknown, {len(bent)} of another shape, "
             f"first {(missing + unknown + bent)[0]!r}",
-            "give the weights of the encoder that the recipe names, or name theirs in the recipe "
-            "(--set encoder.frame_encoder=timm:NAME)",
+            "give weights of the encoder in the recipe, or set the encoder of these weights in the "
+            "recipe (--set encoder.frame_encoder=timm:NAME)",
         )
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What an encoder was trained and validated on: the basis of the leakage check.
+    """Training and validation data of an encoder: the basis of the leakage check.
 
     Attributes:
         data: Key of the data set.
-        trained: (data set, procedure, patient) of every procedure trained on.
-        validated: The same for every procedure validated on.
-        datasets: Data sets used in its pre-training by others; which procedures is unknown.
+        trained: (data set, procedure, patient) of every training procedure.
+        validated: (data set, procedure, patient) of every validation procedure.
+        datasets: Data sets of its published pre-training, of unknown procedures.
     """
 
     data: str = ""
@@ -265,7 +264,7 @@ class Seen:
     datasets: Sequence[str] = ()
 
     def joined(self, other: Seen) -> Seen:
-        """The same with what another encoder has seen, which this one learned from."""
+        """Add the data of another encoder, from which this one was trained."""
         return replace(
             self,
             trained=[*self.trained, *other.trained],
@@ -279,10 +278,10 @@ class WeightsRecord:
     """Everything needed to use weights as they were trained; part of the weights file.
 
     Attributes:
-        encoder: Configuration of the encoder, without `frame_weights`: those are in the file.
-        prepare: The crop rule and sampling that the encoder was trained with.
-        recipe: All fields of the recipe it was trained by.
-        seen: What it was trained and validated on.
+        encoder: Configuration of the encoder, without `frame_weights`, which are in the file.
+        prepare: Crop rule and sampling of the training.
+        recipe: All fields of the recipe of the training.
+        seen: Training and validation data.
         origin: Epoch, validation loss and selection criterion; for published weights the source.
         operating: Links, prices and false alarms for counting, or None.
     """
@@ -298,29 +297,29 @@ class WeightsRecord:
 
     @property
     def name(self) -> str:
-        """What to call the weights: their name, else their recipe's, else a title; may be empty."""
+        """Display name: the name of the weights, of their recipe, or a title; may be empty."""
         titles = (self.origin.get("name"), self.recipe.get("name"), self.origin.get("title"))
         return str(next(filter(None, titles), ""))
 
 
 def save_weights(path: Path, encoder: Encoder, record: WeightsRecord) -> None:
-    """Write the encoder and its record as one safetensors file, whole or not at all."""
-    if isinstance(encoder.config, FoundationConfig):  # as built: presets are filled in
+    """Write the encoder and its record as one safetensors file, atomically."""
+    if isinstance(encoder.config, FoundationConfig):  # with presets filled in
         record = replace(record, encoder=encoder.config)
     write_tensors(path, encoder.state_dict(), {RECORD: record_text(record)})
 
 
 def record_text(record: WeightsRecord) -> str:
-    """Serialise a record; `parse_record` reads it."""
+    """Serialise a record as JSON, which `parse_record` reads."""
     plain = to_plain(replace(record, encoder=replace(record.encoder, frame_weights=None)))
     return json.dumps({"format": _FORMAT} | plain, sort_keys=True)
 
 
 def read_record(path: Path) -> WeightsRecord:
-    """Read the record of a weights file without its tensors; that of an exported file beside it.
+    """Read the record of a weights file without its tensors; for ONNX, from config.json.
 
     Raises:
-        PolyplinkError: If the file is not safetensors, or there is no polyplink record.
+        PolyplinkError: If the file is not safetensors, or has no polyplink record.
     """
     if path.suffix == ".onnx":
         return parse_record(json.dumps(read_config(path.parent)["record"]), path.with_name(CONFIG))
@@ -339,10 +338,10 @@ def read_record(path: Path) -> WeightsRecord:
 
 
 def parse_record(text: str, path: Path) -> WeightsRecord:
-    """Parse what `record_text` wrote.
+    """Parse a record written by `record_text`.
 
     Raises:
-        PolyplinkError: If it is broken or of another format; the message names `path`.
+        PolyplinkError: If the record is broken or of another format; the message names `path`.
     """
     try:
         record = parse_json(text, f"the record of {path}", "train or copy again")
@@ -356,10 +355,12 @@ def parse_record(text: str, path: Path) -> WeightsRecord:
 
 
 def weights_id(path: Path) -> str:
-    """The id of weights, stored with their vectors; an operating point of exported ones may change.
+    """The id of weights, stored with their vectors.
+
+    The id of exported weights does not depend on their operating point.
 
     Args:
-        path: From `weights_path`.
+        path: Result of `weights_path`.
     """
     if path.suffix == ".onnx":
         return content_key("exported", read_config(path.parent)["files"])
@@ -367,7 +368,7 @@ def weights_id(path: Path) -> str:
 
 
 def inherited(config: AnyEncoderConfig, init_from: Path | None) -> tuple[Seen, dict[str, str]]:
-    """What an encoder has seen before training, and the id of the weights it starts from."""
+    """Data that an encoder has seen before training, and the id of its initial weights."""
     source = init_from
     if source is None and isinstance(config, FoundationConfig):
         source = config.frame_weights

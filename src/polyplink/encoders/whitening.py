@@ -1,8 +1,9 @@
 """Whitening: features made uncorrelated and of equal variance, over crops or over views of a polyp.
 
-Most of what the features of a network that was trained on other pictures vary in is shared by all
-crops of a colonoscopy. Whitening over crops, without labels, makes the rest count as much; over the
-views of each polyp it removes what views of one polyp differ in. See docs/explanation/whitening.md.
+The largest variation in the features of a network trained on other images is shared by all crops of
+a colonoscopy. Whitening over crops, without labels, gives the remaining variation equal weight;
+whitening over the views of each polyp suppresses the differences between views of the same polyp.
+See docs/explanation/whitening.md.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from torch.nn.functional import normalize
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.encoder import Encoder, FrameWise, Tokens, WrappedEncoder
 
-SHRINKAGE = 1e-2  # of the largest variance of features, added to all before they are divided by
-WITHIN_SHRINKAGE = 1e-2  # of the mean variance within a polyp, likewise
+SHRINKAGE = 1e-2  # times the largest variance of features, added to all variances
+WITHIN_SHRINKAGE = 1e-2  # times the mean variance within a polyp, added to all variances
 FEATURE_BUFFERS = ("features_mean", "features_map")
 
 
 def fit_whitening(values: torch.Tensor, shrinkage: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Fit what makes values (n, t) uncorrelated and of equal variance, but for the shrinkage.
+    """Fit a map that makes values (n, t) uncorrelated and, up to shrinkage, of equal variance.
 
     Returns:
-        The mean (t,), and a map (t, t) from what is left without it.
+        The mean (t,), and the map (t, t) of values minus the mean.
 
     Example:
         >>> values = torch.tensor([[0.0, 0.0], [1.0, 2.0], [2.0, 4.0], [3.0, 5.0]])
@@ -43,7 +44,7 @@ def fit_whitening(values: torch.Tensor, shrinkage: float) -> tuple[torch.Tensor,
 def fit_within(
     polyps: Iterable[torch.Tensor], shrinkage: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Fit what makes the differences between views of one polyp uncorrelated and of equal variance.
+    """Fit a map that makes differences within a polyp uncorrelated and of equal variance.
 
     Within-class covariance normalisation (Hatch, Kajarekar and Stolcke, Interspeech 2006).
 
@@ -52,7 +53,7 @@ def fit_within(
         shrinkage: Share of the mean variance that is added to every variance.
 
     Returns:
-        The mean (t,) of all views, and a map (t, t) from what is left without it.
+        The mean (t,) of all views, and the map (t, t) of values minus the mean.
 
     Example:
         >>> pairs = torch.tensor([[[0.0, 0.0], [2.0, 1.0]], [[9.0, 9.0], [10.0, 7.0]]])
@@ -75,7 +76,7 @@ class WhitenedEncoder(WrappedEncoder):
     A tracklet's vector is the mean over its frames of whitened features of length 1.
 
     Args:
-        encoder: The encoder; its tracklet's vector is the mean of its frames' features.
+        encoder: An encoder that averages the features of a tracklet's frames.
 
     Raises:
         PolyplinkError: If the encoder reads clips, or has a transformer over frames.
@@ -88,8 +89,8 @@ class WhitenedEncoder(WrappedEncoder):
         super().__init__()
         PolyplinkError.unless(
             isinstance(encoder, FrameWise) and type(encoder).aggregate is FrameWise.aggregate,
-            "whitening is for encoders that take the mean of a tracklet's frames, and this one "
-            "reads clips or has a transformer",
+            "whitening is for encoders that average a tracklet's frames, but this one reads clips "
+            "or has a transformer",
             "leave encoder.whiten (--whiten) off, or give --tone",
         )
         assert isinstance(encoder, FrameWise)
@@ -106,7 +107,7 @@ class WhitenedEncoder(WrappedEncoder):
 
     @torch.no_grad()
     def fit_within(self, polyps: Iterable[torch.Tensor]) -> WhitenedEncoder:
-        """Fit the whitening to the views uint8 (v, h, w, 3) of each polyp (`fit_within`)."""
+        """Fit the whitening to the views uint8 (v, h, w, 3) of each polyp, see `fit_within`."""
         return self._take(*fit_within(self._unit_features(polyps), WITHIN_SHRINKAGE))
 
     def _unit_features(self, batches: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
@@ -134,5 +135,5 @@ class WhitenedEncoder(WrappedEncoder):
         return super().aggregate(self._whitened(features), lengths)
 
     def pool_packed(self, features: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """The tracklets' vectors of `aggregate`, as a graph."""
+        """The tracklets' vectors of `aggregate`, in a form that can be exported."""
         return super().pool_packed(self._whitened(features), lengths)

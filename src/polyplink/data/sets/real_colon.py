@@ -262,7 +262,7 @@ def read_boxes(source: ProcedureSource, *, strict: bool) -> ProcedureBoxes:
     faults = Faults(strict)
     folder = source.frames
     # A folder of images is listed. An archive is not, because this would be a pass over tens of
-    # gigabytes: it is assumed to have an image for every annotation; `prepare` reports missing ones.
+    # gigabytes: an image is assumed for every annotation; `prepare` reports missing ones.
     listed = _frame_files(folder, ".jpg") if folder is not None and folder.is_dir() else None
     files: dict[int, str] = {}
     sizes: dict[int, layout.Size] = {}
