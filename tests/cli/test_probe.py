@@ -130,7 +130,7 @@ def test_a_file_divides_the_polyps_as_its_lists_say(
         assert_refused(polyplink("probe", "size", *args), says)
 
     missing = polyplink("probe", "size", made.run, labelled, "--split", tmp_path / "none.json")
-    assert_refused(missing, "none.json that divides polyps; name a JSON file")
+    assert_refused(missing, "none.json that divides polyps; give a JSON file")
     refused(lists | {"test": ["x_9", names[1]]}, "names polyps that are not in the data set: x_9;")
     refused(lists | {"test": names[6:]}, f"names polyp ['{names[6]}'] twice")
     refused([lists], 'does not divide polyps; write {"train": [polyp ids]')

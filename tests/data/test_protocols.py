@@ -48,7 +48,9 @@ def test_parts_of_real_colon_are_those_published() -> None:
     for name in ("rc27", "rc19", "rc14neg"):
         assert protocol_part(name, procedures, polyps) == published_splits()[name]
     assert protocol_part("train", procedures, polyps) is None
-    with pytest.raises(PolyplinkError, match=r"rc19 is of 19 .* of which 1 is not here \(001-009"):
+    with pytest.raises(
+        PolyplinkError, match=r"rc19 consists of 19 .* of which 1 is missing \(001-009"
+    ):
         protocol_part("rc19", procedures.filter(pl.col("procedure_id") != "001-009"), polyps)
 
 
@@ -59,7 +61,7 @@ def test_ta384_has_384_identities() -> None:
     assert polyps.filter(pl.col("procedure_id").is_in(ids)).height == 384
     with pytest.raises(PolyplinkError, match="ta384 has 100 identities of sun, not 99"):
         protocol_part("ta384", *tables(OTHERS | {"sun": 99}))
-    with pytest.raises(PolyplinkError, match="no procedure of ldpolyp is here"):
+    with pytest.raises(PolyplinkError, match="needs procedures of ldpolyp"):
         protocol_part("ta384", *tables({"sun": 100}))
 
 

@@ -83,7 +83,7 @@ def test_sets_without_a_map_and_words_without_a_label() -> None:
     with pytest.raises(PolyplinkError, match="no adenoma map for the data set 'mine'"):
         labels_of(["AD"], "mine")
     assert labels_of([None], "mine") == [None]
-    with pytest.raises(PolyplinkError, match=r"histology class 'XX' is in no row .*: AD, HP, SSL"):
+    with pytest.raises(PolyplinkError, match=r"histology class 'XX' is not in .*: AD, HP, SSL"):
         labels_of(["AD", "XX"], "real-colon")
 
 

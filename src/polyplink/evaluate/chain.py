@@ -1,7 +1,7 @@
-"""From a detector's boxes to a count, against the truth: what detection, tracking and links cost.
+"""From a detector's boxes to a count, against the truth: errors of detection, tracking and links.
 
 Detected boxes are matched with annotated ones frame by frame; a tracklet shows the polyp that most
-of its boxes match, or is a false alarm if most match none.
+of its boxes match, or is a false alarm if most of them match none.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,22 +15,22 @@ from polyplink.evaluate.intervals import Figure, Resampled, draw_weights, resamp
 from polyplink.evaluate.samples import BoxTracks, overlaps
 from polyplink.tracklets.box_runs import BOX
 
-MATCH = 0.3  # IoU from which a found box is a polyp's
+MATCH = 0.3  # smallest IoU of a detected box with the polyp's box
 
 
 @dataclass(frozen=True)
 class ChainRow:
-    """One procedure.
+    """The results for one procedure.
 
     Attributes:
-        procedure_id: The procedure.
-        polyps: Annotated polyps.
-        detected_polyps: Polyps that a tracklet shows.
-        counted: Polyps counted.
-        false_polyps: Counted polyps none of whose tracklets shows a polyp.
-        tracklets: Tracklets that show a polyp.
-        false_tracklets: Tracklets that show none.
-        mixed: Tracklets with boxes of two polyps or more.
+        procedure_id: Id of the procedure.
+        polyps: Number of annotated polyps.
+        detected_polyps: Number of annotated polyps with a tracklet.
+        counted: Number of counted polyps.
+        false_polyps: Number of counted polyps with only false alarms as tracklets.
+        tracklets: Number of tracklets that show a polyp.
+        false_tracklets: Number of tracklets that are false alarms.
+        mixed: Number of tracklets with boxes of two polyps or more.
         counts: Sums of tracking: annotated polyps against counted ones.
     """
 
@@ -49,17 +49,17 @@ def score_procedure(procedure_id: str, truth: pl.DataFrame, boxes: pl.DataFrame)
     """Compare one procedure's counted boxes with its annotated ones.
 
     Args:
-        procedure_id: The procedure.
+        procedure_id: Id of the procedure.
         truth: frame, x, y, w, h, polyp_id of the annotated boxes.
         boxes: frame, x, y, w, h, score, tracklet, polyp (any names) of the boxes in tracklets, and
-            interpolated: whether a box was put into a gap. These count in tracking alone.
+            interpolated: whether a box fills a gap; such boxes only count in tracking.
 
     Example:
         >>> box = {"x": 0.0, "y": 0.0, "w": 9.0, "h": 9.0}
         >>> truth = pl.DataFrame([{"frame": k, **box, "polyp_id": "a"} for k in range(8)])
         >>> box |= {"score": 0.9, "polyp": 1, "interpolated": False}
-        >>> found = pl.DataFrame([{"frame": k, **box, "tracklet": k // 4} for k in range(8)])
-        >>> row = score_procedure("p", truth, found)
+        >>> detected = pl.DataFrame([{"frame": k, **box, "tracklet": k // 4} for k in range(8)])
+        >>> row = score_procedure("p", truth, detected)
         >>> row.detected_polyps, row.counted, row.tracklets
         (1, 1, 2)
     """
@@ -83,9 +83,9 @@ def score_procedure(procedure_id: str, truth: pl.DataFrame, boxes: pl.DataFrame)
 
 
 def one_box_a_frame(boxes: pl.DataFrame, *keys: str) -> pl.DataFrame:
-    """Boxes sorted by `keys` and one for each: two tracklets of a polyp may be in one frame.
+    """Sort boxes by `keys` and keep one for each: two tracklets of a polyp may be in one frame.
 
-    A detector's box goes before an interpolated one, and of two the one of higher score.
+    A detector's box is preferred to an interpolated one, and a higher score to a lower one.
 
     Example:
         >>> boxes = {"frame": [4, 4], "score": [None, 0.9], "interpolated": [True, False]}
@@ -98,27 +98,27 @@ def one_box_a_frame(boxes: pl.DataFrame, *keys: str) -> pl.DataFrame:
 
 
 def match_tracklets(truth: pl.DataFrame, boxes: pl.DataFrame) -> pl.DataFrame:
-    """The polyp that each tracklet of one procedure shows, by the overlap of boxes over time.
+    """Match each tracklet of a procedure to the polyp that it shows, by overlap of boxes over time.
 
     Args:
         truth: frame, x, y, w, h, polyp_id of the annotated boxes.
         boxes: frame, x, y, w, h and tracklet (any names) of the boxes in tracklets.
 
     Returns:
-        tracklet, polyp_id (of most of its matched boxes; null for a false alarm, most of whose
-        boxes match none), and mixed: whether its boxes match more than one polyp.
+        tracklet, polyp_id (the polyp of most of its matched boxes; null for a false alarm, with
+        most boxes unmatched), and mixed: whether its boxes match more than one polyp.
 
     Example:
         >>> box = {"x": 0.0, "y": 0.0, "w": 9.0, "h": 9.0}
         >>> truth = pl.DataFrame([{"frame": k, **box, "polyp_id": "a"} for k in range(4)])
-        >>> found = pl.DataFrame([{"frame": k, **box, "tracklet": k // 4} for k in range(8)])
-        >>> sorted(match_tracklets(truth, found).rows())
+        >>> detected = pl.DataFrame([{"frame": k, **box, "tracklet": k // 4} for k in range(8)])
+        >>> sorted(match_tracklets(truth, detected).rows())
         [(0, 'a', False), (1, None, False)]
     """
     true = _annotated(truth)
     detected = BoxTracks.of(boxes["frame"], np.arange(boxes.height), boxes.select(BOX).to_numpy())
     pairs = overlaps(true, detected)
-    # The polyp of each found box: that of the largest overlap, -1 for none.
+    # The polyp of each detected box by the largest overlap; -1 for none.
     shows = np.full(boxes.height, -1)
     order = np.argsort(pairs.similarity, kind="stable")
     order = order[pairs.similarity[order] >= MATCH]
@@ -140,7 +140,7 @@ def match_tracklets(truth: pl.DataFrame, boxes: pl.DataFrame) -> pl.DataFrame:
 
 
 def _annotated(truth: pl.DataFrame) -> BoxTracks:
-    """Annotated boxes, one for each polyp and frame; tracks are polyps in the order of names."""
+    """Annotated boxes, one per polyp and frame; tracks are polyps sorted by name."""
     truth = truth.drop_nulls("polyp_id").unique(["frame", "polyp_id"], keep="first")
     return BoxTracks.of(
         truth["frame"], truth["polyp_id"].to_numpy().astype(str), truth.select(BOX).to_numpy()
@@ -148,7 +148,7 @@ def _annotated(truth: pl.DataFrame) -> BoxTracks:
 
 
 def chain_figures(rows: Sequence[ChainRow]) -> Mapping[str, Figure]:
-    """Figures over all procedures, with intervals by a bootstrap over them.
+    """Figures over all procedures, with intervals by a bootstrap over procedures.
 
     Args:
         rows: One per procedure, at least one.
@@ -160,15 +160,14 @@ def chain_figures(rows: Sequence[ChainRow]) -> Mapping[str, Figure]:
 
 
 def resampled_chain(rows: Sequence[ChainRow]) -> Mapping[str, Resampled]:
-    """Figures over all procedures in every resample, for differences in pairs.
+    """Figures over all procedures in every resample, for paired differences.
 
     Args:
         rows: One per procedure, at least one.
 
     Returns:
-        polyps found, tracklets mixed (shares); false polyps, count error (means a procedure, the
-        error without its sign); FR (counted polyps that are real for each polyp detected); HOTA;
-        IDF1.
+        polyps found and tracklets mixed (shares); false polyps and count error (means per
+        procedure, the error absolute); FR (real counted polyps per detected polyp); HOTA; IDF1.
     """
     draws = draw_weights(len(rows))
     per_procedure = [1] * len(rows)

@@ -1,8 +1,8 @@
-"""Choosing a clusterer's setting for a purpose, leaving one procedure out.
+"""Choosing a clusterer's setting for a purpose, with leave-one-out over procedures.
 
-The published rule asks for a false positive rate of 5 % (Parolari et al., temporally-aware polyp
-counting, section 3, and its program). It says nothing about the count, which needs a rule of its
-own; so do links that a user wants to rely on. Both are ours.
+The published rule requires a false positive rate of 5 % (Parolari et al., temporally-aware polyp
+counting, section 3, and its code). It does not consider the error of the count, or the reliability
+of links; the rules for these two purposes were developed here.
 """
 
 import warnings
@@ -26,8 +26,8 @@ Purpose = Literal["published", "count", "link"]
 
 TARGET_FPR = 0.05
 LEAST_PRECISION = 0.95  # of linked pairs, for the purpose "link"
-NEIGHBOURS = 2  # settings before and after one that its errors are averaged with
-DIGITS = 12  # means are compared after rounding, so that equal means in another order are equal
+NEIGHBOURS = 2  # settings before and after one, for averages of errors
+DIGITS = 12  # means are rounded before comparison, so that the order of summation does not matter
 
 Fold = dict[str, Any]  # a row of the table of procedures, see `apply_choice`
 
@@ -36,20 +36,20 @@ Rule = Literal["nearest", "no_false_positive", "one_polyp_each", "count", "link"
 
 @dataclass(frozen=True)
 class Choice:
-    """A setting and why it was chosen.
+    """A chosen setting and the rule of the choice.
 
     Attributes:
-        row: The setting's row in the sweep.
-        rule: `"nearest"`: FPR nearest to the target among settings with FPR > 0, the lowest FR
-            among equals, then the first. `"no_false_positive"`: every setting has FPR 0; the
-            lowest FR. `"one_polyp_each"`: no procedure has two polyps, so that FPR is undefined
-            and nothing speaks against merging; the lowest FR. Do not trust the last one on
-            procedures with more polyps. `"count"`: the lowest mean count error plus half the
-            absolute bias, both averaged over the setting and its neighbours in the order of the
-            grid, because few procedures make each of them noisy. `"link"`: the lowest FR among
-            settings whose linked pairs are right in 95 %, or the one nearest to that.
-        fr: Mean FR over the procedures it was chosen on.
-        fpr: Mean FPR over those with two polyps or more; None if there is none.
+        row: Row of the setting in the grid.
+        rule: `"nearest"`: FPR nearest to the target among settings with FPR > 0, on ties the lowest
+            FR, then the first. `"no_false_positive"`: every setting has FPR 0; the lowest FR.
+            `"one_polyp_each"`: no procedure has two polyps, so FPR is undefined and does not
+            penalise merging; the lowest FR. Do not rely on it for procedures with more polyps.
+            `"count"`: the lowest mean count error plus half the absolute bias, both averaged over
+            the setting and its neighbours in the grid, because they are noisy with few procedures.
+            `"link"`: the lowest FR among settings with 95 % correct linked pairs, or the setting
+            nearest to 95 %.
+        fr: Mean FR over the procedures of the choice.
+        fpr: Mean FPR over those with two polyps or more; None if there are none.
     """
 
     row: int
@@ -66,12 +66,12 @@ def choose(
 ) -> Choice:
     """Choose a setting; for the published purpose the one with the FPR nearest to the target.
 
-    FPR is averaged over the procedures with two polyps or more, FR over all. Self-pairs, which the
-    published program counts as true positives, have no part in either.
+    FPR is averaged over the procedures with two polyps or more, FR over all. Neither includes
+    self-pairs, which the published code counts as true positives.
 
     Args:
         counts: One per procedure, all under the same settings.
-        target: The false positive rate to come near.
+        target: Target of the false positive rate.
         purpose: "published"; "count", the right number of polyps; or "link", few wrong links.
 
     Raises:
@@ -98,19 +98,19 @@ def choose(
     if purpose == "link":
         precision = np.stack([c.rates["precision"] for c in counts if c.polyps > 1])
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # nothing linked: never wrong
+            warnings.simplefilter("ignore", RuntimeWarning)  # no linked pair: precision 1
             right = np.nan_to_num(np.nanmean(precision, axis=0), nan=1.0)  # (s,)
         short = np.maximum(LEAST_PRECISION - right, 0.0).round(DIGITS)
         row = int(np.lexsort((fr, short))[0])
         return Choice(row, "link", float(fr[row]), float(fpr[row]))
     rule: Rule = "nearest" if (fpr > 0).any() else "no_false_positive"
     distance = np.round(np.where(fpr > 0, np.abs(fpr - target), np.inf), DIGITS)
-    row = int(np.lexsort((fr, distance))[0])  # stable: the first among equals
+    row = int(np.lexsort((fr, distance))[0])  # stable: the first on ties
     return Choice(row, rule, float(fr[row]), float(fpr[row]))
 
 
 def _smooth(values: Reals) -> Reals:
-    """Means (s,) of each value and its `NEIGHBOURS` on both sides, as far as there are any."""
+    """Means (s,) of each value and its `NEIGHBOURS` on both sides; edge values are repeated."""
     width = 2 * NEIGHBOURS + 1
     padded = np.pad(values, NEIGHBOURS, mode="edge")
     return np.convolve(padded, np.ones(width) / width, mode="valid")
@@ -120,8 +120,8 @@ def apply_choice(counts: ProcedureCounts, choice: Choice) -> Fold:
     """The figures of one procedure under a chosen setting.
 
     Returns:
-        procedure, choice, its tracklets of known polyp, polyps and clusters, and its rates under
-        the names of `ProcedureCounts.rates`, None where undefined.
+        procedure, choice, numbers of tracklets of known polyp, polyps and clusters, and rates with
+        the names of `ProcedureCounts.rates`, None if undefined.
     """
     rates = {name: float(values[choice.row]) for name, values in counts.rates.items()}
     return {
@@ -139,9 +139,9 @@ def summarise(folds: Sequence[Fold]) -> dict[str, Any]:
 
     Returns:
         Means with standard deviations (`Figure`, ddof 0): fr and the published rates over all
-        procedures; the other `rates` over those with two polyps or more, as far as they are
-        defined there; bias, the mean of clusters minus polyps, over all. exact
-        (float): the share of all procedures whose clusters are as many as their polyps.
+        procedures; the other `rates` over procedures with two polyps or more for which they are
+        defined; bias, the mean of clusters minus polyps, over all. exact (float): the share of all
+        procedures with as many clusters as polyps.
 
     Raises:
         PolyplinkError: If there is no procedure.
@@ -167,14 +167,14 @@ class CountingFigures:
     """Counting with one clusterer.
 
     Attributes:
-        folds: One per procedure, its setting chosen on the others, or on those named for it;
-            empty with one procedure.
+        folds: One per procedure, with a setting chosen on the others, or on the procedures for
+            choosing; empty with one procedure.
         settings: The setting of each fold.
-        summary: Means over the folds, see `summarise`, and alpha, the mean weight of the visual
-            similarity that was chosen, where settings have one; None with one procedure.
-        chosen: The choice on all procedures: the operating point to use elsewhere.
-        setting: Its setting.
-        as_chosen: Means under the operating point, on the procedures it was chosen on: optimistic.
+        summary: Means over the folds, see `summarise`, and alpha, the mean of the chosen weights of
+            the visual similarity, if settings have one; None with one procedure.
+        chosen: The choice on all procedures: the operating point to use on other data.
+        setting: The setting of the operating point.
+        as_chosen: Means under the operating point on the procedures of the choice: optimistic.
     """
 
     __repr__ = brief
@@ -193,25 +193,25 @@ def counting_figures(
     chosen_on: Sequence[str] = (),
     purpose: Purpose = "published",
 ) -> CountingFigures:
-    """Apply to each procedure a setting that was chosen without it, and find the operating point.
+    """Apply to each procedure a setting chosen without it, and choose the operating point.
 
     Args:
         counts: One per procedure, under the settings; nothing is clustered again.
         settings: The settings, in the order of the counts.
-        chosen_on: Names of procedures, such as those of a validation part, to choose one setting
-            on for all others. None: leave one out, each procedure's setting is chosen on the rest.
-        purpose: What the setting is chosen for, see `choose`.
+        chosen_on: Names of procedures, such as those of a validation part, on which one setting is
+            chosen for all others. If empty, each procedure's setting is chosen on the rest.
+        purpose: Purpose of the choice, see `choose`.
 
     Raises:
-        PolyplinkError: If there is no procedure or no setting, none of those to choose on is
-            there, or none is left.
+        PolyplinkError: If there is no procedure or no setting, no procedure to choose on, or no
+            other procedure.
     """
     basis = [c for c in counts if not chosen_on or c.procedure in chosen_on]
     counted = [c for c in counts if c.procedure not in chosen_on]
     if chosen_on and not (basis and counted):
         raise PolyplinkError(
             f"{len(basis)} labelled procedures to choose a setting on and {len(counted)} to count",
-            "name parts with --part and --choose-on that do not overlap, with labels in both",
+            "give --part and --choose-on parts that do not overlap, with labels in both",
         )
     chosen = choose(basis, purpose=purpose)
     if chosen_on:
@@ -236,13 +236,13 @@ def counting_figures(
 
 @dataclass(frozen=True)
 class CountedProcedure:
-    """One procedure under the setting chosen for it: what metrics of counting are computed from.
+    """One procedure under the setting chosen for it: the argument of metrics of counting.
 
     Attributes:
         fold: Its rates, see `apply_choice`.
         clusters: Cluster of every tracklet of known polyp (n,).
-        polyps: Polyp of every one of them (n,).
-        clinic: Its polyps and adenomas, true and counted, see `clinic_row`.
+        polyps: Polyp of every such tracklet (n,).
+        clinic: True and counted polyps and adenomas, see `clinic_row`.
     """
 
     fold: Fold
@@ -252,7 +252,7 @@ class CountedProcedure:
 
 
 def _rate(key: str, **described: Any) -> Metric:
-    """A metric that is one of `ProcedureCounts.rates`."""
+    """A metric with the value of one of `ProcedureCounts.rates`."""
     over_all = described.get("over_all", False)
 
     def value(counted: CountedProcedure) -> float | None:
@@ -267,8 +267,7 @@ def _called_adenoma(counted: CountedProcedure) -> bool | None:
     return None if adenomas is None else adenomas > 0
 
 
-# The published means are over all procedures; those of the other rates over those with two polyps
-# or more.
+# Published rates are averaged over all procedures; the others over those with two polyps or more.
 FR = _rate("fr", title="fragmentation rate", meaning="clusters over polyps", over_all=True)
 FPR = _rate(
     "fpr", title="false positive rate", meaning="pairs of two polyps in one cluster", ideal=0.0
@@ -322,7 +321,7 @@ RECALL_WITH_SELF = _rate(
 
 
 def rates() -> dict[str, Metric]:
-    """The built-in metrics of counting that are rates, by name; `key` is that of their rate."""
+    """The built-in metrics of counting that are rates, by name; `key` is the key of the rate."""
     return {name: metric for name, metric in metrics_of("counting").items() if metric.key}
 
 
@@ -336,7 +335,7 @@ def counting_measures(
 
     Args:
         name: The clusterer; the figures are called "NAME/FR" and so on.
-        counted: The procedures; without any, figures are undefined, not zero.
+        counted: The procedures; if empty, figures are undefined, not zero.
         weights: Draws (r, procedures).
         metrics: Metrics of counting by name; the built-in ones by default.
     """
@@ -362,9 +361,9 @@ def operating_curve(
 
     Returns:
         fr, fpr, precision, recall, precision_with_self and recall_with_self; converged and exact,
-        the shares of the procedures whose clustering converged and that are counted exactly; each
-        (s,), NaN where undefined. As in `choose`, FR is over all procedures, and the rest of the
-        rates over those with two polyps or more.
+        the shares of procedures with a converged clustering and with an exact count; each (s,),
+        NaN if undefined. As in `choose`, FR is averaged over all procedures, and the other rates
+        over those with two polyps or more.
 
     Raises:
         PolyplinkError: If there is no procedure.
@@ -374,7 +373,7 @@ def operating_curve(
     several = [c for c in counts if c.polyps > 1]
     means, nothing = {}, np.full(counts[0].clusters.size, np.nan)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a mean of nothing is NaN: meant
+        warnings.simplefilter("ignore", RuntimeWarning)  # an empty mean is NaN, as intended
         for rate in rates().values():
             rows = [c.rates[rate.key] for c in (counts if rate.over_all else several)]
             means[rate.key] = np.nanmean(rows, axis=0) if rows else nothing

@@ -1,15 +1,15 @@
 """Counting: one procedure's clusters under many settings against its polyps, and clinical rates.
 
-Source: Parolari et al., temporally-aware polyp counting, section 3 (FR), and its program (FPR,
-precision, recall over pairs of tracklets). A pair is positive when its tracklets show one polyp,
-and called positive when they share a cluster. Tracklets enter the contingency table of clusters and
-polyps one after another, each pairing with those before it: settings take time linear in tracklets,
-and those that give the same partition, as most settings of a grid do, are counted once.
+Source: Parolari et al., temporally-aware polyp counting, section 3 (FR), and its code (FPR,
+precision, recall over pairs of tracklets). A pair is positive if its tracklets show the same polyp,
+and predicted positive if they share a cluster. Tracklets are added one by one to the contingency
+table of clusters and polyps and paired with those before: the time per setting is linear in the
+number of tracklets. Settings with the same partition, as most of a grid, are counted once.
 
 Clinical rates are polyps per colonoscopy (PPC), adenomas per colonoscopy (APC) and the share of
-colonoscopies with an adenoma (ADR). Each is given as it is, from the polyps with a tracklet, and as
-counted, from the clusters. A cluster is an adenoma if at least half of its tracklets of known
-histology show one: this counts histologists' findings, not a classifier's.
+colonoscopies with an adenoma (ADR). Each is computed from the polyps with a tracklet (true) and
+from the clusters (counted). A cluster is an adenoma if at least half of its tracklets of known
+histology show one: this uses the pathologist's diagnosis, not a classifier's.
 """
 
 from collections.abc import Sequence
@@ -35,9 +35,9 @@ class Partitions:
     """s clusterings of the same n tracklets, p of them distinct.
 
     Attributes:
-        labels: The distinct ones (p, n), in the order in which they come first; clusters are
-            numbered from 0 in the order of their first tracklets.
-        of: Which of them each clustering is (s,).
+        labels: The distinct clusterings (p, n), in order of first occurrence; clusters are numbered
+            from 0 in the order of their first tracklets.
+        of: Index of each clustering in `labels` (s,).
     """
 
     labels: Codes
@@ -46,9 +46,9 @@ class Partitions:
 
 @njit()
 def renumber(labels: Labels, codes: Codes, new: Codes) -> int:
-    """Number clusters by their first tracklets: labels (n,) to codes (n,); return how many.
+    """Number clusters by their first tracklets: labels (n,) to codes (n,); return their number.
 
-    new (m,) must be -1 for every label, and is left so.
+    new (m,) must be -1 for every label, before and after the call.
     """
     count = 0
     for i in range(labels.size):
@@ -69,7 +69,7 @@ def _renumber_all(labels: Labels, n_labels: int, codes: Codes) -> None:
 
 
 def partitions(labels: Labels) -> Partitions:
-    """Find the distinct ones of clusterings (s, n), labels being 0 or more."""
+    """Find the distinct clusterings among (s, n), with labels of 0 or more."""
     rows = np.ascontiguousarray(labels)
     codes = np.empty(rows.shape, dtype=np.int32)
     _renumber_all(rows, int(rows.max(initial=0)) + 1, codes)
@@ -84,16 +84,16 @@ class ProcedureCounts:
     """Counts of one procedure under s settings.
 
     Attributes:
-        procedure: Its name.
-        tracklets: Tracklets of known polyp.
-        unlabelled: Tracklets of unknown polyp: clustered with the others, then left out.
-        polyps: Polyps of those tracklets.
-        clusters: Clusters that hold one of them (s,).
-        tp: Pairs of one polyp in one cluster (s,); pairs are unordered, i < j.
-        fp: Pairs of two polyps in one cluster (s,).
-        fn: Pairs of one polyp in two clusters (s,).
-        tn: Pairs of two polyps in two clusters (s,).
-        cut: The clusterings of the tracklets of known polyp, made distinct.
+        procedure: Name of the procedure.
+        tracklets: Number of tracklets of known polyp.
+        unlabelled: Number of tracklets of unknown polyp, which are clustered, then left out.
+        polyps: Number of polyps of the tracklets of known polyp.
+        clusters: Number of clusters with a tracklet of known polyp (s,).
+        tp: Number of pairs of one polyp in one cluster (s,); pairs are unordered, i < j.
+        fp: Number of pairs of two polyps in one cluster (s,).
+        fn: Number of pairs of one polyp in two clusters (s,).
+        tn: Number of pairs of two polyps in two clusters (s,).
+        cut: The distinct clusterings of the tracklets of known polyp.
     """
 
     procedure: str
@@ -112,13 +112,13 @@ class ProcedureCounts:
         """Rates under every setting, by name, each (s,).
 
         - fr: fragmentation rate, clusters / polyps.
-        - fpr: FP / (FP + TN); undefined with one polyp. Self-pairs have no part in it.
-        - precision: TP / (TP + FP) over pairs of two tracklets; undefined if all are alone.
+        - fpr: FP / (FP + TN), without self-pairs; undefined with one polyp.
+        - precision: TP / (TP + FP) over pairs of two tracklets; undefined if no pair is linked.
         - recall: TP / (TP + FN) over pairs of two tracklets.
         - fpr_published: fpr, 0 with one polyp.
         - precision_with_self, recall_with_self: as published, (2 tp + n) / (2 tp + 2 fp + n) and
-          (2 tp + n) / (2 tp + 2 fn + n): the program sums the whole n x n matrix, each pair
-          twice and each tracklet with itself once, as a true positive.
+          (2 tp + n) / (2 tp + 2 fn + n): the published code sums the whole n x n matrix, with each
+          pair twice and each tracklet paired with itself once, as a true positive.
         """
         tp, with_self = self.tp, 2 * self.tp + self.tracklets
         fpr = ratio(self.fp, self.fp + self.tn)
@@ -140,8 +140,8 @@ def count_procedure(
 
     Args:
         labels: Cluster of every tracklet under every setting (s, n), each in [0, n).
-        polyps: Polyp of every tracklet (n,), None where unknown.
-        procedure: Its name.
+        polyps: Polyp of every tracklet (n,), None if unknown.
+        procedure: Name of the procedure.
 
     Raises:
         PolyplinkError: If the shapes do not match, a label is outside [0, n), or no polyp is
@@ -182,9 +182,9 @@ def count_procedure(
 
 @njit()
 def _count(labels: Codes, polyp: Counts, clusters: Counts, together: Counts, joint: Counts) -> None:
-    """Add clusters, pairs in one cluster, and pairs in one cluster and polyp, (s,) each.
+    """Count clusters, pairs in one cluster, and pairs in one cluster and of one polyp, (s,) each.
 
-    labels (s, n) are the clusters of tracklets of known polyp, polyp (n,) these, both from 0.
+    labels (s, n) and polyp (n,) are clusters and polyps of tracklets of known polyp, from 0.
     """
     n_clusters = labels.max() + 1 if labels.size else 0
     sizes = np.zeros(n_clusters, np.int64)
@@ -204,17 +204,17 @@ def _count(labels: Codes, polyp: Counts, clusters: Counts, together: Counts, joi
 
 @dataclass(frozen=True)
 class Clinic:
-    """Rates over procedures; those of adenomas over the procedures of known histology.
+    """Rates over procedures; those of adenomas over procedures with known histology.
 
     Attributes:
-        procedures: Procedures counted.
+        procedures: Number of counted procedures.
         ppc: Polyps per colonoscopy.
         ppc_counted: Clusters per colonoscopy.
-        with_histology: Procedures of which some polyp's histology is known.
+        with_histology: Number of procedures with a polyp of known histology.
         apc: Adenomas per colonoscopy; None without histology, as are the next three.
-        apc_counted: Clusters called adenoma per colonoscopy.
+        apc_counted: Clusters classified as adenoma per colonoscopy.
         adr: Share of colonoscopies with an adenoma.
-        adr_counted: Share with a cluster called adenoma.
+        adr_counted: Share of colonoscopies with a cluster classified as adenoma.
         rows: One per procedure, see `clinic_row`.
     """
 
@@ -235,23 +235,21 @@ def clinic_row(
     """Count one procedure.
 
     Args:
-        procedure: Its name.
+        procedure: Name of the procedure.
         labels: Cluster of every tracklet of known polyp (n,).
-        polyps: Its polyp (n,).
-        adenoma: Whether that is an adenoma (n,); None where unknown.
+        polyps: Polyp of every such tracklet (n,).
+        adenoma: Whether the polyp is an adenoma (n,); None if unknown.
 
     Returns:
-        procedure; polyps (those that have a tracklet); counted (clusters); adenomas (polyps) and
-        adenomas_counted (clusters called adenoma), both None where no histology is known.
+        procedure; polyps (with a tracklet); counted (clusters); adenomas (polyps) and
+        adenomas_counted (clusters classified as adenoma), both None if no histology is known.
     """
     clusters, of = np.unique(np.asarray(labels), return_inverse=True)
     labelled = np.array([kind is not None for kind in adenoma], dtype=np.bool_)
     adenomatous = np.array([bool(kind) for kind in adenoma], dtype=np.bool_)
     votes = np.bincount(of, weights=adenomatous, minlength=clusters.size)
     against = np.bincount(of, weights=labelled & ~adenomatous, minlength=clusters.size)
-    adenomas_counted = int(
-        ((votes > 0) & (votes >= against)).sum()
-    )  # a tie is called adenoma: it is one
+    adenomas_counted = int(((votes > 0) & (votes >= against)).sum())  # a tie counts as an adenoma
     return {
         "procedure": procedure,
         "polyps": len(set(polyps)),
@@ -262,7 +260,7 @@ def clinic_row(
 
 
 def clinic_figures(rows: Sequence[dict[str, Any]]) -> Clinic | None:
-    """The rates over procedures; None where nothing was counted."""
+    """The rates over procedures; None if there are no procedures."""
     with_histology = [row for row in rows if row["adenomas"] is not None]
 
     def mean(values: Sequence[int]) -> float | None:

@@ -1,7 +1,7 @@
-"""How well a detector finds annotated boxes: average precision, recall by size and shape.
+"""Evaluation of detectors against annotated boxes: average precision, recall by size and shape.
 
-Average precision as COCO computes it (101 recalls, interpolated), over all frames, for boxes of
-one class: `AP50` at an IoU of 0.5, `AP` the mean over IoU 0.50, 0.55, ..., 0.95.
+Average precision as in COCO (101 recalls, interpolated), over all frames, for boxes of one class:
+`AP50` at an IoU of 0.5, `AP` the mean over IoU 0.50, 0.55, ..., 0.95.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,9 +15,9 @@ from polyplink.evaluate.samples import box_iou
 
 Floats = npt.NDArray[np.float64]
 IOUS = tuple(round(0.5 + 0.05 * k, 2) for k in range(10))
-LEAST_SCORE = 0.02  # from which a box is measured
+LEAST_SCORE = 0.02  # smallest score of a box that is evaluated
 PER_FRAME = (0.05, 0.2)  # boxes in a frame without a polyp, on average
-RESAMPLES = 500  # fewer than of other figures: each sorts all boxes again
+RESAMPLES = 500  # fewer than for other figures, because each sorts all boxes again
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class Matches:
     """Predicted boxes of all frames by falling score, and whether each hits a true box.
 
     Attributes:
-        scores: (n,) of the predicted boxes.
-        hits: (n,) whether the box is matched to a true one.
-        best: (m,) largest score of a matched box of each true box; -inf for one that is missed.
+        scores: (n,) score of each predicted box.
+        hits: (n,) whether each predicted box is matched to a true one.
+        best: (m,) score of the box matched to each true box; -inf if it is missed.
         frames: (n,) frame of each predicted box.
         true_frames: (m,) frame of each true box.
     """
@@ -42,12 +42,12 @@ class Matches:
 def match_detections(
     predicted: Sequence[Floats], truth: Sequence[Floats], iou: float = 0.5
 ) -> Matches:
-    """Match predicted boxes to true ones, those of large scores first.
+    """Match predicted boxes to true ones, the highest scores first.
 
     Args:
         predicted: (k, 5) x, y, w, h, score for each frame.
-        truth: (j, 4) for each frame.
-        iou: Least overlap of a match.
+        truth: (j, 4) x, y, w, h for each frame.
+        iou: Smallest IoU of a match.
     """
     scores, hits, best, frames = [], [], [], []
     for frame, (boxes, true) in enumerate(zip(predicted, truth, strict=True)):
@@ -78,8 +78,8 @@ def average_precision(matches: Matches, weights: Floats | None = None) -> float:
     """Area under precision over recall, at 101 recalls; NaN without a true box.
 
     Args:
-        matches: From `match_detections`.
-        weights: How often each frame counts, for resamples; None for once.
+        matches: Result of `match_detections`.
+        weights: Weight of each frame, for resamples; None for 1.
 
     Example:
         >>> boxes, truth = np.array([[0.0, 0, 2, 2, 0.9]]), np.array([[0.0, 0, 2, 2]])
@@ -111,8 +111,8 @@ def score_for_false_boxes(
 
     Args:
         predicted: (k, 5) boxes of each frame without a polyp.
-        per_frame: Boxes a frame.
-        weights: How often each frame counts, for resamples; None for once.
+        per_frame: Mean number of boxes per frame.
+        weights: Weight of each frame, for resamples; None for 1.
     """
     scores = np.concatenate([boxes[:, 4] for boxes in predicted])
     times = np.ones(len(predicted)) if weights is None else weights
@@ -124,22 +124,23 @@ def score_for_false_boxes(
 
 @dataclass(frozen=True)
 class DetectorFigures:
-    """How well a detector finds the polyps of annotated frames.
+    """Figures of a detector on annotated frames.
 
-    Intervals are over resampled procedures; there is none for a single procedure. The units of
-    recall are annotated boxes.
+    Intervals are over resampled procedures; a single procedure has none. The units of recall are
+    annotated boxes.
 
     Attributes:
-        frames: Frames.
-        empty: Frames of them without a polyp.
-        polyps: Annotated boxes.
+        frames: Number of frames.
+        empty: Number of frames without a polyp.
+        polyps: Number of annotated boxes.
         ap50: Average precision at an IoU of 0.5.
-        ap: Mean of average precision over IoU 0.50 to 0.95.
-        score: Score that the figures below are measured at.
+        ap: Mean average precision over IoU 0.50 to 0.95.
+        score: Score threshold of recall, precision and false boxes.
         recall: Share of annotated boxes that are detected (IoU 0.5).
-        precision: Share of detected boxes that match one.
-        false_boxes: Boxes for each frame without a polyp; None if there is no such frame.
-        recall_at: Recall at the score where frames without a polyp have so many boxes on average.
+        precision: Share of detected boxes that match an annotated one.
+        false_boxes: Number of boxes per frame without a polyp; None without such frames.
+        recall_at: Recall at the score threshold that gives a mean number of boxes per frame without
+            a polyp, by that number.
         recall_by: Recall by size and by shape of the annotated box.
     """
 
@@ -169,11 +170,11 @@ def measure_detector(
 
     Args:
         predicted: (k, 5) x, y, w, h, score for each frame; of all scores.
-        truth: (j, 4) for each frame.
+        truth: (j, 4) x, y, w, h for each frame.
         sizes: (n, 2) width and height of the frames, pixels.
         procedures: Procedure of each frame.
-        score: Score that recall and precision are measured at.
-        seed: Of the resampled procedures.
+        score: Score threshold of recall and precision.
+        seed: Seed of the resamples.
     """
     by_iou = [match_detections(predicted, truth, iou) for iou in IOUS]
     matches = by_iou[0]
@@ -183,7 +184,7 @@ def measure_detector(
     detected, groups = matches.best >= score, _groups(matches, truth, sizes)
 
     def figures_of(weights: Floats) -> dict[str, float]:
-        """Every figure, frames counted by weights (frames)."""
+        """All figures under weights of frames (frames,)."""
         polyps = weights[matches.true_frames]  # boxes
         boxes = weights[matches.frames] * (matches.scores >= score)
         values = {
@@ -223,7 +224,7 @@ def measure_detector(
 
 
 def _share(part: npt.ArrayLike, weights: Floats) -> float:
-    """Weighted mean; NaN without weight."""
+    """Weighted mean; NaN if the weights are 0."""
     total = weights.sum()
     return float((np.asarray(part) * weights).sum() / total) if total else float("nan")
 
@@ -231,7 +232,7 @@ def _share(part: npt.ArrayLike, weights: Floats) -> float:
 def _with_intervals(
     figures_of: Callable[[Floats], Mapping[str, float]], procedures: Sequence[str], seed: int
 ) -> dict[str, Figure]:
-    """Figures of frames that each count once, with 95 % intervals over resamples of procedures."""
+    """Figures with equal weights, and 95 % intervals over resamples of procedures."""
     names, procedure = np.unique(np.asarray(procedures, str), return_inverse=True)
     values, units = figures_of(np.ones(len(procedure))), len(names)
     draws = draw_weights(units, resamples=RESAMPLES, seed=seed) if units > 1 else ()
@@ -247,7 +248,7 @@ def _with_intervals(
 def _groups(
     matches: Matches, truth: Sequence[Floats], sizes: Floats
 ) -> dict[str, npt.NDArray[np.bool_]]:
-    """Which annotated boxes are of a size (root of the share of the frame's area) and shape."""
+    """Annotated boxes (flags) by size (square root of the share of the frame's area) and shape."""
     boxes = np.concatenate([true.reshape(-1, 4) for true in truth])
     area = sizes.prod(1)[matches.true_frames]
     share = np.sqrt(boxes[:, 2:].prod(1) / area)

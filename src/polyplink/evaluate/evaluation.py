@@ -1,6 +1,6 @@
 """The evaluator: retrieval, re-identification, counting and tracking from one set of embeddings.
 
-Every verb that scores vectors asks here. Each task's mathematics is in the task's own file.
+Every verb that scores vectors uses it. The metrics of each task are computed in a separate file.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,24 +55,24 @@ TimeUnit = Literal["normalised", "frames"]
 
 @dataclass(frozen=True)
 class EvaluationSettings:
-    """How to evaluate.
+    """Settings of an evaluation.
 
     Attributes:
         grid: The clusterers' settings to search; the paper's by default.
         form: The form of the visual similarity, see `visual`.
         time: Unit of the distance in time that gamma multiplies: "normalised", the procedure's
             annotated span (temporally-aware counting), or "frames" (thesis, 2.3).
-        resamples: Resamples of the bootstrap over procedures.
+        resamples: Number of resamples of the bootstrap over procedures.
         seed: Seed of the bootstrap.
-        threads: Threads for the search; the figures do not depend on it.
-        tasks: Which of `TASKS`; tracking needs boxes.
-        clusterers: Those to report; none: all of the grid.
-        chosen_on: Procedures to choose the clusterers' settings on, and to fit links on. The others
-            alone are evaluated. None: each procedure's setting is chosen on all others, and its
-            links are those of a model fitted without it.
-        purpose: What settings are chosen for, see `choose`.
-        without_own: Also retrieval without the other polyps of the query's own procedure.
-        metrics: Names of metrics of packages or files to compute beside the built-in ones.
+        threads: Number of threads for the search; the figures do not depend on it.
+        tasks: Tasks of `TASKS`; tracking needs boxes.
+        clusterers: Clusterers to report; empty for all of the grid.
+        chosen_on: Procedures on which the clusterers' settings are chosen and links are fitted;
+            only the others are evaluated. If empty, each procedure's setting is chosen on all
+            others, and its links are those of a model fitted without it.
+        purpose: Purpose for which settings are chosen, see `choose`.
+        without_own: Also evaluate retrieval without the other polyps of the query's procedure.
+        metrics: Names of metrics of packages or files, in addition to the built-in ones.
     """
 
     grid: Grid = field(default_factory=paper_grid)
@@ -95,22 +95,22 @@ class EvaluationSettings:
 
 @dataclass(frozen=True)
 class EncoderFigures:
-    """All tasks of one encoder; those not asked for are None or empty.
+    """All tasks of one encoder; tasks that were not requested are None or empty.
 
     Attributes:
         figures: Every figure with its interval, by name: "mAP", "threshold/FR",
             "tracking/threshold/HOTA" and so on.
         retrieval: Queries, and retrieval by procedure, see `retrieval_figures`.
-        pairs: Pairs that re-identification rests on: of one polyp, and of two.
+        pairs: Numbers of pairs in re-identification: of the same polyp, and of different ones.
         reid: Re-identification within each procedure, see `reid_rows`.
-        counting: By clusterer, as far as the grid has them.
-        converged: By clusterer, whether each fold's clustering converged under its setting.
-        clinic: By clusterer, polyps and adenomas per colonoscopy, as they are and as counted.
-        tracking: By clusterer, see `tracking_rows`.
+        counting: Counting by clusterer.
+        converged: Whether each fold's clustering converged under its setting, by clusterer.
+        clinic: True and counted polyps and adenomas per colonoscopy, by clusterer.
+        tracking: Tracking by clusterer, see `tracking_rows`.
         not_converged: Share of affinity propagations (settings x procedures) that did not
             converge.
-        not_counted: Procedures left out of counting because no polyp of theirs is known.
-        no_links: Why there are no learned links; empty where there are, or none were asked for.
+        not_counted: Procedures left out of counting because none of their polyps is known.
+        no_links: Why there are no learned links; empty if there are, or none were requested.
     """
 
     __repr__ = brief
@@ -134,15 +134,15 @@ class Evaluation:
 
     Attributes:
         encoders: Figures by the encoder's name.
-        reference: The encoder the others are compared with.
-        minus_reference: By every other encoder's name and figure: it minus the reference, paired.
-        no_different: By figure: the best encoder and those no different from it, see the function
-            of that name.
-        minus_clusterer: By encoder, other clusterer and figure: it minus the first clusterer on the
-            same vectors, paired, see `minus_first_clusterer`.
-        tracklets: Tracklets given.
-        procedures: Procedures evaluated.
-        tasks: What was evaluated.
+        reference: Name of the encoder with which the others are compared.
+        minus_reference: Paired differences to the reference, by encoder and figure.
+        no_different: The best encoder and those that do not differ from it, by figure; see the
+            function of the same name.
+        minus_clusterer: Paired differences to the first clusterer on the same vectors, by encoder,
+            clusterer and figure; see `minus_first_clusterer`.
+        tracklets: Number of tracklets.
+        procedures: Number of evaluated procedures.
+        tasks: The evaluated tasks.
     """
 
     encoders: dict[str, EncoderFigures] = field(repr=False)
@@ -164,40 +164,40 @@ def evaluate_embeddings(
     boxes: TrackletBoxes | None = None,
     adenoma: Sequence[bool | None] | None = None,
 ) -> tuple[Evaluation, dict[str, pl.DataFrame]]:
-    """Evaluate encoders on the same tracklets; only the tasks that are asked for run.
+    """Evaluate encoders on the same tracklets; only the requested tasks run.
 
-    To get single figures by name, ask for the tasks and clusterers that they need and look them
-    up: in `EncoderFigures.figures` those with an interval ("mAP", "threshold/FR"), in its
-    `counting[clusterer].summary` and `tracking[clusterer]["spreads"]` those that papers print as
-    mean ± sd over procedures.
+    To get single figures by name, request the tasks and clusterers that they need. Figures with an
+    interval ("mAP", "threshold/FR") are in `EncoderFigures.figures`; those that papers print as
+    mean ± sd over procedures are in its `counting[clusterer].summary` and
+    `tracking[clusterer]["spreads"]`.
 
     Args:
-        vectors: By encoder's name, embeddings (n, d) in the order of the samples.
-        samples: The tracklets of these vectors; those of unknown polyp are clustered,
-            then left out.
-        settings: How to evaluate; the paper's grid and 10,000 resamples by default.
-        reference: The encoder to compare the others with; the first by default.
+        vectors: Embeddings (n, d) in the order of the samples, by encoder.
+        samples: The tracklets of these vectors; those of unknown polyp are clustered, then left
+            out.
+        settings: Settings; by default the paper's grid and 10,000 resamples.
+        reference: Name of the encoder to compare the others with; the first by default.
         boxes: Boxes of all samples, in their order; for tracking.
-        adenoma: Whether each sample's polyp is an adenoma (n,), None where unknown; for the
-            adenoma detection rate.
+        adenoma: Whether each sample's polyp is an adenoma (n,), None if unknown; for the adenoma
+            detection rate.
 
     Returns:
-        Figures of every encoder with the paired differences to the reference; and, as far as the
-        tasks have them, long tables with a column of methods: "queries", one row per query, see
+        Figures of every encoder with paired differences to the reference; and, depending on the
+        tasks, long tables with a column of methods: "queries", one row per query, see
         `query_table`; "curve", the parameters and figures of every setting of each clusterer, see
         `operating_curve` and `tracking_curve`; "assignment", the cluster and track of every
         tracklet of known polyp under its fold's setting.
 
     Raises:
         PolyplinkError: If there is no encoder, the reference is none of them, the vectors do not
-            match the samples, a vector is zero or not finite, or a task lacks what it needs.
+            match the samples, a vector is zero or not finite, or an input of a task is missing.
 
     Example:
         >>> samples = Samples.of("abcd", "vvww", ["p", "p", "q", "q"], [0, 1, 0, 1])
         >>> vectors = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])
         >>> settings = EvaluationSettings(tasks=("retrieval", "reid"), resamples=100)
-        >>> found, tables = evaluate_embeddings({"ours": vectors}, samples, settings)
-        >>> found.encoders["ours"].figures["mAP"]
+        >>> evaluation, tables = evaluate_embeddings({"A": vectors}, samples, settings)
+        >>> evaluation.encoders["A"].figures["mAP"]
         Figure(value=1.0, low=1.0, high=1.0, n=2, sd=None, why='')
         >>> tables["queries"]["nearest"].to_list()
         ['b', 'a', 'd', 'c']
@@ -263,13 +263,13 @@ def evaluate_embeddings(
 
 
 def minus_first_clusterer(measures: Mapping[str, Resampled]) -> dict[str, dict[str, Figure]]:
-    """Clusterers compared with the first of them on the same vectors and the same draws.
+    """Compare clusterers with the first one on the same vectors and the same draws.
 
     Args:
         measures: All figures of one encoder ("threshold/FR", "tracking/threshold/HOTA").
 
     Returns:
-        By other clusterer and figure ("FR", "tracking/HOTA"), the difference with its interval.
+        Differences with their intervals, by other clusterer and figure ("FR", "tracking/HOTA").
     """
     differences: dict[str, dict[str, Figure]] = {}
     split = {tuple(key.split("/")): measure for key, measure in measures.items() if "/" in key}
@@ -287,10 +287,10 @@ def evaluate_encoder(
     settings: EvaluationSettings,
     boxes: TrackletBoxes | None = None,
 ) -> tuple[EncoderFigures, dict[str, Resampled]]:
-    """Evaluate one encoder; arguments and errors as of `evaluate_embeddings`.
+    """Evaluate one encoder; arguments and errors are as for `evaluate_embeddings`.
 
     Returns:
-        Its figures, and by figure the resamples, for comparisons in pairs (`no_different`).
+        Its figures, and the resamples by figure, for paired comparisons (`no_different`).
     """
     _check_tasks(samples, settings, boxes, None)
     raw, truths = np.asarray(vectors, dtype=np.float64), _truths(samples, settings, boxes)
@@ -305,7 +305,7 @@ def evaluate_encoder(
 def _truths(
     samples: Samples, settings: EvaluationSettings, boxes: TrackletBoxes | None
 ) -> dict[str, TrackingTruth]:
-    """By procedure with labels, what tracks are scored against; empty without tracking."""
+    """The true tracks of procedures with labels, by procedure; empty without tracking."""
     truths = {}
     for place in np.flatnonzero(samples.labelled) if boxes and "tracking" in settings.tasks else ():
         name, rows = samples.procedures[place], (samples.procedure == place) & samples.known
@@ -319,7 +319,7 @@ def _check_tasks(
     boxes: TrackletBoxes | None,
     adenoma: Sequence[bool | None] | None,
 ) -> None:
-    """Refuse what cannot be done before anything is computed."""
+    """Check settings and inputs before anything is computed."""
     for task in settings.tasks:
         find_named("task", task, dict.fromkeys(TASKS))
     PolyplinkError.unless(
@@ -334,10 +334,10 @@ def _check_tasks(
         f"boxes of {lengths[0]} and histology of {lengths[1]} tracklets for {n} samples",
         "give them for all samples, in their order",
     )
-    strange = sorted(set(settings.chosen_on) - set(samples.procedures))
+    unknown = sorted(set(settings.chosen_on) - set(samples.procedures))
     PolyplinkError.unless(
-        not strange,
-        f"procedure {strange[:1]} to choose settings on is not among the samples",
+        not unknown,
+        f"procedure {unknown[:1]} to choose settings on is not among the samples",
         "name procedures that have tracklets",
     )
     PolyplinkError.unless(
@@ -347,7 +347,7 @@ def _check_tasks(
     )
     PolyplinkError.unless(
         not settings.chosen_on or set(settings.chosen_on) != set(samples.procedures),
-        "settings are chosen on all procedures, and none is left to evaluate",
+        "settings are chosen on all procedures, so none is left to evaluate",
         "name other procedures to choose on",
     )
 
@@ -365,7 +365,7 @@ def _evaluate_encoder(
     adenoma: Sequence[bool | None] | None,
     truths: Mapping[str, TrackingTruth],
 ) -> Results:
-    """All tasks that are asked for, from vectors (n, d) as they are and scaled to length 1."""
+    """All requested tasks, from vectors (n, d), unscaled and scaled to length 1."""
     measures: dict[str, Resampled] = {}
     fields: dict[str, Any] = {}
     tables: dict[str, list[pl.DataFrame]] = {}
@@ -401,13 +401,13 @@ def _links(
     rows: Mapping[str, npt.NDArray[np.int64]],
     settings: EvaluationSettings,
 ) -> tuple[dict[str, Reals], str]:
-    """Link probabilities (n, n) of labelled procedures, by models that did not see them.
+    """Link probabilities (n, n) of labelled procedures, by models fitted on other procedures.
 
     Returns:
-        By procedure, in the order of the rows; or none, and the reason why.
+        The probabilities by procedure, in the order of the rows; or none, and the reason why.
     """
     if samples.moments is None:
-        return {}, "the times of the tracklets are not known"
+        return {}, "the times of the tracklets are unknown"
     views_of = {}
     for procedure, tracklets in rows.items():
         codes = zip(samples.polyp[tracklets].tolist(), samples.known[tracklets], strict=True)
@@ -438,7 +438,7 @@ def _search(
 
     Returns:
         Settings by clusterer; rows of each procedure's tracklets; its clusterings; and why there
-        are no learned links, if they were asked for.
+        are no learned links, if they were requested.
     """
     grid = settings.grid.only(settings.clusterers) if settings.clusterers else settings.grid
     searched = {}
@@ -467,7 +467,7 @@ def _count_and_track(
     adenoma: Sequence[bool | None] | None,
     truths: Mapping[str, TrackingTruth],
 ) -> Results:
-    """Cluster every procedure under the whole grid; count, and track under the same settings."""
+    """Cluster every procedure under the whole grid; count, and track with the same settings."""
     kinds, rows, searched, no_links = _search(vectors, samples, settings)
     measures: dict[str, Resampled] = {}
     unlabelled = np.array(samples.procedures)[~samples.labelled].tolist()

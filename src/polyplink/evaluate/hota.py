@@ -1,18 +1,18 @@
-"""HOTA, identity and CLEAR of tracks: the sums they come from, in two forms, and the figures.
+"""HOTA, identity and CLEAR metrics of tracks: their sums, in two forms, and the figures.
 
 Source: HOTA (Luiten et al., IJCV 2021), IDF1 (Ristani et al. 2016), MOTA (CLEAR, Bernardin and
 Stiefelhagen 2008), with the results of TrackEval 1.3.0: HOTA's parts are means over 19 thresholds
 of IoU, 0.05 to 0.95; sequences are combined by adding counts, not by averaging.
 
 - General form (`score_boxes`): true and detected boxes are matched frame by frame. Two boxes that
-  overlap each other and no other box are matched whatever the scores are, so that the Hungarian
-  algorithm runs only on the frames in which boxes compete.
-- Table form (`score_table`): where the detected boxes are the true ones and none overlaps another
-  in its frame, every box is matched with itself at every threshold, and all figures follow from how
-  many boxes each track has of each polyp.
+  overlap each other and no other box are matched regardless of the scores, so the Hungarian
+  algorithm only runs on frames in which boxes compete.
+- Table form (`score_table`): if the detected boxes are the true ones and no two boxes of a frame
+  overlap, every box is matched with itself at every threshold, and all figures follow from the
+  numbers of boxes per track and polyp.
 
-Both score many assignments of the same boxes to tracks in one call: a grid search cuts a procedure
-in thousands of ways.
+Both score many assignments of the same boxes to tracks in one call, because a grid search clusters
+a procedure in thousands of ways.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ Flags = npt.NDArray[np.bool_]
 Form = Literal["table", "general"]
 
 ALPHAS = np.arange(0.05, 0.99, 0.05)  # 19
-THRESHOLD = 0.5  # IoU from which identity and CLEAR call two boxes one
+THRESHOLD = 0.5  # smallest IoU of a match in identity and CLEAR metrics
 EPS = float(np.finfo("float").eps)
 LEVELS = ALPHAS.size + 1
 
@@ -43,16 +43,16 @@ class TrackingCounts:
     A leading axis may hold resamples, or assignments of the boxes to tracks.
 
     Attributes:
-        true: True boxes (...,).
-        detected: Detected boxes (...,).
-        tp: Matched pairs at every threshold (..., 19).
+        true: Number of true boxes (...,).
+        detected: Number of detected boxes (...,).
+        tp: Number of matched pairs at every threshold (..., 19).
         ass_a: Sum over matched pairs of their tracks' association score (..., 19).
         ass_pr: Sum of their association precision (..., 19).
         ass_re: Sum of their association recall (..., 19).
         loc: Sum of their IoU (..., 19).
-        idtp: Boxes matched under the best one-to-one matching of whole tracks (...,).
-        clear_tp: Boxes matched frame by frame at IoU 0.5 (...,).
-        switches: Matched boxes of a polyp whose track is another than at its last match (...,).
+        idtp: Number of boxes matched under the best one-to-one matching of whole tracks (...,).
+        clear_tp: Number of boxes matched frame by frame at IoU 0.5 (...,).
+        switches: Number of matched boxes with another track than at the polyp's last match (...,).
     """
 
     true: Reals
@@ -68,11 +68,11 @@ class TrackingCounts:
 
     @classmethod
     def weighted(cls, counts: Sequence[Self], weights: npt.ArrayLike) -> Self:
-        """Sum over procedures, each weighted by how often it was drawn.
+        """Sum over procedures, weighted by their draws.
 
         Args:
-            counts: One per procedure (p of them).
-            weights: How often each is taken, (p,) or (r, p).
+            counts: Sums of each of p procedures.
+            weights: Draws of each procedure, (p,) or (r, p).
         """
         w = np.asarray(weights, dtype=np.float64)
         names = [field.name for field in fields(cls)]
@@ -99,14 +99,14 @@ class TrackingCounts:
 def tracking_figures(
     counts: TrackingCounts, metrics: Mapping[str, Metric] | None = None
 ) -> dict[str, Reals]:
-    """The figures from the sums; NaN where there is no true box (TrackEval says 0 there).
+    """The figures from the sums; NaN without a true box (TrackEval reports 0).
 
     Args:
         counts: The sums (...,).
         metrics: Metrics of tracking by name; the built-in ones by default.
 
     Returns:
-        By name, each (...,).
+        Figures by name, each (...,).
     """
     metrics = metrics_of("tracking") if metrics is None else metrics
     values = {name: metric.value(counts) for name, metric in metrics.items()}  # type: ignore[misc]
@@ -210,9 +210,9 @@ MOTA = Metric(
 def assign(cost: Reals) -> Ints:  # noqa: PLR0912
     """Column of every row (r,) in the cheapest one-to-one assignment of costs (r, c), r <= c.
 
-    Source: Crouse, On implementing 2D rectangular assignment algorithms, IEEE TAES 2016, as scipy
-    1.17's `linear_sum_assignment` has it, step by step, so that of several best assignments the
-    same is chosen. Compiled code cannot call scipy, and on small tables the call costs more than
+    Source: Crouse, On implementing 2D rectangular assignment algorithms, IEEE TAES 2016. Follows
+    scipy 1.17's `linear_sum_assignment` step by step, to choose the same of several optimal
+    assignments. Compiled code cannot call scipy, and for small tables the call takes longer than
     the solution.
     """
     rows, columns = cost.shape
@@ -223,7 +223,7 @@ def assign(cost: Reals) -> Ints:  # noqa: PLR0912
     for row in range(rows):
         # The shortest path from the row to a free column, by Dijkstra's algorithm.
         for k in range(columns):
-            unassigned[k] = columns - 1 - k  # backwards: equal costs shall give the diagonal
+            unassigned[k] = columns - 1 - k  # backwards, so that equal costs give the diagonal
             length[k], column_on[k] = np.inf, False
         for k in range(rows):
             row_on[k] = False
@@ -244,7 +244,7 @@ def assign(cost: Reals) -> Ints:  # noqa: PLR0912
                 break
             n_unassigned -= 1
             i, unassigned[best] = row_of[j], unassigned[n_unassigned]
-        # The duals keep every other path no shorter.
+        # Update the duals so that reduced costs stay non-negative.
         row_dual[row] += distance
         for k in range(rows):
             if row_on[k] and k != row:
@@ -267,7 +267,7 @@ def best_matching(table: Ints) -> int:
     rows, columns = table.shape
     cost = np.zeros((min(rows, columns), max(rows, columns)))
     for row in range(rows):
-        for column in range(columns):  # whole numbers: the sum is exact
+        for column in range(columns):  # whole numbers, so the sum is exact
             if rows <= columns:
                 cost[row, column] = -table[row, column]
             else:
@@ -280,16 +280,16 @@ def best_matching(table: Ints) -> int:
 
 
 def score_table(tracklets: TrackletBoxes, tracks: Codes, n_tracks: Ints) -> TrackingCounts:
-    """Score assignments of tracklets to tracks, the boxes being true and apart from each other.
+    """Score assignments of tracklets to tracks in the table form.
 
     Args:
-        tracklets: The n tracklets of a procedure, at least one, their boxes being ground truth.
+        tracklets: The n tracklets of a procedure, at least one, with true boxes.
         tracks: Track of every tracklet under p assignments (p, n), from 0 without gaps.
-        n_tracks: How many tracks (p,).
+        n_tracks: Number of tracks (p,).
 
     Returns:
-        Sums with a leading axis (p, ...); right only where no two boxes of a frame overlap, and
-        no polyp is in a frame twice.
+        Sums with a leading axis (p, ...); only correct if no two boxes of a frame overlap, and no
+        polyp is in a frame twice.
     """
     _, polyp = np.unique(tracklets.polyp, return_inverse=True)
     order = np.lexsort((tracklets.first, polyp))
@@ -318,14 +318,14 @@ def score_table(tracklets: TrackletBoxes, tracks: Codes, n_tracks: Ints) -> Trac
 def _count_table(
     tracks: Codes, n_tracks: Ints, polyps: tuple[Ints, Ints], sizes: Ints, order: Ints
 ) -> tuple[Reals, Reals]:
-    """Fill and read the table of polyps and tracks of every assignment.
+    """Compute the table of polyps and tracks of every assignment, and its sums.
 
     Args:
         tracks: Track of every tracklet (p, n).
-        n_tracks: How many (p,).
-        polyps: Polyp of every tracklet (n,), from 0, and the boxes of every polyp (g,).
-        sizes: Its boxes (n,).
-        order: The tracklets polyp by polyp, in the order of first frames (n,).
+        n_tracks: Number of tracks (p,).
+        polyps: Polyp of every tracklet (n,), from 0, and number of boxes of every polyp (g,).
+        sizes: Number of boxes of every tracklet (n,).
+        order: The tracklets sorted by polyp and first frame (n,).
 
     Returns:
         Association accuracy, precision and recall (3, p); boxes under the best matching, and
@@ -360,14 +360,14 @@ def score_tracks(true: BoxTracks, detected: BoxTracks) -> TrackingCounts:
     """Score the tracks of one procedure against the true ones, in the general form.
 
     Args:
-        true: True boxes, tracks being polyps.
+        true: True boxes, with polyps as tracks.
         detected: A tracker's boxes.
 
     Example:
         >>> boxes = [[0, 0, 10, 10]] * 10
         >>> true = BoxTracks.of(range(10), ["p"] * 10, boxes)
-        >>> found = BoxTracks.of(range(10), ["a"] * 5 + ["b"] * 5, boxes)
-        >>> figures = tracking_figures(score_tracks(true, found))
+        >>> detected = BoxTracks.of(range(10), ["a"] * 5 + ["b"] * 5, boxes)
+        >>> figures = tracking_figures(score_tracks(true, detected))
         >>> float(figures["AssA"]), float(figures["IDSW"])
         (0.5, 1.0)
     """
@@ -379,8 +379,8 @@ def score_boxes(true: BoxTracks, detected: BoxTracks, tracks: Codes) -> Tracking
     """Score assignments of detected boxes to tracks, in the general form.
 
     Args:
-        true: True boxes, tracks being polyps.
-        detected: Detected boxes; its tracks are the n parts that assignments put together.
+        true: True boxes, with polyps as tracks.
+        detected: Detected boxes; its tracks are the n parts that are assigned to tracks.
         tracks: Track of every part under p assignments (p, n), no track twice in a frame.
 
     Returns:
@@ -392,13 +392,13 @@ def score_boxes(true: BoxTracks, detected: BoxTracks, tracks: Codes) -> Tracking
     single = np.zeros((len(tracks), 3), dtype=np.int64)
     if s.size and len(tracks):
         by_true = np.bincount(pairs.true, s, minlength=true.frame.size)
-        by_found = np.bincount(pairs.detected, s, minlength=detected.frame.size)
-        # What each pair adds to the similarity of its tracks, and how many thresholds it passes.
-        share = s / (by_true[pairs.true] + by_found[pairs.detected] - s)
+        by_detected = np.bincount(pairs.detected, s, minlength=detected.frame.size)
+        # The contribution of each pair to the similarity of its tracks, and its level of IoU.
+        share = s / (by_true[pairs.true] + by_detected[pairs.detected] - s)
         level = np.searchsorted(ALPHAS - EPS, s, side="right")
         contested = (_contested(pairs, s > 0), _contested(pairs, s >= THRESHOLD - EPS))
         n_tracks, boxes_of = tracks.max(axis=1) + 1, np.bincount(true.track, minlength=true.tracks)
-        # Matched pairs by cell of the table of polyps and tracks, and by thresholds they pass.
+        # Matched pairs by cell of the table of polyps and tracks, and by level of IoU.
         counts = np.zeros((boxes_of.size * int(n_tracks.max()), LEVELS), dtype=np.int64)
         _score_frames(
             (tracks, n_tracks),
@@ -429,15 +429,16 @@ def _score_frames(
     values: tuple[Reals, Ints, Flags, Flags],
     out: tuple[Ints, Reals, Ints],
 ) -> None:
-    """Score every assignment: track of every part (q, n) and how many tracks (q,).
+    """Score every assignment.
 
-    who are the polyp of every true box (d,), boxes of every polyp (g,) and the part of every
-    detected box; values the share and level of every pair (p,) and the contested frames for HOTA
-    and CLEAR (f,). out are zeros: room for counts by cell (g * most tracks, LEVELS), the sums
-    (q, 5, 19), and boxes under the best matching, matches and switches of CLEAR (q, 3).
+    assignments are the track of every part (q, n) and the number of tracks (q,). codes are the
+    polyp of every true box (d,), the number of boxes of every polyp (g,) and the part of every
+    detected box. values are the share and level of every pair (p,) and the contested frames for
+    HOTA and CLEAR (f,). out are zeros: counts by cell (g * largest number of tracks, LEVELS), the
+    sums (q, 5, 19), and boxes under the best matching, matches and switches of CLEAR (q, 3).
 
-    What numpy does in one call is computed by the caller, or in loops: each function of numpy that
-    compiled code calls adds tenths of a second to the first call.
+    numpy functions are only called by the caller, and loops used here: each numpy function in
+    compiled code adds tenths of a second to the first call.
     """
     tracks, n_tracks = assignments
     polyp, true, part = codes
@@ -465,7 +466,7 @@ def _score_frames(
             if not filled[c]:
                 continue
             matched, g, t = 0, c // track_sizes.size, c % track_sizes.size
-            for a in range(LEVELS - 2, -1, -1):  # a pair that passes five is one at the first five
+            for a in range(LEVELS - 2, -1, -1):  # a pair counts at all thresholds up to its level
                 matched += counts[c, a + 1]
                 if matched:
                     sums[q, 0, a] += matched
@@ -488,8 +489,8 @@ def _match_hota(
 ) -> Flags:
     """Whether HOTA matches each pair at threshold 0 (p,): one matching serves all thresholds.
 
-    cell (p,) are the pairs' cells in the table of polyps and tracks, boxes those of every polyp
-    (g,) and track (t,), share (p,) what each pair adds to the similarity of its tracks.
+    cell (p,) is each pair's cell in the table of polyps and tracks, boxes the numbers of boxes of
+    every polyp (g,) and track (t,), share (p,) each pair's contribution to its tracks' similarity.
     """
     true, track_sizes = boxes
     matched = np.ones(cell.size, np.bool_)
@@ -512,7 +513,7 @@ def _match_hota(
 def _match_clear(
     pairs: Overlaps, polyp: Ints, track: Ints, contested: Flags, polyps: int
 ) -> tuple[int, int]:
-    """Matches and switches at IoU 0.5; a match of the frame before is kept where it can be."""
+    """Matches and switches at IoU 0.5; matches of the frame before are kept if possible."""
     starts, similarity, limit = pairs.starts, pairs.similarity, THRESHOLD - EPS
     last, last_frame = np.full(polyps, -1), np.full(polyps, -2)
     score, matched = np.zeros(polyp.size), np.zeros(polyp.size, np.bool_)
@@ -536,9 +537,9 @@ def _match_clear(
 
 @njit()
 def _assign_frame(frame: int, pairs: Overlaps, score: Reals, matched: Flags) -> None:
-    """Keep those of a frame's pairs that the Hungarian algorithm chooses, by their scores (p,).
+    """Match a frame's pairs with the Hungarian algorithm, by their scores (p,).
 
-    A score of 0 is not in use; kept (p,) is written for the pairs of the frame.
+    Pairs with a score of 0 are not used; matched (p,) is written for the pairs of the frame.
     """
     true, detected, _, starts, true_rows, detected_rows = pairs
     i, j = true_rows[frame, 0], detected_rows[frame, 0]

@@ -1,7 +1,7 @@
 """95 % intervals by a bootstrap over procedures, the independent units of a data set.
 
-Procedures are drawn with replacement; every figure is recomputed from counts stored per procedure
-(Efron's percentile interval). Two methods are compared on the same draws.
+Procedures are drawn with replacement, and every figure is recomputed from counts stored per
+procedure (Efron's percentile interval). Two methods are compared on the same draws.
 """
 
 import math
@@ -23,16 +23,16 @@ PERCENTILES = (2.5, 97.5)
 
 @dataclass(frozen=True)
 class Figure:
-    """One number with its uncertainty: the type of every figure that is reported.
+    """One number with its uncertainty: the type of every reported figure.
 
     Attributes:
-        value: The number; None where it is undefined or was not measured.
+        value: The number; None if it is undefined or was not measured.
         low: 2.5th percentile over the resamples in which it is defined; None without an interval,
-            as with fewer than two units.
+            for example with fewer than two units.
         high: 97.5th percentile; None as for `low`.
-        n: Independent units (procedures, polyps) that it rests on.
-        sd: Standard deviation over the units (dividing by n), where papers print mean ± sd, or
-            over runs with other seeds (dividing by their number - 1).
+        n: Number of independent units (procedures, polyps).
+        sd: Standard deviation over the units (divided by n), if papers print mean ± sd, or over
+            runs with different seeds (divided by their number - 1).
         why: Why there is no value; "" if it is simply undefined.
 
     Example:
@@ -51,7 +51,7 @@ class Figure:
 
     @classmethod
     def mean_of(cls, values: Iterable[float | None]) -> Self:
-        """Mean and standard deviation of the defined values; undefined where there is none."""
+        """Mean and standard deviation of the defined values; undefined if there are none."""
         defined = [value for value in values if value is not None]
         if not defined:
             return cls(None)
@@ -64,11 +64,11 @@ class Figure:
 
 
 def draw_weights(units: int, *, resamples: int = RESAMPLES, seed: int = 0) -> Weights:
-    """How often each unit is drawn in each resample.
+    """Draw the number of times that each unit occurs in each resample.
 
     Args:
-        units: Procedures, more than 0.
-        resamples: Draws of that many procedures with replacement.
+        units: Number of units, such as procedures, more than 0.
+        resamples: Number of resamples with replacement.
         seed: Seed of the draws.
 
     Returns:
@@ -87,19 +87,19 @@ def draw_weights(units: int, *, resamples: int = RESAMPLES, seed: int = 0) -> We
 
 
 def ratio(part: npt.ArrayLike, total: npt.ArrayLike) -> Reals:
-    """Part / whole, NaN where the whole is 0."""
+    """Part / total, NaN if the total is 0."""
     result = np.full(np.broadcast_shapes(np.shape(part), np.shape(total)), np.nan)
     return np.asarray(np.divide(part, total, out=result, where=np.asarray(total) != 0))
 
 
 @dataclass(frozen=True)
 class Resampled:
-    """A figure and what it was in every resample, so that methods can be compared in pairs.
+    """A figure with its value in every resample, for paired comparisons of methods.
 
     Attributes:
         value: The figure; None if undefined.
-        resampled: Its value in each resample (r,), NaN where undefined.
-        taking_part: Procedures that it rests on (units,), bool.
+        resampled: Its value in each resample (r,), NaN if undefined.
+        taking_part: Whether each procedure contributes to it (units,), bool.
     """
 
     value: float | None
@@ -108,7 +108,7 @@ class Resampled:
 
     @property
     def n(self) -> int:
-        """How many procedures it rests on."""
+        """Number of contributing procedures."""
         return int(self.taking_part.sum())
 
     def figure(self) -> Figure:
@@ -121,7 +121,7 @@ class Resampled:
 
     @classmethod
     def mean(cls, runs: Sequence[Self]) -> Self:
-        """Mean over runs that differ in their seed, on the same draws; undefined where one is."""
+        """Mean over runs with different seeds, on the same draws; undefined if a run is."""
         values = [run.value for run in runs if run.value is not None]
         return cls(
             float(np.mean(values)) if len(values) == len(runs) else None,
@@ -130,10 +130,10 @@ class Resampled:
         )
 
     def minus(self, other: Self) -> Figure:
-        """This figure minus another of the same draws: both saw the same procedures in each.
+        """The paired difference to another figure on the same draws.
 
-        Where the two rest on other procedures (precision, where one method linked nothing), they
-        are no pairs, and there is no interval.
+        If different procedures contribute to the two (for example to precision, if one method
+        linked nothing), they are not paired and the difference has no interval.
         """
         measured = self.value is not None and other.value is not None
         value = self.value - other.value if measured else None  # type: ignore[operator]
@@ -145,10 +145,10 @@ class Resampled:
 
 
 def resampled_mean(sums: npt.ArrayLike, counts: npt.ArrayLike, weights: Weights) -> Resampled:
-    """Mean of values that come in procedures, as a ratio of sums.
+    """Mean of values grouped by procedure, as a ratio of sums.
 
-    For queries: the sum of a procedure's figures and its number of queries. For one value per
-    procedure: the value and 1; where it is undefined 0 and 0.
+    For queries, pass the sum of a procedure's values and its number of queries. For one value per
+    procedure, pass the value and 1, or 0 and 0 if it is undefined.
 
     Args:
         sums: Sum of each procedure's values (units,).
@@ -161,19 +161,19 @@ def resampled_mean(sums: npt.ArrayLike, counts: npt.ArrayLike, weights: Weights)
 
 
 def no_different(measures: Mapping[str, Resampled], ideal: float | None = None) -> tuple[str, ...]:
-    """The methods to mark: the best one first, then those no different from it.
+    """The methods to mark in a table: the best one first, then those that do not differ from it.
 
-    The papers print in bold the best result and those with p > 0.05 against it, without naming the
-    test. Here it is the paired bootstrap: a method is marked with the best if the 95 % interval of
-    its difference to the best includes 0.
+    The papers print the best result in bold, and those with p > 0.05 against it, without naming the
+    test. Here the test is the paired bootstrap: a method is marked if the 95 % interval of its
+    difference to the best includes 0.
 
     Args:
-        measures: By method, a figure with its resamples, all on the same draws.
-        ideal: The value that is best; None where the largest is.
+        measures: A figure with its resamples by method, all on the same draws.
+        ideal: The best value; None if larger is better.
 
     Returns:
-        Names of methods. Empty where fewer than two methods have the figure, or no difference to
-        the best has an interval: then nothing is known, and nothing is marked.
+        Names of methods. Empty if fewer than two methods have the figure, or no difference to the
+        best has an interval.
     """
     distances = {
         method: -measure.value if ideal is None else abs(measure.value - ideal)

@@ -1,6 +1,6 @@
-"""What a metric is: how its value comes about, and how every table, page and plot shows it.
+"""The definition of a metric: its computation, and its display in tables, pages and plots.
 
-A metric is declared once, beside its mathematics, and listed in `core.parts.METRICS`.
+A metric is declared once, next to its computation, and listed in `core.parts.METRICS`.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,23 +26,23 @@ class Metric:
     """A figure of an evaluation.
 
     Attributes:
-        task: What it measures, a key of `TASKS`; it decides what `value` is called with.
-        meaning: One line for people.
-        value: Of retrieval: from a `Retrieval`, the value of every query (n,), averaged over
-            queries. Of counting: from a `CountedProcedure`, one number, None where undefined,
-            averaged over procedures. Of tracking: from `TrackingCounts` (...,), the value of each
-            entry. None for re-identification, whose pairs are pooled by `reid_measures`.
-        title: Its name spelled out; "" for one that is a word itself.
-        ideal: The best value: the best method is the one nearest to it. Of polyps and adenomas
-            per colonoscopy the truth is the ideal instead, where it is known.
-        style: "reference" where self-pairs count as true positives, as in the published programs;
-            "published" where the papers' tools compute something else than its name says;
-            "honest" otherwise.
-        key: Its name in evaluation.json, procedures and curves; "" if it is not there.
-        heading: Its name in a group of published figures; "" for its own.
-        over_all: Of a rate of counting: its mean is over all procedures, not only over those with
-            two polyps or more.
-        with_mean: Of tracking: also its mean over procedures is shown, as in the thesis.
+        task: The task, a key of `TASKS`, which determines the argument of `value`.
+        meaning: One-line explanation.
+        value: For retrieval, maps a `Retrieval` to the value of every query (n,), averaged over
+            queries. For counting, maps a `CountedProcedure` to a number, or None if undefined,
+            averaged over procedures. For tracking, maps `TrackingCounts` (...,) to the value of
+            each entry. None for re-identification, with pairs pooled by `reid_measures`.
+        title: Name without abbreviation; "" if the name is none.
+        ideal: The best value: the best method is the one nearest to it. For polyps and adenomas
+            per colonoscopy, the true value is the ideal instead, if it is known.
+        style: "reference" if self-pairs count as true positives, as in the published code;
+            "published" if the papers' tools compute something else than the name says; "honest"
+            otherwise.
+        key: Name in evaluation.json, procedures and curves; "" if it is not included there.
+        heading: Name in a group of published figures; "" for the usual name.
+        over_all: For a rate of counting: average over all procedures, not only over those with two
+            polyps or more.
+        with_mean: For tracking: also show the mean over procedures, as in the thesis.
 
     Example:
         >>> METRICS["FR"].title, METRICS["FR"].ideal
@@ -62,7 +62,7 @@ class Metric:
 
 
 def metrics_of(task: Task, more: Sequence[str] = ()) -> dict[str, Metric]:
-    """The metrics of a task by name: those built in, then further ones.
+    """The metrics of a task by name: the built-in ones, then further ones.
 
     Args:
         task: A key of `TASKS`.
@@ -73,10 +73,11 @@ def metrics_of(task: Task, more: Sequence[str] = ()) -> dict[str, Metric]:
 
 
 def ideal_of(figure: str, more: Sequence[str] = ()) -> float | None:
-    """The ideal of a figure of an evaluation; None if it is of no metric.
+    """The ideal value of a figure of an evaluation; None if the figure belongs to no metric.
 
     Args:
-        figure: Its key: "mAP", "mAP (without own)", "threshold/FR", "tracking/links/HOTA mean".
+        figure: Key of the figure: "mAP", "mAP (without own)", "threshold/FR",
+            "tracking/links/HOTA mean".
         more: Names of metrics of packages or files.
 
     Example:
@@ -88,4 +89,4 @@ def ideal_of(figure: str, more: Sequence[str] = ()) -> float | None:
 
 
 WITHOUT_OWN = " (without own)"
-"""Ends the names of retrieval metrics without the other polyps of the query's procedure."""
+"""Suffix of retrieval metrics without the other polyps of the query's procedure."""

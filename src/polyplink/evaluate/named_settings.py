@@ -1,4 +1,4 @@
-"""Settings of an evaluation from the names that a user gives."""
+"""Settings of an evaluation from names on the command line."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -27,14 +27,14 @@ def evaluation_settings(
     """Settings of an evaluation, and the requested probes.
 
     Args:
-        tasks: Their names, or "all"; those of vectors by default.
-        clusterers: Their names, FILE.py:NAME of one of your own, or "all".
+        tasks: Names of tasks, or "all"; by default all but probes.
+        clusterers: Names of clusterers, FILE.py:NAME, or "all".
         grid: "paper" or "demo".
-        visual: Similarity that is clustered.
+        visual: Similarity to cluster.
         time: Unit of distances in time.
-        purpose: What settings are chosen for.
-        without_own: Also retrieval without other polyps of the query's procedure.
-        threads: Threads of the search.
+        purpose: Purpose for which settings are chosen.
+        without_own: Also evaluate retrieval without other polyps of the query's procedure.
+        threads: Number of threads of the search.
         metrics: Further metrics: names of plugins, or FILE.py:NAME.
 
     Raises:

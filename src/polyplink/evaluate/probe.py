@@ -1,11 +1,11 @@
-"""The probe of NTSSL: how well a frozen encoder's vectors predict a polyp's size and histology.
+"""The probe of NTSSL: predict a polyp's size and histology from a frozen encoder's vectors.
 
 Source: NTSSL (arXiv 2605.12320), 3 "Datasets and Downstream Setup", "Size estimation", "Histology
-classification" and "Implementation Details"; the LayerNorm in front, the schedule and the weight
-decay are those of the released program.
+classification" and "Implementation Details"; the initial LayerNorm, the schedule and the weight
+decay are those of the released code.
 
-A polyp has many fragments, which are not independent: in the F1 score every polyp weighs 1 (a
-fragment weighs 1 / its polyp's fragments), and the bootstrap draws polyps.
+The fragments of a polyp are not independent: in the F1 score every polyp has weight 1, divided
+equally among its fragments, and the bootstrap draws polyps.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,16 +32,16 @@ Codes = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ProbeSettings(Ranged, prefix="probe"):
-    """How a probe is built and trained.
+    """Architecture and training of a probe.
 
     Attributes:
         rate: Highest learning rate of the cycle.
         hidden: Width of the hidden layer.
-        dropout: In front of the last layer.
-        epochs: Passes over the training fragments.
-        batch: Fragments in a step; the last one of an epoch may hold fewer.
-        weight_decay: Of AdamW.
-        warm_up: Share of the steps in which the rate rises.
+        dropout: Dropout before the last layer.
+        epochs: Number of passes over the training fragments.
+        batch: Number of fragments in a step; the last step of an epoch may have fewer.
+        weight_decay: Weight decay of AdamW.
+        warm_up: Share of the steps in which the learning rate rises.
     """
 
     rate: Annotated[float, POSITIVE] = 1e-4
@@ -58,7 +58,7 @@ HISTOLOGY_PROBE = ProbeSettings(rate=1e-5)
 
 
 def size_labels(data: DataSet) -> pl.DataFrame:
-    """Polyps of known size: diminutive (5 mm or less) against the rest.
+    """Label polyps of known size: larger than 5 mm, or diminutive (5 mm or less).
 
     Args:
         data: The data set.
@@ -72,16 +72,16 @@ def size_labels(data: DataSet) -> pl.DataFrame:
     return _labelled(
         data,
         size_label(data.polyps["size_mm"]),
-        "column size_mm is empty, and the size task needs it",
-        "import a data set that tells sizes",
+        "column size_mm is empty, but the size task needs it",
+        "import a data set with sizes",
     )
 
 
 def histology_labels(data: DataSet) -> pl.DataFrame:
-    """Polyps of a known class that is part of the task: adenoma, or not.
+    """Label polyps of known histology: adenoma, or not.
 
-    What counts as adenoma depends on each data set's words; unknown classes and invasive cancer are
-    left out.
+    The map of each data set defines which of its terms are adenoma; unknown classes and invasive
+    cancer are left out.
 
     Args:
         data: The data set.
@@ -90,18 +90,18 @@ def histology_labels(data: DataSet) -> pl.DataFrame:
         procedure_id, polyp_id and label (bool): adenoma.
 
     Raises:
-        PolyplinkError: If no polyp's class is known, or a word has no label.
+        PolyplinkError: If no polyp's class is known, or a term has no label.
     """
     return _labelled(
         data,
         data.adenoma_labels(),
         "column histology_class is empty or left out of the task",
-        "import a data set that tells histology, or with another map",
+        "import a data set with histology, or with another map",
     )
 
 
 def _labelled(data: DataSet, labels: pl.Series, empty: str, mend: str) -> pl.DataFrame:
-    """The polyps with a label that is not null; if there is none, an error says what is empty."""
+    """The polyps with a non-null label; raises an error if there are none."""
     table = data.polyps.select(
         "procedure_id", "polyp_id", labels.cast(pl.Boolean).alias("label")
     ).drop_nulls("label")
@@ -111,7 +111,7 @@ def _labelled(data: DataSet, labels: pl.Series, empty: str, mend: str) -> pl.Dat
 
 def build_probe(width: int, settings: ProbeSettings) -> "nn.Sequential":
     """LayerNorm, linear to the hidden width, GELU, dropout, linear to one logit."""
-    # torch is imported when used: most readers of this room do not train probes.
+    # torch is imported when used: most users of this room do not train probes.
     from torch import nn  # noqa: PLC0415
 
     return nn.Sequential(
@@ -126,13 +126,13 @@ def build_probe(width: int, settings: ProbeSettings) -> "nn.Sequential":
 def fit_probe(
     features: Reals, labels: npt.NDArray[np.bool_], settings: ProbeSettings, seed: int
 ) -> "nn.Sequential":
-    """Train a probe on features that were computed once.
+    """Train a probe on precomputed features.
 
     Args:
         features: Vectors of n fragments (n, d), float32.
         labels: Class of each fragment (n,).
-        settings: How to build and train it.
-        seed: Of the first weights, the order of fragments and the dropout.
+        settings: Architecture and training.
+        seed: Seed of the initial weights, the order of fragments and the dropout.
 
     Returns:
         The probe after the last epoch, in evaluation mode.
@@ -163,7 +163,7 @@ def fit_probe(
             optimiser,
             max_lr=settings.rate,
             total_steps=total,
-            # Its rise needs a second step to end in.
+            # The rise must end at the second step or later.
             pct_start=max(settings.warm_up, min(0.9, 2 / total)),
         )
         for _ in range(settings.epochs):
@@ -181,7 +181,7 @@ def _check_both_classes(side: str, labels: npt.NDArray[np.bool_]) -> None:
     PolyplinkError.unless(
         bool(labels.any()) and not labels.all(),
         f"all polyps to {side} the probe on are of one class",
-        "name a --part with polyps of both, or another --split-seed",
+        "give a --part with polyps of both classes, or another --split-seed",
     )
 
 
@@ -201,9 +201,9 @@ class PolypCounts:
 
     Attributes:
         label: Class of the polyp (p,), bool.
-        fragments: Its fragments (p,).
-        called: Those of them that are predicted positive (p,).
-        score: Mean probability over them (p,).
+        fragments: Number of its fragments (p,).
+        called: Number of its fragments predicted positive (p,).
+        score: Mean probability over its fragments (p,).
     """
 
     label: npt.NDArray[np.bool_]
@@ -213,11 +213,11 @@ class PolypCounts:
 
 
 def polyp_counts(scores: Doubles, polyp: Codes, label: npt.NDArray[np.bool_]) -> PolypCounts:
-    """Add predictions of fragments up over their polyps.
+    """Add the predictions of fragments by polyp.
 
     Args:
         scores: Probability of the positive class of n fragments (n,).
-        polyp: Row of each fragment's polyp (n,), 0 to p - 1; each occurs.
+        polyp: Row of each fragment's polyp (n,), 0 to p - 1, all of which occur.
         label: Class of each polyp (p,).
     """
     p = len(label)
@@ -229,16 +229,16 @@ def polyp_counts(scores: Doubles, polyp: Codes, label: npt.NDArray[np.bool_]) ->
 
 
 def macro_f1(counts: PolypCounts, weights: Doubles) -> Doubles:
-    """Identity-weighted macro F1: the mean of both classes' F1, every polyp weighing 1.
+    """Identity-weighted macro F1: the mean of both classes' F1, with equal weights of polyps.
 
     Args:
-        counts: Of p polyps.
-        weights: How often each polyp was drawn (r, p).
+        counts: Predictions for p polyps.
+        weights: Draws of each polyp (r, p).
 
     Returns:
-        (r,); NaN where a class was not drawn.
+        (r,); NaN if a class was not drawn.
     """
-    share = counts.called / counts.fragments  # p: what of the polyp's weight was called positive
+    share = counts.called / counts.fragments  # p: share of the polyp's weight predicted positive
     positive, negative = weights @ counts.label, weights @ ~counts.label  # r
     tp = weights @ (share * counts.label)
     fp = weights @ (share * ~counts.label)
@@ -255,7 +255,7 @@ def accuracy(counts: PolypCounts, weights: Doubles) -> Doubles:
 
 
 def majority(counts: PolypCounts, weights: Doubles) -> Doubles:
-    """Share of polyps with a right vote of their fragments (r,); a tied vote is half right."""
+    """Share of polyps classified correctly by majority vote (r,); a tie counts as half correct."""
     doubled_votes = 2 * counts.called
     vote = np.where(
         doubled_votes > counts.fragments, 1.0, np.where(doubled_votes == counts.fragments, 0.5, 0.0)
@@ -265,9 +265,9 @@ def majority(counts: PolypCounts, weights: Doubles) -> Doubles:
 
 
 def auroc(counts: PolypCounts, weights: Doubles) -> Doubles:
-    """Chance that an adenoma (a large polyp) scores above another, ties half (r,)."""
+    """Probability that a positive polyp scores above a negative one, ties counting half (r,)."""
     order = np.argsort(counts.score, kind="stable")
-    starts = np.unique(counts.score[order], return_index=True)[1]  # u: one group a score
+    starts = np.unique(counts.score[order], return_index=True)[1]  # u: one group per score
     w, label = weights[:, order], counts.label[order]
     positives, negatives = (
         np.add.reduceat(w * side, starts, axis=1) for side in (label, ~label)
@@ -282,8 +282,8 @@ class ProbeMetric:
     """A figure of a probe.
 
     Attributes:
-        value: From the counts of p polyps and how often each was drawn (r, p), (r,).
-        meaning: One line for people.
+        value: Maps the counts of p polyps and their draws (r, p) to the figure (r,).
+        meaning: One-line explanation.
         ideal: The best value.
     """
 
@@ -293,7 +293,7 @@ class ProbeMetric:
 
 
 PROBE_METRICS: Mapping[str, ProbeMetric] = {
-    "F1": ProbeMetric(macro_f1, "macro F1, every polyp weighing 1"),
+    "F1": ProbeMetric(macro_f1, "macro F1, with equal weights of polyps"),
     "accuracy": ProbeMetric(accuracy, "share of correctly classified fragments"),
     "majority": ProbeMetric(
         majority, "share of polyps correct by majority vote of their fragments"
@@ -307,11 +307,11 @@ class ProbeFigures:
     """Figures over several seeds.
 
     Attributes:
-        figures: Name to the mean over seeds, with its 95 % interval over polyps.
-        per_seed: Name to the value of every seed.
-        polyps: Test polyps of each class: (negative, positive).
-        fragments: Test fragments.
-        measures: The figures with their resamples, to compare encoders in pairs; in no record.
+        figures: Mean over seeds by name, with its 95 % interval over polyps.
+        per_seed: Values of all seeds by name.
+        polyps: Numbers of test polyps: (negative, positive).
+        fragments: Number of test fragments.
+        measures: The figures with their resamples, for paired comparisons; not stored.
     """
 
     figures: dict[str, Figure]

@@ -1,4 +1,4 @@
-"""Size and histology from frozen vectors: fragments are embedded once and probed with seeds.
+"""Size and histology from frozen vectors: fragments are embedded once, then probed several times.
 
 Source: NTSSL (arXiv 2605.12320), section 3.
 """
@@ -44,10 +44,10 @@ class ProbeTask:
     Attributes:
         name: "size" or "histology".
         positive: The positive class, in words.
-        labels: From a data set, procedure_id, polyp_id and label of the polyps that have one.
-        settings: Of the paper.
+        labels: Returns procedure_id, polyp_id and label of a data set's labelled polyps.
+        settings: Settings of the paper.
         figure: The paper's figure.
-        column: The column of the polyps table that labels come from.
+        column: Column of the polyps table from which labels are computed.
     """
 
     name: str
@@ -65,7 +65,7 @@ PROBES: Mapping[str, ProbeTask] = {
     ),
 }
 SIDES = ("train", "test")
-PAIRS = ("rsp", "rspp")  # parts of the papers that come as a training and a test side
+PAIRS = ("rsp", "rspp")  # published parts with a training and a test side
 
 
 @dataclass(frozen=True)
@@ -73,10 +73,10 @@ class Probed(Facts):
     """Results of a probe.
 
     Attributes:
-        task: Its name.
+        task: Name of the task.
         result: Figures over the seeds, on the test polyps.
-        trained_polyps: Polyps trained on: (negative, positive).
-        left_out: Labelled polyps without any fragment.
+        trained_polyps: Numbers of training polyps: (negative, positive).
+        left_out: Number of labelled polyps without any fragment.
         out: The folder written, or None.
     """
 
@@ -94,7 +94,7 @@ class Probed(Facts):
 
 
 def check_labels(tasks: Sequence[str], data: DataSet, part: str) -> None:
-    """Refuse probes that cannot be trained or tested, before crops are cut; errors of `divide`."""
+    """Check that probes can be trained and tested, before crops are cut; raises as `divide`."""
     for task in tasks:
         divide(PROBES[task], data, part)
 
@@ -102,12 +102,12 @@ def check_labels(tasks: Sequence[str], data: DataSet, part: str) -> None:
 def divide(
     task: ProbeTask, data: DataSet, part: str, split_seed: int = 0, split: Path | None = None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Labelled polyps to train and to test a probe on, by default 70 to 30, patients kept whole.
+    """Divide labelled polyps into training and test sides, by default 70 to 30 by patient.
 
     Args:
-        task: What is asked.
+        task: The task of the probe.
         data: The data set.
-        part: The part to divide; "rsp" and "rspp" are divided as `data.protocols` does.
+        part: The part to divide; "rsp" and "rspp" are divided as in `data.protocols`.
         split_seed: Seed of the division, which "rsp" and "rspp" do not use.
         split: JSON file that divides polyps, {"train": [ids], "test": [ids]}, in place of the
             part; polyps without a label are left out.
@@ -116,8 +116,8 @@ def divide(
         procedure_id, polyp_id and label of both sides.
 
     Raises:
-        PolyplinkError: If a label that the task needs is nowhere, a side has one class alone, a
-            patient would be on both sides, or the file names a polyp twice or an unknown one.
+        PolyplinkError: If no polyp has a label of the task, a side has only one class, a patient
+            would be on both sides, or the file lists a polyp twice or an unknown one.
     """
     labels = task.labels(data)
     if split is not None:
@@ -127,9 +127,9 @@ def divide(
         sides = _split_part(data, labels, part, split_seed)
         PolyplinkError.unless(
             any(not side.is_empty() for side in sides),
-            f"table polyps: column {task.column} is empty in the part {part!r}, and the "
+            f"table polyps: column {task.column} is empty in the part {part!r}, but the "
             f"{task.name} task needs it",
-            "name another --part, or leave the task out",
+            "give another --part, or leave the task out",
         )
     for name, side in zip(SIDES, sides, strict=True):
         PolyplinkError.unless(
@@ -168,7 +168,7 @@ def read_split(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The labelled polyps of both sides of a file, see `divide`."""
     PolyplinkError.unless(
-        path.is_file(), f"no file {path} that divides polyps", "name a JSON file with --split"
+        path.is_file(), f"no file {path} that divides polyps", "give a JSON file with --split"
     )
     content = read_json(path)
     lists: list[Any] = [content.get(side) for side in SIDES] if isinstance(content, dict) else []
@@ -179,16 +179,16 @@ def read_split(
         f"{path} does not divide polyps",
         'write {"train": [polyp ids], "test": [polyp ids]}',
     )
-    strange = sorted(set(polyp_ids) - set(data.polyps["polyp_id"]))
+    unknown = sorted(set(polyp_ids) - set(data.polyps["polyp_id"]))
     PolyplinkError.unless(
-        not strange,
-        f"{path} names polyps that are not in the data set: {', '.join(strange[:3])}"
-        f"{', ...' * (len(strange) > 3)}",
-        "correct the names, or import and merge the data sets that have them",
+        not unknown,
+        f"{path} names polyps that are not in the data set: {', '.join(unknown[:3])}"
+        f"{', ...' * (len(unknown) > 3)}",
+        "correct the names, or import and merge the data sets that contain them",
     )
     repeated = sorted(name for name, times in Counter(polyp_ids).items() if times > 1)
     PolyplinkError.unless(
-        not repeated, f"{path} names polyp {repeated[:1]} twice", "give it to one side, once"
+        not repeated, f"{path} names polyp {repeated[:1]} twice", "list it once, on one side"
     )
     first, second = (labels.filter(pl.col("polyp_id").is_in(side_ids)) for side_ids in lists)
     return first, second
@@ -217,23 +217,23 @@ def probe_encoders(
     """Probe encoders on the same split of polyps, without checking their training data.
 
     Args:
-        task: What is asked.
-        encoders: At least one.
+        task: The task of the probe.
+        encoders: The encoders, at least one.
         folder: The data folder.
         part: Part to divide 70 to 30; "rsp" and "rspp" are the papers'.
-        length: Crops of a fragment.
-        seeds: Trainings of the probe, averaged.
+        length: Number of crops of a fragment.
+        seeds: Number of trainings of the probe, which are averaged.
         split_seed: Seed of the division.
         split: File that divides polyps, see `divide`.
-        settings: Of the probe; None for the paper's.
-        workers: Threads that cut crops.
-        progress: Called for crops, fragments and seeds.
+        settings: Settings of the probe; None for the paper's.
+        workers: Number of threads that cut crops.
+        progress: Callback for crops, fragments and seeds.
 
     Returns:
-        By the encoder's name.
+        Results by the encoder's name.
 
     Raises:
-        PolyplinkError: If labels are missing, or a side has no fragment or one class alone.
+        PolyplinkError: If labels are missing, or a side has no fragment or only one class.
     """
     PolyplinkError.unless(seeds >= 1, f"{seeds} seeds", "give --seeds 1 or more")
     data = read_data(folder)
@@ -270,23 +270,23 @@ def probe_vectors(
     resamples: int = RESAMPLES,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[ProbeFigures, tuple[int, int]]:
-    """Train and test a probe on given vectors, once for each seed.
+    """Train and test a probe on vectors, once for each seed.
 
     Args:
-        fragments: n of them, with procedure_id and polyp_id.
-        vectors: (n, d) float32.
-        train: procedure_id, polyp_id and label of the polyps to train on.
-        test: The same to test on.
-        settings: Of the probe.
-        seeds: Of the training.
-        resamples: Of the bootstrap over test polyps.
-        progress: Called with (seeds done, seeds in all).
+        fragments: Table of n fragments with procedure_id and polyp_id.
+        vectors: Vectors of the fragments (n, d), float32.
+        train: procedure_id, polyp_id and label of the training polyps.
+        test: procedure_id, polyp_id and label of the test polyps.
+        settings: Settings of the probe.
+        seeds: Seeds of the trainings.
+        resamples: Number of resamples of the bootstrap over test polyps.
+        progress: Callback with (seeds done, total).
 
     Returns:
-        The figures, and the numbers of polyps trained on: (negative, positive).
+        The figures, and the numbers of training polyps: (negative, positive).
 
     Raises:
-        PolyplinkError: If a side has no fragment of a labelled polyp, or one class.
+        PolyplinkError: If a side has no fragment of a labelled polyp, or only one class.
     """
     rows, polyp, label = _labelled(fragments, train)
     test_rows, test_polyp, test_label = _labelled(fragments, test)
@@ -294,7 +294,7 @@ def probe_vectors(
         if not len(side_rows):
             raise PolyplinkError(
                 f"no labelled polyp to {side} the probe on has a whole fragment",
-                "name another --part, or give a smaller --length",
+                "give another --part, or a smaller --length",
             )
     runs: list[PolypCounts] = []
     for done, seed in enumerate(seeds, start=1):
@@ -310,7 +310,7 @@ def probe_vectors(
 def _labelled(
     fragments: pl.DataFrame, labels: pl.DataFrame
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows of the fragments with a label (m,), codes of their polyps (m,), labels of these (p,)."""
+    """Rows of fragments with a label (m,), codes of their polyps (m,), labels of polyps (p,)."""
     labelled = fragments.with_row_index("row").join(labels, on=["procedure_id", "polyp_id"])
     labelled = labelled.sort("row")
     code = labelled.select(pl.struct("procedure_id", "polyp_id").rank("dense").cast(pl.Int64) - 1)

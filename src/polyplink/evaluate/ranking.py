@@ -1,11 +1,11 @@
 """Ranks of all matches in one pass over the similarities: exact, without sorting, in blocks.
 
-Every row queries all others, and rows of one polyp match. A match's rank is one more than the
-number of rows before it, so that counting replaces sorting. Rows of the query's own procedure are
-counted apart, so that retrieval with and without them comes from one pass.
+Every row queries all others, and rows of the same polyp match. The rank of a match is one more than
+the number of rows ranked before it, so counting replaces sorting. Rows of the query's procedure are
+counted separately, so that one pass gives retrieval with and without them.
 
-Similarities are computed in float32, twice as fast, and that is nearly always enough: only a score
-that float32 cannot distinguish from a match's exact similarity is computed again in double
+Similarities are computed in float32, which is twice as fast and nearly always sufficient: only a
+score that float32 cannot distinguish from a match's exact similarity is computed again in double
 precision.
 """
 
@@ -30,15 +30,15 @@ Singles = npt.NDArray[np.float32]
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
-BLOCK = 480  # rows and columns of a block; no power of two, whose columns share cache sets
-FINE = 32  # scores that are looked at one by one where rounding may decide
-UNIT32 = 2.0**-24  # half a last place of float32 near 1
+BLOCK = 480  # rows and columns of a block; with a power of two, columns would share cache sets
+FINE = 32  # scores that are checked one by one if rounding may matter
+UNIT32 = 2.0**-24  # half a unit in the last place of float32 near 1
 SCALE = 10.0**DIGITS
 
 
 @cache
 def _libraries() -> Any:
-    """The loaded libraries that start threads; to find them takes milliseconds."""
+    """The loaded libraries with thread pools, cached because finding them takes milliseconds."""
     return ThreadpoolController()
 
 
@@ -47,22 +47,22 @@ def parallel(
 ) -> list[Result]:
     """Call `work` once in every thread; the threads share the jobs.
 
-    BLAS has one thread meanwhile: it splits every product among its threads and waits for the last
-    of them, so that small products take many times longer where anything else runs on the machine.
-    Threads that fetch blocks one by one never wait for each other. Work must release the GIL, as
+    BLAS is limited to one thread: it would split every product among its threads and wait for the
+    last one, so that small products take many times longer if anything else runs on the machine.
+    Threads that fetch blocks one by one never wait for each other. `work` must release the GIL, as
     numpy's products and compiled loops do.
 
     Args:
         work: Iterates over jobs and returns its result; the sum of all results must not depend on
-            which thread did which job.
-        jobs: What to do, those that take longest first.
-        threads: How many at most; None for one a core.
+            the distribution of jobs.
+        jobs: The jobs, the longest first.
+        threads: Maximum number of threads; None for one per core.
 
     Returns:
-        One result a thread, at least one.
+        One result per thread, at least one.
     """
     items = list(jobs)
-    waiting = iter(items)  # the iterator of a list gives each job to one thread alone
+    waiting = iter(items)  # the iterator of a list yields each job to only one thread
     count = max(1, min(threads or os.cpu_count() or 1, len(items)))
     with _libraries().limit(limits=1, user_api="blas"):
         if count == 1:
@@ -71,7 +71,7 @@ def parallel(
             return list(pool.map(work, [waiting] * count))
 
 
-# Sums may be taken in any order, so that they are vectorised. The order is the same for all pairs.
+# Reordering of sums is allowed, for vectorisation. The order is the same for all pairs.
 @njit(error_model="numpy", fastmath={"reassoc"})
 def _dot(a: Reals, b: Reals) -> float:
     total = 0.0
@@ -82,15 +82,15 @@ def _dot(a: Reals, b: Reals) -> float:
 
 @njit(error_model="numpy")
 def exact_cosine(a: Reals, b: Reals) -> float:
-    """Cosine of two rows (d,) of length 1, rounded as `cosines` does: equal ones are equal."""
+    """Cosine of two rows (d,) of length 1, rounded as in `cosines` so that ties are exact."""
     return float(np.rint(_dot(a, b) * SCALE) / SCALE)
 
 
 def tolerance(width: int) -> float:
     """Bound on the error of a float32 product of two rows of length 1 and this width.
 
-    Products and sums of d terms err by at most d u times the sum of |x_i y_i|, which Cauchy and
-    Schwarz bound by 1; rounding both rows to float32 adds 2 u.
+    The error of d products and their sum is at most d u times the sum of |x_i y_i|, which is at
+    most 1 by Cauchy-Schwarz; rounding both rows to float32 adds 2 u.
     """
     return (width + 4) * UNIT32 * 1.01
 
@@ -100,12 +100,12 @@ class Grouped:
     """The n tracklets of known polyp, sorted by procedure and polyp.
 
     Attributes:
-        rows: Their rows of length 1 (n, d).
-        order: Their rows of the samples (n,).
+        rows: Vectors of length 1 (n, d).
+        order: Row of each in the samples (n,).
         procedure: Procedure of each (n,), rising.
         start: First row of each row's polyp (n,).
-        stop: One past its last row (n,).
-        procedures: How many there are, those without a row included.
+        stop: One past the last row of each row's polyp (n,).
+        procedures: Number of procedures, including those without a row.
     """
 
     rows: Reals
@@ -117,7 +117,7 @@ class Grouped:
 
     @classmethod
     def of(cls, unit: Reals, samples: Samples) -> Self:
-        """Sort the rows (n, d) of samples; those of unknown polyp are left out."""
+        """Sort the vectors (n, d) of samples; those of unknown polyp are left out."""
         labelled = np.flatnonzero(samples.known)
         order = labelled[np.lexsort((samples.polyp[labelled], samples.procedure[labelled]))]
         rows, procedure = np.ascontiguousarray(unit[order]), samples.procedure[order]
@@ -125,7 +125,7 @@ class Grouped:
 
 
 def _bounds(grouped: Codes) -> tuple[Codes, Codes]:
-    """First row of every row's group (n,) and one past its last (n,), groups being in one piece."""
+    """First row of every row's group (n,) and one past its last (n,), for contiguous groups."""
     ends = np.append(np.flatnonzero(np.diff(grouped)) + 1, grouped.size)
     place = np.searchsorted(ends, np.arange(grouped.size), side="right")
     return np.append(0, ends)[place], ends[place]
@@ -133,10 +133,10 @@ def _bounds(grouped: Codes) -> tuple[Codes, Codes]:
 
 @njit(error_model="numpy")
 def own_cosines(rows: Reals, stop: Codes) -> Reals:
-    """Cosines (p,) of every row with those after it in its group, row by row.
+    """Cosines (p,) of every row with the rows after it in its group, row by row.
 
     Args:
-        rows: Rows of length 1 (n, d), those of a group side by side.
+        rows: Vectors of length 1 (n, d), with contiguous groups.
         stop: One past the last row of each row's group (n,).
     """
     pairs = 0
@@ -152,29 +152,30 @@ def own_cosines(rows: Reals, stop: Codes) -> Reals:
 
 
 Matches = tuple[Reals, Reals, Codes, Codes, Codes, Codes, Codes, Codes]
-"""The sorted rows (n, d); exact similarities of all matches (m,) and where each row's begin
-(n + 1,); first row of each row's polyp and one past its last (n,), the same of its procedure, and
-its place before sorting (n,)."""
+"""The sorted rows (n, d); exact similarities of all matches (m,) and the first match of each row
+(n + 1,); first row of each row's polyp and one past its last (n,), the same for its procedure, and
+its index before sorting (n,)."""
 
 
 def rank_matches(
     grouped: Grouped, *, block: int = BLOCK, threads: int | None = None
 ) -> tuple[Codes, Reals, Codes, Codes, Codes, Reals]:
-    """Let every row query all others: its m matches with what is before them, and what is nearest.
+    """Let every row query all others: the ranks of all m matches, and the nearest row of each.
 
-    Ties count against the query: a row of another polyp that is as similar as a match is before it.
+    Ties count against the query: a row of another polyp that is as similar as a match is ranked
+    before it.
 
     Args:
         grouped: The tracklets of known polyp.
-        block: Rows and columns of a block of similarities, in float32; a thread holds two.
-        threads: How many; None for one a core. The result is the same.
+        block: Rows and columns of a block of similarities, in float32; a thread holds two blocks.
+        threads: Number of threads; None for one per core. It does not change the result.
 
     Returns:
-        Row of each match's query in the samples (m,), the matches of a query being in one piece,
-        the best one first; their cosines (m,); their places among the query's matches (m,), from
-        1; rows of other procedures, and rows of other polyps of the query's procedure, before
-        them (m, 2); of each grouped row the row of the samples that is most similar to it (n,),
-        the first among equals, -1 where there is none; its cosine (n,), NaN where there is none.
+        For each match: row of the query in the samples (m,), contiguous for each query and sorted
+        by similarity; cosine (m,); position among the query's matches (m,), from 1; number of rows
+        of other procedures, and of other polyps of the query's procedure, ranked before it (m, 2).
+        For each grouped row: the most similar row of the samples (n,), the first on ties, -1 if
+        there is none; its cosine (n,), NaN if there is none.
     """
     rows, order = grouped.rows, grouped.order
     n, width = rows.shape
@@ -201,8 +202,8 @@ def rank_matches(
             near = np.matmul(left, right.T, out=room[: shape[0] * shape[1]].reshape(shape))  # a b
             blocks = [((i, j), near)]
             if i == j:
-                np.fill_diagonal(near, -2.0)  # the query itself is never near
-            else:  # a block serves twice: its rows query its columns, and its columns the rows
+                np.fill_diagonal(near, -2.0)  # exclude the query itself
+            else:  # a block is used twice: rows query columns, and columns query rows
                 mirror = mirror_room[: near.size].reshape(shape[::-1])  # b a
                 np.copyto(mirror, near.T)
                 blocks.append(((j, i), mirror))
@@ -214,7 +215,7 @@ def rank_matches(
     corners = [(i, j) for i in range(0, n, side) for j in range(i, n, side)]
     per_thread = parallel(work, corners, threads)
     before, nearest, cosine = per_thread[0]
-    for thread_before, thread_nearest, thread_cosine in per_thread[1:]:  # one result a thread
+    for thread_before, thread_nearest, thread_cosine in per_thread[1:]:
         before += thread_before
         better = (thread_cosine > cosine) | (
             (thread_cosine == cosine)
@@ -235,14 +236,15 @@ def rank_matches(
 def _count_before(
     near: Singles, corner: tuple[int, int], matches: Matches, slack: float, before: Codes
 ) -> None:
-    """Count the columns of a block that are before each match of its rows.
+    """Count the columns of a block that are ranked before each match of its rows.
 
     Args:
         near: Similarities (a, b) in float32.
         corner: The block's first query and its first gallery row.
         matches: All matches.
-        slack: How far `near` may be from the exact similarities.
-        before: Counts of all blocks so far, of other procedures and of the own one (m, 2); changed.
+        slack: Upper bound of the error of `near`.
+        before: Counts of all blocks so far, for other procedures and the query's own (m, 2);
+            changed.
     """
     rows, similarity, first, start, stop, procedure_start, procedure_stop, _ = matches
     width = near.shape[1]
@@ -271,16 +273,16 @@ def _find_nearer(  # noqa: PLR0917
     slack: float,
     nearest_so_far: tuple[Codes, Reals],
 ) -> None:
-    """Look in a block, see `_count_before`, for columns nearer to its rows than the nearest so far.
+    """Search a block (see `_count_before`) for columns nearer to its rows than the nearest so far.
 
-    highest (a,) is the largest of each row of near; `nearest_so_far` holds the nearest row, -1 for
-    none, and its exact cosine (n,) each; changed.
+    highest (a,) is the maximum of each row of near; `nearest_so_far` is the nearest row (n,), -1
+    for none, and its exact cosine (n,); changed.
     """
     rows, similarity, first, order = matches[0], matches[1], matches[2], matches[7]
     nearest, cosine = nearest_so_far
     for i in range(near.shape[0]):
         row = corner[0] + i
-        # The nearest row is no farther than the best match, wherever that is.
+        # The nearest row is at least as similar as the best match.
         bound = cosine[row]
         if first[row] < first[row + 1]:
             bound = max(bound, similarity[first[row]])
@@ -299,13 +301,13 @@ def _find_nearer(  # noqa: PLR0917
 
 @njit(error_model="numpy")
 def _at_least(near: Singles, level: float, slack: float, query: Reals, gallery: Reals) -> int:
-    """How many scores (n,) in float32 are at least the exact similarity `level`.
+    """Number of scores (n,) in float32 that are at least the exact similarity `level`.
 
-    They are those of a query (d,) with the first rows of a gallery (n or more, d).
+    They are scores of a query (d,) with the first rows of a gallery (n or more, d).
     """
     low, high = np.float32(level - slack), np.float32(level + slack)
     maybe, surely = _count_between(near, low, high)
-    if maybe == surely:  # as nearly always: no score is in doubt
+    if maybe == surely:  # nearly always: no score is ambiguous
         return surely
     for begin in range(0, near.size, FINE):
         end = min(begin + FINE, near.size)
@@ -318,11 +320,11 @@ def _at_least(near: Singles, level: float, slack: float, query: Reals, gallery: 
     return surely
 
 
-# Counts are kept in float32, exact up to 16 million, so that they are as wide as the scores: numba
-# makes 64 bits of every integer sum. Being whole, they may be added in any order.
+# Counts are float32, exact up to 16 million, so that they are as wide as the scores: numba widens
+# integer sums to 64 bits. As whole numbers, they may be added in any order.
 @njit(fastmath={"reassoc", "nsz"})
 def _count_between(near: Singles, low: np.float32, high: np.float32) -> tuple[int, int]:
-    """How many of near (n,), at most 2^24, are at least `low`, and how many above `high`."""
+    """Number of scores near (n,), at most 2^24, that are at least `low`, and above `high`."""
     unit, zero = np.float32(1), np.float32(0)
     at_least, above = zero, zero
     for j in range(near.size):

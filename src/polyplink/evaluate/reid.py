@@ -1,15 +1,15 @@
-"""Re-identification: do two views show one polyp? AUROC and AUPR over all pairs, exact.
+"""Re-identification: do two views show the same polyp? Exact AUROC and AUPR over all pairs.
 
-All unordered pairs of tracklets of known polyp, of all procedures together; similarity is the
-cosine. Rows are sorted by procedure and polyp, so that a row's partners of other polyps are those
-after the last row of its own: every pair occurs once, and no N x N matrix is ever held.
+The pairs are all unordered pairs of tracklets of known polyp, over all procedures; similarity is
+the cosine. Rows are sorted by procedure and polyp, so that a row's partners of other polyps follow
+the last row of its polyp: every pair occurs once, and no N x N matrix is stored.
 
-Scores are placed among rising levels (the scores of all positives, and edges of bins). The range of
-the levels is cut into cells of equal width, so that a score's place is one look into a table and
-one comparison, however many levels there are. Scores are compared as whole numbers of the last
-digit that `cosines` keeps: a product is rounded as it is counted, and needs no division. Counts by
-bin and pair of procedures are kept beside the figures, so that a bootstrap over procedures needs no
-similarity again.
+Scores are located among rising levels (the scores of all positives, and edges of bins). The range
+of the levels is divided into cells of equal width, so that locating a score takes one table look-up
+and about one comparison, for any number of levels. Scores are compared as whole multiples of the
+last digit that `cosines` keeps: a product is rounded as it is counted, without a division. Counts
+by bin and pair of procedures are stored too, so that a bootstrap over procedures does not compute
+similarities again.
 """
 
 from collections.abc import Iterator
@@ -31,36 +31,36 @@ Counts = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int32]
 Wide = npt.NDArray[np.int32 | np.int64]
 
-CHUNK = 64  # resamples whose binned pairs are held at a time
+CHUNK = 64  # resamples with binned pairs in memory at a time
 ROOM = 8_000_000  # numbers of a block of the bootstrap
 MOST_COUNTS = 32_000_000  # of pairs of procedures and bins; with more pairs there are fewer bins
 LEAST_BINS = 32
-SAMPLED = 1_000_000  # negatives, about: enough to place the edges of bins
+SAMPLED = 1_000_000  # approximate number of negatives that determine the edges of bins
 ROWS = 256  # of a block of similarities
 COLUMNS = 480
-NARROW = 2**31  # pairs that counts of 32 bits can hold
-EXACT = 1 << 24  # up to here, single precision has every whole number
-BLOCK = 4000  # pairs of procedures that resamples are summed over at a time, about
-PICKED = 64  # rows of a block of those that are looked at first
-CELLS_A_LEVEL = 4  # more are slower to look up, fewer hold several levels more often
+NARROW = 2**31  # pairs that fit into counts of 32 bits
+EXACT = 1 << 24  # single precision represents every whole number up to here
+BLOCK = 4000  # approximate number of pairs of procedures that are summed at a time
+PICKED = 64  # rows of a block of sampled rows
+CELLS_A_LEVEL = 4  # more are slower to look up, fewer often contain several levels
 MOST_CELLS = 1 << 20
 
 Table = tuple[Places, float, float]
-"""Levels before each cell (cells + 1,), where the first cell begins, cells for each unit: in units
-of the last digit."""
+"""Number of levels before each cell (cells + 1,), beginning of the first cell, and cells per unit;
+in units of the last digit."""
 
 
 def tabulate(values: Reals, edges: Reals) -> tuple[Table, Reals]:
-    """Make what `tally` looks scores up in.
+    """Build the look-up table and the empty records for `tally`.
 
     Args:
-        values: Levels (u,), u > 0, rising, without doubles, rounded as cosines are.
-        edges: Those of them that begin a bin (e,), rising.
+        values: Levels (u,), u > 0, strictly rising, rounded like cosines.
+        edges: The levels that begin a bin (e,), rising.
 
     Returns:
-        The table, and the records of the levels (u + 1, 4): a level, and a last one above all; how
-        many scores are at it or between it and the level below; how many are at it; the bin of
-        those below it. Nothing is counted yet.
+        The table, and a record for each level and one above all (u + 1, 4): the level; the number
+        of scores at it or between it and the level below; the number of scores at it; the bin of
+        scores below it.
     """
     scaled = np.rint(values * SCALE)
     cells = int(min(MOST_CELLS, max(16, CELLS_A_LEVEL * values.size)))
@@ -77,7 +77,7 @@ def tabulate(values: Reals, edges: Reals) -> tuple[Table, Reals]:
 
 @njit(error_model="numpy")
 def _cells(scores: Reals, low: float, per_unit: float, cells: int, places: Places) -> None:
-    """Round scores (n,) to whole numbers, and find their cells: outside, the first or the last."""
+    """Round scores (n,) to whole numbers, and find their cells, clipped to the first and last."""
     last = float(cells - 1)
     for j in range(scores.size):
         scaled = np.rint(scores[j] * SCALE)
@@ -94,27 +94,27 @@ def tally(scores: Reals, table: Table, records: Reals, bins: Places) -> None:
         score = scores[j]
         # Cells rise with scores: no level of an earlier cell can be above this score.
         level = first[bins[j]]
-        # No branch: whether a score is above the only level of its cell is a coin's toss.
+        # No branch, because the result of this comparison cannot be predicted.
         level += np.int32(records[level, 0] < score)
         while records[level, 0] < score:
             level += 1
         records[level, 1] += 1.0
         if records[level, 0] == score:
             records[level, 2] += 1.0
-            level += 1  # its bin is that of scores above
+            level += 1  # a score at a level is in the same bin as scores above it
         bins[j] = np.int32(records[level, 3])
 
 
 @dataclass(frozen=True)
 class PairCounts:
-    """How many pairs fall into each bin of similarity; bin b is [edges[b - 1], edges[b]).
+    """Number of pairs in each bin of similarity; bin b is [edges[b - 1], edges[b]).
 
     Attributes:
         edges: Bin edges, rising (e,).
-        positives: Pairs of one polyp, per procedure and bin (procedures, e + 1).
-        negatives: Pairs of two polyps, per pair of procedures and bin (pairs, e + 1), the pairs
-            being in the order of `np.triu_indices`: a procedure with itself and those after it;
-            of 32 bits where that is enough.
+        positives: Pairs of the same polyp, per procedure and bin (procedures, e + 1).
+        negatives: Pairs of different polyps, per pair of procedures and bin (pairs, e + 1), in the
+            order of `np.triu_indices`: each procedure with itself and those after it; 32 bits if
+            sufficient.
     """
 
     edges: Reals
@@ -123,7 +123,7 @@ class PairCounts:
 
 
 def some_other_scores(grouped: Grouped, every_nth: int, *, threads: int | None = None) -> Reals:
-    """Scores of the pairs of two polyps with each `every_nth`-th row as the first, in any order."""
+    """Scores of pairs of different polyps with every `every_nth`-th row as the first one."""
 
     def work(starts: Iterator[int]) -> Reals:
         sampled = [np.zeros(0)]
@@ -141,21 +141,21 @@ def some_other_scores(grouped: Grouped, every_nth: int, *, threads: int | None =
 def count_others(
     grouped: Grouped, values: Reals, edges: Reals, *, threads: int | None = None
 ) -> tuple[Counts, Counts, Wide]:
-    """Count the pairs of two polyps among levels, and by bin.
+    """Count the pairs of different polyps by level, and by bin.
 
     Args:
         grouped: The tracklets.
         values: The levels (u,), see `tabulate`.
-        edges: Those of them that begin a bin (e,).
-        threads: How many; None for one a core. The result is the same.
+        edges: The levels that begin a bin (e,).
+        threads: Number of threads; None for one per core. It does not change the result.
 
     Returns:
-        Pairs at each level or between it and the one below, the last above all (u + 1,); those of
-        them at it (u + 1,); pairs per pair of procedures and bin (pairs, e + 1).
+        Number of pairs at each level or between it and the one below, and above all (u + 1,); of
+        pairs at each level (u + 1,); of pairs per pair of procedures and bin (pairs, e + 1).
     """
     table, none_counted = tabulate(values, edges)
     pairs = grouped.procedures * (grouped.procedures + 1) // 2
-    # Counts half as wide where they suffice: caches hold more of them.
+    # 32-bit counts if they suffice: more of them fit into caches.
     count: type = np.int32 if len(grouped.rows) ** 2 // 2 < NARROW else np.int64
     bins: Wide = np.zeros((pairs, edges.size + 1), dtype=count)
     a = np.arange(grouped.procedures)
@@ -176,7 +176,7 @@ def count_others(
                     _count(scores, (i, j), layout, table, (records, bins))
         return records[:, 1:3]
 
-    # Counts are written by procedure, so that a job has whole procedures.
+    # Counts are written by procedure, so every job consists of whole procedures.
     jobs, begin = [], 0
     for end in (np.flatnonzero(np.diff(grouped.procedure, append=-1)) + 1).tolist():
         if end - begin >= ROWS or end == len(rows):
@@ -205,7 +205,7 @@ def _count(
         if begin >= width:
             continue
         tally(scores[i, begin:], table, records, cells_of_row[begin:])
-        while begin < width:  # one procedure after the other
+        while begin < width:  # procedure by procedure
             partner = procedure[corner[1] + begin]
             bins_of_pair = bins[pair_row[procedure[row]] + partner]
             while begin < width and procedure[corner[1] + begin] == partner:
@@ -220,10 +220,10 @@ class Reid:
     Attributes:
         auroc: Area under the ROC curve; None without a positive or without a negative pair.
         aupr: Average precision; None as for `auroc`.
-        positives: Pairs of one polyp.
-        negatives: Pairs of two polyps.
-        unlabelled: Tracklets left out because their polyp is unknown.
-        counts: The pairs by similarity; None where the figures are.
+        positives: Number of pairs of the same polyp.
+        negatives: Number of pairs of different polyps.
+        unlabelled: Number of tracklets left out because their polyp is unknown.
+        counts: The pairs by similarity; None as for `auroc`.
     """
 
     auroc: float | None
@@ -237,8 +237,8 @@ class Reid:
 def _pooled(times: Counts, below: Counts, up_to: Counts, total: int) -> tuple[float, float]:
     """AUROC and average precision from counts at rising levels (u,).
 
-    times are the positives at each level, below the negatives below it, up_to those below it or at
-    it, total those in all.
+    times is the number of positives at each level, below the number of negatives below it, up_to
+    that of negatives below or at it, and total the number of all negatives.
     """
     positives = times.sum()
     auroc = (times * (below + up_to) / 2).sum() / (positives * total)
@@ -255,10 +255,9 @@ def reidentify(
     Args:
         vectors: Embeddings (n, d) of the samples.
         samples: The tracklets of these vectors.
-        bins: Quantiles of the positive and of the negative scores that bound the bins of
-            `PairCounts`, fewer where there are many procedures (`MOST_COUNTS`); the figures
-            themselves are exact.
-        threads: How many; None for one a core. The result is the same.
+        bins: Number of quantiles each of positive and negative scores that bound the bins of
+            `PairCounts`, fewer if there are many procedures (`MOST_COUNTS`); the figures are exact.
+        threads: Number of threads; None for one per core. It does not change the result.
 
     Raises:
         PolyplinkError: If there is not one vector per sample, or a vector is zero or not finite.
@@ -272,8 +271,8 @@ def reidentify(
     pairs = grouped.procedures * (grouped.procedures + 1) // 2
     bins = min(bins, max(MOST_COUNTS // (2 * pairs), LEAST_BINS))
     sample = some_other_scores(grouped, 1 + n * n // (2 * SAMPLED), threads=threads)
-    # Quantiles that are scores (an inverted distribution), so that few positives get a bin each.
-    # numpy's own take five times as long as a sort.
+    # Quantiles that are scores (inverted distribution), so that a few positives get a bin each.
+    # numpy's quantiles take five times as long as a sort.
     shares, quantiles = np.arange(bins) / bins, []
     for scores in (positive, sample):
         at = np.ceil(shares * scores.size).astype(np.int64) - 1
@@ -299,8 +298,8 @@ def roc_and_pr(counts: PairCounts) -> tuple[Reals, Reals, Reals]:
         counts: Binned pairs, see `reidentify`.
 
     Returns:
-        False positive rate, true positive rate (recall) and precision of the pairs whose similarity
-        is at or above each edge, from the highest edge to the lowest, then of all pairs (e + 1,).
+        False positive rate, true positive rate (recall) and precision of the pairs with similarity
+        at or above each edge, from the highest edge to the lowest, then of all pairs (e + 1,).
     """
     hits, alarms = (
         np.cumsum(pairs.sum(axis=0)[::-1]) for pairs in (counts.positives, counts.negatives)
@@ -314,14 +313,14 @@ def published_reid(
 ) -> tuple[float, float] | None:
     """AUROC and AUPR of similarities after the sigmoid, or None without pairs of both kinds.
 
-    The thesis on foundation models sends similarities through a sigmoid in single precision first.
-    That keeps their order but for rounding, which makes ties: scores are counted between the least
-    cosines of each rounded value, and none is kept.
+    The thesis on foundation models first applies a sigmoid in single precision to similarities. It
+    preserves their order except for ties by rounding: scores are counted between the smallest
+    cosines of each rounded value, and no score is stored.
 
     Args:
         vectors: Embeddings (n, d) of the samples.
         samples: The tracklets of these vectors.
-        threads: How many; None for one a core. The result is the same.
+        threads: Number of threads; None for one per core. It does not change the result.
     """
     grouped = Grouped.of(samples.unit_rows(vectors), samples)
     positive, n_known = own_cosines(grouped.rows, grouped.stop), len(grouped.rows)  # (p,)
@@ -329,7 +328,7 @@ def published_reid(
     if not positive.size or not negatives:
         return None
     level, times = np.unique(squashed(positive), return_counts=True)  # (u,)
-    # A score is squashed to a level or above it if it is at or above the level's least score.
+    # The sigmoid of a score is at or above a level if the score is at or above the level's minimum.
     min_scores = [lowest_score(levels) for levels in (level, np.nextafter(level, np.float32(2)))]
     limits = np.unique(min_scores)
     around, tied, _ = count_others(grouped, limits / SCALE, limits[:1] / SCALE, threads=threads)
@@ -344,7 +343,7 @@ def squashed(scores: Reals) -> npt.NDArray[np.float32]:
 
 
 def lowest_score(levels: npt.NDArray[np.float32]) -> Counts:
-    """Least cosine that is squashed to each level (u,) or above it, in units of the last digit."""
+    """Smallest cosine with a sigmoid at or above each level (u,), in units of the last digit."""
     end = int(SCALE) + 1
     low, high = np.full(levels.size, -end), np.full(levels.size, end)
     while (low < high).any():
@@ -357,19 +356,20 @@ def lowest_score(levels: npt.NDArray[np.float32]) -> Counts:
 def resample_reid(counts: PairCounts, weights: Weights) -> tuple[Reals, Reals]:
     """AUROC and AUPR in every resample, from binned pairs.
 
-    A procedure drawn w times gives its own pairs w times, and a pair of procedures drawn v and w
-    times gives theirs v w times. Copies of one procedure are not paired with each other: their
-    tracklets are the same, and every such pair would be a false match with itself.
+    A procedure drawn w times contributes the pairs within it w times, and two procedures drawn v
+    and w times contribute the pairs between them v w times. Copies of one procedure are not paired
+    with each other: their tracklets are the same, so such pairs would match tracklets with
+    themselves.
 
-    Only bins with a positive pair are looked at, and the next: a bin's own negative pairs are those
-    between the two.
+    Only bins with a positive pair and the bins after them are used: the negative pairs of a bin are
+    the difference of the two.
 
     Args:
         counts: Binned pairs, see `reidentify`.
         weights: Draws (r, procedures).
 
     Returns:
-        AUROC (r,) and AUPR (r,); NaN where no positive or no negative pair was drawn.
+        AUROC (r,) and AUPR (r,); NaN if no positive or no negative pair was drawn.
     """
     auroc, aupr = np.empty((2, len(weights)))
     positives = counts.positives.astype(np.float64)  # (procedures, bins)
@@ -383,7 +383,7 @@ def resample_reid(counts: PairCounts, weights: Weights) -> tuple[Reals, Reals]:
         part = slice(start, start + len(w))
         true, false = w @ positives, negatives.drawn(w)  # (chunk, filled), (chunk, k)
         n_true, n_false, false_at = true.sum(axis=1), false[:, 0], false[:, at]
-        # Twice the pairs in the wrong order: half of those in the same bin count.
+        # Twice the number of misordered pairs, of which those in the same bin count half.
         misordered = _dot(true, false_at) + _dot(true, false[:, above])
         with np.errstate(invalid="ignore", divide="ignore"):
             auroc[part] = 1.0 - misordered / (2.0 * n_true * n_false)
@@ -399,12 +399,12 @@ def _dot(left: Reals, right: Reals) -> Reals:
 
 @dataclass(frozen=True)
 class _NegativePairs:
-    """How many pairs of two polyps are in each of some bins or in a higher one.
+    """Number of pairs of different polyps in each of some bins or in a higher one.
 
     Attributes:
-        rows: Per pair of procedures and bin (pairs, k), in the order of `PairCounts`; in single
-            precision where every sum of a block is exact in it.
-        blocks: First and last + 1 of the procedures whose rows are summed at a time.
+        rows: Numbers per pair of procedures and bin (pairs, k), in the order of `PairCounts`; in
+            single precision if every sum of a block is exact in it.
+        blocks: First and last + 1 of the procedures with rows that are summed at a time.
     """
 
     rows: npt.NDArray[np.float32] | npt.NDArray[np.float64]
@@ -412,7 +412,7 @@ class _NegativePairs:
 
     @classmethod
     def of(cls, counts: PairCounts, bins: Counts, drawn: int) -> Self:
-        """Of some bins (k,); no procedure is drawn more than `drawn` times."""
+        """The pairs for some bins (k,); no procedure is drawn more than `drawn` times."""
         procedures, negatives = len(counts.positives), counts.negatives
         a = np.arange(procedures)
         first = a * procedures - a * (a - 1) // 2  # row of a procedure with itself
@@ -433,7 +433,7 @@ class _NegativePairs:
         return cls(rows, blocks)
 
     def drawn(self, weights: Reals) -> Reals:
-        """Sums over the pairs of procedures, each as often as it is drawn (r, k)."""
+        """Sums over the pairs of procedures, weighted by their draws (r, k)."""
         draws: Any = weights.astype(self.rows.dtype)
         first = 0
         sums = np.zeros((len(weights), self.rows.shape[1]))
@@ -448,7 +448,7 @@ class _NegativePairs:
 
 
 def _or_above(counts: npt.NDArray[Any], bins: Counts) -> npt.NDArray[Any]:
-    """How many are in each of some bins or in a higher one (rows, k); the bin after the last: 0."""
+    """Cumulative counts of some bins and all higher ones (rows, k); 0 after the last bin."""
     above = np.zeros((len(counts), counts.shape[1] + 1), dtype=counts.dtype)
     np.cumsum(counts[:, ::-1], axis=1, out=above[:, -2::-1])
     return above[:, bins]
@@ -482,8 +482,7 @@ def reid_measures(
 ) -> dict[str, Resampled]:
     """AUROC and AUPR over all pairs, exact and as published.
 
-    Those as published have no interval of their own: they differ from the exact ones by rounding
-    alone.
+    The published ones have no interval: they differ from the exact ones only by rounding.
 
     Args:
         reid: The result of `reidentify`.
@@ -494,7 +493,7 @@ def reid_measures(
     nothing = np.full(len(weights), np.nan)
     auroc, aupr = nothing, nothing
     if reid.counts:
-        # What bins change in the figures themselves is taken off the resamples.
+        # Correct the resamples by the error of binning in the figures.
         unit_weights = np.ones((1, weights.shape[1]), weights.dtype)
         auroc, aupr = (
             resampled[1:] + (exact - resampled[0])
@@ -514,15 +513,15 @@ def reid_measures(
 
 
 def reid_rows(unit: Reals, samples: Samples) -> tuple[dict[str, Any], ...]:
-    """Re-identification within each procedure, which is what counting rests on.
+    """Re-identification within each procedure, on which counting is based.
 
     Args:
         unit: Embeddings (n, d) of length 1.
         samples: The tracklets of these vectors.
 
     Returns:
-        One per procedure: procedure; positives and negatives, its pairs of one polyp and of two;
-        auroc and aupr over those, None without pairs of both kinds.
+        One row per procedure: procedure; positives and negatives (numbers of pairs of the same and
+        of different polyps); auroc and aupr over these, None without pairs of both kinds.
     """
     rows = []
     for place, name in enumerate(samples.procedures):

@@ -5,10 +5,10 @@ precision is the mean over a query's matches of the precision at their ranks. Al
 one ranking:
 
 - exact: all matches, independent of their similarity.
-- as published: torchmetrics (1.9) drops matches whose similarity is 0 or below, so that on raw
-  cosines, as the programs of NTSSL give them, a query's hardest matches do not count.
+- as published: torchmetrics (1.9) drops matches with a similarity of 0 or below, so that with raw
+  cosines, as in NTSSL's code, a query's hardest matches do not count.
 - without own: the other polyps of the query's procedure are left out of its gallery, because views
-  of one procedure share light, camera and preparation, which alone makes them similar.
+  of one procedure are already similar by light, camera and preparation.
 """
 
 from collections.abc import Mapping
@@ -34,17 +34,18 @@ class Retrieval:
     """Retrieval figures per query; the rows are those of the n samples.
 
     Attributes:
-        ap: Average precision (n,), NaN where the tracklet is no valid query.
+        ap: Average precision (n,), NaN if the tracklet is not a valid query.
         best_rank: Rank of the best match (n,), from 1, ties counting against it; 0: no match.
-        matches: Other tracklets of the same polyp (n,).
-        published_ap: Average precision without the matches of similarity 0 or below (n,); 0 where
-            a query has no other.
+        matches: Number of other tracklets of the same polyp (n,).
+        published_ap: Average precision without matches of similarity 0 or below (n,); 0 if a query
+            has no other matches.
         ap_without_own: Average precision without the other polyps of the procedure (n,).
-        best_rank_without_own: Rank of the best match there (n,).
-        nearest: The most similar other tracklet of known polyp (n,); -1 where there is none.
-        nearest_similarity: Its cosine (n,), NaN where there is none.
-        unmatched: Tracklets of known polyp left out because nothing matches them.
-        unlabelled: Tracklets left out, as query and gallery, because their polyp is unknown.
+        best_rank_without_own: Rank of the best match without these (n,).
+        nearest: The most similar other tracklet of known polyp (n,); -1 if there is none.
+        nearest_similarity: Cosine of the nearest tracklet (n,), NaN if there is none.
+        unmatched: Number of tracklets of known polyp left out because they have no match.
+        unlabelled: Number of tracklets left out of queries and galleries because their polyp is
+            unknown.
     """
 
     ap: Reals
@@ -114,15 +115,15 @@ def retrieve(
         samples: The tracklets of these vectors; those of unknown polyp are neither
             queries nor in galleries.
         block: Rows and columns of the similarities that a thread holds in memory at a time.
-        threads: How many; None for one a core. The result is the same.
+        threads: Number of threads; None for one per core. It does not change the result.
 
     Raises:
         PolyplinkError: If there is not one vector per sample, or a vector is zero or not finite.
 
     Example:
         >>> samples = Samples.of("abc", ["v", "v", "w"], ["p", "p", "q"], [0, 0.5, 0])
-        >>> found = retrieve([[1, 0], [0.6, 0.8], [0.8, 0.6]], samples)
-        >>> found.mean_ap, found.best_rank.tolist()
+        >>> retrieval = retrieve([[1, 0], [0.6, 0.8], [0.8, 0.6]], samples)
+        >>> retrieval.mean_ap, retrieval.best_rank.tolist()
         (0.5, [2, 2, 0])
     """
     n = len(samples.tracklet_ids)
@@ -133,7 +134,7 @@ def retrieve(
     rank, rank_without = place + before.sum(axis=1), place + before[:, 0]  # m, from 1
 
     def precision(ranks: Codes, chosen: Mask | slice = slice(None)) -> Reals:
-        """Mean of place / rank over each query's matches, those alone that are kept (n,)."""
+        """Mean of place / rank over each query's chosen matches (n,)."""
         of = query[chosen]
         sums = np.bincount(of, (place / ranks)[chosen], minlength=n)
         mean = sums / np.maximum(np.bincount(of, minlength=n), 1)
@@ -170,12 +171,13 @@ def _sums(values: npt.ArrayLike, retrieval: Retrieval, samples: Samples) -> Real
 def query_values(
     retrieval: Retrieval, metrics: Mapping[str, Metric], *, without_own: bool = False
 ) -> dict[str, Reals]:
-    """By figure, its value for every query (n,); meaningless where there is no valid query.
+    """Values of every figure for each query (n,); meaningless in rows without a valid query.
 
     Args:
         retrieval: The result of `retrieve`.
         metrics: Metrics of retrieval by name.
-        without_own: Also those that are not as published without the query's own procedure.
+        without_own: Also compute metrics that are not as published without the other polyps of the
+            query's procedure.
     """
     kinds = {"": retrieval} | ({WITHOUT_OWN: retrieval.without_own} if without_own else {})
     return {
@@ -201,7 +203,7 @@ def retrieval_measures(
         samples: The tracklets.
         weights: Draws (r, procedures).
         metrics: Metrics of retrieval by name; the built-in ones by default.
-        without_own: Also those without the other polyps of the query's procedure.
+        without_own: Also compute figures without the other polyps of the query's procedure.
     """
     metrics = metrics_of("retrieval") if metrics is None else metrics
     queries = _sums(retrieval.valid, retrieval, samples)
@@ -215,10 +217,10 @@ def retrieval_figures(retrieval: Retrieval, samples: Samples) -> dict[str, Any]:
     """Count queries, and average those of each procedure.
 
     Returns:
-        queries: those with a match; unmatched and unlabelled: tracklets left out because nothing
-        matches them, or because their polyp is unknown; procedures: one row per procedure, with
-        its queries, and the mean over those of each metric that has a key, None where there is
-        none.
+        queries: number of queries with a match; unmatched and unlabelled: numbers of tracklets left
+        out because they have no match, or because their polyp is unknown; procedures: one row per
+        procedure, with the number of queries, and the mean over queries of each metric with a key,
+        None without queries.
     """
     queries = _sums(retrieval.valid, retrieval, samples)
     metrics = {name: metric for name, metric in metrics_of("retrieval").items() if metric.key}

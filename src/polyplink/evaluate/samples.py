@@ -17,7 +17,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 def _codes(names: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
-    """Distinct names in order of first appearance, and the place of every name in them."""
+    """Distinct names in order of first appearance, and the index of every name in them."""
     places = {name: place for place, name in enumerate(dict.fromkeys(names))}
     return tuple(places), np.array([places[name] for name in names], dtype=np.int64)
 
@@ -29,14 +29,14 @@ class Samples:
     Attributes:
         tracklet_ids: Name of every tracklet (n,), unique.
         procedures: Names of the procedures, in order of first appearance.
-        procedure: Place of every tracklet's procedure in `procedures` (n,).
-        polyp: Code of every tracklet's polyp (n,); every unknown one has a unique code.
+        procedure: Index of every tracklet's procedure in `procedures` (n,).
+        polyp: Code of every tracklet's polyp (n,); every unknown polyp has a unique code.
         known: Whether the polyp is known (n,).
         positions: Position in the procedure (n,), in [0, 1].
-        spans: Frames that each procedure's positions were divided by, 1 or more; for times in
-            frames, and empty without them.
-        moments: First and last moment of every tracklet (n, 2), seconds, for learned links; None
-            without them.
+        spans: Number of frames by which each procedure's positions were divided, 1 or more; for
+            times in frames; empty if unknown.
+        moments: Start and end of every tracklet (n, 2), seconds, for learned links; None if
+            unknown.
     """
 
     __repr__ = brief
@@ -64,11 +64,11 @@ class Samples:
 
         Args:
             tracklet_ids: Name of every tracklet (n,).
-            procedures: Name of its procedure (n,).
-            polyps: Name of its polyp (n,), None where unknown.
-            positions: Its position in the procedure (n,), in [0, 1].
+            procedures: Name of every tracklet's procedure (n,).
+            polyps: Name of every tracklet's polyp (n,), None if unknown.
+            positions: Position of every tracklet in the procedure (n,), in [0, 1].
             spans: Annotated span of each procedure in frames, for times in frames.
-            moments: First and last moment of each tracklet (n, 2), seconds, for learned links.
+            moments: Start and end of every tracklet (n, 2), seconds, for learned links.
 
         Raises:
             PolyplinkError: If the columns differ in length or are empty, a tracklet occurs twice,
@@ -97,15 +97,15 @@ class Samples:
             if polyp is not None and home.setdefault(polyp, procedure) != procedure:
                 raise PolyplinkError(
                     f"polyp {polyp!r} is in procedures {home[polyp]!r} and {procedure!r}",
-                    "name polyps so that no two procedures share a name",
+                    "use different names of polyps in different procedures",
                 )
         if not home:
             raise PolyplinkError(
-                "no tracklet has a known polyp", "name a --part with annotated polyps"
+                "no tracklet has a known polyp", "give a --part with annotated polyps"
             )
         names, places = _codes(procedures)
         labelled = np.array([polyp is not None for polyp in polyps], dtype=np.bool_)
-        # A tracklet of unknown polyp is named by its row: equal to no other.
+        # An unknown polyp gets the number of the row as its unique name.
         _, codes = _codes([f"p{v}" if v is not None else f"{i}" for i, v in enumerate(polyps)])
         return cls(tuple(tracklet_ids), names, places, codes, labelled, p, spans or {}, moments)
 
@@ -115,7 +115,7 @@ class Samples:
         return self.take(rows), rows
 
     def take(self, rows: Ints) -> Self:
-        """Some tracklets, at least one, in that order."""
+        """The tracklets of some rows, at least one, in that order."""
         names, procedure = _codes([self.procedures[place] for place in self.procedure[rows]])
         return replace(
             self,
@@ -149,7 +149,7 @@ class Samples:
 
     @property
     def unlabelled(self) -> int:
-        """How many tracklets have no known polyp."""
+        """Number of tracklets without a known polyp."""
         return int((~self.known).sum())
 
 
@@ -175,8 +175,8 @@ class BoxTracks:
 
         Args:
             frame: Frame of every box (n,).
-            track: Its track (n,): numbers or names of any kind.
-            box: x, y, w, h (n, 4), pixels.
+            track: Track of every box (n,): numbers or names of any kind.
+            box: x, y, w, h of every box (n, 4), pixels.
 
         Raises:
             PolyplinkError: If the lengths differ, a box is not finite or has no area, or a track
@@ -208,15 +208,15 @@ class BoxTracks:
 
 
 class Overlaps(NamedTuple):
-    """Pairs of a true and a detected box of one frame that overlap, frame by frame.
+    """Overlapping pairs of a true and a detected box, frame by frame.
 
     Attributes:
         true: Row of the true box (p,).
         detected: Row of the detected box (p,).
-        similarity: Their IoU (p,), above 0.
+        similarity: IoU of the two boxes (p,), above 0.
         starts: First pair of every common frame, and the end (f + 1,).
         true_rows: First true box of every common frame, and the row after its last (f, 2).
-        detected_rows: The same of the detected boxes (f, 2).
+        detected_rows: First detected box of every common frame, and the row after its last (f, 2).
     """
 
     true: Ints
@@ -265,7 +265,7 @@ def overlaps(true: BoxTracks, detected: BoxTracks) -> Overlaps:
 
 @dataclass(frozen=True)
 class TrackletBoxes:
-    """n tracklets and their d boxes; of one procedure, where frames are compared.
+    """n tracklets and their d boxes; frames are only comparable within a procedure.
 
     Attributes:
         polyp: Code of every tracklet's polyp (n,).
@@ -299,12 +299,12 @@ class TrackletBoxes:
             raise PolyplinkError(
                 f"frame {self.frame[inside[0]]} (box {inside[0]}) does not come after the one "
                 "before it in its tracklet",
-                "sort the boxes of a tracklet by frame, one box a frame",
+                "sort the boxes of a tracklet by frame, one box per frame",
             )
 
     @property
     def sizes(self) -> Ints:
-        """Boxes of every tracklet (n,)."""
+        """Number of boxes of every tracklet (n,)."""
         return np.diff(self.offset)
 
     @property
@@ -321,7 +321,7 @@ class TrackletBoxes:
         """Some tracklets (m,) and their boxes, in that order."""
         sizes = self.sizes[rows]
         offset = np.concatenate([[0], np.cumsum(sizes)])
-        # Box k of a tracklet lies k rows after its first.
+        # Box k of a tracklet is k rows after its first box.
         at = np.repeat(self.offset[rows] - offset[:-1], sizes) + np.arange(offset[-1])
         return TrackletBoxes(self.polyp[rows], offset, self.frame[at], self.box[at])
 
@@ -331,12 +331,12 @@ class TrackletBoxes:
 
 
 def find_concurrent(tracklets: TrackletBoxes) -> tuple[Ints, Flags, Flags]:
-    """Find the tracklets that are seen at one time.
+    """Find tracklets that overlap in time.
 
     Returns:
-        Pairs whose spans overlap (m, 2), the one of the earlier first frame before the other, in
-        the order of the first frames of the later one; whether they have a frame in common (m,);
-        whether two of their boxes overlap in one frame (m,).
+        Pairs with overlapping spans (m, 2), each sorted by first frame, in the order of the first
+        frame of the later tracklet; whether they have a frame in common (m,); whether two of their
+        boxes overlap in one frame (m,).
     """
     n, by_first = tracklets.polyp.size, np.argsort(tracklets.first, kind="stable")
     order = np.argsort(tracklets.frame, kind="stable")

@@ -20,11 +20,11 @@ _BOX = ("x", "y", "w", "h")
 
 
 def tracklet_boxes(prepared: Prepared) -> pl.DataFrame:
-    """Every box of every tracklet of known polyp, one of a polyp in a frame.
+    """All boxes of tracklets of known polyp, one per polyp and frame.
 
     Returns:
-        procedure_id, tracklet_id, polyp_id, frame, x, y, w, h. Where a polyp has two boxes in a
-        frame the one of the tracklet that began first is kept, as in the evaluation.
+        procedure_id, tracklet_id, polyp_id, frame, x, y, w, h. If a polyp has two boxes in a frame,
+        the box of the earlier tracklet is kept, as in the evaluation.
     """
     tracklets = prepared.tracklets.filter(pl.col("polyp_id").is_not_null())
     rows, tracklet = box_rows(tracklets)
@@ -41,16 +41,16 @@ def tracklet_boxes(prepared: Prepared) -> pl.DataFrame:
 def write_trackeval(out: Path, prepared: Prepared, assignment: pl.DataFrame, part: str) -> None:
     """Write truth and every method's tracks in TrackEval's layout.
 
-    `gt/mot_challenge/polyplink-PART/PROCEDURE/gt/gt.txt` and `seqinfo.ini`,
+    The files are `gt/mot_challenge/polyplink-PART/PROCEDURE/gt/gt.txt` and `seqinfo.ini`,
     `gt/mot_challenge/seqmaps/polyplink-PART.txt`, and
-    `trackers/mot_challenge/polyplink-PART/METHOD, CLUSTERER/data/PROCEDURE.txt`, with names that
-    files can have (see `polyplink.core.text.file_name`).
+    `trackers/mot_challenge/polyplink-PART/METHOD, CLUSTERER/data/PROCEDURE.txt`, with names
+    converted by `polyplink.core.text.file_name`.
 
     Args:
         out: Folder to write into.
         prepared: The tracklets.
         assignment: Tracks, see `evaluate_embeddings`.
-        part: Part of the data set, which names the split.
+        part: Part of the data set, the name of the split.
     """
     boxes = tracklet_boxes(prepared)
     names = assignment["procedure_id"].unique(maintain_order=True).to_list()
@@ -75,7 +75,7 @@ def write_trackeval(out: Path, prepared: Prepared, assignment: pl.DataFrame, par
             rows.select("tracklet_id", "track"), on="tracklet_id", maintain_order="left"
         )
         folder = trackers / file_name(f"{method}, {clusterer}") / "data"
-        # Frame, track, box, confidence 1 and three columns that are not used, for each box.
+        # For each box: frame, track, box, confidence 1 and three unused columns.
         lines = tracks.select(
             "procedure_id",
             pl.col("frame") + FIRST,
@@ -118,7 +118,7 @@ def score_files(truth: Path, tracker: Path) -> Mapping[str, TrackingCounts]:
     missing = [name for name in true if not (tracker / f"{name}.txt").is_file()]
     if missing:
         raise PolyplinkError(f"no {tracker / missing[0]}.txt", "write one file per sequence")
-    # Frames end where they end: a tracker's boxes need no size of their own to be compared.
+    # A tracker's files have no frame size; any large one will do to compare boxes.
     predicted = _read(tracker, "det", (1 << 20, 1 << 20))
     empty = BoxTracks.of([], [], [])
     return {name: score_tracks(tracks, predicted.get(name, empty)) for name, tracks in true.items()}

@@ -1,8 +1,8 @@
 """Tracking: a box's track is its tracklet's cluster, under the settings chosen for counting.
 
 Source: the thesis on foundation models (5.1.4): the best setting of counting is used for tracking.
-Its tables give means and standard deviations over procedures; TrackEval adds the counts of
-sequences up. Both are here: the second is the figure's plain name, the first is called a mean.
+Its tables have means and standard deviations over procedures, whereas TrackEval adds the counts of
+sequences. Both are computed here: the names of means end in "mean", those of sums do not.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,24 +34,24 @@ from polyplink.evaluate.samples import (
 
 
 def make_tracks(labels: npt.ArrayLike, pairs: Ints) -> tuple[Codes, Ints, Ints]:
-    """Turn clusters into tracks: a track is in one place at a time.
+    """Turn clusters into tracks, which have at most one box per frame.
 
-    Two polyps that are seen in one frame are two, whatever the clusterer says. Where a cluster
-    holds tracklets of one frame, the later one, in the order of first frames, moves to the first
-    further track of the cluster that is free.
+    Tracklets with a common frame show different polyps, even if the clusterer joins them. If such
+    tracklets are in the same cluster, the later one, by first frame, moves to the first free
+    additional track of the cluster.
 
     Args:
         labels: Cluster of every tracklet under p clusterings (p, n), 0 or more.
         pairs: Tracklets i, j that have a frame in common (m, 2), see `find_concurrent`.
 
     Returns:
-        Tracks (p, n), numbered from 0 in the order of first tracklets; how many (p,); tracklets
-        that became a separate track (p,).
+        Tracks (p, n), numbered from 0 in the order of first tracklets; number of tracks (p,);
+        number of tracklets moved to another track (p,).
     """
     clusters = np.ascontiguousarray(labels, dtype=np.int32)
     tracks, counts = np.empty_like(clusters), np.empty((2, len(clusters)), dtype=np.int64)
     if clusters.size:
-        # The tracks that a cluster may need.
+        # Upper bound of the tracks of a cluster.
         max_tracks = int(np.bincount(pairs[:, 1], minlength=1).max()) + 1
         _split_clusters(clusters, pairs, max_tracks, tracks, counts)
     return tracks, counts[0], counts[1]
@@ -61,14 +61,14 @@ def make_tracks(labels: npt.ArrayLike, pairs: Ints) -> tuple[Codes, Ints, Ints]:
 def _split_clusters(
     clusters: Codes, pairs: Ints, max_tracks: int, tracks: Codes, counts: Ints
 ) -> None:
-    """Fill tracks (p, n), and how many there are and how many tracklets moved (2, p)."""
+    """Write tracks (p, n), and the numbers of tracks and of moved tracklets (2, p)."""
     n = clusters.shape[1]
     place, key = np.zeros(n, np.int64), np.empty(n, np.int64)  # place among the cluster's tracks
     used = np.zeros(max_tracks, np.bool_)
     new = np.full((clusters.max() + 1) * max_tracks, -1, np.int32)
     for p in range(clusters.shape[0]):
         labels, first = clusters[p], 0
-        while first < pairs.shape[0]:  # one tracklet j with all its rivals i after the other
+        while first < pairs.shape[0]:  # for each tracklet j, all concurrent earlier tracklets i
             j, last = pairs[first, 1], first
             while last < pairs.shape[0] and pairs[last, 1] == j:
                 last += 1
@@ -91,14 +91,13 @@ class ProcedureTracking:
     """Tracking of one procedure under p clusterings.
 
     Attributes:
-        procedure: Its name.
-        form: "table" where boxes are apart, "general" where some overlap.
-        counts: What the figures come from (p, ...).
+        procedure: Name of the procedure.
+        form: "table" if no boxes overlap, "general" otherwise.
+        counts: Sums of the figures (p, ...).
         track: Track of every tracklet (p, n).
-        tracks: How many (p,).
-        split: Tracklets that could not stay in their cluster's track, being in one frame with it
-            (p,).
-        doubled: Boxes left out, because their polyp has another box in the frame.
+        tracks: Number of tracks (p,).
+        split: Number of tracklets moved to another track because of a common frame (p,).
+        doubled: Number of boxes left out because their polyp has another box in the frame.
     """
 
     procedure: str
@@ -110,7 +109,7 @@ class ProcedureTracking:
     doubled: int
 
     def take(self, rows: npt.ArrayLike) -> Self:
-        """The same under one or some of the clusterings."""
+        """The tracking under one or some of the clusterings."""
         at = np.asarray(rows)
         counts, names = self.counts.take(at), ("track", "tracks", "split")
         return replace(self, counts=counts, **{name: getattr(self, name)[at] for name in names})
@@ -118,14 +117,14 @@ class ProcedureTracking:
 
 @dataclass(frozen=True)
 class TrackingTruth:
-    """A procedure's tracklets and which of them overlap in time, to score clusterings of them.
+    """A procedure's tracklets and their overlaps in time, to score clusterings.
 
     Attributes:
-        procedure: Its name.
+        procedure: Name of the procedure.
         tracklets: The tracklets, of known polyp.
-        pairs: Those that have a frame in common (m, 2), see `find_concurrent`.
-        table: Whether the table form is right: no two boxes of a frame overlap, and the tracklets
-            of a polyp come one after the other.
+        pairs: Pairs with a frame in common (m, 2), see `find_concurrent`.
+        table: Whether the table form is correct: no two boxes of a frame overlap, and tracklets of
+            a polyp do not overlap in time.
     """
 
     procedure: str
@@ -135,21 +134,21 @@ class TrackingTruth:
 
     @classmethod
     def of(cls, procedure: str, tracklets: TrackletBoxes) -> Self:
-        """Find once what all clusterings of a procedure share."""
+        """Compute once what all clusterings of a procedure share."""
         pairs, together, touching = find_concurrent(tracklets)
         i, j = tracklets.polyp[pairs].T
         apart = not (touching | (i == j)).any()
         return cls(procedure, tracklets, pairs[together], apart)
 
     def score(self, labels: npt.ArrayLike) -> ProcedureTracking:
-        """Score clusterings (p, n) in whichever form is right.
+        """Score clusterings (p, n), in the table form if it is correct.
 
         Example:
             >>> boxes = np.tile([0.0, 0.0, 9.0, 9.0], (20, 1))
             >>> offset = np.array([0, 6, 10, 20])
             >>> tracklets = TrackletBoxes(np.array([0, 0, 1]), offset, np.arange(20), boxes)
-            >>> found = TrackingTruth.of("v", tracklets).score([[0, 0, 1], [0, 1, 1]])
-            >>> tracking_figures(found.counts)["IDF1"].tolist()
+            >>> tracking = TrackingTruth.of("v", tracklets).score([[0, 0, 1], [0, 1, 1]])
+            >>> tracking_figures(tracking.counts)["IDF1"].tolist()
             [1.0, 0.8]
         """
         tracks, n_tracks, split = make_tracks(labels, self.pairs)
@@ -166,10 +165,10 @@ class TrackingTruth:
 
 
 def without_doubles(tracklets: TrackletBoxes) -> tuple[TrackletBoxes, Ints]:
-    """Leave out boxes of a polyp that has another in the same frame, in a tracklet before it.
+    """Leave out boxes of a polyp with another box in the frame, in an earlier tracklet.
 
     Returns:
-        The tracklets that are left, and their rows in those given (m,).
+        The remaining tracklets, and their rows in `tracklets` (m,).
     """
     owner, rank = tracklets.owner(), np.argsort(np.argsort(tracklets.first, kind="stable"))
     polyp = tracklets.polyp[owner]
@@ -187,7 +186,7 @@ def without_doubles(tracklets: TrackletBoxes) -> tuple[TrackletBoxes, Ints]:
 def true_and_found(
     tracklets: TrackletBoxes, track: npt.NDArray[np.integer]
 ) -> tuple[BoxTracks, BoxTracks]:
-    """Both sides of the general form: the same boxes, once by polyp and once by track (n,)."""
+    """Both sides of the general form: the same boxes, by polyp and by track (n,)."""
     order = np.argsort(tracklets.frame, kind="stable")
     frame, box, owner = tracklets.frame[order], tracklets.box[order], tracklets.owner()[order]
     sides = []
@@ -206,7 +205,7 @@ def tracking_rows(
 
     Args:
         folds: One per procedure, under one clustering each (`ProcedureTracking.take` of a row).
-        truths: By procedure.
+        truths: The tracklets by procedure.
         metrics: Metrics of tracking by name; the built-in ones by default.
 
     Returns:
@@ -245,8 +244,8 @@ def tracking_measures(
 
     Args:
         name: The clusterer; figures are called "tracking/NAME/HOTA" and so on, and
-            "tracking/NAME/HOTA mean" where procedures weigh the same.
-        folds: One per procedure, see `tracking_rows`; none: figures are undefined.
+            "tracking/NAME/HOTA mean" for the mean over procedures.
+        folds: One per procedure, see `tracking_rows`; if empty, figures are undefined.
         weights: Draws (r, procedures).
         metrics: Metrics of tracking by name; the built-in ones by default.
     """
@@ -280,12 +279,12 @@ def tracking_curve(
 
     Args:
         tracked: One per procedure, at least one, under its distinct clusterings.
-        rows: Which of them each of s settings gives, (s,) per procedure.
+        rows: Index of the clustering of each of s settings, (s,) per procedure.
         metrics: Metrics of tracking by name; the built-in ones by default.
 
     Returns:
-        "HOTA" and so on with the procedures' boxes added up, and "HOTA mean" and so on where
-        procedures weigh the same.
+        "HOTA" and so on from sums over procedures, and "HOTA mean" and so on, the means over
+        procedures.
     """
     metrics = metrics_of("tracking") if metrics is None else metrics
     settings = list(zip(tracked, rows, strict=True))
@@ -301,5 +300,5 @@ def tracking_curve(
 
 
 def _with_mean(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
-    """Those with a mean over procedures too: what the thesis prints, and HOTA."""
+    """The metrics with a mean over procedures: those of the thesis, and HOTA."""
     return {name: metric for name, metric in metrics.items() if metric.with_mean}

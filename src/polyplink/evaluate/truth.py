@@ -1,4 +1,4 @@
-"""Tracklets with known polyps, as the tasks of an evaluation take them."""
+"""Prepared tracklets with known polyps as samples of an evaluation."""
 
 from collections.abc import Mapping, Sequence
 
@@ -19,10 +19,9 @@ def precision_effect(
     """Retrieval mAP of encoders that differ in precision, on a sample of a part.
 
     Args:
-        prepared: The part; its first procedures with `enough_tracklets` tracklets together are
-            embedded.
-        encoders: Each embeds the sample again.
-        enough_tracklets: Tracklets that suffice.
+        prepared: The part; its first procedures that together have `enough_tracklets` are embedded.
+        encoders: The encoders; each embeds the sample.
+        enough_tracklets: Number of tracklets in the sample, at least.
 
     Returns:
         mAP by precision; empty if no polyp of the sample is known or has two tracklets.
@@ -63,8 +62,8 @@ def samples_of(prepared: Prepared, clip: int | None = None) -> Samples:
     if table.is_empty():
         raise PolyplinkError(
             f"no tracklet of {prepared.settings.min_length} boxes or more to evaluate on",
-            "name another --part, or give --min-length, --max-gap or --min-iou: `polyplink doctor` "
-            "says which values keep how many",
+            "give another --part, or --min-length, --max-gap or --min-iou: `polyplink doctor` "
+            "shows how many tracklets their values keep",
         )
     if table["polyp_id"].is_null().all():
         raise PolyplinkError(
@@ -84,7 +83,7 @@ def samples_of(prepared: Prepared, clip: int | None = None) -> Samples:
 
 
 def tracklet_boxes(prepared: Prepared, samples: Samples) -> TrackletBoxes:
-    """All boxes of all tracklets, in their order.
+    """All boxes of all tracklets, in the order of the tracklets.
 
     Args:
         prepared: The tracklets.

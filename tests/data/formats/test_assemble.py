@@ -68,7 +68,7 @@ def test_side_tables_come_before_the_format_and_gaps_are_filled_with_a_warning(
     ]
     other = pl.DataFrame({"procedure_id": ["x"], "width": [64], "height": [48]})
     for options, message in (
-        (Options(), "procedure v: width and height of its frames are not"),
+        (Options(), "procedure v: width and height of its frames are unknown"),
         (SIZE, "procedure x has no box and no number of frames"),
     ):
         with pytest.raises(PolyplinkError, match=message):

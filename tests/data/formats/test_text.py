@@ -136,7 +136,7 @@ def test_boxes_alone(tmp_path: Path) -> None:
         "1 x procedure without a number of frames, set to its last frame + 1 (first: v)",
         "1 x procedure without a known patient, treated as a separate patient (first: v)",
     ]
-    with pytest.raises(PolyplinkError, match=r"procedure v: width and height .* not known; give"):
+    with pytest.raises(PolyplinkError, match=r"procedure v: width and height .* unknown; give"):
         import_csv(path)
 
 

@@ -69,7 +69,7 @@ def test_size_from_each_image_and_parts(tmp_path: Path) -> None:
     (tmp_path / "val" / "images" / "w_0.PNG").write_bytes(b"no image")
     with pytest.raises(PolyplinkError, match="image that cannot be opened"):
         import_yolo(tmp_path, strict=True)
-    with pytest.raises(PolyplinkError, match=r"w_0\.txt, line 1: the size of its frame is not"):
+    with pytest.raises(PolyplinkError, match=r"w_0\.txt, line 1: the size of its frame is unknown"):
         import_yolo(tmp_path)
 
 

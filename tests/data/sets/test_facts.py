@@ -58,7 +58,7 @@ def test_columns_by_the_words_of_their_header(tmp_path: Path) -> None:
     assert read == {1: {"size_mm": 11.74, **known, **word}, 2: {"size_mm": 2.8}}
     assert parse(LABELS.replace(",", ";"))[0] == read
     assert parse("video id;polyp size (mm);sex\n3.0;4;F\n")[0] == {3: {"size_mm": 4, "sex": "F"}}
-    with pytest.raises(PolyplinkError, match=r"x\.csv has no column video_id or case; name the"):
+    with pytest.raises(PolyplinkError, match=r"x\.csv has no column video_id or case; add one"):
         parse("imgdir\n01_0.27_.png\n")
     with pytest.raises(PolyplinkError, match=r"none\.csv is missing; check the path"):
         read_facts(tmp_path / "none.csv", (), CLASSES, Faults())
