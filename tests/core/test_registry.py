@@ -166,7 +166,8 @@ def test_an_importer_and_a_tracker_are_named_on_the_command_line(
     assert data.procedures["dataset"].to_list() == ["mine"]
     assert_refused(polyplink("import", "lines", source, out, "--kind", "gt"), "takes no --kind")
     assert_refused(
-        polyplink("convert", out, "lines", tmp_path / "c"), "format 'lines' can be read but not written"
+        polyplink("convert", out, "lines", tmp_path / "c"),
+        "format 'lines' can be read but not written",
     )
     boxes = data.detections.with_columns(polyp_id=pl.lit(None, pl.String), score=pl.lit(0.3))
     for name, count in (("damped", 40), ("nearest", 1)):  # damped begins none at 0.3
