@@ -74,7 +74,7 @@ def test_single_frames_are_embedded_and_trained_on_as_the_doctor_says(
     found = json.loads(polyplink("embed", "imagenet", data, *given, "--json").stdout)
     assert found["tracklets"] == boxes.height
     adapt = ("weights", "adapt", "imagenet", data, "--as", "own", "--device", "cpu")
-    assert_refused(polyplink(*adapt), "`polyplink doctor` says which options")
+    assert_refused(polyplink(*adapt), "`polyplink doctor` lists options")
     assert polyplink(*adapt, *given).exit_code == 0
     assert_refused(polyplink("evaluate", "own", data, "--part", "all"), "was trained or validated")
     shown = json.loads(polyplink("weights", "show", "own").stdout)

@@ -33,12 +33,12 @@ class Calibrated(Facts):
         weights: The weights file.
         polyps: Annotated polyps that a tracklet shows.
         tracklets: Tracklets of the detector's boxes.
-        false_alarms: Those of them that show no polyp.
-        links: What the links were fitted on and how well they count there.
-        alarms: What the model of false alarms was fitted on and how well it does there; None where
-            no detector's boxes were given, or false alarms cannot be distinguished from polyps.
-        probes: What the probes of size and histology were fitted on and how well they do there;
-            empty where the polyps' sizes and histology are not known.
+        false_alarms: Tracklets that show no polyp.
+        links: Data that the links were fitted on, and how well they count there.
+        alarms: Data that the model of false alarms was fitted on, and its accuracy there; None if
+            the boxes are annotated, or false alarms cannot be distinguished from polyps.
+        probes: Data that the probes of size and histology were fitted on, and their accuracy
+            there; empty if the polyps' sizes and histology are unknown.
         warnings: Warnings for the user.
     """
 
@@ -103,25 +103,25 @@ def calibrate(
         weights: A file, a folder of `train` or `export`, or a name.
         data: Data folder of annotated boxes, or of a detector's; none with `stills`.
         truth: Data folder with annotated boxes of the same procedures, for a detector's boxes.
-        stills: Data folder of annotated still images: procedures are made of them, some to test
-            the count on.
+        stills: Data folder of annotated still images, from which procedures are simulated; some
+            of these test the count.
         detector: With `stills`, an ONNX file or the name of a detector.
         empty: With `stills`, folder of images without a polyp.
-        procedures: With `stills`, procedures to make.
+        procedures: With `stills`, number of procedures to simulate.
         polyps: With `stills`, fewest and most polyps of a procedure, as "3-6".
-        seed: With `stills`, seed of the procedures.
-        out: The output folder, which gets weights.safetensors: the same network with a new
-            operating point; and with `stills` these procedures, and stills.json, the figures.
+        seed: With `stills`, seed of the simulation.
+        out: The output folder for weights.safetensors, the same network with a new operating
+            point; with `stills` also for the procedures and stills.json, the figures.
         part: Part of the data set; all of it by default.
         keep: Share of the polyps that the threshold of false alarms must keep.
-        device: Device.
-        workers: Threads.
+        device: Name of the device: auto, cpu, cuda or cuda:N.
+        workers: Number of threads.
         progress: Called for crops and tracklets.
-        tracklets: How boxes become tracklets.
+        tracklets: Settings of tracklets.
 
     Raises:
-        PolyplinkError: If weights or data are at fault, a procedure is not annotated, or no
-            tracklet has a known polyp.
+        PolyplinkError: If weights or data are missing or broken, a procedure is not annotated, or
+            no tracklet has a known polyp.
     """
     weights, out = Path(weights), Path(out)
     data, truth = (None if path is None else Path(path) for path in (data, truth))
@@ -210,12 +210,12 @@ def _fit(
         encoded: The tracklets, and their vectors by the encoder of the weights alone.
         weights: The weights file.
         data: The data folder of the boxes.
-        truth: That of annotated boxes; None where they are the same.
+        truth: The data folder of annotated boxes; None if it is `data`.
         keep: Share of the polyps that the threshold of false alarms must keep.
 
     Returns:
-        The operating point, the tracklets with their true polyps, what the probes were fitted on,
-        and warnings.
+        The operating point, the tracklets with their true polyps, a sentence about each probe, and
+        warnings.
     """
     from polyplink.associate.identities import from_record
     from polyplink.counting.calibration import fit_point, fit_probes
@@ -268,14 +268,14 @@ def _test(
     tracklets: TrackletOptions,
     progress: Progress,
 ) -> tuple[dict[str, Any], str]:
-    """Count the procedures to test on, of which nothing was fitted; figures, and a sentence.
+    """Count the held-out procedures; returns figures, and a sentence about them.
 
     Args:
         weights: The calibrated weights.
-        out: The output folder, with these procedures; it gets the count and stills.json.
-        device: Device.
-        workers: Threads.
-        tracklets: How boxes become tracklets.
+        out: The output folder, which holds these procedures; the count and stills.json are added.
+        device: Name of the device: auto, cpu, cuda or cuda:N.
+        workers: Number of threads.
+        tracklets: Settings of tracklets.
         progress: Called for crops and tracklets.
     """
     from polyplink.counting.interval import Coverage
@@ -311,5 +311,5 @@ def _test(
     return figures, (
         f"tested on {many(len(rows), 'procedure')} of other stills: count error "
         f"{figures['count_error']:.2f}, false polyps {figures['false_polyps']:.2f} a procedure, "
-        f"90 % intervals that hold the number {figures['intervals_that_hold']}"
+        f"90 % intervals that contain the number {figures['intervals_that_hold']}"
     )

@@ -1,9 +1,9 @@
 """The command line, built from verbs: annotated functions, those here and those of packages.
 
 Every parameter of a verb that is annotated with `typer.Option` or `typer.Argument` becomes one of
-its command; its first line of documentation becomes the help, and `--json` and `--debug` are
-added. Other parameters can be set only from Python. A verb is imported when its command is asked
-for, and verbs import the heavy rooms inside their functions, so that `polyplink VERB --help` does
+its command; the first line of its docstring becomes the help, and `--json` and `--debug` are
+added. Other parameters can be set only from Python. A verb is imported when its command is looked
+up, and verbs import the heavy rooms inside their functions, so that `polyplink VERB --help` does
 not import torch.
 """
 
@@ -42,7 +42,7 @@ _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 def sections() -> dict[str, list[str]]:
-    """Names of verbs by section of `polyplink --help`; those of packages are in the last one.
+    """Names of verbs by section of `polyplink --help`; plugins' verbs are in the last section.
 
     "weights add" is the verb `add` of the group weights.
     """
@@ -55,7 +55,7 @@ class Commands(Mapping[str, Any]):
     """Commands and groups by name, each built when it is looked up.
 
     Args:
-        group: The group that they are in, or "".
+        group: Name of their group, or "".
     """
 
     def __init__(self, group: str = "") -> None:
@@ -89,7 +89,7 @@ class Commands(Mapping[str, Any]):
 
 
 def _build_command(name: str, verb: str) -> Any:
-    """The command of a verb."""
+    """Build the command of a verb."""
     function = VERBS.find(verb)
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
     first_line = (inspect.getdoc(function) or "").partition("\n")[0]
@@ -98,22 +98,22 @@ def _build_command(name: str, verb: str) -> Any:
 
 
 def _build_group(name: str, group: str) -> TyperGroup:
-    """A group of verbs, as `weights`."""
+    """Build a group of verbs, such as `weights`."""
     members = Commands(group)
     about = f"{GROUPS.get(group, group.capitalize())}: {', '.join(members)}."
     return _group(members, name=name, help=about, callback=lambda: None, add_completion=False)
 
 
 class InSections(TyperGroup):
-    """Lists verbs as `SECTIONS` does, a group's as one section, each with its whole sentence."""
+    """Lists verbs by `SECTIONS`, or a group's in one section, each with its help in full."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command by name; a package at fault is one line."""
+        """A command by name; an error in a plugin is printed as one line."""
         with one_line_errors("polyplink"):
             return super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the sections; a package's verb that cannot be imported is left out."""
+        """Write the sections; a plugin's verb that cannot be imported is left out."""
         listed = sections() if ctx.parent is None else {"Commands": [*self.commands]}
         width = max(map(len, self.commands))
         for title, verbs in listed.items():
@@ -127,10 +127,10 @@ class InSections(TyperGroup):
 
 
 def command(verb: Verb) -> Callable[..., None]:
-    """A function with the signature that typer builds a command from.
+    """Wrap a verb in a function with the signature that typer builds a command from.
 
     Args:
-        verb: A function; with a parameter `progress`, it is given progress bars.
+        verb: A function; progress bars are passed to its parameter `progress`, if it has one.
     """
     parameters, several = [], []
     for parameter in _parameters(verb):
@@ -160,7 +160,7 @@ def command(verb: Verb) -> Callable[..., None]:
 
 
 def _parameters(verb: Verb) -> Iterator[inspect.Parameter]:
-    """Parameters of a verb, with the fields of a typed dictionary of options one by one."""
+    """Parameters of a verb; a typed dictionary of options becomes one parameter for each field."""
     for parameter in inspect.signature(verb).parameters.values():
         if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
             yield parameter
@@ -171,7 +171,7 @@ def _parameters(verb: Verb) -> Iterator[inspect.Parameter]:
 
 
 def _typed(kind: Any) -> Any:
-    """What typer converts the words of the command line to, for what may be given from Python.
+    """The type that typer converts an argument to, from the annotation for Python callers.
 
     Example:
         >>> _typed(str | Path | None)
@@ -193,7 +193,7 @@ def _typed(kind: Any) -> Any:
 def _run(
     verb: Verb, parameters: list[inspect.Parameter], several: Sequence[str]
 ) -> Callable[..., None]:
-    """The function that a command calls, with the signature that typer reads."""
+    """Build the function that a command calls, with the signature that typer reads."""
     shows_progress = "progress" in inspect.signature(verb).parameters
 
     def run(as_json: bool, debug: bool, **values: Any) -> None:
@@ -220,7 +220,7 @@ def _run(
 
 
 def _check_paths(values: Iterable[Any]) -> None:
-    """Refuse a path that is not UTF-8, in which no table and no record can name it."""
+    """Refuse a path that is not UTF-8: tables and records could not name it."""
     for value in values:
         for path in value if isinstance(value, tuple) else (value,):
             if isinstance(path, Path):
@@ -285,7 +285,7 @@ def _root(
 
 
 def _group(commands: Commands, **settings: Any) -> TyperGroup:
-    """A group of commands; the settings are those of `typer.Typer`."""
+    """Build a group of commands with settings of `typer.Typer`."""
     application = typer.Typer(
         cls=InSections,
         no_args_is_help=True,
@@ -300,7 +300,7 @@ def _group(commands: Commands, **settings: Any) -> TyperGroup:
 
 
 def build() -> TyperGroup:
-    """The application with a command for every verb."""
+    """Build the application, with a command for every verb."""
     return _group(
         Commands(),
         callback=_root,

@@ -1,4 +1,4 @@
-"""The verb `convert`: a data folder in the files of another format."""
+"""The verb `convert`: a data folder written in another format."""
 
 from pathlib import Path
 from typing import Annotated, Any

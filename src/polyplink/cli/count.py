@@ -37,8 +37,8 @@ def count(
 ) -> "Result[Counted]":
     """Count the polyps of every procedure; writes count.json, tables and a report.
 
-    Procedures are linked at the operating point stored in the weights. True polyps are shown where
-    they are known and are not used.
+    Procedures are linked at the operating point stored in the weights. Annotated polyps are shown
+    in the report, but do not influence the count.
 
     Args:
         weights: A file, a folder of `train` or `export`, or a name.
@@ -49,16 +49,16 @@ def count(
         replace: Replace the count of another recording.
         part: Part of the data set; all of it by default.
         truth: Data folder with annotated boxes of the same procedures, to compare with.
-        alarms: Whether tracklets that the weights take for false alarms are left out.
-        purpose: What the price of a polyp is chosen for.
-        device: Device.
-        workers: Threads.
+        alarms: Whether to leave out tracklets that the weights classify as false alarms.
+        purpose: Purpose for which the price of a polyp is chosen.
+        device: Name of the device: auto, cpu, cuda or cuda:N.
+        workers: Number of threads.
         video: Also write a video of each procedure with boxes and polyps drawn.
         progress: Called for crops and tracklets.
-        tracklets: How boxes become tracklets.
+        tracklets: Settings of tracklets.
 
     Raises:
-        PolyplinkError: If weights, data folder or an image is at fault.
+        PolyplinkError: If the weights, the data folder or an image is missing or broken.
     """
     weights, data = Path(weights), Path(data)
     truth = None if truth is None else Path(truth)

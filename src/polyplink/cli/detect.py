@@ -1,4 +1,4 @@
-"""The verb `detect`: from recordings and a detector to boxes."""
+"""The verb `detect`: boxes of polyps from recordings and a detector."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Unpack
@@ -35,18 +35,18 @@ def detect_polyps(
 ) -> "Result[DataSet]":
     """Find polyps in recordings with a detector; writes a data folder of boxes.
 
-    Frames are decoded once: the crops that `count` will need are kept. A stopped run continues.
+    Frames are decoded once: the crops that `count` needs are saved. A stopped run continues.
 
     Args:
         source: A video, or a folder of videos or images; a data folder.
         out: The data folder to write.
         detector: An ONNX file, or the name of a detector; the shipped one by default.
-        fps: Frames per second, if they are not in the recording.
-        seed: Of a simulated detector.
-        function: A detector of your own: it takes an image (height, width, 3) and returns (k, 5):
+        fps: Frames per second, if the recording does not store them.
+        seed: Seed of a simulated detector.
+        function: Your own detector: it takes an image (height, width, 3) and returns (k, 5):
             x, y, w, h in pixels, and a score from 0 to 1.
         progress: Called for frames.
-        tracklets: How boxes become tracklets.
+        tracklets: Settings of tracklets.
 
     Raises:
         PolyplinkError: If there is no recording or no detector, the detector's outputs fit no

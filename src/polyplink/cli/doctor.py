@@ -59,7 +59,7 @@ def doctor(
 
 
 def _of_tracklets(data: "DataSet") -> "list[Finding]":
-    """How many tracklets the default settings give, and which setting loses the other boxes."""
+    """Report how many tracklets the default settings give, and which settings drop other boxes."""
     from functools import partial
 
     import polars as pl
@@ -118,7 +118,7 @@ def _of_tracklets(data: "DataSet") -> "list[Finding]":
 def _for_few_boxes(
     data: "DataSet", fps: Mapping[str, float | None], settings: "PrepareSettings"
 ) -> str:
-    """The options that make tracklets of single frames and short sequences, and how many."""
+    """Options that make tracklets of single frames and short sequences, and how many they make."""
     import polars as pl
 
     from polyplink.tracklets.box_runs import build_tracklets

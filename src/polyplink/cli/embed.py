@@ -52,7 +52,7 @@ def embed_data(
 ) -> "Result[Encoded]":
     """Turn every tracklet into a vector.
 
-    The vectors of each procedure are a file in the prepared folder, where other verbs find them;
+    The vectors of each procedure are stored in the prepared folder, where other verbs read them;
     `out` is a copy. With bf16, the mAP of a sample of the tracklets is also measured in float32.
 
     Args:
@@ -60,23 +60,23 @@ def embed_data(
         data: The data folder.
         out: Parquet file to write.
         part: Part of the data set; all of it by default.
-        device: Device.
+        device: Name of the device: auto, cpu, cuda or cuda:N.
         precision: float32, tf32 (on a GPU), bf16 or int8; by default bf16 on a GPU, float32 on a
-            CPU, and of an exported encoder what it was exported for.
+            CPU, and the exported precision for an exported encoder.
         workers: Processes that cut crops, or workers of Ray.
-        shard: I/N: the shard I, from 1, of N into which the procedures are divided.
+        shard: I/N: embed only the shard I, from 1, of N shards of the procedures.
         engine: Compute in this process, or by Ray's workers.
         address: HOST:PORT of a Ray cluster; one is started here by default.
-        keep_crops: Keep crops for other verbs, or remove them when they are embedded.
+        keep_crops: Keep crops for other verbs, or remove them once they are embedded.
         progress: Called for crops and tracklets, or for procedures.
-        tracklets: How boxes become tracklets.
+        tracklets: Settings of tracklets.
 
     Returns:
-        The vectors: `value.vectors` is (tracklets, width) by the encoder's name.
+        The vectors: `value.vectors` maps the encoder's name to an array (tracklets, width).
 
     Raises:
-        PolyplinkError: If the weights, the data folder or an image is at fault, there is no such
-            shard, or no Ray cluster answers.
+        PolyplinkError: If the weights, the data folder or an image is missing or broken, there is
+            no such shard, or no Ray cluster answers.
     """
     weights, data = Path(weights), Path(data)
     check_given(weights, data, [part], device)
@@ -107,7 +107,7 @@ def embed_data(
     if engine == "ray" and procedures:
         import torch
 
-        # Workers have other current folders; the name of added weights is no path.
+        # Workers have another working directory; added weights are named, not a path.
         load = partial(load, weights.absolute() if weights.exists() else weights)
         answers = on_ray(
             partial(start_embedding, load, data.absolute(), keep_crops=keep_crops),
@@ -123,7 +123,7 @@ def embed_data(
         [encoder], data, procedures, keep_crops=keep_crops, workers=workers, progress=progress
     )
     mean_ap = {}
-    # The effect of bf16 is measured, float32 being the reference, where there are crops.
+    # The effect of bf16 is measured against float32, if crops exist.
     if precision == "bf16" and keep_crops:
         plain = load_named(weights, device, precision="float32")
         plain = replace(plain, prepare=encoder.prepare)
@@ -145,7 +145,7 @@ def embed_data(
     if shard is not None:
         counts["procedures"] = procedures
         printed.append(f"shard {shard}: {len(procedures)} of {len(of_part)} procedures")
-    no_tracklets = "no tracklets: `polyplink doctor` says which options give some"
+    no_tracklets = "no tracklets: `polyplink doctor` lists options that give some"
     warnings = [] if n or not procedures else [no_tracklets]
     return Result(encoded, counts, [*printed, *mean_aps_text(mean_ap)], warnings)
 
@@ -153,15 +153,15 @@ def embed_data(
 def start_embedding(
     load: "Callable[[], NamedEncoder]", data: Path, *, keep_crops: bool = True
 ) -> "Work":
-    """What embeds a procedure in one of Ray's workers; answers with key and device of the vectors.
+    """Build the function that embeds a procedure in a Ray worker; returns the key and device.
 
     Args:
-        load: Gives the encoder.
+        load: Loads the encoder.
         data: The data folder.
-        keep_crops: Keep crops, or remove them when they are embedded.
+        keep_crops: Keep crops, or remove them once they are embedded.
 
     Raises:
-        PolyplinkError: As `embed_data`.
+        PolyplinkError: On the conditions of `embed_data`.
     """
     from polyplink.encoders.encode import crops_of, prepare_part, stored_vectors, vectors_folder
 

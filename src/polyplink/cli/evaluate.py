@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from polyplink.evaluate.samples import Samples
     from polyplink.report.records import Comparison, Report
 
-# Files of an evaluation that not every one writes; an earlier one's are removed.
+# Optional files of an evaluation; those of an earlier evaluation are removed.
 SOMETIMES = (
     *("procedures.csv", "curve.csv"),
     *("queries.parquet", "curve.parquet", "assignment.parquet"),
@@ -33,7 +33,7 @@ SOMETIMES = (
 
 @dataclass(frozen=True)
 class Evaluated:
-    """A finished evaluation; a notebook shows the figures, and time lines of the procedures.
+    """A finished evaluation; a notebook shows its figures and the procedures' time lines.
 
     Attributes:
         report: The report's file.
@@ -57,7 +57,7 @@ class Evaluated:
 
     @property
     def figures(self) -> "pl.DataFrame":
-        """What figures.csv holds: a row for each method and figure."""
+        """Contents of figures.csv: a row for each method and figure."""
         import polars as pl
 
         from polyplink.report.printed_tables import figure_rows
@@ -66,7 +66,7 @@ class Evaluated:
 
     @property
     def procedures(self) -> "pl.DataFrame":
-        """What procedures.csv holds: a row for each method and procedure."""
+        """Contents of procedures.csv: a row for each method and procedure."""
         from polyplink.report.evaluation_table import by_procedure
 
         return by_procedure(self.evaluation)
@@ -77,7 +77,7 @@ class Evaluated:
         return render_fragment(self.page)
 
     def as_dict(self) -> dict[str, Any]:
-        """What evaluation.json holds."""
+        """Contents of evaluation.json."""
         plain: dict[str, Any] = to_plain(self.evaluation)
         plain["probes"] = {
             task: {name: figure.as_dict() for name, figure in figures.items()}
@@ -109,7 +109,7 @@ def evaluate_weights(
         Sequence[str],
         Option(
             "--clusterer",
-            help=f"{', '.join(CLUSTERERS)}, all, or FILE.py:NAME of one of your own; may be "
+            help=f"{', '.join(CLUSTERERS)}, all, or FILE.py:NAME for your own; may be "
             f"repeated; {', '.join(USUAL_CLUSTERERS)} by default.",
         ),
     ] = (),
@@ -137,8 +137,7 @@ def evaluate_weights(
         Sequence[str],
         Option(
             "--metric",
-            help="Also this metric of a plugin, or FILE.py:NAME of one of your own; may be "
-            "repeated.",
+            help="Also this metric of a plugin, or FILE.py:NAME for your own; may be repeated.",
         ),
     ] = (),
     columns: Annotated[
@@ -169,24 +168,26 @@ def evaluate_weights(
             report.html and run.json; files of tasks that were not requested are left out.
         part: Part of the data set.
         tasks: Names of tasks, or "all".
-        clusterers: Names, FILE.py:NAME of one of your own, or "all".
+        clusterers: Names of clusterers, FILE.py:NAME for your own, or "all".
         grid: Settings searched for counting: "paper" or "demo".
-        visual: Similarity that is clustered.
+        visual: Visual similarity to cluster by.
         time: Unit of distances in time.
-        purpose: What settings are chosen for.
-        choose_on: Part to choose settings on; by default each procedure's on the others.
+        purpose: Purpose for which settings are chosen.
+        choose_on: Part to choose settings on; by default, a procedure's settings are chosen on
+            the other procedures.
         without_own: Also retrieval without other polyps of the query's procedure.
         curve_csv: Also curve.csv, all figures of every setting.
         metrics: Further metrics: names of plugins, or FILE.py:NAME.
         columns: Figures of the first table, by name or key.
         baselines: Also an untrained encoder and a colour histogram.
-        device: Device.
-        workers: Threads.
+        device: Name of the device: auto, cpu, cuda or cuda:N.
+        workers: Number of threads.
         progress: Called for crops, tracklets and methods.
-        tracklets: How boxes become tracklets.
+        tracklets: Settings of tracklets.
 
     Raises:
-        PolyplinkError: If procedures were seen in training, or what is asked for is not there.
+        PolyplinkError: If procedures were seen in training, or a part, task, clusterer or metric
+            does not exist.
 
     Example:
         >>> import polyplink
@@ -233,7 +234,7 @@ def evaluate_weights(
     names, chosen_on = _procedures(paths, data, part, choose_on, probes)
 
     from polyplink.encoders.encode import encode
-    from polyplink.encoders.load import baselines as untaught, load_several
+    from polyplink.encoders.load import baselines as load_baselines, load_several
     from polyplink.evaluate.probing import PROBES, probe_encoders
     from polyplink.evaluate.track_files import write_trackeval
     from polyplink.evaluate.truth import samples_of
@@ -244,9 +245,9 @@ def evaluate_weights(
         named = load_several(paths, device, tracklets, data)
         main = named[0]
         encoded = encode([main], data, [*chosen_on, *names], workers=workers, progress=progress)
-        # Unknown polyps are refused before other encoders embed.
+        # Refuse data without polyp ids before other encoders embed them.
         samples = samples_of(encoded.prepared)
-        encoders = [*named, *(untaught(main) if baselines else [])]
+        encoders = [*named, *(load_baselines(main) if baselines else [])]
         encoded = encoded.add(encoders[1:], workers, progress)
     keys = {"weights" if encoder is main else encoder.name: encoder.key for encoder in named}
     record.inputs |= keys | {"crops": encoded.prepared.key}
@@ -277,9 +278,9 @@ def evaluate_weights(
 def _procedures(
     weights: Sequence[Path], folder: Path, part: str, choose_on: str | None, probes: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """Procedures to evaluate, and to choose settings on.
+    """Procedures to evaluate, and procedures to choose settings on.
 
-    Training data and missing labels are refused here, before crops are cut, which may take hours.
+    Training data and missing labels are refused here, before cutting crops, which may take hours.
     """
     from polyplink.data.tables import read_data
     from polyplink.encoders.leakage import guard
@@ -298,7 +299,7 @@ def _procedures(
 
 
 def _with_tracklets(chosen_on: Sequence[str], procedures: Collection[str]) -> tuple[str, ...]:
-    """The procedures to choose settings on that have a tracklet."""
+    """Procedures to choose settings on; those without tracklets are left out."""
     names = tuple(name for name in chosen_on if name in procedures)
     PolyplinkError.unless(
         bool(names) or not chosen_on,
@@ -311,11 +312,11 @@ def _with_tracklets(chosen_on: Sequence[str], procedures: Collection[str]) -> tu
 def _measure(
     encoded: "Encoded", samples: "Samples", settings: "EvaluationSettings"
 ) -> "tuple[Evaluation, Mapping[str, pl.DataFrame], tuple[str, ...]]":
-    """Figures of the tasks of vectors, tables of queries, settings and tracklets, and notes.
+    """Measure all tasks; returns figures, tables of queries, settings and tracklets, and notes.
 
     Args:
         encoded: Vectors of all methods.
-        samples: The same tracklets, with their polyps.
+        samples: The encoded tracklets, with their polyps.
         settings: Tasks, clusterers, and the procedures to choose settings on.
     """
     from polyplink.evaluate.evaluation import evaluate_embeddings
@@ -327,12 +328,12 @@ def _measure(
     evaluation, tables = evaluate_embeddings(
         encoded.vectors, samples, settings, boxes=boxes, adenoma=adenoma
     )
-    said = missing if "counting" in settings.tasks else ()
-    return evaluation, tables, (*notes(evaluation, settings), *said)
+    adenoma_notes = missing if "counting" in settings.tasks else ()
+    return evaluation, tables, (*notes(evaluation, settings), *adenoma_notes)
 
 
 def _adenoma(encoded: "Encoded") -> tuple[list[bool | None] | None, tuple[str, ...]]:
-    """Whether each tracklet's polyp is an adenoma, and what is to be said about it."""
+    """Whether each tracklet's polyp is an adenoma, and notes on missing histology."""
     data = encoded.prepared.data
     try:
         labels = data.adenoma_labels()
@@ -401,7 +402,7 @@ def _write(
 
 
 def _result(evaluated: Evaluated, names: Sequence[str]) -> Result[Evaluated]:
-    """What the terminal shows of an evaluation of weights by these names."""
+    """The terminal's summary of an evaluation of weights by these names."""
     from polyplink.report.printed_tables import comparison_table, difference_tables
 
     table, out = evaluated.comparison, evaluated.report.parent

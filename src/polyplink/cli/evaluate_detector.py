@@ -41,14 +41,15 @@ def evaluate_detector(
         detector: An ONNX file, or the name of a shipped detector.
         data: Data folder of annotated frames.
         part: Part of the data set; all of it by default.
-        frames: Use at most this many frames with a polyp of each procedure.
-        score: Score from which boxes count for recall and precision; by default the one from which
-            a box begins a track.
+        frames: Use at most this many frames with a polyp per procedure.
+        score: Lowest score of a box that counts for recall and precision; by default the score at
+            which a box begins a track.
         workers: Threads that read frames.
         progress: Called for procedures.
 
     Raises:
-        PolyplinkError: If there is no annotated polyp, or the detector or an image is at fault.
+        PolyplinkError: If there is no annotated polyp, or the detector or an image is missing or
+            broken.
     """
     data, file = Path(data), Path(detector)
     check_given(data=data, parts=[part])

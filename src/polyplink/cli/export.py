@@ -1,4 +1,4 @@
-"""The verb `export`: an encoder for other programs."""
+"""The verb `export`: an encoder for programs without PyTorch."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -25,11 +25,11 @@ class Exported(Facts):
     Attributes:
         path: The folder.
         precision: float32, bf16 or int8.
-        bits: 32 or 8: bits of its weights.
-        size: Width and height of the crops it takes, pixels.
-        bytes: Size of its graphs.
-        weights: Id of the weights it came from.
-        mean_ap: Retrieval mAP by precision on a sample of the data, if any was given.
+        bits: Bits of its weights: 32 or 8.
+        size: Width and height of its input crops, pixels.
+        bytes: Size of its graphs in bytes.
+        weights: Id of the exported weights.
+        mean_ap: Retrieval mAP by precision on a sample of the data, if data were passed.
     """
 
     path: Path
@@ -68,14 +68,15 @@ def export(
         out: New folder for the exported encoder.
         precision: float32, bf16 or int8; float32 by default.
         data: Data for 8-bit calibration and for measuring the effect on mAP.
-        int8: Short for `precision="int8"` with this data.
-        part: Part of that data; all of it by default.
+        int8: Data folder; short for `precision="int8"` with `data` set to it.
+        part: Part of the data set; all of it by default.
         workers: Processes that cut crops.
         progress: Called for crops.
 
     Raises:
-        PolyplinkError: If the encoder looks at clips, 8 bits are asked of one that is no
-            convolutional network, a part is named without data, or weights or data are at fault.
+        PolyplinkError: If the encoder reads clips, int8 is requested for an encoder that is not a
+            convolutional network, a part is named without data, or weights or data are missing or
+            broken.
     """
     from polyplink.tracklets.prepare import typical_crops
 

@@ -1,4 +1,4 @@
-"""The verb `figures`: plots of encoders on a data set, as the papers draw them."""
+"""The verb `figures`: plots of encoders on a data set, in the style of the papers."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +26,7 @@ def draw_figures(
     only: Annotated[
         Sequence[str],
         Option(
-            help=f"{', '.join(FIGURES)}, or FILE.py:NAME of one of your own; all built-in ones by "
+            help=f"{', '.join(FIGURES)}, or FILE.py:NAME for your own; all built-in ones by "
             "default.",
             autocompletion=names_of("polyplink.core.parts", "FIGURES"),
         ),
@@ -47,7 +47,7 @@ def draw_figures(
 ) -> Result[list[Path]]:
     """Plot ranks and purity, similarities, FR against FPR, clusterers, recall at k, ROC, t-SNE.
 
-    A figure that the data cannot fill is left out with a warning, unless it was asked for.
+    A figure for which the data lack labels is left out with a warning, unless `only` names it.
 
     Args:
         weights: A file, a folder of `train` or `export`, or a name.
@@ -55,17 +55,17 @@ def draw_figures(
         out: The output folder, which gets PDF and PNG files.
         beside: NAME=WEIGHTS: other encoders to compare with.
         only: Names of figures, or FILE.py:NAME; all built-in ones by default.
-        clusterers: Of the figures counting and clusterers; all built-in ones by default.
+        clusterers: Clusterers in the figures counting and clusterers; all built-in ones by default.
         part: Part of the data set.
         grid: Settings searched: paper or demo.
-        device: Device.
-        workers: Threads.
+        device: Name of the device: auto, cpu, cuda or cuda:N.
+        workers: Number of threads.
         progress: Called for crops, tracklets and figures.
 
     Raises:
-        PolyplinkError: If a figure is unknown, one that was asked for (or every one) cannot be
-            drawn, polyps are unknown, the encoders have crops of different kinds, or weights, data
-            folder or an image is at fault.
+        PolyplinkError: If a figure is unknown, a figure in `only` (or every figure) cannot be
+            drawn, polyps are unknown, the encoders need different crops, or weights, data folder
+            or an image is missing or broken.
     """
     from polyplink.associate.grid_search import find_grid
 
@@ -91,7 +91,7 @@ def draw_figures(
     with record.stage("embed"):
         first = load_named(weights, device)
         encoded = encode([first], data, part, workers=workers, progress=progress)
-        # Unknown polyps are refused before other encoders embed.
+        # Refuse data without polyp ids before other encoders embed them.
         samples = samples_of(encoded.prepared)
         encoders = [load_named(path, device, name) for name, path in others_files.items()]
         encoded = encoded.add(encoders, workers, progress)

@@ -1,4 +1,4 @@
-"""The verb `hand-off`: a reviewed count as files for others."""
+"""The verb `hand-off`: a reviewed count as files for other people and programs."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -26,10 +26,10 @@ def hand_off_review(
         language: Language of the headings and the page.
         data: Data folder that was counted, if it was moved.
         mask_overlay: Rectangles that are black in every picture, as "LEFT,TOP,WIDTH,HEIGHT" in
-            pixels of the recording, and `field`: the border around what the endoscope sees.
+            pixels of the recording, and `field`: the dark border around the endoscopic image.
 
     Returns:
-        The files.
+        Paths of the files.
 
     Raises:
         PolyplinkError: If the folder was not counted, or its data have changed.
@@ -50,9 +50,10 @@ def hand_off_review(
     names = ", ".join(unfinished[:3]) + (", ..." if len(unfinished) > 3 else "")
     unfinished_text = [f"{many(len(unfinished), 'procedure')} not marked as finished ({names})"]
     warnings = unfinished_text if unfinished else []
-    if bare := sorted(desk.pictures.borderless):
+    if borderless := sorted(desk.pictures.borderless):
         warnings.append(
-            f"{many(len(bare), 'procedure')} without a dark border ({bare[0]}): `field` masks "
-            "nothing there; cover text over the picture with --mask-overlay LEFT,TOP,WIDTH,HEIGHT"
+            f"{many(len(borderless), 'procedure')} without a dark border ({borderless[0]}): "
+            "`field` masks nothing there; cover text over the picture with --mask-overlay "
+            "LEFT,TOP,WIDTH,HEIGHT"
         )
     return Result(paths, facts, [str(path) for path in paths], warnings)

@@ -87,17 +87,17 @@ def import_data(
         source: The data set as released, or the boxes.
         out: Folder for the tables.
         images: Use the images if they exist.
-        strict: Stop at the first unusable item instead of skipping it.
-        histology_map: Name or file of the map of words for adenoma; None for the papers'.
+        strict: Stop at the first invalid item instead of skipping it.
+        histology_map: Name or file of the map of histology terms to adenoma; None for the papers'.
         detector: Name of the detector that made the boxes; None for annotated ones.
         limits: Refuse archives that unpack to many times their size.
-        workers: Worker processes.
+        workers: Number of worker processes.
         progress: Called for procedures.
-        of_format: Options that the format takes.
+        of_format: Options of the format.
 
     Raises:
         PolyplinkError: If the format or map is unknown, the format does not take an option, or the
-            data set has a fault.
+            data set is incomplete or broken.
 
     Example:
         >>> import polyplink
@@ -125,7 +125,7 @@ def import_data(
 
 
 def _parsed(of_format: FormatOptions) -> dict[str, Any]:
-    """The options that were set, as importers take them."""
+    """Convert the options that were set to the values that importers take."""
     parsed: dict[str, Any] = {
         name: Path(str(value)) if name in PATHS else value
         for name, value in of_format.items()

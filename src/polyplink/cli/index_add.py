@@ -1,4 +1,4 @@
-"""The verb `index add`: further views in an index."""
+"""The verb `index add`: adds views to an index."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -27,12 +27,12 @@ def add_to_index(
 
     Args:
         weights: A file, a folder of `train` or `export`, or a name.
-        data: Data folders; vectors that they lack are computed.
+        data: Data folders; missing vectors are computed.
         index: Folder of the index.
-        device: Device.
+        device: Name of the device: auto, cpu, cuda or cuda:N.
         workers: Processes that cut crops.
         progress: Called for crops and tracklets.
-        tracklets: How boxes become tracklets.
+        tracklets: Settings of tracklets.
 
     Raises:
         PolyplinkError: If the index holds vectors of other weights, or a procedure of the same

@@ -33,16 +33,17 @@ def build_index(
 
     Args:
         weights: A file, a folder of `train` or `export`, or a name.
-        data: Data folders; vectors that they lack are computed.
+        data: Data folders; missing vectors are computed.
         index: Folder of the index.
         approximate: Also write an approximate form, by LanceDB.
-        device: Device.
+        device: Name of the device: auto, cpu, cuda or cuda:N.
         workers: Processes that cut crops.
         progress: Called for crops and tracklets.
-        tracklets: How boxes become tracklets.
+        tracklets: Settings of tracklets.
 
     Raises:
-        PolyplinkError: If the index exists, there is no view, or weights or data are at fault.
+        PolyplinkError: If the index exists, there is no view, or weights or data are missing or
+            broken.
     """
     weights, index, folders = Path(weights), Path(index), list(map(Path, data))
     for folder in folders:

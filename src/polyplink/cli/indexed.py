@@ -1,4 +1,4 @@
-"""What the verbs of an index share: its option, and what they say of it."""
+"""Shared by the verbs of an index: their option, and the summary that they print."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +18,7 @@ DataFolders = Annotated[
 
 
 def described(index: "Index", added: int) -> "Result[Index]":
-    """What the terminal and --json say of an index.
+    """Summarise an index for the terminal and --json.
 
     Args:
         index: The index.

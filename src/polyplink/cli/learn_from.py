@@ -1,4 +1,4 @@
-"""The verb `learn-from`: links fitted on what people corrected."""
+"""The verb `learn-from`: links fitted on reviewed counts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Learned(Facts):
-    """What was learned from reviews.
+    """Weights and data set that reviews result in.
 
     Attributes:
         weights: The weights with links and operating point of the reviews.
         data: Data folder of the reviewed procedures with the corrected identities, for `train`.
-        procedures: Procedures that were learned from: those marked as finished.
-        links: What the links were fitted on, and how well they count there.
+        procedures: Procedures that the links were fitted on: those marked as finished.
+        links: Data that the links were fitted on, and how well they count there.
     """
 
     weights: Path
@@ -46,14 +46,14 @@ def learn_from(
     """Fit links and operating point on finished reviews; writes new weights and labelled data.
 
     Args:
-        weights: The weights that counted: a file, a folder of `train` or `export`, or a name.
+        weights: The weights of the count: a file, a folder of `train` or `export`, or a name.
         folders: The reviewed folders, one or several.
         out: The output folder, which gets weights.safetensors and data (boxes with the corrected
             identities).
 
     Raises:
         PolyplinkError: If no procedure is marked as finished, a folder was counted with other
-            weights, or the reviews hold no pair of views of one polyp and of two.
+            weights, or the reviews hold no pair of views of one polyp, or none of two polyps.
     """
     weights, out = Path(weights), Path(out)
     reviewed = [*map(Path, (folders,) if isinstance(folders, str | Path) else folders)]
@@ -78,8 +78,8 @@ def learn_from(
     for desk in desks:
         PolyplinkError.unless(
             desk.count.weights.startswith(key),
-            f"{desk.out} was counted with weights {desk.count.weights}, and {path} are {key}",
-            "give the weights that counted",
+            f"{desk.out} was counted with weights {desk.count.weights}, not with {key} of {path}",
+            "give the weights of the count",
         )
     labelled = [labels for desk in desks for labels in _finished(desk)]
     PolyplinkError.unless(
@@ -102,7 +102,7 @@ def learn_from(
 def _fit(
     desks: "Sequence[Desk]", labelled: "Sequence[ProcedureTracklets]", before: "OperatingPoint"
 ) -> "tuple[OperatingPoint, list[str]]":
-    """Fit an operating point on finished procedures; it is left as it is where that counts better.
+    """Fit an operating point on finished procedures; the previous one stays if it counts better.
 
     Args:
         desks: The reviews.
@@ -110,7 +110,7 @@ def _fit(
         before: The operating point of the weights that counted.
 
     Returns:
-        The operating point, and a warning if it is the one before.
+        The operating point, and a warning if it is the previous one.
     """
     import numpy as np
 
@@ -134,7 +134,7 @@ def _fit(
 
 
 def _corrected(desk: "Desk") -> list[int]:
-    """By how many polyps the review has changed the count of each finished procedure."""
+    """Change in the number of polyps that the review made to each finished procedure."""
     before = [procedure.polyps for procedure in desk.count.procedures]
     rows = desk.overview()["procedures"]
     return [row["polyps"] - was for row, was in zip(rows, before, strict=True) if row["done"]]

@@ -50,7 +50,7 @@ def live(
         Argument(
             help="A video or a folder of images, played in real time; a camera (/dev/video0, "
             "FORMAT:DEVICE); a stream (rtsp://...); - for boxes on stdin, as JSON lines; the "
-            "output folder of a count that was killed, to report what it had written."
+            "output folder of a count that was killed, to write its report."
         ),
     ],
     *,
@@ -93,8 +93,8 @@ def live(
 ) -> "Result[Counted]":
     """Count polyps while a procedure runs: events as JSON lines, a page, and a report in the end.
 
-    A source that ends, stalls or breaks off, Ctrl-C and SIGTERM all end in the report. What a
-    killed count has written is reported by a call whose source is its output folder.
+    The report is written when the source ends, stalls or fails, and on Ctrl-C and SIGTERM. If a
+    count was killed, a call with its output folder as the source writes the report.
 
     Args:
         source: A video or a folder of images, a camera, the address of a stream, "-" for boxes on
@@ -102,28 +102,28 @@ def live(
         weights: A file, a folder, or a name.
         detector: An ONNX file, or the name of a detector; the shipped one by default.
         boxes: Boxes of the recording, as JSON lines, in place of a detector.
-        recording: The pictures of boxes from stdin.
+        recording: Pictures that belong to boxes from stdin.
         out: The output folder, which gets live (events.jsonl and pictures), and data, count and
             tracks as `run` writes them.
         replace: Replace the count of another recording.
-        speed: Times real time at which a recording is played; 0 for as fast as it goes.
-        fps: Frames per second, if they are not in the recording.
+        speed: Playback speed of a recording as a multiple of real time; 0 for as fast as possible.
+        fps: Frames per second, if the recording does not store them.
         stall: Seconds without a frame after which the count ends.
         window: Minutes for which the polyp of a tracklet may be revised.
         page: Serve a page that shows the count.
-        port: Its port; 0 takes any free one.
+        port: Port of the page; 0 takes any free one.
         browser: Open the page in the browser.
-        alarms: Whether tracklets that the weights take for false alarms are left out.
-        purpose: What the price of a polyp is chosen for.
-        device: Device.
-        workers: Threads.
-        function: A detector of your own, see `detect_polyps`.
+        alarms: Whether to leave out tracklets that the weights classify as false alarms.
+        purpose: Purpose for which the price of a polyp is chosen.
+        device: Name of the device: auto, cpu, cuda or cuda:N.
+        workers: Number of threads.
+        function: Your own detector; see `detect_polyps`.
         progress: Called for the report.
-        tracklets: How boxes become tracklets.
+        tracklets: Settings of tracklets.
 
     Raises:
-        PolyplinkError: If the source, the detector or the weights are at fault before a frame came,
-            or the output folder holds a count that was killed.
+        PolyplinkError: If the source, the detector or the weights are missing or broken before the
+            first frame, or the output folder holds a count that was killed.
     """
     weights = Path(weights)
     check_given(weights, device=device)
@@ -175,7 +175,7 @@ def live(
     out = output_folder(out, "live", without_password(source))
     with sole_writer(out), ExitStack() as stack:
         record.claim(out)
-        # Another procedure may have the same address of a camera: no name says that it is the same.
+        # A camera's address is the same for every procedure and cannot identify one.
         played = Path(source).exists() and not is_device(source)
         _claim(out, source if played else None, replace=replace)
 
@@ -218,7 +218,7 @@ def live(
         for message in (*weights_messages, *detector_messages):
             counting.warn(message)
 
-        # Frames, until the source ends or somebody ends it.
+        # Frames, until the source ends or is stopped.
         with record.stage("live"):
             stopped = follow(opened, box_detector, counting, speed=speed, stall=stall)
         PolyplinkError.unless(
@@ -229,7 +229,7 @@ def live(
         )
         counting.end()
 
-        # The report, and the pages for as long as they are looked at.
+        # The report, and the pages until they are closed.
         warnings = counting.warnings[len(weights_messages) :]
         counted, facts = _report(out, record, count_folder, warnings)
         stays = served is not None and bool(served.open) and not stopped
@@ -242,7 +242,7 @@ def live(
 
 
 def _claim(out: Path, recording: str | None, *, replace: bool) -> None:
-    """Refuse a folder with another count, or with what a killed one has written."""
+    """Refuse a folder with another count, or with files of a killed count."""
     from polyplink.streaming.live_count import written_pieces
 
     PolyplinkError.unless(
@@ -260,13 +260,13 @@ def _detector(
     source: "LiveSource",
     warnings: "list[Message]",
 ) -> "tuple[Detector, BoxesOrigin]":
-    """The detector, and what is recorded of it."""
+    """The detector, and its entry in the run's record."""
     import numpy as np
 
     from polyplink.detect.folder import find_detector, origin_of
 
     detector, key = find_detector(name, function, [source.name], warnings)
-    if function is None:  # the first call is slow, and frames would come too late
+    if function is None:  # warm up: a slow first call would delay the first frames
         detector(np.zeros((source.height, source.width, 3), np.uint8))
     return detector, origin_of(detector, key)
 
@@ -279,9 +279,9 @@ def _linking(
     purpose: str,
     alarms_kept: bool,
 ) -> "tuple[NamedEncoder, OperatingPoint, Cover]":
-    """The encoder, its operating point, and whether intervals are given for the boxes.
+    """The encoder, its operating point, and the cover of its intervals for these boxes.
 
-    Which detector the boxes are from is recorded in `out`.
+    The detector that the boxes are from is recorded in `out`.
     """
     from polyplink.associate.identities import from_record
     from polyplink.counting.cover import cover_of
@@ -302,7 +302,7 @@ def _linking(
 def _weights_messages(
     weights: Path, encoder: "NamedEncoder", cover: "Cover", point: "OperatingPoint", out: Path
 ) -> "list[Message]":
-    """What the weights make doubtful, whatever the procedure is."""
+    """Warnings about the weights, which apply to every procedure."""
     from polyplink.counting.used_models import shipped_messages, used_models
     from polyplink.encoders.weights import weights_path
     from polyplink.streaming.live_count import LIVE
@@ -313,7 +313,7 @@ def _weights_messages(
 
 @contextmanager
 def _served(counting: "LiveCount", out: Path, port: int, browser: bool) -> "Iterator[LivePage]":
-    """The page of the count, opened in the browser."""
+    """Serve the page of the count, and open it in the browser if `browser` is set."""
     from polyplink.streaming.live_count import LIVE
     from polyplink.streaming.live_page import serving
 
@@ -328,7 +328,7 @@ def _served(counting: "LiveCount", out: Path, port: int, browser: bool) -> "Iter
 
 @contextmanager
 def _reviewed(out: Path) -> Iterator[str]:
-    """The address at which a finished count can be reviewed, while its page is open."""
+    """Serve the review of a finished count while the page is open; yields the review's address."""
     from polyplink.serve.desk import Desk
     from polyplink.serve.server import serving
 
@@ -339,7 +339,7 @@ def _reviewed(out: Path) -> Iterator[str]:
 def _report(
     out: Path, record: RunRecord, count_folder: "CountFolder", warnings: "list[Message]"
 ) -> "tuple[Result[Counted], dict[str, Any]]":
-    """Count the data folder that was written, and remove what a killed count is reported from."""
+    """Count the written data folder; remove the files from which a killed count is reported."""
     from polyplink.data.origin import read_origin, write_origin
     from polyplink.streaming.live_count import LIVE, PIECES, VECTORS
 
@@ -347,7 +347,7 @@ def _report(
     counted = count_folder(out / "data", out, warnings=warnings)
     record.write(out)
     (out / VECTORS).unlink(missing_ok=True)
-    (out / PIECES).rename(out / f"{PIECES}.part")  # whole or gone
+    (out / PIECES).rename(out / f"{PIECES}.part")  # the folder disappears atomically
     shutil.rmtree(out / f"{PIECES}.part")
     (procedure,) = counted.value.count.procedures
     final = {name: getattr(procedure, name) for name in ("polyps", "low", "high", "tracklets")}
@@ -363,7 +363,7 @@ def _finish(
     report: Path,
     review: str | None,
 ) -> Any:
-    """Show the final count, and say how long frames and tracklets took; returns the event."""
+    """Show the final count, and emit the event with the latencies of frames and tracklets."""
     from polyplink.streaming.live_count import percentiles
 
     counting.finish(counted.count, report, review)
@@ -378,7 +378,7 @@ def _finish(
 def _report_killed(
     out: Path, encoder: "NamedEncoder", record: RunRecord, count_folder: "CountFolder"
 ) -> "Result[Counted]":
-    """Report what a count that was killed has written."""
+    """Write the report of a killed count from the files that it has written."""
     from polyplink.core.messages import Message
     from polyplink.report.formats import clock
     from polyplink.streaming.live_count import killed_source, write_pieces

@@ -32,10 +32,11 @@ def merge_data(
     Args:
         out: Folder for the tables.
         data: Data folders that `import_data` wrote.
-        histology_map: Name or file of the map of words for adenoma; None for that of the folders.
+        histology_map: Name or file of the map of histology terms to adenoma; None for the folders'
+            own map.
 
     Raises:
-        PolyplinkError: If a folder is no data folder, is named twice or is `out`, or ids clash.
+        PolyplinkError: If a folder is not a data folder, is listed twice or is `out`, or ids clash.
     """
     import polars as pl
 

@@ -27,10 +27,10 @@ def show_models(
     """Print the model cards of the shipped models, and check their files.
 
     Args:
-        name: Of one model; all by default.
+        name: Name of a model; all by default.
 
     Raises:
-        PolyplinkError: If there is no such model, or a file of it is missing or has changed.
+        PolyplinkError: If there is no such model, or one of its files is missing or has changed.
     """
     wanted_names = names() if name is None else [name]
     listed = tuple(shipped_model(wanted) for wanted in wanted_names)

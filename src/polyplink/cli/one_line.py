@@ -19,11 +19,11 @@ LONGEST_MESSAGE = 1200  # characters
 def one_line_errors(doing: str = "polyplink", *, debug: bool = False) -> Iterator[None]:
     """Turn every exception into one line and an exit code.
 
-    2 for a user's mistake, 130 for Ctrl-C, 3 for everything that is not foreseen.
+    The exit code is 2 for a user's mistake, 130 for Ctrl-C, and 3 for any unexpected exception.
 
     Args:
         doing: The command, for the message.
-        debug: Print the trace too.
+        debug: Also print the traceback.
     """
     try:
         try:
@@ -51,7 +51,7 @@ def one_line_errors(doing: str = "polyplink", *, debug: bool = False) -> Iterato
 
 
 def video_hint(values: Iterable[object]) -> str:
-    """What counts the first video among the arguments of a command that takes none, or "".
+    """Hint at `polyplink run` if a command that takes no video got one, or "".
 
     Example:
         >>> video_hint(["case7.mp4"])

@@ -1,7 +1,7 @@
 """The annotated types of arguments and options that several verbs share.
 
 A parameter's type, help text and range are in its annotation and nowhere else (`cli.command`
-builds the commands from them). Where a path is taken, Python callers may give text.
+builds the commands from them). For a path, Python callers may also pass a string.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from polyplink.models.shipped import DETECTOR, ENCODER
 
 StrPath = str | Path
 
-RECIPE = "Name of a recipe (ntssl, sfe, tpc, ...), or FILE.py:NAME of one of your own."
+RECIPE = "Name of a recipe (ntssl, sfe, tpc, ...), or FILE.py:NAME for your own."
 Data = Annotated[StrPath, Argument(help="Data folder that `polyplink import` wrote.")]
 Weights = Annotated[
     StrPath,
@@ -58,11 +58,11 @@ HistologyMap = Annotated[
 
 
 def names_of(module: str, attribute: str) -> Callable[[str], list[str]]:
-    """A completion for the shell: names in a table of a module, which is imported when asked for.
+    """Shell completion with the names in a module's table; the module is imported on completion.
 
     Args:
         module: The module.
-        attribute: A mapping by name or a sequence of names in it, or a function that gives one.
+        attribute: Name of a mapping by name or a sequence of names, or of a function returning one.
     """
 
     def complete(incomplete: str) -> list[str]:
@@ -77,9 +77,9 @@ RECIPES = names_of("polyplink.recipes.by_name", "RECIPES")
 
 
 class TrackletOptions(TypedDict, total=False):
-    """How boxes become tracklets; what is not given is as the detector or the weights say.
+    """Settings of tracklets; defaults come from the detector or the weights.
 
-    The names are those of fields of `tracklets.settings.PrepareSettings` and of its `tracks`.
+    Names are those of the fields of `tracklets.settings.PrepareSettings` and its `tracks`.
     """
 
     min_length: Annotated[
@@ -137,7 +137,7 @@ MaskOverlay = Annotated[
     Sequence[str],
     Option(
         help="Black in every picture: LEFT,TOP,WIDTH,HEIGHT in pixels of the recording, or "
-        "`field`: the border around what the endoscope sees. Repeatable.",
+        "`field`: the dark border around the endoscopic image. Repeatable.",
     ),
 ]
 DetectorFunction = Callable[..., Any] | None

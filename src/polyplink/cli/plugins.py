@@ -1,4 +1,4 @@
-"""The verb `plugins`: what installed packages add to polyplink."""
+"""The verb `plugins`: additions to polyplink by installed packages."""
 
 from typing import TYPE_CHECKING
 

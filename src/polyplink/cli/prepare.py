@@ -1,4 +1,4 @@
-"""The verb `prepare`: tracklets and their crops, which other verbs then find."""
+"""The verb `prepare`: tracklets and their crops, which other verbs reuse."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
@@ -42,12 +42,12 @@ def prepare_data(
         part: Part to crop; all by default.
         strict: Stop at a frame that cannot be decoded.
         device: cpu or cuda: where crops of simulated sets are rendered.
-        workers: Worker processes.
+        workers: Number of worker processes.
         progress: Called for crops.
-        tracklets: How boxes become tracklets.
+        tracklets: Settings of tracklets.
 
     Raises:
-        PolyplinkError: If the recipe, the part, the data folder or an image is at fault.
+        PolyplinkError: If the recipe, the part, the data folder or an image is missing or broken.
     """
     data = Path(data)
     check_given(None, data, [part])

@@ -53,14 +53,14 @@ def probe(
         data: The data folder.
         out: The output folder, which gets probe.json, figures.csv and run.json.
         part: Part to split 70 to 30 by patient; rsp and rspp are the papers'.
-        length: Crops of a fragment.
-        seeds: Training runs of the probe, averaged.
-        split_seed: Of the split.
+        length: Number of crops in a fragment.
+        seeds: Number of training runs of the probe, which are averaged.
+        split_seed: Seed of the split.
         split: JSON file that divides polyps: {"train": [ids], "test": [ids]}.
         rate: Learning rate; the paper's by default.
         epochs: Epochs; the paper's 20 by default.
-        device: Device.
-        workers: Threads.
+        device: Name of the device: auto, cpu, cuda or cuda:N.
+        workers: Number of threads.
         progress: Called for crops, fragments and seeds.
 
     Raises:
@@ -91,7 +91,7 @@ def probe(
     record = RunRecord("probe", settings=choices, seed=split_seed)
     record.claim(out)
     dataset = read_data(data)
-    # Missing labels and procedures that were seen are refused before anything is cut or embedded.
+    # Refuse missing labels and procedures seen in training before cutting and embedding crops.
     train, test = divide(probed_task, dataset, part, split_seed, split)
     sides = [side["procedure_id"].to_list() for side in (train, test)]
     guard(read_record(weights_path(weights)).seen, dataset, [*sides[0], *sides[1]])

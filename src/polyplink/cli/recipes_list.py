@@ -1,4 +1,4 @@
-"""The verb `recipes list`: what there is to train."""
+"""The verb `recipes list`: the recipes for `train`."""
 
 import inspect
 
@@ -6,7 +6,7 @@ from polyplink.cli.verb import Result
 
 
 def list_recipes() -> Result[list[dict[str, str]]]:
-    """List the recipes: name, the part it trains on, whether it needs polyp ids, and what it is."""
+    """List the recipes: name, training part, whether polyp ids are needed, and description."""
     from rich.table import Table
 
     from polyplink.learn.train_config import NEED_POLYPS

@@ -19,8 +19,8 @@ def show_recipe(
     """Show every field of a recipe with its source: the paper's text, its program, or ours.
 
     Args:
-        name: Of the recipe, or FILE.py:NAME.
-        sets: Fields of it to change: NAME=VALUE.
+        name: Name of the recipe, or FILE.py:NAME.
+        sets: Fields of the recipe to change: NAME=VALUE.
 
     Raises:
         PolyplinkError: If there is no such recipe or field.

@@ -28,8 +28,8 @@ def review(
         reviewer: Name for the log of corrections.
         data: Data folder that was counted, if it was moved.
         mask_overlay: Rectangles that are black in every picture, as "LEFT,TOP,WIDTH,HEIGHT" in
-            pixels of the recording, and `field`: the border around what the endoscope sees.
-        index: Folder of an index, to show similar earlier views of, too.
+            pixels of the recording, and `field`: the dark border around the endoscopic image.
+        index: Folder of an index from which to show similar earlier views.
         port: Port; 0 takes any free one.
         browser: Open the page in the browser.
 

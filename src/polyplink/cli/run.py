@@ -73,31 +73,30 @@ def run(
             folder of boxes.
         weights: A file, a folder, or a name.
         detector: An ONNX file, or the name of a detector.
-        boxes: Format of the boxes, where they are given and not detected.
+        boxes: Format of the boxes, if they are imported and not detected.
         recording: The video of the boxes, or a folder of videos named as procedures; by default
-            what is beside them.
+            the recording next to the boxes.
         first_frame: Number of a video's first frame in the boxes.
         out: The output folder, which gets data (a data folder of the boxes), count (see `count`),
-            tracks (a file in MOT format for each procedure, whose identities are the counted
-            polyps) and, of boxes that were given, boxes-with-tracks (these again, each with its
-            track and polyp).
+            tracks (a MOT file per procedure with the counted polyps as identities) and, for
+            imported boxes, boxes-with-tracks (the boxes, each with its track and polyp).
         replace: Replace the count of another recording.
-        fps: Frames per second, if they are not in the recording.
-        seed: Of a simulated detector.
-        alarms: Whether tracklets that the weights take for false alarms are left out.
-        purpose: What the price of a polyp is chosen for.
-        device: Device.
-        workers: Threads.
+        fps: Frames per second, if the recording does not store them.
+        seed: Seed of a simulated detector.
+        alarms: Whether to leave out tracklets that the weights classify as false alarms.
+        purpose: Purpose for which the price of a polyp is chosen.
+        device: Name of the device: auto, cpu, cuda or cuda:N.
+        workers: Number of threads.
         video: Also write a video of each procedure with boxes and polyps drawn.
-        function: A detector of your own, see `detect_polyps`.
+        function: Your own detector; see `detect_polyps`.
         progress: Called for frames, crops and tracklets.
-        tracklets: How boxes become tracklets.
+        tracklets: Settings of tracklets.
 
     Returns:
         The count: `value.polyps` is the number of polyps, `value.report` the file of the report.
 
     Raises:
-        PolyplinkError: If a recording, the detector, a box or the weights are at fault.
+        PolyplinkError: If a recording, the detector, a box or the weights are missing or broken.
 
     Example:
         >>> import polyplink
@@ -117,7 +116,7 @@ def run(
         record = RunRecord("run", settings={SOURCE: str(source.resolve())})
         record.claim(out)
         protect_other_counts(out, source, RUN_PARTS, replace=replace)
-        # The boxes: given, in a data folder already, or of a detector.
+        # The boxes: imported, from a data folder, or from a detector.
         data, warnings = out / "data", list["str | Message"]()
         if boxes is not None:
             film = None if recording is None else Path(recording)
@@ -163,7 +162,7 @@ def _import(
     workers: int,
     progress: Progress,
 ) -> Sequence[str]:
-    """Import boxes without their polyps; returns warnings."""
+    """Import boxes without their polyp ids; returns warnings."""
     from polyplink.data.importing import import_folder
 
     try:
@@ -186,7 +185,7 @@ def _check_boxes(source: Path, boxes: str | None, *, alone: bool) -> None:
     """Refuse a video in place of boxes, boxes in place of their format, and options without boxes.
 
     Args:
-        source: What is counted.
+        source: Recordings or boxes to count.
         boxes: Format of the boxes.
         alone: Whether no other option of boxes is set.
     """

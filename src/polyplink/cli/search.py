@@ -1,4 +1,4 @@
-"""The verb `search`: earlier views that look like a given one."""
+"""The verb `search`: earlier views that look like a tracklet, a picture or a box."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ViewFilters(TypedDict, total=False):
-    """Which views of an index are searched; a view of which it is not known does not pass."""
+    """Filters on the views of an index; a view with an unknown value does not pass."""
 
     patient: Annotated[str | None, Option(help="Only views of this patient.")]
     procedure: Annotated[str | None, Option(help="Only views of this procedure.")]
@@ -51,24 +51,24 @@ def search(
     """Find the earlier views that look like a tracklet, a picture or a box in a video.
 
     Args:
-        weights: Those of the index: a file, a folder of `train` or `export`, or a name.
+        weights: The weights of the index: a file, a folder of `train` or `export`, or a name.
         query: Id of a tracklet, a picture of a polyp, or a video.
         index: Folder of the index.
         out: The output folder, which gets search.html, matches.csv and matches.json.
-        k: Similar views to show.
+        k: Number of similar views to show.
         frame: Frame of the video, from 0.
         box: LEFT,TOP,WIDTH,HEIGHT of the polyp in the picture or frame.
         others: Only views of other procedures than the tracklet's.
         exact: Exact search in an approximate index.
-        device: Device.
-        filters: Which views are searched.
+        device: Name of the device: auto, cpu, cuda or cuda:N.
+        filters: Filters on the views.
 
     Returns:
-        `similarity` (cosine) and what the index says of each view, the most similar first.
+        `similarity` (cosine) and the index's row of each view, the most similar first.
 
     Raises:
-        PolyplinkError: If the index is of other weights, the query cannot be read, or no view
-            passes the filters.
+        PolyplinkError: If the index was built with other weights, the query cannot be read, or no
+            view passes the filters.
     """
     import polars as pl
 
@@ -160,16 +160,16 @@ def _conditions(filters: ViewFilters) -> "dict[str, pl.Expr]":
 def _pictured(
     path: Path, settings: "PrepareSettings", number: int | None, box: str | None
 ) -> "Pixels":
-    """The crop (size, size, 3) of a picture, or of a frame of a video, as the encoder takes it.
+    """Cut the crop (size, size, 3) for the encoder from a picture or a frame of a video.
 
     Args:
         path: The picture or video.
-        settings: Of the encoder's crops.
-        number: Of the frame.
+        settings: Settings of the encoder's crops.
+        number: Number of the frame.
         box: LEFT,TOP,WIDTH,HEIGHT.
 
     Raises:
-        PolyplinkError: If it does not decode, or a video has no --frame and --box.
+        PolyplinkError: If the picture does not decode, or --frame or --box is missing for a video.
     """
     import numpy as np
 
@@ -182,7 +182,7 @@ def _pictured(
     if is_video(path.name):
         PolyplinkError.unless(
             number is not None and box is not None,
-            f"{path} is a video, and no box in it is given",
+            f"{path} is a video, but no box in a frame is set",
             "give --frame N and --box LEFT,TOP,WIDTH,HEIGHT",
         )
         with open_video(path) as video:

@@ -27,12 +27,12 @@ def split_data(
 ) -> Result[dict[str, list[str]]]:
     """Divide a data folder into parts; no patient is in two.
 
-    Writes splits.json; parts that were there are replaced.
+    Writes splits.json; existing parts are replaced.
 
     Args:
         data: The data folder.
         shares: Parts and their shares of the procedures, which add up to 1.
-        seed: Of the order of patients.
+        seed: Seed of the order of patients.
         lists: JSON file of part -> procedure ids, instead of shares.
 
     Raises:

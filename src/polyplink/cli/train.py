@@ -1,4 +1,4 @@
-"""The verb `train`: an encoder with a recipe."""
+"""The verb `train`: trains an encoder with a recipe."""
 
 import math
 import sys
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from polyplink.tracklets.prepare import Prepared
 
 TOO_SURE = (
-    "the links are fitted on procedures with polyps that the encoder was taught, and trust its "
-    "vectors too much on others: fit them on procedures that it has not seen, with "
+    "the links are fitted on procedures that the encoder was trained on, and trust its vectors too "
+    "much on others: fit them on procedures that it has not seen, with "
     "`polyplink calibrate`"
 )
 
 
 def _list_fields(recipe: str | None) -> None:
-    """Print what `--set` takes of a recipe, and exit: called while options are read."""
+    """Print the fields of a recipe that `--set` takes, and exit: called while options are read."""
     if recipe is not None:
         from polyplink.cli.one_line import one_line_errors
         from polyplink.recipes.by_name import find_recipe
@@ -57,7 +57,7 @@ class Trained(Facts):
         weights: The weights file.
         epoch: Selected epoch, from 0.
         epochs: Epochs trained.
-        loss: Training loss of that epoch.
+        loss: Training loss of the selected epoch.
         operating: Origin of the operating point, as a sentence.
         warnings: Warnings for the user.
     """
@@ -116,25 +116,25 @@ def train(
     """Train an encoder with a recipe; --resume continues a stopped run, or extends one.
 
     Args:
-        recipe: Name of a recipe, FILE.py:NAME of one of your own, or the recipe itself.
+        recipe: Name of a recipe, FILE.py:NAME for your own, or the recipe itself.
         data: The data folder.
         out: The output folder, which gets weights.safetensors.
         part: Part to train on, or all; the recipe's by default.
         sets: Fields of the recipe to change, each as NAME=VALUE.
         resume: Continue or extend the run in `out`.
         init_from: Initial weights from another run: a file, a folder or a name.
-        polyps_from: Weights that find the polyps to train on, without labels.
-        log: Where to log the epochs to besides history.csv: tensorboard, wandb.
-        device: Device.
+        polyps_from: Weights that group the tracklets into polyps to train on, without labels.
+        log: Logger of the epochs in addition to history.csv: tensorboard or wandb.
+        device: Name of the device: auto, cpu, cuda or cuda:N.
         devices: Processes to train in, each with a GPU or all on the CPU.
         workers: Threads that cut crops.
         help_recipe: For the command line; `recipes.sources.field_sources` gives the fields.
         progress: Called for crops and epochs.
-        tracklets: How boxes become tracklets.
+        tracklets: Settings of tracklets.
 
     Raises:
-        PolyplinkError: If `out` holds a run already (or none, to resume), or data or recipe are
-            at fault.
+        PolyplinkError: If `out` already holds a run (or none to resume), or data or recipe are
+            missing or broken.
 
     Example:
         >>> import polyplink
@@ -208,7 +208,7 @@ def _configured(
     init_from: Path | None,
     tracklets: TrackletOptions,
 ) -> "TrainConfig":
-    """The recipe with what was asked for in place of its values."""
+    """The recipe with the values that options override."""
     from polyplink.recipes.by_name import find_recipe, override
     from polyplink.tracklets.adjusted_settings import with_options
 
@@ -220,7 +220,7 @@ def _configured(
 
 
 def _check(config: "TrainConfig", data: Path, polyps_from: Path | None, device: str) -> None:
-    """Refuse what is at fault before torch is imported."""
+    """Refuse invalid arguments before torch is imported."""
     from polyplink.learn.train_config import NEED_POLYPS
 
     parts = [part for part in (config.part, config.validation.part) if part]
@@ -234,10 +234,10 @@ def _check(config: "TrainConfig", data: Path, polyps_from: Path | None, device: 
 
 
 def _fed_as_before(config: "TrainConfig", sets: Sequence[str]) -> "TrainConfig":
-    """The recipe with the mean and std of the weights that it starts from, unless `sets` has them.
+    """The recipe with the mean and std of its initial weights, unless `sets` has them.
 
     Raises:
-        PolyplinkError: If the weights are of another backbone than the recipe's.
+        PolyplinkError: If the weights have another backbone than the recipe.
     """
     from polyplink.encoders.weights import read_record, weights_path
 
@@ -264,7 +264,7 @@ def _fed_as_before(config: "TrainConfig", sets: Sequence[str]) -> "TrainConfig":
 
 
 def _check_checkpoint(out: Path, resume: bool) -> None:
-    """Refuse a second run in one folder, and the resumption of a run that never began."""
+    """Refuse a second run in one folder, and --resume without a checkpoint."""
     from polyplink.learn.train_config import LAST
 
     exists = (out / LAST).is_file()
@@ -289,7 +289,7 @@ def _procedures(config: "TrainConfig", folder: Path, *, labelled: bool) -> list[
         labelled: Whether the polyps to train on are the annotated ones.
 
     Raises:
-        PolyplinkError: If bags need known polyps, and the part has none.
+        PolyplinkError: If bags need known polyps, but the part has none.
     """
     import polars as pl
 
@@ -313,7 +313,7 @@ def _procedures(config: "TrainConfig", folder: Path, *, labelled: bool) -> list[
 def _ticker(
     log: Callable[[Mapping[str, float]], None], progress: Progress
 ) -> Callable[[int, int, Mapping[str, float]], None]:
-    """What every epoch calls: the logs, progress, and a line where no bar is shown."""
+    """The callback of every epoch: logs, progress, and a printed line if no bar is shown."""
 
     def tick(done: int, total: int, row: Mapping[str, float]) -> None:
         log(row)
@@ -330,7 +330,7 @@ def _ticker(
 
 
 def _fitted_to_crops(encoder: "Encoder", config: "TrainConfig", prepared: "Prepared") -> "Encoder":
-    """The encoder with the tone and whitening layers that the recipe asks for, of the crops."""
+    """The encoder with the recipe's tone and whitening layers, fitted to the crops."""
     from polyplink.encoders.adapt import CROPS, fitted_to_crops
     from polyplink.tracklets.prepare import typical_crops
 
@@ -341,7 +341,7 @@ def _fitted_to_crops(encoder: "Encoder", config: "TrainConfig", prepared: "Prepa
 
 
 def _operating_point(encoder: "Encoder", prepared: "Prepared", data: Path) -> "OperatingPoint":
-    """Fitted on all procedures of the training, held out or not: three are too few to choose on."""
+    """Fitted on all training procedures, held out or not: three are too few to choose on."""
     from polyplink.associate.identities import untuned
     from polyplink.counting.labels import true_counts
     from polyplink.counting.link import by_procedure
@@ -360,19 +360,19 @@ def _operating_point(encoder: "Encoder", prepared: "Prepared", data: Path) -> "O
 def _saved(
     out: Path, config: "TrainConfig", fitted: "Fitted", seen: "Seen", point: "OperatingPoint"
 ) -> Result[Trained]:
-    """Write the weights of a training, last: a run with weights is complete.
+    """Write the weights as the last file: a run with weights is complete.
 
     Args:
         out: The output folder.
         config: The recipe.
-        fitted: The training.
+        fitted: Result of the training.
         seen: Procedures trained and validated on.
         point: Operating point of the encoder.
     """
     from polyplink.encoders.weights import WEIGHTS_FILE, WeightsRecord, save_weights
     from polyplink.learn.train_config import NEED_POLYPS
 
-    # The weights' record leaves out the seconds: equal trainings must give equal files.
+    # The weights' record leaves out the seconds: equal training runs must give equal files.
     chosen = {k: v for k, v in fitted.chosen.items() if k != "seconds" and not math.isnan(v)}
     record = WeightsRecord(
         encoder=config.encoder,

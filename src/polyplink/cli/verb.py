@@ -1,4 +1,4 @@
-"""Shared by all verbs: checks of what is given, progress, and what they return."""
+"""Shared by all verbs: checks of arguments, progress, and results."""
 
 import sys
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 UNMEASURED = (
-    "no figure could be measured: the notes count what there is, and `polyplink doctor` says which "
-    "options give more tracklets"
+    "no figure could be measured: the notes count the data, and `polyplink doctor` lists options "
+    "that give more tracklets"
 )
 
 
@@ -30,18 +30,18 @@ def check_given(
     device: str | None = None,
     truth: Path | None = None,
 ) -> None:
-    """Refuse what is not there, before a verb imports torch, which takes seconds.
+    """Check that arguments exist, before a verb imports torch, which takes seconds.
 
     Args:
         weights: File, folder or name.
         data: Data folder.
-        parts: Parts of it.
-        device: Name of a device. A GPU is refused if torch is built without CUDA; whether the
-            device is there, the verb finds out itself.
-        truth: Another data folder.
+        parts: Parts of the data set.
+        device: Name of a device. A GPU is refused if torch is built without CUDA; the verb itself
+            checks whether the device exists.
+        truth: Data folder of annotated boxes.
 
     Raises:
-        PolyplinkError: If one of them is missing or malformed.
+        PolyplinkError: If an argument is missing or malformed.
     """
     if weights is not None:
         from polyplink.encoders.weights import read_record, weights_path
@@ -51,7 +51,7 @@ def check_given(
         from polyplink.encoders.device import check_device
 
         check_device(device)
-        with suppress(PackageNotFoundError):  # that torch is missing, its import says
+        with suppress(PackageNotFoundError):  # importing torch reports that it is missing
             PolyplinkError.unless(
                 device in {"auto", "cpu"} or not version("torch").endswith("+cpu"),
                 f"no device {device!r} here (torch {version('torch')} is built without CUDA)",
@@ -71,7 +71,7 @@ def check_given(
 
 
 def inform(stage: str, done: int, total: int) -> None:
-    """The progress of verbs called from Python: bars in a notebook, nothing elsewhere."""
+    """Progress of verbs called from Python: bars in a notebook, nothing elsewhere."""
     if "ipykernel" in sys.modules:
         from polyplink.core.notebook import CELL_BARS
 
@@ -97,12 +97,12 @@ def named_files(option: str, pairs: Sequence[str]) -> dict[str, Path]:
 
 
 def written_data(out: Path, data: "DataSet", warnings: Sequence[str]) -> "Result[DataSet]":
-    """What a verb says of the data folder that it wrote.
+    """Result of a verb that wrote a data folder.
 
     Args:
         out: The folder.
         data: Its tables.
-        warnings: Of the verb.
+        warnings: Warnings of the verb.
     """
     counts = {
         "out": str(out),

@@ -57,25 +57,26 @@ def adapt_weights(
     """Adapt an encoder to other pictures: BatchNorm, whitened features or tone.
 
     No training: the crops pass the encoder once. Labels are not used, except by --in-motion, for
-    which every annotated still is a polyp of its own. The operating point for counting does not
-    fit the new vectors and is dropped; `polyplink calibrate` finds another.
+    which every annotated still is a separate polyp. The operating point for counting does not fit
+    the new vectors and is dropped; `polyplink calibrate` fits another.
 
     Args:
         weights: A file, a folder of `train`, or a name.
         data: The data folder, of which at most 4096 crops are used.
-        name: For the adapted weights.
+        name: Name for the adapted weights.
         part: Part of the data set; all of it by default.
-        tone: Weight of the crops' whitened colours; 0 leaves them out, and with `whiten` false
+        tone: Weight of the crops' whitened colours; 0 leaves them out. Without tone and whitening,
             the statistics of BatchNorm are adapted.
         whiten: Whiten features by these crops.
-        in_motion: With `whiten`, whiten by what this many views of each annotated still differ in.
-        device: Device.
-        workers: Threads.
+        in_motion: With `whiten`, whiten by the differences between this many simulated views of
+            each annotated still.
+        device: Name of the device: auto, cpu, cuda or cuda:N.
+        workers: Number of threads.
         progress: Called for crops or stills.
-        tracklets: How boxes become tracklets.
+        tracklets: Settings of tracklets.
 
     Returns:
-        name and path of the adapted weights, number of adapted BatchNorm layers, and of crops.
+        name and path of the adapted weights, and the numbers of adapted BatchNorm layers and crops.
 
     Raises:
         PolyplinkError: If the encoder has no BatchNorm layers or reads clips, or there is no crop.
@@ -127,15 +128,15 @@ def adapt_weights(
 
 @dataclass(frozen=True)
 class _Adapted:
-    """An adapted encoder, and what it was adapted to.
+    """An adapted encoder, and the crops that it was adapted to.
 
     Attributes:
         encoder: The encoder.
-        layers: Its BatchNorm layers that were adapted.
+        layers: Number of its BatchNorm layers that were adapted.
         crops: Number of crops.
         data: The data set of the crops.
-        procedures: Those of the crops.
-        key: Of the crops.
+        procedures: Procedures of the crops.
+        key: Key of the crops.
     """
 
     encoder: "Encoder"
@@ -147,7 +148,7 @@ class _Adapted:
 
 
 def _to_crops(loaded: "LoadedEncoder", prepared: "Prepared", tone: float, whiten: bool) -> _Adapted:
-    """Whitening and tone fitted to crops; statistics of BatchNorm, if neither is asked for."""
+    """Fit whitening and tone to crops, or adapt BatchNorm's statistics if neither is set."""
     from polyplink.encoders.adapt import CROPS, batches, fitted_to_crops
     from polyplink.encoders.encoder import FrameWise
     from polyplink.encoders.finetune import adapt_statistics
@@ -174,13 +175,13 @@ def _to_stills_in_motion(
     settings: "PrepareSettings",
     progress: Progress,
 ) -> _Adapted:
-    """An encoder whitened by what views of one polyp differ in.
+    """Whiten an encoder by the differences between views of one polyp.
 
     Args:
         encoder: The encoder.
         folder: Data folder of annotated stills.
-        part: Part of it.
-        views: Views of each beside the still itself.
+        part: Part of the data set.
+        views: Simulated views of each still, in addition to the still itself.
         settings: Size and rule of the crops.
         progress: Called for stills.
     """

@@ -1,4 +1,4 @@
-"""The verb `weights add`: published weights by a name."""
+"""The verb `weights add`: imports published weights under a name."""
 
 import shutil
 from collections.abc import Sequence
@@ -48,20 +48,20 @@ def add_weights(
     trust_pickle: Annotated[bool, Option(help="Allow the file to run code (pickle).")] = False,
     unverified: Annotated[bool, Option(help="Accept a file with another SHA-256.")] = False,
 ) -> Result[dict[str, Any]]:
-    """Import published weights; from then on their name serves wherever WEIGHTS is asked for.
+    """Import published weights under a name, which other commands take as WEIGHTS.
 
-    Takes safetensors, .pth, .bin, .pt and .ckpt files, with --timm those of any backbone of timm,
-    and folders that `weights save` wrote.
+    Takes safetensors, .pth, .bin, .pt and .ckpt files, with --timm for any backbone of timm, and
+    folders that `weights save` wrote.
 
     Args:
         file: The published file, or a folder of `weights save`.
         timm: timm's name of the backbone that the weights belong to.
-        stages: With `timm`, stages to append the mean of to the vector, from 0.
-        name: For the weights; by default the encoder's, or the folder's.
-        preset: How the encoder is fed: as pre-trained, or as NTSSL's program.
-        size: Width and height of its images, pixels.
+        stages: With `timm`, stages, from 0, whose means are appended to the vector.
+        name: Name for the weights; by default the encoder's or the folder's.
+        preset: Preprocessing: as in pre-training, or as in NTSSL's program.
+        size: Width and height of the encoder's images, pixels.
         crop_factor: Side of a crop, in sides of the box.
-        pooling: How its tokens become a vector.
+        pooling: Pooling of the encoder's tokens to a vector.
         trust_pickle: Allow the file to run code.
         unverified: Accept a file with another SHA-256 than the published one.
 
@@ -69,8 +69,8 @@ def add_weights(
         name, path, title, number of tensors, the published file's sha256, and licence.
 
     Raises:
-        PolyplinkError: If the file is missing, broken, of no known encoder, not the published
-            one, or requires running code.
+        PolyplinkError: If the file is missing or broken, belongs to no known encoder, is not the
+            published file, or requires running code.
     """
     file = Path(file)
     if file.is_dir():
@@ -133,7 +133,7 @@ def add_weights(
 
 
 def _seen(published: "Published") -> "Seen":
-    """What published weights were trained on."""
+    """Procedures that published weights were trained on."""
     from polyplink.data.protocols import published_splits
     from polyplink.encoders.catalogue import HMVE
     from polyplink.encoders.weights import Seen
@@ -144,7 +144,7 @@ def _seen(published: "Published") -> "Seen":
 
 
 def _add_saved(folder: Path, name: str) -> Result[dict[str, Any]]:
-    """Copy a folder of `weights save` into the store, if it is whole."""
+    """Copy a folder of `weights save` into the store, if it is complete."""
     from polyplink.encoders.weights import (
         HUB_FILE,
         check_seal,
@@ -158,7 +158,7 @@ def _add_saved(folder: Path, name: str) -> Result[dict[str, Any]]:
     PolyplinkError.unless(
         source.is_file(),
         f"{folder} has no {HUB_FILE}",
-        "give a folder that `polyplink weights save` wrote; an exported one is used where it is",
+        "give a folder that `polyplink weights save` wrote; pass an exported folder as WEIGHTS",
     )
     check_seal(source)
     record, licence = read_record(source), read_config(folder).get("licence")

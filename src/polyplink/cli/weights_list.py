@@ -1,4 +1,4 @@
-"""The verb `weights list`: the encoders that have a name."""
+"""The verb `weights list`: all named encoders."""
 
 from polyplink.cli.verb import Result
 from polyplink.core.errors import PolyplinkError
@@ -10,7 +10,7 @@ def list_weights() -> Result[list[dict[str, str]]]:
     """List the shipped encoder, known encoders and added weights.
 
     Returns:
-        name, title, licence, path ("" of encoders that are not here) and source of each.
+        name, title, licence, path ("" if the weights are not on this machine) and source of each.
 
     Example:
         >>> [row["source"] for row in list_weights().value if row["name"] == "encoder-v1"]

@@ -31,14 +31,14 @@ def save_weights_folder(
         weights: A file, a folder of `train`, or a name.
         out: The folder, which must not exist.
         figures: Folder of `evaluate` with the figures for the card.
-        licence: Of the weights; by default the one that their record states.
-        mirrors: Where else to get the folder.
+        licence: Licence of the weights; by default the one in their record.
+        mirrors: Further addresses of the folder.
 
     Returns:
-        out, sha256, and procedures_named: the number of procedures that the record names.
+        out, sha256, and procedures_named: the number of procedures in the record.
 
     Raises:
-        PolyplinkError: If the weights or figures do not exist, or the folder does.
+        PolyplinkError: If the weights or figures do not exist, or `out` exists.
     """
     from polyplink.encoders.pretrained import save_pretrained
     from polyplink.encoders.weights import HUB_FILE, read_record

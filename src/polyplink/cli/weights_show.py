@@ -14,13 +14,13 @@ from polyplink.core.artefacts import file_key, to_plain
 def show_weights(
     weights: Annotated[StrPath, Argument(help="Weights file, run folder, or a name.")],
 ) -> Result[dict[str, Any]]:
-    """Print the record of weights as JSON: encoder, crops, origin, what they have seen.
+    """Print the record of weights as JSON: encoder, crops, origin, training procedures.
 
     Args:
         weights: A file, a folder of `train` or `export`, or a name.
 
     Raises:
-        PolyplinkError: If they do not exist, or were changed since they were added.
+        PolyplinkError: If the weights do not exist, or have changed since they were added.
 
     Example:
         >>> show_weights("encoder-v1").value["prepare"]["size"]

@@ -268,7 +268,7 @@ def build_index(folder: Path, blocks: Iterable[Block], weights: str) -> Index:
         PolyplinkError.unless(
             bool(record["segments"]),
             "there is no tracklet to index",
-            "`polyplink doctor` says which options give some",
+            "`polyplink doctor` lists options that give some",
         )
     return Index(folder)
 

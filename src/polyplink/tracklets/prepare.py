@@ -647,7 +647,7 @@ def typical_crops(prepared: Prepared, count: int) -> npt.NDArray[np.uint8]:
     PolyplinkError.unless(
         total > 0,
         f"no tracklets with crops in {prepared.folder.parent.parent}",
-        "`polyplink doctor` says which options give some",
+        "`polyplink doctor` lists options that give some",
     )
     rows = np.unique(np.linspace(0, total - 1, min(count, total)).astype(np.int64))
     owners = np.searchsorted(starts, rows, side="right") - 1
