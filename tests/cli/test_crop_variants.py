@@ -112,13 +112,13 @@ def test_every_published_figure_of_vectors_has_a_name_here() -> None:
 def test_what_cannot_be_measured_says_why() -> None:
     vectors, samples = two_procedures(0.0)
     found = named_figures(["ap/AssA", "ap/FR", "no/such"], vectors, samples, None, QUICK)
-    assert found["ap/AssA"].why == "tracking is of whole tracklets"
+    assert found["ap/AssA"].why == "tracking needs whole tracklets"
     assert found["ap/FR"].value is not None
     assert "no/such" not in found
     alone, _ = samples.of_procedure(0)
     one = named_figures(["ap/FR"], vectors[:8], alone, settings=QUICK)
     assert one["ap/FR"].value is None
-    assert "none to choose a setting on" in one["ap/FR"].why
+    assert "no other to choose a setting on" in one["ap/FR"].why
     with pytest.raises(PolyplinkError):
         named_figures(["mAP"], np.zeros((16, 4)), samples, settings=QUICK)
     with pytest.raises(PolyplinkError, match="ap"):

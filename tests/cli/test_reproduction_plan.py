@@ -116,5 +116,5 @@ def test_what_is_there_is_done_and_what_is_missing_says_why(labelled: Path, tmp_
     text = polyplink(*given).stdout
     assert "0 steps to do" in text
     assert "free)" in text
-    assert f"{len(waiting)} wait for what is missing: about " in " ".join(text.split())
+    assert f"{len(waiting)} wait for missing files: about " in " ".join(text.split())
     assert "measured on an AMD EPYC" in " ".join(text.split())

@@ -1,1 +1,1 @@
-"""Benchmarks: the hot paths, each against a stated rival."""
+"""Benchmarks of the hot paths, each compared with a reference implementation (the rival)."""

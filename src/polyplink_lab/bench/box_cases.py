@@ -1,4 +1,4 @@
-"""Cases from boxes and vectors to figures: tracklets, tracks, retrieval, reid, the search."""
+"""Benchmarks on boxes and vectors: tracklets, tracks, links, retrieval, reid, tracking, search."""
 
 import os
 import warnings
@@ -34,14 +34,15 @@ Row = tuple[str, int, float, float, float, float, str]  # procedure, frame, x, y
 Described = tuple[str, str, int, int, int]  # procedure, polyp, first and last frame, boxes
 
 BOXES, POLYPS, PROCEDURES = 351_264, 132, 60  # of REAL-Colon
-VIEW = 130  # boxes between two breaks, on average
+VIEW = 130  # mean number of boxes between two breaks
 
 
 def synthetic_detections(size: int) -> pl.DataFrame:
-    """Boxes that drift, with gaps in time and jumps in place, sorted by procedure and frame.
+    """Drifting boxes with gaps in time and jumps in position, sorted by procedure and frame.
 
     Args:
-        size: Boxes; polyps and procedures shrink with it, so that views stay as long.
+        size: Number of boxes. The numbers of polyps and procedures are proportional to it, so that
+            the length of views does not change.
     """
     rng = np.random.default_rng(0)
     polyps = max(1, round(POLYPS * size / BOXES))
@@ -68,10 +69,10 @@ def synthetic_detections(size: int) -> pl.DataFrame:
 
 
 def tracklets(size: int, device: torch.device, folder: Path) -> Work:
-    """`build_tracklets` of `size` boxes; `equal` is the same tracklets.
+    """`build_tracklets` of `size` boxes; `equal` is whether the tracklets are the same.
 
-    The rival works as the papers' program does: for every polyp it scans all boxes for its own,
-    then walks them. It starts from a list of rows, as that program holds them.
+    As in the papers' program, the rival searches all boxes for those of each polyp, then iterates
+    over them. It starts from a list of rows, like that program.
     """
     table = synthetic_detections(size)
     rows = table.select("procedure_id", "frame", "x", "y", "w", "h", "polyp_id").rows()
@@ -104,10 +105,10 @@ def tracklets(size: int, device: torch.device, folder: Path) -> Work:
 
 
 def tracks(size: int, device: torch.device, folder: Path) -> Work:
-    """Linking `size` boxes of unknown polyps to tracks, whole procedures at once.
+    """Linking `size` boxes of unknown polyps to tracks, one call per procedure.
 
-    The rival is the same tracker called frame by frame, as for a running procedure. `equal` is the
-    same track of every box.
+    The rival is the same tracker called frame by frame, as for a running procedure. `equal` is
+    whether every box has the same track.
     """
     scores = np.random.default_rng(0).uniform(0.05, 1.0, size)
     table = synthetic_detections(size).with_columns(score=pl.Series(scores, dtype=pl.Float32))
@@ -131,14 +132,14 @@ def tracks(size: int, device: torch.device, folder: Path) -> Work:
 
 TEST_PROCEDURES = 19  # of the evaluation part of REAL-Colon
 TEST_TRACKLETS = 736
-RECOMPUTED = 4  # resamples that the rival of the bootstrap computes
+RECOMPUTED = 4  # resamples computed by the rival of the bootstrap
 
 
 def synthetic_vectors(size: int, *, noise: float = 3.0) -> tuple[Reals, Samples]:
-    """Vectors (n, 256) about the centres of their polyps, 12 for a polyp, and the polyp of each.
+    """Vectors (n, 256) scattered about the centres of their polyps, and their samples.
 
     Args:
-        size: Tracklets n, of 19 procedures.
+        size: Number n of tracklets, 12 per polyp on average, in 19 procedures.
         noise: Standard deviation about a centre; that of the centres is 1.
     """
     rng = np.random.default_rng(0)
@@ -153,8 +154,8 @@ def synthetic_vectors(size: int, *, noise: float = 3.0) -> tuple[Reals, Samples]
 def links(size: int, device: torch.device, folder: Path) -> Work:
     """Linking one procedure of `size` tracklets: probabilities, and partitions under 33 prices.
 
-    That is what `evaluate` and the interval of a count need. The rival asks for one price after
-    the other; `equal` is the same polyps.
+    `evaluate` and the interval of a count need these. The rival computes a partition per call;
+    `equal` is whether the polyps are the same.
     """
     vectors, _ = synthetic_vectors(size)
     start = np.cumsum(np.random.default_rng(0).exponential(4.0, size))
@@ -173,10 +174,10 @@ def links(size: int, device: torch.device, folder: Path) -> Work:
 
 
 def retrieval(size: int, device: torch.device, folder: Path) -> Work:
-    """What `polyplink evaluate --task retrieval` does with the vectors of `size` tracklets.
+    """The work of `polyplink evaluate --task retrieval` on the vectors of `size` tracklets.
 
-    Ours is every figure of retrieval (exact, as published, without the query's own procedure)
-    with its interval, and the table of queries; the rival's are mAP, HR@1 and HR@5 alone, which
+    Ours computes every figure of retrieval (exact, as published, without the query's procedure)
+    with intervals, and the table of queries; the rival only computes mAP, HR@1 and HR@5, which
     `equal` compares to 1e-6.
     """
     heal_torchvision()
@@ -190,7 +191,7 @@ def retrieval(size: int, device: torch.device, folder: Path) -> Work:
 
     def rival() -> list[float]:
         off_diagonal = ~np.eye(size, dtype=bool)
-        # Lifted above 0: torchmetrics leaves out matches whose score is 0 or less.
+        # Shifted above 0, because torchmetrics ignores matches with scores of 0 or less.
         scores = torch.from_numpy(cosine(vectors)[off_diagonal] + 2.0)
         match = torch.from_numpy((samples.polyp[:, None] == samples.polyp[None, :])[off_diagonal])
         query = torch.arange(size).repeat_interleave(size - 1)
@@ -210,10 +211,10 @@ def retrieval(size: int, device: torch.device, folder: Path) -> Work:
 
 
 def nearest_views(size: int, device: torch.device, folder: Path) -> Work:
-    """The 12 nearest of `size` vectors of 256 numbers for 8 queries, as an index finds them.
+    """Search of an index: the 12 nearest of `size` vectors of 256 numbers, for 8 queries.
 
-    Ours reads the vectors in 8 bits and compares candidates in double precision; the rival
-    multiplies float32 and sorts what is largest. `equal` is whether both find the same rows.
+    Ours reads the vectors in 8 bits and compares candidates in double precision; the rival computes
+    products in float32 and sorts the largest. `equal` is whether both return the same rows.
     """
     from polyplink.scale.exact import encode_rows, nearest  # noqa: PLC0415  compiled for this case alone
 
@@ -241,10 +242,10 @@ def nearest_views(size: int, device: torch.device, folder: Path) -> Work:
 
 
 def reid(size: int, device: torch.device, folder: Path) -> Work:
-    """`reidentify` from the vectors of `size` tracklets: AUROC, AUPR, counts of the bootstrap.
+    """`reidentify` on the vectors of `size` tracklets: AUROC, AUPR, counts for the bootstrap.
 
-    The rival makes no counts; `equal` is both areas, over all pairs i < j, to 1e-5: torchmetrics
-    integrates in float32.
+    The rival computes no counts; `equal` compares both areas, over all pairs i < j, to 1e-5,
+    because torchmetrics integrates in float32.
     """
     heal_torchvision()
     from torchmetrics.functional.classification import (  # noqa: PLC0415  an extra, and heavy
@@ -256,7 +257,7 @@ def reid(size: int, device: torch.device, folder: Path) -> Work:
 
     def rival() -> list[float]:
         i, j = np.triu_indices(size, k=1)
-        # To [0, 1], or torchmetrics would take them for logits and apply a sigmoid.
+        # Scaled to [0, 1]; otherwise torchmetrics would apply a sigmoid, as to logits.
         scores = torch.from_numpy((cosine(vectors)[i, j] + 1.0) / 2.0)
         one_polyp = torch.from_numpy(samples.polyp[i] == samples.polyp[j]).long()
         return [float(area(scores, one_polyp)) for area in (binary_auroc, binary_average_precision)]
@@ -273,9 +274,9 @@ def bootstrap(
 ) -> Work:
     """mAP, AUROC and AUPR in `size` resamples of 19 procedures, from stored counts.
 
-    The rival recomputes 4 resamples from scratch: every pair and query is weighed by how often it
-    was drawn, and scikit-learn sorts all pairs again. `equal` is to 0.001, because our areas are
-    computed from bins.
+    The rival recomputes 4 resamples from scratch: every pair and query is weighted by the number of
+    times it was drawn, and scikit-learn sorts all pairs again. `equal` compares to 0.001, because
+    our areas are computed from bins.
     """
     from sklearn.metrics import average_precision_score, roc_auc_score  # noqa: PLC0415  slow
 
@@ -342,7 +343,7 @@ def trackeval_figures(*scenes: tuple[BoxTracks, BoxTracks]) -> dict[str, float]:
                 tracks.frame.size,
             )
             boxes.append([tracks.box[cut] for cut in cuts])
-        iou = MotChallenge2DBox._calculate_box_ious  # what its own reader calls
+        iou = MotChallenge2DBox._calculate_box_ious  # as in TrackEval's reader
         data.append(
             sequence | {"similarity_scores": [iou(a, b) for a, b in zip(*boxes, strict=True)]}
         )
@@ -365,12 +366,12 @@ def agree(ours: TrackingCounts, theirs: dict[str, float]) -> bool:
 
 
 def tracking(size: int, device: torch.device, folder: Path, *, touching: bool = False) -> Work:
-    """HOTA, identity and CLEAR of `size` frames; `equal` is all figures to 1e-6.
+    """HOTA, identity and CLEAR of `size` frames; `equal` compares all figures to 1e-6.
 
-    Boxes do not overlap, so that ours is the table form, the check that it applies included; with
-    `touching` they do, and ours is the general form.
+    Boxes do not overlap, so that ours uses the table form, including the check that it applies;
+    with `touching` they do, and ours uses the general form.
     """
-    # Tracklets of one procedure, one after the other; every fourth comes while another is there.
+    # Consecutive tracklets of one procedure; every fourth overlaps another in time.
     rng = np.random.default_rng(0)
     n = max(size // LONG, 2)
     start = np.arange(n) * LONG
@@ -397,13 +398,13 @@ def tracking(size: int, device: torch.device, folder: Path, *, touching: bool = 
 
 SIZES = (3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 17, 20, 24, 30, 42, 84, 480)  # of 19 procedures
 GRID = paper_grid().only(["temporal_ap"])
-EVERY = 179  # the rival runs one setting in 179, which takes each preference equally often
+EVERY = 179  # the rival runs one setting in 179, in which each preference is equally frequent
 
 Procedure = tuple[Reals, Reals, list[int]]  # visual similarity (n, n), positions (n,), polyps (n,)
 
 
 def synthetic_procedure(size: int) -> Procedure:
-    """A procedure with polyps that appear around different times and differ only in part."""
+    """A procedure with polyps that appear at different times and look partly alike."""
     rng = np.random.default_rng(size)
     polyps = max(size // 12, 2)
     polyp = rng.integers(0, polyps, size)
@@ -416,9 +417,9 @@ def synthetic_procedure(size: int) -> Procedure:
 
 
 def tracked(procedures: Sequence[Procedure], partitions_of: Sequence[Partitions]) -> dict[str, Any]:
-    """Tracking figures (s,) of every procedure's partitions under s settings.
+    """Tracking figures (s,) over all procedures, for their partitions under s settings.
 
-    Polyps are apart, and one appears before the last one has gone.
+    Boxes of different polyps do not overlap, and polyps overlap in time.
     """
     scores = []
     for (_, _, polyps), parts in zip(procedures, partitions_of, strict=True):
@@ -435,12 +436,12 @@ def tracked(procedures: Sequence[Procedure], partitions_of: Sequence[Partitions]
 def sweep(
     size: int, device: torch.device, folder: Path, grid: Any = GRID, every_nth: int = EVERY
 ) -> Work:
-    """The paper's grid on 19 procedures, the largest of `size` tracklets, with all cores.
+    """The paper's grid on 19 procedures, the largest with `size` tracklets, on all cores.
 
     Ours clusters, counts and tracks under every setting; the rival only clusters, under one
-    setting in 179. `equal` compares these: partitions wherever scikit-learn converges, and the
-    tracking figures with those of each setting computed alone, to the bit. The rate is settings
-    of all procedures a second; growth is that of the largest procedure under 41 preferences.
+    setting in 179. `equal` compares these settings: the partitions if scikit-learn converges, and
+    the tracking figures with those of each setting computed alone, bit by bit. The rate is settings
+    per second for all procedures; growth is that of the largest procedure under 41 preferences.
     """
     from sklearn.cluster import AffinityPropagation  # noqa: PLC0415  slow
     from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
@@ -450,7 +451,7 @@ def sweep(
     rows = range(0, len(settings), every_nth)
 
     def searched(group: Sequence[Procedure]) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
-        """Figures (s,) of every setting, and labels (s, n) of every procedure under it."""
+        """Figures (s,) of all settings, and labels (s, n) of every procedure."""
         labels = [
             search(V, positions, grid, threads=cores)["temporal_ap"].labels
             for V, positions, _ in group
@@ -464,7 +465,7 @@ def sweep(
         return {"FR": rates, **tracked(group, [counted.cut for counted in counts])}, labels
 
     def one_by_one(group: Sequence[Procedure]) -> list[list[np.ndarray | None]]:
-        """scikit-learn's labels under some settings, None where it did not converge."""
+        """scikit-learn's labels under some settings; None if it did not converge."""
         labels_by_procedure: list[list[np.ndarray | None]] = [[] for _ in group]
         for (V, positions, _), tried in zip(group, labels_by_procedure, strict=True):
             for setting in [settings[row] for row in rows]:

@@ -1,6 +1,6 @@
-"""The table of benchmarks: every hot path, what it is timed against, at which size.
+"""The table of benchmarks: every hot path with its rival and default size.
 
-The function that prepares a case says in its docstring what is timed and what is compared.
+The docstring of the function that prepares a case describes what is timed and compared.
 """
 
 import json
@@ -31,13 +31,13 @@ with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
 
 
 def startup(size: int, device: torch.device, folder: Path) -> Work:
-    """`polyplink --help` in a fresh Python, the start of Python included; 0.3 s or less.
+    """`polyplink --help` in a new process, including the start of Python; 0.3 s or less.
 
-    `equal` is whether nothing heavy was imported: neither torch and the like by the help page,
+    `equal` is whether no heavy package was imported: neither torch and the like by the help page,
     nor numpy by `import polyplink`.
 
     Raises:
-        PolyplinkError: If `size` is not 1: nothing grows here.
+        PolyplinkError: If `size` is not 1, as this benchmark has no size.
     """
     if size != 1:
         raise PolyplinkError(f"start-up of size {size}", "leave the size out")
@@ -49,17 +49,17 @@ def startup(size: int, device: torch.device, folder: Path) -> Work:
 
 
 def python(code: str) -> str:
-    """What code prints in a fresh Python."""
-    return subprocess.run(  # noqa: S603  the code is this file's own
+    """The output of code in a new Python process."""
+    return subprocess.run(  # noqa: S603  only code of this file
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True
     ).stdout
 
 
 def imported(code: str, modules: Sequence[str]) -> list[str]:
-    """Which of `modules` are imported once `code` has run in a fresh Python."""
-    ask = f"import json, sys; print(json.dumps([m for m in {modules!r} if m in sys.modules]))"
-    found_modules: list[str] = json.loads(python(f"{code}\n{ask}"))
-    return found_modules
+    """Those of `modules` that `code` imports in a new Python process."""
+    query = f"import json, sys; print(json.dumps([m for m in {modules!r} if m in sys.modules]))"
+    imported_modules: list[str] = json.loads(python(f"{code}\n{query}"))
+    return imported_modules
 
 
 WHOLE_FRAMES = "Pillow, whole frames to float, crop, resize, normalise; one fragment scaled to all"
@@ -111,10 +111,10 @@ CASES = {case.name: case for case in ROWS}
 
 
 def chosen_cases(names: Sequence[str], device: str) -> list[Case]:
-    """The cases of some names; without names all, or on a GPU all that can use one.
+    """Cases by name; without names all cases, or on a GPU all that can use one.
 
     Raises:
-        PolyplinkError: If there is no such case, or a GPU is asked of one that uses none.
+        PolyplinkError: If there is no such case, or one of them cannot use the requested GPU.
     """
     if not names:
         return [case for case in ROWS if case.gpu or not device.startswith("cuda")]
@@ -135,13 +135,13 @@ def run_benches(
     """Run some benchmarks, or all, and yield each result as soon as it is measured.
 
     Args:
-        names: Names of cases; none for all.
-        size: The size to measure at; None for the size of each path.
-        device: "auto" (a GPU where there is one), "cpu" or "cuda".
+        names: Names of cases; empty for all.
+        size: The size to measure; None for the default of each case.
+        device: "auto" (a GPU if there is one), "cpu" or "cuda".
 
     Raises:
-        PolyplinkError: If there is no such case, no such device for it, or the size is less
-            than one of them can measure; before anything is measured.
+        PolyplinkError: Before any measurement, if a case is unknown, cannot use the device, or
+            cannot be measured at such a small size.
     """
     cases, torch_device = chosen_cases(names, device), pick_device(device)
     if size is not None:

@@ -13,9 +13,9 @@ import torch
 
 from polyplink.core.artefacts import read_json, write_json
 
-EIGHTHS = (8, 4, 2, 1)  # growth is measured from an eighth of the size to the whole
+EIGHTHS = (8, 4, 2, 1)  # divisors: growth is measured from an eighth of the size to the whole
 RECORDED = Path(__file__).with_name("recorded.json")
-KEPT = 0.75  # of the recorded ratio; below it a path counts as slower
+KEPT = 0.75  # share of the recorded ratio below which a path counts as slower
 
 Call = Callable[[], Any]
 Ratios = Mapping[str, Mapping[str, float]]
@@ -24,15 +24,25 @@ Ratios = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Work:
-    """A case prepared at one size, inputs and imports included; only the calls are timed."""
+    """A case prepared at one size, with inputs and imports; only the calls are timed.
+
+    Attributes:
+        ours: The measured call.
+        rival: The reference call; None for none.
+        equal: Compares the outputs of `ours` and `rival`.
+        scale: The rival does 1 / `scale` of the work, so its time is multiplied by `scale`.
+        seconds: Extracts the time from an output, if only a part of the call counts.
+        at: Returns the call to measure growth at a size; None for `ours`.
+        more: Further fields of the result ("rate", "peak_mb", "also"), from the output and the
+            seconds of `ours`.
+    """
 
     ours: Call
     rival: Call | None
-    equal: Callable[[Any, Any], bool]  # of the outputs of ours and of the rival
-    scale: float = 1.0  # the rival does 1 / `scale` of the work; its time is multiplied
-    seconds: Callable[[Any], float] | None = None  # of an output, where a part of the call counts
-    at: Callable[[int], Call] | None = None  # the call whose growth is measured; None: `ours`
-    # Further fields of the result ("rate", "peak_mb", "also"), from the output and seconds of ours.
+    equal: Callable[[Any, Any], bool]
+    scale: float = 1.0
+    seconds: Callable[[Any], float] | None = None
+    at: Callable[[int], Call] | None = None
     more: Callable[[Any, float], dict[str, Any]] | None = None
 
 
@@ -41,17 +51,17 @@ class Case:
     """A row of the table of benchmarks, see `cases`.
 
     Attributes:
-        name: On the command line and in the record.
-        prepare: Prepares the inputs of a size, on a device, in an empty folder; its docstring says
-            what is timed and compared.
-        rival: Description of the reference; "{device}" is filled in. "-" without one.
+        name: Name on the command line and in the record.
+        prepare: Prepares the inputs of a size, on a device, in an empty folder; its docstring
+            describes what is timed and compared.
+        rival: Description of the reference; "{device}" is replaced. "-" without one.
         size: Default size of the input.
-        unit: What is counted by `size`.
+        unit: Unit of `size`.
         least: Smallest size that can be measured.
         repeats: Number of calls (the fastest counts) of ours, of the rival, and of ours at each
-            size of the growth fit; 0: not measured.
+            size of the growth fit; 0 for not measured.
         memory: Whether the peak of allocated memory is measured.
-        gpu: Whether it uses a GPU.
+        gpu: Whether the case can use a GPU.
     """
 
     name: str
@@ -70,19 +80,19 @@ class BenchResult:
     """The result of one case.
 
     Attributes:
-        name: Of the case.
+        name: Name of the case.
         rival: The reference implementation; "-" without one.
-        size: Of the input, in the case's unit.
-        ours_s: Seconds, the best of several runs.
+        size: Size of the input, in the case's unit.
+        ours_s: Seconds of ours, the best of several runs.
         rival_s: Seconds of the rival; null without one.
         ratio: rival_s / ours_s: how many times faster ours is; null without a rival.
-        exponent: Of ours_s as a power of size; 1 is linear. Null where it was not measured.
+        exponent: Exponent of ours_s as a power of size; 1 is linear. Null if not measured.
         equal: Whether the outputs of this run were equal; without a rival, whether the output is as
             specified by the case.
         rate: Units of work per second with all resources (several processes, a whole GPU).
         peak_mb: Peak memory of ours, in millions of bytes.
         also: Other figures by name.
-        unit: What `size` counts.
+        unit: Unit of `size`.
     """
 
     name: str
@@ -99,7 +109,7 @@ class BenchResult:
     unit: str = ""
 
     def line(self) -> str:
-        """The result on one line, for reading."""
+        """The result as one readable line."""
         parts = [f"{self.name:<16} {self.size:>7} {self.unit} {self.ours_s:9.4f} s"]
         if self.rival_s is not None and self.ratio is not None:
             parts.append(f"{self.ratio:8.1f} x faster than {self.rival} ({self.rival_s:.3f} s)")
@@ -120,7 +130,7 @@ def measure(case: Case, size: int, device: torch.device) -> BenchResult:
     with tempfile.TemporaryDirectory(prefix="polyplink-bench-") as folder:
         work = case.prepare(size, device, Path(folder))
         if repeats > 1:
-            work.ours()  # compiles what it needs, once per machine
+            work.ours()  # compiles code, once per machine
         expected, rival_s = None, None
         if work.rival is not None:
             expected, rival_s = timed(work.rival, rival_repeats)
@@ -154,7 +164,7 @@ def measure(case: Case, size: int, device: torch.device) -> BenchResult:
 
 
 def timed(call: Call, repeats: int = 3) -> tuple[Any, float]:
-    """Output of the last and seconds of the fastest of several calls, at least one."""
+    """Output of the last and seconds of the fastest of `repeats` calls, at least one."""
     seconds = []
     for _ in range(repeats):
         start = time.perf_counter()
@@ -166,11 +176,11 @@ def timed(call: Call, repeats: int = 3) -> tuple[Any, float]:
 def growth(at: Callable[[int], Call], size: int, repeats: int = 3) -> float:
     """Exponent of the run time as a power of the size, fitted from `size` / 8 to `size`.
 
-    The slope of log seconds over log size, by least squares: 1 is linear, 2 quadratic.
+    It is the least-squares slope of log seconds over log size: 1 is linear, 2 quadratic.
 
     Args:
-        at: Makes the input of a size, and returns the call to be timed.
-        size: The largest, at least 8 (see `Case.least`).
+        at: Creates the input of a size, and returns the call to time.
+        size: The largest size, at least 8 (see `Case.least`).
         repeats: Calls per size, of which the fastest counts.
     """
     sizes = [size // part for part in EIGHTHS]
@@ -189,7 +199,7 @@ def most_memory(call: Call) -> float:
 
 
 def read_recorded(path: Path = RECORDED) -> Ratios:
-    """The recorded ratios; none where nothing was recorded.
+    """The recorded ratios; empty if nothing was recorded.
 
     Raises:
         PolyplinkError: If the file is not JSON.
@@ -212,11 +222,11 @@ def complaint(result: BenchResult, recorded: Ratios) -> str | None:
     """The problem of a result: outputs differ, or the ratio fell by more than a quarter.
 
     Args:
-        result: As measured now.
-        recorded: The last ratios; those of another size are not compared.
+        result: The new measurement.
+        recorded: The recorded ratios; those of other sizes are not compared.
 
     Returns:
-        One line, or None.
+        One line; None if there is no problem.
     """
     if not result.equal:
         return f"{result.name}: outputs are not equal"

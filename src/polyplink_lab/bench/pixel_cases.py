@@ -1,4 +1,4 @@
-"""Cases that handle pixels: stored crops, first pass, recordings, simulated crops."""
+"""Benchmarks on pixels: stored crops, first pass, recordings, simulated crops."""
 
 import functools
 import itertools
@@ -43,8 +43,8 @@ from polyplink_lab.simulate.preview import write_film
 from polyplink_lab.simulate.procedure_specs import procedure_specs
 from polyplink_lab.simulate.rendering import one_thread
 
-GREY_LEVELS, MASKS = 1.0, 0.01  # how far pixels and masks may differ on average
-SIDE = 232  # pixels of a crop, as the encoders of the papers read them
+GREY_LEVELS, MASKS = 1.0, 0.01  # largest mean difference of pixels, and share of masks
+SIDE = 232  # width and height of a crop, pixels, as in the papers
 
 LENGTH = 8  # frames of a fragment
 FRAME = (1920, 1080)
@@ -55,29 +55,29 @@ MEAN, STD = 0.45, 0.225
 def smooth_pictures(
     n: int, height: int, width: int, rng: np.random.Generator, detail: tuple[int, int] = (4, 4)
 ) -> np.ndarray:
-    """Pictures (n, height, width, 3) float32 in about [0, 255], `detail` random values enlarged."""
+    """Pictures (n, height, width, 3) float32 in [0, 255]: enlarged random grids of `detail`."""
     small = rng.uniform(0, 255, (n, 3, *detail)).astype(np.float32)
     smooth = interpolate(torch.from_numpy(small), (height, width), mode="bicubic")
     return smooth.permute(0, 2, 3, 1).numpy()
 
 
 def cut(frame: bytes) -> Pixels:
-    """The crop (side, side, 3) of a frame, as the first pass cuts it."""
+    """The crop (side, side, 3) of a frame, cut as in the first pass."""
     crops = FrameCrops("frame", 0, *FRAME, np.arange(1), BOX[None])
     pixels: Any = cut_frame(decode_image(frame), crops, "frame", SIDE)
     return np.asarray(pixels[0])
 
 
 def normalised(crops: Pixels) -> Tensor:
-    """Crops (s, h, w, 3) as the network's input (s, 3, h, w)."""
+    """Convert crops (s, h, w, 3) to the network's input (s, 3, h, w)."""
     mean, std = torch.full((3, 1, 1), MEAN), torch.full((3, 1, 1), STD)
     return to_pixels(torch.from_numpy(crops), mean, std)
 
 
 def read_at_every_step(images: list[Path]) -> Tensor:
-    """The rival: decode whole frames, make them floats, crop, resize, normalise (s, 3, h, w).
+    """The rival: decode whole frames, convert to float, crop, resize, normalise (s, 3, h, w).
 
-    As the papers' program does, for the frames of one fragment.
+    This is what the papers' program does with the frames of a fragment.
     """
     frames = np.stack([np.asarray(Image.open(path).convert("RGB")) for path in images])
     floats = torch.from_numpy(frames).permute(0, 3, 1, 2).float() / 255.0  # s 3 h w
@@ -88,12 +88,12 @@ def read_at_every_step(images: list[Path]) -> Tensor:
 
 
 def same_pixels(ours: Tensor, theirs: Tensor) -> bool:
-    """Whether pixels differ by less than a grey level on average."""
+    """Whether normalised pixels differ by less than a grey level on average."""
     return float((ours - theirs).abs().mean()) * STD * 255.0 < GREY_LEVELS
 
 
 def _fragment(folder: Path) -> tuple[list[bytes], list[Path]]:
-    """Full-HD JPEG frames of one fragment, with some detail, in memory and as files."""
+    """Full-HD JPEG frames of a fragment, with some detail, in memory and as files."""
     frames, paths = [], [folder / f"{number}.jpg" for number in range(LENGTH)]
     for number, path in enumerate(paths):
         rng = np.random.default_rng(number)
@@ -108,8 +108,9 @@ def _fragment(folder: Path) -> tuple[list[bytes], list[Path]]:
 def stored_crops(size: int, device: torch.device, folder: Path) -> Work:
     """Reading `size` fragments of 8 crops after the first pass, one at a time, in one thread.
 
-    Ours copies bytes out of a memory map and normalises them. The rate is fragments a second of
-    the copy alone, for a device that normalises by itself. `equal` is pixels within a grey level.
+    Ours copies bytes from a memory map and normalises them. The rate is fragments per second for
+    the copy alone, as a GPU normalises by itself. `equal` is whether pixels agree within a grey
+    level.
     """
     frames, paths = _fragment(folder)
     shape = (size * LENGTH, SIDE, SIDE, 3)
@@ -119,12 +120,12 @@ def stored_crops(size: int, device: torch.device, folder: Path) -> Work:
     crops = np.load(folder / "crops.npy", mmap_mode="r")
 
     def copied(fragment: int) -> Pixels:
-        # A copy: torch wants writable memory, and a memory map is read-only.
+        # Copied because torch needs writable memory, and the memory map is read-only.
         return np.array(crops[fragment * LENGTH : (fragment + 1) * LENGTH])
 
     def read(fragments: int) -> Call:
         def one_by_one() -> Tensor:
-            for fragment in range(fragments):  # as a training loop does, holding one at a time
+            for fragment in range(fragments):  # as in a training loop, one fragment in memory
                 pixels = normalised(copied(fragment))
             return pixels
 
@@ -140,7 +141,7 @@ def stored_crops(size: int, device: torch.device, folder: Path) -> Work:
 def first_pass(size: int, device: torch.device, folder: Path) -> Work:
     """Decoding and cropping the frames of `size` fragments, in one thread.
 
-    `equal` is pixels within a grey level of those that the rival reads.
+    `equal` is whether pixels agree with the rival's within a grey level.
     """
     frames, paths = _fragment(folder)
 
@@ -164,9 +165,9 @@ def recording(
 ) -> Work:
     """A full-HD video of `size` frames, from the file to stored crops, without a detector's time.
 
-    The detector answers at once with a box that moves. The rate is frames a second. The rival
-    decodes the video a second time for its crops, as `prepare` does where none were kept; `equal`
-    is the same crops.
+    The detector returns a moving box at once. The rate is frames per second. The rival decodes the
+    video a second time for the crops, as `prepare` does if none were kept; `equal` is whether the
+    crops are the same.
     """
     rng, (width, height) = np.random.default_rng(0), frame
     wide = smooth_pictures(1, height + 64, width + 64, rng, (68, 120))[0]
@@ -180,11 +181,11 @@ def recording(
         numbers = itertools.count()
         data = folder / f"data{next(runs)}"
 
-        def answer(image: Pixels) -> NDArray[np.float64]:
+        def detector(image: Pixels) -> NDArray[np.float64]:
             left = width / 3 + next(numbers) % 64
             return np.array([[left, height / 3, width / 5, height / 3, 0.9]])
 
-        detect(recordings, answer, data, settings)
+        detect(recordings, detector, data, settings)
         if not keep:
             shutil.rmtree(data / "kept")
         return prepare(data, settings, workers=2).crops("film")
@@ -196,13 +197,13 @@ def recording(
 
 
 RELEASED = (1350, 1080)  # frame size of the simulated release
-GPU_CROPS = 256  # drawn at a time on a GPU; fewer would time its calls and not its work
-MARGIN = 1.5  # of a crop about its box
-STEPS = 400  # of a plain march, at most
+GPU_CROPS = 256  # rendered at a time on a GPU; with fewer, launching kernels would dominate
+MARGIN = 1.5  # size of a crop relative to its box
+STEPS = 400  # most steps of a plain march
 
 
 def plain_march(surface: BatchSurface, eyes: Eyes, windows: Windows, max_pixels: int) -> Tensor:
-    """The rival: every ray steps from the camera until all rays of its tile have arrived."""
+    """The rival: all rays of a tile step from the camera until each has reached the surface."""
     beams = beams_of(eyes, windows)
     depth = torch.zeros_like(beams.directions[0])
     for frames, pixels in tiles(len(depth), depth.shape[1], max_pixels):
@@ -218,7 +219,7 @@ def plain_march(surface: BatchSurface, eyes: Eyes, windows: Windows, max_pixels:
 
 @functools.cache
 def renderer(device: str, march: March = march_windows) -> Renderer:
-    """A renderer of a small procedure in frames of the released size."""
+    """A renderer of a small procedure with frames of the released size."""
     small = preset("smoke")
     spec = procedure_specs(small, 0)[0]
     plan = plan_procedure(small, 0, spec)
@@ -229,7 +230,7 @@ def renderer(device: str, march: March = march_windows) -> Renderer:
 def draw(
     device: str, count: int, side: int, march: March = march_windows
 ) -> tuple[Pixels, NDArray[np.int8]]:
-    """Images and masks of crops around boxes, rendered one by one as for tracklets."""
+    """Images and masks of crops around boxes, rendered as for tracklets."""
     drawer = renderer(device, march)
     boxes = boxes_of(drawer.plan).sort("polyp", "frame")
     rows = boxes[(np.arange(count) % len(boxes)).tolist()]
@@ -241,7 +242,7 @@ def draw(
 
 
 def drawn_from_to(device: str, count: int, side: int) -> tuple[float, float]:
-    """When a process began to draw and when it was done, without its start."""
+    """Time at which a process began and ended rendering, without its start-up."""
     with one_thread():
         draw(device, min(count, 4), side)
         start = time.time()
@@ -250,11 +251,12 @@ def drawn_from_to(device: str, count: int, side: int) -> tuple[float, float]:
 
 
 def simulated_crops(size: int, device: torch.device, folder: Path, side: int = SIDE) -> Work:
-    """Drawing `size` crops of 232 x 232 pixels in one process of one thread.
+    """Rendering `size` crops of 232 x 232 pixels in one process with one thread.
 
-    The rate is that of one process per core, or of the GPU at 256 crops or more per batch. Both
-    render everything (colours, light, effects, noise) and differ only in how they find the surface:
-    `equal` is images within one grey level and masks equal except for 1 % of the pixels.
+    The rate is that of one process per core, or of the GPU with 256 crops or more per batch. Ours
+    and the rival render everything (colours, light, effects, noise) and differ only in how they
+    locate the surface: `equal` is whether images agree within one grey level on average, and masks
+    in all but 1 % of the pixels.
     """
     kind = device.type
 

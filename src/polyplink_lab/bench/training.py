@@ -1,4 +1,4 @@
-"""Cases of learning: bags, a training step, its precision; and embedding by an export."""
+"""Benchmarks of learning (bags, a training step, its precision) and of an exported encoder."""
 
 import copy
 import itertools
@@ -41,8 +41,9 @@ K, TAU = 4, 6.0  # members of a bag, and its temperature
 def bags(size: int, device: torch.device, folder: Path) -> Work:
     """Drawing the bags of an epoch of `size` fragments, spread evenly over 27 procedures.
 
-    The rival works as the papers' program does: all distances, sorted row by row, and Gumbel top-k
-    over all ranks. Draws are random in both: `equal` is who holds each rank that ours drew.
+    As in the papers' program, the rival computes all distances, sorts every row, and draws by
+    Gumbel top-k over all ranks. Both draws are random: `equal` is whether the fragments at the
+    ranks that ours drew are the same.
     """
     procedures, positions = np.arange(size) % 27, np.random.default_rng(0).random(size)
 
@@ -66,8 +67,8 @@ def bags(size: int, device: torch.device, folder: Path) -> Work:
     return Work(lambda: sampled_bags(procedures, positions, K, TAU, rng(0)), rival, equal)
 
 
-PROCEDURES, POLYPS, VIEWS = 8, 3, 10  # procedures, polyps of each, tracklets of a polyp
-LONG, PAUSE = 32, 10  # boxes of a tracklet (8 crops at every fourth box), frames between two
+PROCEDURES, POLYPS, VIEWS = 8, 3, 10  # procedures, polyps per procedure, tracklets per polyp
+LONG, PAUSE = 32, 10  # boxes of a tracklet (8 crops), frames between two tracklets
 
 
 def synthetic_prepared(folder: Path, settings: PrepareSettings) -> Prepared:
@@ -75,7 +76,7 @@ def synthetic_prepared(folder: Path, settings: PrepareSettings) -> Prepared:
 
     Args:
         folder: An empty folder.
-        settings: Crops of any size; every fourth box, and at most 32 boxes for a tracklet.
+        settings: Settings with stride 4 and `min_length` 32 or less.
 
     Returns:
         240 tracklets of 24 polyps, all in the part "train".
@@ -109,9 +110,9 @@ def synthetic_prepared(folder: Path, settings: PrepareSettings) -> Prepared:
 
 
 def synthetic_crops(polyp: np.ndarray, side: int, rng: np.random.Generator) -> np.ndarray:
-    """Crops (n, side, side, 3) uint8 of polyps (n,): a smooth picture for each polyp.
+    """Crops (n, side, side, 3) uint8 of polyps (n,), with a smooth picture for each polyp.
 
-    Every 8 crops (a tracklet) share a lighting, and every crop has its own noise.
+    The 8 crops of a tracklet share their lighting; the noise is drawn for each crop.
     """
     plain = smooth_pictures(polyp.max() + 1, side, side, rng)
     crops = np.empty((len(polyp), side, side, 3), np.uint8)
@@ -122,12 +123,12 @@ def synthetic_crops(polyp: np.ndarray, side: int, rng: np.random.Generator) -> n
     return crops
 
 
-EPOCHS, FRAGMENTS = 50, 7_000  # of the paper's training on 27 procedures; each anchors a bag
-SAME_LOSS = {"cuda": 0.05, "cpu": 1e-4}  # bf16 against float32, and float32 against itself
+EPOCHS, FRAGMENTS = 50, 7_000  # of the paper's training on 27 procedures; a bag per fragment
+SAME_LOSS = {"cuda": 0.05, "cpu": 1e-4}  # tolerance: bf16 to float32, and float32 to itself
 
 
 def recipe(device: torch.device) -> TrainConfig:
-    """The paper's recipe from random weights on a GPU; on a CPU its small sibling at 32 pixels."""
+    """The paper's recipe with random weights on a GPU; on a CPU its small version at 32 pixels."""
     if device.type == "cuda":
         paper = ntssl()
         return replace(paper, encoder=EncoderConfig(), optim=replace(paper.optim, precision=None))
@@ -136,7 +137,7 @@ def recipe(device: torch.device) -> TrainConfig:
 
 
 class Stepper:
-    """Model, fragments and bags of the training loop, a step at a time.
+    """Runs steps of the training loop with its model, fragments and bags.
 
     Attributes:
         model: Encoder, projector and optimiser.
@@ -155,7 +156,7 @@ class Stepper:
         self._generator = torch.Generator().manual_seed(config.seed)
 
     def constant(self, batch: Batch) -> FragmentSet:
-        """The fragments, which return the crops of one batch, prefetched one by one."""
+        """A copy of the fragments that always returns the crops of one batch, read in advance."""
         rows = self.drawn.clips[batch.fragments].reshape(-1)
         crops = torch.cat([self.data.pixels(rows[i : i + 1]) for i in range(len(rows))])
         data = copy.copy(self.data)
@@ -163,9 +164,9 @@ class Stepper:
         return data
 
     def step(self, data: FragmentSet | None = None) -> None:
-        """Crops, augmentation, forward, loss, backward, AdamW, and the wait for all of it.
+        """Take a step (crops, augmentation, forward, loss, backward, AdamW) and wait for it.
 
-        With `data` given, the first batch, its crops read from there.
+        With `data`, the step uses the first batch, with crops from `data`.
         """
         self.model.mode(training=True)
         batch = next(self._next) if data is None else self.batches[0]
@@ -174,9 +175,9 @@ class Stepper:
             torch.cuda.synchronize(self.data.device)
 
     def loss_error(self) -> float:
-        """Relative difference of the loss to that of a float32 pass over crops read one by one.
+        """Relative difference between the loss and that of float32 on crops read one by one.
 
-        Of the first batch, without dropout and augmentation.
+        Both are losses of the first batch, without dropout and augmentation.
         """
         self.model.mode(training=False)
         losses = []
@@ -190,19 +191,20 @@ class Stepper:
 
 
 def step(size: int, device: torch.device, folder: Path) -> Work:
-    """A step of `polyplink train ntssl` of `size` bags, with the objects of the loop.
+    """A step of `polyplink train ntssl` with `size` bags, using the classes of the training loop.
 
-    Bags of 5 fragments of 8 frames, crops on the device, augmentation, encoder, loss and AdamW.
-    On a GPU the paper's recipe (ResNet-50, three transformer layers, 232 pixels, bf16); on a CPU
-    `ntssl-demo` at 32 pixels in float32, so that the command works. The rival's crops are ready
-    on the device: a ratio of 1 means that data loading costs no time. `equal` compares the loss
-    with that of a float32 pass over crops read one by one. The rate is frames a second.
+    Bags have 5 fragments of 8 frames; a step reads crops on the device, augments, embeds, computes
+    the loss and updates by AdamW. On a GPU it is the paper's recipe (ResNet-50, three transformer
+    layers, 232 pixels, bf16); on a CPU it is `ntssl-demo` at 32 pixels in float32, only so that the
+    command works. The rival's crops are already a tensor on the device: a ratio of 1 means that
+    data loading takes no time. `equal` compares the loss with that of float32 on crops read one by
+    one. The rate is frames per second.
     """
     config, cuda = recipe(device), device.type == "cuda"
     prepared = synthetic_prepared(folder, config.prepare)
     stepper = Stepper(config, prepared, device, size)
     error, ready = stepper.loss_error(), stepper.constant(stepper.batches[0])
-    stepper.step(ready)  # the first one allocates and chooses kernels
+    stepper.step(ready)  # the first step allocates memory and selects kernels
 
     def at(bags: int) -> Call:
         at_size = Stepper(config, prepared, device, max(bags, 2))
@@ -235,7 +237,7 @@ def profile_step(size: int, device: str = "auto", steps: int = 3) -> str:
     with tempfile.TemporaryDirectory(prefix="polyplink-bench-") as folder:
         prepared = synthetic_prepared(Path(folder), config.prepare)
         stepper = Stepper(config, prepared, torch_device, size)
-        stepper.step()  # allocates and chooses kernels
+        stepper.step()  # allocates memory and selects kernels
         with torch.profiler.profile(activities=activities) as profiler:
             for _ in range(steps):
                 stepper.step()
@@ -244,7 +246,7 @@ def profile_step(size: int, device: str = "auto", steps: int = 3) -> str:
 
 
 SEEDS = (0, 1, 2)
-T_QUANTILE = 4.303  # of Student's t with two degrees of freedom: 95 % of three differences
+T_QUANTILE = 4.303  # of Student's t with two degrees of freedom: 95 % interval of 3 differences
 NEGLIGIBLE = 0.005  # of mAP
 
 
@@ -256,10 +258,10 @@ def same_mean(ours: Sequence[float], theirs: Sequence[float]) -> bool:
 
 
 def precision(size: int, device: torch.device, folder: Path) -> Work:
-    """`size` steps of `polyplink train ntssl` in bf16 against float32, three seeds.
+    """`size` steps of `polyplink train ntssl` in bf16 and in float32, with three seeds.
 
-    `equal` is retrieval mAP within the 95 % interval of the three differences. On a CPU both are
-    float32 and nothing is compared: the command only works there.
+    `equal` is whether the 95 % interval of the three differences in retrieval mAP includes 0, or
+    their mean is negligible. On a CPU both are float32, only so that the command works.
     """
     config = recipe(device)
     prepared = synthetic_prepared(folder, config.prepare)
@@ -272,7 +274,7 @@ def precision(size: int, device: torch.device, folder: Path) -> Work:
     samples = Samples.of(ids, procedures, polyps, np.zeros(table.height))
 
     def train(name: str, *, exact: bool) -> list[tuple[float, float]]:
-        """Seconds of the steps of each seed, and mAP of the tracklets that were trained on."""
+        """Seconds of the steps, and mAP on the training tracklets, for each seed."""
         runs = []
         for seed in SEEDS:
             stepper = Stepper(replace(config, seed=seed), prepared, device, 12)
@@ -297,8 +299,8 @@ def precision(size: int, device: torch.device, folder: Path) -> Work:
 
 
 CROPS = 4  # of a tracklet
-CALIBRATION = 16  # crops that scale the activations of the export
-BRANCH = 0.3  # weight of a residual branch, beside the 1 of its shortcut
+CALIBRATION = 16  # crops to calibrate the 8-bit activations of the export
+BRANCH = 0.3  # weight of a residual branch, relative to its shortcut
 HALF_A_POINT = 0.005  # of mAP
 
 
@@ -311,18 +313,18 @@ def embed(
 ) -> Work:
     """Embedding `size` tracklets of 4 crops of 232 pixels on a CPU by an 8-bit export of ResNet-50.
 
-    The rival is torch, one tracklet at a time, in float32. Weights are random, as none are
-    shipped. `equal` is retrieval mAP within half a point.
+    The rival is torch, one tracklet at a time, in float32. Weights are random, because none are
+    shipped. `equal` is whether retrieval mAP agrees within half a point.
     """
     torch.manual_seed(0)
     encoder = TrackletEncoder(config or EncoderConfig()).eval()
     for module in encoder.modules():
-        # Fresh residual branches are 0, whatever the precision; training gives them weight.
+        # Untrained residual branches are 0, so that they would not test the precision.
         if isinstance(module, torch.nn.BatchNorm2d) and not module.weight.any():
             torch.nn.init.constant_(module.weight, BRANCH)
 
     def views(tracklets: int) -> np.ndarray:
-        """Crops (n * 4, side, side, 3) of tracklets, two of each polyp."""
+        """Crops (n * 4, side, side, 3) of n tracklets, two per polyp."""
         owner = np.arange(tracklets * CROPS) // CROPS // 2
         return synthetic_crops(owner, side, np.random.default_rng(0))
 

@@ -1,4 +1,4 @@
-"""The verbs of research, annotated functions as those of `polyplink.cli` are.
+"""Commands for research: annotated functions, like those of `polyplink.cli`.
 
 Example:
     >>> from polyplink_lab.cli.simulate import simulate

@@ -1,4 +1,4 @@
-"""The verb `bench`: time the hot paths, each against its rival."""
+"""The command `bench`: time the hot paths, each against its rival."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ from polyplink.core.errors import PolyplinkError, find_named
 if TYPE_CHECKING:
     from polyplink_lab.bench.harness import BenchResult
 
-# Names of `bench.CASES`, known here before that room is imported.
+# Keys of `bench.cases.CASES`, listed here because importing that module is slow.
 NAMES = dict.fromkeys(
     [
         "startup",
@@ -43,11 +43,11 @@ NAMES = dict.fromkeys(
 
 @dataclass
 class Benched:
-    """Results of benchmarks, measured lazily while iterating.
+    """Results of benchmarks, measured lazily.
 
     Attributes:
-        results: Measured one by one while they are iterated over.
-        behind: Filled meanwhile with the paths that became slower; any makes the exit code 1.
+        results: Results, measured one by one during iteration.
+        behind: Paths that became slower, filled during iteration; any makes the exit code 1.
     """
 
     results: "Iterator[BenchResult]"
@@ -110,14 +110,14 @@ def bench(
         record: Record the ratios for later comparison.
 
     Raises:
-        PolyplinkError: If `profile` is asked for without the path `step`; while iterating, if
-            there is no such path or device, or the size is too small.
+        PolyplinkError: If a path is unknown, the device is missing, or `profile` is given without
+            the path `step`; during iteration, if a path cannot use the device or the size.
     """
     for name in names:
         find_named("benchmark", name, NAMES)
     from polyplink.encoders.device import check_device
 
-    check_device(device)  # a path that uses no GPU is refused before a missing GPU
+    check_device(device)
     if profile is not None and "step" not in names:
         raise PolyplinkError("--profile is for the path step", "name it: polyplink bench step")
     behind: list[str] = []

@@ -1,4 +1,4 @@
-"""The verb `demo`: all stages on simulated procedures, with a small report in the first minute."""
+"""The command `demo`: all stages on simulated procedures, with a first report within a minute."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -35,19 +35,19 @@ def demo(
     sets: Sequence[str] = (),
     progress: Progress = inform,
 ) -> "Result[Evaluated]":
-    """Run all stages on simulated procedures; ends in a table and a report.
+    """Run all stages on simulated procedures, and print a table and the report.
 
-    First a few small procedures are counted with an encoder that is trained on them for seconds, so
-    that there is a report to look at (`OUT/first/report.html`) while the rest runs: simulate,
-    import, prepare, train, count and evaluate. In the end the shipped models count a simulated
-    recording. A demo that was stopped continues where it was.
+    First, a few small procedures are counted with an encoder trained on them for seconds, so that
+    there is a first report (`OUT/first/report.html`) while the other stages run: simulate, import,
+    prepare, train, count and evaluate. Finally, the shipped models count a simulated recording. An
+    interrupted demo continues where it stopped.
 
     Args:
-        out: The output folder, which gets first, raw, data, run, count, recording, and the
-            evaluation itself.
+        out: The output folder, for first, raw, data, run, count, recording, and the files of the
+            evaluation.
         seed: Seed of the simulated procedures.
         workers: Threads and processes.
-        preset: What is simulated; tiny by default.
+        preset: Preset of the simulation; tiny by default.
         sets: Fields of the recipe to change, NAME=VALUE.
         progress: Called for every stage.
 
@@ -75,8 +75,8 @@ def demo(
         _make(first, smoke(), quick, seed=seed, workers=workers, progress=silent)
         page = count(first / "run", first / "data", out=first, device="cpu", workers=workers)
         echo(
-            f"first report: {page.value.report} (4 small simulated procedures, by an encoder that "
-            "was trained on some of them for seconds: its links are poor)",
+            f"first report: {page.value.report} (4 small simulated procedures; the encoder was "
+            "trained on some of them for seconds, so its links are poor)",
             err=True,
         )
     _make(out, preset, recipe, seed=seed, workers=workers, progress=progress)
@@ -107,8 +107,9 @@ def _run_shipped(out: Path, seed: int, workers: int, progress: Progress) -> None
     echo(
         f"the shipped models on a simulated recording: {counted.value.polyps} counted, {polyps} "
         f"true; {report}\n"
-        "This shows that everything from a recording to a report works here. The pictures are "
-        "drawn, and these models learned from real ones: how well they count, it does not show.",
+        "This shows that all steps from a recording to a report work on this machine. It does not "
+        "show how well the models count, because they were trained on real pictures, not on "
+        "rendered ones.",
         err=True,
     )
 
@@ -128,7 +129,7 @@ def _make(
     from polyplink_lab.simulate.data_set import simulate
 
     raw, data, weights = out / "raw", out / "data", out / "run"
-    # As released, but without frames: crops are rendered where they are cut, a tenth of the work.
+    # As released, but without frames: only crops are rendered, which is a tenth of the work.
     archives = replace(preset, frames="none", annotations="archives")
     made = counter(progress, "procedures made")
     simulate(raw, archives, seed, workers=workers, progress=made)

@@ -1,4 +1,4 @@
-"""The verb `reproduce`: compare a published table with ours; missing cells give the reason."""
+"""The command `reproduce`: compute a published table and compare it with the printed one."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -47,7 +47,7 @@ def reproduce(
     as_published: Annotated[
         bool,
         Option(
-            help="Let checkpoints be chosen on evaluated procedures, as in the papers; marks "
+            help="Allow checkpoints chosen on evaluated procedures, as in the papers; marks "
             "their cells."
         ),
     ] = False,
@@ -81,11 +81,11 @@ def reproduce(
     workers: options.Workers = 2,
     progress: Progress = inform,
 ) -> "Result[ReproducedTable] | Result[list[dict[str, Any]]] | Result[list[Step]]":
-    """Compute a published table and set it beside the printed one. `list` shows all tables.
+    """Compute a published table and compare it with the printed one. `list` shows all tables.
 
-    `all` computes every table, those that need the fewest trainings first; a table that was written
-    with the same settings and data is not computed again. Trained encoders, crops and vectors are
-    cached in the workspace and data folder, and reused.
+    `all` computes every table, those with the fewest trainings first; a table that was written with
+    the same settings and data is not computed again. Trained encoders, crops and vectors are cached
+    in the workspace and the data folder. Missing cells state the reason.
 
     Args:
         table: A table, "all" or "list".
@@ -97,14 +97,15 @@ def reproduce(
         columns: Columns of the table; all by default.
         weights: NAME=FILE of an encoder or method.
         stand_in: Replace every encoder by a small one.
-        as_published: Let checkpoints be chosen on evaluated procedures, as in the papers.
+        as_published: Allow checkpoints chosen on evaluated procedures, as in the papers.
         sets: Fields of every recipe to change, NAME=VALUE.
         train: Train encoders that have a recipe.
         anyway: Give differences even if figures are not comparable.
         grid: Settings searched: paper or demo.
-        preset: How published encoders are fed.
+        preset: Input of published encoders: "reference", as in NTSSL's program, or "own", as in
+            their pre-training.
         time: Unit of distances in time.
-        precision: What a GPU embeds in.
+        precision: Precision of vectors on a GPU.
         seeds: Training runs of each probe.
         split: Files that divide the polyps of size and histology: FILE or TASK=FILE.
         dry_run: Only list the steps.
@@ -180,7 +181,7 @@ def _chosen(
     only: Sequence[str],
     columns: Sequence[str],
 ) -> "list[PublishedTable]":
-    """The tables with the cells that rows and columns leave."""
+    """The tables, reduced to the requested rows and columns."""
     from polyplink_lab.reproduce.published_tables import both_precisions, in_columns
 
     subjects = list(dict.fromkeys(subject for table in tables for subject in table.subjects))
@@ -215,7 +216,7 @@ def _reproduce_all(
     folder: Path,
     progress: Progress,
 ) -> "Result[list[dict[str, Any]]]":
-    """Every table in a folder of its name; one that was written with the same settings stays."""
+    """Compute all tables, except those already written with the same settings and data."""
     from polyplink_lab.reproduce import reproduction
 
     rows, printed = [], []

@@ -1,4 +1,4 @@
-"""The verb `simulate`: procedures with known identities, or the check of them (`--check`)."""
+"""The command `simulate`: simulate procedures, or check the simulation (`--check`)."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -49,14 +49,14 @@ def simulate(
 ) -> "Result[DataSet] | Result[list[Row]]":
     """Simulate procedures with known identities, or check them against published figures.
 
-    A figure that does not hold makes the exit code 1.
+    With `check` the exit code is 1 if a figure is outside its tolerance.
 
     Args:
         out: Folder to write.
         preset: Name of a preset; tiny by default.
         seed: The same seed gives the same bytes.
         difficulty: From 0 (easy) to 1; by default that of the preset.
-        times: Procedures for each of the preset's.
+        times: Number of procedures to simulate for each of the preset's.
         write: tables, archives or frames; by default that of the preset.
         preview: Also write a contact sheet and a short film.
         check: Compare real-colon-sim with published figures instead.
@@ -90,7 +90,7 @@ def simulate(
     device = device or "cpu"
     presets.SimulationSettings.of(chosen, seed, device).check(out)
     if workers > 1 and seed >= 0:
-        start_server(HEAVY)  # in parallel with the imports of this process, which take as long
+        start_server(HEAVY)  # in parallel with the imports of this process
     from polyplink_lab.simulate import data_set
 
     stage = counter(progress, "procedures")
@@ -115,7 +115,7 @@ def simulate(
 
 
 def _check(seed: int, workers: int, progress: Progress) -> "Result[list[Row]]":
-    """Compare what is simulated with published figures."""
+    """Compare the simulation with published figures."""
     from polyplink_lab.simulate.presets import real_colon_sim
     from polyplink_lab.simulate.tolerance_checks import check_simulation, rows_text
 
@@ -124,7 +124,7 @@ def _check(seed: int, workers: int, progress: Progress) -> "Result[list[Row]]":
 
 
 def _refuse_unread(out: StrPath | None, **changed: bool) -> None:
-    """Refuse options that --check does not read, where they were set."""
+    """Refuse options that were set but that --check does not use."""
     PolyplinkError.unless(
         out is None, "--check writes nothing", f"leave {out} out, or leave --check out"
     )

@@ -1,4 +1,4 @@
-"""The verb `study`: train recipes with several seeds, and compare them on the held-out part."""
+"""The command `study`: train recipes with several seeds, and compare them on a held-out part."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Run:
-    """One training, evaluated.
+    """A training run with its evaluation.
 
     Attributes:
-        recipe: The recipe's name.
-        seed: Its seed.
+        recipe: Name of the recipe.
+        seed: Seed of the run.
         weights: Folder of the training run.
         figures: All figures with intervals.
     """
@@ -50,9 +50,10 @@ class Studied(Facts):
     Attributes:
         comparison: Recipes by figures: mean over seeds with its interval over procedures, standard
             deviation over seeds, paired difference to the first recipe.
-        minus_clusterer: By recipe, clusterer and figure, see `evaluate.minus_first_clusterer`.
-        runs: Every training.
-        failed: Trainings that failed, and why.
+        minus_clusterer: Differences by recipe, clusterer and figure, see
+            `evaluate.minus_first_clusterer`.
+        runs: All training runs.
+        failed: Trainings that failed, with the error.
     """
 
     comparison: "Comparison" = field(repr=False)
@@ -75,7 +76,7 @@ def study(
     *,
     out: options.Out = "study",
     seeds: Annotated[
-        int, Option(min=1, help="Seeds per recipe, counted up from the recipe's own.")
+        int, Option(min=1, help="Number of seeds per recipe, from the recipe's seed up.")
     ] = 3,
     part: Annotated[str, Option(help="Part to evaluate on, which no recipe trains on.")] = "eval",
     sets: options.Sets = (),
@@ -104,24 +105,23 @@ def study(
 ) -> Result[Studied]:
     """Train recipes with several seeds, and compare them in pairs on the held-out part.
 
-    Every training lies in `out`/runs under a name made from recipe, seed and data: the same command
-    continues where it stopped, and trains only a recipe that was corrected. The exit code is 1 if
-    no figure could be measured.
+    Every training is stored in `out`/runs under a name derived from recipe, seed and data: the same
+    command continues where it stopped, and only recipes that were changed are trained again. The
+    exit code is 1 if no figure could be measured.
 
     Args:
         recipes: Names of recipes, or FILE.py:NAME; compared with the first.
         data: The data folder.
-        out: The output folder, which gets study.json, figures.csv, table.tex, report.html,
-            runs.csv (one row per training and figure), clusterers.csv, study.svg and .png, and
-            run.json.
-        seeds: Trainings of each recipe.
+        out: The output folder, for study.json, figures.csv, table.tex, report.html, runs.csv (one
+            row per training and figure), clusterers.csv, study.svg and .png, and run.json.
+        seeds: Number of trainings of each recipe.
         part: Part to evaluate on.
         sets: Fields of every recipe to change, NAME=VALUE.
-        tasks: As of `evaluate_weights`.
-        clusterers: As of `evaluate_weights`.
+        tasks: As for `evaluate_weights`.
+        clusterers: As for `evaluate_weights`.
         grid: Settings searched for counting.
-        purpose: What links are for.
-        columns: Figures of the tables; chosen by default.
+        purpose: Purpose of the links.
+        columns: Figures of the tables; by default the most important ones.
         device: Device.
         devices: Processes to train in.
         workers: Threads and processes.
@@ -151,11 +151,11 @@ def study(
     choices = {"workspace": workspace, "recipes": tuple(recipes), "seeds": seeds, "part": part}
     record = RunRecord("study", settings=choices | {"settings": settings})
     record.claim(out)
-    samples_of(  # refused before hours of training
+    samples_of(  # a part without known polyps is refused before hours of training
         prepare_part(data, configs[0].prepare, part, workers, progress, with_crops=False)
     )
 
-    # Trainings, each evaluated as soon as it is made; one that fails leaves the others.
+    # Each training is evaluated as soon as it is finished; the others continue if one fails.
     encoded: Encoded | None = None
     measured: Measured = {}
     runs, failed, first = list[Run](), list[str](), None
@@ -167,7 +167,7 @@ def study(
     for i, config in enumerate(planned, start=1):
         name, seed = config.name, config.seed
         label = f"{name}, seed {seed}"
-        if progress not in (silent, inform) and not sys.stderr.isatty():  # no bars
+        if progress not in (silent, inform) and not sys.stderr.isatty():  # without progress bars
             print(f"{label} ({i} of {len(planned)})", file=sys.stderr, flush=True)
         try:
             with record.stage(label):
@@ -183,7 +183,7 @@ def study(
         runs.append(Run(name, seed, folder, figures.figures))
     if first is None or encoded is None:
         raise PolyplinkError(
-            failed[0], f"{many(len(failed), 'training')} failed; the first one is named"
+            failed[0], f"{many(len(failed), 'training')} failed; this is the first error"
         )
 
     # The comparison.
@@ -200,7 +200,7 @@ def study(
     code = int(not result.comparison.measured)
     return Result(
         result,
-        printed=[*_shown(result), basis, f"files: {out}"],
+        printed=[*_printed_tables(result), basis, f"files: {out}"],
         warnings=[*failed, *code * [UNMEASURED]],
         code=code,
     )
@@ -209,7 +209,7 @@ def study(
 def _configured(
     recipes: Sequence[str], sets: Sequence[str], data: Path, part: str
 ) -> "list[TrainConfig]":
-    """The recipes with fields changed; mistakes are refused before hours of work."""
+    """The recipes with fields changed; errors are reported before hours of work."""
     from polyplink.data.tables import read_data
     from polyplink.recipes.by_name import find_recipe, override
 
@@ -232,7 +232,7 @@ def _trained(
     encoded: "Encoded | None",
     progress: Progress,
 ) -> "tuple[Path, Encoded]":
-    """The folder of a training, made now if it is not there; its vectors beside those before."""
+    """The folder of a training, which is run if missing, and the vectors including earlier runs."""
     from polyplink.encoders.encode import encode
     from polyplink.encoders.load import load_named
     from polyplink_lab.reproduce.encoders_under_test import trained
@@ -255,11 +255,11 @@ def _trained(
 def compare_runs(
     measured: Measured, first: "EncoderFigures"
 ) -> "tuple[Comparison, dict[str, dict[str, dict[str, Figure]]]]":
-    """Recipes compared by their means over seeds, paired over procedures.
+    """Compare recipes by their means over seeds, paired over procedures.
 
     Args:
-        measured: By recipe and seed, figures with their resamples, all on the same draws.
-        first: Figures of any run, which the table's columns are made from.
+        measured: Recipe -> seed -> figures with resamples, all from the same draws.
+        first: Figures of any run, which determine the columns of the table.
 
     Returns:
         Recipes by figures, and for each recipe the clusterers minus the first.
@@ -299,7 +299,7 @@ def compare_runs(
     return table, {name: minus_first_clusterer(run_figures) for name, run_figures in means.items()}
 
 
-def _shown(result: Studied) -> list[Any]:
+def _printed_tables(result: Studied) -> list[Any]:
     """Tables for the terminal."""
     from polyplink.report.printed_tables import comparison_table, difference_tables
 

@@ -1,1 +1,1 @@
-"""The published tables as data, their encoders, and our figures beside theirs."""
+"""The published tables as data, their encoders, and our figures in comparison."""

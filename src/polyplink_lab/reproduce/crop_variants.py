@@ -1,4 +1,4 @@
-"""Figures of an encoder by name, also on other crops and clips than it was trained with.
+"""Measure figures of an encoder by name, also on other crops and clips than in its training.
 
 Source: thesis (Bongiovanni 2025), 5.2: crop factors 1, 2, 3, 5, 10 and the full frame; fragments
 of 8 and 32 crops, and whole tracklets. Figures have the names of `reproduce.published`: "mAP",
@@ -32,12 +32,12 @@ BATCH = 8  # polyps of a validation batch, 2 fragments of each (thesis, 5.3.2)
 DRAWS = 20  # passes over batches that are averaged
 
 Measured = tuple[Figure, Resampled | None]
-"""A figure, and its resamples where it has any."""
+"""A figure, and its resamples if it has any."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """The input variant: crop factor and clip length.
+    """An input variant: crop factor and clip length.
 
     Attributes:
         crop: Crop factor psi; None for the full frame.
@@ -49,7 +49,7 @@ class Variant:
 
     @property
     def words(self) -> str:
-        """For people: "psi 2, whole tracklets"."""
+        """A readable description, as "psi 2, whole tracklets"."""
         crop = "full frame" if self.crop is None else f"psi {self.crop:g}"
         return f"{crop}, {'whole tracklets' if self.clip is None else f'fragments of {self.clip}'}"
 
@@ -70,13 +70,13 @@ def compare_variants(
         encoder: The encoder.
         folder: The data folder.
         part: Part of the data set.
-        figures_of: By variant, the names of its figures.
+        figures_of: Variant -> names of the figures to measure.
         settings: Grid, form of the similarity, threads and resamples.
         workers: Threads that cut crops.
         progress: Called for crops, tracklets or fragments.
 
     Returns:
-        By variant, all figures that are wanted; one that cannot be measured says why.
+        Variant -> name -> figure; figures that cannot be measured state the reason.
     """
     by_variant: dict[Variant, dict[str, Measured]] = {}
     for variant, names in figures_of.items():
@@ -111,7 +111,7 @@ def named_figures(
     boxes: TrackletBoxes | None = None,
     settings: EvaluationSettings | None = None,
 ) -> dict[str, Measured]:
-    """Figures of vectors by name, from an evaluation of only those tasks that they need.
+    """Figures of vectors by name, from an evaluation of only the tasks that they need.
 
     Retrieval and re-identification have intervals; counting and tracking are means over
     procedures with standard deviations, as the papers print them.
@@ -120,11 +120,11 @@ def named_figures(
         requested: Names of figures.
         vectors: Embeddings (n, d) in the order of the samples.
         samples: The samples of the vectors.
-        boxes: Boxes of the samples, for tracking; None where samples are no whole tracklets.
+        boxes: Boxes of the samples, for tracking; None if samples are not whole tracklets.
         settings: Grid, form of the similarity, threads and resamples; its tasks are not used.
 
     Returns:
-        By name; unknown names are left out.
+        Name -> figure; unknown names are left out.
 
     Raises:
         PolyplinkError: If a vector is zero or not finite.
@@ -164,20 +164,20 @@ def named_figures(
 
 
 def _clustered(evaluated: EncoderFigures, clusterer: str) -> dict[str, Figure]:
-    """Counting and tracking, the setting of each procedure chosen on the others."""
+    """Figures of counting and tracking, with the setting of each procedure chosen on the others."""
     summary = evaluated.counting[clusterer].summary
     tracking = evaluated.tracking[clusterer]["spreads"] if clusterer in evaluated.tracking else {}
     if summary is None:
-        alone = Figure(None, why="one labelled procedure: none to choose a setting on")
+        alone = Figure(None, why="only one labelled procedure: no other to choose a setting on")
         return {f"{clusterer}/{name}": alone for name in (*rates(), *metrics_of("tracking"))}
     by_name = {name: summary[rate.key] for name, rate in rates().items()}
-    no_boxes = Figure(None, why="tracking is of whole tracklets")
+    no_boxes = Figure(None, why="tracking needs whole tracklets")
     by_name |= {name: tracking.get(name, no_boxes) for name in metrics_of("tracking")}
     return {f"{clusterer}/{name}": figure for name, figure in by_name.items()}
 
 
 def _unclustered(samples: Samples) -> dict[str, Figure]:
-    """Baseline with every tracklet as its own cluster: FR is tracklets over polyps."""
+    """Baseline with a cluster per tracklet: FR is tracklets over polyps."""
     rates: list[float | None] = []
     several = 0
     for place in range(len(samples.procedures)):
@@ -190,8 +190,8 @@ def _unclustered(samples: Samples) -> dict[str, Figure]:
 
 
 def _in_batches(vectors: np.ndarray, samples: Samples) -> dict[str, Figure]:
-    """Top-1 and top-5 among the views of validation batches (thesis, table 5.11)."""
-    right, views, polyps = dict.fromkeys(TOP, 0.0), 0, set[int]()
+    """Top-1 and top-5 accuracy in validation batches (thesis, table 5.11)."""
+    correct, views, polyps = dict.fromkeys(TOP, 0.0), 0, set[int]()
     for draw in range(DRAWS):
         bags = view_bags(samples.polyp, samples.known, 2, BATCH, rng_of(draw))
         if len(bags.members) < 2:
@@ -202,5 +202,5 @@ def _in_batches(vectors: np.ndarray, samples: Samples) -> dict[str, Figure]:
             embedded = torch.from_numpy(vectors[batch.fragments])
             views += len(embedded)
             for name, k in TOP.items():
-                right[name] += in_batch_accuracy(embedded, batch.bag, k) * len(embedded)
-    return {name: Figure(value / views, n=len(polyps)) for name, value in right.items()}
+                correct[name] += in_batch_accuracy(embedded, batch.bag, k) * len(embedded)
+    return {name: Figure(value / views, n=len(polyps)) for name, value in correct.items()}

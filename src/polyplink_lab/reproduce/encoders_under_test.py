@@ -1,7 +1,7 @@
 """The encoders in published tables: loaded, trained by their recipe, or reported as missing.
 
-A workspace folder stores every recipe's run on a data set under a name made from both, so that
-tables reuse each other's trained encoders.
+A workspace folder stores every recipe's run on a data set under a name derived from both, so that
+tables share trained encoders.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,37 +33,37 @@ from polyplink_lab.reproduce.published_tables import published
 from polyplink_lab.reproduce.standing import STANDINGS, standing
 
 NO_ENCODER = "none"  # the row of a table without any encoder
-STARTS = {"mve": "sfe", "tpc": "sfe"}  # by recipe, that whose weights it starts from
+STARTS = {"mve": "sfe", "tpc": "sfe"}  # recipe -> recipe with the weights it starts from
 CHOSEN = (
     "as published: its checkpoint was chosen on {} of the evaluated procedures (the part {}), so "
-    "that the figure is too good"
+    "that the figure is optimistic"
 )
 OTHER_VALIDATION = (
-    "set validation.part or part to others, or give --as-published if the checkpoint alone is "
-    "chosen on them, as in the papers; its cells are marked"
+    "set validation.part or part to others, or give --as-published if they only select the "
+    "checkpoint, as in the papers; its cells are marked"
 )
-STAND_IN = "ntssl-demo"  # its network, untrained, replaces those that are not trained here
+STAND_IN = "ntssl-demo"  # its untrained network replaces encoders that are not trained here
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """Where encoders come from.
+    """The sources of encoders, and how they are trained and used.
 
     Attributes:
-        folder: Runs are in its folder `runs`.
-        data: The data folder that recipes train on.
-        given: Weights by the encoder's name, used instead of looking for them.
-        stand_in: Replace all encoders by small ones.
-        sets: Fields of every recipe to change, as `--set` takes them.
+        folder: The workspace folder; training runs are in its subfolder `runs`.
+        data: The data folder for training.
+        given: Encoder's name -> weights to use instead of searching for them.
+        stand_in: Whether to replace all encoders by small ones.
+        sets: Fields of every recipe to change, as for `--set`.
         may_train: Whether to train missing encoders.
         device: Device.
         workers: Threads and processes.
-        preset: How published encoders are fed: "reference", as NTSSL's program feeds them all, or
-            "own", as in their pre-training.
+        preset: Input of published encoders: "reference", as in NTSSL's program, or "own", as in
+            their pre-training.
         devices: Processes to train in.
-        as_published: Whether a checkpoint may have been chosen on procedures that it is measured
-            on, as in the papers.
-        precision: What a GPU embeds in; the papers' programs in tf32.
+        as_published: Whether checkpoints may have been chosen on evaluated procedures, as in the
+            papers.
+        precision: Precision of vectors on a GPU; tf32 in the papers' programs.
     """
 
     folder: Path
@@ -81,25 +81,26 @@ class Workspace:
 
     @cached_property
     def tables(self) -> DataSet:
-        """The data's tables, read once."""
+        """The tables of the data folder, read once."""
         return read_data(self.data)
 
 
 def find_encoder(
     name: str, workspace: Workspace, part: str, progress: Progress = inform
 ) -> NamedEncoder:
-    """An encoder, trained first where a recipe makes it.
+    """Load an encoder, after training it if it has a recipe.
 
     Args:
         name: The encoder's name in tables.
-        workspace: Where encoders come from.
-        part: Part it will be measured on, which it must not have seen.
+        workspace: The sources of encoders.
+        part: Part to measure on, which the encoder must not have seen.
         progress: Callback of the training.
 
     Raises:
-        PolyplinkError: If it is missing, or has seen the part; before it is trained, if it would.
+        PolyplinkError: If the encoder is missing, or has seen the part, or, before training, would
+            see it.
     """
-    if name == NO_ENCODER:  # its figures depend only on tracklets, so that any vectors will do
+    if name == NO_ENCODER:  # its figures depend only on tracklets, not on vectors
         return histogram(name, pick_device("cpu"), find_recipe(STAND_IN).prepare)
     if reason := would_see(name, workspace, part):
         raise PolyplinkError(reason, OTHER_VALIDATION)
@@ -109,7 +110,7 @@ def find_encoder(
         if small is None:
             return untrained_stand_in(name, workspace)
         path = trained(override(small, workspace.sets), workspace, progress)
-        stand_in = f"{small.name}, a small network that its recipe trains"
+        stand_in = f"{small.name}, a small network trained by its recipe"
     elif missing := what_is_missing(name, workspace):
         raise PolyplinkError(missing, f"or give --weights {name}=FILE")
     elif name in workspace.given:
@@ -132,21 +133,21 @@ def find_encoder(
 
 
 def guard_training(encoder: NamedEncoder, data: DataSet, procedures: Sequence[str]) -> None:
-    """Refuse procedures that an encoder was trained on; what its pre-training saw is published."""
+    """Refuse procedures that an encoder was trained on, except in its published pre-training."""
     if encoder.record is not None:
         seen = replace(encoder.record.seen, validated=[], datasets=[])
         guard(seen, data, list(dict.fromkeys(procedures)))
 
 
 def would_see(name: str, workspace: Workspace, part: str) -> str:
-    """Why the recipe of an encoder may not be measured on a part; "" if it may, or has none."""
+    """Why the recipe of an encoder must not be measured on a part; "" if it may or has none."""
     recipe, data = recipe_of(name, workspace), workspace.tables
     if recipe is None or recipe.name == STAND_IN:
         return ""
     try:
         trained_on, held_out = split_procedures(data, recipe)
         measured = data.part(part)
-    except PolyplinkError:  # said where it is trained or measured
+    except PolyplinkError:  # reported when it is trained or measured
         return ""
     held_out = [] if workspace.as_published else held_out
     seen_here = seen_procedures(seen_by(data, trained_on, held_out, Seen()), data, measured)
@@ -159,9 +160,9 @@ def would_see(name: str, workspace: Workspace, part: str) -> str:
 
 
 def recipe_of(name: str, workspace: Workspace) -> TrainConfig | None:
-    """The recipe that makes an encoder; None for weights that are there or published.
+    """The recipe that trains an encoder; None for existing or published weights.
 
-    A stand-in that is not trained has the recipe whose network it is.
+    An untrained stand-in has the recipe with its network.
     """
     if name in workspace.given or name == NO_ENCODER:
         return None
@@ -176,7 +177,7 @@ def recipe_of(name: str, workspace: Workspace) -> TrainConfig | None:
 
 
 def fed_as(encoder: NamedEncoder, preset: Literal["reference", "own"]) -> NamedEncoder:
-    """A published encoder under a preset; encoders that a recipe trained stay as they are."""
+    """A published encoder under a preset; encoders trained by a recipe are unchanged."""
     record, embedder = encoder.record, encoder.embedder
     config = record.encoder if record else None
     if (
@@ -187,7 +188,7 @@ def fed_as(encoder: NamedEncoder, preset: Literal["reference", "own"]) -> NamedE
         return encoder
     assert isinstance(embedder, NetworkEmbedder)
     pooling = None if config.pooling == find_spec(config.model).pooling[0] else config.pooling
-    # What the preset sets is None, which asks for its value.
+    # None selects the value of the preset.
     unset: Any = dict.fromkeys(("frame_weights", "size", "mean", "std", "clip", "positions"))
     network = build_encoder(replace(config, preset=preset, pooling=pooling, **unset))
     network.load_state_dict(embedder.encoder.state_dict())
@@ -199,11 +200,11 @@ def fed_as(encoder: NamedEncoder, preset: Literal["reference", "own"]) -> NamedE
 
 
 def what_is_missing(name: str, workspace: Workspace | None = None) -> str:
-    """Why an encoder is not available now; "" if it is.
+    """Why an encoder is not available; "" if it is.
 
     Args:
         name: The encoder's name in tables.
-        workspace: Where encoders come from; None for the store of added weights alone.
+        workspace: The sources of encoders; None for only the store of added weights.
     """
     if name == NO_ENCODER or (workspace and (workspace.stand_in or name in workspace.given)):
         return ""
@@ -251,16 +252,16 @@ def has_recipe(name: str) -> bool:
 
 
 def stand_in_recipe(name: str) -> TrainConfig | None:
-    """The small recipe that replaces an encoder; None if the encoder is not trained.
+    """The small recipe that replaces an encoder; None if the encoder has no recipe.
 
-    A variant of a method keeps its own bags and loss: it is that variant, at another size.
+    For a variant of a method it has the bags and loss of the variant.
     """
     plain = name.removeprefix(OTHER_PART)
     return small_sibling(find_recipe(plain)) if plain in RECIPES else None
 
 
 def untrained_stand_in(name: str, workspace: Workspace) -> NamedEncoder:
-    """A small network instead of a foundation encoder; random weights, seeded by its name."""
+    """A small network in place of a foundation encoder, with random weights seeded by its name."""
     recipe = find_recipe(STAND_IN)
     device = pick_device(workspace.device)
     network = untrained(recipe.encoder, device, crc32(name.encode()))
@@ -270,9 +271,9 @@ def untrained_stand_in(name: str, workspace: Workspace) -> NamedEncoder:
 
 
 def trained(recipe: TrainConfig, workspace: Workspace, progress: Progress) -> Path:
-    """The folder of a recipe's run, trained or resumed if it is not finished.
+    """The folder of a recipe's run, which is trained or resumed if it is not finished.
 
-    A recipe that starts from another's weights has that one trained first.
+    If the recipe starts from the weights of another recipe, that one is trained first.
     """
     run = run_folder(workspace, recipe)
     if not (run / WEIGHTS_FILE).is_file():
@@ -295,7 +296,7 @@ def trained(recipe: TrainConfig, workspace: Workspace, progress: Progress) -> Pa
 
 
 def start_of(recipe: TrainConfig, sets: Sequence[str] = ()) -> TrainConfig | None:
-    """The recipe that another takes its first weights from, as in the papers; None for none."""
+    """The recipe with the weights from which another starts, as in the papers; None for none."""
     plain = recipe.name.removeprefix(OTHER_PART)
     if plain not in STARTS or recipe.init_from is not None:
         return None
@@ -303,13 +304,13 @@ def start_of(recipe: TrainConfig, sets: Sequence[str] = ()) -> TrainConfig | Non
 
 
 def list_tables() -> list[dict[str, Any]]:
-    """What every published table needs, and what of it is missing, in the papers' order.
+    """The requirements of every published table, and which are missing, in the papers' order.
 
     Returns:
-        name, caption, source, data (the part it was measured on), cells (how many numbers it has),
-        recipes and weights (encoders that a recipe trains, and those from elsewhere), missing (why,
-        by encoder), runs ("whole", "in part" or "not", what can be run now), standings (how many
-        cells are exact, inferred and unavailable) and standing (of each cell, and why).
+        name, caption, source, data (the part it was measured on), cells (number of cells), recipes
+        and weights (encoders that a recipe trains, and others), missing (encoder -> reason), runs
+        ("whole", "in part" or "not": whether it can be computed now), standings (numbers of exact,
+        inferred and unavailable cells) and standing (of each cell, with the reason).
     """
     rows = []
     for table in published().values():

@@ -16,26 +16,26 @@ from itertools import groupby
 
 from polyplink.core.errors import find_named
 
-PUBLISHED_MAP = "mAP (as published)"  # by torchmetrics: without matches of cosine 0 or below
+PUBLISHED_MAP = "mAP (as published)"  # by torchmetrics, which ignores matches with cosine <= 0
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One published number and what has to be measured to get ours.
+    """One published number, and the figure to measure for ours.
 
     Attributes:
-        group: Part of the table: a heading over rows, or a block of columns; "" without.
+        group: Part of the table: a heading over rows, or a block of columns; "" for none.
         row: Name of the row, as printed.
         column: Name of the column, as printed.
-        text: The number's digits as printed, in `unit`; "" for a cell that is not in the paper.
-        spread: The digits of its standard deviation over leave-one-out folds; "" without.
+        text: Digits of the number as printed, in `unit`; "" for a cell that is not in the paper.
+        spread: Digits of its standard deviation over leave-one-out folds; "" for none.
         unit: "%", "1" (a plain number), "M" (millions), "G" (billions).
-        subject: The encoder or method: a name of the table, not yet a recipe.
-        crop: Crop factor psi; None for the full frame or where it does not matter.
-        clip: Frames of a sample; None for a whole tracklet or where it does not matter.
-        measure: What is measured: "mAP", "temporal_ap/FR", "size/F1", "cost/macs", ...
+        subject: Name of the encoder or method in the table, which need not be a recipe.
+        crop: Crop factor psi; None for the full frame or if it does not matter.
+        clip: Frames of a sample; None for a whole tracklet or if it does not matter.
+        measure: The figure: "mAP", "temporal_ap/FR", "size/F1", "cost/macs", ...
         remark: Irregularities of the number; "" if none.
-        bold: Whether it is printed in bold; known of the tables of temporally-aware counting.
+        bold: Whether it is printed in bold; recorded for the tables of temporally-aware counting.
     """
 
     group: str
@@ -62,12 +62,12 @@ class PublishedTable:
     """A table of a paper.
 
     Attributes:
-        name: As the command line takes it: "ntssl/1", "thesis/5.4".
+        name: Name on the command line: "ntssl/1", "thesis/5.4".
         source: Paper and table.
-        data: What it was measured on, by name of a part.
-        caption: What it shows.
-        cells: Its numbers, row by row as printed.
-        ranked_by: The column that its rows are ranked by; "" if it is no ranking.
+        data: Name of the part on which it was measured.
+        caption: Caption of the table.
+        cells: The numbers, row by row as printed.
+        ranked_by: The column by which rows are ranked; "" if the table is not a ranking.
     """
 
     name: str
@@ -115,7 +115,7 @@ def published_table(name: str) -> PublishedTable:
     """A published table by name.
 
     Raises:
-        PolyplinkError: If no table has the name; the message names the nearest or all.
+        PolyplinkError: If no table has the name; the message lists similar names or all.
 
     Example:
         >>> published_table("thesis/5.3").cells[0].value
@@ -125,7 +125,7 @@ def published_table(name: str) -> PublishedTable:
 
 
 def both_precisions(cells: Sequence[Cell]) -> Iterator[Cell]:
-    """The cells of a table, every mAP also as torchmetrics averages it, at the end of its row."""
+    """The cells of a table; for every mAP a cell as by torchmetrics is added at the row's end."""
     for _, row in groupby(cells, key=lambda cell: (cell.group, cell.row)):
         row_cells = list(row)
         yield from row_cells
@@ -138,14 +138,14 @@ def both_precisions(cells: Sequence[Cell]) -> Iterator[Cell]:
 
 
 def extended_cells(table: PublishedTable, columns: Sequence[str]) -> tuple[Cell, ...]:
-    """The cells of a table with those that are added to the paper's, all or of some columns."""
+    """The cells of a table and those that are added to it, in all or some columns."""
     cells = tuple(both_precisions(table.cells))
     cells = cells if table.ranked_by else tuple(with_learned_links(cells))
     return tuple(cell for cell in cells if not columns or cell.column in columns)
 
 
 def in_columns(cells: Sequence[Cell], columns: Sequence[str]) -> tuple[Cell, ...]:
-    """The cells that columns need: theirs, and the mAP that another precision is made from."""
+    """The cells needed for columns, including the mAP from which an added cell is derived."""
 
     def needed(cell: Cell) -> bool:
         return any(form.column in columns for form in both_precisions([cell]))
@@ -154,9 +154,9 @@ def in_columns(cells: Sequence[Cell], columns: Sequence[str]) -> tuple[Cell, ...
 
 
 def with_learned_links(cells: Sequence[Cell]) -> Iterator[Cell]:
-    """The cells of a table, its last row of temporal affinity propagation also with learned links.
+    """The cells of a table; its last row of temporal AP is repeated with learned links.
 
-    These cells have no published number.
+    The added cells have no published number.
     """
     rows = [list(row) for _, row in groupby(cells, key=lambda cell: (cell.group, cell.row))]
     clustered = [[c for c in row if c.measure.startswith("temporal_ap/")] for row in rows]

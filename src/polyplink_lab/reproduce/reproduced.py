@@ -27,15 +27,14 @@ class ReproducedCell:
         row: Row of the table.
         column: Column of the table.
         unit: "%", "1", "M" or "G".
-        published: The digits of the paper's number, as printed; "" where the paper has none.
-        spread: The digits of its standard deviation; "" where none is printed.
+        published: Digits of the paper's number, as printed; "" if the paper has none.
+        spread: Digits of its standard deviation; "" if none is printed.
         ours: Our figure; its value is missing if it was not computed.
-        units_of: The independent units that ours rests on ("procedures").
-        difference: Ours minus the paper's; None where the two are not comparable.
-        remark: Irregularities of the published number, and of how ours was measured.
-        best: Whether ours is the best of its column or no different from it (p > 0.05).
-        stand_in: The network that ours is of, where it is not the one that the row names; "" if
-            it is.
+        units_of: The independent units of our figure ("procedures").
+        difference: Ours minus the paper's; None if the two are not comparable.
+        remark: Irregularities of the published number, and of our measurement.
+        best: Whether ours is the best of its column or not different from it (p > 0.05).
+        stand_in: The network that was measured, if it is not the one named in the row; else "".
         published_bold: Whether the paper prints its number in bold.
     """
 
@@ -60,7 +59,7 @@ class ReproducedCell:
 
     @property
     def our_words(self) -> str:
-        """Our figure with as many digits as the paper prints, and one at least."""
+        """Our figure with as many digits as the paper prints, at least one."""
         return figure_text(self.ours, self._digits)
 
     @property
@@ -70,7 +69,7 @@ class ReproducedCell:
 
     @property
     def units_words(self) -> str:
-        """The units that our figure rests on, "19 procedures"; "" where it is missing."""
+        """The independent units of our figure, as "19 procedures"; "" if it is missing."""
         return f"{self.ours.n} {self.units_of}" if self.ours.value is not None else ""
 
     @property
@@ -83,15 +82,15 @@ class ReproducedTable:
     """A table of a paper compared with our figures.
 
     Attributes:
-        name: "ntssl/1".
+        name: Name of the table, such as "ntssl/1".
         source: Paper and table.
-        caption: What it shows.
-        part: Part of the data set that ours is measured on.
+        caption: Caption of the table.
+        part: Part of the data set on which ours was measured.
         incomparable: Why differences would be meaningless ("SIMULATED data"); "" if they are not.
         anyway: Whether differences are shown nevertheless.
-        cells: Its numbers.
-        settings: How ours was measured where the papers differ.
-        ranked_by: The column that its rows are ranked by; "" if it is no ranking.
+        cells: The cells.
+        settings: Settings of our measurement in which the papers differ.
+        ranked_by: The column by which rows are ranked; "" if the table is not a ranking.
     """
 
     name: str
@@ -106,18 +105,18 @@ class ReproducedTable:
 
     @property
     def computed(self) -> int:
-        """How many cells have a number of ours."""
+        """Number of cells with a number of ours."""
         return sum(cell.ours.value is not None for cell in self.cells)
 
     @property
     def of_data(self) -> int:
-        """How many cells have a number of ours that depends on the data, as costs do not."""
+        """Number of cells with a number of ours that depends on the data, which costs do not."""
         cells = (cell for cell in self.cells if cell.units_of != "encoder")
         return sum(cell.ours.value is not None for cell in cells)
 
     @property
     def summary(self) -> dict[str, int]:
-        """How many cells have a number of ours, and how many there are."""
+        """Number of cells with a number of ours, and total number of cells."""
         return {"computed": self.computed, "cells": len(self.cells)}
 
     @property
@@ -132,23 +131,23 @@ class ReproducedTable:
 
     @property
     def stand_ins(self) -> dict[str, list[ReproducedCell]]:
-        """Networks that stand in for others, and where."""
+        """Stand-in network -> its cells."""
         return _by_text((cell.stand_in, cell) for cell in self.cells if cell.stand_in)
 
     @property
     def reasons(self) -> dict[str, list[ReproducedCell]]:
-        """Why cells were not computed, and which."""
+        """Reason why cells were not computed -> these cells."""
         missing = (cell for cell in self.cells if cell.ours.value is None)
         return _by_text((cell.ours.why or "undefined on these data", cell) for cell in missing)
 
     @property
     def remarks(self) -> dict[str, list[ReproducedCell]]:
-        """Remarks on published numbers, and on which."""
+        """Remark -> its cells."""
         return _by_text((cell.remark, cell) for cell in self.cells if cell.remark)
 
     @property
     def rankings(self) -> list[str]:
-        """For a ranking, the printed order of each group's rows and ours by the same column."""
+        """For a ranking, the published and our order of the rows in each group."""
         lines, ideal = [], ideal_of(self.ranked_by)
         ranked = [cell for cell in self.cells if cell.column == self.ranked_by]
         for group, cells in _by_text((cell.group, cell) for cell in ranked).items():
@@ -167,7 +166,7 @@ class ReproducedTable:
 
     @property
     def banner(self) -> str:
-        """A warning to print above numbers that are not comparable, or ""."""
+        """A warning above numbers that are not comparable with the paper's; "" if they are."""
         if not self.incomparable:
             return ""
         policy = "differences are shown nevertheless" if self.anyway else "no difference is shown"
@@ -183,7 +182,7 @@ def _by_text(pairs: Iterable[tuple[str, ReproducedCell]]) -> dict[str, list[Repr
 
 
 def places(cells: Sequence[ReproducedCell]) -> str:
-    """Where cells are, briefly: rows and columns, or how many cells."""
+    """A short description of cells: rows and columns, or the number of cells."""
     rows = list(dict.fromkeys(f"{c.group}: {c.row}" if c.group else c.row for c in cells))
     columns = list(dict.fromkeys(c.column for c in cells))
     if len(rows) > 3:
@@ -192,16 +191,16 @@ def places(cells: Sequence[ReproducedCell]) -> str:
 
 
 def best_cells(cells: Sequence[Cell], resampled: Sequence[Resampled | None]) -> set[int]:
-    """The cells to print in bold: the best of a column and those no different from it.
+    """The cells to print in bold: the best of a column and those not different from it.
 
-    Groups that show one encoder twice (the halves of ntssl/2) are compared apart.
+    Groups that show the same encoder (the halves of ntssl/2) are compared separately.
 
     Args:
-        cells: n cells.
-        resampled: Ours with its resamples (n,), None where it has none.
+        cells: The n cells.
+        resampled: (n,) our figures with resamples; None for cells without.
 
     Returns:
-        Places of cells.
+        Indices of cells.
     """
     groups = {(cell.group, cell.subject) for cell in cells}
     apart = len(groups) > len({subject for _, subject in groups})
@@ -217,7 +216,7 @@ def best_cells(cells: Sequence[Cell], resampled: Sequence[Resampled | None]) -> 
 
 
 def lines_below(result: ReproducedTable) -> list[str]:
-    """What is printed below a table: rankings, settings, and what cells lack or deviate in."""
+    """The lines below a table: rankings, settings, missing cells, remarks and stand-ins."""
     total = f"{result.computed} of {len(result.cells)} cells computed on the part {result.part}"
     if result.computed and not result.of_data:
         total += ", all of them costs of encoders that need no data"
@@ -230,7 +229,7 @@ def lines_below(result: ReproducedTable) -> list[str]:
 
 
 def reproduced_table(result: ReproducedTable) -> Table:
-    """For the terminal: one row per cell with the paper's number, ours and the difference."""
+    """A table for the terminal: one row per cell with the paper's number, ours, the difference."""
     table = Table(title=f"{result.name}: {result.caption}", title_justify="left")
     for name in ("", "row", "column"):
         table.add_column(name)
@@ -255,16 +254,16 @@ def reproduced_table(result: ReproducedTable) -> Table:
 
 
 def states_table(states: Iterable[Mapping[str, Any]]) -> Table:
-    """For the terminal: every published table, what it needs and whether it can be run now.
+    """A table for the terminal: every published table with its requirements and their state.
 
     Args:
         states: Mappings with name, cells, data, recipes, weights, runs ("whole", "in part",
             "not"), standings and missing, as `polyplink reproduce list --json` prints them.
     """
     table = Table(
-        caption="runs now, given the data: whole; in part; not. The last column names what is "
-        "missing; `--json` says how to get it. e, i, u: cells that are exact, inferred and "
-        "unavailable; `--json` says which, and why",
+        caption="runs: whether the table can be computed now, given the data (whole, in part, not)."
+        " missing: encoders to get; `--json` says how. e, i, u: numbers of exact, inferred and "
+        "unavailable cells; `--json` says which, and why",
         caption_justify="left",
     )
     table.add_column("table", no_wrap=True)
@@ -288,7 +287,7 @@ def states_table(states: Iterable[Mapping[str, Any]]) -> Table:
 
 
 def write_reproduced(folder: Path, result: ReproducedTable) -> None:
-    """Write table.html (to read), table.csv (to compute with) and table.tex (to print)."""
+    """Write table.html (to read), table.csv (for computations) and table.tex (to print)."""
     page = environment("polyplink_lab.reproduce").get_template("reproduced.html.j2")
     write_text(folder / "table.html", page.render(table=result, places=places))
     write_text(folder / "table.tex", latex(result))
@@ -321,9 +320,9 @@ def write_reproduced(folder: Path, result: ReproducedTable) -> None:
 
 
 def latex(result: ReproducedTable) -> str:
-    """The table as the paper prints it: its columns, and under each of its rows one of ours.
+    """The table in LaTeX with the paper's columns; each published row is followed by ours.
 
-    The caption says if figures are not comparable; cells that were not computed are listed below.
+    The caption states whether figures are comparable; cells that were not computed are listed.
     """
     caption = f"{result.caption} ({result.source})."
     if result.banner:

@@ -1,4 +1,4 @@
-"""A published table beside ours: what is measured of each encoder, cell by cell."""
+"""Reproduce a published table: measure the figures of each encoder, cell by cell."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -46,9 +46,9 @@ from polyplink_lab.reproduce.reproduction_plan import (
 UNASKED = "left out by --only"
 PROBED = ("size", "histology")
 COSTS, PARAMETERS, MACS = "cost/", "cost/parameters", "cost/macs"
-SCALE = {"%": 100.0, "1": 1.0, "M": 1e-6, "G": 1e-9}  # from ours to the unit of the table
-# Parts by the first word of a measure, where rc19 is measured on. The thesis does not publish its
-# division of rc19 in validation and test, so TPC's public one is used.
+SCALE = {"%": 100.0, "1": 1.0, "M": 1e-6, "G": 1e-9}  # factors from our figures to the unit
+# Parts by the first word of a measure, used in place of rc19. The thesis does not publish its
+# division of rc19 into validation and test, so TPC's public division is used.
 TASK_PARTS = {"size": "rsp", "histology": "rspp", "val": "tpc-val", "test": "tpc-test"}
 
 
@@ -57,7 +57,7 @@ class ReproductionSettings:
     """How tables are reproduced.
 
     Attributes:
-        workspace: Where the encoders come from, and the data.
+        workspace: The data, and the sources of encoders.
         part: Part to measure on; None for rc19 if its procedures are present, else eval.
         only: Encoders or methods; all if empty.
         columns: Columns; all if empty.
@@ -65,7 +65,7 @@ class ReproductionSettings:
         grid: Settings searched: paper or demo.
         time: Unit of distances in time: the annotated span, or frames (thesis, 2.3).
         seeds: Training runs of each probe.
-        splits: Files that divide the polyps of a probe, by its name.
+        splits: Name of a probe -> file that divides its polyps.
     """
 
     workspace: Workspace
@@ -80,7 +80,7 @@ class ReproductionSettings:
 
 
 def plan(settings: ReproductionSettings, tables: Sequence[PublishedTable]) -> Result[list[Step]]:
-    """The steps that tables need; nothing is computed or written. Errors as of `reproduce`."""
+    """The steps to reproduce tables, without computing them; errors are those of `reproduce`."""
     workspace = settings.workspace
     data = workspace.tables
     part = find_part(data, settings.part)
@@ -107,16 +107,16 @@ def plan(settings: ReproductionSettings, tables: Sequence[PublishedTable]) -> Re
     if count["refused"]:
         total.append(f"{many(count['refused'], 'encoder')} will be refused")
     if count["waits"]:
-        total.append(f"{count['waits']} wait for what is missing: {cost_of('waits')}")
+        total.append(f"{count['waits']} wait for missing files: {cost_of('waits')}")
     return Result(steps, printed=[steps_table(steps), *total, BASIS])
 
 
 def divided_by(values: Sequence[str], data: Path) -> dict[str, Path]:
-    """Files that divide the polyps of probes, by probe.
+    """Name of a probe -> file that divides its polyps.
 
     Args:
-        values: Each FILE or TASK=FILE.
-        data: The data folder; a file that divides its polyps in no two sides is refused.
+        values: FILE for all probes, or TASK=FILE.
+        data: The data folder; files that do not divide its polyps into two sides are refused.
 
     Raises:
         PolyplinkError: If a file does not divide the polyps.
@@ -132,9 +132,9 @@ def divided_by(values: Sequence[str], data: Path) -> dict[str, Path]:
 
 
 def task_part(task: str, data: DataSet, part: str) -> str:
-    """The part that a task is measured on: its own in `TASK_PARTS` where `part` is rc19.
+    """The part for a task: that of `TASK_PARTS` if `part` is rc19, else `part`.
 
-    Simulated probes stay on `part`: the other data sets of theirs are not simulated.
+    Simulated probes use `part`, because their other data sets are not simulated.
     """
     if part != "rc19" or (task in {"size", "histology"} and is_simulated(data)):
         return part
@@ -142,7 +142,7 @@ def task_part(task: str, data: DataSet, part: str) -> str:
 
 
 def _record_settings(settings: ReproductionSettings, table: str) -> dict[str, Any]:
-    """What decides the figures of a table, for its run.json."""
+    """All settings that determine the figures of a table, for its run.json."""
     names = ("part", "grid", "time", "anyway", "seeds", "only", "columns")
     choices = {name: getattr(settings, name) for name in names}
     splits = {task: [path, file_key(path)] for task, path in settings.splits.items()}
@@ -151,7 +151,7 @@ def _record_settings(settings: ReproductionSettings, table: str) -> dict[str, An
 
 
 def earlier_summary(settings: ReproductionSettings, table: str, out: Path) -> dict[str, int] | None:
-    """How much of a table was computed, if it was written with these settings and data."""
+    """The summary of a table if it was written with these settings and data; else None."""
     try:
         run, written = (read_json(out / f"{name}.json") for name in ("run", "table"))
     except PolyplinkError:
@@ -170,7 +170,7 @@ def reproduce_table(
     out: Path,
     progress: Progress = silent,
 ) -> Result[ReproducedTable]:
-    """Compute one table and write it into `out`; errors as of the verb `reproduce`."""
+    """Compute one table and write it to `out`; errors are those of the command `reproduce`."""
     workspace, name = settings.workspace, table.name
     record = RunRecord("reproduce", settings=_record_settings(settings, name))
     record.claim(out)
@@ -211,7 +211,7 @@ def reproduce_table(
     if absent:
         warnings.append(
             f"{many(absent, 'cell')} not computed: `polyplink reproduce {name} {workspace.data} "
-            "--dry-run` lists what each needs, and where to get it"
+            "--dry-run` lists their requirements, and where to get them"
         )
     only_costs = all(cell.units_of == "encoder" for cell in cells)
     code = int(not (result.computed if only_costs else result.of_data))
@@ -228,7 +228,7 @@ def _compared(
     *,
     comparable: bool,
 ) -> "tuple[ReproducedCell, ...]":
-    """The cells with our figures beside the published ones, the best of each column marked.
+    """The cells with published and our figures, and the best of each column marked.
 
     Args:
         table: The published table.
@@ -256,7 +256,7 @@ def _compared(
 
 
 def similarity_form(table: str) -> VisualForm:
-    """The form of the visual similarity that a table's paper counts with, see `visual`."""
+    """The form of the visual similarity in the paper of a table, see `visual`."""
     return "sigmoid" if table.startswith("thesis/") else "raw_l2"
 
 
@@ -311,14 +311,14 @@ def _measured(
     part: str,
     progress: Progress,
 ) -> "tuple[dict[tuple[Variant, str], Measured], NamedEncoder | None]":
-    """All figures of a table for one encoder, by variant and measure; a failed one says why.
+    """All figures of a table for one encoder, by variant and measure, and the encoder.
 
-    The encoder, if there is one, comes second.
+    Figures that cannot be measured state the reason; the encoder is None if it is missing.
     """
     workspace = settings.workspace
     data = workspace.tables
     measured: dict[tuple[Variant, str], Measured] = {}
-    of_vectors: dict[str, dict[Variant, dict[str, str]]] = {}  # by part; measure to figure
+    of_vectors: dict[str, dict[Variant, dict[str, str]]] = {}  # part, variant, measure -> figure
     of_probes: list[tuple[Variant, str]] = []
     for cell in (cell for cell in table.cells if cell.subject == name):
         variant, task = Variant(cell.crop, cell.clip), cell.measure.partition("/")[0]
@@ -435,7 +435,7 @@ def _costs(name: str) -> "dict[str, Figure]":
 
 
 def _remark(cell: Cell) -> str:
-    """The remark on a published number; on parameters also how many the vectors need."""
+    """The remark on a published number; for parameters also the number without unused ones."""
     if cell.measure != PARAMETERS:
         return cell.remark
     try:
@@ -451,7 +451,7 @@ def _remark(cell: Cell) -> str:
 def _beside(
     cell: Cell, ours: Figure, comparable: bool, best: bool, encoder: NamedEncoder | None
 ) -> ReproducedCell:
-    """A published number and ours in its unit; `encoder` is that of the row, if it was there."""
+    """A published number and ours in its unit; `encoder` is the measured one, if any."""
     scale = SCALE[cell.unit]
     names = ("value", "low", "high", "sd")
     values = {name: getattr(ours, name) for name in names if getattr(ours, name) is not None}
@@ -459,7 +459,7 @@ def _beside(
     if scaled.value is None and not scaled.why:
         scaled = replace(scaled, why="undefined on these data")
     kind = cell.measure.partition("/")[0]
-    used = encoder if kind != "cost" else None  # costs are those of the network that is named
+    used = encoder if kind != "cost" else None  # costs are those of the named network
     return ReproducedCell(
         group=cell.group,
         row=cell.row,

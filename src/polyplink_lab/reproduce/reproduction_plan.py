@@ -1,7 +1,7 @@
-"""What `reproduce --dry-run` prints: the work that tables need, what is missing, and its cost.
+"""The plan of `reproduce --dry-run`: steps of tables, missing requirements, and costs.
 
-Nothing is trained, cut or written. Times follow from multiply-accumulates and the measured rate of
-matrix products of this device (`BASIS`); they are estimates, within a factor of two or three.
+Nothing is trained, cut or written. Times are estimated from multiply-accumulates and the measured
+rate of matrix products on this device (`BASIS`), to a factor of two or three.
 """
 
 import time
@@ -50,35 +50,35 @@ from polyplink_lab.reproduce.encoders_under_test import (
 if TYPE_CHECKING:
     from polyplink_lab.reproduce.published_tables import PublishedTable
 
-# Measured in CPU time on an AMD EPYC. Of the rate of large matrix products, a training step of
-# NTSSL's encoder at 232 pixels reached 0.59, of ntssl-demo's 0.52, embedding 0.83 and 0.52.
-EFFICIENCY = {"cpu": 0.55, "cuda": 0.3}  # no GPU was there: assumed
-CROPS_PER_SECOND = 115.0  # of a thread: a JPEG of 1350 x 1080 pixels is decoded for each
-SEARCH_SECONDS = 8.3  # of a thread and a procedure, under the paper's 29,274 settings: bench sweep
+# Share of the rate of large matrix products, measured in CPU time on an AMD EPYC: 0.59 in a
+# training step of NTSSL's encoder at 232 pixels, 0.52 of ntssl-demo; embedding 0.83 and 0.52.
+EFFICIENCY = {"cpu": 0.55, "cuda": 0.3}  # the value for GPUs is assumed
+CROPS_PER_SECOND = 115.0  # per thread; for each a JPEG of 1350 x 1080 pixels is decoded
+SEARCH_SECONDS = 8.3  # per thread and procedure, for the paper's 29,274 settings: bench sweep
 BASIS = (
     "times: from the rate of matrix products measured here, of which encoders reach 0.55 (measured "
-    "on an AMD EPYC; 0.3 is assumed of a GPU), and from 115 crops and 0.12 procedures searched a "
-    "second and thread (measured there)"
+    "on an AMD EPYC; 0.3 is assumed for GPUs), and from 115 crops and 0.12 searched procedures per "
+    "second and thread (measured on the EPYC)"
 )
-SPLIT = "split of "  # a probe: stands for a part in the plan
+SPLIT = "split of "  # prefix of a probe's name, used in place of a part in the plan
 PASS = 256  # frames that are embedded together
 Crop = float | Literal["own"] | None  # crop factor, that of the encoder, or the full frame
 
 
 @dataclass(frozen=True)
 class Step:
-    """A piece of work, listed once however many tables need it.
+    """A step of the plan, listed once even if several tables need it.
 
     Attributes:
-        what: What would be done, and for which encoder.
+        what: Description of the step, with its encoder.
         part: Part of the data set.
-        settings: How.
-        state: "done" if its result is there, "missing" if it cannot be done, "waits" if it can
-            be done when what is missing is there, "refused" if it may not be done.
-        why: What is missing, or why it is refused.
-        seconds: Estimated time.
-        memory: Estimated peak, bytes of the device.
-        disk: Bytes that it writes.
+        settings: Settings of the step.
+        state: "done" if its result exists, "missing" if it cannot be done, "waits" if it can be
+            done once a missing requirement is available, "refused" if it must not be done.
+        why: The missing requirement, or the reason of the refusal.
+        seconds: Estimated time, seconds.
+        memory: Estimated peak memory of the device, bytes.
+        disk: Bytes to write.
     """
 
     what: str
@@ -92,7 +92,7 @@ class Step:
 
 
 def steps_table(steps: Sequence[Step]) -> Table:
-    """For the terminal: one row per step, then what all steps to do take together."""
+    """A table for the terminal with one row per step."""
     table = Table("step", "part", "settings", "state", "time", "memory", "disk")
     for step in steps:
         has_costs = step.state in {"to do", "waits"}
@@ -110,7 +110,7 @@ def steps_table(steps: Sequence[Step]) -> Table:
 
 
 def hours(seconds: float) -> str:
-    """A duration in the largest unit that gives at least 1.
+    """A duration in the largest unit in which it is at least 1.
 
     Example:
         >>> hours(40.0), hours(600.0), hours(90000.0)
@@ -140,12 +140,12 @@ def _task(measure: str) -> str:
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of an encoder: parameters, and for each frame its multiply-accumulates and bytes.
+    """Cost of an encoder: parameters, and per frame multiply-accumulates and bytes.
 
     Attributes:
-        parameters: Their number.
+        parameters: Number of parameters.
         macs: Multiply-accumulates of a forward pass.
-        kept: Bytes of activations that the backward pass needs.
+        kept: Bytes of activations stored for the backward pass.
         largest: Bytes of the largest activation.
     """
 
@@ -176,7 +176,7 @@ def cost(config: AnyEncoderConfig, size: int, frames: int = 8) -> Cost:
 
 
 def measured_rate(device: torch.device, side: int = 1024) -> float:
-    """Multiply-accumulates of a second on a device, of whole encoders: measured in 0.2 s."""
+    """Estimated multiply-accumulates per second of encoders on a device, measured in 0.2 s."""
     kind = torch.bfloat16 if device.type == "cuda" else torch.float32
     matrix = torch.rand(side, side, dtype=kind, device=device)
     products, started, seconds = 0, time.perf_counter(), 0.0
@@ -191,11 +191,11 @@ class Planner:
     """Lists the steps of tables.
 
     Attributes:
-        workspace: Where encoders come from.
-        part: Part that ours is measured on.
-        probe_parts: By probe, the part that it is trained and tested on.
+        workspace: The sources of encoders.
+        part: Part to measure on.
+        probe_parts: Probe -> part on which it is trained and tested.
         grid: Name of the grid of settings.
-        splits: By probe, a file that divides its polyps in place of the part.
+        splits: Probe -> file that divides its polyps, in place of a part.
     """
 
     workspace: Workspace
@@ -211,7 +211,7 @@ class Planner:
         self._tables: dict[PrepareSettings, pl.DataFrame] = {}
 
     def plan(self, tables: "Sequence[PublishedTable]", only: Sequence[str] = ()) -> list[Step]:
-        """The steps in the order in which they are done; equal ones once."""
+        """The steps in order of execution, without repetitions."""
         needed: dict[tuple[str, Crop, int | None], dict[str, None]] = {}
         for table in tables:
             cells = [c for c in table.cells if "cost/" not in c.measure]
@@ -233,7 +233,7 @@ class Planner:
     def _steps(
         self, name: str, crop: Crop, clip: int | None, measures: Sequence[str]
     ) -> Iterator[Step]:
-        """Everything that measures of one encoder on one kind of crops need."""
+        """The steps to measure figures of one encoder on one kind of crops."""
         if refusal := would_see(name, self.workspace, self.part):
             yield Step(
                 f"encoder {name}", self.part, "", "refused", f"{refusal}; {OTHER_VALIDATION}"
@@ -244,14 +244,14 @@ class Planner:
             yield from self._work(name, crop, clip, measures)
             return
         yield Step(f"encoder {name}", self.part, "", "missing", reason)
-        with suppress(PolyplinkError):  # of data that are missing too nothing can be counted
+        with suppress(PolyplinkError):  # without the data there is nothing to estimate
             for step in self._work(name, crop, clip, measures):
                 yield replace(step, state="waits") if step.state == "to do" else step
 
     def _work(
         self, name: str, crop: Crop, clip: int | None, measures: Sequence[str]
     ) -> Iterator[Step]:
-        """Training and use of an encoder with existing weights, or those that it starts from."""
+        """The steps to train an encoder, or load its weights, and to use it."""
         recipe = recipe_of(name, self.workspace)
         if recipe is not None:
             config, prepare = recipe.encoder, recipe.prepare_evaluation
@@ -273,19 +273,19 @@ class Planner:
             yield from self._measuring(name, config, settings, clip, part=part, measures=on[part])
 
     def _training(self, recipe: TrainConfig) -> Iterator[Step]:
-        """Crops and training of a recipe, after those that it starts from."""
-        if recipe.name == STAND_IN:  # its network serves untrained
+        """The steps to cut crops and train a recipe, after the recipe from which it starts."""
+        if recipe.name == STAND_IN:  # its network is used untrained
             return
         if (start := start_of(recipe, self.workspace.sets)) is not None:
             yield from self._training(start)
         for settings in dict.fromkeys((recipe.prepare, recipe.prepare_evaluation)):
-            yield self._crops(settings, recipe.part)  # those of evaluation choose prices of links
+            yield self._crops(settings, recipe.part)  # evaluation crops: to fit prices of links
         encoder_cost = cost(recipe.encoder, recipe.prepare.size)
         optim, bags = recipe.optim, recipe.bags
         clip = 1 if isinstance(bags, FramePairs) else recipe.fragment_length
         views = 1 + bags.k if isinstance(bags, TemporalBags) else getattr(bags, "views", 2)
         fragments = self._count(recipe.prepare, recipe.part, recipe.fragment_length)
-        # A bag a fragment; of a polyp's views, each fragment serves once.
+        # One bag per fragment; in bags of polyp views, each fragment is used once.
         frames = fragments * clip * (1 if isinstance(bags, PolypViews) else views)
         step = optim.bags_per_batch * views * clip
         trained = (run_folder(self.workspace, recipe) / WEIGHTS_FILE).is_file()
@@ -312,7 +312,7 @@ class Planner:
         part: str,
         measures: Sequence[str],
     ) -> Iterator[Step]:
-        """Crops of a part, its vectors by one encoder, and what is computed from them."""
+        """The steps to cut the crops of a part, embed them by one encoder and measure figures."""
         for task in sorted({_task(measure) for measure in measures} & set(PROBES)):
             try:
                 self._names(part)
@@ -342,7 +342,7 @@ class Planner:
         )
 
     def _crops(self, settings: PrepareSettings, part: str) -> Step:
-        """Cutting the crops of a part, as far as they are not there."""
+        """The step to cut the missing crops of a part."""
         names = self._names(part)
         folder = prepared_folder(self.workspace.data, settings)
         keys = crops_keys(self.workspace.data, self.data, settings)
@@ -359,7 +359,7 @@ class Planner:
         )
 
     def _names(self, part: str) -> list[str]:
-        """Procedures of a part, of both sides of one that is divided for probes."""
+        """Procedures of a part; for probes, of both the training and the test side."""
         if (task := part.removeprefix(SPLIT)) != part:
             sides = divide(PROBES[task], self.data, part, split=self.splits[task])
             return list(dict.fromkeys(name for side in sides for name in side["procedure_id"]))

@@ -1,4 +1,4 @@
-"""What a published number can be held against: whether all that made it is known."""
+"""Whether a published number can be reproduced exactly: which of its settings are published."""
 
 import statistics
 from collections.abc import Mapping
@@ -8,9 +8,9 @@ from polyplink_lab.reproduce.published_tables import Cell, PublishedTable
 
 Standing = Literal["exact", "inferred", "unavailable"]
 STANDINGS: tuple[Standing, ...] = ("exact", "inferred", "unavailable")
-FOLDS = 19  # procedures, each left out once: what a printed standard deviation is over
+FOLDS = 19  # procedures, each left out once, over which standard deviations are printed
 _LISTS = "the authors' lists of polyps (--split) replace a division by patient"
-# By the beginning of a subject's name, after "ta384-"; the first that fits.
+# Reasons by the start of a subject's name, after "ta384-"; the first match applies.
 _INFERRED = (
     (
         ("dino", "vjepa", "endovit", "surgenet"),
@@ -33,17 +33,18 @@ _INFERRED = (
 
 
 def standing(cell: Cell) -> tuple[Standing, str]:
-    """Whether everything that made a published number is known, and what is not.
+    """Whether all settings of a published number are known, and which are not.
 
-    "exact": counted without any choice. "inferred": a setting or list that neither text nor
-    program records was inferred, so that ours may differ by it. "unavailable": the number has no
-    target, because it is a copying mistake or rests on procedures that are not published.
+    "exact": the number follows without any choice. "inferred": a setting or list that is neither in
+    the text nor in the program was inferred, so that ours may differ because of it. "unavailable":
+    the number cannot be reproduced, because it is a copying mistake or was measured on procedures
+    that are not published.
 
     Args:
         cell: A cell of a published table.
 
     Returns:
-        The standing, and why; "" for exact.
+        The standing and the reason, which is "" for exact.
 
     Example:
         >>> from polyplink_lab.reproduce.published_tables import published_table
@@ -66,7 +67,7 @@ def standing(cell: Cell) -> tuple[Standing, str]:
 
 
 def reasons(table: PublishedTable) -> Mapping[tuple[Standing, str], int]:
-    """How many cells of a table are exact, inferred or unavailable, by the reason.
+    """Number of cells of a table by standing and reason.
 
     Example:
         >>> from polyplink_lab.reproduce.published_tables import published_table
@@ -82,8 +83,8 @@ def reasons(table: PublishedTable) -> Mapping[tuple[Standing, str], int]:
 def standard_errors(table: PublishedTable) -> Mapping[str, float]:
     """Standard error of each column's means over the 19 procedures, in the unit of the column.
 
-    The printed standard deviation over the square root of 19; the median of the column's rows, only
-    of columns that have one.
+    It is the median over rows of the printed standard deviation divided by the square root of 19;
+    columns without standard deviations are left out.
 
     Example:
         >>> from polyplink_lab.reproduce.published_tables import published_table

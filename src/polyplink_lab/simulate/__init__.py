@@ -1,1 +1,1 @@
-"""Simulated colonoscopy procedures with known identities, written as any data set is."""
+"""Simulate colonoscopy procedures with known identities, and write them as data sets."""

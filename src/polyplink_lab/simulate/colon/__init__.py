@@ -1,1 +1,1 @@
-"""The colon as geometry: its surface, its polyps, and where they are in a picture."""
+"""The geometry of the colon: its surface, its polyps, and their boxes in a picture."""

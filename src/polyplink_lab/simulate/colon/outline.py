@@ -1,9 +1,9 @@
-"""The part of a polyp's surface that its mask shows, as a mesh.
+"""The part of a polyp's surface that is visible in its mask, as a mesh.
 
-The mask of a polyp holds the pixels that show a surface more than half of which is polyp, see
-`surface.surface`. A polyp is star-shaped about its centre, so that this part of the surface
-is located by rays from there: along each the joined surface by marching outwards, and around the
-polyp the rim where wall and polyp have equal shares.
+The mask of a polyp consists of the pixels in which the polyp's share of the surface exceeds one
+half. A polyp is star-shaped about its centre, so this part of the surface is located by rays from
+the centre: marching outwards along a ray gives the joined surface, and a search around the polyp
+gives the rim, at which wall and polyp have equal shares.
 """
 
 import math
@@ -20,30 +20,30 @@ from polyplink_lab.simulate.colon.projection import Outline, rest_of
 from polyplink_lab.simulate.colon.surface import Colon, Lump
 
 Array = NDArray[np.float64]
-RAYS, RINGS = 72, 30  # marched: around the polyp, from its top to its rim
-AROUND, DOWN = 144, 60  # points of the mesh; between the rays the relief alone is read anew
-HIGHEST = math.radians(40)  # from the top that a rim begins
-SCAN = 16  # angles among which the rim is looked for
-LOWEST = math.radians(177)  # from the top
-INSIDE = 0.4  # radii from the centre where the march begins
+RAYS, RINGS = 72, 30  # marched rays: around the polyp, and from its top to its rim
+AROUND, DOWN = 144, 60  # points of the mesh; between the rays only the relief is read again
+HIGHEST = math.radians(40)  # smallest angle of the rim from the top
+SCAN = 16  # angles at which the rim is searched
+LOWEST = math.radians(177)  # largest angle of the rim from the top
+INSIDE = 0.4  # distance from the centre at which the march begins, radii
 STEPS = 60
-FEW = 18  # steps after which a ray that has not arrived goes into the wall
-FOOT = 1.5  # widths of the joint with the wall that the rays to a stalk's foot start above it
-PARTS, ROUNDS = 14, 2  # a bracket of the rim is cut into, so often: few passes of many rays
-CLOSE = 2e-3  # of the smallest radius: a distance from which the next step arrives
-STRIDE = 1.12  # of a distance: they are bounds, and a little short
+FEW = 18  # steps after which a ray that has not reached the surface goes into the wall
+FOOT = 1.5  # height above the wall from which rays to a stalk's foot start, widths of the joint
+PARTS, ROUNDS = 14, 2  # parts of the rim's bracket, and number of subdivisions
+CLOSE = 2e-3  # of the smallest radius: distance at which the next step reaches the surface
+STRIDE = 1.12  # step relative to the distance, which is a slightly short bound
 COARSE_DOWN, COARSE_AROUND = 10, 24
-DIRECTIONS = 1000  # in which points of the hull are looked for: 7 degrees apart
-TOGETHER = 50  # directions, so that what they give stays in the cache
-CALM_REACH = 3.0  # units along the tube beyond which a calm place does not count
-REACH = 3.0  # the surface is looked for up to so many radii from the centre
+DIRECTIONS = 1000  # in which points of the hull are searched: 7 degrees apart
+TOGETHER = 50  # directions per batch, so that the results fit into the cache
+CALM_REACH = 3.0  # units along the tube beyond which a calm place has no effect
+REACH = 3.0  # distance from the centre up to which the surface is searched, radii
 
 
 class _Rays:
-    """Rays from a point within a polyp out to the surface of a tube without a wave, at rest.
+    """Rays from a point within a polyp to the surface, in a tube at rest without a wave.
 
-    They start in the polyp's centre, or within the foot of its stalk, whose fillet cannot be seen
-    from the head.
+    They start in the polyp's centre, or within the foot of its stalk, which is hidden from the
+    centre by the fillet.
     """
 
     def __init__(self, colon: Colon, lump: Lump, *, from_foot: bool = False) -> None:
@@ -64,18 +64,18 @@ class _Rays:
         return distance[0].double(), shares[0, 0].double()
 
     def meet(self, tilt: Tensor, turn: Tensor, steps: int = STEPS) -> tuple[Tensor, Tensor]:
-        """Where rays first leave the joined surface: points (3, n) and the polyp's share (n,).
+        """Intersections of rays with the joined surface: points (3, n) and the polyp's share (n,).
 
-        Rays have angles from the top, `tilt` (n,), and around, `turn` (n,). Steps about as long as
-        the distance lead outwards to the surface. Beyond the rim, where there is only wall to go
-        into, they end at `REACH` or after so many steps with no share.
+        Rays have angles `tilt` (n,) from the top and `turn` (n,) around the polyp. Each step is
+        about as long as the distance to the surface. Beyond the rim rays go into the wall: they end
+        at `REACH` or after `steps` steps, with share 0.
         """
         local = torch.stack([tilt.sin() * turn.cos(), tilt.sin() * turn.sin(), tilt.cos()])
         ways = self._axes @ (self._scale[:, None] * local)  # (3, n)
         per_unit = STRIDE / torch.linalg.vector_norm(ways, dim=0)
         s = torch.full_like(per_unit, INSIDE)
         close = CLOSE * float(self._scale.min())
-        active = torch.arange(len(s))  # of the rays, those that are not there yet
+        active = torch.arange(len(s))  # rays that have not reached the surface yet
         for _ in range(steps):
             distance, _ = self._at(self._origin + s[active] * ways[:, active])
             s[active] = (s[active] - distance * per_unit[active]).clamp(max=REACH)
@@ -88,7 +88,7 @@ class _Rays:
         return points, torch.where(arrived, share, 0.0)
 
     def rim(self, turn: Tensor) -> Tensor:
-        """The largest angle from the top at which half of the surface is polyp, around at (n,)."""
+        """The largest angle (n,) from the top at which the polyp's share is one half."""
         scan = torch.linspace(HIGHEST, LOWEST, SCAN, dtype=turn.dtype)
         grid = scan[:, None].expand(SCAN, len(turn)).reshape(-1)
         shares = self.meet(grid, turn.repeat(SCAN), self._steps)[1]
@@ -107,7 +107,7 @@ class _Rays:
 
 
 def coarser(fine: Outline) -> Outline:
-    """An outline with few of its points, for what need not be exact to the pixel."""
+    """An outline with fewer points, for uses that need not be exact to the pixel."""
     rows = np.linspace(0, DOWN - 1, COARSE_DOWN).astype(int)
     grid = np.ascontiguousarray(fine.grid[rows, :: AROUND // COARSE_AROUND])
     points = rest_of(grid.reshape(-1, 7))
@@ -115,7 +115,7 @@ def coarser(fine: Outline) -> Outline:
 
 
 def carried(colon: Colon, points: Array) -> Array:
-    """Points (n, 3) at rest as `projection.Outline` keeps them, (n, 7)."""
+    """Convert points (n, 3) at rest to the coordinates (n, 7) of `projection.Outline`."""
     z = torch.from_numpy(points[:, 2])
     x, y = (part.numpy() for part in surface.centre_line(colon, z))
     angle = colon.wave_rate * points[:, 2]
@@ -124,7 +124,7 @@ def carried(colon: Colon, points: Array) -> Array:
 
 
 def _hull(points: Array) -> NDArray[np.int64]:
-    """The points (n, 3) that lie furthest out in some of `DIRECTIONS` spread evenly."""
+    """Indices of the points (n, 3) that are extreme in one of `DIRECTIONS` even directions."""
     index = np.arange(DIRECTIONS) + 0.5
     height, turn = 1 - 2 * index / DIRECTIONS, index * (math.pi * (3 - math.sqrt(5)))
     across = np.sqrt(1 - height * height)
@@ -136,7 +136,7 @@ def _hull(points: Array) -> NDArray[np.int64]:
 
 
 def _finer(grid: Tensor) -> Tensor:
-    """A grid (c, r, `RAYS`) around the polyp read at r' x `AROUND` places, r' = `DOWN` or 1."""
+    """Interpolate a grid (c, r, `RAYS`) around the polyp to (c, r', `AROUND`); r' = `DOWN` or 1."""
     rows = DOWN if grid.shape[1] > 1 else 1
     closed = torch.cat([grid, grid[:, :, :1]], dim=2)[None]
     fine = functional.interpolate(
@@ -146,20 +146,20 @@ def _finer(grid: Tensor) -> Tensor:
 
 
 def _relief(lump: Lump, local: Tensor) -> Tensor:
-    """Relative radius (r, n) of the lump in unit directions (3, r, n) of its own frame."""
+    """Relative radius (r, n) of the lump in unit directions (3, r, n) of its coordinate frame."""
     place = surface.map_place(local.float().unbind(), torch.ones(local.shape[1:]))
     return surface.read_maps(lump.maps[:1], torch.tensor(0.0), place)[0].double()
 
 
 def outline(colon: Colon, lump: Lump) -> Outline:
-    """The visible part of a polyp in a mask: `AROUND` points on each of `DOWN` rings to the rim."""
+    """The part of a polyp that is visible in a mask: `DOWN` rings of `AROUND` points to the rim."""
     near = tuple(p for p in colon.calm if abs(p[2] - float(lump.centre[2])) < CALM_REACH)
     still = replace(colon, wave=0.0, calm=near)
     turn = torch.arange(RAYS, dtype=torch.float64) * (2 * math.pi / RAYS)
     rays = _Rays(still, lump)
     tilt = torch.linspace(0, 1, RINGS, dtype=torch.float64)[:, None] * rays.rim(turn)
     coarse, _ = rays.meet(tilt.reshape(-1), turn.repeat(RINGS))
-    # A finer mesh: how far the surface is from the relief is smooth, the relief is not.
+    # A finer mesh: the distance of the surface from the relief is smooth and is interpolated.
     centre, radii = (part.double()[:, None, None] for part in (lump.centre, lump.radii))
     axes = lump.axes.double()
     local = torch.einsum("ij,irn->jrn", axes, coarse.view(3, RINGS, RAYS) - centre) / radii
@@ -176,7 +176,7 @@ def outline(colon: Colon, lump: Lump) -> Outline:
         points[:, -1] = _finer(ring[:, None])[:, 0]
     at_rest = np.ascontiguousarray(points.reshape(3, -1).T.numpy())
     middle = 0.5 * (at_rest.min(0) + at_rest.max(0))
-    # The wave widens by a few percent; a ball this much too large is still a ball around it all.
+    # The wave widens the tube by a few percent, so the ball is enlarged by as much.
     radius = (1 + 2 * abs(colon.wave)) * float(np.linalg.norm(at_rest - middle, axis=1).max())
     return Outline(
         grid=carried(colon, at_rest).reshape(DOWN, AROUND, 7),

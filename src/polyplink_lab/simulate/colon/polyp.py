@@ -1,4 +1,4 @@
-"""The body of one polyp: form, size, lobes, the tissue it is made of, and its place on the wall.
+"""The body of a polyp: form, size, lobes, tissue, and its position on the wall.
 
 Forms are those of the Paris classification (Gastrointestinal Endoscopy 58(6), 2003): Is sessile,
 Isp with a short neck, Ip on a stalk, IIa flat and raised.
@@ -24,9 +24,9 @@ from polyplink_lab.simulate.colon.tissue import (
 )
 
 MAP_TEXELS = 128
-TALLEST = 0.62  # units that the middle of a head may stand above the wall
-FOOT = 0.03  # units; no wound is narrower
-LARGE = 5.0  # mm; stalks are hardly seen below it
+TALLEST = 0.62  # largest height of the centre of a head above the wall, units
+FOOT = 0.03  # smallest radius of a wound, units
+LARGE = 5.0  # mm; stalks are rare below this size
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class Form:
     Attributes:
         paris: Name of the class.
         height: Range of the half height.
-        lift: How far the centre stands above the wall, in half heights; below 0, under it.
+        lift: Height of the centre above the wall, in half heights; negative below the wall.
         blend: Width of the joint with the wall, in half widths.
-        stalk: Radius of its stalk, in half widths; 0 for none.
+        stalk: Radius of the stalk, in half widths; 0 for none.
     """
 
     paris: str
@@ -65,13 +65,13 @@ class Traits:
     """The parameters of one polyp.
 
     Attributes:
-        form: Its Paris form.
+        form: The Paris form.
         size_mm: Largest diameter.
         narrow: Shorter over longer diameter.
         height: Half height over half width.
-        heading: Direction of its longer axis on the wall, radians.
+        heading: Direction of the longer axis on the wall, radians.
         lobes: Number of lobes.
-        lobe_size: How far lobes stand out, relative to the radius.
+        lobe_size: Height of lobes, relative to the radius.
         tissue: Pattern, colour, vessels and mucus.
         pitch: Angular frequency of the pattern on the map.
         slant: Direction of the stripes, radians.
@@ -94,16 +94,16 @@ class Traits:
 def draw_traits(
     rng: np.random.Generator, size_mm: float, histology_class: str, difficulty: float
 ) -> Traits:
-    """Draw one polyp of a size and a histology.
+    """Draw the parameters of a polyp with a size and a histology.
 
     Args:
-        rng: The polyp's own generator.
-        size_mm: Its largest diameter.
+        rng: The generator of this polyp.
+        size_mm: Largest diameter.
         histology_class: A key of `tissue.HABITS`.
-        difficulty: 0 to 1; the variation between polyps is scaled by 1.5 minus this.
+        difficulty: 0 to 1; the variation between polyps is scaled by 1.5 minus the difficulty.
 
     Raises:
-        PolyplinkError: If its histology class is none that is known.
+        PolyplinkError: If the histology class is unknown.
     """
     spread = 1.5 - difficulty
     chances = np.array(LARGE_FORMS if size_mm > LARGE else SMALL_FORMS)
@@ -149,8 +149,8 @@ def _patches(
 def surface_maps(rng: np.random.Generator, traits: Traits) -> Tensor:
     """Maps over a polyp's surface: (5, m, m) float32.
 
-    Relative radius, which is its geometry; then what `tissue.paint_map` colours it by: pattern
-    (-1 to 1), patches, vessels and mucus (0 to about 1).
+    The first is the relative radius, which is the geometry; the others are used for colours by
+    `tissue.paint_map`: pattern (-1 to 1), patches, vessels and mucus (0 to about 1).
     """
     towards = map_directions()
     pattern = draw_pattern(rng, traits.tissue.pattern, towards, traits.pitch, traits.slant)
@@ -171,9 +171,12 @@ def surface_maps(rng: np.random.Generator, traits: Traits) -> Tensor:
 
 
 def wall_frame(colon: Colon, z: float, angle: float) -> tuple[Tensor, Tensor]:
-    """A point (3,) of the wall, and the axes there (3, 3): along the tube, around it, inwards.
+    """A point (3,) of the wall, and its axes (3, 3), columns along the tube, around it, inwards.
 
-    `z` is where along the tube, `angle` (radians) where around it; axes are columns.
+    Args:
+        colon: The tube.
+        z: Position along the tube.
+        angle: Position around the tube, radians.
     """
     place = torch.tensor([z])
     c, s = torch.tensor([math.cos(angle)]), torch.tensor([math.sin(angle)])
@@ -190,19 +193,19 @@ def wall_frame(colon: Colon, z: float, angle: float) -> tuple[Tensor, Tensor]:
 
 
 def _lift(traits: Traits, half_height: float) -> float:
-    """How far the middle of a polyp stands above the wall, units."""
+    """Height of a polyp's centre above the wall, units."""
     return min(traits.form.lift * half_height, TALLEST)
 
 
 def lump_foot(traits: Traits, lump: Lump) -> tuple[Tensor, float]:
-    """Where a polyp stands on the wall (3,), and how wide its foot is there: a radius, units."""
+    """The point (3,) of the wall under a polyp, and the radius of the polyp's foot, units."""
     half = float(lump.radii[0])
     place = lump.centre - lump.axes[:, 2] * _lift(traits, float(lump.radii[2]))
     return place, max(half * (traits.form.stalk * 1.5 or 0.75), FOOT)
 
 
 def place_lump(traits: Traits, maps: Tensor, point: Tensor, axes: Tensor) -> Lump:
-    """Put a polyp on the wall at a point with axes as `wall_frame` gives them."""
+    """Place a polyp on the wall at a point with axes, as from `wall_frame`."""
     half = traits.size_mm / surface.MM_PER_UNIT / 2
     c, s = math.cos(traits.heading), math.sin(traits.heading)
     turned = torch.stack(

@@ -1,9 +1,9 @@
-"""Where polyps are in the picture: the box of an outline seen by a camera through its lens.
+"""The boxes of polyps in the picture: project outlines to a camera and clip them by its lens.
 
-A box needs no picture. Under a perspective view the extremes of a body in front of the camera are
-those of its convex hull, so that a few hundred points do; where the lens cuts the body, its
-surface is clipped by the cone of the lens in camera coordinates, where nothing can go wrong
-behind the camera. Boxes are compared as tangents there: x / z and y / z.
+Boxes are computed without rendering. In a perspective view, the extremes of a body in front of the
+camera are those of its convex hull, so a few hundred points suffice. If the lens cuts the body, its
+surface is clipped by the cone of the lens in camera coordinates, which is also correct behind the
+camera. Boxes are compared as tangents: x / z and y / z.
 """
 
 import math
@@ -20,22 +20,22 @@ Index = NDArray[np.int64]
 
 FIELD = math.radians(88.0)  # horizontal field of view
 FOCAL = 0.5 / math.tan(FIELD / 2)  # of the camera, in frame widths
-CELLS = 6  # of a block's edge
+CELLS = 6  # cells along a block's edge
 _SIDE = CELLS + 1
 POINTS = _SIDE * _SIDE
-# What a wave of size 1 adds to a distance, in shares of it: 1 across the tube, and along it what
-# the bends (1.1 a unit) and the wave's own rate (1.6 a unit at the wall) shear.
+# Largest relative increase of a distance by a wave of size 1: 1 across the tube, and along it the
+# shear by the bends (1.1 per unit) and by the wave's rate (1.6 per unit at the wall).
 STRETCH = 4.0
-SAME = 1e-9  # a tangent less: nothing that a pixel could tell
-MAX_SIDES = 31  # of a lens polygon, and so bits of the sides that a point is outside of
-FAST = {"contract", "reassoc", "nsz", "arcp"}  # not what forbids infinite numbers
+SAME = 1e-9  # difference of tangents that is far below a pixel
+MAX_SIDES = 31  # of a lens polygon: one bit per side
+FAST = {"contract", "reassoc", "nsz", "arcp"}  # no flag that forbids infinite numbers
 Corner = tuple[float, float]
 
-ASPECT = 1.28  # about what released frames have; makes the rounded corners round
+ASPECT = 1.28  # of most released frames; with it the rounded corners are circular
 
 
 def _all_four(corner: Sequence[Corner]) -> tuple[Corner, ...]:
-    """The polygon with corners that all look like the right lower one, in shares of the frame."""
+    """The polygon with four corners like the given lower right one, in shares of the frame."""
     right = [*((x, 1 - y) for x, y in reversed(corner)), *corner]  # downwards
     return (*right, *((1 - x, y) for x, y in reversed(right)))
 
@@ -52,13 +52,13 @@ LENS_CORNERS: Mapping[str, tuple[Corner, ...]] = {
 
 
 class Outline(NamedTuple):
-    """The surface of one polyp that a mask may show, in material coordinates.
+    """The surface of a polyp that may be visible in a mask, in material coordinates.
 
     Attributes:
         grid: (r, c, 7) points on rings from the top to the rim: centre line x, y; offset from it
             x, y; z; sine and cosine of the wave's angle at z.
-        hull: (k,) points on the convex hull, as many as the picture can distinguish.
-        ball: (8,) a ball around all of it: its middle as a point, its radius.
+        hull: (k,) indices of points on the convex hull, as many as matter at pixel resolution.
+        ball: (8,) bounding ball: its centre, in the coordinates of a point, and its radius.
     """
 
     grid: Array
@@ -67,18 +67,18 @@ class Outline(NamedTuple):
 
 
 class Outlines(NamedTuple):
-    """Several outlines in one piece, each cut into blocks of `CELLS` x `CELLS` cells.
+    """Several outlines in contiguous arrays, each divided into blocks of `CELLS` x `CELLS` cells.
 
-    A block whose ball the lens does not show, or cannot widen a box, is passed over.
+    A block is skipped if its bounding ball is outside the lens or cannot widen a box.
 
     Attributes:
-        points: (n, 7) of all.
-        balls: (k, 8) around each.
+        points: (n, 7) points of all outlines.
+        balls: (k, 8) bounding ball of each outline.
         hulls: (7, h) points on the convex hulls.
-        blocks: (7, b * POINTS) points of the blocks; those that several share are there for each.
-        block_balls: (8, b) a ball around each at rest; a wave makes it larger by `STRETCH` times
-            its own size at most.
-        starts: (k + 1, 3) where each outline begins among the points, the hulls and the blocks.
+        blocks: (7, b * POINTS) points of the blocks; shared points are repeated.
+        block_balls: (8, b) bounding ball of each block at rest; a wave enlarges it by at most
+            `STRETCH` times the size of the wave.
+        starts: (k + 1, 3) first index of each outline in the points, hulls and blocks.
     """
 
     points: Array
@@ -90,7 +90,7 @@ class Outlines(NamedTuple):
 
     @classmethod
     def of(cls, outlines: Sequence[Outline]) -> "Outlines":
-        """Put outlines together."""
+        """Concatenate outlines."""
         points, hulls, blocks = [np.zeros((0, 7))], [np.zeros((0, 7))], [np.zeros((0, POINTS, 7))]
         step = np.arange(_SIDE)
         for grid, hull, _ in outlines:
@@ -117,19 +117,19 @@ class Outlines(NamedTuple):
 
 
 def rest_of(points: Array) -> Array:
-    """Where points (..., 7) are at rest: (..., 3)."""
+    """Positions (..., 3) at rest of points (..., 7)."""
     across: Array = points[..., :2] + points[..., 2:4]
     return np.asarray(np.concatenate([across, points[..., 4:5]], axis=-1))
 
 
 class Lens(NamedTuple):
-    """The cone that a lens shows, and the scales of the picture.
+    """The visible cone of a lens, and the scales of the picture.
 
     Attributes:
-        planes: (m, 3) unit normals in camera coordinates, into the cone.
-        bounds: (4,) left, top, right, bottom of it, tangents.
-        across: Tangent of the angle to the picture's place in widths.
-        down: The same in heights.
+        planes: (m, 3) unit normals in camera coordinates, pointing into the cone.
+        bounds: (4,) left, top, right, bottom of the cone, tangents.
+        across: Factor from tangents to shares of the frame's width.
+        down: Factor from tangents to shares of the frame's height.
     """
 
     planes: Array
@@ -152,10 +152,10 @@ class Lens(NamedTuple):
 
 
 def shots(positions: Array, rotations: Array, wave: float, phase: Array) -> Array:
-    """Cameras as `project` takes them: (s, 14).
+    """Cameras (s, 14) for `project`.
 
-    Positions (s, 3), rotations (s, 3, 3; columns right, down, forward) by rows, and the size of the
-    peristaltic wave times the cosine and the sine of its phase (s,), radians.
+    They consist of positions (s, 3), rotations (s, 3, 3; columns right, down, forward) row by row,
+    and the size of the peristaltic wave times the cosine and the sine of its phase (s,), radians.
     """
     shift = wave * np.stack([np.cos(phase), np.sin(phase)], axis=1)
     return np.concatenate([positions, rotations.reshape(-1, 9), shift], axis=1, dtype=np.float64)
@@ -167,13 +167,13 @@ def project(outlines: Outlines, cameras: Array, lens: Lens, frames: Index, bodie
     Args:
         outlines: The polyps.
         cameras: (s, 14), see `shots`.
-        lens: What the cameras show.
+        lens: The lens of the cameras.
         frames: (n,) index of a camera.
-        bodies: (n,) index of the polyp that is asked for there.
+        bodies: (n,) index of a polyp.
 
     Returns:
-        (n, 4) left, top, right, bottom in shares of the frame's width and height; NaN where the
-        polyp is not in the picture. What stands before it is not asked.
+        (n, 4) left, top, right, bottom in shares of the frame's width and height; NaN if the polyp
+        is not in the picture. Occlusion is not considered.
     """
     boxes = np.empty((len(frames), 4))
     rows, polyps = (np.ascontiguousarray(index, np.int64) for index in (frames, bodies))
@@ -187,7 +187,7 @@ def project(outlines: Outlines, cameras: Array, lens: Lens, frames: Index, bodie
 def _to_camera(  # pragma: no cover
     points: Array, first: int | np.int64, count: int | np.int64, shot: Array, out: Array
 ) -> None:
-    """So many points of (7, n) in a camera's coordinates: the first three rows of out (5, v)."""
+    """Transform `count` points of (7, n) to camera coordinates: first three rows of out (5, v)."""
     left, up, near, c, s = shot[0], shot[1], shot[2], shot[12], shot[13]
     a0, a1, a2, b0, b1, b2 = shot[3], shot[4], shot[5], shot[6], shot[7], shot[8]
     d0, d1, d2 = shot[9], shot[10], shot[11]
@@ -206,7 +206,7 @@ def _to_camera(  # pragma: no cover
 def _ball_sides(  # pragma: no cover
     in_camera: Array, j: int | np.int64, radius: float, planes: Array, sides: int
 ) -> int:
-    """Bits of those of the asked sides that may cut ball j of (5, v); -1 where it is outside."""
+    """Bits of the `sides` that may cut ball j of (5, v); -1 if the ball is outside."""
     cutting = 0
     for k in range(planes.shape[0]):
         if not sides >> k & 1:
@@ -227,7 +227,7 @@ def _ball_sides(  # pragma: no cover
 def _outside(  # pragma: no cover
     in_camera: Array, planes: Array, sides: int, bits: NDArray[np.int32]
 ) -> None:
-    """For every point of (5, v) the bits of some sides of the lens that it is outside of."""
+    """Set, for every point of (5, v), the bits of the `sides` of the lens that exclude it."""
     for j in range(len(bits)):
         bits[j] = 0
     for k in range(planes.shape[0]):
@@ -240,7 +240,7 @@ def _outside(  # pragma: no cover
 
 @njit(fastmath=FAST | {"nnan"})
 def _grow(in_camera: Array, bits: NDArray[np.int32], box: Array) -> None:  # pragma: no cover
-    """Widen a box by the points that have no bits; their tangents go to the last two rows."""
+    """Widen a box by the points without bits; tangents are written to the last two rows."""
     left, top, right, bottom = box[0], box[1], box[2], box[3]
     for j in range(len(bits)):
         near = 1 / in_camera[2, j]
@@ -255,7 +255,7 @@ def _grow(in_camera: Array, bits: NDArray[np.int32], box: Array) -> None:  # pra
 def _idle(
     low: float, high: float, k: int | np.int64, bounds: Array, box: Array
 ) -> bool:  # pragma: no cover
-    """Whether what the lens shows between two tangents along axis k cannot widen a box there."""
+    """Whether the visible part between two tangents along axis k cannot widen a box."""
     return not (max(low, bounds[k] + SAME) < box[k] or min(high, bounds[2 + k] - SAME) > box[2 + k])
 
 
@@ -268,7 +268,7 @@ def _clip(  # noqa: PLR0917  # pragma: no cover
     room: Array,
     box: Array,
 ) -> None:
-    """Widen a box by what some sides of the lens leave of a triangle.
+    """Widen a box by a triangle that is clipped by some sides of the lens.
 
     Sutherland and Hodgman, Reentrant polygon clipping, Communications of the ACM 17(1), 1974.
     """
@@ -308,7 +308,7 @@ def _clip(  # noqa: PLR0917  # pragma: no cover
 def _grow_by_block(  # noqa: PLR0917  # pragma: no cover
     in_camera: Array, bits: NDArray[np.int32], lens: Lens, sides: int, room: Array, box: Array
 ) -> None:
-    """Widen a box by a block (5, v), of which some sides of the lens may cut a part off."""
+    """Widen a box by a block (5, v), which some sides of the lens may cut."""
     _outside(in_camera, lens.planes, sides, bits)
     _grow(in_camera, bits, box)
     if sides == 0:
@@ -320,7 +320,7 @@ def _grow_by_block(  # noqa: PLR0917  # pragma: no cover
             p, q, r = (a, a + _SIDE, a + 1) if half else (a + 1, a + _SIDE, a + _SIDE + 1)
             crossed = bits[p] | bits[q] | bits[r]
             if crossed == 0 or bits[p] & bits[q] & bits[r] != 0:
-                continue  # all of it is shown, or none
+                continue  # the triangle is entirely visible or entirely hidden
             u0, u1 = (
                 min(in_camera[3, p], in_camera[3, q], in_camera[3, r]),
                 max(in_camera[3, p], in_camera[3, q], in_camera[3, r]),
@@ -339,8 +339,8 @@ def _grow_by_block(  # noqa: PLR0917  # pragma: no cover
 def _boxes(  # noqa: PLR0912, PLR0917  # pragma: no cover
     outlines: Outlines, cameras: Array, lens: Lens, frames: Index, polyps: Index, boxes: Array
 ) -> None:
-    """Boxes of tangents (n, 4) of polyps before cameras; empty ones are infinite, as given."""
-    # Typed: of a plain number every function called with it would be compiled once more.
+    """Compute boxes (n, 4) of polyps as tangents; boxes of invisible polyps stay infinite."""
+    # Typed, because plain numbers would cause another compilation of the called functions.
     zero, one = np.int64(0), np.int64(1)
     room, ball = np.empty((2, MAX_SIDES + 3, 3)), np.empty((5, 1))
     corners, cut = np.empty((5, 4)), np.empty(4, np.int32)
@@ -351,7 +351,7 @@ def _boxes(  # noqa: PLR0912, PLR0917  # pragma: no cover
         _to_camera(outlines.balls[body].reshape(8, 1), zero, one, shot, ball)
         if _ball_sides(ball, zero, outlines.balls[body, 7], lens.planes, cutting) < 0:
             continue
-        # The whole polyp has the box of its hull.
+        # The box of an uncut polyp is that of its hull.
         (_, first_hull, first), (_, last_hull, last) = (
             outlines.starts[body],
             outlines.starts[body + 1],
@@ -375,8 +375,8 @@ def _boxes(  # noqa: PLR0912, PLR0917  # pragma: no cover
             box[2] = box[3] = -np.inf
             if cut[0] & cut[1] & cut[2] & cut[3] != 0:
                 continue
-        # The lens cuts it: the hull's points that are shown, then the blocks on the cut, then
-        # others, most of which cannot widen the box any more.
+        # If the lens cuts the polyp: first the visible points of the hull, then the blocks on the
+        # cut, then the others, most of which cannot widen the box.
         _outside(in_camera, lens.planes, cutting, bits)
         _grow(in_camera, bits, box)
         balls, sides = np.empty((5, last - first)), np.empty(last - first, np.int64)

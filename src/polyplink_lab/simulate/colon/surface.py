@@ -1,22 +1,22 @@
 """The surface of the colon and its polyps, as signed distances in units of about a lumen radius.
 
-The colon is a tube along z whose centre line bends in x and y, narrowed by haustral folds that the
-three taeniae interrupt. A polyp is a star-shaped lump around a point of the wall, joined to it
-smoothly. Distances are bounds (never above the true distance by much), as ray marching needs:
-Hart, Sphere tracing, The Visual Computer 12 (1996).
+The colon is a tube along z with a centre line that bends in x and y, narrowed by haustral folds,
+which the three taeniae interrupt. A polyp is a star-shaped lump around a point of the wall, joined
+to it smoothly. Distances are bounds (never much above the true distance), as required for ray
+marching: Hart, Sphere tracing, The Visual Computer 12 (1996).
 
 The wall moves: a peristaltic wave widens and narrows the tube. Wall, folds, polyps and textures
-are described at rest (material points); `to_world` carries them along with the wave,
+are described at rest (material points); `to_world` moves them with the wave,
 
     world = line(z) + g * (material - line(z)),   g = 1 + wave * sin(wave_rate * z - phase),
 
 with z unchanged and line(z) the centre line in x and y. `to_material` is its exact inverse.
 
-`BatchSurface` is the surface in a batch of frames that show different polyps: a frame has as many
-slots for polyps, and for calm places, as the frame of the batch that shows most of them, and all
-numbers of a frame are one row of a table. On a GPU its distances are the plain form in torch; on a
-CPU they are compiled, which takes a third of the time of torch's sixty passes over memory. A test
-holds both equal.
+`BatchSurface` is the surface in a batch of frames that show different polyps: every frame has as
+many slots for polyps, and for calm places, as the largest number in a frame of the batch, and the
+numbers of a frame are one row of a table. On a GPU distances are computed by torch; on a CPU they
+are compiled, which takes a third of the time of torch's sixty passes over memory. A test ensures
+that both are equal.
 """
 
 import math
@@ -40,25 +40,25 @@ PolypPart = tuple[Tensor, Tensor, tuple[Tensor, Tensor]]
 MM_PER_UNIT = 18.0  # an inflated colon is some 36 mm wide
 RADIUS = 1.0
 RIDGE_SQUARINGS = 3  # a fold is a cosine's half wave to the power of 2^3
-UNEVEN = 0.9  # radians that the bends shift the folds by, so that these come at uneven distances
-WALL_BOUND = 0.75  # folds and bends make the plain radial distance up to this much too long
-LUMP_BOUND = 0.85
-CALM_RADIUS = 1.4  # units around a calm place within which folds fade
-CALM_DEPTH = 0.85  # share of their depth that folds lose there
+UNEVEN = 0.9  # shift of the folds by the bends, radians, for uneven distances between folds
+WALL_BOUND = 0.75  # true distance over radial distance, at least, because of folds and bends
+LUMP_BOUND = 0.85  # the same for polyps
+CALM_RADIUS = 1.4  # radius of a calm place, in which folds fade, units
+CALM_DEPTH = 0.85  # share of their depth that folds lose in a calm place
 MAP_EXTENT = 1.7  # edge of a polyp's map in stereographic coordinates: 119 degrees from its top
-# Numbers of a polyp in a row: the matrix into its own axes in units of its radii (9), what is added
-# then (3), radii (3), width of the joint, radius and length of the stalk, index of its maps.
+# Numbers of a polyp in a row: the matrix to its axes in units of its radii (9), the offset (3),
+# radii (3), width of the joint, radius and length of the stalk, index of its maps.
 ROW = 19
-NO_STALK = (1e-3, 0.0)  # a dot in the middle of the head, which changes nothing at the surface
-AWAY = 1e4  # units from everything, where whatever fills an empty slot is
+NO_STALK = (1e-3, 0.0)  # a point in the middle of the head, which does not affect the surface
+AWAY = 1e4  # distance of the object in an empty slot, units
 NOBODY = [0.0] * 11 + [AWAY] + [1.0] * 4 + [*NO_STALK, 0.0]  # a unit ball far away
 NOWHERE = [1.0, 0.0, AWAY]
-DIFFERENCE = 4e-3  # units between the points that a slope is measured between
-BLOCK = 1024  # points whose temporaries are held together, in a processor's first cache
-# Loops over a block run over a multiple of this many points. None of them is left to the scalar
-# end of a SIMD loop, which may round differently: a point's distance does not depend on its place.
+DIFFERENCE = 4e-3  # step of finite differences for slopes, units
+BLOCK = 1024  # points per block, so that temporaries fit into the first-level cache
+# Loops over a block are padded to a multiple of this many points. Otherwise the last points would
+# be computed by the scalar end of a SIMD loop, which may round differently.
 LANES = 64
-# Allowed is what keeps the order of sums: fused products, and that there is no NaN.
+# Only flags that keep the order of sums: fused products, and the absence of NaN.
 FAST = {"contract", "nsz", "nnan"}
 
 f32 = np.float32
@@ -66,7 +66,7 @@ f32 = np.float32
 
 @dataclass(frozen=True)
 class Colon:
-    """One patient's tube; angles in radians, lengths in units.
+    """The tube of a patient; angles in radians, lengths in units.
 
     Attributes:
         bend: Amplitude of the centre line in x and y.
@@ -74,14 +74,14 @@ class Colon:
         bend_phase: Phase of the bends.
         fold_rate: Angular frequency of the folds along z.
         fold_phase: Phase of the folds.
-        fold_depth: How far a fold stands into the lumen.
-        fold_tilt: How much a fold leans, as a phase across the lumen.
-        corner_depth: How triangular the lumen is.
-        corner_phase: Where its corners are.
+        fold_depth: Height of a fold into the lumen.
+        fold_tilt: Tilt of a fold, as a phase across the lumen.
+        corner_depth: Depth of the corners of the triangular lumen.
+        corner_phase: Direction of the corners.
         wave: Amplitude of the peristaltic wave, as a share of the radius.
-        wave_rate: Its angular frequency along z.
-        calm: Points (x, y, z) near the wall around which folds fade, so that none stands before
-            what is there. Only their z and their direction from the centre line count.
+        wave_rate: Angular frequency of the wave along z.
+        calm: Points (x, y, z) near the wall around which folds fade, so that no fold hides them.
+            Only their z and their direction from the centre line matter.
     """
 
     bend: tuple[float, float]
@@ -99,7 +99,7 @@ class Colon:
 
 
 def draw_colon(rng: np.random.Generator) -> Colon:
-    """Draw one patient's tube."""
+    """Draw the tube of a patient."""
     phase = rng.uniform(0, 2 * math.pi, 4)
     return Colon(
         bend=(float(rng.uniform(0.6, 1.1)), float(rng.uniform(0.6, 1.1))),
@@ -119,14 +119,14 @@ class Lump:
     """The geometry of one polyp.
 
     Attributes:
-        centre: (3,) its centre, near the wall.
-        axes: (3, 3) columns: two directions along the wall, then the way into the lumen.
+        centre: (3,) centre, near the wall.
+        axes: (3, 3) columns: two directions along the wall, then the direction into the lumen.
         radii: (3,) half sizes along the axes.
         blend: Width of the smooth joint with the wall.
-        maps: (c, m, m) maps over its surface, stereographic seen from its top; the first is the
-            relative radius, the others belong to its material.
-        stalk: Radius and length of a stalk from the centre against the third axis, units; length
-            0 for none. It is part of the lump.
+        maps: (c, m, m) maps over the surface, in stereographic projection from the top; the first
+            is the relative radius, the others describe the material.
+        stalk: Radius and length of a stalk from the centre opposite to the third axis, units;
+            length 0 for none. The stalk is part of the lump.
     """
 
     centre: Tensor
@@ -138,18 +138,18 @@ class Lump:
 
 
 def centre_line(colon: Colon, z: Tensor) -> tuple[Tensor, Tensor]:
-    """Where the middle of the lumen is at z, in x and y; same shape as z."""
+    """Centre line at z: x and y, in the shape of z."""
     x = colon.bend[0] * torch.sin(colon.bend_rate[0] * z + colon.bend_phase[0])
     y = colon.bend[1] * torch.sin(colon.bend_rate[1] * z + colon.bend_phase[1])
     return x, y
 
 
 def at_rest(colon: Colon, points: Tensor, phase: Tensor | float) -> tuple[Tensor, ...]:
-    """Where points (3, ...) were before the wave moved them; see the module.
+    """Undo the wave at points (3, ...); see the module.
 
     Returns:
-        x and y of the centre line, x and y of the offset from it at rest, and how much wider the
-        tube is than at rest; each (...).
+        x and y of the centre line, x and y of the offset from it at rest, and the ratio of the
+        tube's width to that at rest; each (...).
     """
     x, y, z = points
     line_x, line_y = centre_line(colon, z)
@@ -158,13 +158,13 @@ def at_rest(colon: Colon, points: Tensor, phase: Tensor | float) -> tuple[Tensor
 
 
 def to_material(colon: Colon, points: Tensor, phase: Tensor | float) -> Tensor:
-    """Where points were before the wave moved them: (3, ...) to (3, ...); phases broadcast."""
+    """Move world points (3, ...) to their positions at rest; phases broadcast."""
     line_x, line_y, x, y, _ = at_rest(colon, points, phase)
     return torch.stack([line_x + x, line_y + y, points[2].expand_as(x)])
 
 
 def to_world(colon: Colon, points: Tensor, phase: Tensor | float) -> Tensor:
-    """Where the wave moves points to: (3, ...) to (3, ...), the inverse of `to_material`."""
+    """Move points (3, ...) at rest with the wave, the inverse of `to_material`."""
     x, y, z = points
     line_x, line_y, _, _, wider = at_rest(colon, points, phase)
     moved = [line_x + (x - line_x) * wider, line_y + (y - line_y) * wider, z.expand_as(wider)]
@@ -190,17 +190,17 @@ def wall_radius(  # noqa: PLR0917
 ) -> Tensor:
     """Radius of the lumen at rest, in the broadcast shape of the tensors.
 
-    Calm places leave of the folds' depth a product of 1 - CALM_DEPTH * max(0, 1 - d^2 /
-    CALM_RADIUS^2)^2, bells of compact support, where d^2 = (z - z0)^2 + |(c, s) - (c0, s0)|^2 is
-    measured on the tube of radius 1 with its bends taken out.
+    Calm places multiply the folds' depth by 1 - CALM_DEPTH * max(0, 1 - d^2 / CALM_RADIUS^2)^2,
+    bells of compact support, in which d^2 = (z - z0)^2 + |(c, s) - (c0, s0)|^2 is measured on a
+    straight tube of radius 1.
 
     Args:
         colon: The tube.
-        z: Where along it.
-        middle: x of the centre line there.
+        z: Position along the tube.
+        middle: x of the centre line at z.
         c: Cosine of the direction from the centre line.
-        s: Its sine.
-        calm: The calm places that count; None for all of the tube's.
+        s: Sine of this direction.
+        calm: The calm places to consider; None for all of the tube.
     """
     squares = 4 * c.square()
     corner = (squares - 3) * c * math.cos(colon.corner_phase)  # cos(3a) = c (4 c^2 - 3)
@@ -225,10 +225,10 @@ def wall_radius(  # noqa: PLR0917
 def _wall(
     colon: Colon, points: Tensor, phase: Tensor | float, calm: Sequence[CalmPlace] | None = None
 ) -> tuple[Tensor, tuple[Tensor, ...], tuple[Tensor, Tensor], Tensor]:
-    """Bound of the distance to the wall at rest; arguments as `wall_distance`.
+    """Bound of the distance to the wall at rest; arguments as for `wall_distance`.
 
-    Also the material points, cosine and sine of their direction from the centre line, and how much
-    wider the tube is than at rest.
+    Also returns the material points, cosine and sine of their direction from the centre line, and
+    the ratio of the tube's width to that at rest.
     """
     line_x, line_y, x, y, wider = at_rest(colon, points, phase)
     square = (x * x).addcmul(y, y) + 1e-8
@@ -245,10 +245,10 @@ def wall_distance(colon: Colon, points: Tensor, phase: Tensor | float = 0.0) -> 
     Args:
         colon: The tube.
         points: (3, ...) world positions.
-        phase: Of the peristaltic wave, radians; broadcasts with points[0].
+        phase: Phase of the peristaltic wave, radians; broadcasts with points[0].
 
     Returns:
-        (...) distances.
+        Distances (...).
 
     Example:
         >>> colon = draw_colon(np.random.default_rng(0))
@@ -273,16 +273,18 @@ def _length(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
 
 
 def map_place(local: Sequence[Tensor], length: Tensor) -> tuple[Tensor, Tensor]:
-    """Column and row (...) of a polyp's map, -1 to 1, in the direction of points at a distance."""
+    """Column and row (...) of a polyp's map, -1 to 1, in the direction of local points."""
     per = ((length + local[2]).clamp_min(1e-3) * MAP_EXTENT).reciprocal()
     return local[0] * per, local[1] * per
 
 
 def read_maps(stack: Tensor, texture: Tensor, place: tuple[Tensor, Tensor]) -> Tensor:
-    """Maps (c, ...) of polyps, bilinear; the border's value beyond the border.
+    """Read maps of polyps by bilinear interpolation: values (c, ...).
 
-    `stack` (c, k * m, m) are the maps of k polyps, one below the other; `texture` says whose and
-    broadcasts with the places: column and row (...), -1 to 1.
+    Args:
+        stack: (c, k * m, m) maps of k polyps, one below the other.
+        texture: Index of the polyp; broadcasts with the places.
+        place: Column and row (...), -1 to 1; beyond the border its value is repeated.
     """
     texels, last = stack.shape[2], max(stack.shape[1] - 1, 1)
     scale = (texels - 1) / last
@@ -297,15 +299,15 @@ def read_maps(stack: Tensor, texture: Tensor, place: tuple[Tensor, Tensor]) -> T
 def polyp_distance(
     row: Sequence[Tensor], stack: Tensor, points: Sequence[Tensor], *, stalked: bool
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """Bound of the distance (...) to a polyp's surface, below 0 inside; the place on its map.
+    """Bound of the distance (...) to a polyp's surface, negative inside, and the place on its map.
 
-    The head is an ellipsoid whose relative radius rho changes with direction; its bound is that of
-    an ellipsoid, (|q| - rho) |q| / |q / radii| with q in units of the radii. A stalk is joined to
-    it smoothly over its own radius; the polyp stays star-shaped about its centre.
+    The head is an ellipsoid with a relative radius rho that depends on the direction; its bound is
+    that of an ellipsoid, (|q| - rho) |q| / |q / radii| with q in units of the radii. A stalk is
+    joined to it smoothly over the stalk's radius; the polyp stays star-shaped about its centre.
 
     Args:
-        row: Its numbers, see `ROW`: those of one polyp, or of the polyps that the frames of a batch
-            have in one slot.
+        row: The numbers of the polyp, see `ROW`: of one polyp, or of the polyps in one slot of the
+            frames of a batch.
         stack: (1, k * m, m) maps of the relative radius, see `read_maps`.
         points: x, y and z (...) of material points.
         stalked: Whether there may be a stalk.
@@ -338,7 +340,7 @@ def lump_distance(lump: Lump, points: Tensor) -> Tensor:
 def join(wall: Tensor, lump: Tensor, blend: Tensor | float) -> tuple[Tensor, Tensor]:
     """Smooth minimum of two distances, and the share of the lump in it (0 to 1).
 
-    Quadratic polynomial of Quilez (iquilezles.org, "smooth minimum").
+    It is the quadratic polynomial of Quilez (iquilezles.org, "smooth minimum").
     """
     share = ((wall - lump) * (0.5 / blend) + 0.5).clamp(0, 1)
     return torch.lerp(wall, lump, share) + (share.square() - share) * blend, share
@@ -347,9 +349,13 @@ def join(wall: Tensor, lump: Tensor, blend: Tensor | float) -> tuple[Tensor, Ten
 def slopes(
     distance: Callable[[Tensor], Tensor], points: Tensor, distance_here: Tensor, step: float
 ) -> Tensor:
-    """Forward differences (3, ...) of a distance at points (3, ...): its slope times the step.
+    """Forward differences (3, ...) of a distance at points (3, ...): the slope times the step.
 
-    `distance_here` (...) are the distances at the points.
+    Args:
+        distance: The distance function.
+        points: (3, ...) positions.
+        distance_here: (...) distances at the points.
+        step: Length of the step, units.
     """
     differences = torch.empty_like(points)
     for axis in range(3):
@@ -361,7 +367,7 @@ def slopes(
 
 @njit(error_model="numpy", fastmath=FAST, inline="always")
 def _sine(x: np.float32) -> np.float32:  # pragma: no cover
-    """sin(x) to 1e-6, in steps that a SIMD loop can take, as a call of the C library cannot."""
+    """sin(x) to 1e-6 by operations that can be vectorised, unlike a call of the C library."""
     turn = x * f32(0.5 / math.pi)
     turn -= np.floor(turn + f32(0.5))  # -0.5 to 0.5 turns
     t = min(abs(turn), f32(0.5) - abs(turn))  # sin(pi - a) = sin(a)
@@ -383,17 +389,17 @@ def _distances(  # noqa: PLR0912, PLR0915, PLR0917  # pragma: no cover
     out: Single,
     shares: Single,
 ) -> None:
-    """Distances of `BatchSurface.plain`, one short loop over a block of points after another.
+    """Distances as of `BatchSurface.plain`, computed by short loops over blocks of points.
 
     Args:
         points: (3, n).
-        runs: The frame of each run of points (r,), and where the runs begin and end (r + 1,).
-        table: (s, q) as `BatchSurface.table`.
-        tube: As `_tube` gives it.
-        sizes: Calm places and polyps of a row.
+        runs: Frame of each run of points (r,), and first points of the runs, with the end (r + 1,).
+        table: (s, q) numbers of the frames, see `BatchSurface.table`.
+        tube: Numbers of the tube, see `_tube`.
+        sizes: Numbers of calm places and of polyps in a row.
         maps: (k * m, m) relative radii.
-        out: (n,) where distances go.
-        shares: (k, n) where the polyps' shares go; (0, n) for nowhere.
+        out: (n,) output for distances.
+        shares: (k, n) output for the polyps' shares; (0, n) for none.
     """
     half, one, two, three, four = f32(0.5), f32(1), f32(2), f32(3), f32(4)
     none, tiny, small = f32(0), f32(1e-8), f32(1e-12)
@@ -412,13 +418,13 @@ def _distances(  # noqa: PLR0912, PLR0915, PLR0917  # pragma: no cover
         for start in range(starts[run], starts[run + 1], BLOCK):
             count = min(BLOCK, starts[run + 1] - start)
             lanes = (count + LANES - 1) // LANES * LANES
-            # A block of points, filled up with zeros to whole lanes.
+            # A block of points, padded with zeros to whole lanes.
             for j in range(count):
                 x[j], y[j] = points[0, start + j], points[1, start + j]
                 z[j] = points[2, start + j]
             for j in range(count, lanes):
                 x[j], y[j], z[j] = none, none, none
-            # The wave undone, and the folds.
+            # Undo the wave; height of the folds.
             for j in range(lanes):
                 line_x = tube[0] * _sine(tube[1] * z[j] + tube[2])
                 line_y = tube[3] * _sine(tube[4] * z[j] + tube[5])
@@ -445,7 +451,7 @@ def _distances(  # noqa: PLR0912, PLR0915, PLR0917  # pragma: no cover
                 corner -= s[j] * (three - four * s[j] * s[j]) * tube[13]
                 depth = tube[15] * ridge[j] * (f32(0.7) + f32(0.3) * corner)
                 d[j] = wall_bound * (one + tube[14] * corner - depth - d[j])
-            # The polyps: each is blended into what is nearest so far.
+            # The polyps: each is blended with the surface so far.
             for k in range(sizes[1]):
                 n = row[1 + 3 * sizes[0] + ROW * k : 1 + 3 * sizes[0] + ROW * (k + 1)]
                 blend, above = n[15], f32(n[18] * m)
@@ -456,7 +462,7 @@ def _distances(  # noqa: PLR0912, PLR0915, PLR0917  # pragma: no cover
                     r = n[6] * x[j] + n[7] * y[j] + n[8] * z[j] + n[11]
                     far = math.sqrt(p * p + q * q + r * r + small)
                     per = one / (max(far + r, f32(1e-3)) * f32(MAP_EXTENT))
-                    # Texels; a little less than the last, so that there is one more beside it.
+                    # Texels; slightly less than the last, so that there is a next one.
                     u[j] = min(max((p * per + one) * half * top, none), top - f32(1e-3))
                     v[j] = min(max((q * per + one) * half * top, none), top - f32(1e-3))
                     length[j] = far
@@ -465,7 +471,7 @@ def _distances(  # noqa: PLR0912, PLR0915, PLR0917  # pragma: no cover
                     e, f, g = p * n[12], q * n[13], r * n[14]
                     g += min(max(-g, none), n[17])
                     stalk[j] = lump_bound * (math.sqrt(e * e + f * f + g * g + small) - n[16])
-                # Its relative radius there, between four texels of its map.
+                # Its relative radius, interpolated between four texels of its map.
                 for j in range(lanes):
                     left, up = np.int32(u[j]), np.int32(v[j])
                     across, down = u[j] - f32(left), v[j] - f32(up)
@@ -491,7 +497,7 @@ def _distances(  # noqa: PLR0912, PLR0915, PLR0917  # pragma: no cover
 
 
 def _tube(colon: Colon) -> Single:
-    """The numbers of a tube as `_distances` reads them."""
+    """The numbers of a tube for `_distances`."""
     (ax, ay), (rx, ry), (px, py) = colon.bend, colon.bend_rate, colon.bend_phase
     folds = colon.fold_rate, colon.fold_phase, UNEVEN, colon.fold_tilt
     corner = math.cos(colon.corner_phase), math.sin(colon.corner_phase), colon.corner_depth
@@ -501,14 +507,14 @@ def _tube(colon: Colon) -> Single:
 
 @dataclass(frozen=True)
 class Touch:
-    """Points (s, n) at or near the surface, and what is there.
+    """Properties of the surface at points (s, n).
 
     Attributes:
-        slope: (3, s, n) of the distance in the world, in no particular unit.
-        shares: (s, n) of the polyp in every place.
-        colours: (3, s, n) own colour of the polyp in every place.
+        slope: (3, s, n) slope of the distance in the world, not normalised.
+        shares: (s, n) share of the polyp in every slot.
+        colours: (3, s, n) colour of the polyp in every slot.
         turn: Cosine and sine (s, n) of the direction from the centre line.
-        material: (3, s, n) where the points are when the tube is at rest.
+        material: (3, s, n) positions of the points at rest.
     """
 
     slope: Tensor
@@ -519,14 +525,14 @@ class Touch:
 
 
 def in_places(is_shown: NDArray[np.bool_]) -> Index:
-    """Indices (s, k) of what is True in rows (s, n), ascending; n fills what is left of a row."""
+    """Indices (s, k) of the True values in rows (s, n), ascending; rows are padded with n."""
     max_shown = int(is_shown.sum(1).max(initial=0))
     order = np.argsort(~is_shown, axis=1, kind="stable")[:, :max_shown]
     return np.where(np.take_along_axis(is_shown, order, 1), order, is_shown.shape[1])
 
 
 def stack_maps(maps: Sequence[Tensor]) -> Tensor:
-    """Maps (c, m, m) of polyps one below the other, as `surface.read_maps` reads them."""
+    """Stack maps (c, m, m) of polyps one below the other, for `surface.read_maps`."""
     return torch.cat(list(maps), 1).contiguous() if maps else torch.zeros(4, 2, 2)
 
 
@@ -536,10 +542,10 @@ class BatchSurface:
     Args:
         colon: The tube.
         lumps: The n polyps of the procedure.
-        stack: (c, n * m, m) their maps, see `stack_maps`: relative radius, linear RGB.
-        visible: (s, n) which polyps a frame may show, and (s, l) which of the tube's calm places
-            may be near; what is far away may be left out, for speed.
-        phases: (s,) of the peristaltic wave, radians.
+        stack: (c, n * m, m) maps of the polyps, see `stack_maps`: relative radius, linear RGB.
+        visible: Polyps that a frame may show (s, n), and calm places that may be near (s, l);
+            distant ones may be left out for speed.
+        phases: (s,) phases of the peristaltic wave, radians.
     """
 
     def __init__(
@@ -576,7 +582,7 @@ class BatchSurface:
     def fast(
         self, points: Tensor, frame: Tensor, *, with_shares: bool = False
     ) -> tuple[Tensor, Tensor]:
-        """Compiled distances, as `plain`; and the polyps' shares (k, ...), or none (0, ...)."""
+        """Compiled distances, as of `plain`, and the polyps' shares (k, ...), or none (0, ...)."""
         frame_of_row = frame[:, 0].numpy()
         first = np.flatnonzero(np.diff(frame_of_row, prepend=-1))
         starts = np.append(first, len(frame_of_row)) * points.shape[2]
@@ -591,7 +597,7 @@ class BatchSurface:
     def plain(
         self, points: Tensor, frame: Tensor
     ) -> tuple[Tensor, tuple[Tensor, ...], tuple[Tensor, Tensor], list[PolypPart]]:
-        """Distances by torch alone; material points, `Touch.turn`, and what every slot holds."""
+        """Distances by torch, with material points, `Touch.turn`, and the polyp in every slot."""
         numbers = self._columns[:, frame].unbind()
         ends = 1 + 3 * self.sizes[0]
         calm = [(a, b, c) for a, b, c in zip(*[iter(numbers[1:ends])] * 3, strict=True)]
@@ -605,7 +611,7 @@ class BatchSurface:
         return distance * wider, rest, turn, parts
 
     def touch(self, points: Tensor, frame: Tensor) -> Touch:
-        """What is at points (3, s, n) of the surface, of frames (s, 1)."""
+        """Properties of the surface at points (3, s, n) of frames (s, 1)."""
         distance_here, rest, turn, parts = self.plain(points, frame)
         return Touch(
             slope=slopes(

@@ -1,11 +1,11 @@
-"""The tissue of polyps and wall: procedural patterns, and what histology does to them.
+"""The tissue of polyps and wall: procedural patterns, and how they depend on histology.
 
 Endoscopists distinguish the classes by pit pattern, colour and vessels, and are often wrong. Kinds
 of pit: Kudo et al., Gastrointestinal Endoscopy 44 (1996); colour and vessels: the NICE
 classification, Hewett et al., Gastroenterology 143 (2012); open wide pits and mucus of sessile
 serrated lesions: Kimura et al., American Journal of Gastroenterology 107 (2012). The numbers are
-ours: they are set so that a classifier of clean pictures does clearly better than chance and
-clearly worse than perfectly.
+our choice: with them a classifier of clean pictures is clearly better than chance and clearly not
+perfect.
 """
 
 import math
@@ -23,8 +23,8 @@ Texture = NDArray[np.float32]
 Array = NDArray[np.float64]
 
 THIRDS = (0.0, 2 * math.pi / 3, 4 * math.pi / 3)
-EVENNESS = 0.9  # of the four pattern weights: small means one of them rules a polyp
-# How much a groove, a pale patch and a vessel change red, green and blue; the colour of mucus.
+EVENNESS = 0.9  # of the four pattern weights: with small values one pattern dominates a polyp
+# Changes of red, green and blue by a groove, a pale patch and a vessel; the colour of mucus.
 GROOVE = (0.45, 1.0, 0.95)
 PALE = (0.22, 0.75, 0.75)
 VESSEL = (0.30, 0.62, 0.52)
@@ -37,13 +37,13 @@ def periodic_noise(
     """Smooth noise that tiles: white noise kept in a band around `waves` waves per tile.
 
     Args:
-        rng: Where the noise comes from.
+        rng: Source of randomness.
         size: Edge of the tile, texels.
         waves: Middle of the band, waves per edge.
         spread: Width of the band in natural-log units of frequency.
 
     Returns:
-        (size, size) values of mean 0 and standard deviation 1.
+        Values (size, size) with mean 0 and standard deviation 1.
     """
     rows, columns = np.fft.fftfreq(size, 1 / size), np.fft.rfftfreq(size, 1 / size)
     frequency = np.hypot(rows[:, None], columns)
@@ -54,7 +54,7 @@ def periodic_noise(
 
 
 def vessel_net(rng: np.random.Generator, size: int, density: float) -> Texture:
-    """Branching vessels, 0 (none) to 1: thin level lines of noise, shown only here and there."""
+    """Branching vessels, 0 (none) to 1: thin level lines of noise, visible only in some areas."""
     net = np.zeros((size, size), np.float32)
     for waves, width, weight in ((5.0, 0.055, 1.0), (9.0, 0.06, 0.7), (17.0, 0.08, 0.4)):
         lines = np.exp(-((periodic_noise(rng, size, waves) / width) ** 2))
@@ -63,11 +63,11 @@ def vessel_net(rng: np.random.Generator, size: int, density: float) -> Texture:
     return net.astype(np.float32)
 
 
-# How the polyps of a histology class tend to look: weights of tubular and gyrus-like grooves (Kudo
-# IIIL, IV), of small, stellar pits (II), of wide open pits (II-O) and of a fine mosaic, as normal
-# mucosa has (I); mean strength of the pattern's shade; mean log factor from green and blue to red
-# (above 0 is browner and redder); mean log brightness; mean strength of the vessels and of a cap of
-# mucus; how much oftener than others it is flat.
+# Typical appearance of the polyps of a histology class: weights of tubular and gyrus-like grooves
+# (Kudo IIIL, IV), of small stellar pits (II), of wide open pits (II-O) and of a fine mosaic as in
+# normal mucosa (I); mean strength of the pattern's shade; mean log factor from green and blue to
+# red (positive is browner and redder); mean log brightness; mean strength of the vessels and of a
+# mucus cap; frequency of flat polyps relative to other classes.
 HABITS: Mapping[str, tuple[float, ...]] = {
     "AD": (0.85, 0.45, 0.30, 0.50, 0.38, 0.085, -0.035, 0.40, 0.12, 1.0),
     "HP": (0.45, 0.80, 0.40, 0.50, 0.32, -0.06, 0.04, 0.22, 0.16, 1.3),
@@ -80,15 +80,15 @@ HABITS: Mapping[str, tuple[float, ...]] = {
 
 @dataclass(frozen=True)
 class Tissue:
-    """The look of one polyp's tissue.
+    """The appearance of a polyp's tissue.
 
     Attributes:
         pattern: Shares of stripes, pits, rounds and bumps.
         contrast: Strength of the pattern's shade, 0 to 1.
         hue: Log factor from green and blue to red.
         value: Log brightness.
-        vessels: Strength of its vessels, 0 to 1.
-        mucus: Strength of its mucus, 0 to 1.
+        vessels: Strength of the vessels, 0 to 1.
+        mucus: Strength of the mucus, 0 to 1.
     """
 
     pattern: tuple[float, float, float, float]
@@ -100,25 +100,29 @@ class Tissue:
 
 
 def flatness(histology_class: str) -> float:
-    """How much oftener than others a polyp of a class is flat.
+    """Frequency of flat polyps in a histology class, relative to other classes.
 
     Raises:
-        PolyplinkError: If there is no such class, naming the nearest.
+        PolyplinkError: If the class is unknown; the message suggests the nearest.
     """
     return find_named("histology class", histology_class, HABITS)[-1]
 
 
 def draw_tissue(rng: np.random.Generator, histology_class: str, spread: float) -> Tissue:
-    """Draw one polyp's tissue; `histology_class` is a key of `HABITS`.
+    """Draw the tissue of a polyp.
 
-    `spread` is how far polyps lie from each other, within classes and between them; 1 as a rule.
+    Args:
+        rng: Source of randomness.
+        histology_class: A key of `HABITS`.
+        spread: Factor on the differences between polyps, within classes and between them; usually
+            1.
 
     Raises:
-        PolyplinkError: If there is no such class.
+        PolyplinkError: If the class is unknown.
     """
     class_habit = np.array(find_named("histology class", histology_class, HABITS))
     middle = HABITS["OTHER"]
-    # `spread` times as far from the middle as it is.
+    # The distance from the middle, multiplied by `spread`.
     habit = middle + spread * (class_habit - middle)
     pattern = rng.dirichlet(EVENNESS * np.maximum(habit[:4], 0.1) / spread)
     shade, redness, brightness, vessel, cap = habit[4:9].tolist()
@@ -144,7 +148,7 @@ def _lattice(u: Array, v: Array, rate: float, phase: Sequence[float]) -> Array:
 
 
 def _wander(rng: np.random.Generator, u: Array, v: Array, rate: float) -> Array:
-    """A slow, smooth shift, about -1 to 1: five random plane waves."""
+    """A slow, smooth variation, about -1 to 1: five random plane waves."""
     angles, phases = rng.uniform(0, 2 * math.pi, (2, 5))
     rates = rate * rng.uniform(0.5, 1.5, 5)
     total = np.zeros_like(u)
@@ -160,17 +164,17 @@ def draw_pattern(
     pitch: float,
     slant: float,
 ) -> Array:
-    """A pit pattern: a mix of four, each bent by a slow wander of its own, as tissue is.
+    """A pit pattern: a mix of four patterns, distorted by slow variations.
 
     Args:
-        rng: Where phases and bends come from.
-        shares: Of grooves, small pits, wide pits and mosaic.
+        rng: Source of randomness.
+        shares: Shares of grooves, small pits, wide pits and mosaic.
         towards: (3, m, m) unit directions of the map.
         pitch: Angular frequency on the map.
         slant: Direction of the grooves, radians.
 
     Returns:
-        (m, m) from -1 to 1; high where the surface stands out, low in grooves and pits.
+        Values (m, m) from -1 to 1; high on ridges, low in grooves and pits.
     """
     stripes, pits, rounds, bumps = shares
     plane = towards[:2] / (1.2 + towards[2])  # flattens the lower half a little
@@ -186,13 +190,13 @@ def draw_pattern(
 
 
 def paint_map(tissue: Tissue, cap: float, maps: Tensor, mean: Tensor) -> Tensor:
-    """Colours of a polyp, texel by texel: (3, m, m) linear RGB.
+    """Colours of a polyp's texels: (3, m, m) linear RGB.
 
     Args:
-        tissue: Its tissue.
+        tissue: The tissue of the polyp.
         cap: Strength of pale (above 0) or red (below 0) patches.
         maps: (5, m, m), see `polyp.surface_maps`.
-        mean: (3,) colour of this patient's polyps, linear RGB.
+        mean: (3,) mean colour of the patient's polyps, linear RGB.
     """
     _, pattern, patches, vessels, mucus = maps
     groove, pale, vessel, slime = (
