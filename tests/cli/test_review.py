@@ -66,7 +66,7 @@ def test_a_finished_review_is_handed_off_and_learned_from(
     refused = polyplink("learn-from", made.run, counted, "-o", tmp_path / "none")
     assert refused.exit_code == 2
     assert "no procedure of" in refused.stderr
-    assert "finish some in `polyplink review`" in refused.stderr
+    assert "mark some as finished in `polyplink review`" in refused.stderr
     desk = finish_review(counted, made.data)
     truth = read_data(made.data).detections
     handed = polyplink("hand-off", counted, "--language", "de", "--json")

@@ -85,7 +85,7 @@ def learn_from(
     PolyplinkError.unless(
         bool(labelled),
         f"no procedure of {', '.join(map(str, reviewed))} is marked as finished",
-        "finish some in `polyplink review`",
+        "mark some as finished in `polyplink review`",
     )
     with record.stage("learn"):
         point, notes = _fit(desks, labelled, before)
@@ -107,7 +107,7 @@ def _fit(
     Args:
         desks: The reviews.
         labelled: Their finished procedures, with the corrected identities.
-        before: The operating point of the weights that counted.
+        before: The operating point of the weights of the count.
 
     Returns:
         The operating point, and a warning if it is the previous one.
