@@ -1,4 +1,4 @@
-"""Simulated procedures as a source of crops: the plugin through which others render them."""
+"""The plugin that renders crops of simulated procedures for polyplink."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class SimulatedCrops:
-    """Renders crops of procedures that were simulated."""
+    """Renders crops of simulated procedures."""
 
     @staticmethod
     def holds(folder: Path) -> bool:
@@ -19,7 +19,7 @@ class SimulatedCrops:
 
     @staticmethod
     def open(folder: Path, procedure_id: str, device: str) -> "SimulatedProcedure":
-        """A simulated procedure.
+        """Open a simulated procedure.
 
         Raises:
             PolyplinkError: If the folder was simulated by another version, or lacks the procedure.

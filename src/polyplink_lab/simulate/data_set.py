@@ -1,7 +1,7 @@
-"""A whole simulated data set: with frames as REAL-Colon is released, its archives, or tables.
+"""Simulate a whole data set: with frames like REAL-Colon's release, as archives, or as tables.
 
-Procedures are made by worker processes, each written whole or not at all; a run that was
-interrupted continues with the procedures that are missing.
+Procedures are simulated by worker processes and written atomically; an interrupted run continues
+with the missing procedures.
 """
 
 import contextlib
@@ -50,8 +50,8 @@ from polyplink_lab.simulate.procedure_specs import (
 from polyplink_lab.simulate.rendering import SimulatedProcedure, check_device, one_thread, to_jpeg
 
 BATCH = 16  # frames held in memory at a time
-RELEASED_AT = 1_677_542_400  # 2023-02-28, the date in the release's name: the same in every run
-WITH_POINT = frozenset({"001-012"})  # the release writes the frames of this one as `_0.0`
+RELEASED_AT = 1_677_542_400  # 2023-02-28, the date in the release's name, for identical archives
+WITH_POINT = frozenset({"001-012"})  # procedures with frames named `_0.0` in the release
 
 ArchiveJob = tuple[Path, dict[str, Any], pl.DataFrame]
 """The file, the procedure's row of the table, and its boxes."""
@@ -66,23 +66,23 @@ def simulate(
     workers: int = 2,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> DataSet:
-    """Make a data set of procedures with known identities.
+    """Simulate a data set of procedures with known identities.
 
-    The preset says what `out` gets: with annotations as folders or archives it is laid out as
-    REAL-Colon's release (with two tables and a description); without, it is a data folder as
-    `polyplink import` writes. Frames are rendered where the preset asks for them; all others can
-    be rendered later, see `SimulatedProcedure`. In addition, `simulation/` holds all that is known
-    of every procedure, and run.json the run. The same preset and seed give the same bytes,
-    however many workers there are.
+    The preset determines the layout: with annotations as folders or archives, `out` is laid out
+    like REAL-Colon's release (with two tables and a description); without annotations, it is a data
+    folder as `polyplink import` writes. The preset also determines which frames are rendered; all
+    others can be rendered later, see `SimulatedProcedure`. In addition, `simulation/` describes
+    every procedure, and run.json the run. The same preset and seed give the same bytes with any
+    number of workers.
 
     Args:
-        out: Folder to write; made if absent. One that an earlier run with the same preset, seed
-            and version left unfinished is finished.
-        preset: What to make, see `presets`.
+        out: Folder to write; created if absent. The unfinished folder of an earlier run with the
+            same preset, seed and version is completed.
+        preset: The preset, see `presets`.
         seed: Seed, from 0.
-        device: Where frames are rendered, a torch device. A GPU gives other bytes than a CPU;
-            boxes and tables are the same.
-        workers: Worker processes; 1 works in this process.
+        device: Torch device that renders frames. A GPU gives other bytes than a CPU; boxes and
+            tables are the same.
+        workers: Worker processes; 1 for this process only.
         progress: Callback (procedures done, procedures in all).
 
     Returns:
@@ -128,8 +128,8 @@ def simulate(
         elif preset.annotations == "folders":
             write_real_colon(data, out, keep=True)
         else:
-            # Archives of an earlier run are kept. The longest first, so that no worker is left with
-            # it at the end.
+            # Archives of an earlier run are kept. The longest procedures come first, so that the
+            # workers end at about the same time.
             boxes = data.detections.partition_by("procedure_id", as_dict=True)
             rows = data.procedures.sort("n_frames", descending=True, maintain_order=True)
             archives: list[ArchiveJob] = []
@@ -148,14 +148,14 @@ def simulate(
 
 @dataclass(frozen=True)
 class Job:
-    """One procedure to make, for a worker process.
+    """A procedure to simulate in a worker process.
 
     Attributes:
         out: Folder of the data set.
-        preset: What to make; its `frames` says which are written.
+        preset: The preset; its `frames` determines which frames are written.
         seed: Seed of the data set.
-        spec: Which procedure.
-        device: Where to render, a torch device.
+        spec: The procedure.
+        device: Torch device that renders.
     """
 
     out: Path
@@ -166,17 +166,17 @@ class Job:
 
     @property
     def frames(self) -> Path:
-        """The folder of its frames."""
+        """The folder of the procedure's frames."""
         return self.out / frames_folder(self.spec.procedure_id)
 
     @property
     def truth(self) -> Path:
-        """The file with what it was made from, written last."""
+        """The file that describes the procedure, written last."""
         return self.out / FOLDER / f"{self.spec.procedure_id}.json"
 
     @property
     def done(self) -> bool:
-        """Whether it has been made already."""
+        """Whether the procedure has already been simulated."""
         complete = self.truth.is_file() and _boxes_path(self.out, self.spec).is_file()
         return complete and (self.preset.frames == "none" or self.frames.is_dir())
 
@@ -187,13 +187,13 @@ def _boxes_path(out: Path, spec: ProcedureSpec) -> Path:
 
 
 def write_procedure(job: Job) -> None:
-    """Plan a procedure; write its frames (if asked for), its boxes, and what it was made from."""
+    """Plan a procedure; write its frames (if the preset has any), its boxes and its description."""
     name = job.spec.procedure_id
-    with one_thread():  # processes share the cores: more threads would only compete
+    with one_thread():  # processes share the cores, so more threads would compete
         plan = plan_procedure(job.preset, job.seed, job.spec)
         boxes = boxes_of(plan)
     if job.preset.frames != "none":
-        # What a killed run left: frames without their boxes, or a part of the frames.
+        # Remains of a killed run: frames without boxes, or some of the frames.
         for stale in [job.frames, *job.out.glob(f".{job.frames.name}.*.part")]:
             shutil.rmtree(stale, ignore_errors=True)
         all_frames = np.arange(job.spec.n_frames)
@@ -212,9 +212,9 @@ def write_procedure(job: Job) -> None:
 
 
 def _read_boxes(out: Path, settings: SimulationSettings, specs: Sequence[ProcedureSpec]) -> DataSet:
-    """The boxes of all procedures of a folder, as the data set that importing it gives.
+    """The boxes of all procedures of a folder, as the data set that an import would give.
 
-    Its parts are those of `data.split_by_rule`. Polyps count from 1, as in REAL-Colon.
+    Its parts are those of `data.split_by_rule`. Polyps are numbered from 1, as in REAL-Colon.
     """
     tables = []
     for spec in specs:
@@ -230,7 +230,7 @@ def _read_boxes(out: Path, settings: SimulationSettings, specs: Sequence[Procedu
         polyp_id=pl.format("{}_{}", procedure, pl.col("polyp") + 1),
         image=image if settings.preset.frames != "none" else pl.lit(None, pl.String),
     )
-    # Tables alone are a data folder themselves, which may be moved.
+    # A folder with only tables is a data folder, which may be moved.
     source = "." if settings.preset.annotations == "none" else str(out.resolve())
     names = [spec.procedure_id for spec in specs]
     return DataSet.of(
@@ -243,7 +243,7 @@ def _read_boxes(out: Path, settings: SimulationSettings, specs: Sequence[Procedu
 def tables_of(
     specs: Sequence[ProcedureSpec], dataset: str, source: str
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The procedures and the polyps of a simulation, as the tables of a data set have them."""
+    """The procedures and polyps of a simulation, as tables of a data set."""
     fields = ("n_frames", *FIELDS)
     procedures = pl.DataFrame([{name: getattr(s, name) for name in fields} for s in specs])
     polyps = [
@@ -275,25 +275,25 @@ def _description(preset: Preset, seed: int) -> str:
     annotations = "tables" if preset.annotations == "none" else preset.annotations
     return (
         "# Simulated colonoscopy procedures\n\n"
-        f"Every frame, box and table here was made by polyplink {__version__} (preset "
+        f"Every frame, box and table here was generated by polyplink {__version__} (preset "
         f"{preset.name}, seed {seed}, difficulty {preset.difficulty:g}). No patient was filmed. "
-        "Sizes, histologies, ages and sexes are drawn from, or are, those of REAL-Colon's "
-        "released tables (Biffi et al., Scientific Data 2024, 11:539), in their layout.\n\n"
+        "Sizes, histologies, ages and sexes are those of REAL-Colon's released tables or drawn "
+        "from them (Biffi et al., Scientific Data 2024, 11:539).\n\n"
         + _WRITTEN.get(preset.frames, "")
         + _WRITTEN[annotations]
-        + f"- `{FOLDER}/`: what each procedure was made from.\n"
+        + f"- `{FOLDER}/`: the description of each procedure.\n"
     )
 
 
 def write_archive(job: ArchiveJob) -> None:
-    """Write one archive of annotations, members in the order of the frames, whole or not at all.
+    """Write an archive of annotations atomically, with members in the order of the frames.
 
-    The same annotations give the same bytes (with the same zlib).
+    The same annotations give the same bytes (with the same version of zlib).
     """
     path, procedure, detections = job
     name = procedure["procedure_id"]
     suffix = ".0" if name in WITH_POINT else ""
-    # Level 1: the text repeats itself, and higher levels save another tenth only.
+    # Level 1, because the text is repetitive and higher levels save only another tenth.
     with (
         whole_file(path) as temporary,
         temporary.open("wb") as file,

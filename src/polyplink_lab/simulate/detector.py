@@ -1,13 +1,13 @@
-"""A simulated detector: the boxes that a real one would give for annotated procedures.
+"""A simulated detector, which returns the boxes of a realistic detector in annotated procedures.
 
 It misses polyps in runs, its boxes jitter, every box has a score, and it raises false alarms that
 last some frames. The presets have the published rates of detectors.
 
-Whether a box is detected follows a two-state Markov chain for every view of a polyp: a uniform
-number is drawn anew with probability `1 / memory` in a frame, else that of the frame before is
-kept, and a box is detected if its chance exceeds it. The chance is logistic in the box's size
-(distance), its motion (blur), how much of it the frame's edge cuts off (view), and the time since
-the polyp came into view; the intercept makes the mean over all boxes the preset's recall.
+Detections follow a two-state Markov chain for every view of a polyp: in each frame a uniform number
+is drawn again with probability `1 / memory`, or else kept from the previous frame, and a box is
+detected if its probability exceeds this number. The probability is logistic in the box's size
+(distance), its motion (blur), whether the frame's edge cuts it, and the time since the polyp came
+into view; the intercept is such that the mean over all boxes is the preset's recall.
 """
 
 from collections.abc import Callable, Mapping
@@ -44,9 +44,9 @@ class DetectorPreset(Ranged):
 
     Attributes:
         recall: Share of the frames with a polyp in which its box is detected.
-        alarms: Mean number of false alarms in a procedure.
-        alarms_sd: Their standard deviation over procedures.
-        memory: Mean frames until a hit or miss is decided anew; 1 for independent misses.
+        alarms: Mean number of false alarms per procedure.
+        alarms_sd: Standard deviation of this number over procedures.
+        memory: Mean number of frames until hit or miss is drawn again; 1 for independent misses.
         jitter: Standard deviation of a box's edges, shares of its width and height.
         median_alarm: Median length of a false alarm, frames.
         spread_alarm: Standard deviation of the logarithm of that length. With a median of 2, 1.0
@@ -71,26 +71,26 @@ DETECTORS: Mapping[str, DetectorPreset] = {
 """Simulated detectors by name.
 
 `gi-genius` has the published figures of GI Genius (Brand et al.): 46.6 % of the frames with a
-polyp, 101 +- 88 false alarms a procedure, 88 % of them at most six frames long. The others are
-ours: `shifted` stands for a detector on recordings unlike its own, `good` for one on its own, and
-`misses-15` only misses.
+polyp, 101 +- 88 false alarms per procedure, 88 % of them at most six frames long. The others are
+our choice: `good` represents a detector on recordings like those of its training, `shifted` one on
+different recordings, and `misses-15` has misses only.
 """
 
 
 def detector_preset(name: str) -> DetectorPreset:
-    """The simulated detector of that name.
+    """A simulated detector by name.
 
     Raises:
-        PolyplinkError: If there is none; the message suggests the nearest name.
+        PolyplinkError: If the name is unknown; the message suggests the nearest.
     """
     return find_named("detector", name, DETECTORS)
 
 
 def detector_boxes(name: str, data: DataSet, seed: int, folder: Path) -> pl.DataFrame:
-    """The boxes of a simulated detector, by its name: the plugin `sim` of the kind "detector".
+    """The boxes of a simulated detector by name: the plugin `sim` of the kind "detector".
 
     Raises:
-        PolyplinkError: If there is no such detector.
+        PolyplinkError: If the name is unknown.
     """
     return detect_simulated(data, detector_preset(name), seed, folder).drop("truth", "alarm")
 
@@ -98,22 +98,22 @@ def detector_boxes(name: str, data: DataSet, seed: int, folder: Path) -> pl.Data
 def detect_simulated(
     data: DataSet, preset: DetectorPreset, seed: int, folder: Path | None = None
 ) -> pl.DataFrame:
-    """The boxes that a detector finds in annotated procedures.
+    """The boxes of a simulated detector in annotated procedures.
 
-    False alarms are in frames that have an image, where boxes name images.
+    If boxes have images, false alarms are only in frames with an image.
 
     Args:
-        data: Annotated procedures; every box has its polyp.
+        data: Annotated procedures in which every box has a polyp.
         preset: The detector's rates.
-        seed: The same seed gives the same boxes.
-        folder: The data's folder. False alarms of procedures that are simulated there are on folds,
-            residue and bubbles, see `lookalikes`; without it they are anywhere, and drift.
+        seed: Seed; the same seed gives the same boxes.
+        folder: The data folder. False alarms in simulated procedures are on folds, residue and
+            bubbles, see `lookalikes`; without the folder they are anywhere, and drift.
 
     Returns:
-        The table `polyplink.data.tables.DETECTIONS` with scores and without polyps, by procedure
-        and frame. Two columns beyond the schema are for evaluation only: `truth`, the polyp that a
-        box shows, and `alarm`, the number of the false alarm in its procedure; each null for the
-        other kind of box.
+        The table `polyplink.data.tables.DETECTIONS` with scores and without polyps, sorted by
+        procedure and frame. Two additional columns are for evaluation only: `truth`, the polyp in a
+        box, and `alarm`, the number of the false alarm in its procedure; each is null for boxes of
+        the other kind.
 
     Example:
         >>> from polyplink.data.tables import DataSet
@@ -138,7 +138,7 @@ def detect_simulated(
 
             follow = partial(follow_lookalikes, source, name, stream(seed, name, "lookalikes"))
         alarms = _alarms(rng, row, preset, follow)
-        if images.height:  # without one an alarm could not be shown
+        if images.height:  # an alarm without an image could not be shown
             alarms = alarms.drop("image").join(images, keys, maintain_order="left")
         parts += [_detected(rng, procedure_boxes, preset), alarms]
     columns = [*data.detections.columns, "truth", "alarm"]
@@ -147,7 +147,7 @@ def detect_simulated(
 
 
 def _log_odds(boxes: pl.DataFrame) -> Floats:
-    """What size, motion, edge and novelty add to the log-odds of a hit (d,)."""
+    """Contribution (d,) of size, motion, edge and novelty to the log-odds of a hit."""
     x, y, w, h, frame, width, height, fps = (
         boxes[name].cast(pl.Float64).to_numpy()
         for name in ("x", "y", "w", "h", "frame", "width", "height", "fps")
@@ -170,7 +170,7 @@ def _log_odds(boxes: pl.DataFrame) -> Floats:
 
 
 def _intercept(odds: Floats, recall: float) -> float:
-    """The intercept with which the mean chance is the recall, by bisection."""
+    """The intercept at which the mean probability equals the recall, by bisection."""
     low, high = -50.0, 50.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -208,7 +208,7 @@ def _alarms(
     preset: DetectorPreset,
     follow: "Callable[[Index, Index], Followed] | None",
 ) -> pl.DataFrame:
-    """The false alarms of one procedure, on what looks like a polyp; without `follow` anywhere."""
+    """The false alarms of a procedure, on polyp-like places with `follow`, else anywhere."""
     mean, sd = preset.alarms, preset.alarms_sd
     count = round(rng.gamma((mean / sd) ** 2, sd**2 / mean)) if sd and mean else round(mean)
     drawn = rng.lognormal(np.log(preset.median_alarm), preset.spread_alarm, count)
@@ -247,7 +247,7 @@ def _alarms(
 
 
 def _boxed(table: pl.DataFrame, edges: Floats, score: Floats) -> pl.DataFrame:
-    """Add boxes, from edges (n, 4) left, top, right, bottom cut to the frame, and scores."""
+    """Add scores, and boxes from edges (n, 4) left, top, right, bottom, clipped to the frame."""
     size = table.select("width", "height").to_numpy().astype(np.float64)  # n 2
     low = np.clip(edges[:, :2], 0, size - 2)
     high = np.clip(edges[:, 2:], low + 1, size - 1)

@@ -1,10 +1,9 @@
-"""What a detector takes for a polyp in a simulated procedure: folds, residue and bubbles.
+"""False alarms on polyp-like places in a simulated procedure: folds, residue and bubbles.
 
-A false alarm is fixed to a place on the wall and followed by the camera, so that its boxes move and
-grow as those of a polyp do. Of a few places in the picture it takes the one that looks most like
-what misleads detectors: of the false alarms of GI Genius 88 % showed the bowel's wall, mostly
-folds, and 12 % its content (Hassan et al., Gastrointestinal Endoscopy, 2020,
-10.1016/j.gie.2020.06.021).
+A false alarm is attached to a place on the wall, so that its boxes move and grow like those of a
+polyp. Of several random places in the picture, the one most similar to typical false alarms is
+chosen: 88 % of the false alarms of GI Genius showed the bowel's wall, mostly folds, and 12 % its
+content (Hassan et al., Gastrointestinal Endoscopy, 2020, 10.1016/j.gie.2020.06.021).
 """
 
 from pathlib import Path
@@ -28,21 +27,21 @@ from polyplink_lab.simulate.plan import Plan
 from polyplink_lab.simulate.procedure_specs import stream
 from polyplink_lab.simulate.rendering import planned
 
-CANDIDATES = 24  # places in the picture that an alarm chooses from
+CANDIDATES = 24  # random places in the picture, one of which is chosen for an alarm
 CONTENT = 0.12  # share of the alarms that show residue or bubbles; the others show folds
 EDGE = 0.15  # of the frame, without candidates
 STEPS = 96  # of a ray towards the wall
-NEAREST, FARTHEST = 0.3, 3.0  # units from the camera: 10 mm fill the picture, or a tenth of it
+NEAREST, FARTHEST = 0.3, 3.0  # from the camera, units: 10 mm fill the picture, or a tenth of it
 
 
 class Followed(NamedTuple):
-    """Where the places of n boxes are in the picture.
+    """The places of n boxes in the picture.
 
     Attributes:
-        centre: (n, 2) pixels.
-        scale: (n,) size, relative to that in the alarm's first frame.
-        shown: (n,) whether the lens shows it; False in all of an alarm that has no place, because
-            its first frame shows none.
+        centre: (n, 2) centre, pixels.
+        scale: (n,) size relative to that in the alarm's first frame.
+        shown: (n,) whether the place is visible; False in all frames of an alarm without a place,
+            because no candidate in its first frame was suitable.
     """
 
     centre: Array
@@ -57,16 +56,16 @@ def follow_lookalikes(
 
     Args:
         source: Folder that `polyplink simulate` wrote.
-        procedure_id: Which procedure.
+        procedure_id: The procedure.
         rng: Source of randomness.
-        alarm: (n,) number of the alarm that each box belongs to, ascending from 0.
-        frames: (n,) frame of each box, ascending in an alarm.
+        alarm: (n,) number of the alarm of each box, ascending from 0.
+        frames: (n,) frame of each box, ascending within an alarm.
 
     Returns:
-        One row a box.
+        The places, one row per box.
 
     Raises:
-        PolyplinkError: If the folder is no simulation, or has no such procedure.
+        PolyplinkError: If the folder is not a simulation, or lacks the procedure.
     """
     plan, seed = planned(source, procedure_id)
     patient = draw_patient(stream(seed, procedure_id, "patient"), plan.spec.bbps)
@@ -83,7 +82,7 @@ def follow_lookalikes(
 
 
 def _in_camera(plan: Plan, places: Array, frames: Index) -> Array:
-    """Places at rest (n, 3) in the coordinates of the camera of their frames (n,): (n, 3)."""
+    """Transform places at rest (n, 3) to the camera coordinates of their frames (n,): (n, 3)."""
     path = plan.path[frames]
     world = carry(plan.colon, places, plan.conditions.phase[frames].astype(np.float64))
     points: Array = np.einsum("nij,ni->nj", path.rotations, world - path.positions)
@@ -91,12 +90,12 @@ def _in_camera(plan: Plan, places: Array, frames: Index) -> Array:
 
 
 def wall_behind(plan: Plan, frames: Index, shares: Array) -> tuple[Tensor, Tensor]:
-    """What of the wall shows at places of the picture; polyps are looked through.
+    """The points of the wall at positions in the picture, ignoring polyps.
 
     Args:
         plan: The procedure.
-        frames: (a,) which frames.
-        shares: (a, k, 2) places in each, shares of its width and height.
+        frames: (a,) frames.
+        shares: (a, k, 2) positions in each frame, as shares of its width and height.
 
     Returns:
         Points (3, a, k) of the wall at rest, and their distances (a, k) from the camera, units.
@@ -115,14 +114,14 @@ def wall_behind(plan: Plan, frames: Index, shares: Array) -> tuple[Tensor, Tenso
 
 
 def fold_height(plan: Plan, places: Tensor) -> Tensor:
-    """How far the wall stands into the lumen at places (3, ...) at rest: (...), units."""
+    """Height (...) of the wall into the lumen at places (3, ...) at rest, units."""
     line_x, _, x, y, _ = at_rest(plan.colon, places, 0.0)
     radius = torch.hypot(x, y)
     return RADIUS - wall_radius(plan.colon, places[2], line_x, x / radius, y / radius)
 
 
 def _choose(plan: Plan, patient: Patient, rng: np.random.Generator, frames: Index) -> Array:
-    """The place at rest (a, 3) that most looks like an alarm in each frame; NaN for none."""
+    """The place at rest (a, 3) most similar to a false alarm in each frame; NaN for none."""
     a = len(frames)
     shares = rng.uniform(EDGE, 1 - EDGE, (a, CANDIDATES, 2))
     content = rng.random(a) < CONTENT
@@ -132,7 +131,7 @@ def _choose(plan: Plan, patient: Patient, rng: np.random.Generator, frames: Inde
     colour, _ = read_mucosa(patient, turn.float(), places[2].float(), torch.zeros(()))
     stain = (colour[:3] - patient.wall[:, None, None]).norm(dim=0)  # a k
     looks = np.where(content[:, None], stain.numpy(), fold_height(plan, places).numpy())
-    for lump in plan.lumps:  # a box on a polyp would be no false alarm
+    for lump in plan.lumps:  # a box on a polyp would not be a false alarm
         near = (places - lump.centre[:, None, None]).norm(dim=0) < 2 * float(lump.radii.max())
         looks[near.numpy()] = -np.inf
     looks[((depth < NEAREST) | (depth > FARTHEST)).numpy()] = -np.inf

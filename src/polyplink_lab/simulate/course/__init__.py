@@ -1,1 +1,1 @@
-"""The course of a procedure: looks, camera, conditions and boxes over time."""
+"""The course of a procedure: looks, camera path, conditions and boxes over time."""

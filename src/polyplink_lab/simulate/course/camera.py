@@ -3,9 +3,10 @@
 Rotations are (3, 3) matrices with columns right, down, forward in the world. They are computed by
 hand because `scipy.spatial` takes 0.3 s to import, in every worker process.
 
-A look is planned around its polyp (distance, azimuth, elevation, roll, aim); each of these
-wanders smoothly about a mean, slower in short looks, and the operator's hand trembles and the
-patient breathes. All looks of a procedure are sampled and followed at once, as arrays.
+A look is an unbroken view of a polyp. It is described around the polyp (distance, azimuth,
+elevation, roll, aim); each of these varies smoothly about a mean, more slowly in short looks, and
+the operator's hand trembles and the patient breathes. All looks of a procedure are sampled and
+followed at once, as arrays.
 """
 
 import math
@@ -23,13 +24,13 @@ Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-# A wander is two sine waves of these sizes; the second is so many times as fast.
+# A wander is the sum of two sine waves: size and relative speed of each.
 WANDER = ((0.8, 1.0), (0.45, 1.9))
 WANDER_RATE = 2 * np.pi * sum(size * speed for size, speed in WANDER)
 
 
 class Rows:
-    """Base of records of arrays (or of such records) with rows that belong together."""
+    """Base class of records of arrays (or of such records) with corresponding rows."""
 
     def __getitem__(self, rows: Index | Mask) -> Self:
         """A copy with some of the rows."""
@@ -46,7 +47,7 @@ class CameraPath(Rows):
     """The camera in s frames.
 
     Attributes:
-        positions: (s, 3).
+        positions: (s, 3) positions.
         rotations: (s, 3, 3) columns: right, down, forward.
         exposures: (s,) factor on the automatic exposure.
         whites: (s, 3) white balance, factors on RGB.
@@ -59,15 +60,17 @@ class CameraPath(Rows):
 
     @classmethod
     def of(cls, positions: Array, rotations: Array) -> Self:
-        """A path with plain exposure and white balance."""
+        """A path with neutral exposure and white balance."""
         n = len(positions)
         return cls(positions, rotations, np.ones(n), np.ones((n, 3)))
 
 
 def wander(turns: NDArray[Any], phases: Array) -> Array:
-    """A smooth back and forth within about -1.25 to 1.25, at most `WANDER_RATE` a turn.
+    """A smooth variation between about -1.25 and 1.25, with a slope of at most `WANDER_RATE`.
 
-    `turns` (n,) is time in turns of the slower wave, `phases` (n, 2) or (2,) are in radians.
+    Args:
+        turns: (n,) time, in turns of the slower wave.
+        phases: (n, 2) or (2,) phases of the two waves, radians.
     """
     waves = [
         size * np.sin(2 * np.pi * speed * turns + phases[..., index])
@@ -77,24 +80,24 @@ def wander(turns: NDArray[Any], phases: Array) -> Array:
 
 
 def smooth(t: Array) -> Array:
-    """Smoothstep of t in 0 to 1: begins and ends at rest."""
+    """Smoothstep of t in [0, 1], with slope 0 at both ends."""
     return t * t * (3 - 2 * t)
 
 
 def to_tube(colon: Colon, positions: Array) -> Array:
-    """World positions (s, 3) to tube coordinates (s, 3): offset from the centre line, z."""
+    """Convert world positions (s, 3) to tube coordinates: offset from the centre line, and z."""
     x, y = centre_line(colon, torch.from_numpy(positions[:, 2]))
     return np.asarray(positions - np.stack([x, y, torch.zeros_like(x)], axis=1))
 
 
 def from_tube(colon: Colon, places: Array) -> Array:
-    """Tube coordinates (s, 3) to world positions (s, 3)."""
+    """Convert tube coordinates (s, 3) to world positions (s, 3)."""
     x, y = centre_line(colon, torch.from_numpy(places[:, 2]))
     return np.asarray(places + np.stack([x, y, torch.zeros_like(x)], axis=1))
 
 
 def carry(colon: Colon, points: Array, phase: Array) -> Array:
-    """Where the peristaltic wave of phases (n,) carries points (n, 3) at rest."""
+    """World positions (n, 3) of points (n, 3) at rest, under waves of phases (n,)."""
     moved = to_world(colon, torch.from_numpy(points.T.copy()), torch.from_numpy(phase))
     return np.asarray(moved.numpy().T)
 
@@ -112,18 +115,18 @@ def look_along(forward: Array, up: Array) -> Array:
 
 
 def look_down(axes: Array, azimuth: Array, elevation: Array) -> tuple[Array, Array]:
-    """Cameras that look at places on a wall, without a singularity straight above them.
+    """Cameras that look at points of a wall, without a singularity straight above them.
 
-    The right side of the picture is the tangent of the circle of azimuth, so that small changes
-    of azimuth and elevation are small turns everywhere.
+    The right side of the picture is tangential to the circle of azimuth, so that small changes of
+    azimuth and elevation are small rotations everywhere.
 
     Args:
         axes: (s, 3, 3) columns along the wall, around, and into the lumen.
-        azimuth: (s,) 0 along the first axis, radians.
-        elevation: (s,) above the wall, radians.
+        azimuth: (s,) azimuth, 0 along the first axis, radians.
+        elevation: (s,) elevation above the wall, radians.
 
     Returns:
-        Unit ways (s, 3) from the places to the cameras, and rotations (s, 3, 3).
+        Unit directions (s, 3) from the points to the cameras, and rotations (s, 3, 3).
     """
     ca, sa = np.cos(azimuth)[:, None], np.sin(azimuth)[:, None]
     ce, se = np.cos(elevation)[:, None], np.sin(elevation)[:, None]
@@ -136,7 +139,7 @@ def look_down(axes: Array, azimuth: Array, elevation: Array) -> tuple[Array, Arr
 
 
 def turn_own(rotations: Array, axis: int, angles: Array) -> Array:
-    """Turn cameras about an axis of their own: R @ rotation(e_axis, angle), without the product.
+    """Rotate cameras about one of their axes: R @ rotation(e_axis, angle), without the product.
 
     Args:
         rotations: (s, 3, 3).
@@ -152,9 +155,13 @@ def turn_own(rotations: Array, axis: int, angles: Array) -> Array:
 
 
 def turn_between(first: Array, last: Array, t: Array, look: Index) -> Array:
-    """Rotations (s, 3, 3) on the shortest ways from the `first` (k, 3, 3) to the `last` (k, 3, 3).
+    """Interpolate between pairs of rotations along the shortest path: (s, 3, 3).
 
-    `t` (s,) is how far on the way, 0 to 1, `look` (s,) the index of the pair.
+    Args:
+        first: (k, 3, 3) rotations at t = 0.
+        last: (k, 3, 3) rotations at t = 1.
+        t: (s,) position on the path, 0 to 1.
+        look: (s,) index of the pair.
     """
     # Axis and angle of the turns R = last first^T (k, 3, 3).
     turns = last @ first.transpose(0, 2, 1)
@@ -174,31 +181,31 @@ def turn_between(first: Array, last: Array, t: Array, look: Index) -> Array:
     return np.asarray((np.eye(3) + s * cross + (1 - c) * (cross @ cross)) @ first[look])
 
 
-WIDTH = (0.335, 0.46)  # median and log sd over looks of the share of the frame a polyp is wide
-PAIR_WIDTH = (0.6, 0.9)  # share that two polyps in one view take together
-SPREAD = (0.36, 0.5)  # median and log sd of the sd of log distance within a look
-FARTHEST = 1.7  # units from a polyp: the lumen has room for no more
-GAP = 0.04  # units between a polyp and the lens at least
+WIDTH = (0.335, 0.46)  # width of a polyp as a share of the frame: median and log sd over looks
+PAIR_WIDTH = (0.6, 0.9)  # width of two polyps in one view, as a share of the frame
+SPREAD = (0.36, 0.5)  # sd of the log distance within a look: median and log sd over looks
+FARTHEST = 1.7  # largest distance from a polyp, units: limited by the lumen
+GAP = 0.04  # least distance between a polyp and the lens, units
 ELEVATION = (math.radians(28), math.radians(80))
-HEADROOM = 1.25  # units above the wall at most
-CYCLE = 120  # frames of one cycle of the wandering; a longer look has several
-# What wanders: the logarithm of the distance, azimuth, elevation, roll, aim right and down.
+HEADROOM = 1.25  # largest height above the wall, units
+CYCLE = 120  # frames of one cycle of a wander; a longer look has several
+# The varying quantities: log distance, azimuth, elevation, roll, aim right and down.
 DISTANCE, AZIMUTH, ELEVATE, ROLL, RIGHT, DOWN = range(6)
-RATES = (0.05, 0.03, 0.02, 0.03, 0.018, 0.018)  # largest change in a frame; radians but the first
-SWINGS = (0.0, 0.5, 0.2, 0.3, 0.12, 0.12)  # radians about the mean; the distance has its spread
-AIM = 0.17  # sd of the angle between the picture's middle and the polyp
-AIM_LIMIT = (0.5, 0.4)  # right and down
+RATES = (0.05, 0.03, 0.02, 0.03, 0.018, 0.018)  # largest change per frame; radians but the first
+SWINGS = (0.0, 0.5, 0.2, 0.3, 0.12, 0.12)  # amplitudes, radians; the distance has its spread
+AIM = 0.17  # sd of the angle between the picture's centre and the polyp, radians
+AIM_LIMIT = (0.5, 0.4)  # largest such angle, right and down
 
 
 @dataclass(frozen=True)
 class Targets(Rows):
-    """What k looks are directed at, at rest.
+    """The targets of k looks, at rest.
 
     Attributes:
-        centres: (k, 3).
+        centres: (k, 3) centres.
         axes: (k, 3, 3) columns along the wall, around, into the lumen.
-        reaches: (k,) radius of a ball around what is looked at.
-        pair: (k,) whether that is two polyps.
+        reaches: (k,) radius of a ball around the target.
+        pair: (k,) whether the target is two polyps.
     """
 
     centres: Array
@@ -209,20 +216,20 @@ class Targets(Rows):
 
 @dataclass(frozen=True)
 class Poses(Rows):
-    """How k looks are taken. What wanders has a mean and a swing about it.
+    """The camera poses of k looks. Varying quantities have a mean and a swing (amplitude).
 
     Attributes:
-        frames: (k,) length.
+        frames: (k,) number of frames.
         distance: (k,) typical distance from the centre.
-        nearest: (k,) distance that it never falls below.
-        spread: (k,) standard deviation of the logarithm of the distance.
+        nearest: (k,) least distance.
+        spread: (k,) standard deviation of the log distance.
         angles: (k, 6, 2) mean and swing of azimuth around the polyp, elevation above the wall,
             roll about the camera's axis, and aim: the angles right and down from the picture's
-            middle to the polyp; the first row (distance) is 0.
-        cycles: (k,) cycles of the wandering in the look.
-        phases: (k, 6, 2) of the wanderings.
-        tremor: (k, 3, 3) turns a frame, phase, size of three small swings.
-        breath: (k, 4) turns a frame, phase, size as a share of the distance, direction.
+            centre to the polyp; the first row (distance) is 0.
+        cycles: (k,) cycles of the wander in the look.
+        phases: (k, 6, 2) phases of the wanders.
+        tremor: (k, 3, 3) turns per frame, phase, size of three small oscillations.
+        breath: (k, 4) turns per frame, phase, size as a share of the distance, direction.
         light: (k, 4, 2) mean and swing of the logarithms of the factor on the automatic
             exposure and of the white balance (RGB).
     """
@@ -248,10 +255,15 @@ def draw_poses(
     unrest: float,
     nearer: float = 1.0,
 ) -> Poses:
-    """Sample k looks of so many frames (k,).
+    """Sample the poses of k looks.
 
-    `unrest` is a factor on all change within a look and on how far off the middle it aims,
-    `nearer` on the share of the frame that is filled.
+    Args:
+        rng: Source of randomness.
+        targets: The targets of the looks.
+        frames: (k,) number of frames of each look.
+        fps: Frames per second.
+        unrest: Factor on all changes within a look, and on the offset from the picture's centre.
+        nearer: Factor on the share of the frame that the target fills.
     """
     k = len(frames)
 
@@ -270,7 +282,7 @@ def draw_poses(
     angles = np.zeros((k, 6, 2))
 
     def set_angle(move: int, mean: Array) -> None:
-        """The swing is sampled, but limited to what the rate a frame allows."""
+        """Set mean and swing of an angle; the swing is sampled and limited by the largest rate."""
         size = unrest * SWINGS[move] * rng.uniform(0.3, 1.0, k)
         angles[:, move] = np.stack([mean, np.minimum(size, RATES[move] / pace)], axis=1)
 
@@ -310,7 +322,7 @@ def draw_poses(
 
 
 def link_poses(rng: np.random.Generator, poses: Poses, linked: Mask) -> Poses:
-    """Let the `linked` looks (k,) begin about where the one before ended: the gap is too short."""
+    """Let the `linked` looks (k,) begin near the end of the previous one, after a short gap."""
     k = len(linked)
     head = np.maximum.accumulate(np.where(linked, 0, np.arange(k)))
     angles, light = poses.angles.copy(), poses.light.copy()
@@ -323,16 +335,20 @@ def link_poses(rng: np.random.Generator, poses: Poses, linked: Mask) -> Poses:
 
 
 def look_times(frames: Index) -> tuple[Index, Index]:
-    """Which look (n,) and how far into it (n,) each frame of k looks is, n their sum."""
+    """Look (n,) and frame within the look (n,) of all frames of k looks."""
     look = np.repeat(np.arange(len(frames)), frames)
     starts = np.cumsum(frames) - frames
     return look, np.arange(len(look)) - starts[look]
 
 
 def follow_looks(colon: Colon, targets: Targets, poses: Poses, phase: Array) -> CameraPath:
-    """The camera during k looks, one after the other.
+    """The camera path in the n frames of k consecutive looks.
 
-    `phase` (n,) is that of the peristaltic wave in their frames, n the sum of their lengths.
+    Args:
+        colon: The tube.
+        targets: The targets of the looks.
+        poses: The poses of the looks.
+        phase: (n,) phase of the peristaltic wave in the frames.
     """
     look, time = look_times(poses.frames)
     count = np.maximum(poses.frames, 1)
@@ -343,8 +359,8 @@ def follow_looks(colon: Colon, targets: Targets, poses: Poses, phase: Array) -> 
         """Mean plus swing (k, 2) in every frame (n,)."""
         return np.asarray(pairs[look, 0] + pairs[look, 1] * moves[move])
 
-    # Distances whose logarithm has the look's spread; but a look too short for its wander to get
-    # anywhere is not blown up to it.
+    # Scaled so that the log distance has the look's spread, unless the look is so short that its
+    # wander hardly varies.
     mean = np.bincount(look, moves[DISTANCE], len(count)) / count
     residual = moves[DISTANCE] - mean[look]
     sd = np.sqrt(np.bincount(look, residual * residual, len(count)) / count)
@@ -353,7 +369,7 @@ def follow_looks(colon: Colon, targets: Targets, poses: Poses, phase: Array) -> 
     elevation = swung(poses.angles[:, ELEVATE], ELEVATE).clip(ELEVATION[0], math.radians(86))
     azimuth = swung(poses.angles[:, AZIMUTH], AZIMUTH)
     way, turned = look_down(targets.axes[look], azimuth, elevation)
-    # The camera rides on the wall that the wave carries; the breath shifts it.
+    # The camera moves with the wall under the wave, and is shifted by the breath.
     rate, start, size, heading = poses.breath[look].T
     breath = distance * size * np.sin(2 * math.pi * rate * time + start)
     aside = turned[:, :, 0] * np.cos(heading)[:, None] + turned[:, :, 1] * np.sin(heading)[:, None]

@@ -15,19 +15,19 @@ from polyplink_lab.simulate.procedure_specs import ProcedureSpec
 
 Array32 = NDArray[np.float32]
 
-NEAR_MM = 5.0  # below this distance near focus is switched on
-SHARP_NEAR = (0.10, 0.45)  # range of distances, units, that is sharp with near focus on
-SHARP_FAR = 0.30  # distance from which everything is sharp with near focus off
+NEAR_MM = 5.0  # distance below which near focus is on
+SHARP_NEAR = (0.10, 0.45)  # sharp range with near focus, units
+SHARP_FAR = 0.30  # least sharp distance without near focus, units
 DEFOCUS = 0.0012  # blur per difference of inverse distances, share of the frame's width
-HUNT = 0.003  # blur of autofocus while it searches
-SHUTTER = 0.5  # share of the time between frames in which the sensor is exposed
+HUNT = 0.003  # blur while the autofocus searches
+SHUTTER = 0.5  # exposure time as a share of the time between frames
 MOST_MOTION = 0.06  # share of the frame's width
 BLINK_BLUR = (0.03, 0.06)
 BLINK_WATER = 0.3  # share of the blinks with water on the lens
-SNARE_MM = 3.0  # larger polyps are taken with a snare, smaller ones with a forceps
+SNARE_MM = 3.0  # larger polyps are resected with a snare, smaller ones with forceps
 SNARE, FORCEPS = 0.0, 1.0
-ENTRY = 0.5 * math.pi  # where the working channel is: 6 o'clock (0 is right, down is positive)
-SLIDE = 0.5  # seconds in which an instrument comes and goes
+ENTRY = 0.5 * math.pi  # angle of the working channel: 6 o'clock (0 is right, down is positive)
+SLIDE = 0.5  # seconds in which an instrument enters or leaves
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,15 @@ class Conditions:
     """Conditions of s frames, float32.
 
     Attributes:
-        phase: (s,) of the peristaltic wave, radians.
-        focus: (s,) blur of the lens out of focus: standard deviation as a share of frame width.
-        motion: (s, 2) how far the picture moves while a frame is exposed, right and down, as a
-            share of frame width.
+        phase: (s,) phase of the peristaltic wave, radians.
+        focus: (s,) defocus blur: standard deviation as a share of frame width.
+        motion: (s, 2) motion of the picture during the exposure, right and down, as a share of
+            frame width.
         haze: (s,) smoke, 0 to 1.
-        splash: (s,) water over the lens, 0 to 1.
-        blink: (s,) whether nothing can be recognised: such a frame has no box.
-        instrument: (s, 3) reach 0 (none) to 1; angle at which it enters the picture, radians,
-            0 at the right, a quarter turn below; kind 0 snare, 1 forceps.
+        splash: (s,) water on the lens, 0 to 1.
+        blink: (s,) whether nothing is recognisable; such a frame has no box.
+        instrument: (s, 3) reach from 0 (none) to 1; angle at which it enters the picture, radians,
+            0 at the right, a quarter turn below; kind, 0 for a snare, 1 for forceps.
         near: (s,) whether near focus is on.
     """
 
@@ -71,17 +71,17 @@ def draw_conditions(
     Args:
         rng: The stream "conditions".
         spec: The procedure.
-        timeline: What happens when.
-        route: See `course.route`.
-        phase: (s,) of the peristaltic wave.
-        unrest: Factor on what is out of focus.
+        timeline: The timeline of the procedure.
+        route: The route, see `course.route`.
+        phase: (s,) phase of the peristaltic wave.
+        unrest: Factor on the blur of the autofocus.
     """
     path, blink, _, goals, _ = route
     distance = np.linalg.norm(goals - path.positions, axis=1)
     near = distance < NEAR_MM / MM_PER_UNIT
     hunt = wander(0.13 * np.arange(timeline.n_frames) / spec.fps, rng.uniform(0, 6, 2))
     focus = defocus(distance, near) + unrest * HUNT * (hunt - 0.75).clip(0)
-    # Blur and water of blinks, alike over each of them.
+    # Blur and water of blinks, constant within a blink.
     run, count = blink_runs(blink)
     blur = rng.uniform(*BLINK_BLUR, count)[run] * blink
     water = (rng.random(count) < BLINK_WATER)[run] * blink
@@ -100,9 +100,9 @@ def draw_conditions(
 
 
 def picture_motion(path: CameraPath, goals: Array) -> Array:
-    """How far the picture of the camera's goals (s, 3) moves from frame to frame.
+    """Motion (s, 2) of the camera's targets (s, 3) in the picture from frame to frame.
 
-    Right and down (s, 2) as a share of the frame's width; the last frame moves as the one before.
+    It is right and down, as a share of the frame's width; the last frame repeats the previous one.
     """
 
     def projected(rows: slice, points: Array) -> Array:
@@ -124,7 +124,7 @@ def defocus(distance: Array, near: Mask) -> Array:
 
 
 def draw_instruments(rng: np.random.Generator, spec: ProcedureSpec, timeline: Timeline) -> Array:
-    """Instruments (s, 3) in view, see `Conditions`."""
+    """Draw the instruments (s, 3) in view, see `Conditions`."""
     out = np.zeros((timeline.n_frames, 3))
     entry = ENTRY + 0.25 * rng.standard_normal()
     out[:, 1] = entry
@@ -140,7 +140,7 @@ def draw_instruments(rng: np.random.Generator, spec: ProcedureSpec, timeline: Ti
 
 
 def draw_haze(rng: np.random.Generator, fps: float, timeline: Timeline) -> Array:
-    """Smoke (s,): it comes quickly and goes slowly."""
+    """Draw smoke (s,), which appears quickly and clears slowly."""
     haze = np.zeros(timeline.n_frames)
     for first, last in timeline.smoke:
         time = np.arange(last + 1 - first)
@@ -153,7 +153,7 @@ def draw_haze(rng: np.random.Generator, fps: float, timeline: Timeline) -> Array
 
 
 def draw_splash(rng: np.random.Generator, fps: float, timeline: Timeline) -> Array:
-    """Water (s,) over the lens during jets, and a second after."""
+    """Draw water (s,) on the lens during jets and for a second afterwards."""
     splash = np.zeros(timeline.n_frames)
     for first, last in timeline.jets:
         stop = min(last + round(fps), timeline.n_frames - 1)
@@ -166,6 +166,6 @@ def draw_splash(rng: np.random.Generator, fps: float, timeline: Timeline) -> Arr
 
 
 def blink_runs(blink: Mask) -> tuple[Index, int]:
-    """The number of the blink (s,), from 1, in which or after which a frame is; how many + 1."""
+    """Number (s,) of the latest blink in each frame, from 1, 0 before any; and the count + 1."""
     run = np.cumsum(blink & ~np.append(False, blink[:-1]))
     return run, int(run.max(initial=0)) + 1

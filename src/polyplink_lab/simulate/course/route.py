@@ -1,10 +1,10 @@
-"""The camera of a whole procedure: its looks, sampled until each shows what it should, and between.
+"""The camera of a whole procedure: looks at polyps, and the path between them.
 
-A look is sampled again, ever calmer, until its polyp has a box in every frame, nothing hides it
-and no other polyp can be seen (see `stage`). Between two looks at a polyp the camera turns away
-and back; a gap of a few frames is a blink. What lies far from the last polyp and the next happens
-in a stretch of the tube without polyps: the camera always looks up the lumen, away from all of
-them, and a blink hides the jump to that stretch.
+A look is sampled again, with less and less motion, until its polyp has a box in every frame, is not
+hidden, and no other polyp is visible (see `stage`). Between two looks at a polyp the camera turns
+away and back; a gap of a few frames is a blink. Longer gaps take place in a section of the tube
+without polyps: the camera looks up the lumen, away from all polyps, and a blink hides the jump to
+that section.
 """
 
 import math
@@ -45,7 +45,7 @@ from polyplink_lab.simulate.course.stage import (
 )
 from polyplink_lab.simulate.course.timeline import Timeline
 
-# Unrest of a look and how much nearer it is taken, try after try.
+# Factors on the unrest of a look and on the size of its target, for successive tries.
 TRIES = (
     *((1.0, 1.0),) * 4,
     *((0.7, 1.1),) * 4,
@@ -53,24 +53,23 @@ TRIES = (
     *((0.2, 1.5),) * 8,
     *((0.05, 1.8),) * 10,
 )
-LINKED = 15  # frames: after a shorter gap a polyp is seen again much as it was
-BLINK_SHARE = 0.004  # of the frames on the way through the tube begin a blink
+LINKED = 15  # frames: after a shorter gap a polyp is seen from a similar pose
+BLINK_SHARE = 0.004  # share of the frames on the way through the tube in which a blink begins
 BLINK_FRAMES = (2, 12)
-BLINK_GAP = 5  # frames: a shorter gap is a blink as a whole
-TURN_GAP = 240  # frames: a longer one is spent elsewhere in the tube
-LEAVE = 7  # frames in which the camera turns away, and back
-JOINT = 6  # frames of a blink that hides a cut
-SPEED = (0.004, 0.012)  # units a frame through the tube
-FREE = 5.0  # units from the first polyp up the tube where the stretch without polyps begins
-OFF_LINE = 0.28  # units that the camera sways off the centre line
-AHEAD = 1.3  # units up the tube that it looks at
+BLINK_GAP = 5  # frames: a gap of this length or shorter is a blink
+TURN_GAP = 240  # frames: a longer gap is spent elsewhere in the tube
+LEAVE = 7  # frames for turning away, and for turning back
+JOINT = 6  # frames of a blink that hides a cut, on either side of it
+SPEED = (0.004, 0.012)  # through the tube, units per frame
+FREE = 5.0  # start of the section without polyps, units up the tube from the first polyp
+OFF_LINE = 0.28  # sway of the camera off the centre line, units
+AHEAD = 1.3  # distance up the tube at which the camera looks, units
 
 Pose = tuple[Array, Array]  # positions (k, 3) and rotations (k, 3, 3) of cameras
 
 
-# A procedure's camera in every frame; (s,) frames in which nothing may be recognised; (s,) index of
-# the look, -1 between looks; (s, 3) what the camera looks at; looks for which no pose was found
-# that shows what it should.
+# The camera in all s frames of a procedure; blinks (s,); index of the look (s,), -1 between looks;
+# the camera's targets (s, 3); and looks for which no valid pose was sampled.
 Route = tuple[CameraPath, Mask, Index, Array, tuple[int, ...]]
 
 
@@ -81,7 +80,7 @@ def frames_of(course: Index) -> tuple[Index, Index]:
 
 
 def draw_phase(rng: np.random.Generator, n: int, fps: float) -> Array:
-    """Phase (n,) of the peristaltic wave, some 3 to 6 a minute, at an uneven pace."""
+    """Phase (n,) of the peristaltic wave: about 3 to 6 waves per minute, at a varying speed."""
     second = np.arange(n) / fps
     pace, start = 2 * np.pi * rng.uniform(0.05, 0.1), rng.uniform(0, 2 * np.pi)
     return np.asarray(start + pace * second + 0.6 * wander(0.04 * second, rng.uniform(0, 6, 2)))
@@ -97,16 +96,16 @@ def follow_route(
     fps: float,
     unrest: float,
 ) -> Route:
-    """Follow all looks of a procedure, and the ways between them.
+    """The camera in all looks of a procedure, and between them.
 
     Args:
         rng: The stream "camera".
-        stage: What is there.
-        places: Of the polyps.
-        timeline: What happens when.
-        phase: (s,) of the peristaltic wave.
+        stage: The tube with its polyps.
+        places: The places of the polyps.
+        timeline: The timeline of the procedure.
+        phase: (s,) phase of the peristaltic wave.
         fps: Frames per second.
-        unrest: Factor on all change within a look.
+        unrest: Factor on all changes within a look.
     """
     n, looks = timeline.n_frames, timeline.looks
     # Looks (k, 4): polyp, the other one in view (-1 for none), first frame, number of frames.
@@ -127,7 +126,7 @@ def follow_route(
         path.put(frames, looks_path)
         look[frames], on_way[frames] = look_of, False
         goals[frames] = carry(stage.colon, targets.centres[look_of], phase[frames])
-        # The gaps before, between and after looks; those to turn away in are at the same place.
+        # The gaps before, between and after looks; between looks at one place the camera turns.
         starts = np.append(0, course[:, 2:].sum(1))  # (k + 1,)
         lengths = np.append(course[:, 2], n) - starts
         beside = {max(pair): min(pair) for pair in timeline.pairs}
@@ -143,13 +142,13 @@ def follow_route(
             put_pose(rows, turn_away(rng, stage.colon, ends, axes, lengths[turns]))
             on_way[rows] = False
             blink[rows] = (lengths[turns] <= BLINK_GAP)[gap]
-        # Exposure and white balance change from one look's to the next one's.
+        # Between looks, exposure and white balance are interpolated.
         rows = np.flatnonzero(look >= 0)
         for values in (path.exposures, *path.whites.T):
             values[:] = np.interp(np.arange(n), rows, values[rows])
     rows = np.flatnonzero(on_way)
     put_pose(rows, travel(rng, stage.colon, rows < timeline.turn, fps, FREE))
-    # Blinks where the way through the tube is joined to looks, and some by chance.
+    # Blinks at the cuts between looks and the way through the tube, and some random ones.
     joints = np.flatnonzero(on_way[1:] != on_way[:-1])[:, None] + np.arange(1 - JOINT, 1 + JOINT)
     joined = np.zeros(n, np.bool_)
     joined[joints.clip(0, n - 1)] = True
@@ -157,7 +156,7 @@ def follow_route(
     end = np.minimum(begin + rng.integers(*BLINK_FRAMES, len(begin)), len(rows))
     begun, ended = (np.bincount(edges, minlength=len(rows) + 1) for edges in (begin, end))
     blink[rows] = joined[rows] | (np.cumsum(begun - ended)[:-1] > 0)
-    # Other frames between looks that show a polyp, or lie in the wall, blink, too.
+    # Other frames between looks in which a polyp is visible are blinks too.
     rows = np.flatnonzero((look < 0) & ~on_way & ~blink)
     views = Views(path[rows], phase[rows], rows, np.zeros(len(rows), np.int64))
     blink[rows] = strays(stage, views, np.full((1, 2), -1))
@@ -168,7 +167,7 @@ def follow_route(
 
 
 def aim_at(stage: Stage, places: Sequence[Place], course: Index) -> Targets:
-    """What looks are directed at: a polyp, or the middle of two."""
+    """The targets of looks: a polyp, or the middle of two."""
     balls = stage.bodies.balls
     x, y, z = balls[:, 0] + balls[:, 2], balls[:, 1] + balls[:, 3], balls[:, 4]
     rest = np.stack([x, y, z], axis=1)  # (p, 3)
@@ -178,7 +177,7 @@ def aim_at(stage: Stage, places: Sequence[Place], course: Index) -> Targets:
     way = rest[second] - rest[first]  # (k, 3)
     apart = np.linalg.norm(way, axis=1)
     reach = np.where(pair, 0.5 * (apart + radii[first] + radii[second]), radii[first])
-    # The middle of the span that both take, not of their centres.
+    # The middle of the extent of both, not of their centres.
     along = 0.5 * (1 + (radii[second] - radii[first]) / np.maximum(apart, 1e-9))
     centres = rest[first] + np.where(pair, along, 0)[:, None] * way
     axes = np.stack([wall_axes(stage.colon, place)[1] for place in places])[first]
@@ -195,10 +194,10 @@ def draw_looks(
     fps: float,
     unrest: float,
 ) -> tuple[CameraPath, Index]:
-    """Sample looks until every one shows what it should.
+    """Sample looks until all are valid: target in every frame, not hidden, no other polyp.
 
     Returns:
-        The camera in the frames of the looks, one after the other, and the looks that failed.
+        The camera in the frames of consecutive looks, and the looks that failed.
     """
     todo = np.arange(len(course))
     poses: Poses | None = None
@@ -207,7 +206,7 @@ def draw_looks(
         polyp, beside, _, lengths = part.T
         drawn = draw_poses(rng, goal, lengths, fps=fps, unrest=unrest * calmer, nearer=nearer)
         if poses is None:
-            # A look at the same polyps after a short gap begins about where the last one ended.
+            # A look at the same polyps after a short gap begins near the end of the last one.
             gap = course[1:, 2] - course[:-1, 2:].sum(1)
             one_target = (course[1:, :2] == course[:-1, :2]).all(1)
             poses = drawn = link_poses(rng, drawn, np.append(False, one_target & (gap < LINKED)))
@@ -216,7 +215,7 @@ def draw_looks(
         look_of, frames = frames_of(part)
         path = follow_looks(stage.colon, goal, drawn, phase[frames])
         views = Views(path, phase[frames], frames, look_of)
-        # Looks that do not show what they should are sampled again.
+        # Invalid looks are sampled again.
         bad = misses(stage, views, polyp)
         if (beside >= 0).any():
             bad |= misses(stage, views, beside)
@@ -250,23 +249,23 @@ def turn_away(
     axes: tuple[Array, Array],
     lengths: Index,
 ) -> Pose:
-    """The camera in k gaps in which it turns away from a polyp and back to one near by.
+    """The camera in k gaps in which it turns away from a polyp and back to a nearby one.
 
     Args:
-        rng: Random generator.
+        rng: Source of randomness.
         colon: The tube.
-        ends: The camera (k,) in the last frame of the look before, and the first of that after.
-        axes: (k, 3, 3) of the wall at the polyp before, and after.
+        ends: The camera (k,) in the last frame before each gap, and in the first frame after it.
+        axes: Axes (k, 3, 3) of the wall at the polyp before each gap, and after it.
         lengths: (k,) frames of the gaps.
 
     Returns:
-        The camera in the frames of all gaps, one gap after the other.
+        The camera in the frames of consecutive gaps.
     """
     (start, before), (stop, after) = ends
     k, lost = len(lengths), []
     for wall, rotations in zip(axes, (before, after), strict=True):
-        # Away from the polyp: to the wall across, somewhat up or down the tube, the picture as
-        # upright as possible: the same right side, made square.
+        # Away from the polyp, towards the opposite wall, somewhat up or down the tube. The picture
+        # stays as upright as possible: its right side is orthogonalised.
         lean = rng.choice((-1.0, 1.0), k) * rng.uniform(0.2, 0.7, k)
         axis = unit(wall[:, :, 2] + lean[:, None] * wall[:, :, 0])
         right = unit(np.cross(rotations[:, :, 1], axis) + 1e-9)
@@ -275,7 +274,7 @@ def turn_away(
     gap, time = look_times(lengths)
     length = lengths[gap]
     leave = np.minimum(LEAVE, np.maximum(1, length // 3))
-    # Three turns after one another: away, from one lost view to the other, back.
+    # Three consecutive turns: away, from one averted view to the other, back.
     plain_length = np.maximum(length - 2 * leave, 1)
     part = np.where(time < leave, 0, np.where(time >= length - leave, 2, 1))
     t = np.choose(
@@ -287,7 +286,7 @@ def turn_away(
     sway = 0.12 * np.where(part == 1, np.sin(np.pi * np.clip(t, 0, 1)), 0)
     turned = turn_own(turned, 1, sway * wander(length / 150 * t, phases[gap, 0]))
     turned = turn_own(turned, 0, sway * wander(length / 150 * t, phases[gap, 1]))
-    # Meanwhile it moves from one place to the other, nearer to the centre line.
+    # Meanwhile the camera moves from one position to the other, nearer to the centre line.
     s = (time + 1) / (length + 1)
     begin, end = to_tube(colon, start)[gap], to_tube(colon, stop)[gap]
     places = begin + (end - begin) * smooth(s)[:, None]
@@ -297,10 +296,14 @@ def turn_away(
 
 
 def travel(rng: np.random.Generator, colon: Colon, forward: Mask, fps: float, start: float) -> Pose:
-    """The camera on its way through the stretch without polyps, looking up the lumen.
+    """The camera in the section without polyps, looking up the lumen.
 
-    `forward` (n,) says whether it is pushed up the tube, frame by frame, or withdrawn; `start` is
-    the lowest z.
+    Args:
+        rng: Source of randomness.
+        colon: The tube.
+        forward: (n,) whether the camera is inserted in each frame, or withdrawn.
+        fps: Frames per second.
+        start: The lowest z.
     """
     n = len(forward)
     second = np.arange(n) / fps

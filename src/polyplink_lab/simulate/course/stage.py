@@ -1,7 +1,7 @@
-"""Where the polyps of a procedure stand, and whether a camera sees what it should.
+"""The places of the polyps of a procedure, and whether looks of a camera are valid.
 
-A look must show its polyp with a box in every frame that moves little from one frame to the next,
-with nothing in the way and no other polyp in the picture.
+In a valid look the polyp has a box in every frame, which moves little from one frame to the next,
+the polyp is not hidden, and no other polyp is in the picture.
 """
 
 import math
@@ -27,28 +27,28 @@ from polyplink_lab.simulate.colon.surface import (
 from polyplink_lab.simulate.course.camera import Array, CameraPath, Index, Mask, Rows
 
 SPACING = (4.5, 6.0)  # units between one polyp and the next along the withdrawal
-USUAL = 3.3  # distance of a usual look, in radii of the polyp
-SPECK = 0.04  # share of the frame's width below which a polyp has no box
+USUAL = 3.3  # typical distance of a look, in radii of the polyp
+SPECK = 0.04  # width below which a polyp has no box, as a share of the frame's
 
-MIN_AREA = 1 / 480  # share of the frame that a box's w * h must have
-FIRM, FAINT = 1.5, 0.45  # times MIN_AREA: from here on surely a box, below surely none
-LEAST_OVERLAP = 0.25  # IoU of the boxes of consecutive frames of a look
-IN_SIGHT = 10.0  # units along the tube beyond which nothing is seen
+MIN_AREA = 1 / 480  # least area w * h of a box, as a share of the frame
+FIRM, FAINT = 1.5, 0.45  # times MIN_AREA: area above which there is certainly a box, below none
+LEAST_OVERLAP = 0.25  # least IoU of the boxes of consecutive frames of a look
+IN_SIGHT = 10.0  # largest visible distance along the tube, units
 BETWEEN = (0.08, 0.18, 0.28, 0.38, 0.48, 0.58, 0.68, 0.78, 0.87, 0.94, 0.98)  # of a line of sight
-CALM_REACH = 4.5  # units along the tube within which folds matter to a line of sight
-KEY_FRAMES = 40  # every so many frames of a look are checked for what stands in the way
-CLEARANCE = 0.025  # units from the wall that the lens keeps, by the bound of the distance
+CALM_REACH = 4.5  # distance along the tube within which folds may block a line of sight, units
+KEY_FRAMES = 40  # distance of frames of a look that are checked for occlusion
+CLEARANCE = 0.025  # least distance of the lens from the wall, by the bound of the distance, units
 
 
 class Place(NamedTuple):
-    """A place on the wall: where along the tube, and where around it (radians)."""
+    """A place on the wall: position along the tube, and angle around it (radians)."""
 
     z: float
     angle: float
 
 
 def distance_between(first: float, second: float) -> float:
-    """How far two polyps of these radii (units) are apart: near, but each can be viewed alone."""
+    """Distance of adjacent polyps with two radii (units): each can still be viewed alone."""
     distance = 1.5 * (first + second) + 0.05
     for radius, second_radius in ((first, second), (second, first)):
         usual = USUAL * radius
@@ -60,9 +60,12 @@ def distance_between(first: float, second: float) -> float:
 def draw_places(
     rng: np.random.Generator, sizes: Sequence[float], pairs: Sequence[tuple[int, int]]
 ) -> tuple[Place, ...]:
-    """Sample a place for polyps of these diameters in mm, in the order of their first visit.
+    """Sample the places of polyps.
 
-    Those of a pair are adjacent.
+    Args:
+        rng: Source of randomness.
+        sizes: Diameters of the polyps in mm, in the order of their first visit.
+        pairs: Pairs of polyps that are adjacent.
     """
     partner = {max(pair): min(pair) for pair in pairs}
     radii = [0.5 * size / MM_PER_UNIT for size in sizes]
@@ -70,7 +73,7 @@ def draw_places(
     z = 0.0
     for index, radius in enumerate(radii):
         angle, heading, side = rng.uniform(-math.pi, math.pi), rng.uniform(-0.5, 0.5), rng.random()
-        step = rng.uniform(*SPACING) + 4 * radius  # a large polyp is seen from further away
+        step = rng.uniform(*SPACING) + 4 * radius  # large polyps are viewed from further away
         if index in partner:
             beside = places[partner[index]]
             distance = distance_between(radii[partner[index]], radius) * (1 if side < 0.5 else -1)
@@ -83,7 +86,7 @@ def draw_places(
 
 
 def calm_at(colon: Colon, places: Sequence[Place]) -> Colon:
-    """The tube with its folds faded around places."""
+    """The tube with folds that fade around places."""
     calm = []
     for z, angle in places:
         x, y = (
@@ -95,28 +98,28 @@ def calm_at(colon: Colon, places: Sequence[Place]) -> Colon:
 
 
 def wall_axes(colon: Colon, place: Place) -> tuple[Array, Array]:
-    """A place's point (3,) and axes (3, 3) along, around, inwards, at rest."""
+    """Point (3,) of a place, and its axes (3, 3) along, around and inwards, at rest."""
     point, axes = wall_frame(replace(colon, wave=0.0), place.z, place.angle)
     return point.double().numpy(), axes.double().numpy()
 
 
 def set_lump(rng: np.random.Generator, colon: Colon, place: Place, traits: Traits) -> Lump:
-    """A polyp's body at its place, at rest; rng samples its surface."""
+    """The body of a polyp at a place, at rest; `rng` samples its surface."""
     point, axes = (torch.from_numpy(part).float() for part in wall_axes(colon, place))
     return place_lump(traits, surface_maps(rng, traits), point, axes)
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What can be seen in a procedure, and the lens it is seen through.
+    """The tube with its polyps, and the lens of the endoscope.
 
     Attributes:
         colon: The tube.
-        lumps: Its polyps, at rest.
-        bodies: Their outlines, coarse.
-        lens: Of the endoscope.
+        lumps: The polyps, at rest.
+        bodies: Coarse outlines of the polyps.
+        lens: The lens of the endoscope.
         size: Width and height of the frame, pixels.
-        removed: (k,) frame from which each polyp is gone.
+        removed: (k,) first frame without each polyp.
     """
 
     colon: Colon
@@ -129,13 +132,13 @@ class Stage:
 
 @dataclass(frozen=True)
 class Views(Rows):
-    """n frames of k looks.
+    """The n frames of k looks.
 
     Attributes:
         path: The camera in these frames.
-        phase: (n,) of the peristaltic wave.
+        phase: (n,) phase of the peristaltic wave.
         frames: (n,) numbers of the frames.
-        look: (n,) the look of each, ascending.
+        look: (n,) look of each frame, ascending.
     """
 
     path: CameraPath
@@ -145,17 +148,20 @@ class Views(Rows):
 
 
 def shots_of(colon: Colon, path: CameraPath, phase: Array) -> Array:
-    """A path (s,) as `project` takes it, phases (s,)."""
+    """Cameras for `project`, from a path (s,) and phases (s,)."""
     return shots(path.positions, path.rotations, colon.wave, phase)
 
 
 def in_reach(
     bodies: Outlines, removed: Index, path: CameraPath, frames: Index
 ) -> tuple[Index, Index]:
-    """Rows of a path (n,) and polyps (n,) that are there and near enough along the tube.
+    """Pairs of rows of a path (n,) and polyps (n,) that exist and are near along the tube.
 
-    `removed` (k,) holds the frame from which each polyp is gone, `frames` (s,) the numbers of the
-    path's frames.
+    Args:
+        bodies: The polyps.
+        removed: (k,) first frame without each polyp.
+        path: The camera in s frames.
+        frames: (s,) numbers of the frames.
     """
     near = np.abs(path.positions[:, 2, None] - bodies.balls[:, 4]) < IN_SIGHT  # (s, k)
     rows, polyps = np.nonzero(near & (frames[:, None] < removed))
@@ -188,7 +194,7 @@ def _any_by_look(flags: Mask, look: Index, k: int) -> Mask:
 
 
 def misses(stage: Stage, views: Views, polyp: Index) -> Mask:
-    """Looks (k,) that do not show the polyp (k,) they must, -1 for none, well in every frame."""
+    """Looks (k,) in which their polyp (k,), -1 for none, has no good box in some frame."""
     views = views[polyp[views.look] >= 0]
     look, targets = views.look, polyp[views.look]
     cameras = shots_of(stage.colon, views.path, views.phase)
@@ -201,7 +207,7 @@ def misses(stage: Stage, views: Views, polyp: Index) -> Mask:
 
 
 def strays(stage: Stage, views: Views, polyps: Index) -> Mask:
-    """Frames (n,) that show a polyp other than the two (k, 2) that their look may, -1 for none."""
+    """Frames (n,) that show another polyp than the allowed ones (k, 2) of the look, -1 for none."""
     rows, polyp = in_reach(stage.bodies, stage.removed, views.path, views.frames)
     is_other = (polyps[views.look[rows]] != polyp[:, None]).all(1)
     rows, polyp = rows[is_other], polyp[is_other]
@@ -213,10 +219,10 @@ def strays(stage: Stage, views: Views, polyps: Index) -> Mask:
 
 
 def hidden(stage: Stage, views: Views, polyp: Index, before: Index) -> Mask:
-    """Looks (k,) with the camera too near the wall, or the view of the polyp (k,) blocked.
+    """Looks (k,) with the camera too near the wall, or with the polyp (k,) hidden.
 
-    By the wall, or by another polyp `before` it (k,), -1 for none. The first and last frame of
-    every look are checked, and some between.
+    A polyp may be hidden by the wall, or by another polyp `before` it (k,), -1 for none. The first
+    and last frame of every look are checked, and some in between.
     """
     first = np.append(True, views.look[1:] != views.look[:-1])
     regular = np.arange(len(first)) % KEY_FRAMES == 0
@@ -231,7 +237,7 @@ def hidden(stage: Stage, views: Views, polyp: Index, before: Index) -> Mask:
         z = stage.bodies.balls[index, 4]
         near = tuple(place for place in stage.colon.calm if abs(place[2] - z) < CALM_REACH)
         colon = replace(stage.colon, calm=near)
-        # Lines of sight are drawn to points of its rim, its middle ring and its top.
+        # Lines of sight lead to points of the polyp's rim, its middle ring and its top.
         first_point, last = stage.bodies.starts[index : index + 2, 0]
         grid = stage.bodies.points[first_point:last].reshape(COARSE_DOWN, COARSE_AROUND, 7)
         rows = np.concatenate([grid[-1, ::2], grid[COARSE_DOWN // 2, ::4], grid[0, :1]])

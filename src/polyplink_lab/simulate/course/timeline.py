@@ -1,17 +1,17 @@
 """When each polyp of a procedure is seen, treated and removed.
 
-A procedure is an insertion, then a withdrawal during which polyp after polyp is visited. A visit
-is a series of looks (unbroken views, each one tracklet) and ends with the removal of the polyp.
-Three things break this order, because a loss that infers difference from distance in time must
-cope with them: two polyps in one view, two polyps viewed alternately within a minute, and a return
-to a polyp after another one was removed.
+A procedure is an insertion, followed by a withdrawal during which one polyp after the other is
+visited. A visit is a series of looks (unbroken views, each one tracklet) and ends with the removal
+of the polyp. Three situations break this order, because they are difficult for a loss that infers
+difference from distance in time: two polyps in one view, two polyps viewed alternately within a
+minute, and a return to a polyp after another one was removed.
 
-Where the statistics come from: the number of long tracklets of a polyp is fitted to the frames
-with a box of REAL-Colon (Biffi et al., Scientific Data 2024, 11:539) and the fragmentation without
-clustering of the 19 evaluation procedures, 20.74 +- 20.78 (arXiv 2507.02493); the 736 long
-tracklets that the results of arXiv 2605.12320 imply confirm it. More than 400 tracklets in 003-013
-are a remark in the program of arXiv 2502.10054. The shapes of the distributions are not published
-of lengths and gaps: they are free choices.
+Sources of the statistics: the number of long tracklets of a polyp is fitted to the frames with a
+box in REAL-Colon (Biffi et al., Scientific Data 2024, 11:539) and to the fragmentation without
+clustering of the 19 evaluation procedures, 20.74 +- 20.78 (arXiv 2507.02493); it is confirmed by
+the 736 long tracklets that follow from the results of arXiv 2605.12320. More than 400 tracklets in
+003-013 are mentioned in the program of arXiv 2502.10054. The distributions of lengths and gaps are
+not published; their shapes are our choice.
 """
 
 import itertools
@@ -30,54 +30,54 @@ from polyplink_lab.simulate.procedure_specs import ProcedureSpec
 Counts = NDArray[np.int64]
 Span = tuple[int, int]
 
-# How many looks there are, and how long they are.
-LONG = 30  # frames from which a tracklet counts in evaluation
+# Number and length of looks.
+LONG = 30  # least frames of a tracklet in evaluation
 FACTOR, EXPONENT = 0.0118, 0.9  # number of long tracklets of a polyp = FACTOR * frames ** EXPONENT
-FEWEST = 2  # long tracklets of a polyp: each needs another one to be matched with
-NOISE, STEADY = 0.25, 8  # log noise of that number; it shrinks when more than STEADY are expected
+FEWEST = 2  # least long tracklets of a polyp: each needs another to match
+NOISE, STEADY = 0.25, 8  # log noise of that number; it shrinks if more than STEADY are expected
 SHORT_PER_LONG = (4.8, 5.1)
 SHORT_FRAMES = (5.0, 1.0)  # median and log-sigma of a short tracklet, below LONG
-SHORT_SHARE = 0.4  # largest share, for short ones, of the frames that long ones do not need
-SIGMA = 1.2  # of the log of what a long tracklet has beyond LONG frames: about 1 for the whole
+SHORT_SHARE = 0.4  # largest share of short tracklets in the frames that long ones do not need
+SIGMA = 1.2  # log-sigma of the frames of a long tracklet beyond LONG: about 1 for all its frames
 
-# What lies between looks.
+# Gaps between looks.
 FLICKER = (3.0, 0.7, 15)  # frames: median, log-sigma, largest
 SECONDS = (2.0, 0.8, 30.0)  # seconds: median, log-sigma, largest
 FLICKER_SHARE = 0.8  # of the gaps within a visit; the others last seconds
 QUICK_FRAMES = 50  # longest gap before a look that follows quickly
-PAUSE_SHARE = 0.03  # of the gaps within a visit are as long as those between visits
-CROWDED = 0.3  # of the frames without a box insertion may have at least
-GAP_SHARE = 0.75  # of the frames without a box, at most, lie within visits
+PAUSE_SHARE = 0.03  # share of the gaps within a visit that are as long as those between visits
+CROWDED = 0.3  # least share of the frames without a box that insertion may have
+GAP_SHARE = 0.75  # largest share of the frames without a box within visits
 
-# In which order looks come.
-HEAD_SHARE = 0.6  # of a visit's looks come before it is interrupted
+# Order of looks.
+HEAD_SHARE = 0.6  # share of a visit's looks before it is interrupted
 CLOSE_SECONDS = 15.0  # of looks at either of two polyps that are viewed alternately
 GLIMPSED = 0.1  # share of polyps that are glimpsed during insertion
-WAY_IN = 1000  # frames from which insertion is long enough for that
+WAY_IN = 1000  # least frames of an insertion with glimpses
 
-# What happens besides looking.
-BIOPSIED = 0.25  # share of the lesions of class NO POLYP that are left after a biopsy
-TREATMENT_SECONDS = (10.0, 0.4)  # an instrument is in view: median, log-sigma
-TREATMENT_SHARE = 0.25  # of the frames in which a polyp is seen, at most
-WITHDRAWN_SECONDS = 1.0  # at most, that the instrument stays after the last look
+# Other events.
+BIOPSIED = 0.25  # share of the lesions of class NO POLYP that remain after a biopsy
+TREATMENT_SECONDS = (10.0, 0.4)  # with an instrument in view: median, log-sigma
+TREATMENT_SHARE = 0.25  # largest share of the frames of a polyp with an instrument
+WITHDRAWN_SECONDS = 1.0  # longest stay of the instrument after the last look
 JET_EVERY = 40.0  # seconds
 JET_SECONDS = (0.6, 3.0)
-HOT_MM = 5.0  # larger polyps are resected with current, which smokes; few smaller ones are
-HOT_SMALL = 0.15
-SMOKE_BEFORE = (1.0, 4.0)  # seconds before the polyp is gone
-SMOKE_AFTER = (5.0, 20.0)
-EVENT_SHARE = 0.02  # of a procedure, at most, that one event takes: presets may be short
+HOT_MM = 5.0  # larger polyps are resected with current, which causes smoke
+HOT_SMALL = 0.15  # probability of the same for smaller polyps
+SMOKE_BEFORE = (1.0, 4.0)  # seconds before the removal
+SMOKE_AFTER = (5.0, 20.0)  # seconds after the removal
+EVENT_SHARE = 0.02  # largest share of a procedure for one event, as presets may be short
 
 
 @dataclass(frozen=True)
 class Look:
-    """One unbroken view of a polyp: one tracklet, or two where another polyp is beside it.
+    """An unbroken view of a polyp: one tracklet, or two with another polyp beside it.
 
     Attributes:
         polyp: Index of the polyp in its procedure.
         first: First frame.
         frames: Number of frames.
-        beside: Another polyp that is in the view throughout, else None.
+        beside: Another polyp that is in view throughout; None for none.
     """
 
     polyp: int
@@ -87,19 +87,19 @@ class Look:
 
     @property
     def end(self) -> int:
-        """The frame after the last."""
+        """The frame after the last frame of the look."""
         return self.first + self.frames
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """The timeline of a procedure; frames count from 0, spans name their first and last frame.
+    """The timeline of a procedure; frames count from 0, spans are first and last frame.
 
     Attributes:
         n_frames: Frames of the procedure.
-        looks: By first frame; at least one frame lies between two.
-        turn: Frame at which insertion ends and withdrawal begins; few looks come before it.
-        removed: For each polyp the frame from which it is gone; None: it stays.
+        looks: Looks ordered by first frame, at least one frame apart.
+        turn: Frame at which insertion ends and withdrawal begins; few looks are before it.
+        removed: First frame without each polyp; None if the polyp is not removed.
         treated: Polyp, first and last frame with an instrument in view.
         jets: Spans with a water jet.
         pairs: Pairs of adjacent polyps.
@@ -117,13 +117,13 @@ class Timeline:
 
     @property
     def gone(self) -> Counts:
-        """The frame (k,) from which each polyp is gone; `n_frames` for one that stays."""
+        """First frame (k,) without each polyp; `n_frames` if it is not removed."""
         never = self.n_frames
         return np.array([never if r is None else r for r in self.removed], np.int64)
 
 
 class Item(NamedTuple):
-    """A look that has no place in time yet; `quick`: within seconds of the one before."""
+    """A look without a position in time; `quick`: it follows within seconds of the previous one."""
 
     polyp: int
     frames: int
@@ -131,32 +131,32 @@ class Item(NamedTuple):
     quick: bool = False
 
 
-Visit = list[Item]  # minutes may lie between two visits, seconds between the looks of one
+Visit = list[Item]  # gaps between visits may last minutes, gaps between their looks seconds
 
 
 def draw_timeline(rng: np.random.Generator, spec: ProcedureSpec, preset: Preset) -> Timeline:
-    """Sample what happens when in a procedure.
+    """Sample the timeline of a procedure.
 
     Args:
         rng: The stream "course" of the procedure.
-        spec: The procedure: its number of frames and those of each polyp hold exactly.
-        preset: Which statistics to follow, and how often the order is broken.
+        spec: The procedure; its number of frames and the frames of each polyp are exact.
+        preset: The statistics, and how often the order is broken.
 
     Returns:
-        The timeline; every polyp's looks (those with another beside it counted for both) have
-        its `visible_frames` in all.
+        The timeline; the looks of every polyp (looks at two polyps count for both) have
+        `visible_frames` frames in total.
 
     Raises:
         PolyplinkError: If the looks do not fit into the procedure.
     """
     polyps = len(spec.polyps)
     visits = draw_visits(rng, spec, preset, *draw_lengths(rng, spec, preset))
-    # Insertion ends earlier where the looks would be crowded otherwise.
+    # Insertion ends earlier if the looks would be crowded otherwise.
     free = spec.n_frames - spec.boxed_frames
     comfortable = free - sum(map(len, visits)) * mean_gap(spec.fps)
     share = rng.uniform(*preset.insertion)
     turn = max(int(min(share * spec.n_frames, max(comfortable, CROWDED * free))), 0)
-    # A few polyps are glimpsed out of their visits: a short look at them comes during insertion.
+    # A few polyps are glimpsed during insertion, in a short look from their visit.
     glimpses: Visit = []
     for polyp in np.flatnonzero(rng.random(polyps) < GLIMPSED) if turn >= WAY_IN else ():
         for visit in visits:
@@ -199,9 +199,9 @@ def draw_timeline(rng: np.random.Generator, spec: ProcedureSpec, preset: Preset)
 def draw_lengths(
     rng: np.random.Generator, spec: ProcedureSpec, preset: Preset
 ) -> tuple[list[Counts], list[Counts]]:
-    """Frames of the looks that show each polyp alone, and of those that show each pair.
+    """Lengths of the looks at each polyp alone, and of the looks at each pair, in frames.
 
-    They sum up, for every polyp, to its visible frames (those of its pairs counted for both).
+    For every polyp they add up to its visible frames (looks at pairs count for both polyps).
     """
     alone = [polyp.visible_frames for polyp in spec.polyps]
     for pair in spec.pairs:
@@ -212,8 +212,8 @@ def draw_lengths(
         pairs = [compose(rng, pair.frames, ((1, 2), long), ((0, 0), short)) for pair in spec.pairs]
         kinds = (preset.long_views, long), (preset.short_views, short)
         return [compose(rng, frames, *kinds) for frames in alone], pairs
-    # A polyp's number of long looks follows from all its frames; pairs get their part of it: as
-    # many for their frames as the less visible of the two has.
+    # The number of long looks follows from all frames of a polyp. Pairs get a proportional part of
+    # it, at the rate of the less visible polyp.
     numbers = [draw_long(rng, polyp.visible_frames) for polyp in spec.polyps]
     pairs = []
     for pair in spec.pairs:
@@ -227,10 +227,10 @@ def draw_lengths(
 
 
 def draw_long(rng: np.random.Generator, frames: int) -> int:
-    """Sample the number of long tracklets of a polyp with this many frames: `FEWEST` if they fit.
+    """Sample the number of long tracklets of a polyp with `frames` frames, at least `FEWEST`.
 
-    The noise shrinks with the number, so that the sum over a data set is steady although one
-    procedure (004-013) makes most of its spread.
+    The relative noise decreases with the number, so that the sum over a data set is stable although
+    one procedure (004-013) contributes most of its variance.
     """
     expected = FACTOR * math.exp(EXPONENT * math.log(frames)) if frames else 0.0
     sigma = NOISE * min(1.0, STEADY / max(expected, 1.0))
@@ -239,9 +239,9 @@ def draw_long(rng: np.random.Generator, frames: int) -> int:
 
 
 def look_lengths(rng: np.random.Generator, frames: int, long: int) -> Counts:
-    """Split the frames in which a polyp is seen into looks (n,), in random order.
+    """Divide the visible frames of a polyp into looks (n,), in random order.
 
-    `long` of them have `LONG` frames or more, fewer where the frames do not suffice.
+    `long` looks have `LONG` frames or more, fewer if there are not enough frames.
     """
     long = min(long, frames // LONG)
     if not long:
@@ -260,10 +260,10 @@ def look_lengths(rng: np.random.Generator, frames: int, long: int) -> Counts:
 def compose(
     rng: np.random.Generator, total: int, long: tuple[Span, Span], short: tuple[Span, Span]
 ) -> Counts:
-    """Split frames into long and short looks (n,), in random order.
+    """Divide `total` frames into long and short looks (n,), in random order.
 
-    `long` and `short` are ranges of the number of looks and of the frames of one. A total that
-    cannot be reached within them is split evenly into looks of about the right length.
+    `long` and `short` are ranges of the number of looks and of their length. If the total cannot be
+    reached within them, it is divided evenly into looks of about the right length.
     """
     (min_long, max_long), (short_least, short_most) = long[1], short[1]
     counts = (range(low, high + 1) for low, high in (long[0], short[0]))
@@ -283,7 +283,7 @@ def compose(
         np.repeat([max_long, short_most], numbers),
     )
     lengths = rng.integers(low, high, endpoint=True)
-    for index in rng.permutation(len(lengths)):  # move one after the other towards the total
+    for index in rng.permutation(len(lengths)):  # adjust one look after the other to the total
         target = lengths[index] + total - lengths.sum()
         lengths[index] = np.clip(target, low[index], high[index])
     return rng.permutation(lengths)
@@ -299,13 +299,13 @@ def draw_visits(
     lengths: Sequence[Counts],
     pairs: Sequence[Counts],
 ) -> list[Visit]:
-    """Put the looks of a procedure into an order; the lengths are those of `draw_lengths`.
+    """Order the looks of a procedure; lengths and pairs are those of `draw_lengths`.
 
-    Polyps are visited by index, except as often as the preset breaks this order.
+    Polyps are visited in order of index, which is broken as often as the preset says.
     """
     visits: list[Visit] = []
     for polyp, frames in enumerate(lengths):
-        # A long look comes last, if there is one: the polyp is treated in it.
+        # The last look is a long one, if there is one, because the polyp is treated in it.
         long = np.flatnonzero(frames >= LONG)[-1:]
         ordered = np.append(np.delete(frames, long), frames[long])
         visits.append([Item(polyp, int(n)) for n in ordered])
@@ -328,14 +328,14 @@ def draw_visits(
 
 
 def _alternate(rng: np.random.Generator, *parts: Visit) -> Visit:
-    """Shuffle several series of looks into one, each in its own order; they follow quickly."""
+    """Merge several series of looks randomly, keeping the order within each, as quick looks."""
     turns = rng.permutation(np.repeat(np.arange(len(parts)), [len(part) for part in parts]))
     sources = [iter(part) for part in parts]
     return [next(sources[turn])._replace(quick=True) for turn in turns]
 
 
 def _ending(visit: Visit, frames: int | None = None) -> int:
-    """Index where the final looks at a visit's last polyp alone begin, `frames` long at most."""
+    """Index of the first of the final looks at a visit's last polyp, of at most `frames` frames."""
     begin, total = len(visit), 0
     while begin and visit[begin - 1].polyp == visit[-1].polyp and visit[begin - 1].beside is None:
         total += visit[begin - 1].frames
@@ -385,13 +385,13 @@ def _returned_to(rng: np.random.Generator, visits: list[Visit]) -> list[Visit]:
 def _withdrawal(
     rng: np.random.Generator, spec: ProcedureSpec, visits: list[Visit], turn: int
 ) -> list[Look]:
-    """Looks during withdrawal, with the procedure's remaining frames between them."""
+    """Place looks in the withdrawal, with the remaining frames of the procedure between them."""
     items = [item for visit in visits for item in visit]
     lengths = np.array([item.frames for item in items], np.int64)
     free = spec.n_frames - turn - int(lengths.sum())
     n = len(items) + 1
-    # Gaps before each look and after the last are flickers of the box (1 to 15 frames), last
-    # seconds (the polyp is lost and found again), or are long pauses.
+    # Gaps before each look and after the last are flickers of the box (1 to 15 frames), losses of
+    # the polyp for seconds, or long pauses.
     pause = rng.random(n) < PAUSE_SHARE
     quick = np.array([False, *(item.quick for item in items)], np.bool_)
     pause[quick] = False
@@ -411,7 +411,7 @@ def _withdrawal(
             f"{spec.n_frames}",
             "give it more frames, or its polyps fewer",
         )
-    # Gaps shrink, to one frame at least, where there are too few frames for them; what is left is
+    # If there are too few frames, gaps shrink to at least one frame; the remaining frames are
     # divided among the pauses.
     max_gaps = max(int(GAP_SHARE * free), n)
     excess = gaps - 1
@@ -429,7 +429,7 @@ def _withdrawal(
 
 
 def mean_gap(fps: float) -> float:
-    """Frames between looks of one visit, on average."""
+    """Mean number of frames between the looks of a visit."""
     flicker, seconds = (law[0] * math.exp(law[1] ** 2 / 2) for law in (FLICKER, SECONDS))
     return FLICKER_SHARE * flicker + (1 - FLICKER_SHARE) * seconds * fps
 
@@ -447,10 +447,10 @@ def draw_treatment(
     looks: Sequence[Look],
     ends: Sequence[int | None],
 ) -> tuple[tuple[int, int, int], ...]:
-    """When an instrument is in view: over the end of each polyp's last looks.
+    """Sample when an instrument is in view: at the end of each polyp's last looks.
 
-    `ends` holds the frame after each polyp's last look. Returns polyp, first and last frame, by
-    first frame. No treatment overlaps a look at another polyp alone.
+    `ends` holds the frame after each polyp's last look. Returns polyp, first and last frame,
+    ordered by first frame. No treatment overlaps a look at another polyp alone.
     """
     treated = []
     for polyp, (polyp_spec, end) in enumerate(zip(spec.polyps, ends, strict=True)):
@@ -471,7 +471,7 @@ def draw_treatment(
 
 
 def draw_jets(rng: np.random.Generator, spec: ProcedureSpec) -> tuple[Span, ...]:
-    """When water is sprayed: first and last frames of jets that do not overlap, in order."""
+    """Sample water jets: first and last frames of spans that do not overlap, in order."""
     seconds = spec.n_frames / spec.fps
     firsts = np.sort(rng.integers(0, spec.n_frames, rng.poisson(seconds / JET_EVERY)))
     jets: list[Span] = []
@@ -485,7 +485,7 @@ def draw_jets(rng: np.random.Generator, spec: ProcedureSpec) -> tuple[Span, ...]
 def draw_smoke(
     rng: np.random.Generator, spec: ProcedureSpec, removed: Sequence[int | None]
 ) -> tuple[Span, ...]:
-    """When there is smoke: around the removal of large polyps and of a few small ones."""
+    """Sample spans with smoke: around the removal of large polyps and of a few small ones."""
     spans: list[Span] = []
     for polyp, removal in zip(spec.polyps, removed, strict=True):
         hot = polyp.size_mm > HOT_MM or rng.random() < HOT_SMALL
