@@ -30,7 +30,7 @@ from polyplink.core.errors import PolyplinkError, one_line
 from polyplink.core.parts import SECTIONS, VERBS
 from polyplink.core.progress import Progress
 
-Verb = Callable[..., Any]  # gives a `Result`, or what has its methods and fields
+Verb = Callable[..., Any]  # returns a `Result`, or an object with its methods and fields
 
 GROUPS = {
     "index": "An index of views, to search for similar ones",

@@ -86,20 +86,20 @@ def export(
     )
     PolyplinkError.unless(
         part is None or source is not None,
-        f"part {part!r} is given without data",
-        "give --int8 DATA too, or leave --part out",
+        f"--part {part} needs data",
+        "add --int8 DATA, or leave --part out",
     )
     PolyplinkError.unless(
         int8 is None or (data is None and precision in (None, "int8")),
-        "--int8 DATA is given beside another --precision or --data",
+        "--int8 DATA excludes --data and another --precision",
         "give one of them",
     )
     precision = "int8" if int8 else precision or "float32"
     data = None if source is None else Path(source)
     PolyplinkError.unless(
         precision != "int8" or data is not None,
-        "8-bit numbers are scaled by crops, and no data is given",
-        "give --data DATA",
+        "--precision int8 needs crops for calibration",
+        "add --data DATA",
     )
     check_given(weights, data, [part])
     import torch

@@ -136,8 +136,8 @@ def probe(
         write_text(new / "figures.csv", pl.DataFrame(rows).write_csv())
     text = (
         f"trained on {sum(probed.trained_polyps)} polyps {probed.trained_polyps}, tested on "
-        f"{sum(result.polyps)} {result.polyps}: (negative, positive); {probed.left_out} "
-        "labelled polyps without a whole fragment left out"
+        f"{sum(result.polyps)} {result.polyps}: (negative, positive); left out: "
+        f"{probed.left_out} labelled polyps without a whole fragment"
     )
     meanings = {name: metric.meaning for name, metric in PROBE_METRICS.items()}
     printed = [probe_table(probed.task, result.figures, meanings), text]

@@ -120,15 +120,17 @@ def search(
     rows = matches.rows(named=True)
     title = f"Views like {Path(query).name}"
     pictures = [picture_of(views.folder, row) for row in rows]
-    plain = matches.drop("key", "left", "top", "right", "bottom").rows(named=True)
+    match_rows = matches.drop("key", "left", "top", "right", "bottom").rows(named=True)
     with record.results(out) as new:
         write_matches(new / "search.html", title, picture, rows, pictures)
-        write_rows(new / "matches.csv", plain)
-        write_json(new / "matches.json", plain)
+        write_rows(new / "matches.csv", match_rows)
+        write_json(new / "matches.json", match_rows)
     notes = []
     if not (conditions or exact) and (approximation := views.record.get("approximate")):
         notes.append(f"approximate: recall {approximation['recall']} (--exact finds all)")
-    return Result(matches, plain, [matches_table(title, rows), *notes, str(out / "search.html")])
+    return Result(
+        matches, match_rows, [matches_table(title, rows), *notes, str(out / "search.html")]
+    )
 
 
 def _conditions(filters: ViewFilters) -> "dict[str, pl.Expr]":
