@@ -1,8 +1,8 @@
-"""The plan of a procedure: what is where and when, and all boxes, before any picture is rendered.
+"""The plan of a procedure: anatomy, camera path, events and boxes, before any frame is rendered.
 
-A box is the tight box of a polyp's mask: of the pixels that show a surface more than half of
-which is the polyp and whose centres the lens shows. Instruments, smoke, water and overlays do not
-cut it; there is none in a blink or after the polyp's removal.
+A box is the tight bounding box of a polyp's mask. The mask consists of the pixels whose centres
+lie inside the lens's view and on a surface that is more than half polyp. Instruments, smoke, water
+and overlays do not clip the box. A polyp has no box in a blink or after its removal.
 """
 
 from dataclasses import dataclass, replace
@@ -40,15 +40,15 @@ class Plan:
 
     Attributes:
         spec: The procedure as the tables describe it.
-        timeline: What happens when.
+        timeline: The looks, removals and other events, by frame.
         colon: The tube, with its folds faded around the polyps.
-        traits: What each polyp is.
-        lumps: The body of each.
+        traits: Size, shape and tissue of each polyp.
+        lumps: The geometry of each polyp.
         path: The camera in every frame.
-        conditions: What else every frame shows.
+        conditions: Blinks, smoke, water, instruments and focus of every frame.
         bodies: The outlines of the polyps, see `course.outline`.
         looks: (s,) index of the look that a frame belongs to, -1 between looks.
-        failed: Indices of looks that do not show what they should; none, as a rule.
+        failed: Indices of looks that do not show their polyp as planned; usually empty.
     """
 
     spec: ProcedureSpec
@@ -72,7 +72,7 @@ def plan_procedure(preset: Preset, seed: int, spec: ProcedureSpec) -> Plan:
     """Plan a procedure.
 
     Args:
-        preset: Which statistics to follow, and how difficult it is.
+        preset: Statistics and difficulty of the data set.
         seed: Seed of the data set.
         spec: The procedure as the tables describe it.
 
@@ -151,9 +151,10 @@ def boxes_of(plan: Plan) -> pl.DataFrame:
 
 
 def pixel_boxes(boxes: Array, width: int, height: int) -> Index:
-    """Edges (n, 4) in shares of the frame, NaN for no box, to x, y, w, h (n, 4) of whole pixels.
+    """Convert edges (n, 4) in shares of the frame to x, y, w, h (n, 4) in whole pixels.
 
-    Of the first and last pixels whose centres lie within; w and h are -1 for none.
+    The box runs from the first to the last pixel whose centre lies within the edges; w and h are
+    -1 where the edges are NaN or contain no pixel centre.
     """
     scale = np.array([width, height])
     none = np.asarray(np.isnan(boxes).any(axis=1), np.bool_)

@@ -1,6 +1,6 @@
-"""Presets: what a simulated data set holds; the named ones; the record of one in its folder.
+"""Presets of simulated data sets, and the settings file that is stored in a simulated folder.
 
-The record, `simulation/key.json`, is enough to render every picture of the folder again.
+The settings, `simulation/key.json`, suffice to render every frame of the folder again.
 """
 
 import re
@@ -20,7 +20,7 @@ from polyplink.data.protocols import lesion_info, positive_frames, video_info
 # Boxes beyond one per frame with a box in REAL-Colon: 351,264 boxes on 342,109 frames (Biffi et
 # al., Scientific Data 2024, 11:539).
 SURPLUS = 9155 / 342109
-FOLDER = "simulation"  # holds everything that a release does not have
+FOLDER = "simulation"  # subfolder for files that REAL-Colon's release does not have
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,10 @@ class Preset:
         insertion: Share of a procedure before withdrawal begins.
         pair_share: Share of the procedures with at least two polyps in which two polyps appear
             in one view.
-        close_share: Share of them in which two polyps are viewed alternately within a minute.
-        return_share: Share of them in which the camera returns to an earlier polyp, and it is
-            removed only then, after another one was removed.
+        close_share: Share of the same procedures in which two polyps are viewed alternately
+            within a minute.
+        return_share: Share of the same procedures in which the camera returns to an earlier polyp
+            after another one was removed, and removes it only then.
         surplus: Boxes beyond one per frame with a box, of the whole set (published looks only).
         difficulty: 0 (polyps look different, steady views) to 1 (look alike, changing views).
         frames: Which frames are written: all, those with a box, or none.
@@ -104,17 +105,18 @@ class Preset:
         PolyplinkError.unless(holds, f"{self.name}{problem}", f"give {expected}")
 
     def at_difficulty(self, difficulty: float | None) -> "Preset":
-        """This preset at another difficulty, which becomes part of its name; None keeps its own."""
+        """This preset at another difficulty, which becomes part of its name; None: unchanged."""
         if difficulty is None or difficulty == self.difficulty:
             return self
         return replace(self, name=f"{self.name}@{difficulty:g}", difficulty=float(difficulty))
 
     def repeated(self, times: int) -> "Preset":
-        """This preset with `times` procedures for each of its own, from different random numbers.
+        """This preset with `times` copies of each procedure, each copy with its own random numbers.
 
         The studies of the copies continue the count: after 001 to 004 come 005 to 008, so that a
-        copy is in the part (`train`, `eval`, `negative`) of its original. The name stays: it is
-        part of the data set's name, by which a set is known as seen in training.
+        copy is in the same part (`train`, `eval`, `negative`) as its original. The preset's name
+        does not change: weights record the data sets they were trained on by name, and the
+        preset's name is part of it.
 
         Raises:
             PolyplinkError: If `times` is below 1, or too many for three digits, or a procedure is
@@ -148,7 +150,7 @@ _NAME = re.compile(r"([0-9]{3})(-[0-9]{3})")
 
 
 def released_id(procedure_id: str) -> str:
-    """The procedure that a copy of `Preset.repeated` is a copy of; "" for another kind of name.
+    """The released procedure behind a procedure id of `Preset.repeated`; "" for other names.
 
     Example:
         >>> released_id("002-013"), released_id("010-013"), released_id("mine")
@@ -252,8 +254,8 @@ PRESETS: Mapping[str, Callable[[], Preset]] = {
 }
 
 
-# What a data set is written as: a folder of tables, the released archives, or the released layout
-# with frames.
+# The formats of a data set: a folder of tables, archives as released, or the released layout with
+# frames.
 WRITINGS: Mapping[str, Callable[[Preset], Preset]] = {
     "tables": lambda p: replace(p, frames="none", annotations="none"),
     "archives": lambda p: replace(p, frames="none", annotations="archives"),
@@ -264,10 +266,10 @@ WRITINGS: Mapping[str, Callable[[Preset], Preset]] = {
 
 
 def preset(name: str) -> Preset:
-    """The preset of that name.
+    """Get a preset by name.
 
     Raises:
-        PolyplinkError: If there is none; the message suggests the nearest name.
+        PolyplinkError: If no preset has this name; the message suggests the nearest name.
 
     Example:
         >>> preset("smoke").polyps[0]
@@ -285,10 +287,10 @@ class SimulationSettings:
 
     Attributes:
         preset: The whole preset.
-        seed: Of the data set.
-        device: Type of the device that rendered the frames in the folder ("cpu", "cuda"), as they
-            round differently; None where no frames are stored.
-        polyplink: Version that made it: another one may draw other pictures.
+        seed: Seed of the data set.
+        device: Type of the device that rendered the stored frames ("cpu", "cuda"), because
+            rounding differs between them; None if no frames are stored.
+        polyplink: Version of polyplink that simulated it; other versions may render differently.
     """
 
     preset: Preset
@@ -303,18 +305,18 @@ class SimulationSettings:
 
     @property
     def key(self) -> str:
-        """Content key of all of it."""
+        """Content key of all settings."""
         return content_key("simulation", self)
 
     def check(self, out: Path) -> bool:
-        """Whether `out` holds an unfinished or finished run of this simulation; False if nothing.
+        """Whether `out` holds a run of this simulation, finished or not; False if it is empty.
 
         Raises:
             PolyplinkError: If it holds something else.
         """
         path = key_path(out)
         if not path.is_file():
-            run_folder = path.parent  # what a killed run has half written is nothing
+            run_folder = path.parent  # .part files of a killed run count as empty
             strangers = (p for p in out.rglob("*") if p.parent != run_folder or p.suffix != ".part")
             if out.is_file() or any(stranger != run_folder for stranger in strangers):
                 raise PolyplinkError(f"{out} holds something else", "choose an empty folder")
@@ -336,7 +338,7 @@ class SimulationSettings:
         return True
 
     def claim(self, out: Path) -> None:
-        """Check that `out` is empty or holds a run of this simulation, and mark it.
+        """Check that `out` is empty or holds a run of this simulation, and write the settings.
 
         Raises:
             PolyplinkError: If it holds something else.

@@ -16,23 +16,23 @@ from polyplink_lab.simulate.presets import Preset
 from polyplink_lab.simulate.procedure_specs import ProcedureSpec, procedure_specs
 from polyplink_lab.simulate.rendering import SimulatedProcedure
 
-CELL = (180, 150)  # of the contact sheet, pixels
+CELL = (180, 150)  # width and height of a picture on the contact sheet, pixels
 GAP, MARGIN, LINE = 4, 150, 15  # pixels between pictures, for the names of rows, of a line of text
 PAPER, INK = (250, 250, 250), (30, 30, 30)
-COLUMNS = 7  # looks at a polyp, at most
-POLYPS = 5  # rows of polyps of one procedure, at most
-ENLARGE = 2.0  # window around a polyp, times its box's longer side
-FILM_WIDTH, LEAST_WIDTH = 480, 240  # pixels: smaller frames would hardly be seen
+COLUMNS = 7  # maximum number of looks at a polyp
+POLYPS = 5  # maximum number of polyps of a procedure, one row each
+ENLARGE = 2.0  # side of the window around a polyp, in multiples of its box's longer side
+FILM_WIDTH, LEAST_WIDTH = 480, 240  # pixels; smaller frames are hard to see
 FILM_BATCH = 8  # frames rendered at a time
 QUALITY = "20"  # x264's constant rate factor: small files without visible loss
-DRY = 0.05  # share of the view under water up to which a lens is dry
+DRY = 0.05  # share of the view under water up to which the lens counts as dry
 SEEN, SCAR_FAR = 0.85, 2.0  # cosine from the view's middle and distance within which a scar shows
-# Okabe and Ito's colours, which colour-blind people can tell apart, without black; one a polyp.
+# Okabe and Ito's palette, safe for colour-blind readers, without black; one colour per polyp.
 COLOURS = ("#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7")
 
 Picture = NDArray[np.uint8]  # (h, w, 3) RGB
 Frames = NDArray[np.int64]
-SheetRow = tuple[str, Sequence[tuple[str, Picture]]]  # its name; caption and picture of each cell
+SheetRow = tuple[str, Sequence[tuple[str, Picture]]]  # title; caption and picture of each cell
 
 
 def write_preview(
@@ -46,14 +46,14 @@ def write_preview(
     """Render a contact sheet of one procedure of each brand, and a film of the first.
 
     Args:
-        folder: Gets `sheet.png` and `film.mp4`, each whole or not at all.
-        preset: What is simulated.
-        seed: Of the data set.
-        device: Where to render, a torch device.
-        progress: Callback (pictures done, pictures in all) of the film.
+        folder: Output folder for `sheet.png` and `film.mp4`, each written atomically.
+        preset: Preset to simulate.
+        seed: Seed of the data set.
+        device: Torch device for rendering.
+        progress: Callback (frames done, total frames) of the film.
 
     Returns:
-        The files by what they are: "sheet" and "film".
+        Paths of the two files, under "sheet" and "film".
     """
     samples = []
     for spec in chosen(procedure_specs(preset, seed)):
@@ -77,13 +77,13 @@ def write_preview(
 
 
 def film_size(spec: ProcedureSpec) -> tuple[int, int]:
-    """Width and height that whole frames are shown at: even, the frame's shape."""
+    """Width and height of whole frames in the preview: even, with the frame's aspect ratio."""
     width = min(FILM_WIDTH, max(spec.width, LEAST_WIDTH)) // 2 * 2
     return width, round(width * spec.height / spec.width / 2) * 2
 
 
 def chosen(specs: Sequence[ProcedureSpec]) -> list[ProcedureSpec]:
-    """The procedure of each brand to show, preferably with two polyps in a view and a large one."""
+    """One procedure per brand, preferably with two polyps in one view and a large polyp."""
     best: dict[str, ProcedureSpec] = {}
 
     def rank(spec: ProcedureSpec) -> tuple[bool, bool, float]:
@@ -99,7 +99,7 @@ def chosen(specs: Sequence[ProcedureSpec]) -> list[ProcedureSpec]:
 
 
 def sheet_rows(procedure: SimulatedProcedure, boxes: pl.DataFrame) -> list[SheetRow]:
-    """The workflow of a procedure, then its polyps, each in several looks."""
+    """Rows of one procedure: its workflow, then one row of looks per polyp."""
     plan, spec = procedure.plan, procedure.plan.spec
     moments = workflow(plan, boxes)
     pictures = procedure.frames(list(moments.values()), film_size(spec))
@@ -133,7 +133,7 @@ def sheet_rows(procedure: SimulatedProcedure, boxes: pl.DataFrame) -> list[Sheet
 
 
 def workflow(plan: Plan, boxes: pl.DataFrame) -> dict[str, int]:
-    """Frames that show what happens in a procedure, by what they show."""
+    """One example frame for each event of a procedure (insertion, water, smoke, ...), by name."""
     conditions, n = plan.conditions, plan.timeline.n_frames
     numbers = boxes["frame"].to_numpy()
     count, area, scar = np.bincount(numbers, minlength=n), np.zeros(n), np.zeros(n)
@@ -151,7 +151,7 @@ def workflow(plan: Plan, boxes: pl.DataFrame) -> dict[str, int]:
     steady = 1 / (1 + 100 * np.abs(conditions.motion).sum(1))
     inserted = np.arange(n) < plan.timeline.turn
     moments = {}
-    # What is shown, by which score the best frame is chosen, and among which frames.
+    # Name of the event, score by which the best frame is chosen, and the frames to choose from.
     candidates: tuple[tuple[str, NDArray[np.floating], NDArray[np.bool_]], ...] = (
         ("insertion", steady, dry & inserted & ~boxed),
         ("inspection", area, view & ~conditions.near),
@@ -170,7 +170,7 @@ def workflow(plan: Plan, boxes: pl.DataFrame) -> dict[str, int]:
 
 
 def contact_sheet(rows: Sequence[SheetRow]) -> Image.Image:
-    """Lay pictures out in rows, each with its name on the left and captions below its pictures."""
+    """Lay pictures out in rows, with the row's title on the left and a caption below each."""
     columns = max((len(pictures) for _, pictures in rows), default=0)
     step = CELL[0] + GAP, CELL[1] + GAP + LINE
     image = Image.new("RGB", (MARGIN + columns * step[0] + GAP, len(rows) * step[1] + GAP), PAPER)
@@ -190,7 +190,7 @@ def contact_sheet(rows: Sequence[SheetRow]) -> Image.Image:
 
 
 def film_frames(plan: Plan) -> Frames:
-    """Some 12 to 16 seconds: insertion, a polyp seen, lost, seen again, removed, the next one."""
+    """Frames of 12 to 16 s: insertion; a polyp seen, lost, seen again, removed; the next polyp."""
     timeline, fps = plan.timeline, plan.spec.fps
     parts = [(timeline.turn // 2, 1.5)]
     looks = [look for look in timeline.looks if look.first >= timeline.turn] or timeline.looks
@@ -210,7 +210,7 @@ def film_frames(plan: Plan) -> Frames:
 def film_pictures(
     procedure: SimulatedProcedure, boxes: pl.DataFrame, frames: Frames
 ) -> Iterator[Picture]:
-    """Whole frames at the film's size, with the boxes and names of polyps."""
+    """Render whole frames at the film's size, with the polyps' boxes and names drawn in."""
     spec, size = procedure.plan.spec, film_size(procedure.plan.spec)
     scale, font = size[0] / spec.width, ImageFont.load_default(12)
     for start in range(0, len(frames), FILM_BATCH):
@@ -228,7 +228,7 @@ def film_pictures(
 
 
 def write_film(path: Path, frames: Iterable[Picture], fps: float) -> None:
-    """Write an mp4 (H.264, 4:2:0), whole or not at all.
+    """Write an mp4 (H.264, 4:2:0) atomically.
 
     Args:
         path: The file.

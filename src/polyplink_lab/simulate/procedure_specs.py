@@ -1,8 +1,8 @@
 """The procedures of a preset: patients and polyps, as released or sampled from the released tables.
 
-Published sums hold exactly: in a preset with published looks every procedure has the frames with
-a box that were counted in the release, and the whole set its surplus of boxes (frames that show
-two polyps).
+Published sums hold exactly: in a preset with published looks, every procedure has as many frames
+with a box as in the release, and the whole set has the release's surplus of boxes (frames that
+show two polyps).
 """
 
 import itertools
@@ -20,8 +20,8 @@ from polyplink_lab.simulate.presets import Preset, released_id
 
 EMPTY_FRAMES = 300  # length of a sampled procedure without polyps
 SIGMA = 0.73  # of the log of frames per polyp in the 17 procedures with a single lesion
-FEWEST_FRAMES = 300  # with a box, of a polyp that shares its procedure with others
-PAIR_LIMIT = 0.6  # share of the frames of the less visible of two polyps that show both, at most
+FEWEST_FRAMES = 300  # minimum frames with a box of a polyp, if its procedure has several
+PAIR_LIMIT = 0.6  # maximum share of the less visible polyp's frames that show both polyps
 
 # From caecum to rectum, as the camera passes them on withdrawal.
 SITES = (
@@ -35,7 +35,7 @@ SITES = (
     "rectum",
 )
 
-# Columns of the released tables that a `ProcedureSpec` and a `PolypSpec` have, too.
+# Columns of the released tables that are also fields of `ProcedureSpec` and `PolypSpec`.
 FIELDS = ("procedure_id", "fps", "width", "height", "brand", "age", "sex", "bbps")
 POLYP_FIELDS = ("size_mm", "site", "histology", "histology_class")
 
@@ -50,9 +50,9 @@ class PolypSpec:
     Attributes:
         size_mm: Largest diameter.
         site: Segment of the colon, normalised.
-        histology: The data set's own word.
+        histology: Histology as the data set words it.
         histology_class: AD, HP, SSL, TSA, OTHER or NO POLYP.
-        visible_frames: Frames with a box of it.
+        visible_frames: Number of frames with a box of the polyp.
     """
 
     size_mm: float
@@ -64,7 +64,7 @@ class PolypSpec:
 
 @dataclass(frozen=True)
 class PairSpec:
-    """Two adjacent polyps, by index, and how many frames show both."""
+    """Two adjacent polyps, by index, and the number of frames that show both."""
 
     first: int
     second: int
@@ -76,17 +76,17 @@ class ProcedureSpec:
     """One procedure as the tables describe it; polyps in the order in which they are visited.
 
     Attributes:
-        procedure_id: Its name.
+        procedure_id: Name of the procedure.
         n_frames: Number of frames.
         fps: Frames per second.
         width: Frame width, pixels.
         height: Frame height, pixels.
-        brand: Of the endoscope: "Olympus" or "Fujifilm".
-        age: Of the patient, years.
-        sex: "female" or "male".
+        brand: Brand of the endoscope: "Olympus" or "Fujifilm".
+        age: Age of the patient in years.
+        sex: Sex of the patient: "female" or "male".
         bbps: Boston bowel preparation scale, 0 to 9.
-        polyps: Its polyps.
-        pairs: Those of them that appear in one view.
+        polyps: The polyps.
+        pairs: Pairs of polyps that appear in one view.
     """
 
     procedure_id: str
@@ -111,12 +111,12 @@ class ProcedureSpec:
 def stream(seed: int, procedure_id: str, concern: str) -> np.random.Generator:
     """The random generator of one concern of one procedure.
 
-    Every concern has its own, so that a change of what one part draws leaves all others alone: a
-    box never depends on a texture.
+    Every concern has its own generator, so that a change in one does not change the draws of the
+    others: a box never depends on a texture.
 
     Args:
         seed: Seed of the data set, from 0.
-        procedure_id: Which procedure, by name: its place in a list has no influence.
+        procedure_id: Name of the procedure; its position in a list has no influence.
         concern: What is drawn, for example "course", "camera" or "polyp 0".
 
     Returns:
@@ -130,8 +130,8 @@ def procedure_specs(preset: Preset, seed: int) -> tuple[ProcedureSpec, ...]:
     """The procedures of a preset, in its order.
 
     Args:
-        preset: What to make.
-        seed: Of the data set. Released figures do not depend on it.
+        preset: Preset of the data set.
+        seed: Seed of the data set. Released figures do not depend on it.
 
     Example:
         >>> from polyplink_lab.simulate.presets import smoke
@@ -145,7 +145,7 @@ def procedure_specs(preset: Preset, seed: int) -> tuple[ProcedureSpec, ...]:
         rng = stream(seed, video["procedure_id"], "frames")
         if preset.published_looks:
             frames = share_frames(rng, video["boxed"], len(lesions))
-        else:  # of each polyp the sum of looks within the preset's ranges
+        else:  # total length of each polyp's looks, within the preset's ranges
             frames = np.zeros(len(lesions), np.int64)
             for polyp, (views, length) in itertools.product(range(len(lesions)), kinds):
                 looks = rng.integers(*views, endpoint=True)
@@ -156,8 +156,8 @@ def procedure_specs(preset: Preset, seed: int) -> tuple[ProcedureSpec, ...]:
     for video, lesions in rows:
         frames, pair = visible[video["procedure_id"]], pairs.get(video["procedure_id"])
         if pair is not None:
-            # With published looks the frames with a box are given, and half of the pair's are
-            # taken from either polyp; otherwise a view of two comes on top of a polyp's own.
+            # With published looks the number of frames with a box is fixed, and each polyp
+            # contributes half of the pair's frames; otherwise they are added to the polyp's own.
             part = pair.frames // 2 if preset.published_looks else pair.frames
             frames = frames.copy()
             frames[pair.first] += part
@@ -183,7 +183,7 @@ def procedure_specs(preset: Preset, seed: int) -> tuple[ProcedureSpec, ...]:
 
 
 def _rows(preset: Preset, seed: int) -> list[tuple[Row, list[Row]]]:
-    """Every procedure's patient and polyps: its released rows, or rows sampled from all of them."""
+    """Patient and polyps of every procedure: released rows, or rows sampled from the release."""
     # The released procedures (`boxed`: frames with a box), and their lesions by number.
     frames = positive_frames().rename({"video_id": "procedure_id", "n_polyp_frames": "boxed"})
     names = {"unique_video_name": "procedure_id", "num_frames": "n_frames"}
@@ -225,7 +225,7 @@ def _rows(preset: Preset, seed: int) -> list[tuple[Row, list[Row]]]:
 def share_frames(rng: np.random.Generator, total: int, polyps: int) -> Counts:
     """Divide a procedure's frames with a box among its polyps (n,), log-normally.
 
-    Each gets at least `FEWEST_FRAMES` where the total is at least twice as many for every polyp.
+    Every polyp gets at least `FEWEST_FRAMES`, if there are at least twice as many per polyp.
     """
     weights = rng.lognormal(0, SIGMA, polyps)
     low = min(FEWEST_FRAMES, total // (2 * max(polyps, 1)))
@@ -237,8 +237,8 @@ def _pairs(preset: Preset, seed: int, visible: Mapping[str, Counts]) -> dict[str
     """The pair of every procedure that shows two polyps in one view.
 
     A share of the procedures with several polyps is chosen. In each, the pair is the two
-    neighbours whose less visible polyp is visible longest. With published looks the frames of all
-    pairs sum up to the whole set's surplus; otherwise they are one or two long looks.
+    neighbours whose less visible polyp is visible longest. With published looks, the frames of all
+    pairs add up to the surplus of the whole set; otherwise each pair has one or two long looks.
     """
     several = [name for name, polyps in preset.polyps if polyps > 1]
     count = round(preset.pair_share * len(several))
@@ -266,9 +266,9 @@ def _pairs(preset: Preset, seed: int, visible: Mapping[str, Counts]) -> dict[str
 
 
 def fill(weights: NDArray[np.float64], caps: Counts, total: int) -> Counts:
-    """Divide a total in proportion to weights (n,), none above its cap (n,).
+    """Divide a total in proportion to weights (n,), no part above its cap (n,).
 
-    Where the caps sum up to less than the total, each gets its cap.
+    If the caps add up to less than the total, every part equals its cap.
     """
     low, high = 0.0, float((caps / weights).max(initial=0.0))
     for _ in range(60):

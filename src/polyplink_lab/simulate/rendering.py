@@ -1,7 +1,7 @@
-"""Rendering the pictures of simulated procedures on demand: no frame is stored on disk.
+"""Render frames and crops of simulated procedures on demand, without storing frames on disk.
 
-A crop is rendered at its final size, which costs a small part of its whole frame. It is compressed
-as JPEG at that size, as a released frame was at its own.
+A crop is rendered at its final size, at a small part of the cost of the whole frame, and then
+compressed as JPEG. (Crops of released frames are cut from frames compressed at full size.)
 """
 
 import re
@@ -32,7 +32,7 @@ def check_device(device: str) -> None:
     """Check that a device exists.
 
     Raises:
-        PolyplinkError: If its name is not one of a device, or this machine has none such.
+        PolyplinkError: If the name is not that of a device, or this machine has no such device.
     """
     error = PolyplinkError(f"no device {device!r} here", "use --device cpu, cuda or cuda:N")
     if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
@@ -45,7 +45,7 @@ def check_device(device: str) -> None:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Limit torch to one thread: processes share the cores, and sums do not depend on threads."""
+    """Limit torch to one thread: processes share the cores, and sums are reproducible."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -55,13 +55,13 @@ def one_thread() -> Iterator[None]:
 
 
 def to_jpeg(picture: Pixels) -> bytes:
-    """A picture (h, w, 3) compressed as the simulator writes it."""
+    """Compress a picture (h, w, 3) as JPEG, as the simulator writes frames and crops."""
     data: bytes = simplejpeg.encode_jpeg(np.ascontiguousarray(picture), quality=QUALITY)
     return data
 
 
 def through_jpeg(picture: Pixels) -> Pixels:
-    """A picture (h, w, 3) after JPEG compression."""
+    """Compress a picture (h, w, 3) as JPEG and decode it again."""
     decoded: Pixels = simplejpeg.decode_jpeg(to_jpeg(picture))
     return decoded
 
@@ -71,7 +71,7 @@ def planned(source: Path, procedure_id: str) -> tuple[Plan, int]:
 
     Args:
         source: Folder that `polyplink simulate` wrote.
-        procedure_id: Which procedure.
+        procedure_id: Name of the procedure.
 
     Raises:
         PolyplinkError: If the folder is no simulation, another version made it, or there is no such
@@ -89,11 +89,11 @@ def planned(source: Path, procedure_id: str) -> tuple[Plan, int]:
 
 @dataclass(frozen=True)
 class SimulatedProcedure:
-    """A procedure with pictures that can be rendered, any part of any frame at any size.
+    """A procedure of which any part of any frame can be rendered, at any size.
 
     Attributes:
-        plan: What happens in it.
-        renderer: Of its pictures.
+        plan: The plan of the procedure.
+        renderer: The renderer of its frames.
 
     Example:
         >>> from polyplink_lab.simulate.presets import smoke
@@ -108,19 +108,19 @@ class SimulatedProcedure:
 
     @classmethod
     def of(cls, plan: Plan, seed: int, device: str = "cpu") -> Self:
-        """Add colours and textures to a planned procedure: takes seconds."""
+        """Add colours and textures to a planned procedure; this takes seconds."""
         check_device(device)
         with one_thread():
             return cls(plan, Renderer(plan, draw_appearance(plan, seed), torch.device(device)))
 
     @classmethod
     def open(cls, source: Path, procedure_id: str, device: str = "cpu") -> Self:
-        """A procedure of a simulated data set.
+        """Open a procedure of a simulated data set.
 
         Args:
             source: Folder that `polyplink simulate` wrote.
-            procedure_id: Which procedure.
-            device: Where to render, a torch device.
+            procedure_id: Name of the procedure.
+            device: Torch device for rendering.
 
         Raises:
             PolyplinkError: If the folder is no simulation, another version made it, or there is
@@ -132,9 +132,9 @@ class SimulatedProcedure:
         """Render parts of frames, before JPEG.
 
         Args:
-            frames: (s,) which frames.
-            windows: (s, 4) left, top, right, bottom in each, pixels of the whole frame.
-            size: Width and height to render them at.
+            frames: (s,) frame numbers.
+            windows: (s, 4) left, top, right, bottom, in pixels of the whole frame.
+            size: Width and height of the rendered windows, pixels.
 
         Returns:
             (s, h, w, 3) RGB.
@@ -145,19 +145,19 @@ class SimulatedProcedure:
         return images
 
     def frames(self, frames: ArrayLike, size: tuple[int, int] | None = None) -> Pixels:
-        """Render whole frames (s, h, w, 3), before JPEG; None for their own size."""
+        """Render whole frames (s, h, w, 3), before JPEG; a `size` of None is the native size."""
         width, height = self.plan.spec.width, self.plan.spec.height
         full_windows = np.tile(np.array([0.0, 0.0, width, height]), (np.size(frames), 1))
         return self.windows(frames, full_windows, size or (width, height))
 
     def crops(self, frames: ArrayLike, windows: ArrayLike, size: int, threads: int = 1) -> Pixels:
-        """Square crops as they are stored (s, size, size, 3), JPEG compression included.
+        """Render square crops (s, size, size, 3), compressed as JPEG and decoded again.
 
         Args:
-            frames: (s,) which frames.
-            windows: (s, 4) as `windows` takes them.
-            size: Width and height of a crop.
-            threads: For JPEG, so that a GPU does not wait for it.
+            frames: (s,) frame numbers.
+            windows: (s, 4), see `windows`.
+            size: Width and height of a crop, pixels.
+            threads: Number of threads for JPEG, so that a GPU does not wait for it.
         """
         images = self.windows(frames, windows, (size, size))
         if threads == 1:

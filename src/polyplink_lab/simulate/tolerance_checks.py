@@ -1,9 +1,9 @@
 """Compare published figures with a simulated set (`polyplink simulate --check`).
 
-Every simulated value is measured on the simulated tables, even where the simulator takes it from
-a released one: a table that was changed on its way makes its row fail. There is no tolerance where
-the release is copied, that of rounding where a figure was printed rounded, and a wider one, each
-for a reason given beside it, where the published figure is an estimate or of other patients.
+Every simulated value is measured on the simulated tables, even if the simulator copies it from a
+released table, so that an accidental change is noticed. Copied figures must agree exactly, and
+figures that were published rounded within their rounding. Figures that are estimates or come from
+other patients have a wider tolerance, each with its reason beside it.
 """
 
 import math
@@ -52,7 +52,7 @@ class Tolerance(NamedTuple):
 
 
 def within(share: float) -> Tolerance:
-    """Values may differ by a share of the published ones."""
+    """Tolerance of a share of the published value."""
     return Tolerance(f"{100 * share:g}%", lambda p, v: abs(v - p) <= share * abs(p))
 
 
@@ -68,12 +68,12 @@ class Row:
     """A published figure and the simulated one.
 
     Attributes:
-        name: What it is, with its unit.
+        name: Name and unit of the figure.
         published: The published values; for a limit, the limit.
-        simulated: Those of the simulated tables, in the same order.
-        tolerance: How far they may differ, in words.
-        holds: Whether they differ no further.
-        source: Who published it.
+        simulated: The values of the simulated tables, in the same order.
+        tolerance: The tolerance, in words.
+        holds: Whether all values are within the tolerance.
+        source: Source of the published values.
     """
 
     name: str
@@ -121,11 +121,11 @@ def rows_text(rows: Sequence[Row]) -> str:
 def check_simulation(
     preset: Preset, seed: int, *, workers: int = 2, progress: Progress = inform
 ) -> list[Row]:
-    """Simulate the tables of a preset and compare them with what is published of REAL-Colon.
+    """Simulate the tables of a preset and compare them with published figures of REAL-Colon.
 
     Args:
-        preset: `real_colon_sim()`, or one that is meant to agree with the release as it does.
-        seed: Of the simulation.
+        preset: `real_colon_sim()`, or another preset that is meant to agree with the release.
+        seed: Seed of the simulation.
         workers: Worker processes.
         progress: Callback, for procedures.
 
@@ -142,7 +142,7 @@ def check_simulation(
 
 
 def check_tables(data: DataSet) -> list[Row]:
-    """Compare a data set with what is published of REAL-Colon.
+    """Compare a data set with published figures of REAL-Colon.
 
     Args:
         data: Tables of a simulated set with the release's 60 procedures.
@@ -170,13 +170,13 @@ def check_tables(data: DataSet) -> list[Row]:
 def check_detector(
     data: DataSet, preset: DetectorPreset, seed: int, folder: Path | None = None
 ) -> list[Row]:
-    """Compare a simulated detector with what is published of GI Genius.
+    """Compare a simulated detector with published figures of GI Genius.
 
     Args:
         data: Annotated procedures.
         preset: The detector's rates.
-        seed: Of the detector.
-        folder: Of the data set, see `detect_simulated`.
+        seed: Seed of the detector.
+        folder: Folder of the data set, see `detect_simulated`.
 
     Returns:
         One row for each figure, over the procedures of the data set.

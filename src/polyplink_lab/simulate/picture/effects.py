@@ -1,10 +1,10 @@
-"""What lies between the surface and the sensor: blur, smoke, water on the lens; and blinks.
+"""Image effects: defocus and motion blur, smoke, water on the lens, and blinks.
 
-Images are (3, s, h, w) in 0 to 1. Clouds and drops are read from one tile in places of the frame,
-so that a window shows what its frame shows. Beyond a window's edge the edge continues, so that
-within a blur's reach of its edges a window differs a little from its frame. Where torch rounds
-differently for one image than for several, images are taken one by one: a frame must not depend on
-what it is drawn with.
+Images are (3, s, h, w) in 0 to 1. Clouds and drops are sampled from a tile at coordinates of the
+frame, so that a window agrees with its frame. Blurs pad a window by replicating its border, so
+that a window differs slightly from its frame within the blur's radius of the border. Where torch
+rounds differently for one image than for a batch, images are processed one by one: a frame must
+not depend on the batch it is rendered in.
 """
 
 import math
@@ -20,43 +20,43 @@ from polyplink_lab.simulate.course.conditions import blink_runs
 from polyplink_lab.simulate.picture.rays import Windows, colour_like, onto
 from polyplink_lab.simulate.picture.shading import read_tile, tiling
 
-LEAST_BLUR = 0.25  # pixels; less blur than this is not drawn
-REACH = 5  # pixels at which a Gaussian is cut off
-MOST_TAPS = 9  # pictures that a moving one is the mean of
+LEAST_BLUR = 0.25  # pixels; smaller standard deviations are ignored
+REACH = 5  # pixels; radius at which a Gaussian is truncated
+MOST_TAPS = 9  # shifted images that motion blur averages
 WIDE = 2.0  # pixels; a wider Gaussian is computed at a lower resolution
 CLOUD_TEXELS = 96
 SMOKE = (0.74, 0.72, 0.71)
-# Drops on the lens, in frame widths and in heights of a median drop.
+# Drops on the lens; lengths in frame widths, heights in heights of a median drop.
 DROP_TEXELS = 192
-DROP_ZOOM = 1.5  # frame widths that the tile is wide
-DROPS = 60  # of the tile
+DROP_ZOOM = 1.5  # width of the tile in frame widths
+DROPS = 60  # number of drops on the tile
 DROP_RADIUS, DROP_SIGMA = 0.032, 0.55  # frame widths: median, log-sigma
 FILM = 0.35  # height of the film between drops
-LEVELS = 64  # quantiles of the height that are kept
-EDGE = 0.8  # height over which an edge is soft
+LEVELS = 64  # number of quantiles of the height
+EDGE = 0.8  # height over which an edge fades
 FIRST = 0.12  # share of the view under water up to which drops fade in
-SHIFT = 0.020  # farthest that a drop shifts what is behind it
-DROP_BLUR = 0.005  # of what is seen through water
+SHIFT = 0.020  # frame widths; maximum shift of the image behind a drop
+DROP_BLUR = 0.005  # frame widths; standard deviation of the blur behind a drop
 SHADE = 0.16  # how much brighter the lower side of a drop is than its middle
-RIM = 0.11  # how much darker its edge is
+RIM = 0.11  # how much darker the edge of a drop is
 GLINT, GLINT_SIZE = 0.30, 0.16  # brightness; share of the range of slopes
 LAMP = (-0.45, -0.55)  # slope that mirrors the lamp: up and to the left
 WATER = (0.86, 0.88, 0.88)
 CLOUDY = 0.05
-# Water that a lens may catch: a tile (3, m, m), see `shading.tiling`, of the height and its slopes
-# right and down in units of a median drop's; (LEVELS,) quantiles of the height, ascending: what is
-# above one is the rest's share of the view.
+# Water on the lens: a tile (3, m, m), see `shading.tiling`, of the height and its slopes to the
+# right and down, in units of a median drop; and (LEVELS,) ascending quantiles of the height, to
+# choose the height above which a share of the view is under water.
 Drops = tuple[Tensor, NDArray[np.float32]]
 BLINKS = ("red", "smear", "white")  # the lens on the wall, under a smear, blinded
 BLINK_CHANCES = (0.5, 0.35, 0.15)
 BLINK_ZOOM = 2.0
-RED = (0.9, 0.5, 0.45)  # of the patient's own tissue
+RED = (0.9, 0.5, 0.45)  # factors of the patient's tissue colour
 SLIME = (0.78, 0.62, 0.36)
 GLARE = (0.99, 0.95, 0.90)
 
 
 def defocus(images: Tensor, sigma: NDArray[np.float32]) -> Tensor:
-    """Pictures (3, s, h, w) blurred by a Gaussian each, of (s,) standard deviations in pixels.
+    """Blur images (3, s, h, w) by Gaussians with standard deviations (s,) in pixels.
 
     A wide Gaussian is computed at a lower resolution.
     """
@@ -68,13 +68,13 @@ def defocus(images: Tensor, sigma: NDArray[np.float32]) -> Tensor:
         if factor > 1:
             small = functional.pad(small, (0, -w % factor, 0, -h % factor), mode="replicate")
             small = functional.avg_pool2d(small, factor)
-            # Means and the way back blur too: by a box and a tent of `factor` pixels.
+            # Pooling and upsampling blur too: by a box and a tent of `factor` pixels.
             variance = (factor * factor - 1) / 12 + (factor * factor) / 6
             width = math.sqrt(max(width * width - variance, 0.1)) / factor
         weights = np.exp(-0.5 * (np.arange(-REACH, REACH + 1) / width) ** 2)
         weights /= weights.sum()
         small = functional.pad(small, (REACH,) * 4, mode="replicate")
-        for axis in (2, 3):  # sums of shifted pictures: several times as fast as a convolution here
+        for axis in (2, 3):  # sums of shifted images are several times faster than conv2d here
             size = small.shape[axis] - 2 * REACH
             total = small.narrow(axis, 0, size) * weights[0]
             for tap in range(1, len(weights)):
@@ -87,12 +87,12 @@ def defocus(images: Tensor, sigma: NDArray[np.float32]) -> Tensor:
 
 
 def smear(images: Tensor, motion: NDArray[np.float32]) -> Tensor:
-    """Blur pictures (3, s, h, w) along the way (s, 2), right and down in pixels, that they move."""
+    """Blur images (3, s, h, w) along their motion (s, 2), pixels to the right and down."""
     h, w = images.shape[2:]
     along = np.linspace(-0.5, 0.5, MOST_TAPS, dtype=np.float32)
     moved = torch.zeros_like(images)
     for k, way in enumerate(motion):
-        # Whole-pixel shifts along the way, each read once.
+        # Whole-pixel shifts along the motion, each computed once.
         shifts, counts = np.unique(np.rint(along[:, None] * way), axis=0, return_counts=True)
         reach = int(np.abs(shifts).max())
         padded = functional.pad(images[:, k], (reach,) * 4, mode="replicate")
@@ -103,17 +103,17 @@ def smear(images: Tensor, motion: NDArray[np.float32]) -> Tensor:
 
 
 def draw_clouds(rng: np.random.Generator) -> Tensor:
-    """A tile (2, c, c) of slow and of faster waves, 0 to 1; see `shading.tiling`."""
+    """Draw a tile (2, c, c) of low- and high-frequency noise, 0 to 1; see `shading.tiling`."""
     slow = 0.8 * periodic_noise(rng, CLOUD_TEXELS, 2.2) + 0.4 * periodic_noise(rng, CLOUD_TEXELS, 7)
     fast = 0.8 * periodic_noise(rng, CLOUD_TEXELS, 8) + 0.4 * periodic_noise(rng, CLOUD_TEXELS, 16)
     return tiling(np.clip(0.5 + 0.25 * np.stack([slow, fast]), 0, 1))
 
 
 def read_clouds(clouds: Tensor, windows: Windows, drift: Tensor, zoom: float = 1.0) -> Tensor:
-    """A tile's values (c, s, h, w) at the pixels of windows.
+    """Sample a tile at the pixels of windows, to (c, s, h, w).
 
-    `clouds` (c, m, m), see `draw_clouds`, have moved by `drift` (s, 2) right and down, in frame
-    widths; the tile is `zoom` times as large as the frame's width.
+    The tile `clouds` (c, m, m), see `draw_clouds`, is shifted by `drift` (s, 2) frame widths to
+    the right and down, and is `zoom` frame widths wide.
     """
     x = (windows.x - drift[:, :1]) / zoom  # (s, w)
     y = (windows.y - drift[:, 1:]) / zoom  # (s, h)
@@ -122,13 +122,13 @@ def read_clouds(clouds: Tensor, windows: Windows, drift: Tensor, zoom: float = 1
 
 
 def smoke(images: Tensor, haze: Tensor, cloud: Tensor) -> Tensor:
-    """Smoke of strength (s,), 0 to 1, thicker where cloud (s, h, w) is; 0 changes nothing."""
+    """Add smoke of strength `haze` (s,), 0 (none) to 1, denser where `cloud` (s, h, w) is high."""
     cover = (haze[:, None, None] * (0.45 + 0.6 * cloud)).clamp(0, 0.96)
     return torch.lerp(images, colour_like(images, SMOKE), cover)
 
 
 def draw_drops(rng: np.random.Generator) -> Drops:
-    """Draw the drops of a procedure: rounded heaps, the larger the higher, on an uneven film."""
+    """Draw the drops of a procedure: Gaussian bumps, higher if larger, on an uneven film."""
     edge = DROP_ZOOM * np.arange(DROP_TEXELS) / DROP_TEXELS  # frame widths
     height = FILM * periodic_noise(rng, DROP_TEXELS, 4.0).astype(np.float64)
     radii = DROP_RADIUS * np.exp(DROP_SIGMA * rng.standard_normal(DROPS))
@@ -151,12 +151,12 @@ def draw_drops(rng: np.random.Generator) -> Drops:
 def water(
     images: Tensor, splash: NDArray[np.float32], drops: Drops, drift: Tensor, windows: Windows
 ) -> Tensor:
-    """Pictures (3, s, h, w) through a wet lens; 0 changes nothing.
+    """Render images (3, s, h, w) as seen through a wet lens.
 
-    A drop on the lens is too near to be in focus: its edge is soft, what lies behind it is blurred
-    and shifted towards the drop's own slope, and the lamp beside the lens leaves a faint glint.
-    `splash` (s,) is the share of the view that is under water, 0 to 1; `drift` (s, 2) how far the
-    drops have run right and down, in frame widths.
+    A drop on the lens is out of focus: its edge is soft, the image behind it is blurred and
+    shifted along the drop's slope, and the lamp beside the lens causes a faint glint. `splash`
+    (s,) is the share of the view under water, 0 (images unchanged) to 1; `drift` (s, 2) is the
+    displacement of the drops to the right and down, in frame widths.
     """
     tile, levels = drops
     quantiles = np.linspace(0, 1, LEVELS)
@@ -167,7 +167,7 @@ def water(
     cover = ((height - level) / EDGE + 0.5).clamp(0, 1)
     cover = cover * cover * (3 - 2 * cover) * strength
     slope = torch.stack([right, down]).tanh()  # (2, s, h, w)
-    # Read a little way off; beyond a window's edge the edge goes on.
+    # Sample the image at shifted coordinates; the border is replicated.
     h, w = images.shape[2:]
     rows = (torch.arange(h, device=images.device) + 0.5)[:, None]
     columns = torch.arange(w, device=images.device) + 0.5
@@ -188,9 +188,9 @@ def water(
 
 
 def draw_blinks(rng: np.random.Generator, blink: NDArray[np.bool_]) -> NDArray[np.int8]:
-    """Indices (s,) into `BLINKS` of frames that are blinks (s,), -1 for others.
+    """Draw indices (s,) into `BLINKS` for the frames of `blink` (s,), -1 for other frames.
 
-    One kind is drawn for every unbroken run.
+    All frames of an unbroken run get the same kind.
     """
     run, count = blink_runs(blink)
     kinds = rng.choice(len(BLINKS), count, p=BLINK_CHANCES)
@@ -198,9 +198,9 @@ def draw_blinks(rng: np.random.Generator, blink: NDArray[np.bool_]) -> NDArray[n
 
 
 def blinded(kind: Tensor, cloud: Tensor, tissue: Tensor) -> Tensor:
-    """Pictures (3, s, h, w) in which nothing can be recognised, made of clouds (2, s, h, w) alone.
+    """Render blinks (3, s, h, w), in which nothing can be recognised, from clouds (2, s, h, w).
 
-    `kind` (s,) are indices into `BLINKS`, `tissue` (3,) is the linear colour of the patient's wall.
+    `kind` (s,) are indices into `BLINKS`; `tissue` (3,) is the linear colour of the colon wall.
     """
     slow, fast = cloud
     red = (colour_like(tissue, RED) * tissue)[:, None, None, None]

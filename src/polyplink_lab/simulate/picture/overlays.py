@@ -1,10 +1,10 @@
 """Overlays of an image: instruments, the processor's text, and sensor noise.
 
-All of it is placed in frame widths, so that a window shows what its frame shows. The tip of an
-instrument (a snare with its loop, or biopsy forceps) hangs before the lens and moves with it, not
-with the wall. Olympus writes a badge, Fujifilm date and time into the black corners: letters are a
-small bitmap font, and every pixel gets exactly the share of it that letters cover, so that text is
-sharp in full frames and fades to a grey hint in small ones.
+All positions are in frame widths, so that a window agrees with its frame. The tip of an instrument
+(a snare with its loop, or biopsy forceps) is fixed relative to the lens, not to the wall. Olympus
+processors show a badge, Fujifilm processors date and time in the black corners. Letters come from
+a small bitmap font, and each pixel's coverage by them is computed exactly, so that text is sharp in
+full frames and fades to grey in small ones.
 """
 
 import datetime
@@ -19,8 +19,8 @@ from torch import Tensor
 from polyplink_lab.simulate.course.conditions import SNARE
 from polyplink_lab.simulate.picture.rays import Windows, colour_like, onto
 
-ENTRY = 0.48  # frame widths from the middle of the frame to where the sheath comes from
-RADII = (0.050, 0.026)  # of the sheath there and in the middle, by perspective
+ENTRY = 0.48  # frame widths from the middle of the frame to the sheath's entry point
+RADII = (0.050, 0.026)  # radius of the sheath at the entry and in the middle (perspective)
 SHEATH = (0.80, 0.84, 0.88)
 COIL = (0.60, 0.61, 0.64)
 WIRE = (0.92, 0.84, 0.66)
@@ -29,9 +29,9 @@ LOOP = (0.105, 0.058)  # half length and half width of a loop that is open
 WIRE_RADIUS = 0.0045
 JAW = (0.040, 0.016)  # half length and half width of a cup
 JAW_TURN = math.radians(24)
-GRAIN_TEXELS = 509  # of the noise's tile; a prime, so that frames begin everywhere on it
-GRAIN = 0.012  # standard deviation of a frame's pixel
-STRIDES = (7919, 104_729)  # how far a frame begins from the one before, in texels
+GRAIN_TEXELS = 509  # size of the noise tile; a prime, so that frames start at all offsets
+GRAIN = 0.012  # standard deviation of the noise in a full frame
+STRIDES = (7919, 104_729)  # offset between the tile positions of successive frames, texels
 INK = 0.86
 # A text in a frame: its ink in cells (rows, columns); left, top and edge of a cell, frame widths.
 Label = tuple[NDArray[np.float32], float, float, float]
@@ -74,19 +74,19 @@ def _cover(distance: Tensor, scale: Tensor) -> Tensor:
 def _paint(
     images: Tensor, colour: tuple[float, float, float], light: Tensor, cover: Tensor
 ) -> Tensor:
-    """Lay a colour, in light (s, h, w), over images where it covers them (s, h, w)."""
+    """Blend a colour, lit by `light` (s, h, w), over images with coverage `cover` (s, h, w)."""
     paint = colour_like(images, colour) * light
     return torch.lerp(images, paint.clamp(0, 1), cover)
 
 
 def _rod(side: Tensor) -> Tensor:
-    """Light on a round rod at -1 to 1 across it: darker edges, a highlight off the middle."""
+    """Brightness of a round rod at positions -1 to 1 across it, with an off-centre highlight."""
     up = (1 - side * side).clamp_min(0).sqrt()
     return 0.30 + 0.62 * up + 0.55 * torch.exp(-(((side + 0.30) / 0.13) ** 2))
 
 
 def _ellipse(x: Tensor, y: Tensor, half: tuple[float, float], open_: Tensor) -> Tensor:
-    """About the signed distance to an ellipse that is `open_` (s, 1, 1) of its full size."""
+    """Approximate signed distance to an ellipse scaled by `open_` (s, 1, 1)."""
     a, b = half[0] * open_, half[1] * open_
     u, v = x / a, y / b
     level = (u * u + v * v + 1e-9).sqrt()
@@ -107,13 +107,13 @@ def draw_instruments(images: Tensor, windows: Windows, tools: Tensor) -> Tensor:
     scale = windows.scale[:, None, None]
     reach, angle, kind = tools
     reach = reach[:, None, None]
-    # Places of pixels (s, h, w) seen from the entry: towards the middle, and to the side.
+    # Pixel coordinates (s, h, w) relative to the entry: along the instrument, and across it.
     c, s = angle.cos()[:, None], angle.sin()[:, None]
     x, y = windows.x - 0.5, windows.y - 0.5 * windows.tall  # (s, w), (s, h)
     along = (ENTRY - s * y)[:, :, None] - (c * x)[:, None, :]
     across = (c * y)[:, :, None] - (s * x)[:, None, :]
     radius = RADII[0] + (RADII[1] - RADII[0]) * (along / ENTRY).clamp(0, 1.2)
-    tip = reach * ENTRY - 0.02  # the loop or the jaws reach on from here
+    tip = reach * ENTRY - 0.02  # the loop or the jaws begin here
     body = _cover(torch.maximum(across.abs() - radius, along - tip), scale)
     near = 1.12 - 0.4 * (along / ENTRY).clamp(0, 1)  # the light is at the lens
     shadow = torch.exp(-((across - 0.02).abs() - radius).clamp_min(0) / 0.02)
@@ -125,7 +125,7 @@ def draw_instruments(images: Tensor, windows: Windows, tools: Tensor) -> Tensor:
     images = _paint(images, SHEATH, light, body * is_snare)
     images = _paint(images, COIL, light * rings, body * ~is_snare)
     ahead = along - tip
-    # The wire of a snare; it opens as it comes out.
+    # The wire of a snare, which opens as it leaves the sheath.
     out = reach * is_snare
     open_ = (1.4 * out).clamp(0.15, 1)
     edge = _ellipse(ahead - LOOP[0] * open_, across, LOOP, open_)
@@ -146,7 +146,7 @@ def draw_instruments(images: Tensor, windows: Windows, tools: Tensor) -> Tensor:
 
 
 def text_cells(lines: Sequence[str]) -> NDArray[np.float32]:
-    """Lines of text as cells, 1 where there is ink: (rows, columns)."""
+    """Bitmap (rows, columns) of lines of text, 1 for ink."""
     cells = np.zeros((LINE * len(lines), 6 * max(map(len, lines))), np.float32)
     for row, line in enumerate(lines):
         for column, letter in enumerate(line):
@@ -156,13 +156,13 @@ def text_cells(lines: Sequence[str]) -> NDArray[np.float32]:
 
 
 def badge(tall: float) -> Label:
-    """Olympus' "Near Focus", in the left lower corner; tall is the frame's height over width."""
+    """Olympus's "Near Focus" in the lower left corner; `tall` is the frame's height / width."""
     cells = text_cells(["Near", "Focus"])
     return cells, MARGIN, tall - MARGIN - BADGE_CELL * (len(cells) - 3), BADGE_CELL
 
 
 def clock(start: datetime.datetime, seconds: int) -> Label:
-    """Fujifilm's date and time, in the left upper corner."""
+    """Fujifilm's date and time in the upper left corner."""
     time = start + datetime.timedelta(seconds=seconds)
     return text_cells([f"{time:%d/%m/%Y}", f"{time:%H:%M:%S}"]), MARGIN, MARGIN, CLOCK_CELL
 
@@ -170,10 +170,10 @@ def clock(start: datetime.datetime, seconds: int) -> Label:
 def _coverage(
     cells: tuple[float, float, int], side: tuple[float, float, int], device: torch.device
 ) -> tuple[slice, Tensor]:
-    """Which pixels of a window's side cells may cover, and their shares in each cell (p, cells).
+    """Range of a window's pixels that cells cover along one axis, and their coverage (p, cells).
 
-    `cells`: where the first begins and how wide one is, in frame widths; how many there are.
-    `side`: where the side begins and ends, in frame widths; how many pixels it has.
+    `cells`: start of the first cell and size of a cell, in frame widths; number of cells.
+    `side`: start and end of the window along the axis, in frame widths; number of pixels.
     """
     (first, cell, count), (start, stop, pixels) = cells, side
     step = (stop - start) / pixels
@@ -187,7 +187,7 @@ def _coverage(
 
 
 def write_label(image: Tensor, edges: Sequence[float], label: Label) -> None:
-    """Write a text over an image (3, h, w), in place, where its window shows it.
+    """Draw a label into the image (3, h, w) of a window, in place.
 
     `edges` are left, top, right and bottom of the window in frame widths.
     """
@@ -203,15 +203,15 @@ def write_label(image: Tensor, edges: Sequence[float], label: Label) -> None:
 
 
 def draw_grain(rng: np.random.Generator) -> Tensor:
-    """A tile (g, g) of white noise, standard deviation `GRAIN`."""
+    """Draw a tile (g, g) of white noise with standard deviation `GRAIN`."""
     noise = rng.standard_normal((GRAIN_TEXELS, GRAIN_TEXELS))
     return torch.from_numpy(GRAIN * noise.astype(np.float32))
 
 
 def read_grain(grain: Tensor, frames: NDArray[np.int64], windows: Windows) -> Tensor:
-    """Noise (s, h, w) of windows of frames (s,) from the tile of `draw_grain`.
+    """Sensor noise (s, h, w) of windows of frames (s,), from the tile of `draw_grain`.
 
-    A pixel that is the mean of several of the frame's has less.
+    The noise is weaker in pixels that average several pixels of the frame.
     """
     share = torch.from_numpy(windows.host_scale / windows.frame[0])  # drawn pixels per pixel
     first = (windows.edges[:, :2] * share[:, None]).round().long()

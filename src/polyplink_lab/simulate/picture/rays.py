@@ -1,14 +1,14 @@
 """Windows of frames, the rays through their pixels, and where these meet the surface.
 
-A window is a rectangle of a frame that is drawn at a size of its own. Whatever lies on the lens or
-before it (mask, text, blur, water, instruments) is placed in shares of the frame's width, so that
-a window shows the same as the frame it was cut from.
+A window is a rectangle of a frame, rendered at any size. Positions of everything on or in front of
+the lens (mask, text, blur, water, instruments) are in frame widths, so that a window agrees with
+its frame.
 
-Rays meet the surface by cone marching. A cell of 8 x 8 pixels is marched as one cone, which stops
-as soon as the surface comes nearer to its axis than the cone is wide: up to there every ray inside
-is free. Its four quarters continue from there, and so on down to the pixel, so that nothing that is
-smaller than a cell is missed. From a few pixels before the surface every ray continues by itself,
-with secant steps.
+Rays are intersected with the surface by cone marching. A cell of 8 x 8 pixels is marched as one
+cone until the surface is nearer to its axis than the cone's radius: up to this point no ray inside
+the cone meets the surface. Its four quarters continue from there, and so on down to single pixels,
+so that details smaller than a cell are not missed. Within a few pixels of the surface, each ray
+continues on its own with secant steps.
 
 Source: Hart, Sphere tracing, The Visual Computer 12 (1996), for the steps; Seven and Fossum, Cone
 marching (2012), for the cells.
@@ -27,13 +27,13 @@ from torch import Tensor
 from polyplink_lab.simulate.colon.projection import FOCAL, Lens
 from polyplink_lab.simulate.colon.surface import BatchSurface
 
-FAR = 9.0  # units; further away nothing is lit
-VIGNETTE = 0.24  # of the light is missing in the middle of each edge, twice that in the corners
+FAR = 9.0  # units; surfaces farther away are not lit
+VIGNETTE = 0.24  # share of light lost at the middle of each edge; twice as much in the corners
 HOST = torch.device("cpu")
 
 
 def onto(values: NDArray[Any], device: torch.device) -> Tensor:
-    """Host values on a device, without waiting for it: a plain copy waits for a GPU."""
+    """Copy host values to a device asynchronously (a blocking copy would wait for the GPU)."""
     return torch.from_numpy(np.ascontiguousarray(values)).to(device, non_blocking=True)
 
 
@@ -49,11 +49,11 @@ class Windows:
 
     Attributes:
         edges: (s, 4) left, top, right, bottom in pixels of the frame; a whole frame is 0, 0,
-            width, height. Always in the host's memory, so that what is to be done can be decided
-            without waiting for a device.
+            width, height. Always in host memory, so that control flow that depends on them does
+            not wait for the device.
         frame: Width and height of the frame, pixels.
-        size: Width and height that every window is drawn at, pixels.
-        device: Where coordinates are wanted.
+        size: Width and height of the rendered windows, pixels.
+        device: Device of the coordinates.
     """
 
     edges: Tensor
@@ -63,28 +63,28 @@ class Windows:
 
     @property
     def x(self) -> Tensor:
-        """Middles of columns (s, w), shares of the frame's width: 0 left to 1 right."""
+        """Centres of pixel columns (s, w), in frame widths: 0 (left) to 1 (right)."""
         return self._middles(0, self.size[0])
 
     @property
     def y(self) -> Tensor:
-        """Middles of rows (s, h), shares of the frame's width: 0 top to height / width below."""
+        """Centres of pixel rows (s, h), in frame widths: 0 (top) to height / width (bottom)."""
         return self._middles(1, self.size[1])
 
     @property
     def tall(self) -> float:
-        """The frame's height over its width."""
+        """The frame's height divided by its width."""
         return self.frame[1] / self.frame[0]
 
     @property
     def host_scale(self) -> NDArray[np.float32]:
-        """Pixels drawn per width of the frame: (s,)."""
+        """Rendered pixels per frame width (s,), in host memory."""
         scale = self.size[0] * self.frame[0] / (self.edges[:, 2] - self.edges[:, 0])
         return np.asarray(scale.numpy(), np.float32)
 
     @property
     def scale(self) -> Tensor:
-        """The same on the device: (s,)."""
+        """Rendered pixels per frame width (s,), on the device."""
         return onto(self.host_scale, self.device)
 
     def cells(self, edge: int) -> tuple[int, int]:
@@ -109,7 +109,7 @@ def in_windows(
     centres: NDArray[np.float64],
     radii: NDArray[np.float64],
 ) -> NDArray[np.bool_]:
-    """Whether spheres may show: (s, k), False only where no ray of s windows can meet them.
+    """Whether spheres may be visible (s, k): False only where no ray of a window can meet one.
 
     Cameras have positions (s, 3) and rotations (s, 3, 3), columns right, down and forward; spheres
     have centres (k, 3) and radii (k,).
@@ -128,19 +128,19 @@ def in_windows(
 
 
 def lens_mask(lens: Lens, windows: Windows) -> tuple[Tensor, Tensor]:
-    """What a lens lets through of s windows.
+    """Vignette and visibility mask of a lens, for s windows.
 
     Returns:
-        Light (s, h, w) from 1 in the middle, with its vignette, to 0 outside the view; and
-        whether a pixel's middle is inside the view (s, h, w), which is what polyps are masked by.
+        Light (s, h, w), from 1 in the middle to 0 outside the view; and whether a pixel's centre is
+        inside the view (s, h, w), by which polyp masks are clipped.
     """
     x, y = 2 * windows.x - 1, 2 * windows.y / windows.tall - 1
     fall = (1 - VIGNETTE * y * y)[:, :, None] - (VIGNETTE * x * x)[:, None, :]
-    # The view is the same left and right, above and below, so that the sides of its right lower
-    # quarter are enough for tangents that are folded there.
+    # The view is symmetric in both axes, so that tangents are mirrored into its lower right
+    # quarter and only the sides of this quarter are needed.
     u = (windows.x - 0.5).abs() / FOCAL  # (s, w)
     v = (windows.y - 0.5 * windows.tall).abs() / FOCAL  # (s, h)
-    inside = torch.full_like(fall, math.inf)  # how far pixels lie inside the view, drawn pixels
+    inside = torch.full_like(fall, math.inf)  # distance to the view's edge, rendered pixels
     for a, b, c in lens.planes[(lens.planes[:, :2] < 1e-9).all(1)].tolist():
         per = windows.scale[:, None] * (FOCAL / math.hypot(a, b))
         edge = (per * (a * u + c))[:, None, :] + (per * (b * v))[:, :, None]
@@ -148,14 +148,14 @@ def lens_mask(lens: Lens, windows: Windows) -> tuple[Tensor, Tensor]:
     return fall * (inside + 0.5).clamp(0, 1), inside >= 0
 
 
-LEVELS = ((8, 16), (4, 4), (2, 3), (1, 0))  # pixels along a cell, steps of its cone
+LEVELS = ((8, 16), (4, 4), (2, 3), (1, 0))  # edge of a cell in pixels, marching steps per cone
 WIDEN = 1.0  # half a cell's diagonal is 0.71 of its edge; distances are bounds, but not strictly
-SLANT, STEEPEST = 0.35, 2.0  # what a secant's slope is kept between
-OPEN = 1.0  # its least far from everything, where steps are plain
-SETTLED = 0.2  # pixels: what is left to go when a ray is there
-SETTLE_STEPS = 2  # of a ray that is not there, before those that are there are picked out
-# Rounds of such steps before those that are there are left out: rays that graze an edge take many,
-# and few are left by then. To leave some out a GPU must be waited for, so it is asked seldom.
+SLANT, STEEPEST = 0.35, 2.0  # limits of a secant's slope
+OPEN = 1.0  # minimum slope far from the surface: the step is at most the distance
+SETTLED = 0.2  # pixels; a ray has converged if it is nearer to the surface than this
+SETTLE_STEPS = 2  # secant steps between two tests for convergence
+# Rounds of these steps before converged rays are removed. Rays that graze an edge take many steps,
+# but there are few of them. On a GPU, removing rays requires synchronisation, so it is done rarely.
 SETTLE_ROUNDS = {"cpu": (1,) * 60, "cuda": (1, 2, 4, 8, 16, 29)}
 
 
@@ -176,13 +176,13 @@ class Eyes:
 
 @dataclass(frozen=True)
 class Beams:
-    """Rays of s windows of n cells each; m single rays are m windows of one cell.
+    """Rays of s windows of n cells each; m single rays are stored as m windows of one cell.
 
     Attributes:
-        origins: (3, s, 1).
+        origins: (3, s, 1) positions of the cameras.
         directions: (3, s, n) unit vectors.
-        frame: (s, 1) index in the batch.
-        width: (s, 1) of a pixel, units a unit of depth.
+        frame: (s, 1) index of the frame in the batch.
+        width: (s, 1) width of a pixel per unit of depth.
     """
 
     origins: Tensor
@@ -195,21 +195,21 @@ class Beams:
         return torch.addcmul(self.origins, self.directions, depth)
 
     def part(self, rows: slice | Tensor, cells: slice = slice(None)) -> "Beams":
-        """Some cells of some windows."""
+        """Select windows, and cells of them."""
         directions = self.directions[:, rows, cells].contiguous()
         return Beams(self.origins[:, rows], directions, self.frame[rows], self.width[rows])
 
     def single(self, rays: Tensor) -> "Beams":
-        """The m rays at indices (m,) into s * n."""
+        """Select m single rays by indices (m,) into s * n."""
         row = rays // self.directions.shape[2]
         directions = self.directions.flatten(1)[:, rays, None]
         return Beams(self.origins[:, row], directions, self.frame[row], self.width[row])
 
 
 def beams_of(eyes: Eyes, windows: Windows, cell: int = 1) -> Beams:
-    """Rays through the middles of cells of `cell` x `cell` pixels.
+    """Rays through the centres of cells of `cell` x `cell` pixels.
 
-    Cells begin at the window's left upper corner; the last ones may go beyond its edge.
+    Cells start at the window's upper left corner; the last ones may extend beyond its edge.
     """
     columns, rows = windows.cells(cell)
     device = windows.device
@@ -227,16 +227,16 @@ def beams_of(eyes: Eyes, windows: Windows, cell: int = 1) -> Beams:
     return Beams(origins, directions.flatten(2), eyes.frame[:, None], pixel / FOCAL)
 
 
-# Where rays are and were a step ago is one tensor (4, s, n): depth now, distance to the surface
-# there, depth a step ago, distance there.
+# The state of rays (`pace`) is one tensor (4, s, n): current depth, distance to the surface there,
+# previous depth, distance there.
 
 
 def _stride(surface: BatchSurface, beams: Beams, pace: Tensor) -> Tensor:
-    """One step by the secant through the last two distances."""
+    """One secant step from the last two depths and distances."""
     depth, distance, before, behind = pace
     way = depth - before
     way = torch.where(way.abs() < 1e-7, 1e-7, way)
-    # Far from everything a secant means nothing: there the step is hardly more than the distance.
+    # Far from the surface a secant is meaningless: limit the step to about the distance.
     shortest = (distance * (0.2 * OPEN) / (depth * beams.width)).clamp_(SLANT, OPEN)
     steep = torch.maximum(((behind - distance) / way).clamp_max_(STEEPEST), shortest)
     after = (depth + distance / steep).clamp_(0, FAR)
@@ -244,12 +244,12 @@ def _stride(surface: BatchSurface, beams: Beams, pace: Tensor) -> Tensor:
 
 
 def _on_the_way(beams: Beams, pace: Tensor) -> Tensor:
-    """Whether rays are not on the surface yet."""
+    """Whether rays have not yet converged to the surface."""
     return (pace[1].abs() > SETTLED * pace[0] * beams.width) & (pace[0] < FAR)
 
 
 def tiles(frames: int, pixels: int, max_pixels: int) -> list[tuple[slice, slice]]:
-    """Cut s x n pixels into parts of `max_pixels` or fewer: whole frames if they fit, else rows."""
+    """Split s x n pixels into tiles of at most `max_pixels`: whole frames if they fit."""
     if pixels > max_pixels:
         cuts = [slice(start, start + max_pixels) for start in range(0, pixels, max_pixels)]
         return [(slice(k, k + 1), cut) for k in range(frames) for cut in cuts]
@@ -263,15 +263,15 @@ def march_windows(
     """Depths (s, n) at which the rays of all pixels meet the surface, at most `FAR`.
 
     Args:
-        surface: Of the s frames.
-        eyes: Their cameras.
-        windows: A window of each, n pixels.
-        max_pixels: Pixels whose temporaries are held at a time.
+        surface: The surface in each of the s frames.
+        eyes: The cameras of the frames.
+        windows: One window of n pixels in each frame.
+        max_pixels: Maximum number of pixels processed at once, which limits temporary memory.
     """
     depth = torch.zeros(0)
     for cell, steps in LEVELS:
         beams, (columns, rows) = beams_of(eyes, windows, cell), windows.cells(cell)
-        if len(depth):  # quarters go on from the depth of their cell; the last ones may be cut
+        if len(depth):  # quarters start at the depth of their cell; crop those beyond the edge
             depth = depth.repeat_interleave(2, 1).repeat_interleave(2, 2)[:, :rows, :columns]
             depth = depth.flatten(1).contiguous()
         else:
@@ -291,15 +291,15 @@ def march_windows(
         second = surface.distance(tile.at(after), tile.frame)
         pace = _stride(surface, tile, torch.stack([after, second, start, first]))
         depth[frames, pixels] = pace[0]
-        # Grazing rays, still on their way.
+        # Rays that have not converged, mostly at grazing angles.
         grazing = torch.nonzero(_on_the_way(tile, pace).flatten())[:, 0]
         paces.append(pace.flatten(1)[:, grazing, None])
         row, column = grazing // pace.shape[2], grazing % pace.shape[2]
         places.append((row + frames.start) * depth.shape[1] + column + pixels.start)
     place, pace = torch.cat(places), torch.cat(paces, 1)
     rays = beams.single(place)
-    # These go on, each by its own secant, until all are there. Depths do not depend on how many
-    # steps are taken before those that are there are left out, only on their sum.
+    # Continue these rays, each with its own secant, until all converge. Depths do not depend on
+    # how often converged rays are removed.
     for count in SETTLE_ROUNDS[depth.device.type]:
         if not len(place):
             break
@@ -307,7 +307,7 @@ def march_windows(
             after = pace
             for _ in range(SETTLE_STEPS):
                 after = _stride(surface, rays, after)
-            # All that are left at the beginning are on their way; later those that are there stay.
+            # In a round's first turn no ray has converged; later, converged rays keep their state.
             pace = after if not turn else torch.where(_on_the_way(rays, pace), after, pace)
         depth.view(-1)[place] = pace[0, :, 0]
         on = torch.nonzero(_on_the_way(rays, pace))[:, 0]

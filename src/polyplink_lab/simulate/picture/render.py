@@ -1,10 +1,9 @@
-"""Pictures of a planned procedure: whole frames and windows of them, by one path.
+"""Render whole frames, and windows of frames, of a planned procedure by the same code.
 
-The order is that of the light: what the surface sends is developed into a picture; a lens out of
-focus and movement blur it; smoke and water lie before it; an instrument stands in the way; in a
-blink nothing of this is seen. Then come the lens' mask, the processor's text and the sensor's
-noise.
-A frame's pixels depend on the frame and the window alone, not on what is drawn with it.
+Light from the surface is developed into an image, to which defocus, motion blur, smoke, water and
+instruments are added in this order; in a blink, the image is replaced. The mask of the lens, the
+processor's text and sensor noise follow. A frame's pixels depend only on the frame and the window,
+not on the batch.
 """
 
 import datetime
@@ -29,31 +28,31 @@ Frames = NDArray[np.int64]
 March = Callable[[BatchSurface, Eyes, Windows, int], Tensor]
 Record = TypeVar("Record")
 
-METER = (16, 14)  # rays of the light meter
-CALM_REACH = CALM_RADIUS + 1.3  # of a calm place, bends and the depth of the lumen included
-LEAST_MOTION = 0.8  # pixels
-DRIFT = np.array([0.0041, -0.0027])  # of the clouds from frame to frame, frame widths
-RUN = np.array([0.0003, 0.0021])  # of the drops on the lens
-# Pixels marched together, so that a call has much to do where cells are coarse; and pixels whose
-# temporaries are held together, so that they stay in a CPU's cache. A GPU wants one large batch:
-# 311 crops of 232 pixels, at some 400 bytes a pixel 7 GB of its memory.
+METER = (16, 14)  # columns and rows of the light meter's rays
+CALM_REACH = CALM_RADIUS + 1.3  # radius of a calm place with bends and the depth of the lumen
+LEAST_MOTION = 0.8  # pixels; slower motion is not blurred
+DRIFT = np.array([0.0041, -0.0027])  # motion of the clouds per frame, frame widths
+RUN = np.array([0.0003, 0.0021])  # motion of the drops on the lens per frame, frame widths
+# BATCH: pixels marched together, many so that coarse cells fill a call. TILE: pixels shaded
+# together, few enough for their temporaries to fit a CPU's cache. A GPU takes one large batch: 311
+# crops of 232 pixels need 7 GB at about 400 bytes a pixel.
 BATCH = {"cpu": 1 << 20, "cuda": 1 << 24}
 TILE = {"cpu": 1 << 16, "cuda": 1 << 24}
 
 
 @dataclass(frozen=True)
 class Appearance:
-    """The appearance of a procedure: everything that its images need in addition to its boxes.
+    """The appearance of a procedure: textures, colours and noise that its plan does not include.
 
     Attributes:
-        patient: The patient.
+        patient: Textures and colours of the mucosa.
         paints: (3, m, m) linear RGB over the surface of each polyp, in the plan's order.
-        scars: The places of those that are removed.
+        scars: Wounds of the removed polyps.
         blinks: (s,) kind of blink in every frame, -1 for none; see `effects.BLINKS`.
         clouds: Tile of clouds, see `effects.draw_clouds`.
         drops: Water on the lens.
         grain: Tile of sensor noise, see `overlays.draw_grain`.
-        start: What the processor's clock shows in the first frame; made up.
+        start: Time on the processor's clock in the first frame; fictitious.
     """
 
     patient: shading.Patient
@@ -67,7 +66,7 @@ class Appearance:
 
 
 def draw_appearance(plan: Plan, seed: int) -> Appearance:
-    """Draw the look of a planned procedure: the same plan and data set's seed give the same."""
+    """Draw the appearance of a planned procedure; plan and seed of the data set determine it."""
     spec = plan.spec
     patients, look, scar, drops = (
         stream(seed, spec.procedure_id, concern) for concern in ("patient", "look", "scar", "drops")
@@ -96,7 +95,7 @@ def draw_appearance(plan: Plan, seed: int) -> Appearance:
 
 
 def on_device(record: Record, device: torch.device) -> Record:
-    """A record, or a tuple, with the tensors in it moved to a device."""
+    """Move all tensors of a dataclass or tuple to a device."""
     moved: object = record
     if isinstance(record, Tensor):
         moved = record.to(device)
@@ -109,13 +108,13 @@ def on_device(record: Record, device: torch.device) -> Record:
 
 
 class Renderer:
-    """Draws the frames of one procedure.
+    """Renders the frames of one procedure.
 
     Args:
-        plan: What is where and when.
-        appearance: What it looks like.
-        device: Where to draw. A GPU gives other bytes than a CPU.
-        march: Finds depths, as `march_windows` does.
+        plan: The plan of the procedure.
+        appearance: Its textures, colours and noise.
+        device: Device for rendering. GPU and CPU differ in rounding.
+        march: Function that computes depths, with the signature of `march_windows`.
     """
 
     def __init__(
@@ -131,8 +130,8 @@ class Renderer:
         self.batch, self.tile = BATCH[device.type], TILE[device.type]
         paints = zip(plan.lumps, appearance.paints, strict=True)
         self._stack = stack_maps([torch.cat([a.maps[:1], b]) for a, b in paints]).to(device)
-        # Spheres that hold polyps with their joints, calm places and wounds. The wave moves what is
-        # on the wall by as much as the margin.
+        # Bounding spheres of polyps with their joints, calm places and wounds. The peristaltic
+        # wave displaces the wall by up to the margin.
         margin = 1.3 * plan.colon.wave
         spheres: list[tuple[list[float], float]] = []
         for lump in plan.lumps:
@@ -150,17 +149,17 @@ class Renderer:
     def windows(
         self, frames: Frames, windows: NDArray[np.float64], size: tuple[int, int]
     ) -> tuple[NDArray[np.uint8], NDArray[np.int8]]:
-        """Draw a window of each of s frames.
+        """Render one window in each of s frames.
 
         Args:
-            frames: (s,) which frames.
-            windows: (s, 4) left, top, right, bottom in pixels of the frame, which may be cut
-                anywhere; a whole frame is 0, 0, width, height.
-            size: Width and height to draw them at.
+            frames: (s,) frame numbers.
+            windows: (s, 4) left, top, right, bottom in pixels of the frame, not necessarily
+                integers; a whole frame is 0, 0, width, height.
+            size: Width and height of the rendered windows, pixels.
 
         Returns:
-            Images (s, h, w, 3) uint8, and which polyp a pixel shows (s, h, w), int8: an index
-            into the plan's polyps, or -1; in blinks -1 all over.
+            Images (s, h, w, 3) uint8, and polyp maps (s, h, w) int8: for each pixel the index of
+            the polyp in the plan, or -1; -1 everywhere in blinks.
         """
         width, height = size
         images = np.empty((len(frames), height, width, 3), np.uint8)
@@ -170,7 +169,7 @@ class Renderer:
         full_frame = torch.tensor([[0.0, 0.0, *frame]]).expand(len(frames), 4)
         with torch.inference_mode():
             gains = self._tensor(self.plan.path.exposures[frames])
-            # Automatic exposure, from a coarse drawing of the whole frame.
+            # Automatic exposure, from a coarse rendering of the whole frame.
             for rows, linear, _ in self.draw(
                 frames, Windows(full_frame, frame, METER, self.device)
             ):
@@ -191,9 +190,9 @@ class Renderer:
         return images, polyps
 
     def _disturb(self, images: Tensor, frames: Frames, windows: Windows) -> None:
-        """Defocus, movement, smoke, water, instruments and blinks, in place.
+        """Apply defocus, motion blur, smoke, water, instruments and blinks, in place.
 
-        Frames without are not touched and cost nothing.
+        Each effect is computed only for the frames that have it.
         """
         look, scale, blurs = self.appearance, windows.host_scale, self.plan.conditions
         sigma, motion = blurs.focus[frames] * scale, blurs.motion[frames] * scale[:, None]
@@ -210,7 +209,7 @@ class Renderer:
             return effects.read_clouds(look.clouds, windows.some(k), drift(k, step), zoom)
 
         def change(chosen: NDArray[np.bool_], draw: Callable[[Tensor, Frames], Tensor]) -> None:
-            """Let `draw` make new images of those (3, k, h, w) of some frames, by indices (k,)."""
+            """Replace the images (3, k, h, w) of the chosen frames by those that `draw` returns."""
             rows = np.flatnonzero(chosen)
             if len(rows):
                 index = tensor(rows)
@@ -240,7 +239,7 @@ class Renderer:
         change(blink, blinded)
 
     def _write(self, images: Tensor, frames: Frames, windows: Windows) -> None:
-        """The processor's text in the corners, in place."""
+        """Write the processor's text into the corners, in place."""
         edges, spec = (windows.edges / windows.frame[0]).tolist(), self.plan.spec
         for index, frame in enumerate(frames.tolist()):
             if spec.brand == "Fujifilm":
@@ -252,14 +251,14 @@ class Renderer:
             overlays.write_label(images[:, index], edges[index], label)
 
     def draw(self, frames: Frames, windows: Windows) -> Iterator[tuple[Frames, Tensor, Tensor]]:
-        """Draw the surface alone, as light; blinks, in which it is not seen, stay black.
+        """Render the light from the surface alone; frames of blinks stay black.
 
         Yields:
-            Indices into the frames, a few at a time and in any order; their light (3, k, h, w),
-            linear RGB; which polyp a pixel shows, (k, h, w) int8, -1 for none.
+            Indices of k frames, in any order; their light (3, k, h, w) in linear RGB; and their
+            polyp maps (k, h, w) int8, -1 for no polyp.
         """
         path, blink = self.plan.path, self.plan.conditions.blink[frames]
-        # Which polyps, calm places and scars may show in which frame: (s, k).
+        # Whether polyps, calm places and scars may be visible in each frame: (s, k).
         in_view = rays.in_windows(
             windows, path.positions[frames], path.rotations[frames], self._centres, self._radii
         )
@@ -288,7 +287,7 @@ class Renderer:
         linear: Tensor,
         polyp_map: Tensor,
     ) -> None:
-        """Draw frames into linear (3, s, n) and polyp_map (s, n); seen as in `draw`."""
+        """Render frames into `linear` (3, s, n) and `polyp_map` (s, n), see `draw`."""
         plan, look = self.plan, self.appearance
         polyps, calm, scars = np.split(
             in_view, [len(plan.lumps), in_view.shape[1] - len(self._since)], axis=1
@@ -302,7 +301,7 @@ class Renderer:
         )
         names = onto(in_places(polyps).astype(np.int8), self.device).T[..., None]  # (k, s, 1)
         depths, beams = self._march(surface, eyes, windows, self.tile), rays.beams_of(eyes, windows)
-        # Wounds that may show, and the seconds (s, 1) since each polyp's removal.
+        # Wounds that may be visible, and the seconds (s, 1) since each polyp's removal.
         open_scars = np.flatnonzero(scars.any(0)).tolist()
         ages = [self._tensor((frames - self._since[k]) / plan.spec.fps) for k in open_scars]
         for rows, cut in tiles(len(frames), polyp_map.shape[1], self.tile):
@@ -327,5 +326,5 @@ class Renderer:
 
 
 def _cut(indices: Frames, size: int) -> list[Frames]:
-    """Indices in runs of at most `size`."""
+    """Split indices into runs of at most `size`."""
     return [indices[start : start + size] for start in range(0, len(indices), size)]

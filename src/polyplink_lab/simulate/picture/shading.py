@@ -1,10 +1,10 @@
-"""From surface points to pixels: the mucosa of a patient, wounds, light, exposure and tone curve.
+"""Shading: the mucosa of a patient, wounds, lighting, exposure and tone curve.
 
-The mucosa has two textures. The first goes once around the lumen and holds colours and relief; the
-second is a small, fine one that repeats and fades where a pixel is wider than its detail. The
-camera comes as near as 2 mm, where the first alone would be a blur.
+The mucosa has two textures. The coarse one covers the lumen's circumference once and holds colours
+and relief. The fine one repeats, and fades where a pixel is wider than its details; it is needed
+because the camera comes as near as 2 mm, where the coarse texture alone looks blurred.
 
-The light sits at the camera, so that the half vector of Blinn's highlights is the ray itself and
+The light is at the camera, so that the half vector of Blinn's highlights is the ray itself, and
 brightness falls with the square of the depth.
 """
 
@@ -22,27 +22,27 @@ from polyplink_lab.simulate.colon.surface import Touch
 from polyplink_lab.simulate.colon.tissue import Texture, periodic_noise, vessel_net
 from polyplink_lab.simulate.picture.rays import FAR, colour_like
 
-TEXELS = 384  # once around the lumen, 0.3 mm each
+TEXELS = 384  # of the coarse texture around the lumen, 0.3 mm each
 FINE_TEXELS = 256
-REPEATS = 9  # of the fine texture once around the lumen: 0.05 mm a texel
+REPEATS = 9  # repetitions of the fine texture around the lumen: 0.05 mm a texel
 DETAIL = 0.008  # units; the fine texture's waves are about three times as long
 # Linear RGB.
-WALL = np.array([0.90, 0.27, 0.175])  # of a mean wall
-RESIDUE = np.array([0.74, 0.27, 0.075])  # of stool
-FOAM = np.array([0.98, 0.62, 0.50])  # of a bubble's rim
-VESSEL = np.array([0.74, 0.40, 0.45])  # factors on the wall's colour where there is a vessel
+WALL = np.array([0.90, 0.27, 0.175])  # mean colour of the wall over patients
+RESIDUE = np.array([0.74, 0.27, 0.075])  # stool
+FOAM = np.array([0.98, 0.62, 0.50])  # rims of bubbles
+VESSEL = np.array([0.74, 0.40, 0.45])  # factors on the wall's colour in vessels
 FINE_SHADE = 0.09
 
 
 @dataclass(frozen=True)
 class Patient:
-    """What all views of a procedure share. The textures tile, see `read_tile`.
+    """Textures and colours of a patient's mucosa. The textures tile, see `read_tile`.
 
     Attributes:
         coarse: (5, m, m) linear RGB, then two slopes of the relief, across and along.
         fine: (3, f, f) shade, mean 0, then two slopes.
         wall: (3,) mean colour of the mucosa, linear RGB.
-        tissue: (3,) colour of this patient's polyps before their own factor.
+        tissue: (3,) base colour of the patient's polyps, linear RGB.
         wetness: Strength of the highlights.
         relief: Strength of the fine relief.
     """
@@ -58,18 +58,18 @@ class Patient:
 def draw_patient(rng: np.random.Generator, bbps: float = 8.5) -> Patient:
     """Draw one patient.
 
-    `bbps` is the Boston bowel preparation scale, 0 to 9: the less, the more residue and bubbles.
+    `bbps` is the Boston bowel preparation scale, 0 to 9: lower means more residue and bubbles.
     """
     hue, value = rng.normal(0, 0.13), rng.normal(0, 0.10)
     wall = WALL * np.exp(value + np.array([0.0, hue, 1.2 * hue]))
     shift = np.exp(np.array([0.04, -0.10, -0.08]) + rng.normal(0, 0.06, 3))
-    rng.uniform(size=12)  # an earlier version drew these: without them every patient would change
+    rng.uniform(size=12)  # unused; keeps the random numbers, and so all patients, unchanged
     vessels, waves = float(rng.uniform(-0.4, 0.7)), float(rng.uniform(40, 70))
     amount = float(np.clip(0.16 * (9.6 - bbps) + 0.1 * rng.normal(), 0, 1))  # of residue
 
     # Colours and relief.
     mottle = 0.5 * periodic_noise(rng, TEXELS, 4.0) + 0.5 * periodic_noise(rng, TEXELS, 15.0)
-    flush = periodic_noise(rng, TEXELS, 7.0)  # redder and paler places
+    flush = periodic_noise(rng, TEXELS, 7.0)  # redder and paler areas
     vessel = vessel_net(rng, TEXELS, vessels)
     # Stool residue, 0 (none) to 1: soft films and small flecks.
     pool, edge = periodic_noise(rng, TEXELS, 2.5, 0.4), periodic_noise(rng, TEXELS, 24.0)
@@ -77,7 +77,7 @@ def draw_patient(rng: np.random.Generator, bbps: float = 8.5) -> Patient:
     flecks = np.clip(2.5 * (periodic_noise(rng, TEXELS, 60.0) + 0.5 * pool - 3.3 + amount), 0, 1)
     residue = np.asarray(np.maximum(0.8 * film, flecks * (amount > 0)), np.float32)
     rim, dome_y, dome_x = bubbles(rng, TEXELS, amount)
-    relief = periodic_noise(rng, TEXELS, waves)  # so many once around the lumen
+    relief = periodic_noise(rng, TEXELS, waves)
     mean, vessel_factor, stool, foam = (c[:, None, None] for c in (wall, VESSEL, RESIDUE, FOAM))
     blush = np.array([0.01, -0.06, -0.06])[:, None, None] * flush
     colour = mean * (1 + 0.09 * mottle + blush)  # (3, m, m)
@@ -104,7 +104,7 @@ def draw_patient(rng: np.random.Generator, bbps: float = 8.5) -> Patient:
 
 
 def bubbles(rng: np.random.Generator, size: int, amount: float) -> Texture:
-    """Bubbles in small crowds: (3, size, size) rims (0 to 1) and slopes of their domes."""
+    """Draw clusters of bubbles: (3, size, size) rims (0 to 1) and two slopes of their domes."""
     total = np.zeros((3, size, size), np.float32)
     for _ in range(rng.poisson(14 * amount)):
         crowd = rng.uniform(0, size, 2)
@@ -123,18 +123,18 @@ def bubbles(rng: np.random.Generator, size: int, amount: float) -> Texture:
 
 
 def tiling(texture: NDArray[np.floating]) -> Tensor:
-    """A texture (c, m, m) that tiles as `read_tile` reads it: a row and a column more."""
+    """Pad a periodic texture (c, m, m) by one row and one column, for `read_tile`."""
     padded = np.pad(texture, ((0, 0), (0, 1), (0, 1)), mode="wrap")
     return torch.from_numpy(padded.astype(np.float32))
 
 
 def read_tile(texture: Tensor, across: Tensor, along: Tensor) -> Tensor:
-    """Read a texture that tiles: (c, ...), bilinear.
+    """Sample a tiling texture bilinearly, to (c, ...).
 
     Args:
         texture: (c, m + 1, m + 1), its last row and column equal to the first, see `tiling`.
-        across: (...) the place along a row of texels; whole numbers are seams.
-        along: (...) the same along a column.
+        across: (...) coordinates along rows, in tiles: whole numbers are seams.
+        along: (...) coordinates along columns, in tiles.
     """
     place = torch.stack([across.flatten(), along.flatten()])  # (2, n)
     place = place.sub_(place.floor()).mul_(2).sub_(1)
@@ -145,10 +145,10 @@ def read_tile(texture: Tensor, across: Tensor, along: Tensor) -> Tensor:
 
 
 def read_mucosa(patient: Patient, turn: Tensor, z: Tensor, pixel: Tensor) -> tuple[Tensor, Tensor]:
-    """Read both textures at (...) angles around the lumen (radians) and z along it (units).
+    """Sample both textures at (...) angles around the lumen (radians) and z along it (units).
 
-    Returns (5, ...) as in `Patient.coarse`, and (3, ...) as in `Patient.fine`, faded where pixels,
-    which are `pixel` (...) units wide there, cannot show it.
+    Returns (5, ...) as in `Patient.coarse`, and (3, ...) as in `Patient.fine`; the latter fades
+    where pixels, `pixel` (...) units wide, are too coarse for its details.
     """
     across, along = turn / (2 * math.pi), z / (2 * math.pi)
     coarse = read_tile(patient.coarse, across, along)
@@ -156,34 +156,34 @@ def read_mucosa(patient: Patient, turn: Tensor, z: Tensor, pixel: Tensor) -> tup
     return coarse, fine / (1 + (pixel / DETAIL).square())
 
 
-RELIEF = 0.12  # how far the relief tilts the normal: enough to break the highlights up
-FINE_RELIEF = 0.8  # the fine relief's strength beside the coarse one's
-SHINE = 256  # a power of 2
+RELIEF = 0.12  # tilt of the normal by the relief: enough to break up highlights
+FINE_RELIEF = 0.8  # strength of the fine relief relative to the coarse one
+SHINE = 256  # exponent of the highlights, a power of 2
 SHINE_STRENGTH = 1.3
-LIGHT_CORE = 0.03  # keeps the fall-off finite at the lens
-SCATTER = (0.30, 0.12, 0.10)  # red light travels furthest under the mucosa
-# Linear RGB of a wound's parts.
+LIGHT_CORE = 0.03  # limits the inverse square law near the lens
+SCATTER = (0.30, 0.12, 0.10)  # red light travels farthest under the mucosa
+# Linear RGB of the parts of a wound.
 BLOOD = (0.42, 0.020, 0.016)
 FIBRIN = (0.92, 0.60, 0.44)
 RIM = (0.62, 0.085, 0.065)
-WOUND_REACH = 2.5  # radii from a wound's place, beyond which nothing is stained
-TARGET = 0.42  # mean of the square roots of brightness that the exposure aims for
-GLARE = 50.0  # brighter light counts as this bright
-SOFTNESS = 0.127  # of the lens: what a pixel gives to each side
+WOUND_REACH = 2.5  # radius of the stained area, in radii of the wound
+TARGET = 0.42  # target of the automatic exposure: mean square root of brightness
+GLARE = 50.0  # brightness is clamped to this value for the exposure
+SOFTNESS = 0.127  # of the lens: share of a pixel's light that goes to each neighbour
 CONTRAST = 2.2
 
 
 @dataclass(frozen=True)
 class Scar:
-    """The place of a polyp that was removed: it bleeds, then is pale within a red rim.
+    """The wound of a removed polyp: it bleeds at first, then is pale within a red rim.
 
     Attributes:
-        place: (3,) where the polyp's foot was, at rest.
-        radius: Of the wound, units.
-        since: Frame from which it is there.
-        ooze: How far blood spreads at first, in radii beyond the wound.
-        dries: Seconds in which the bleeding falls to a third.
-        phase: (3,) of the unevenness of its edge.
+        place: (3,) position of the polyp's foot on the wall at rest.
+        radius: Radius of the wound, units.
+        since: First frame after the removal.
+        ooze: Initial spread of blood beyond the wound, in radii.
+        dries: Time constant of the bleeding, seconds.
+        phase: (3,) phases of the irregular edge.
     """
 
     place: Tensor
@@ -195,7 +195,7 @@ class Scar:
 
 
 def draw_scar(rng: np.random.Generator, place: Tensor, radius: float, since: int) -> Scar:
-    """Draw how one wound looks."""
+    """Draw the size, bleeding and edge of a wound."""
     return Scar(
         place=place,
         radius=radius * float(rng.uniform(0.9, 1.25)),
@@ -207,15 +207,15 @@ def draw_scar(rng: np.random.Generator, place: Tensor, radius: float, since: int
 
 
 def stain(colour: Tensor, points: Tensor, scar: Scar, age: Tensor) -> Tensor:
-    """Colour (3, s, n), linear RGB, of surface points (3, s, n) at rest with a wound on it.
+    """Blend a wound into the colour (3, s, n), linear RGB, of surface points (3, s, n) at rest.
 
-    `age` (s, 1) are the seconds since the polyp was removed; below 0 there is no wound yet.
+    `age` (s, 1) is the time since the removal in seconds, negative before it (no wound).
     """
     x, y, z = (points - scar.place[:, None, None]) / scar.radius
     a, b, c = scar.phase
     uneven = torch.sin(2.1 * x + 1.3 * y + a) + torch.sin(3.4 * y - 1.7 * z + b)
     uneven = uneven + 0.6 * torch.sin(5.2 * z + 4.1 * x + c)
-    # Clots and torn edges: finer waves, bent by the coarse ones so that they do not look ruled.
+    # Clots and torn edges: finer waves, distorted by the coarse ones to look irregular.
     torn = torch.sin(9.1 * x - 6.3 * z + 1.7 * uneven + b) * torch.sin(8.3 * y + 5.9 * z + a)
     distance = (x * x + y * y + z * z + 1e-9).sqrt() + 0.11 * uneven + 0.09 * torn
     is_open = (age >= 0).to(colour.dtype)
@@ -232,16 +232,16 @@ def stain(colour: Tensor, points: Tensor, scar: Scar, age: Tensor) -> Tensor:
 def surface_colour(
     patient: Patient, touch: Touch, wounds: Sequence[tuple[Scar, Tensor]], pixel: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Colour of the surface, before any light.
+    """Colour (albedo) and relief of the surface.
 
     Args:
-        patient: The patient.
+        patient: Textures and colours of the mucosa.
         touch: (s, n) surface points.
-        wounds: Scars that can be seen, and the seconds (s, 1) since each polyp's removal.
-        pixel: (s, n) how wide a pixel is there, units.
+        wounds: Visible wounds, and the seconds (s, 1) since each polyp's removal.
+        pixel: (s, n) width of a pixel on the surface, units.
 
     Returns:
-        Linear RGB (3, s, n), and how far the relief tilts the normal (2, s, n), across and along.
+        Linear RGB (3, s, n), and the tilt of the normal by the relief (2, s, n), across and along.
     """
     turn = torch.atan2(touch.turn[1], touch.turn[0])
     coarse, fine = read_mucosa(patient, turn, touch.material[2], pixel)
@@ -266,7 +266,7 @@ def normals(touch: Touch, relief: Tensor) -> Tensor:
 
 
 def _per_length(vectors: Tensor) -> Tensor:
-    """One over the lengths of vectors (3, ...); much faster than a norm over dimension 0."""
+    """Reciprocal lengths of vectors (3, ...); much faster than a norm over dimension 0."""
     x, y, z = vectors
     per: Tensor = (x * x).addcmul_(y, y).addcmul_(z, z).add_(1e-20).rsqrt_()
     return per
@@ -276,9 +276,9 @@ def light(patient: Patient, colour: Tensor, normal: Tensor, rays: Tensor, depth:
     """Light leaving the surface towards the camera: linear RGB (3, ...).
 
     Args:
-        patient: For the wetness.
-        colour: (3, ...) of the surface.
-        normal: (3, ...) unit vectors.
+        patient: Patient, of which the wetness is used.
+        colour: (3, ...) colour of the surface, linear RGB.
+        normal: (3, ...) unit normals of the surface.
         rays: (3, ...) unit directions from the camera.
         depth: (...) distances from the camera.
     """
@@ -297,20 +297,20 @@ def light(patient: Patient, colour: Tensor, normal: Tensor, rays: Tensor, depth:
 
 
 def automatic_gains(linear: Tensor) -> Tensor:
-    """Factors (s,) that bring light (3, s, n), spread evenly over frames, to `TARGET`."""
+    """Exposure factors (s,) that bring light (3, s, n), sampled evenly over frames, to `TARGET`."""
     root = linear.amax(0).clamp_max(GLARE).sqrt().mean(dim=1)  # (s,)
     return (TARGET / root.clamp_min(1e-6)) ** 2
 
 
 def develop(linear: Tensor, gains: Tensor, whites: Tensor) -> Tensor:
-    """A picture (3, s, h, w) in 0 to 1, as the sensor and its processor make it of light.
+    """Convert light to images (3, s, h, w) in 0 to 1 as the sensor and processor do.
 
-    `linear` (3, s, h, w) is overwritten; `gains` (s,) are factors of the exposure, `whites` (s, 3)
-    the white balance.
+    `linear` (3, s, h, w) is overwritten; `gains` (s,) are the exposure factors, `whites` (s, 3) the
+    white balance.
     """
     scaled = linear.mul_((-CONTRAST * gains[:, None] * whites).T[:, :, None, None])
     images = scaled.exp_().neg_().add_(1).sqrt_()
-    # A little of every pixel is given to its neighbours, edges repeated.
+    # Soften: every pixel spreads a share of its light to its neighbours, edges replicated.
     for axis in (-1, -2):
         last = images.shape[axis] - 1
         soft = images * (1 - 2 * SOFTNESS)
