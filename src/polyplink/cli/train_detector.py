@@ -59,6 +59,9 @@ def train_detector(
     frames: Annotated[
         int, Option(min=1, help="Use at most this many frames with a polyp of each procedure.")
     ] = 100,
+    freeze: Annotated[
+        bool, Option(help="With --init: leave the first two stages of the network as they are.")
+    ] = True,
     held: Annotated[
         float,
         Option(min=0, max=0.9, help="Share of the procedures held out to measure the detector."),
@@ -86,6 +89,7 @@ def train_detector(
         rate: Largest learning rate.
         batch: Frames in a step.
         frames: Use at most this many frames with a polyp of each procedure.
+        freeze: With `init`: leave the first two stages of the network as they are.
         held: Share of the procedures to measure the detector on.
         seed: Of order and augmentation.
         device: Where to train: auto, cpu, cuda or cuda:N.
@@ -116,6 +120,7 @@ def train_detector(
         "rate": rate,
         "batch": batch,
         "frames": frames,
+        "freeze": freeze,
         "held": held,
         "seed": seed,
     }
@@ -145,7 +150,7 @@ def train_detector(
             batch=batch,
             rate=rate,
             empty_repeats=empty_repeats,
-            freeze=init is not None,
+            freeze=freeze and init is not None,
             seed=seed,
         )
         processes = max(1, workers - 1)  # this one trains
@@ -288,7 +293,8 @@ def _claim(folder: Path, settings: Mapping[str, Any]) -> None:
     """Take the folder of a training, or refuse that of another."""
     path = folder / "settings.json"
     PolyplinkError.unless(
-        not path.is_file() or settings == {"empty_repeats": 2} | read_json(path),  # older: 2
+        not path.is_file()
+        or settings == {"empty_repeats": 2, "freeze": True} | read_json(path),  # of older versions
         f"{folder} holds a training with other data or options",
         "give another --out, or delete that folder",
     )
