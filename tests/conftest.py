@@ -1,7 +1,6 @@
-"""One small training run that tests of the verbs share.
+"""One small training run, shared by the tests.
 
-What takes seconds to import is imported in the fixtures: pytest reads this file before it starts
-its workers.
+Slow imports are inside the fixtures, because pytest reads this file before it starts its workers.
 """
 
 import gc
@@ -28,10 +27,11 @@ TINY = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Few random examples, since they are others in every run.
+    """Configure hypothesis and the number of threads.
 
-    No test fails because the machine is slow, and trainings give the same on any number of cores:
-    on one thread, which also keeps workers from waiting for each other.
+    Few random examples suffice, because they differ between runs. No test fails because the
+    machine is slow. Training runs on one thread, so that it gives the same result on any number of
+    cores and workers do not wait for each other.
     """
     gc.set_threshold(10_000)  # imports make many objects and hardly any garbage
     if config.getoption("-m") != "study":
@@ -44,7 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave what was imported out of garbage collections: looking through it takes a second."""
+    """Exclude imported objects from garbage collection, which would take a second each time."""
     gc.freeze()
 
 
@@ -53,7 +53,7 @@ SLOW = ("cli/test_demo.py", "cli/test_kills.py", "serve/test_page.py", "studies/
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out whole files of slow tests where those are not asked for."""
+    """Skip whole files of slow tests if the marker expression excludes them."""
     quick = "not slow" in config.getoption("-m")
     return True if quick and any(map(collection_path.match, SLOW)) else None
 
@@ -68,7 +68,7 @@ def recipe() -> "TrainConfig":
 
 @dataclass(frozen=True)
 class Made:
-    """A data folder and a training run on it."""
+    """A data folder and a training run on it, below `root`."""
 
     root: Path
     data: Path
@@ -77,7 +77,7 @@ class Made:
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """Five procedures: three trained on, one validated on, one left for evaluation."""
+    """Five procedures: three for training, one for validation, one for evaluation."""
     from polyplink import train
     from tests.samples import write_procedures
 
@@ -89,7 +89,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 @pytest.fixture(scope="session")
 def run_folder(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as `run` leaves it, with the count of all procedures; tests may add corrections."""
+    """A folder as `run` writes it, with the count of all procedures; tests may add corrections."""
     from polyplink.cli.count import count
 
     out = tmp_path_factory.mktemp("run")

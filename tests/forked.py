@@ -1,7 +1,8 @@
 """Runs commands and Python code in processes forked from one that has imported the libraries.
 
-Every `polyplink` that a page has would import them anew, which takes longer than most commands do.
-What a forked process lacks of a new one is the start: tests/cli/test_command_line.py starts some.
+A new process for every `polyplink` command of a page would import them again, which takes longer
+than most commands. Forked processes do not test the start of the program;
+tests/cli/test_command_line.py does.
 """
 
 import atexit
@@ -32,11 +33,11 @@ with socket.socket(socket.AF_UNIX) as to:
     socket.send_fds(to, [json.dumps(job).encode()], [0, 1, 2])
     sys.exit(int(to.recv(9) or 1))
 """
-MOST = 1 << 20  # bytes of a job
+MOST = 1 << 20  # maximum size of a job, bytes
 
 
 def import_libraries() -> None:
-    """Import the packages and what they import later, so that a forked process imports little."""
+    """Import the packages and their lazy imports, so that a forked process imports little."""
     from polyplink.encoders.spec import timm  # noqa: PLC0415
 
     modules = ["sklearn.cluster", "sklearn.linear_model"]
@@ -50,17 +51,17 @@ def import_libraries() -> None:
 
 
 class Forked:
-    """Where the commands run; see `forked`."""
+    """Runs commands in forked processes; see `forked`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def run(self, code: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
-        """Run lines of bash; every `polyplink` in them is forked.
+        """Run a bash script in which every `polyplink` is forked.
 
         Args:
-            code: The lines; the first that fails ends them.
-            cwd: Where they run.
+            code: The script; it ends at the first failing line.
+            cwd: Working directory.
         """
         path = f"{self.folder}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}"
         return subprocess.run(
@@ -77,16 +78,16 @@ class Forked:
         return self.run(f"polyplink {shlex.quote(CODE)} {shlex.quote(code)}", cwd)
 
 
-CODE = "--python"  # followed by what is to be run in place of the command line
+CODE = "--python"  # followed by Python code to run instead of the command line
 
 
 @contextlib.contextmanager
 def forked(folder: Path) -> Iterator[Forked]:
-    """Start the process that the others are forked from; it ends with the context.
+    """Start the process from which commands are forked; it ends with the context.
 
     Args:
-        folder: A new folder, for the socket and a program called `polyplink`. Its path has to be
-            short: that of a socket has at most some 100 characters.
+        folder: A new folder, for the socket and a program called `polyplink`. Its path must be
+            short, because the path of a socket is limited to about 100 characters.
     """
     address = str(folder / "socket")
     shim = folder / "polyplink"
@@ -94,18 +95,20 @@ def forked(folder: Path) -> Iterator[Forked]:
     shim.chmod(0o755)
     command = [sys.executable, "-m", "tests.forked", address]
     root = Path(__file__).parents[1]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root) as one:
-        assert one.stdin is not None
-        assert one.stdout is not None
-        assert one.stdout.readline() == b"ready\n"
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        assert server.stdout.readline() == b"ready\n"
         try:
             yield Forked(folder)
         finally:
-            one.stdin.close()
+            server.stdin.close()
 
 
 def _child(job: Mapping[str, Any]) -> int:
-    """Run a job as the program would; its exit code."""
+    """Run a job as the program would, and return its exit code."""
     os.chdir(job["cwd"])
     os.environ.clear()
     os.environ.update(job["environment"])

@@ -1,7 +1,7 @@
-"""Requests of any kind to the review and to the page of a running procedure, for `tests.fuzz`.
+"""Arbitrary requests to the review and to the page of a running procedure, for `tests.fuzz`.
 
-They go to the applications as the server would hand them over, without a socket. Every one is
-answered, none by a status of 500, and what a review has recorded can be read again.
+They are passed to the ASGI applications without a socket. Every request must get an answer other
+than status 500, and the corrections that a review records must be readable.
 """
 
 import asyncio
@@ -50,24 +50,24 @@ LIVE: list[dict[str, Any]] = [
 
 
 def write_requests(root: Path) -> None:
-    """Write the requests that are spoilt: `review requests` and `live requests`."""
+    """Write the requests to be mutated, `review requests` and `live requests`."""
     for name, requests in (("review", REVIEW), ("live", LIVE)):
         rows = [{"headers": HEADERS} | request for request in requests]
         write_json(root / f"{name} requests" / "a.json", rows)
 
 
 def ask(app: Starlette, request: Mapping[str, Any]) -> int:
-    """Send one request, whatever its values are; the status of the answer.
+    """Send one request with arbitrary values, and return the status of the answer.
 
     Raises:
-        AssertionError: If it is 500, or there is none.
+        AssertionError: If the status is 500, or there is no answer.
     """
     headers, body = request.get("headers"), request.get("body", b"")
     method, whole = str(request.get("method", "GET")), str(request.get("path", "/"))
     path, _, query = whole.encode("utf-8", "surrogatepass").partition(b"?")
-    named = headers if isinstance(headers, dict) else {}
+    fields = headers if isinstance(headers, dict) else {}
     if "body" in request:
-        named = {"content-type": "application/json", **named}
+        fields = {"content-type": "application/json", **fields}
         body = body if isinstance(body, str) else json.dumps(body)
         body = body.encode("utf-8", "surrogatepass")
     scope = {
@@ -82,7 +82,7 @@ def ask(app: Starlette, request: Mapping[str, Any]) -> int:
         "query_string": query,
         "headers": [
             (k.lower().encode("latin-1", "replace"), str(v).encode("latin-1", "replace"))
-            for k, v in named.items()
+            for k, v in fields.items()
         ],
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", PORT),
@@ -97,14 +97,14 @@ def ask(app: Starlette, request: Mapping[str, Any]) -> int:
         answers.append(message)
 
     _runner().run(app(scope, receive, send))
-    status = next((one["status"] for one in answers if "status" in one), 0)
+    status = next((message["status"] for message in answers if "status" in message), 0)
     assert status not in (0, 500), f"{method} {whole!r} was answered by {status}"
     return int(status)
 
 
 @cache
 def _runner() -> asyncio.Runner:
-    """One loop for all requests, with the threads that it has started."""
+    """One event loop, with its threads, for all requests."""
     return asyncio.Runner()
 
 
@@ -114,24 +114,24 @@ def _requests(folder: Path) -> list[dict[str, Any]]:
 
 
 def review(counted: Path, folder: Path, _: object) -> None:
-    """Send requests to the review of a copy of a counted folder, and open it again."""
-    requests, own = _requests(folder), folder.parent / "reviewed"
-    if not own.exists():
-        shutil.copytree(counted, own)
-    (own / "count" / LOG).unlink(missing_ok=True)
-    app = server.build_app(Desk(own / "count", own / "data"), TOKEN, PORT)
-    recorded = 0
+    """Send requests to the review of a copy of a counted folder, and open the copy again."""
+    requests, reviewed = _requests(folder), folder.parent / "reviewed"
+    if not reviewed.exists():
+        shutil.copytree(counted, reviewed)
+    (reviewed / "count" / LOG).unlink(missing_ok=True)
+    app = server.build_app(Desk(reviewed / "count", reviewed / "data"), TOKEN, PORT)
+    accepted = 0
     for request in requests:
         status = ask(app, request)
-        recorded += status == 200 and str(request.get("method")).upper() == "POST"
+        accepted += status == 200 and str(request.get("method")).upper() == "POST"
     try:
-        found = len(read_corrections(own / "count"))
-        desk = Desk(own / "count", own / "data")
+        recorded = len(read_corrections(reviewed / "count"))
+        desk = Desk(reviewed / "count", reviewed / "data")
         for procedure in range(len(desk.names)):
             desk.procedure(procedure)
     except PolyplinkError as error:
-        raise AssertionError(f"what was recorded cannot be read: {error}") from error
-    assert found == recorded, f"{recorded} corrections were accepted, {found} are recorded"
+        raise AssertionError(f"cannot read the recorded corrections: {error}") from error
+    assert recorded == accepted, f"{accepted} corrections were accepted, {recorded} are recorded"
 
 
 def live_page(folder: Path, _: object) -> None:

@@ -40,8 +40,8 @@ class Killer:
         """Run a command line and kill it at a file event.
 
         Args:
-            arguments: Of `polyplink`.
-            below: Events in this folder count.
+            arguments: Arguments of `polyplink`.
+            below: Folder in which file events are counted.
             event: The number of the event, from 1; 0: the command is not killed.
 
         Returns:
@@ -52,19 +52,19 @@ class Killer:
         assert self.server.stdout is not None
         print(json.dumps(job), file=self.server.stdin, flush=True)
         answer = json.loads(self.server.stdout.readline())
-        assert answer["code"] in (0, -9), answer["said"]
+        assert answer["code"] in (0, -9), answer["output"]
         self.events = answer.get("events", self.events)
         return int(answer["code"])
 
     def at_events(
         self, *arguments: str | Path, below: Path, events: Iterable[int]
     ) -> Iterator[int]:
-        """Run a command again and again, each time killed at another event, and then to its end.
+        """Run a command repeatedly, killed at one event after the other, and finally to its end.
 
         Args:
-            arguments: Of `polyplink`.
-            below: Events in this folder count.
-            events: Their numbers, from 1. The first at which it was not killed is the last.
+            arguments: Arguments of `polyplink`.
+            below: Folder in which file events are counted.
+            events: Numbers of the events, from 1. The first run that is not killed is the last.
 
         Yields:
             The number of the event, after each kill.
@@ -77,14 +77,14 @@ class Killer:
 
 
 def spread(events: int, most: int) -> list[int]:
-    """At most so many of the events 1, 2, ...: the first, the last, and some evenly between."""
+    """At most `most` of the events 1 to `events`, evenly spaced from the first to the last."""
     most = min(most, events)
     return sorted({round(1 + (events - 1) * k / max(most - 1, 1)) for k in range(most)})
 
 
 @contextlib.contextmanager
 def killer() -> Iterator[Killer]:
-    """Start the process that the others are forked from."""
+    """Start the process from which the commands are forked."""
     command = [sys.executable, "-m", "tests.kills"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -95,31 +95,31 @@ def killer() -> Iterator[Killer]:
 
 
 def contents(folder: Path) -> dict[str, Any]:
-    """The files of a folder by name, without the times of runs and what killed processes left."""
-    found: dict[str, Any] = {}
+    """The contents of a folder's files by name, without run times and temporary files."""
+    files: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        # A report tells its own date and the seconds of its stages, a spreadsheet its date.
-        left = path.suffix == ".lock" or ".part" in name  # by a killed process; it holds nothing
-        if left or not path.is_file() or path.name in ("report.html", "polyps.xlsx"):
+        # A report contains its date and the seconds of its stages, a spreadsheet its date.
+        is_temporary = path.suffix == ".lock" or ".part" in name  # left by a killed process
+        if is_temporary or not path.is_file() or path.name in ("report.html", "polyps.xlsx"):
             continue
-        found[name] = path.read_bytes()
+        files[name] = path.read_bytes()
         if path.name in ("run.json", "review.json"):
-            record = json.loads(found[name])
-            found[name] = {k: v for k, v in record.items() if k not in _TIMES}
-    return found
+            record = json.loads(files[name])
+            files[name] = {k: v for k, v in record.items() if k not in _TIMES}
+    return files
 
 
 _TIMES = ("started", "finished", "seconds", "written")
 
 
 def _kill_at(below: str, event: int) -> list[int]:
-    """Count file events from now on, and kill this process at one of them (0: at none)."""
+    """Count file events from now on, and kill this process at event number `event` (0: never)."""
     count = [0]
 
-    def hook(name: str, given: tuple[Any, ...]) -> None:
-        writes = name in _EVENTS or (name == "open" and bool(given[2] & _WRITES))
-        if writes and os.fsdecode(given[0]).startswith(below):
+    def hook(name: str, arguments: tuple[Any, ...]) -> None:
+        writes = name in _EVENTS or (name == "open" and bool(arguments[2] & _WRITES))
+        if writes and os.fsdecode(arguments[0]).startswith(below):
             count[0] += 1
             if count[0] == event:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -130,12 +130,12 @@ def _kill_at(below: str, event: int) -> list[int]:
 
 def _child(job: dict[str, Any], report: int) -> None:
     app = importlib.import_module("polyplink.cli.command").app
-    time.perf_counter = lambda: 0.0  # so that no file tells how long it took
+    time.perf_counter = lambda: 0.0  # so that files do not contain run times
     output, code = io.StringIO(), 3
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
         events = _kill_at(job["below"], job["event"])
         try:
-            if job["arguments"][0] == "answer":  # what `review` does when a person answers
+            if job["arguments"][0] == "answer":  # what `review` does on an answer
                 desk = importlib.import_module("polyplink.serve.desk").Desk(
                     *map(Path, job["arguments"][1:])
                 )
@@ -144,7 +144,7 @@ def _child(job: dict[str, Any], report: int) -> None:
                 code = int(app(job["arguments"], standalone_mode=False) or 0)
         except BaseException:
             traceback.print_exc()
-    answer = {"code": code, "said": output.getvalue()[-3000:], "events": events[0]}
+    answer = {"code": code, "output": output.getvalue()[-3000:], "events": events[0]}
     os.write(report, json.dumps(answer).encode())
     os._exit(code)
 
@@ -159,10 +159,10 @@ def _serve() -> None:
             _child(json.loads(line), write)
         os.close(write)
         with os.fdopen(read) as pipe:
-            said = pipe.read()
+            answer = pipe.read()
         _, status = os.waitpid(child, 0)
         code = os.waitstatus_to_exitcode(status)
-        print(json.dumps({"said": ""} | json.loads(said or "{}") | {"code": code}), flush=True)
+        print(json.dumps({"output": ""} | json.loads(answer or "{}") | {"code": code}), flush=True)
 
 
 if __name__ == "__main__":

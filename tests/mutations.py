@@ -1,4 +1,4 @@
-"""Ways to spoil a file so that a reader may stumble: odd numbers, names, values, headers, bytes."""
+"""Mutations of files for fuzzing readers: unusual numbers, names, values, headers and bytes."""
 
 import contextlib
 import json
@@ -47,18 +47,18 @@ VALUES: tuple[Any, ...] = (
 
 
 def number(data: bytes, rng: random.Random) -> bytes:
-    """One number becomes an odd one."""
+    """Replace one number by an unusual one."""
     return _replace(data, rb"\d+(?:\.\d+)?", rng.choice(NUMBERS), rng)
 
 
 def name(data: bytes, rng: random.Random) -> bytes:
-    """One word becomes an odd one, or gets an odd part."""
+    """Replace one word by an unusual one, or append the unusual one to it."""
     odd = rng.choice(NAMES)
     return _replace(data, rb"[A-Za-z][\w./-]*", odd, rng, keep=rng.random() < 0.3)
 
 
 def header(data: bytes, rng: random.Random) -> bytes:
-    """The first line gets a column twice, with blanks, or another encoding."""
+    """Repeat a column of the first line, perhaps with blanks, or declare another encoding."""
     first, newline, rest = data.partition(b"\n")
     if first.startswith(b"<?xml"):
         encodings = (
@@ -80,13 +80,13 @@ def header(data: bytes, rng: random.Random) -> bytes:
 
 
 def splice(data: bytes, rng: random.Random) -> bytes:
-    """A part is repeated, or taken out."""
+    """Repeat a part, or remove it."""
     start, end = sorted(rng.randrange(len(data) + 1) for _ in range(2))
     return data[:start] + data[start:end] * rng.choice([0, 2, 3]) + data[end:]
 
 
 def json_value(data: bytes, rng: random.Random) -> bytes:
-    """A value anywhere in a JSON file becomes an odd one; or the file is nested deeply."""
+    """Replace a value anywhere in a JSON file by an unusual one, or nest the file deeply."""
     try:
         whole = json.loads(data)
     except (ValueError, RecursionError):
@@ -120,7 +120,7 @@ def json_value(data: bytes, rng: random.Random) -> bytes:
 
 
 def tar_header(data: bytes, rng: random.Random) -> bytes:
-    """A field of a header of a plain tar becomes an odd one, with a right checksum."""
+    """Replace a header field of an uncompressed tar by an unusual one, with a valid checksum."""
     blocks = [i for i in range(0, len(data) - 511, 512) if data[i + 257 : i + 262] == b"ustar"]
     if not blocks:
         return flip_many(data, rng)
@@ -140,7 +140,7 @@ def tar_header(data: bytes, rng: random.Random) -> bytes:
 
 
 def flip_many(data: bytes, rng: random.Random) -> bytes:
-    """Several bytes become others; most often near the beginning."""
+    """Overwrite several bytes, half of the time near the beginning."""
     spoilt = bytearray(data)
     for _ in range(rng.choice([1, 1, 2, 5, 20]) if data else 0):
         near = rng.random() < 0.5
@@ -149,14 +149,14 @@ def flip_many(data: bytes, rng: random.Random) -> bytes:
 
 
 def table(path: Path, rng: random.Random) -> None:
-    """A table with a right checksum gets odd values, or other columns or rows."""
+    """Change values, columns or rows of a table, and write it with a valid checksum."""
     whole = read_table(path, "")
     column = rng.choice(whole.columns)
     odd = rng.choice(VALUES)
     how = rng.choice(["value", "value", "column", "drop", "rename", "again", "type", "none"])
     if how in ("value", "column") and whole.height:
-        one = rng.randrange(whole.height)
-        values = [odd if how == "column" or k == one else v for k, v in enumerate(whole[column])]
+        row = rng.randrange(whole.height)
+        values = [odd if how == "column" or k == row else v for k, v in enumerate(whole[column])]
         new = pl.Series(column, values, strict=False)
         kind = whole.schema[column] if rng.random() < 0.7 else new.dtype
         whole = whole.with_columns(new.cast(kind, strict=False))
@@ -178,10 +178,10 @@ def table(path: Path, rng: random.Random) -> None:
 def _replace(
     data: bytes, pattern: bytes, odd: bytes, rng: random.Random, keep: bool = False
 ) -> bytes:
-    found = [match.span() for match in re.finditer(pattern, data[: 1 << 18])]
-    if not found:
+    spans = [match.span() for match in re.finditer(pattern, data[: 1 << 18])]
+    if not spans:
         return odd
-    start, end = rng.choice(found)
+    start, end = rng.choice(spans)
     return data[:start] + (data[start:end] if keep else b"") + odd + data[end:]
 
 
@@ -199,22 +199,23 @@ _BINARY = ("cut", "flip", "many", "splice", "blot")
 
 
 def spoil(path: Path, rng: random.Random) -> str:
-    """Spoil one file, mostly as its kind can be; returns how."""
+    """Mutate one file, usually in a way specific to its type, and return the mutation's name."""
     data, ending = path.read_bytes(), path.suffix.lower()
     how = rng.choice(_BINARY if b"\0" in data[:4096] else [*HOW])
     if ending in (".json", ".safetensors") and rng.random() < 0.7:
         how = "json"
     elif ending == ".tar" and rng.random() < 0.7:
         how = "tar"
-    # What this program alone writes is as it wrote it if its checksum holds.
-    given = path.name in TABLE_FILES and "prepared" not in path.parts
-    if given and rng.random() < 0.6:
+    # Only tables that users may write, too: polyplink trusts its own files if the checksum holds.
+    is_user_table = path.name in TABLE_FILES and "prepared" not in path.parts
+    if is_user_table and rng.random() < 0.6:
         with contextlib.suppress(PolyplinkError, *POLARS, AttributeError, TypeError, ValueError):
             table(path, rng)
             return "table"
     odd = {"json": json_value, "tar": tar_header, **HOW}[how]
-    odder = (struct.error, KeyError, AttributeError, TypeError, RecursionError)  # spoilt before
-    with contextlib.suppress(ValueError, *odder):
+    # Errors of a file that an earlier mutation has broken.
+    broken = (ValueError, struct.error, KeyError, AttributeError, TypeError, RecursionError)
+    with contextlib.suppress(*broken):
         if ending == ".safetensors" and how == "json":  # a record in JSON in a header in JSON
             size = struct.unpack("<Q", data[:8])[0]
             head = json.loads(data[8 : 8 + size])
@@ -228,7 +229,7 @@ def spoil(path: Path, rng: random.Random) -> str:
 
 
 def misplace(folder: Path, path: Path, rng: random.Random) -> str:
-    """Give a file an odd name, or put a folder or nothing in its place; returns how."""
+    """Rename or delete a file, or replace it by a folder, and return the mutation's name."""
     how = rng.choice(["delete", "folder", "rename", "rename", "rename"])
     if how == "rename":
         stem = re.sub(rb"\d+", lambda _: rng.choice(NUMBERS), os.fsencode(path.stem), count=1)

@@ -1,4 +1,4 @@
-"""Small data sets that tests of several rooms share."""
+"""Small data sets shared by the tests of several packages."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ WIDTH, HEIGHT = 48, 40
 
 
 def colour_of(polyp: int) -> np.ndarray:
-    """A colour of its own for every polyp (3,), so that anything can tell them apart."""
+    """A distinct colour (3,) for every polyp, so that any encoder can tell them apart."""
     rng = np.random.default_rng(100 + polyp)
     return rng.integers(40, 220, 3).astype(np.uint8)
 
@@ -27,7 +27,7 @@ def write_procedures(
     labelled: bool = True,
     images: bool = True,
 ) -> Path:
-    """A data folder with procedures of plain coloured polyps; the last one is the "eval" part.
+    """Write a data folder with procedures of uniformly coloured polyps, the last one in "eval".
 
     Every polyp has `views` tracklets of `length` frames, ten frames apart, one polyp after the
     other. Frames show the polyp's colour with noise.
@@ -72,12 +72,12 @@ def write_procedures(
             "source": str(root / "frames"),
         }
     )
-    known = pl.DataFrame(
+    polyps_table = pl.DataFrame(
         {
             "polyp_id": [f"{n}_{k + 1}" for n in names for k in range(polyps)],
             "procedure_id": [n for n in names for _ in range(polyps)],
         }
     )
     splits = {"train": names[:-1], "eval": names[-1:]}
-    write_data(root / "data", DataSet.of(pl.DataFrame(rows), table, known, splits))
+    write_data(root / "data", DataSet.of(pl.DataFrame(rows), table, polyps_table, splits))
     return root / "data"

@@ -1,4 +1,4 @@
-"""What a user may write: mypy checks it in its strict mode with the rest (`make check`)."""
+"""A typical user's script, which mypy checks in strict mode (`make check`)."""
 
 from pathlib import Path
 
@@ -19,14 +19,14 @@ def count_video(video: Path, weights: Path) -> pl.DataFrame:
 
 
 def compare(data: Path) -> dict[str, float]:
-    """Train for an epoch, and evaluate."""
+    """Train for one epoch, and evaluate the weights."""
     recipe = override(ntssl_demo(), ["optim.epochs=1"])
     trained = train(recipe, data, out="run")
     try:
-        found: Result[Evaluated] = evaluate_weights(trained.value.weights, data)
+        evaluated: Result[Evaluated] = evaluate_weights(trained.value.weights, data)
     except PolyplinkError as error:
         raise SystemExit(str(error)) from error
-    figures = found.value.figures
+    figures = evaluated.value.figures
     return dict(zip(figures["metric"], figures["value"], strict=True))
 
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from polyplink.cli.command import app
 
-# The runner expects an application of typer; polyplink's is a group that is built already.
+# The runner expects a typer application; polyplink's is a click group that is already built.
 typer.testing._get_command = lambda group: group  # type: ignore[attr-defined, assignment, return-value]
 
 
@@ -17,9 +17,9 @@ def invoke(group: TyperGroup, *arguments: str | Path, typed: str | None = None) 
     """Call a group of commands, or one command.
 
     Args:
-        group: Built.
-        arguments: Words of the command line.
-        typed: What is typed while it runs.
+        group: The built group or command.
+        arguments: Arguments of the command line.
+        typed: Text for standard input.
     """
     built: Any = group
     return CliRunner().invoke(built, [str(argument) for argument in arguments], input=typed)
@@ -30,10 +30,10 @@ def polyplink(*arguments: str | Path) -> Result:
 
 
 def assert_refused(result: Result, says: str) -> None:
-    """One line on stderr that names the thing, exit code 2, nothing on stdout, no traceback."""
+    """Check for exit code 2, one message on stderr that contains `says`, and no traceback."""
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
     (line,) = [line for line in result.stderr.splitlines() if line.startswith("polyplink: ")]
     assert says in line
-    assert "; " in line  # the way to mend it
+    assert "; " in line  # separates the problem from its remedy
     assert "Traceback" not in result.stderr

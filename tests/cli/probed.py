@@ -10,7 +10,7 @@ from tests.samples import write_procedures
 
 
 def write_labelled(root: Path, *, procedures: int = 8) -> Path:
-    """Two polyps a procedure: the first 3 mm and hyperplastic, the second 8 mm and an adenoma.
+    """Write two polyps per procedure: a hyperplastic one of 3 mm and an adenoma of 8 mm.
 
     The part "eval" holds all procedures.
     """
@@ -21,7 +21,7 @@ def write_labelled(root: Path, *, procedures: int = 8) -> Path:
         size_mm=pl.when(second).then(8.0).otherwise(3.0),
         histology_class=pl.when(second).then(pl.lit("AD")).otherwise(pl.lit("HP")),
     )
-    own = data.procedures.with_columns(dataset=pl.lit("real-colon"))
+    table = data.procedures.with_columns(dataset=pl.lit("real-colon"))
     names = data.part(None)
-    write_data(folder, replace(data, polyps=polyps, procedures=own, splits={"eval": names}))
+    write_data(folder, replace(data, polyps=polyps, procedures=table, splits={"eval": names}))
     return folder

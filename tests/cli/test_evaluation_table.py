@@ -7,11 +7,11 @@ from polyplink.associate.grid_search import Grid
 from polyplink.evaluate.evaluation import EvaluationSettings, evaluate_embeddings
 from polyplink.evaluate.metric import TASKS, ideal_of
 from polyplink.report.evaluation_table import by_procedure, comparison, notes
-from tests.evaluate.made import boxes_of, made
+from tests.evaluate.made import boxes_of, random_samples
 
 
 def test_all_tasks_have_columns_and_what_is_no_different_is_bold() -> None:
-    vectors, samples, _ = made(unknown=2)
+    vectors, samples, _ = random_samples(unknown=2)
     grid = Grid((1.0,), (1.0,), (0.5, -1.0), (0.3, 0.7))
     settings = EvaluationSettings(grid, resamples=50, tasks=tuple(TASKS), without_own=True)
     adenoma = [bool(i % 2) for i in samples.polyp]

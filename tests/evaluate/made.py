@@ -1,4 +1,4 @@
-"""Tracklets of several procedures, made at random, for the tests of this room."""
+"""Random tracklets of several procedures, for the tests of `evaluate`."""
 
 import numpy as np
 
@@ -10,16 +10,16 @@ TRACKLETS = (9, 4, 11, 6)
 
 
 def ends(interval: Figure) -> np.ndarray:
-    """Both ends of an interval that has them."""
+    """Both ends of a confidence interval as an array."""
     assert interval.low is not None
     assert interval.high is not None
     return np.array([interval.low, interval.high])
 
 
-def made(
+def random_samples(
     seed: int = 0, unknown: int = 0, noise: float = 1.0
 ) -> tuple[np.ndarray, Samples, list[str | None]]:
-    """Vectors (30, 6), their samples in random order, and the names of their polyps."""
+    """Random vectors (30, 6), their samples in random order, and the names of their polyps."""
     rng = np.random.default_rng(seed)
     rows = []
     for procedure, (polyps, tracklets) in enumerate(zip(POLYPS, TRACKLETS, strict=True)):
@@ -40,7 +40,7 @@ def made(
 
 
 def boxes_of(samples: Samples, *, length: int = 12) -> TrackletBoxes:
-    """Boxes of all samples: a procedure's tracklets one after the other, in their order in time."""
+    """Boxes of all samples: the tracklets of a procedure follow each other in time order."""
     n = len(samples.tracklet_ids)
     start = np.zeros(n, dtype=np.int64)
     for place in range(len(samples.procedures)):

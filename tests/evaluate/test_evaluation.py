@@ -20,7 +20,7 @@ from polyplink.evaluate.metric import TASKS
 from polyplink.evaluate.reid import reidentify
 from polyplink.evaluate.retrieval import retrieve
 from polyplink.evaluate.samples import Samples
-from tests.evaluate.made import boxes_of, ends, made
+from tests.evaluate.made import boxes_of, ends, random_samples
 
 GRID = Grid(
     alphas=(0.0, 0.5, 1.0), gammas=(1.0, 5.0), preferences=(-1.0, 0.5), thresholds=(0.3, 0.6, 0.9)
@@ -29,7 +29,7 @@ SETTINGS = EvaluationSettings(grid=GRID, resamples=200, seed=4)
 
 
 def test_figures_are_those_of_the_tasks() -> None:
-    vectors, samples, _ = made(unknown=2)
+    vectors, samples, _ = random_samples(unknown=2)
     result, _ = evaluate_embeddings({"ours": vectors}, samples, SETTINGS)
     ours = result.encoders["ours"]
     assert ours.figures["mAP"].value == pytest.approx(retrieve(vectors, samples).mean_ap)
@@ -39,7 +39,7 @@ def test_figures_are_those_of_the_tasks() -> None:
 
 
 def test_encoders_are_compared_on_the_same_draws() -> None:
-    vectors, samples, _ = made()
+    vectors, samples, _ = random_samples()
     worse = vectors + 3 * np.random.default_rng(1).normal(size=vectors.shape)
     result, _ = evaluate_embeddings(
         {"worse": worse, "ours": vectors, "copy": 2 * vectors}, samples, SETTINGS, reference="ours"
@@ -94,7 +94,7 @@ def test_a_procedure_without_labels_is_named_and_left_out_of_counting() -> None:
 
 
 def test_bad_encoders_are_refused_by_name() -> None:
-    vectors, samples, _ = made()
+    vectors, samples, _ = random_samples()
     broken = vectors.copy()
     broken[7, 2] = np.nan
     empty = vectors.copy()
@@ -113,7 +113,7 @@ def test_bad_encoders_are_refused_by_name() -> None:
 
 
 def test_all_tasks_and_their_tables() -> None:
-    vectors, samples, names = made(unknown=2)
+    vectors, samples, names = random_samples(unknown=2)
     every = EvaluationSettings(
         GRID, resamples=100, tasks=tuple(TASKS), clusterers=("threshold", "ap"), without_own=True
     )
@@ -138,7 +138,7 @@ def test_all_tasks_and_their_tables() -> None:
 
 def test_times_in_frames_multiply_gamma_by_frames() -> None:
     """The thesis's T: exp(-gamma |frame_i - frame_j|), stretched, against scikit-learn."""
-    vectors, samples, _ = made()
+    vectors, samples, _ = random_samples()
     rng = np.random.default_rng(3)
     frames = rng.integers(100, 900, 30)
     spans = {f"v{place}": 800 + place for place in range(4)}
@@ -177,7 +177,7 @@ def test_times_in_frames_multiply_gamma_by_frames() -> None:
         evaluate_embeddings({"ours": vectors}, replace(samples, spans={}), settings)
 
 
-VECTORS, SAMPLES, _ = made(unknown=2)
+VECTORS, SAMPLES, _ = random_samples(unknown=2)
 BOXES = boxes_of(SAMPLES)
 FEW = Grid(thresholds=(0.3, 0.6, 0.9))
 
@@ -247,7 +247,7 @@ def test_without_a_task_there_are_no_figures() -> None:
 
 
 def test_every_clusterer_is_counted_as_its_settings_alone() -> None:
-    vectors, samples, names = made(unknown=4)
+    vectors, samples, names = random_samples(unknown=4)
     grid = Grid(
         alphas=(0.5, 1.0),
         gammas=(1.0,),
@@ -286,7 +286,7 @@ def test_every_clusterer_is_counted_as_its_settings_alone() -> None:
 
 
 def test_histology_travels_with_the_clusters() -> None:
-    vectors, samples, _ = made(noise=0.01)
+    vectors, samples, _ = random_samples(noise=0.01)
     kinds = [bool(polyp % 2) for polyp in samples.polyp.tolist()]
     asked = EvaluationSettings(FEW, resamples=5, tasks=("counting",))
     result, _ = evaluate_embeddings({"x": vectors}, samples, asked, adenoma=kinds)

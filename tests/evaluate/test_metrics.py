@@ -9,7 +9,7 @@ from polyplink.evaluate.evaluation import Evaluation, EvaluationSettings, evalua
 from polyplink.evaluate.intervals import Figure
 from polyplink.evaluate.metric import TASKS
 from polyplink.evaluate.samples import Samples
-from tests.evaluate.made import boxes_of, made
+from tests.evaluate.made import boxes_of, random_samples
 
 SETTINGS = EvaluationSettings(
     Grid(thresholds=(0.3, 0.6, 0.9)),
@@ -40,14 +40,14 @@ def figure(name: str, evaluation: Evaluation) -> Figure:
 
 @pytest.fixture(scope="module")
 def ordinary() -> Evaluation:
-    vectors, samples, _ = made(noise=2.0)
+    vectors, samples, _ = random_samples(noise=2.0)
     return evaluated(vectors, samples)
 
 
 @pytest.fixture(scope="module")
 def reordered() -> Evaluation:
     """The same tracklets in another order, with vectors that are turned and scaled."""
-    vectors, samples, _ = made(noise=2.0)
+    vectors, samples, _ = random_samples(noise=2.0)
     rng = np.random.default_rng(1)
     # The procedures stay in their order, in which they are drawn for intervals.
     order = np.lexsort((rng.random(len(vectors)), samples.procedure))
@@ -58,7 +58,7 @@ def reordered() -> Evaluation:
 @pytest.fixture(scope="module")
 def perfect() -> Evaluation:
     """Tracklets of a polyp share a vector that is orthogonal to those of all others."""
-    _, samples, _ = made()
+    _, samples, _ = random_samples()
     return evaluated(np.eye(samples.polyp.max() + 1)[samples.polyp], samples)
 
 

@@ -20,7 +20,7 @@ from polyplink.evaluate.reid import (
     squashed,
 )
 from polyplink.evaluate.samples import Samples
-from tests.evaluate.made import ends, made
+from tests.evaluate.made import ends, random_samples
 
 
 def naive_pairs(vectors: np.ndarray, names: list[str | None]) -> tuple[list[bool], list[float]]:
@@ -60,7 +60,7 @@ def directions(kind: str) -> np.ndarray:
     if kind == "crowded":  # within a millionth, and one opposite: one cell has nearly all levels
         signs = np.where(np.arange(30) == 7, -1.0, 1.0)[:, None]
         return np.asarray(few[0] * signs + rng.normal(0, 1e-3, (30, 6)))
-    return made(noise=2.0)[0]
+    return random_samples(noise=2.0)[0]
 
 
 @pytest.mark.parametrize("kind", ["apart", "tied", "crowded"])
@@ -82,7 +82,7 @@ def test_reid_equals_scikit_learn_on_all_pairs(
 ) -> None:
     for name, value in limits.items():
         monkeypatch.setattr(module, name, value)
-    _, samples, names = made(unknown=4)
+    _, samples, names = random_samples(unknown=4)
     vectors = directions(kind)
     truth, scores = naive_pairs(vectors, names)
     tied = np.round(scores, 12)
@@ -111,7 +111,7 @@ def test_reid_equals_scikit_learn_on_all_pairs(
 def test_many_procedures_have_fewer_bins_and_the_same_figures(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    vectors, samples, _ = made(noise=2.0)
+    vectors, samples, _ = random_samples(noise=2.0)
     weights = draw_weights(4, resamples=50)
     fine = reidentify(vectors, samples)
     monkeypatch.setattr(module, "MOST_COUNTS", 0)
@@ -128,7 +128,7 @@ def test_many_procedures_have_fewer_bins_and_the_same_figures(
 
 
 def test_threads_change_no_bit() -> None:
-    vectors, samples, _ = made(unknown=4, noise=2.0)
+    vectors, samples, _ = random_samples(unknown=4, noise=2.0)
     one, four = (reidentify(vectors, samples, threads=threads) for threads in (1, 4))
     assert (one.auroc, one.aupr) == (four.auroc, four.aupr)
     assert one.counts is not None
@@ -151,7 +151,7 @@ def test_one_kind_of_pair_gives_no_figure(polyps: list[str | None]) -> None:
 def test_reid_as_published_is_that_of_torchmetrics(seed: int, unknown: int) -> None:
     heal_torchvision()
     theirs = pytest.importorskip("torchmetrics.functional.classification")
-    vectors, samples, _ = made(seed, unknown, 3.0)
+    vectors, samples, _ = random_samples(seed, unknown, 3.0)
     known = np.flatnonzero(samples.known)
     i, j = np.tril_indices(known.size, -1)
     i, j = known[i], known[j]
@@ -171,7 +171,7 @@ def test_reid_as_published_is_that_of_torchmetrics(seed: int, unknown: int) -> N
 
 
 def test_reid_rows_are_over_each_procedures_own_pairs() -> None:
-    vectors, samples, _ = made(unknown=2, noise=2.0)
+    vectors, samples, _ = random_samples(unknown=2, noise=2.0)
     unit = unit_rows(vectors)
     rows = reid_rows(unit, samples)
     assert [row["procedure"] for row in rows] == list(samples.procedures)
@@ -189,7 +189,7 @@ def test_reid_rows_are_over_each_procedures_own_pairs() -> None:
 
 
 def test_reid_is_exact_with_an_interval_around_it() -> None:
-    vectors, samples, _ = made(noise=2.0)
+    vectors, samples, _ = random_samples(noise=2.0)
     found = reidentify(vectors, samples)
     measures = reid_measures(found, None, samples, draw_weights(4, resamples=200))
     assert (measures["AUROC"].value, measures["AUPR"].value) == (found.auroc, found.aupr)

@@ -18,7 +18,7 @@ from polyplink.evaluate.retrieval import (
     retrieve,
 )
 from polyplink.evaluate.samples import Samples
-from tests.evaluate.made import ends, made
+from tests.evaluate.made import ends, random_samples
 
 
 def naive_ranks(scores: np.ndarray, match: np.ndarray) -> list[int]:
@@ -66,7 +66,7 @@ def assert_naive(found: Retrieval, unit: np.ndarray, samples: Samples) -> None:
 def test_retrieval_equals_one_query_at_a_time(
     seed: int, unknown: int, block: int, threads: int
 ) -> None:
-    vectors, samples, _ = made(seed, unknown, 3.0)
+    vectors, samples, _ = random_samples(seed, unknown, 3.0)
     found = retrieve(vectors, samples, block=block, threads=threads)
     assert_naive(found, unit_rows(vectors), samples)
     assert found.unlabelled == unknown
@@ -97,7 +97,7 @@ def test_scores_nearer_than_float32_can_tell_are_told_apart() -> None:
     unit = unit_rows(rng.normal(size=64) + 1e-4 * rng.normal(size=(30, 64)))
     narrow = unit.astype(np.float32)
     assert len(np.unique((narrow @ narrow.T).round(6))) == 1
-    _, samples, _ = made()
+    _, samples, _ = random_samples()
     found = retrieve(unit, samples)
     assert_naive(found, unit, samples)
     assert len(np.unique(found.best_rank)) > 3
@@ -113,8 +113,8 @@ def test_float32_errs_less_than_the_tolerance(width: int) -> None:
 
 
 def test_nothing_has_no_match() -> None:
-    unknown = replace(made()[1], known=np.zeros(30, dtype=np.bool_))
-    assert not retrieve(made()[0], unknown).valid.any()
+    unknown = replace(random_samples()[1], known=np.zeros(30, dtype=np.bool_))
+    assert not retrieve(random_samples()[0], unknown).valid.any()
     samples = Samples.of(["a", "b"], ["v"] * 2, ["p", "q"], [0, 0])
     found = retrieve(np.eye(2), samples)
     assert (found.mean_ap, found.unmatched) == (None, 2)
@@ -130,7 +130,7 @@ def test_figures_as_published_are_those_of_torchmetrics(
 ) -> None:
     heal_torchvision()
     torchmetrics = pytest.importorskip("torchmetrics.retrieval")
-    vectors, samples, _ = made(seed, unknown, noise)
+    vectors, samples, _ = random_samples(seed, unknown, noise)
     unit = torch.from_numpy(unit_rows(vectors))
     known = np.flatnonzero(samples.known)
     same = torch.from_numpy(samples.polyp[:, None] == samples.polyp[None, :])
@@ -151,7 +151,7 @@ def test_figures_as_published_are_those_of_torchmetrics(
 
 
 def test_measures_are_means_over_queries_and_procedures_are_drawn() -> None:
-    vectors, samples, _ = made(2, 3, noise=3.0)
+    vectors, samples, _ = random_samples(2, 3, noise=3.0)
     found, weights = retrieve(vectors, samples), draw_weights(4, resamples=50)
     metrics = {name: METRICS[name] for name in ("mAP", "HR@1", "HR@5")}
     measures = retrieval_measures(found, samples, weights, metrics, without_own=True)
@@ -190,7 +190,7 @@ def test_a_procedure_without_a_query_is_no_unit() -> None:
 
 
 def test_a_row_of_the_table_is_a_query() -> None:
-    vectors, samples, _ = made(unknown=3, noise=2.0)
+    vectors, samples, _ = random_samples(unknown=3, noise=2.0)
     found = retrieve(vectors, samples)
     table = query_table(found, samples)
     assert table.height == found.valid.sum()

@@ -1,4 +1,4 @@
-"""A fragment set without pixels, for tests of what is drawn from it."""
+"""A fragment set without pixels, for tests of sampling and pairing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -40,7 +40,7 @@ def bare_set(
     known: Sequence[bool] | None = None,
     stride: int = 1,
 ) -> FragmentSet:
-    """Tracklets of so many crops, of these polyps, cut into fragments."""
+    """Cut tracklets with the given numbers of crops and polyps into fragments."""
     count = np.array(lengths, dtype=np.int64)
     first = np.cumsum(count) - count
     codes = np.array(polyps, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Small made-up reports for the tests of this room."""
+"""Small fictitious reports for the tests of `report`."""
 
 import io
 from dataclasses import replace
@@ -38,7 +38,7 @@ def procedure(name: str = "p0") -> Procedure:
 
 
 def comparison() -> Comparison:
-    """Two methods; the second is surely better at mAP, and perhaps at FPR."""
+    """Two methods; the second is significantly better in mAP, but not in FPR."""
     metrics = (
         FigureColumn("mAP", "mAP", "Retrieval", 1.0),
         FigureColumn("FPR", "FPR", "Counting", 0.0, unit="polyps", style="reference"),
@@ -53,7 +53,7 @@ def comparison() -> Comparison:
 
 
 def report() -> Report:
-    """Everything a report can hold."""
+    """A report with every section."""
     return Report(
         "A report",
         "made-up data",
@@ -81,7 +81,7 @@ def report() -> Report:
 
 
 def printed(table: RenderableType, width: int = 140) -> str:
-    """What a terminal of so many columns shows."""
+    """The text of a table in a terminal of `width` columns."""
     console = Console(width=width, file=io.StringIO(), record=True)
     console.print(table)
     return console.export_text()

@@ -31,7 +31,7 @@ from polyplink.report.figures import (
     target_matrices,
 )
 from tests.conftest import Made
-from tests.evaluate.made import boxes_of, made as made_vectors
+from tests.evaluate.made import boxes_of, random_samples
 
 RATES = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=20)
 
@@ -121,7 +121,7 @@ def test_figures_show_what_was_computed(made: Made, monkeypatch: pytest.MonkeyPa
 
 
 def test_bars_are_the_figures_of_every_encoder_and_clusterer() -> None:
-    vectors, samples, _ = made_vectors()
+    vectors, samples, _ = random_samples()
     grid = Grid((0.5,), (1.0,), (0.5, -1.0), (0.3, 0.7))
     settings = EvaluationSettings(grid, resamples=50, tasks=("counting", "tracking"))
     encoders = {"ours": vectors, "other": vectors[::-1]}

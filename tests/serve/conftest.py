@@ -9,12 +9,12 @@ from polyplink.serve.desk import Desk
 
 @pytest.fixture(scope="session")
 def counted(run_folder: Path) -> Path:
-    """What `run` leaves: five procedures of two polyps and six tracklets each."""
+    """The folder that `run` writes: five procedures of two polyps and six tracklets each."""
     return run_folder
 
 
 @pytest.fixture
 def desk(counted: Path) -> Desk:
-    """The folder, opened without corrections."""
+    """The counted folder, opened without corrections."""
     (counted / "count" / "corrections.jsonl").unlink(missing_ok=True)
     return Desk(counted, reviewer="Dr. Rossi")

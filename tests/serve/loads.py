@@ -1,6 +1,6 @@
-"""A counted folder of 60 procedures and 736 tracklets, and how long a review of it takes.
+"""A counted folder of 60 procedures and 736 tracklets, to measure the response times of a review.
 
-Run by `python -m tests.serve.loads FOLDER`, it prints the seconds.
+`python -m tests.serve.loads FOLDER` prints them in seconds.
 """
 
 import json
@@ -24,11 +24,12 @@ from polyplink.tracklets.prepare import prepare
 from polyplink.tracklets.settings import PrepareSettings
 
 TRACKLETS = [13] * 16 + [12] * 44  # of each procedure: 736 in all
-LENGTH, APART, VIEWS = 32, 200, 3  # frames of a tracklet, from one to the next; tracklets a polyp
+LENGTH, APART = 32, 200  # frames of a tracklet, and from one tracklet's start to the next
+VIEWS = 3  # tracklets of a polyp
 
 
 def write_counted(root: Path, tracklets: Sequence[int] = TRACKLETS) -> Path:
-    """Tables and vectors of polyps that look alike in three views each, as `count` leaves them."""
+    """Write tables and vectors, as `count` does, of polyps with three similar views each."""
     names = [f"001-{p + 1:03}" for p in range(len(tracklets))]
     rows = [
         (name, k * APART + step, f"{name}_{k // VIEWS + 1}")
@@ -54,54 +55,55 @@ def write_counted(root: Path, tracklets: Sequence[int] = TRACKLETS) -> Path:
     table, rng = prepared.tracklets, np.random.default_rng(0)
     centres = {name: rng.normal(size=64) for name in polyps["polyp_id"]}
     vectors = np.stack([centres[polyp] + rng.normal(size=64) for polyp in table["polyp_id"]])
-    known = []
+    labelled = []
     for name in names[:12]:
-        own = table["procedure_id"] == name
+        in_procedure = table["procedure_id"] == name
+        tracklets_of = table.filter(in_procedure)
         first, last = (
-            table[at].filter(own).to_numpy() / 25 for at in ("first_frame", "last_frame")
+            tracklets_of[column].to_numpy() / 25 for column in ("first_frame", "last_frame")
         )
-        views = Views(vectors[own.to_numpy()], first, last)
-        rows_of = table.filter(own)
-        known.append(ProcedureTracklets(name, rows_of, rows_of["position"].to_numpy(), views))
+        views = Views(vectors[in_procedure.to_numpy()], first, last)
+        positions = tracklets_of["position"].to_numpy()
+        labelled.append(ProcedureTracklets(name, tracklets_of, positions, views))
     summary: dict[str, Any] = {
         "data": "../data",
         "weights": "made",
         "crops": prepared.key,
-        "operating_point": to_plain(find_operating_point(known).at("count")),
+        "operating_point": to_plain(find_operating_point(labelled).at("count")),
         "tracklets": to_plain(settings),
         "procedures": [{"procedure_id": name, "alarms": [], "groups": []} for name in names],
     }
-    found = Embeddings(table["tracklet_id"].to_list(), vectors.astype(np.float32), "made", "")
-    write_embeddings(root / "count" / "vectors.parquet", found)
+    embeddings = Embeddings(table["tracklet_id"].to_list(), vectors.astype(np.float32), "made", "")
+    write_embeddings(root / "count" / "vectors.parquet", embeddings)
     write_json(root / "count" / "count.json", summary)
     return root / "count"
 
 
 def measure(folder: Path) -> dict[str, float]:
-    """Seconds, of the clock and of the processor, to open the folder and for an answer."""
+    """Measure wall time and CPU time, in seconds, to open the folder and per answer."""
 
-    def both() -> tuple[float, float]:
+    def clocks() -> tuple[float, float]:
         return time.perf_counter(), time.process_time()
 
-    start = both()
+    start = clocks()
     desk = Desk(folder)
-    seen = desk.overview()
-    json.dumps(seen)
-    opened = both()
+    overview = desk.overview()
+    json.dumps(overview)
+    opened = clocks()
     answers = []
-    for index in range(0, len(seen["procedures"]), 3):
+    for index in range(0, len(overview["procedures"]), 3):
         for kind in ("different", "same"):
-            before = both()
+            before = clocks()
             json.dumps(desk.correct(index, {"kind": kind, "a": 0, "b": 4}))
-            answers.append(np.subtract(both(), before))
-    wall, used = np.median(answers, axis=0).tolist()
+            answers.append(np.subtract(clocks(), before))
+    wall, cpu = np.median(answers, axis=0).tolist()
     slowest = np.max(answers, axis=0).tolist()
     return {
-        "tracklets": sum(one["tracklets"] for one in seen["procedures"]),
+        "tracklets": sum(procedure["tracklets"] for procedure in overview["procedures"]),
         "open_wall": opened[0] - start[0],
         "open_cpu": opened[1] - start[1],
         "answer_wall": wall,
-        "answer_cpu": used,
+        "answer_cpu": cpu,
         "slowest_wall": slowest[0],
         "slowest_cpu": slowest[1],
     }
