@@ -15,6 +15,7 @@ from polyplink.cli.count import count
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.counting.link import link_all, link_messages
+from polyplink.counting.result import Count
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.encoders.build import load_encoder
 from polyplink.encoders.device import pick_device
@@ -31,6 +32,12 @@ def counted(run_folder: Path) -> Path:
     return run_folder / "count"
 
 
+def test_a_count_of_an_earlier_version_is_read(counted: Path, tmp_path: Path) -> None:
+    text = (counted / "count.json").read_text()
+    (tmp_path / "count.json").write_text(text.replace('"confidence"', '"sureness"'))
+    assert Count.read(tmp_path) == Count.read(counted)
+
+
 def test_every_tracklet_is_in_one_group_and_tables_agree(counted: Path) -> None:
     summary = json.loads((counted / "count.json").read_text())
     assert [p["procedure_id"] for p in summary["procedures"]] == [f"001-00{i}" for i in range(1, 6)]
@@ -38,7 +45,7 @@ def test_every_tracklet_is_in_one_group_and_tables_agree(counted: Path) -> None:
         ids = [t["tracklet_id"] for g in procedure["groups"] for t in g["tracklets"]]
         assert len(ids) == len(set(ids)) == procedure["tracklets"] == 6
         assert len(procedure["groups"]) == procedure["polyps"]
-        assert all(t["sureness"] is not None for g in procedure["groups"] for t in g["tracklets"])
+        assert all(t["confidence"] is not None for g in procedure["groups"] for t in g["tracklets"])
         firsts = [g["tracklets"][0]["first_frame"] for g in procedure["groups"]]
         assert firsts == sorted(firsts)  # polyps are numbered as they appear
     assert summary["polyps"] == sum(p["polyps"] for p in summary["procedures"])
@@ -46,7 +53,7 @@ def test_every_tracklet_is_in_one_group_and_tables_agree(counted: Path) -> None:
     assert counts["polyps"].to_list() == [p["polyps"] for p in summary["procedures"]]
     views = pl.read_csv(counted / "views.csv")
     tracklets = [
-        (p["procedure_id"], g["polyp"], t["tracklet_id"], t["first_frame"], t["sureness"])
+        (p["procedure_id"], g["polyp"], t["tracklet_id"], t["first_frame"], t["confidence"])
         for p in summary["procedures"]
         for g in p["groups"]
         for t in g["tracklets"]

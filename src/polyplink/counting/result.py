@@ -7,9 +7,9 @@ take number, interval, links to review and warnings from here, so that none of t
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import ValidationError
+from pydantic import AliasChoices, Field, ValidationError
 
 from polyplink import __version__
 from polyplink.associate.identities import OperatingPoint, from_record
@@ -34,7 +34,8 @@ class CountedTracklet:
         last_frame: Last frame, inclusive.
         shows_polyp: Probability that it shows a polyp; None if unknown.
         bridged: Share of its frames without a box.
-        sureness: Confidence of its link; None if unknown, and for a false alarm.
+        confidence: Confidence of its link; None if unknown, and for a false alarm. Earlier versions
+            wrote it as `sureness`.
     """
 
     tracklet_id: str
@@ -42,7 +43,9 @@ class CountedTracklet:
     last_frame: int = 0
     shows_polyp: float | None = None
     bridged: float = 0.0
-    sureness: float | None = None
+    confidence: Annotated[
+        float | None, Field(validation_alias=AliasChoices("confidence", "sureness"))
+    ] = None
 
 
 @dataclass(frozen=True)
