@@ -55,6 +55,6 @@ def test_lists_that_overlap_or_name_strangers_are_refused(tmp_path: Path) -> Non
     for shares, says in (
         ("train=0.5", "add up to 0.5"),
         ("train:1", "is not a list of parts"),
-        ("a=0.2,b=0.2,c=0.2,d=0.2,e=0.2", "5 parts of 4 patients"),
+        ("a=0.2,b=0.2,c=0.2,d=0.2,e=0.2", "5 parts for 4 patients"),
     ):
         assert_refused(polyplink("split", folder, "--shares", shares), says)

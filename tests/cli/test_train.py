@@ -105,7 +105,7 @@ def test_polyps_are_not_found_for_what_needs_none_or_by_other_tracklets(
     given = ("train", "ntssl-demo", made.data, "-o", tmp_path / "run", "--polyps-from", made.run)
     assert_refused(polyplink(*given), "bags.kind=temporal does not use polyps")
     taught = ["bags.kind=polyp_views", "loss.kind=supervised", "prepare.min_length=33"]
-    with pytest.raises(PolyplinkError, match="tracklets of other settings than the recipe; give"):
+    with pytest.raises(PolyplinkError, match="tracklets with other settings than the recipe"):
         train(override(recipe(), taught), made.data, out=tmp_path, polyps_from=made.run)
 
 
