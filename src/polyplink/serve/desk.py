@@ -581,8 +581,9 @@ def _counted(solved: Solved) -> tuple[int | None, int | None, int, list[Doubt]]:
 
 def _whole_polyps(rows: list[Any], polyps: Sequence[int | None]) -> list[Any]:
     """Rows to merge: if they belong to several polyps, all views of these polyps are added."""
-    valid = [row for row in rows if type(row) is int and 0 <= row < len(polyps)]
-    joined = {polyps[row] for row in valid} - {None}
+    if not all(type(row) is int and 0 <= row < len(polyps) for row in rows):
+        return rows  # to be refused
+    joined = {polyps[row] for row in rows} - {None}
     joined_rows = (
         [i for i, polyp in enumerate(polyps) if polyp in joined] if len(joined) > 1 else []
     )
