@@ -11,10 +11,10 @@ from torch.nn import functional
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.detect.onnx import DetectorRecord, OnnxDetector
-from polyplink.evaluate.detections import measure_detector
+from polyplink.evaluate.detections import measure_in_frames
 from polyplink.learn.detector.augmented_frames import Augmentation, TrainingFrames, draw_batch
 from polyplink.learn.detector.fit import FitConfig, fit_detector
-from polyplink.learn.detector.frames import detect_in_frames, true_boxes, unstretched_sizes
+from polyplink.learn.detector.frames import detect_in_frames, true_boxes
 from polyplink.learn.detector.loss import assign, detection_loss
 from polyplink.learn.detector.onnx_file import export_detector, read_network
 from polyplink.learn.detector.yolox import YoloxNano, grid
@@ -67,9 +67,9 @@ def test_boxes_are_grouped_by_their_share_of_the_frame_whatever_size_it_is_measu
     frames = blobs(24)
     shares = frames.boxes[np.isfinite(frames.boxes).all(2)]  # k 4
     sides = np.sqrt((shares[:, 2] - shares[:, 0]) * (shares[:, 3] - shares[:, 1]))
-    truth, sizes = true_boxes(frames), unstretched_sizes(frames)
+    truth = true_boxes(frames)
     predicted = [np.concatenate([boxes, np.ones((len(boxes), 1))], 1) for boxes in truth]
-    figures = measure_detector(predicted, truth, sizes, frames.procedures, score=0.5)
+    figures = measure_in_frames(predicted, frames, score=0.5)
     medium = next(n for name, n in figures.recall_by.items() if name.startswith("medium"))
     assert medium.n == ((sides >= 0.15) & (sides < 0.35)).sum()
     assert 0 < medium.n < len(sides)
@@ -83,9 +83,7 @@ def test_a_short_training_detects_the_polyps_it_was_shown(
     record = DetectorRecord("yolov8", (SIDE, SIDE), letterbox=True, threshold=0.02)
     export_detector(trained[1], path, record)
     predicted = detect_in_frames(OnnxDetector(path), frames)
-    figures = measure_detector(
-        predicted, true_boxes(frames), unstretched_sizes(frames), frames.procedures, score=0.3
-    )
+    figures = measure_in_frames(predicted, frames, score=0.3)
     assert (figures.ap50.value or 0.0) > 0.2  # 0.00 before it
     # The file gives its network back.
     images = torch.rand(1, 3, 64, 96)

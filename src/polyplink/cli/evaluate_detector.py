@@ -62,13 +62,8 @@ def evaluate_detector(
     from polyplink.data.tables import read_data
     from polyplink.detect.folder import find_detector
     from polyplink.detect.onnx import OnnxDetector, images_not_learned
-    from polyplink.evaluate.detections import LEAST_SCORE, measure_detector
-    from polyplink.learn.detector.frames import (
-        detect_in_frames,
-        read_frames,
-        true_boxes,
-        unstretched_sizes,
-    )
+    from polyplink.evaluate.detections import LEAST_SCORE, measure_in_frames
+    from polyplink.learn.detector.frames import detect_in_frames, read_frames
     from polyplink.report.printed_tables import detector_lines
 
     data_set = read_data(data)
@@ -91,6 +86,5 @@ def evaluate_detector(
         workers=workers,
         progress=counter(progress, "procedures"),
     )
-    predicted, sizes = detect_in_frames(model, images), unstretched_sizes(images)
-    figures = measure_detector(predicted, true_boxes(images), sizes, images.procedures, score=score)
+    figures = measure_in_frames(detect_in_frames(model, images), images, score=score)
     return Result(figures, to_plain(figures), detector_lines(figures), warnings)

@@ -246,8 +246,8 @@ def _measured(
         (k, 5) of each frame.
     """
     from polyplink.detect.onnx import OnnxDetector, record_path
-    from polyplink.evaluate.detections import measure_detector
-    from polyplink.learn.detector.frames import detect_in_frames, true_boxes, unstretched_sizes
+    from polyplink.evaluate.detections import measure_in_frames
+    from polyplink.learn.detector.frames import detect_in_frames, true_boxes
     from polyplink.tracklets.settings import TrackSettings
 
     predicted, truth = detect_in_frames(OnnxDetector(path), frames), true_boxes(frames)
@@ -260,8 +260,7 @@ def _measured(
             "no frame without a polyp is held out, so the record does not say from which score a "
             f"track begins: write `high` and `low` into {record_path(path)}"
         )
-    score, sizes = record.high or TrackSettings().high, unstretched_sizes(frames)
-    figures = measure_detector(predicted, truth, sizes, frames.procedures, score=score)
+    figures = measure_in_frames(predicted, frames, score=record.high or TrackSettings().high)
     return record, figures, predicted
 
 

@@ -6,12 +6,16 @@ Average precision as in COCO (101 recalls, interpolated), over all frames, for b
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from polyplink.evaluate.intervals import PERCENTILES, Figure, draw_weights
 from polyplink.evaluate.samples import box_iou
+
+if TYPE_CHECKING:
+    from polyplink.learn.detector.augmented_frames import TrainingFrames
 
 Floats = npt.NDArray[np.float64]
 IOUS = tuple(round(0.5 + 0.05 * k, 2) for k in range(10))
@@ -221,6 +225,25 @@ def measure_detector(
             name: replace(measured[name], n=int(group.sum())) for name, group in groups.items()
         },
     )
+
+
+def measure_in_frames(
+    predicted: Sequence[Floats], frames: "TrainingFrames", *, score: float
+) -> DetectorFigures:
+    """Figures of boxes that `detect_in_frames` returned, against the boxes annotated in the frames.
+
+    Args:
+        predicted: (k, 5) x, y, w, h, score for each frame; of all scores.
+        frames: The annotated frames.
+        score: Score that recall and precision are measured at.
+    """
+    from polyplink.learn.detector.frames import (  # noqa: PLC0415 - imports torch
+        true_boxes,
+        unstretched_sizes,
+    )
+
+    truth, sizes = true_boxes(frames), unstretched_sizes(frames)
+    return measure_detector(predicted, truth, sizes, frames.procedures, score=score)
 
 
 def _share(part: npt.ArrayLike, weights: Floats) -> float:
