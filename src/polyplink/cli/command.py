@@ -138,7 +138,7 @@ def command(verb: Verb) -> Callable[..., None]:
             continue
         kind, *details = get_args(parameter.annotation)
         (declared,) = (
-            copy.copy(one) for one in details if isinstance(one, OptionInfo | ArgumentInfo)
+            copy.copy(detail) for detail in details if isinstance(detail, OptionInfo | ArgumentInfo)
         )
         default = parameter.default
         kind = _typed(kind)
@@ -182,11 +182,11 @@ def _typed(kind: Any) -> Any:
     if isinstance(kind, str | ForwardRef):  # it takes more from Python than can be typed
         return str
     kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    for one in kinds:
-        if get_origin(one) is Sequence:
-            return list[_typed(get_args(one)[0])]  # type: ignore[misc]
+    for member in kinds:
+        if get_origin(member) is Sequence:
+            return list[_typed(get_args(member)[0])]  # type: ignore[misc]
     if Path in kinds:
-        kinds = tuple(one for one in kinds if one is not str)
+        kinds = tuple(member for member in kinds if member is not str)
     return reduce(or_, kinds)
 
 

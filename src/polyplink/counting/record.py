@@ -92,7 +92,11 @@ def count_messages(part: LinkedPart, lost: Mapping[str, int]) -> tuple[list[Mess
         lines.append(Message("alarms_left_out", {"n": part.screened.alarms.height}))
     counted = {linked.tracklets.procedure_id for linked in part.linked}
     empty = [name for name in prepared.procedures if name not in counted]
-    alone = [one.tracklets.procedure_id for one in part.linked if len(one.identities.labels) == 1]
+    alone = [
+        linked.tracklets.procedure_id
+        for linked in part.linked
+        if len(linked.identities.labels) == 1
+    ]
     if alone:
         warnings.append(Message("one_view", _named(alone)))
     if empty:

@@ -582,7 +582,7 @@ def _counted(solved: Solved) -> tuple[int | None, int | None, int, list[Doubt]]:
 def _whole_polyps(rows: list[Any], polyps: Sequence[int | None]) -> list[Any]:
     """Rows to merge: if they belong to several polyps, all views of these polyps are added."""
     if not all(type(row) is int and 0 <= row < len(polyps) for row in rows):
-        return rows  # to be refused
+        return rows  # `parse_correction` refuses them
     joined = {polyps[row] for row in rows} - {None}
     joined_rows = (
         [i for i, polyp in enumerate(polyps) if polyp in joined] if len(joined) > 1 else []

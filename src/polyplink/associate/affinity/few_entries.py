@@ -108,10 +108,10 @@ def few(S: Reals, order: npt.NDArray[np.int64], room: int) -> Few:
     idle = np.full((n, columns), -np.inf)
     idle[:, :n] = S
     np.fill_diagonal(idle, -np.inf)
-    own = np.arange(n)[:, None]
-    column = np.hstack([order[order != own].reshape(n, n - 1), own])
+    diagonal = np.arange(n)[:, None]
+    column = np.hstack([order[order != diagonal].reshape(n, n - 1), diagonal])
     place = np.empty((n, n), np.uint32)
-    np.put_along_axis(place, column, own.T.astype(np.uint32), axis=1)
+    np.put_along_axis(place, column, diagonal.T.astype(np.uint32), axis=1)
     return Few(
         idle,
         np.take_along_axis(idle, column, axis=1),

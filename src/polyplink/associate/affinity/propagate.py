@@ -31,8 +31,8 @@ def _nearest(S: Reals, exemplars: Order, choice: Order) -> None:
         for k, exemplar in enumerate(exemplars):
             if S[i, exemplar] > S[i, exemplars[choice[i]]]:
                 choice[i] = k
-    for own in range(exemplars.size):
-        choice[exemplars[own]] = own
+    for k, exemplar in enumerate(exemplars):
+        choice[exemplar] = k
 
 
 @njit()

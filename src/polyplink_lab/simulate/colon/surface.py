@@ -557,7 +557,7 @@ class BatchSurface:
         phases: NDArray[np.floating],
     ) -> None:
         rows = [polyp_row(lump, index) for index, lump in enumerate(lumps)]
-        polyp_places, calm_places = (in_places(shown) for shown in visible)  # (s, k), (s, l)
+        polyp_places, calm_places = (in_places(mask) for mask in visible)  # (s, k), (s, l)
         polyps = np.array([*rows, NOBODY])[polyp_places].reshape(len(polyp_places), -1)
         calm = np.array([*(calm_place(colon, p) for p in colon.calm), NOWHERE])[calm_places]
         table = np.column_stack([phases, calm.reshape(len(calm_places), -1), polyps])

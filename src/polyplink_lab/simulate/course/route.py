@@ -224,12 +224,12 @@ def draw_looks(
         bad |= hidden(stage, views, polyp, beside)
         pair = np.flatnonzero((beside >= 0) & ~bad)
         if len(pair):  # the other polyp of a pair must not be hidden either
-            shown = views[np.isin(look_of, pair)]
+            pair_views = views[np.isin(look_of, pair)]
             pair_looks = Views(
-                shown.path,
-                shown.phase,
-                shown.frames,
-                np.searchsorted(pair, shown.look),
+                pair_views.path,
+                pair_views.phase,
+                pair_views.frames,
+                np.searchsorted(pair, pair_views.look),
             )
             bad[pair] |= hidden(stage, pair_looks, beside[pair], polyp[pair])
         todo = todo[bad]
