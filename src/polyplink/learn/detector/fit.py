@@ -8,12 +8,15 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.optim import AdamW
+from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader, Dataset, Subset
 
 from polyplink.core.artefacts import whole_file
@@ -98,6 +101,52 @@ class _Batches(Dataset[tuple[Tensor, Tensor]]):
         return draw_batch(self.frames, rows, side, rng, Augmentation())
 
 
+def _optimiser(network: YoloxNano, config: FitConfig) -> AdamW:
+    """AdamW with the full rate for the neck and the head, and half of it for the body."""
+    body = [network.stem, network.dark2, network.dark3, network.dark4, network.dark5]
+    in_body = {id(weight) for stage in body for weight in stage.parameters()}
+    learned = [weight for weight in network.parameters() if weight.requires_grad]
+    groups = [
+        {"params": [weight for weight in learned if id(weight) in in_body], "lr": config.rate / 2},
+        {"params": [weight for weight in learned if id(weight) not in in_body], "lr": config.rate},
+    ]
+    return AdamW(groups, weight_decay=WEIGHT_DECAY)
+
+
+def _rate_factor(step: int, steps: int) -> float:
+    """Factor of the learning rate: a linear warm-up times a cosine from 1 to 0.01."""
+    warm_up = min(1.0, (step + 1) / min(WARM_UP, max(1, steps // 10)))
+    return warm_up * (0.01 + 0.99 * (1 + math.cos(math.pi * min(1.0, step / steps))) / 2)
+
+
+def _save_checkpoint(path: Path, state: FitState, optimiser: AdamW, schedule: LambdaLR) -> None:
+    """Write what a continued training needs."""
+    with whole_file(path) as temporary:
+        torch.save(
+            {
+                "network": state.network.state_dict(),
+                "mean": state.mean.state_dict(),
+                "optimiser": optimiser.state_dict(),
+                "schedule": schedule.state_dict(),
+                "epoch": state.epoch,
+                "losses": state.losses,
+            },
+            temporary,
+        )
+
+
+def _load_checkpoint(
+    path: Path, state: FitState, optimiser: AdamW, schedule: LambdaLR, device: torch.device
+) -> None:
+    """Set a training to where a checkpoint left it."""
+    saved = torch.load(path, map_location=device, weights_only=True)
+    state.network.load_state_dict(saved["network"])
+    state.mean.load_state_dict(saved["mean"])
+    optimiser.load_state_dict(saved["optimiser"])
+    schedule.load_state_dict(saved["schedule"])
+    state.epoch, state.losses = saved["epoch"], saved["losses"]
+
+
 def fit_detector(
     frames: TrainingFrames,
     start: YoloxNano,
@@ -124,46 +173,30 @@ def fit_detector(
     Raises:
         PolyplinkError: If the loss is not finite.
     """
-    state = FitState(
-        copy.deepcopy(start).to(device).train(), copy.deepcopy(start).to(device).eval()
-    )
-    network = state.network
-    body = [network.stem, network.dark2, network.dark3, network.dark4, network.dark5]
-    for stage in body[:2]:
+    network = copy.deepcopy(start).to(device).train()
+    mean = copy.deepcopy(start).to(device).eval()
+    for stage in (network.stem, network.dark2):
         stage.requires_grad_(not config.freeze)
-    in_body = {id(p) for stage in body for p in stage.parameters()}
-    learned = [p for p in network.parameters() if p.requires_grad]
-    groups = [
-        {"params": [p for p in learned if id(p) in in_body], "lr": config.rate / 2},
-        {"params": [p for p in learned if id(p) not in in_body], "lr": config.rate},
-    ]
-    optimiser = torch.optim.AdamW(groups, weight_decay=WEIGHT_DECAY)
     batches = _Batches(frames, config)
     steps = len(batches)
-
-    def rate(step: int) -> float:
-        warm = min(1.0, (step + 1) / min(WARM_UP, max(1, steps // 10)))
-        return warm * (0.01 + 0.99 * (1 + math.cos(math.pi * min(1.0, step / steps))) / 2)
-
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, rate)
+    optimiser = _optimiser(network, config)
+    schedule = LambdaLR(optimiser, partial(_rate_factor, steps=steps))
+    state = FitState(network, mean)
     if checkpoint.is_file():
-        saved = torch.load(checkpoint, map_location=device, weights_only=True)
-        network.load_state_dict(saved["network"])
-        state.mean.load_state_dict(saved["mean"])
-        optimiser.load_state_dict(saved["optimiser"])
-        schedule.load_state_dict(saved["schedule"])
-        state.epoch, state.losses = saved["epoch"], saved["losses"]
-    first = state.epoch * batches.in_an_epoch
-    drawn = DataLoader(
-        Subset(batches, range(first, steps)),
+        _load_checkpoint(checkpoint, state, optimiser, schedule, device)
+    first_step = state.epoch * batches.in_an_epoch
+    loader = DataLoader(
+        Subset(batches, range(first_step, steps)),
         batch_size=None,
         num_workers=workers,
         prefetch_factor=4,
     )
-    means: list[Tensor] = list(state.mean.parameters())
+    learned = [weight for weight in network.parameters() if weight.requires_grad]
+    mean_weights: list[Tensor] = list(mean.parameters())
     weights: list[Tensor] = list(network.parameters())
-    total = torch.zeros((), device=device)
-    for step, (images, truth) in enumerate(drawn, first + 1):
+    loss_sum = torch.zeros((), device=device)
+    for step, (images, truth) in enumerate(loader, first_step + 1):
+        # One step of the network.
         logits, boxes = network.cells(images.to(device))  # b n, b 4 n
         cells = grid(*images.shape[-2:]).to(device)  # 3 n
         loss = detection_loss(logits, boxes, truth.to(device), cells)
@@ -172,32 +205,25 @@ def fit_detector(
         nn.utils.clip_grad_norm_(learned, CLIP)
         optimiser.step()
         schedule.step()
+
+        # The mean of its weights.
         decay = min(config.keep, (1 + step) / (10 + step))
         with torch.no_grad():
-            torch._foreach_lerp_(means, weights, 1 - decay)
-        total += loss.detach()
+            torch._foreach_lerp_(mean_weights, weights, 1 - decay)
+
+        # The end of an epoch.
+        loss_sum += loss.detach()
         done = step - state.epoch * batches.in_an_epoch
         progress(done, batches.in_an_epoch)
         if done < batches.in_an_epoch:
             continue
-        mean_loss = total.item() / done
+        mean_loss = loss_sum.item() / done
         PolyplinkError.unless(
             math.isfinite(mean_loss), "the loss is not finite", "train with a smaller --rate"
         )
-        total.zero_()
+        loss_sum.zero_()
         state.epoch += 1
         state.losses.append(mean_loss)
-        with whole_file(checkpoint) as temporary:
-            torch.save(
-                {
-                    "network": network.state_dict(),
-                    "mean": state.mean.state_dict(),
-                    "optimiser": optimiser.state_dict(),
-                    "schedule": schedule.state_dict(),
-                    "epoch": state.epoch,
-                    "losses": state.losses,
-                },
-                temporary,
-            )
+        _save_checkpoint(checkpoint, state, optimiser, schedule)
         after_epoch(state)
-    return FitState(network.cpu(), state.mean.cpu(), state.epoch, state.losses)
+    return FitState(network.cpu(), mean.cpu(), state.epoch, state.losses)
