@@ -33,7 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
     machine is slow. Training runs on one thread, so that it gives the same result on any number of
     cores and workers do not wait for each other.
     """
-    gc.set_threshold(10_000)  # imports make many objects and hardly any garbage
+    gc.set_threshold(10_000)  # imports make many objects and almost no garbage
     if config.getoption("-m") != "study":
         os.environ.setdefault("OMP_NUM_THREADS", "1")
     slow = [HealthCheck.too_slow]
@@ -67,7 +67,7 @@ def recipe() -> "TrainConfig":
 
 
 @dataclass(frozen=True)
-class Made:
+class SampleRun:
     """A data folder and a training run on it, below `root`."""
 
     root: Path
@@ -76,22 +76,22 @@ class Made:
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+def sample_run(tmp_path_factory: pytest.TempPathFactory) -> SampleRun:
     """Five procedures: three for training, one for validation, one for evaluation."""
     from polyplink import train
     from tests.samples import write_procedures
 
-    root = tmp_path_factory.mktemp("made")
+    root = tmp_path_factory.mktemp("sample_run")
     data = write_procedures(root, procedures=5)
     train(recipe(), data, out=root / "run", device="cpu", workers=1)
-    return Made(root, data, root / "run")
+    return SampleRun(root, data, root / "run")
 
 
 @pytest.fixture(scope="session")
-def run_folder(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run_folder(sample_run: SampleRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as `run` writes it, with the count of all procedures; tests may add corrections."""
     from polyplink.cli.count import count
 
     out = tmp_path_factory.mktemp("run")
-    count(made.run, made.data, out=out / "count", device="cpu")
+    count(sample_run.run, sample_run.data, out=out / "count", device="cpu")
     return out

@@ -18,7 +18,7 @@ from polyplink.data.tables import read_data
 from polyplink.encoders.vectors import read_embeddings
 from polyplink.scale.on_ray import shard
 from tests.cli.calls import assert_refused, polyplink
-from tests.conftest import Made
+from tests.conftest import SampleRun
 from tests.kills import contents
 from tests.samples import write_procedures
 
@@ -26,22 +26,22 @@ PROCEDURES = 16  # that Ray's workers share when one of them is killed
 
 
 @pytest.fixture(scope="module")
-def whole(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(sample_run: SampleRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What one undisturbed process prepares and embeds."""
-    folder = fresh(made, tmp_path_factory.mktemp("whole"))
-    ends_well(start(made, folder, "--workers", "1"))
+    folder = fresh(sample_run, tmp_path_factory.mktemp("whole"))
+    ends_well(start(sample_run, folder, "--workers", "1"))
     return folder
 
 
-def fresh(made: Made, place: Path) -> Path:
+def fresh(sample_run: SampleRun, place: Path) -> Path:
     """The data folder without what was prepared of it."""
     ignored = shutil.ignore_patterns("prepared")
-    return Path(shutil.copytree(made.data, place / "data", ignore=ignored))
+    return Path(shutil.copytree(sample_run.data, place / "data", ignore=ignored))
 
 
-def start(made: Made, folder: Path, *options: str) -> "subprocess.Popen[str]":
+def start(sample_run: SampleRun, folder: Path, *options: str) -> "subprocess.Popen[str]":
     """The verb in a process of its own, with one thread as a worker of Ray has."""
-    command = [sys.executable, "-m", "polyplink", "embed", str(made.run), str(folder)]
+    command = [sys.executable, "-m", "polyplink", "embed", str(sample_run.run), str(folder)]
     return subprocess.Popen(
         [*command, "--device", "cpu", *options],
         stdout=subprocess.PIPE,
@@ -58,9 +58,9 @@ def ends_well(process: "subprocess.Popen[str]") -> None:
 
 @pytest.mark.slow
 def test_shards_divide_the_procedures_and_leave_what_one_run_leaves(
-    made: Made, whole: Path, tmp_path: Path
+    sample_run: SampleRun, whole: Path, tmp_path: Path
 ) -> None:
-    folder = fresh(made, tmp_path)
+    folder = fresh(sample_run, tmp_path)
     names = read_data(folder).part(None)
     divided = [shard(names, f"{number}/2") for number in (1, 2)]
     assert sorted([*divided[0], *divided[1]]) == sorted(names)
@@ -69,7 +69,7 @@ def test_shards_divide_the_procedures_and_leave_what_one_run_leaves(
     for number, own in enumerate(divided, start=1):
         out = tmp_path / f"{number}.parquet"
         options = ("--shard", f"{number}/2", "--device", "cpu", "--workers", "1", "--out", out)
-        done = polyplink("embed", made.run, folder, *options)
+        done = polyplink("embed", sample_run.run, folder, *options)
         assert f"shard {number}/2: {len(own)} of 5 procedures" in done.stdout, done.stderr
         ids = read_embeddings(out).tracklet_ids
         assert {name.split(":")[0] for name in ids} == set(own)
@@ -78,19 +78,21 @@ def test_shards_divide_the_procedures_and_leave_what_one_run_leaves(
 
 @pytest.mark.slow
 def test_crops_that_are_not_kept_leave_the_same_vectors(
-    made: Made, whole: Path, tmp_path: Path
+    sample_run: SampleRun, whole: Path, tmp_path: Path
 ) -> None:
-    folder = fresh(made, tmp_path)
+    folder = fresh(sample_run, tmp_path)
     options = ("--device", "cpu", "--workers", "1", "--no-keep-crops")
     for _ in range(2):  # the second finds all vectors
-        done = polyplink("embed", made.run, folder, *options)
+        done = polyplink("embed", sample_run.run, folder, *options)
         assert done.exit_code == 0, done.stderr
         expected = contents(whole / "prepared")
         vectors = {name: data for name, data in expected.items() if not name.endswith(".npy")}
         assert contents(folder / "prepared") == vectors
 
 
-def test_broken_frames_are_known_where_crops_were_not_kept(made: Made, tmp_path: Path) -> None:
+def test_broken_frames_are_known_where_crops_were_not_kept(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
     kept = write_procedures(tmp_path / "kept", procedures=1)
     passing = write_procedures(tmp_path / "passing", procedures=1)
     found = []
@@ -98,7 +100,7 @@ def test_broken_frames_are_known_where_crops_were_not_kept(made: Made, tmp_path:
         (folder.parent / "frames" / "001-001" / "8.jpg").write_bytes(b"half")
         options = ("--device", "cpu", "--min-length", "4", option, "--out", tmp_path / "v")
         for _ in range(2):
-            done = polyplink("embed", made.run, folder, *options)
+            done = polyplink("embed", sample_run.run, folder, *options)
             assert done.exit_code == 0, done.stderr
             found.append(read_embeddings(tmp_path / "v"))
     assert "001-001:00000.1" in found[0].tracklet_ids
@@ -117,23 +119,29 @@ def test_broken_frames_are_known_where_crops_were_not_kept(made: Made, tmp_path:
         (("--engine", "ray", "--address", "here"), "no Ray cluster at here"),
     ],
 )
-def test_what_cannot_be_is_one_line(made: Made, options: tuple[str, ...], says: str) -> None:
-    assert_refused(polyplink("embed", made.run, made.data, *options), says)
+def test_what_cannot_be_is_one_line(
+    sample_run: SampleRun, options: tuple[str, ...], says: str
+) -> None:
+    assert_refused(polyplink("embed", sample_run.run, sample_run.data, *options), says)
 
 
-def test_a_cluster_that_is_not_there_is_one_line(made: Made) -> None:
+def test_a_cluster_that_is_not_there_is_one_line(sample_run: SampleRun) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
-        done = polyplink("embed", made.run, made.data, "--engine", "ray", "--address", address)
+        done = polyplink(
+            "embed", sample_run.run, sample_run.data, "--engine", "ray", "--address", address
+        )
     assert_refused(done, f"no Ray cluster at {address} ")
 
 
 @pytest.mark.slow
-def test_processes_on_one_folder_share_the_work(made: Made, whole: Path, tmp_path: Path) -> None:
-    folder = fresh(made, tmp_path)
-    other = start(made, folder, "--stride", "8")  # other settings: a folder of its own
-    both = [start(made, folder) for _ in range(2)]
+def test_processes_on_one_folder_share_the_work(
+    sample_run: SampleRun, whole: Path, tmp_path: Path
+) -> None:
+    folder = fresh(sample_run, tmp_path)
+    other = start(sample_run, folder, "--stride", "8")  # other settings: a folder of its own
+    both = [start(sample_run, folder) for _ in range(2)]
     for process in (*both, other):
         ends_well(process)
     found, expected = contents(folder / "prepared"), contents(whole / "prepared")
@@ -142,17 +150,17 @@ def test_processes_on_one_folder_share_the_work(made: Made, whole: Path, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_killed_worker_of_ray_loses_nothing(made: Made, tmp_path: Path) -> None:
+def test_a_killed_worker_of_ray_loses_nothing(sample_run: SampleRun, tmp_path: Path) -> None:
     """Killed while it works: some procedures are written, and others are not."""
     many, kills = tmp_path / "many", 10 if os.environ.get("KILLS") == "1" else 1
     pristine = write_procedures(many, procedures=PROCEDURES, views=8)
     whole = Path(shutil.copytree(pristine, tmp_path / "whole"))
-    ends_well(start(made, whole, "--workers", "1"))
+    ends_well(start(sample_run, whole, "--workers", "1"))
     rng = random.Random(os.getpid())
     for number in range(kills):
         folder = Path(shutil.copytree(pristine, tmp_path / f"{number}"))
         workers, after = 2 + number % 2, rng.randrange(1, PROCEDURES - 4)
-        process = start(made, folder, "--engine", "ray", "--workers", str(workers))
+        process = start(sample_run, folder, "--engine", "ray", "--workers", str(workers))
         while written(folder) < after and process.poll() is None:
             time.sleep(0.01)
         time.sleep(rng.uniform(0, 0.2))
@@ -187,10 +195,12 @@ def ray_workers(driver: int) -> list[int]:
 
 
 @pytest.mark.slow
-def test_a_procedure_that_vanished_costs_itself_alone(made: Made, tmp_path: Path) -> None:
+def test_a_procedure_that_vanished_costs_itself_alone(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
     folder = write_procedures(tmp_path, procedures=3)
     shutil.rmtree(tmp_path / "frames" / "001-002")
-    process = start(made, folder, "--engine", "ray")
+    process = start(sample_run, folder, "--engine", "ray")
     _, errors = process.communicate()
     assert process.returncode == 2, errors
     assert "001-002/0.jpg is missing; correct `source` in procedures" in errors

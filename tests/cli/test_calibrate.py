@@ -11,23 +11,37 @@ import pytest
 from polyplink.associate.probes import mean_units
 from polyplink.encoders.weights import read_record
 from tests.cli.calls import assert_refused, polyplink
-from tests.conftest import Made
+from tests.conftest import SampleRun
 
 
 @pytest.fixture(scope="module")
-def detected(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def detected(sample_run: SampleRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Boxes of a detector with false alarms that last."""
     folder = tmp_path_factory.mktemp("detected")
-    result = polyplink("detect", made.data, folder, "--detector", "sim:shifted", "--seed", "1")
+    result = polyplink(
+        "detect", sample_run.data, folder, "--detector", "sim:shifted", "--seed", "1"
+    )
     assert result.exit_code == 0, result.output
     return folder
 
 
 @pytest.fixture(scope="module")
-def calibrated(made: Made, detected: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def calibrated(
+    sample_run: SampleRun, detected: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     out = tmp_path_factory.mktemp("calibrated")
     result = polyplink(
-        *("calibrate", made.run, detected, "--truth", made.data, "--out", out, "--device", "cpu"),
+        *(
+            "calibrate",
+            sample_run.run,
+            detected,
+            "--truth",
+            sample_run.data,
+            "--out",
+            out,
+            "--device",
+            "cpu",
+        ),
         *("--keep", "0.5"),
     )
     assert result.exit_code == 0, result.output
@@ -37,10 +51,10 @@ def calibrated(made: Made, detected: Path, tmp_path_factory: pytest.TempPathFact
 
 
 def test_alarms_are_left_out_and_shown_apart(
-    made: Made, detected: Path, calibrated: Path, tmp_path: Path
+    sample_run: SampleRun, detected: Path, calibrated: Path, tmp_path: Path
 ) -> None:
-    asked = ("--device", "cpu", "--truth", made.data)
-    raw = polyplink("count", made.run, detected, "-o", tmp_path / "raw", *asked)
+    asked = ("--device", "cpu", "--truth", sample_run.data)
+    raw = polyplink("count", sample_run.run, detected, "-o", tmp_path / "raw", *asked)
     assert "`polyplink calibrate` adds that" in raw.stderr
     result = polyplink("count", calibrated, detected, "-o", tmp_path / "c", *asked)
     assert result.exit_code == 0, result.output
@@ -77,9 +91,11 @@ def test_alarms_are_left_out_and_shown_apart(
 
 
 def test_annotated_boxes_are_never_false_alarms(
-    made: Made, calibrated: Path, tmp_path: Path
+    sample_run: SampleRun, calibrated: Path, tmp_path: Path
 ) -> None:
-    result = polyplink("count", calibrated, made.data, "-o", tmp_path, "--device", "cpu", "--json")
+    result = polyplink(
+        "count", calibrated, sample_run.data, "-o", tmp_path, "--device", "cpu", "--json"
+    )
     assert json.loads(result.stdout)["false_alarms"] == 0
     views = pl.read_csv(tmp_path / "views.csv")
     assert views["polyp"].null_count() == 0
@@ -87,21 +103,32 @@ def test_annotated_boxes_are_never_false_alarms(
 
 
 def test_what_was_calibrated_on_is_recorded_and_what_cannot_be_is_refused(
-    made: Made, detected: Path, calibrated: Path, tmp_path: Path
+    sample_run: SampleRun, detected: Path, calibrated: Path, tmp_path: Path
 ) -> None:
-    seen, before = (read_record(run / "weights.safetensors").seen for run in (calibrated, made.run))
+    seen, before = (
+        read_record(run / "weights.safetensors").seen for run in (calibrated, sample_run.run)
+    )
     assert (seen.data, seen.trained) == (before.data, before.trained)
     assert {name for _, name, _ in seen.validated} == {f"001-00{i}" for i in range(1, 6)}
     for truth in (("--truth", detected), ()):
-        other = ("calibrate", made.run, detected, *truth, "-o", tmp_path / "o")
+        other = ("calibrate", sample_run.run, detected, *truth, "-o", tmp_path / "o")
         assert_refused(polyplink(*other, "--device", "cpu"), "no tracklet has a known polyp")
 
 
-def test_links_are_fitted_again_on_annotated_boxes(made: Made, tmp_path: Path) -> None:
-    asked = ("calibrate", made.run, made.data, "-o", tmp_path, "--device", "cpu", "--json")
+def test_links_are_fitted_again_on_annotated_boxes(sample_run: SampleRun, tmp_path: Path) -> None:
+    asked = (
+        "calibrate",
+        sample_run.run,
+        sample_run.data,
+        "-o",
+        tmp_path,
+        "--device",
+        "cpu",
+        "--json",
+    )
     result = polyplink(*asked)
     assert "of 5 procedures; cross-fitted there" in json.loads(result.stdout)["links"]
-    before, after = (read_record(run / "weights.safetensors") for run in (made.run, tmp_path))
+    before, after = (read_record(run / "weights.safetensors") for run in (sample_run.run, tmp_path))
     assert before.operating is not None
     assert after.operating is not None
     assert after.operating["links"]["pairs"] > before.operating["links"]["pairs"]
@@ -111,12 +138,17 @@ def test_links_are_fitted_again_on_annotated_boxes(made: Made, tmp_path: Path) -
     assert after.operating["alarms"] is None
 
 
-def test_links_are_fitted_where_there_are_no_false_alarms(made: Made, tmp_path: Path) -> None:
+def test_links_are_fitted_where_there_are_no_false_alarms(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
     boxes = tmp_path / "boxes"
-    polyplink("detect", made.data, boxes, "--detector", "sim:misses-15")
-    for data, why in ((boxes, "tracklets show a polyp"), (made.data, "no tracklet of a detector")):
+    polyplink("detect", sample_run.data, boxes, "--detector", "sim:misses-15")
+    for data, why in (
+        (boxes, "tracklets show a polyp"),
+        (sample_run.data, "no tracklet of a detector"),
+    ):
         out = tmp_path / "out" / data.name
-        asked = ("calibrate", made.run, data, "--truth", made.data, "-o", out)
+        asked = ("calibrate", sample_run.run, data, "--truth", sample_run.data, "-o", out)
         result = polyplink(*asked, "--device", "cpu")
         assert result.exit_code == 0, result.output
         assert "false alarms are not filtered: " in result.stderr
@@ -128,10 +160,10 @@ def test_links_are_fitted_where_there_are_no_false_alarms(made: Made, tmp_path: 
 
 
 def test_size_and_histology_reach_the_hand_off(
-    made: Made, run_folder: Path, tmp_path: Path
+    sample_run: SampleRun, run_folder: Path, tmp_path: Path
 ) -> None:
     data = tmp_path / "data"
-    shutil.copytree(made.data, data, ignore=shutil.ignore_patterns("prepared"))
+    shutil.copytree(sample_run.data, data, ignore=shutil.ignore_patterns("prepared"))
     vectors = pl.read_parquet(run_folder / "count" / "vectors.parquet")
     known = pl.read_csv(run_folder / "count" / "views.csv")
     tracklets = known.join(vectors, left_on="tracklet", right_on="tracklet_id").with_columns(
@@ -161,7 +193,7 @@ def test_size_and_histology_reach_the_hand_off(
         data / "procedures.parquet"
     )
     weights, out = tmp_path / "calibrated", tmp_path / "count"
-    made_ones = polyplink("calibrate", made.run, data, "-o", weights, "--device", "cpu")
+    made_ones = polyplink("calibrate", sample_run.run, data, "-o", weights, "--device", "cpu")
     assert made_ones.exit_code == 0, made_ones.output
     assert "size fitted on 10 polyps of 5 patients" in made_ones.stdout, made_ones.output
     assert "histology fitted on 10 polyps" in made_ones.stdout, made_ones.output
@@ -184,7 +216,9 @@ def test_size_and_histology_reach_the_hand_off(
     polyp = review["procedures"][0]["reviewed_polyps"][0]
     assert polyp["size_high_mm"] == group["size_high_mm"]
     # Weights calibrated on procedures of unknown sizes keep their probes.
-    again = polyplink("calibrate", weights, made.data, "-o", tmp_path / "again", "--device", "cpu")
+    again = polyplink(
+        "calibrate", weights, sample_run.data, "-o", tmp_path / "again", "--device", "cpu"
+    )
     assert again.exit_code == 0, again.output
     point = read_record(tmp_path / "again" / "weights.safetensors").operating
     assert point is not None

@@ -21,7 +21,7 @@ from polyplink.stills.annotated_stills import read_stills
 from polyplink.stills.still_views import draw_views
 from polyplink.tracklets.settings import PrepareSettings
 from tests.cli.calls import assert_refused, polyplink
-from tests.conftest import Made
+from tests.conftest import SampleRun
 from tests.encoders.small import SFE
 
 WIDTH, HEIGHT = 400, 320  # of the frames that `calibrate` makes
@@ -117,9 +117,9 @@ def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_stills_and_a_detector_give_a_count_that_was_tested(
-    made: Made, stills: Path, detector: Path, tmp_path: Path
+    sample_run: SampleRun, stills: Path, detector: Path, tmp_path: Path
 ) -> None:
-    asked: tuple[str | Path, ...] = ("calibrate", made.run, "--stills", stills)
+    asked: tuple[str | Path, ...] = ("calibrate", sample_run.run, "--stills", stills)
     asked += ("--detector", detector, "--device", "cpu", "--empty", detector.parent / "empty")
     asked += ("--procedures", "6", "--polyps", "2", "--out", tmp_path / "out", "--json")
     result = polyplink(*asked)
@@ -144,9 +144,18 @@ def test_stills_and_a_detector_give_a_count_that_was_tested(
 
 
 def test_what_calibrate_cannot_do_with_stills_is_refused(
-    made: Made, stills: Path, detector: Path, tmp_path: Path
+    sample_run: SampleRun, stills: Path, detector: Path, tmp_path: Path
 ) -> None:
-    asked = ("calibrate", made.run, "--stills", stills, "-o", tmp_path / "o", "--device", "cpu")
+    asked = (
+        "calibrate",
+        sample_run.run,
+        "--stills",
+        stills,
+        "-o",
+        tmp_path / "o",
+        "--device",
+        "cpu",
+    )
     named = (*asked, "--detector", detector)
     assert_refused(polyplink(*asked), "no detector to calibrate for")
     assert_refused(polyplink(*named, "--polyps", "6-3"), "--polyps '6-3' is not a range")
@@ -155,9 +164,9 @@ def test_what_calibrate_cannot_do_with_stills_is_refused(
     assert_refused(polyplink(*asked, "--detector", broken), "broken.onnx")
     assert not (tmp_path / "o" / "stills").exists()
     assert_refused(polyplink(*named), "groups of stills are too few for 6 polyps a procedure")
-    both = ("calibrate", made.run, made.data, "--stills", stills)
+    both = ("calibrate", sample_run.run, sample_run.data, "--stills", stills)
     assert_refused(polyplink(*both), "both DATA and --stills are given")
-    assert_refused(polyplink("calibrate", made.run), "no data to calibrate on")
+    assert_refused(polyplink("calibrate", sample_run.run), "no data to calibrate on")
 
 
 def test_an_encoder_is_whitened_by_what_views_of_a_still_differ_in(

@@ -27,7 +27,7 @@ from polyplink.core.parts import VERBS
 from polyplink.core.progress import Progress, silent
 from polyplink_lab.bench.cases import imported
 from tests.cli.calls import assert_refused, invoke, polyplink
-from tests.conftest import Made
+from tests.conftest import SampleRun
 
 
 def test_the_version() -> None:
@@ -194,7 +194,7 @@ print(json.dumps([run(app, call).stderr for call in {calls}]))
 
 @pytest.mark.parametrize("line", MISTAKES)
 def test_mistakes_are_one_line_before_anything_is_written_or_started(
-    line: str, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    line: str, sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[object] = []
     monkeypatch.setattr("polyplink.core.workers.start_server", started.append)
@@ -202,19 +202,19 @@ def test_mistakes_are_one_line_before_anything_is_written_or_started(
     monkeypatch.chdir(tmp_path)
     for name in BROKEN:
         Path(name).write_bytes(b"no weights")
-    given = {"RUN": str(made.run), "DATA": str(made.data)}
+    given = {"RUN": str(sample_run.run), "DATA": str(sample_run.data)}
     assert_refused(polyplink(*(given.get(word, word) for word in line.split())), MISTAKES[line])
     assert (started, [path.name for path in tmp_path.iterdir()]) == ([], [*BROKEN])
 
 
 def test_a_mistake_of_any_verb_is_answered_before_torch_is_imported(
-    made: Made, tmp_path: Path
+    sample_run: SampleRun, tmp_path: Path
 ) -> None:
     lines = [line for line in MISTAKES if line not in SLOW_MISTAKES]
     assert {word for line in lines for word in line.split()[:1]} == {
         name.partition(" ")[0] for name in VERBS.names()
     } - {"plugins"}  # which has no mistakes
-    given = {"RUN": str(made.run), "DATA": str(made.data)}
+    given = {"RUN": str(sample_run.run), "DATA": str(sample_run.data)}
     calls = [[given.get(word, word) for word in line.split()] for line in lines]
     for name in BROKEN:
         (tmp_path / name).write_bytes(b"no weights")

@@ -24,7 +24,7 @@ from polyplink.encoders.load import load_named
 from polyplink.encoders.weights import save_weights
 from polyplink.report.contents import build_report
 from tests.cli.calls import polyplink
-from tests.conftest import Made
+from tests.conftest import SampleRun
 
 
 @pytest.fixture
@@ -73,22 +73,22 @@ def test_every_tracklet_is_in_one_group_and_tables_agree(counted: Path) -> None:
     assert "001-005" in text
 
 
-def test_a_part_without_any_tracklet_counts_nothing(made: Made, tmp_path: Path) -> None:
-    data = read_data(made.data)
+def test_a_part_without_any_tracklet_counts_nothing(sample_run: SampleRun, tmp_path: Path) -> None:
+    data = read_data(sample_run.data)
     none = data.detections.filter(pl.col("procedure_id") != "001-005")
     write_data(tmp_path / "d", DataSet.of(none, data.procedures, data.polyps, data.splits))
-    counted = count(made.run, tmp_path / "d", out=tmp_path / "c", part="eval", device="cpu")
+    counted = count(sample_run.run, tmp_path / "d", out=tmp_path / "c", part="eval", device="cpu")
     assert counted.value.summary["procedures"][0]["polyps"] == 0
     assert "001-005" in counted.value.report.read_text()
 
 
-def test_a_count_from_one_view_says_what_to_look_at(made: Made, tmp_path: Path) -> None:
-    data, name = read_data(made.data), pl.col("procedure_id")
+def test_a_count_from_one_view_says_what_to_look_at(sample_run: SampleRun, tmp_path: Path) -> None:
+    data, name = read_data(sample_run.data), pl.col("procedure_id")
     first = int(data.detections.filter(name == "001-005")["frame"].to_numpy().min())
     kept = (name != "001-005") | (pl.col("frame") < first + 32)
     boxes = data.detections.filter(kept)
     write_data(tmp_path / "d", DataSet.of(boxes, data.procedures, data.polyps, data.splits))
-    counted = count(made.run, tmp_path / "d", out=tmp_path / "c", part="eval", device="cpu")
+    counted = count(sample_run.run, tmp_path / "d", out=tmp_path / "c", part="eval", device="cpu")
     ((polyps, questions),) = [
         (one["polyps"], one["to_look_at"])
         for one in counted.value.summary["procedures"]
@@ -101,30 +101,32 @@ def test_a_count_from_one_view_says_what_to_look_at(made: Made, tmp_path: Path) 
 
 
 def test_another_commands_folder_and_a_broken_history_are_refused(
-    made: Made, tmp_path: Path
+    sample_run: SampleRun, tmp_path: Path
 ) -> None:
     with pytest.raises(PolyplinkError, match="holds a run of `train`"):
-        count(made.run, made.data, out=made.run, device="cpu")
-    shutil.copytree(made.run, tmp_path / "run")
+        count(sample_run.run, sample_run.data, out=sample_run.run, device="cpu")
+    shutil.copytree(sample_run.run, tmp_path / "run")
     (tmp_path / "run" / "history.csv").write_text("a,b\n1,2\n")
     with pytest.raises(PolyplinkError, match="is not the history of a training run"):
-        count(tmp_path / "run", made.data, out=tmp_path / "c", device="cpu")
+        count(tmp_path / "run", sample_run.data, out=tmp_path / "c", device="cpu")
 
 
-def test_the_history_of_a_method_without_a_curriculum_is_shown(made: Made, tmp_path: Path) -> None:
-    shutil.copytree(made.run, tmp_path / "run")
+def test_the_history_of_a_method_without_a_curriculum_is_shown(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
+    shutil.copytree(sample_run.run, tmp_path / "run")
     (tmp_path / "run" / "history.csv").write_text("epoch,loss,loss_labels\n0,2.5,1\n1,2,1\n")
-    counted = count(tmp_path / "run", made.data, out=tmp_path / "c", device="cpu")
+    counted = count(tmp_path / "run", sample_run.data, out=tmp_path / "c", device="cpu")
     assert counted.value.page.curves == {"loss": (2.5, 2.0), "validation_loss": (1.0, 1.0)}
 
 
-def test_the_page_holds_every_procedure_and_says_what_to_doubt(made: Made) -> None:
-    encoded = encode([load_named(made.run, "cpu")], made.data)
+def test_the_page_holds_every_procedure_and_says_what_to_doubt(sample_run: SampleRun) -> None:
+    encoded = encode([load_named(sample_run.run, "cpu")], sample_run.data)
     assert encoded.first.record is not None
     point = from_record(encoded.first.record.operating)
     linked = link_all(encoded.prepared, encoded.embeddings[encoded.first.name], point)
     page = build_report(
-        "T", made.run, encoded, point, linked, seconds={}, messages=[Message.of("mine")]
+        "T", sample_run.run, encoded, point, linked, seconds={}, messages=[Message.of("mine")]
     )
     assert [p.procedure_id for p in page.procedures] == list(encoded.prepared.procedures)
     assert set(page.curves) == {"loss", "validation_loss", "tau", "purity"}
@@ -146,9 +148,9 @@ def test_the_page_holds_every_procedure_and_says_what_to_doubt(made: Made) -> No
 
 
 def test_counting_again_gives_the_same_and_json_alone_is_printed(
-    counted: Path, made: Made, tmp_path: Path
+    counted: Path, sample_run: SampleRun, tmp_path: Path
 ) -> None:
-    given = ("count", made.run / "weights.safetensors", made.data, "-o", tmp_path)
+    given = ("count", sample_run.run / "weights.safetensors", sample_run.data, "-o", tmp_path)
     result = polyplink(*given, "--device", "cpu", "--json")
     assert result.exit_code == 0, result.stderr
     again, first = json.loads(result.stdout), json.loads((counted / "count.json").read_text())
@@ -160,22 +162,24 @@ def test_counting_again_gives_the_same_and_json_alone_is_printed(
     assert f"report: {tmp_path / 'report.html'}" in text
 
 
-def test_an_untuned_operating_point_is_said(made: Made, tmp_path: Path) -> None:
-    given = load_named(made.run, "cpu")
+def test_an_untuned_operating_point_is_said(sample_run: SampleRun, tmp_path: Path) -> None:
+    given = load_named(sample_run.run, "cpu")
     assert given.record is not None
     path = tmp_path / "weights.safetensors"
     save_weights(
         path,
-        load_encoder(made.run, pick_device("cpu")).encoder,
+        load_encoder(sample_run.run, pick_device("cpu")).encoder,
         replace(given.record, operating=None),
     )
-    for weights, says in ((path, True), (made.run, False)):
-        done = polyplink("count", weights, made.data, "-o", tmp_path / "out", "--device", "cpu")
+    for weights, says in ((path, True), (sample_run.run, False)):
+        done = polyplink(
+            "count", weights, sample_run.data, "-o", tmp_path / "out", "--device", "cpu"
+        )
         assert done.exit_code == 0, done.output
         assert ("calibrated on no labelled procedures (not tuned" in done.stderr) is says
 
 
-def test_a_count_enters_few_files(run_folder: Path, made: Made, tmp_path: Path) -> None:
+def test_a_count_enters_few_files(run_folder: Path, sample_run: SampleRun, tmp_path: Path) -> None:
     """After one count has imported everything; templates and scripts of the report do not count."""
     source, entered = str(Path(from_record.__code__.co_filename).parents[1]), set[str]()
 
@@ -187,7 +191,7 @@ def test_a_count_enters_few_files(run_folder: Path, made: Made, tmp_path: Path) 
     before = sys.getprofile()
     sys.setprofile(note)
     try:
-        count(made.run, made.data, out=tmp_path / "count", device="cpu")
+        count(sample_run.run, sample_run.data, out=tmp_path / "count", device="cpu")
     finally:
         sys.setprofile(before)
     assert 40 < len(entered) <= 61, sorted(entered)

@@ -15,7 +15,7 @@ from polyplink.evaluate.samples import Samples, TrackletBoxes
 from polyplink_lab.reproduce import crop_variants
 from polyplink_lab.reproduce.crop_variants import Variant, compare_variants
 from polyplink_lab.reproduce.published_tables import PUBLISHED_MAP, published
-from tests.conftest import Made
+from tests.conftest import SampleRun
 
 QUICK = EvaluationSettings(grid=demo_grid(), resamples=200)
 
@@ -127,11 +127,11 @@ def test_what_cannot_be_measured_says_why() -> None:
         )
 
 
-def test_crops_and_clips_are_measured_side_by_side(made: Made) -> None:
-    encoder = load_named(made.run, "cpu")
+def test_crops_and_clips_are_measured_side_by_side(sample_run: SampleRun) -> None:
+    encoder = load_named(sample_run.run, "cpu")
     variants = [Variant(1.0, None), Variant(None, 4), Variant(2.0, 90)]
     wanted = {variant: ["mAP", "no/such"] for variant in variants}
-    rows = compare_variants(encoder, made.data, "eval", wanted, settings=QUICK, workers=1)
+    rows = compare_variants(encoder, sample_run.data, "eval", wanted, settings=QUICK, workers=1)
     assert list(rows) == variants
     for variant in variants[:2]:
         value = rows[variant]["mAP"][0].value

@@ -15,7 +15,7 @@ from polyplink.data.origin import BoxesOrigin, read_origin
 from polyplink.data.tables import read_data
 from polyplink.detect.onnx import DetectorRecord
 from tests.cli.calls import assert_refused, polyplink
-from tests.conftest import Made
+from tests.conftest import SampleRun
 from tests.detect.test_onnx import write_model
 
 
@@ -28,9 +28,11 @@ def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_model(path, answer, [1, 3, 40, 48])
 
 
-def test_a_recording_becomes_a_counted_report(made: Made, tmp_path: Path, detector: Path) -> None:
-    frames, out = made.root / "frames" / "001-005", tmp_path / "out"
-    asked = ("run", frames, "--detector", detector, "--weights", made.run, "--out", out)
+def test_a_recording_becomes_a_counted_report(
+    sample_run: SampleRun, tmp_path: Path, detector: Path
+) -> None:
+    frames, out = sample_run.root / "frames" / "001-005", tmp_path / "out"
+    asked = ("run", frames, "--detector", detector, "--weights", sample_run.run, "--out", out)
     result = polyplink(*asked, "--video", "--device", "cpu", "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
@@ -50,18 +52,18 @@ def test_a_recording_becomes_a_counted_report(made: Made, tmp_path: Path, detect
     assert list((out / "data" / "kept").iterdir())  # crops of the same decoding were used
 
 
-def test_a_count_of_nothing_says_why(made: Made, tmp_path: Path, detector: Path) -> None:
-    frames = made.root / "frames" / "001-005"
+def test_a_count_of_nothing_says_why(sample_run: SampleRun, tmp_path: Path, detector: Path) -> None:
+    frames = sample_run.root / "frames" / "001-005"
     data = tmp_path / "data"
     assert polyplink("detect", frames, data, "--detector", detector).exit_code == 0
-    counted = polyplink("count", made.run, data, "-o", tmp_path / "c", "--min-seconds", "60")
+    counted = polyplink("count", sample_run.run, data, "-o", tmp_path / "c", "--min-seconds", "60")
     assert counted.exit_code == 0, counted.output
     why = "192 of 192 boxes in tracks shorter than 60 s (--min-seconds)"
     assert f"Counted 0 in 1 procedure (001-005): {why}" in counted.stderr.replace("\n", " ")
     assert why in (tmp_path / "c" / "report.html").read_text()
     none = run(
         frames,
-        weights=made.run,
+        weights=sample_run.run,
         out=tmp_path / "none",
         device="cpu",
         function=lambda image: np.zeros((0, 5)),
@@ -71,8 +73,10 @@ def test_a_count_of_nothing_says_why(made: Made, tmp_path: Path, detector: Path)
     assert any("there is no box in them" in line for line in none.warnings)
 
 
-def test_a_simulated_detector_on_annotated_boxes(made: Made, tmp_path: Path) -> None:
-    result = polyplink("detect", made.data, tmp_path / "d", "--detector", "sim:good", "--json")
+def test_a_simulated_detector_on_annotated_boxes(sample_run: SampleRun, tmp_path: Path) -> None:
+    result = polyplink(
+        "detect", sample_run.data, tmp_path / "d", "--detector", "sim:good", "--json"
+    )
     assert result.exit_code == 0, result.output
     data = read_data(tmp_path / "d")
     assert data.detections["polyp_id"].is_null().all()
@@ -81,29 +85,40 @@ def test_a_simulated_detector_on_annotated_boxes(made: Made, tmp_path: Path) -> 
     # Views of different polyps are ten frames apart at one place: no gap as long may be bridged.
     asked = ("--bridge", "0.2", "--device", "cpu")
     compared = polyplink(
-        *("count", made.run, tmp_path / "d", "-o", tmp_path / "c", "--json"),
-        *("--truth", made.data, *asked),
+        *("count", sample_run.run, tmp_path / "d", "-o", tmp_path / "c", "--json"),
+        *("--truth", sample_run.data, *asked),
     )
     assert compared.exit_code == 0, compared.output
     against = json.loads(compared.stdout)["against_truth"]
     assert against["figures"]["polyps found"]["value"] == 1
     assert sum(row["polyps"] for row in against["procedures"]) == 10
-    counted = polyplink("run", tmp_path / "d", "--weights", made.run, "-o", tmp_path / "o", *asked)
+    counted = polyplink(
+        "run", tmp_path / "d", "--weights", sample_run.run, "-o", tmp_path / "o", *asked
+    )
     assert counted.exit_code == 0, counted.output
     summary = json.loads((tmp_path / "o" / "count" / "count.json").read_text())
     assert summary["tracklets"]["tracks"]["bridge"] == 0.2
     assert summary["polyps"] >= 5
 
 
-def test_boxes_of_a_format_are_counted_without_a_detector(made: Made, tmp_path: Path) -> None:
-    boxes = read_data(made.data).detections.filter(pl.col("procedure_id") == "001-005")
+def test_boxes_of_a_format_are_counted_without_a_detector(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
+    boxes = read_data(sample_run.data).detections.filter(pl.col("procedure_id") == "001-005")
     table = boxes.select("procedure_id", "frame", "x", "y", "w", "h", "image")
     missed = table.filter(pl.col("frame") % 4 != 1)  # a detector misses a quarter of the frames
-    missed.write_csv(made.root / "frames" / "boxes.csv")
-    with (made.root / "frames" / "boxes.csv").open("a") as file:
+    missed.write_csv(sample_run.root / "frames" / "boxes.csv")
+    with (sample_run.root / "frames" / "boxes.csv").open("a") as file:
         file.write("001-005,90,40,30,5,5,\n")  # in one frame: no track
-    asked = ("run", made.root / "frames" / "boxes.csv", "--boxes", "csv", "--weights", made.run)
-    size = made.root / "frames" / "procedures.csv"
+    asked = (
+        "run",
+        sample_run.root / "frames" / "boxes.csv",
+        "--boxes",
+        "csv",
+        "--weights",
+        sample_run.run,
+    )
+    size = sample_run.root / "frames" / "procedures.csv"
     size.write_text("procedure_id,width,height,n_frames,fps\n001-005,48,40,252,25\n")
     result = polyplink(*asked, "--out", tmp_path / "o", "--device", "cpu")
     assert result.exit_code == 0, result.output
@@ -121,7 +136,7 @@ def test_boxes_of_a_format_are_counted_without_a_detector(made: Made, tmp_path: 
     # The boxes come back as they were written, with the polyp that the tracks give them.
     back = pl.read_csv(tmp_path / "o" / "boxes-with-tracks" / "boxes.csv")
     assert f"your boxes with tracks (csv): {tmp_path / 'o' / 'boxes-with-tracks'}" in result.stdout
-    written = pl.read_csv(made.root / "frames" / "boxes.csv")
+    written = pl.read_csv(sample_run.root / "frames" / "boxes.csv")
     assert back.drop("track_id", "polyp").equals(written)
     assert back.row(-1)[-2:] == (None, None)
     assert back["track_id"].null_count() == back["polyp"].null_count() == 1
@@ -135,9 +150,9 @@ def test_boxes_of_a_format_are_counted_without_a_detector(made: Made, tmp_path: 
     shown = views.select("track_id", "start_frame", "end_frame")
     assert sorted(seen.rows()) == sorted(shown.rows())
     # `count` gives them back too, in a table of its own where the file is no longer that one.
-    with (made.root / "frames" / "boxes.csv").open("a") as file:
+    with (sample_run.root / "frames" / "boxes.csv").open("a") as file:
         file.write("\n")
-    again = polyplink("count", made.run, tmp_path / "o" / "data", "-o", tmp_path / "c")
+    again = polyplink("count", sample_run.run, tmp_path / "o" / "data", "-o", tmp_path / "c")
     assert again.exit_code == 0, again.output
     assert "boxes.csv has changed since the import: boxes are in boxes.csv" in again.stderr
     table = pl.read_csv(tmp_path / "c" / "boxes-with-tracks" / "boxes.csv")
@@ -145,7 +160,7 @@ def test_boxes_of_a_format_are_counted_without_a_detector(made: Made, tmp_path: 
 
 
 def test_a_detector_is_trained_stopped_continued_measured_and_used(
-    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a network learns is tested in tests/learn; here the file has one box in every frame."""
 
@@ -160,7 +175,7 @@ def test_a_detector_is_trained_stopped_continued_measured_and_used(
     empty.mkdir()
     for k in range(4):
         Image.fromarray(np.full((60, 90, 3), 40 * k, np.uint8)).save(empty / f"{k}.png")
-    asked: tuple[str | Path, ...] = ("train-detector", made.data, "-o", out, "--frames", "4")
+    asked: tuple[str | Path, ...] = ("train-detector", sample_run.data, "-o", out, "--frames", "4")
     asked += ("--side", "64", "--empty", empty)
     result = polyplink(*asked, "--epochs", "2", "--held", "0.2", "--json")
     assert result.exit_code == 0, result.output
@@ -179,7 +194,7 @@ def test_a_detector_is_trained_stopped_continued_measured_and_used(
     assert json.loads(again.stdout)["losses"] == facts["losses"]
     other = polyplink(*asked, "--epochs", "3", "--held", "0.2")
     assert_refused(other, "ours-training holds a training with other data or options")
-    measured = polyplink("evaluate-detector", out, made.data, "--frames", "9", "--json")
+    measured = polyplink("evaluate-detector", out, sample_run.data, "--frames", "9", "--json")
     assert measured.exit_code == 0, measured.output
     assert 0 <= json.loads(measured.stdout)["ap50"]["value"] <= 1
     assert "trained on 4 of these procedures" in measured.stderr
@@ -198,14 +213,14 @@ def test_a_detector_is_trained_stopped_continued_measured_and_used(
     assert "the detector was trained on 1 of 2 images without a polyp" in measured.stderr
     changed = record | {"datasets": ["simulated tiny 0"]}
     out.with_suffix(".json").write_text(json.dumps(changed))
-    frames = made.root / "frames" / record["trained_on"][0]
+    frames = sample_run.root / "frames" / record["trained_on"][0]
     used = polyplink("detect", frames, tmp_path / "data", "--detector", out)
     assert used.exit_code == 0, used.output
     assert "trained on simulated pictures: do not rely on what it finds" in used.stderr
     assert "trained on 1 of these procedures" in used.stderr
-    refused = polyplink("train-detector", made.data, "-o", "weights.pt")
+    refused = polyplink("train-detector", sample_run.data, "-o", "weights.pt")
     assert_refused(refused, "weights.pt is not named as an ONNX file")
-    refused = polyplink("train-detector", made.data, "--side", "100")
+    refused = polyplink("train-detector", sample_run.data, "--side", "100")
     assert_refused(refused, "--side 100 is not a multiple of 32; give --side 96")
 
 
@@ -218,16 +233,18 @@ def test_a_detector_is_trained_stopped_continued_measured_and_used(
     ],
 )
 def test_what_cannot_be_run_is_refused(
-    made: Made, tmp_path: Path, arguments: tuple[str, ...], says: str
+    sample_run: SampleRun, tmp_path: Path, arguments: tuple[str, ...], says: str
 ) -> None:
-    frames = made.root / "frames" / "001-005"
-    source = made.data if "sim" in "".join(arguments) else frames
-    result = polyplink("run", source, "--weights", made.run, "-o", tmp_path / "o", *arguments)
+    frames = sample_run.root / "frames" / "001-005"
+    source = sample_run.data if "sim" in "".join(arguments) else frames
+    result = polyplink("run", source, "--weights", sample_run.run, "-o", tmp_path / "o", *arguments)
     assert_refused(result, says)
 
 
-def test_a_data_folder_says_which_detector_its_boxes_are_from(made: Made, tmp_path: Path) -> None:
+def test_a_data_folder_says_which_detector_its_boxes_are_from(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
     simulated = tmp_path / "simulated"
-    assert polyplink("detect", made.data, simulated, "--detector", "sim:good").exit_code == 0
+    assert polyplink("detect", sample_run.data, simulated, "--detector", "sim:good").exit_code == 0
     assert read_origin(simulated) == BoxesOrigin("sim:good", "sim:good")
-    assert read_origin(made.data) is None
+    assert read_origin(sample_run.data) is None

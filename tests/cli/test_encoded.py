@@ -18,7 +18,7 @@ from polyplink.encoders.encode import encode
 from polyplink.encoders.load import NamedEncoder, baselines, load_named
 from polyplink.encoders.vectors import read_embeddings, write_embeddings
 from polyplink.evaluate.truth import samples_of, tracklet_boxes
-from tests.conftest import Made, recipe
+from tests.conftest import SampleRun, recipe
 
 
 def mean_colour(crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
@@ -35,9 +35,9 @@ COLOUR = NamedEncoder("colour", "colour-once", mean_colour, torch.device("cpu"),
 
 
 def test_vectors_are_kept_and_found_again(
-    made: Made, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    sample_run: SampleRun, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    embed = partial(embed_data, made.run, made.data, part="eval", device="cpu")
+    embed = partial(embed_data, sample_run.run, sample_run.data, part="eval", device="cpu")
     first = embed(out=tmp_path / "v.parquet").value
     stages: list[str] = []
     again = embed(progress=lambda stage, done, total: stages.append(stage)).value
@@ -64,25 +64,32 @@ def test_vectors_are_kept_and_found_again(
 
 
 @pytest.mark.parametrize("clip", [None, 4])
-def test_rows_are_embedded_once_by_key_and_length(made: Made, clip: int | None) -> None:
-    first = encode([COLOUR], made.data, "eval", clip=clip)
+def test_rows_are_embedded_once_by_key_and_length(sample_run: SampleRun, clip: int | None) -> None:
+    first = encode([COLOUR], sample_run.data, "eval", clip=clip)
     cached = replace(COLOUR, embedder=never)
-    again = encode([cached], made.data, "eval", clip=clip)
+    again = encode([cached], sample_run.data, "eval", clip=clip)
     assert np.array_equal(first.vectors["colour"], again.vectors["colour"])
     # Vectors of other rows under this name are not believed.
-    other = encode([COLOUR], made.data, "train", clip=clip)
+    other = encode([COLOUR], sample_run.data, "train", clip=clip)
     own, theirs = (
         one.folders["colour"] / f"{one.prepared.stem(one.prepared.procedures[0])}.parquet"
         for one in (first, other)
     )
     own.write_bytes(theirs.read_bytes())
     with pytest.raises(AssertionError, match="embedded twice"):
-        encode([cached], made.data, "eval", clip=clip)
-    assert len(encode([COLOUR], made.data, "eval", clip=clip).vectors["colour"]) == len(first.table)
+        encode([cached], sample_run.data, "eval", clip=clip)
+    assert len(encode([COLOUR], sample_run.data, "eval", clip=clip).vectors["colour"]) == len(
+        first.table
+    )
 
 
-def test_fragments_are_of_their_tracklets_polyps_and_boxes_are_the_tracklets(made: Made) -> None:
-    whole, parts = encode([COLOUR], made.data, "eval"), encode([COLOUR], made.data, "eval", clip=4)
+def test_fragments_are_of_their_tracklets_polyps_and_boxes_are_the_tracklets(
+    sample_run: SampleRun,
+) -> None:
+    whole, parts = (
+        encode([COLOUR], sample_run.data, "eval"),
+        encode([COLOUR], sample_run.data, "eval", clip=4),
+    )
     of_whole, of_parts = (samples_of(one.prepared, one.clip) for one in (whole, parts))
     assert len(of_parts.tracklet_ids) == 2 * len(of_whole.tracklet_ids)
     assert np.bincount(of_whole.polyp).tolist() == [3, 3]
@@ -92,9 +99,11 @@ def test_fragments_are_of_their_tracklets_polyps_and_boxes_are_the_tracklets(mad
     assert boxes.box[0].tolist() == [10.0, 8.0, 16.0, 12.0]
 
 
-def test_baselines_stand_on_the_same_rows_and_other_tracklets_are_refused(made: Made) -> None:
-    ours = load_named(made.run, "cpu")
-    found = encode([ours], made.data, "eval").add(baselines(ours))
+def test_baselines_stand_on_the_same_rows_and_other_tracklets_are_refused(
+    sample_run: SampleRun,
+) -> None:
+    ours = load_named(sample_run.run, "cpu")
+    found = encode([ours], sample_run.data, "eval").add(baselines(ours))
     assert list(found.vectors) == ["ntssl-demo", "untrained encoder", "colour histogram"]
     assert {len(vectors) for vectors in found.vectors.values()} == {6}
     assert not np.allclose(found.vectors["ntssl-demo"], found.vectors["untrained encoder"])
@@ -103,8 +112,10 @@ def test_baselines_stand_on_the_same_rows_and_other_tracklets_are_refused(made: 
         found.add([short])
 
 
-def test_an_added_procedure_is_the_only_one_that_is_embedded(made: Made, tmp_path: Path) -> None:
-    whole = read_data(made.data)
+def test_an_added_procedure_is_the_only_one_that_is_embedded(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
+    whole = read_data(sample_run.data)
     names = whole.procedures["procedure_id"].to_list()
     few = pl.col("procedure_id").is_in(names[:-1])
     write_data(tmp_path, DataSet.of(whole.detections.filter(few), whole.procedures, whole.polyps))
@@ -118,6 +129,8 @@ def test_an_added_procedure_is_the_only_one_that_is_embedded(made: Made, tmp_pat
 
     found = encode([replace(COLOUR, embedder=counting)], tmp_path)
     assert seen == [6]  # the tracklets of one procedure
-    assert np.array_equal(found.vectors["colour"], encode([COLOUR], made.data).vectors["colour"])
+    assert np.array_equal(
+        found.vectors["colour"], encode([COLOUR], sample_run.data).vectors["colour"]
+    )
     files = {path.stem for path in found.folders["colour"].glob("*.parquet")}
     assert files == {found.prepared.stem(name) for name in names}

@@ -23,7 +23,7 @@ from polyplink_lab.reproduce.encoders_under_test import (
     untrained_stand_in,
     what_is_missing,
 )
-from tests.conftest import Made
+from tests.conftest import SampleRun
 
 
 @pytest.fixture(autouse=True)
@@ -31,8 +31,8 @@ def _empty_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
 
 
-def test_weights_that_are_given_are_used(made: Made, tmp_path: Path) -> None:
-    place = Workspace(tmp_path, made.data, {"endofm": made.run}, device="cpu")
+def test_weights_that_are_given_are_used(sample_run: SampleRun, tmp_path: Path) -> None:
+    place = Workspace(tmp_path, sample_run.data, {"endofm": sample_run.run}, device="cpu")
     assert what_is_missing("endofm", place) == ""
     encoder = find_encoder("endofm", place, "eval")
     assert encoder.name == "endofm"
@@ -40,8 +40,8 @@ def test_weights_that_are_given_are_used(made: Made, tmp_path: Path) -> None:
         find_encoder("endofm", place, "train")
 
 
-def test_what_is_missing_is_named_with_its_mend(made: Made, tmp_path: Path) -> None:
-    place = Workspace(tmp_path, made.data, may_train=False, device="cpu")
+def test_what_is_missing_is_named_with_its_mend(sample_run: SampleRun, tmp_path: Path) -> None:
+    place = Workspace(tmp_path, sample_run.data, may_train=False, device="cpu")
     with pytest.raises(PolyplinkError, match="endofm"):
         find_encoder("endofm", place, "eval")
     with pytest.raises(PolyplinkError, match=r"ntssl is not trained in .*--weights ntssl=FILE"):
@@ -57,25 +57,27 @@ def test_what_is_missing_is_named_with_its_mend(made: Made, tmp_path: Path) -> N
     assert what_is_missing("none") == ""
 
 
-def test_a_run_that_is_there_is_used_again(made: Made, tmp_path: Path) -> None:
-    place = Workspace(tmp_path, made.data, may_train=False, device="cpu")
+def test_a_run_that_is_there_is_used_again(sample_run: SampleRun, tmp_path: Path) -> None:
+    place = Workspace(tmp_path, sample_run.data, may_train=False, device="cpu")
     run = run_folder(place, find_recipe("ntssl"))
     run.mkdir(parents=True)
-    (run / "weights.safetensors").write_bytes((made.run / "weights.safetensors").read_bytes())
+    (run / "weights.safetensors").write_bytes((sample_run.run / "weights.safetensors").read_bytes())
     assert find_encoder("ntssl", place, "eval").name == "ntssl"
     assert run != run_folder(place, find_recipe("ntssl-demo"))
     other = override(find_recipe("ta384-mve"), ["optim.epochs=2"])
     assert (other.name, other.part, other.optim.epochs) == ("ta384-mve", "ta384", 2)
 
 
-def test_published_encoders_are_fed_as_by_the_program(made: Made, tmp_path: Path) -> None:
+def test_published_encoders_are_fed_as_by_the_program(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
     """224 pixels, mean 0.45 and deviation 0.225 for every encoder; whole tracklets as clips."""
     own = FoundationConfig("dinov3-s", depth=1)
     network = build_encoder(own)
     record = WeightsRecord(own, PrepareSettings(size=224), {"name": "dinov3-s"}, Seen(), {})
     save_weights(stored_path("dinov3-s"), network, record)
     crops = np.random.default_rng(0).integers(0, 256, (2, 224, 224, 3), dtype=np.uint8)
-    place = Workspace(tmp_path, made.data, device="cpu")
+    place = Workspace(tmp_path, sample_run.data, device="cpu")
     encoder = find_encoder("dinov3-s", place, "eval")
     pixels = (torch.from_numpy(crops).permute(0, 3, 1, 2) / 255 - 0.45) / 0.225
     with torch.inference_mode():
@@ -92,7 +94,7 @@ def test_published_encoders_are_fed_as_by_the_program(made: Made, tmp_path: Path
 
 
 def test_each_training_starts_from_what_it_needs(
-    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained: list[tuple[str, str]] = []
 
@@ -101,13 +103,13 @@ def test_each_training_starts_from_what_it_needs(
     ) -> None:
         trained.append((recipe.name, "" if init_from is None else init_from.parent.name))
         out.mkdir(parents=True)
-        weights = (made.run / "weights.safetensors").read_bytes()
+        weights = (sample_run.run / "weights.safetensors").read_bytes()
         (out / "weights.safetensors").write_bytes(weights)
 
     monkeypatch.setattr(encoders_under_test, "train", train)
     place = Workspace(
         tmp_path,
-        made.data,
+        sample_run.data,
         sets=("part=train", "encoder.frame_weights=none"),
         device="cpu",
     )
@@ -120,8 +122,8 @@ def test_each_training_starts_from_what_it_needs(
     assert [bool(start) for _, start in trained] == [False, True, True, False, True]
 
 
-def test_stand_ins_differ_by_name_and_not_by_call(made: Made, tmp_path: Path) -> None:
-    place = Workspace(tmp_path, made.data, stand_in=True, device="cpu")
+def test_stand_ins_differ_by_name_and_not_by_call(sample_run: SampleRun, tmp_path: Path) -> None:
+    place = Workspace(tmp_path, sample_run.data, stand_in=True, device="cpu")
     crops = np.random.default_rng(0).integers(0, 255, (4, 48, 48, 3), dtype=np.uint8)
     one, same, other = (untrained_stand_in(n, place) for n in ("dinov2-s", "dinov2-s", "endovit"))
     assert np.array_equal(one.embedder(crops, [4]), same.embedder(crops, [4]))

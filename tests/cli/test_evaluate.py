@@ -17,26 +17,28 @@ from polyplink.evaluate.probing import check_labels
 from polyplink.report.printed_tables import comparison_table
 from tests.cli.calls import assert_refused, polyplink
 from tests.cli.probed import write_labelled
-from tests.conftest import Made
+from tests.conftest import SampleRun
 
 NAMES = [f"001-00{i}" for i in range(1, 6)]
 
 
 @pytest.fixture(scope="module")
-def another(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def another(sample_run: SampleRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same procedures as another data set, so that all five may be evaluated on."""
-    folder, data = tmp_path_factory.mktemp("another"), read_data(made.data)
+    folder, data = tmp_path_factory.mktemp("another"), read_data(sample_run.data)
     other = data.procedures.with_columns(dataset=pl.lit("another"))
     parts = {"eval": NAMES, "val": NAMES[:2], "test": NAMES[2:]}
     write_data(folder, DataSet.of(data.detections, other, data.polyps, parts))
     return folder
 
 
-def test_figures_of_three_methods_with_intervals(made: Made, another: Path, tmp_path: Path) -> None:
+def test_figures_of_three_methods_with_intervals(
+    sample_run: SampleRun, another: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     given: dict[str, Any] = {"grid": "demo", "curve_csv": True, "device": "cpu"}
     # Text for paths, and one encoder by itself.
-    done = evaluate_weights(str(made.run), str(another), out=str(out), **given).value
+    done = evaluate_weights(str(sample_run.run), str(another), out=str(out), **given).value
     figures = done.as_dict()
     assert set(figures["encoders"]) == {"ntssl-demo", "untrained encoder", "colour histogram"}
     # Plain colours: the histogram finds every polyp again.
@@ -70,13 +72,13 @@ def test_figures_of_three_methods_with_intervals(made: Made, another: Path, tmp_
 
 
 def test_settings_chosen_on_another_part_and_tasks_by_name(
-    made: Made, another: Path, tmp_path: Path
+    sample_run: SampleRun, another: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "out").mkdir()
     for name in ("mine.csv", "queries.parquet"):  # the user's, and an earlier one's
         (tmp_path / "out" / name).touch()
     done = evaluate_weights(
-        made.run,
+        sample_run.run,
         another,
         out=tmp_path / "out",
         part="test",
@@ -107,27 +109,31 @@ def test_settings_chosen_on_another_part_and_tasks_by_name(
 
 
 def test_procedures_that_were_trained_on_and_unknown_polyps_are_refused(
-    made: Made, tmp_path: Path
+    sample_run: SampleRun, tmp_path: Path
 ) -> None:
     """Also after a correction: a corrected table has another key, but the same procedures."""
-    data = read_data(made.data)
+    data = read_data(sample_run.data)
     corrected = data.polyps.with_columns(size_mm=pl.lit(3.0))
     write_data(
         tmp_path / "data", DataSet.of(data.detections, data.procedures, corrected, data.splits)
     )
     with pytest.raises(PolyplinkError, match="trained or validated on 4 of these procedures"):
-        evaluate_weights(made.run, tmp_path / "data", out=tmp_path, part="train", device="cpu")
+        evaluate_weights(
+            sample_run.run, tmp_path / "data", out=tmp_path, part="train", device="cpu"
+        )
     assert not (tmp_path / "data" / "prepared").exists()  # told before anything is cut
     unknown = data.detections.with_columns(polyp_id=pl.lit(None, dtype=pl.String))
     folder = tmp_path / "unknown"
     write_data(folder, DataSet.of(unknown, data.procedures, data.polyps, {"eval": NAMES[4:]}))
     with pytest.raises(PolyplinkError, match="column polyp_id is empty"):
-        evaluate_weights(made.run, folder, out=tmp_path, device="cpu")
+        evaluate_weights(sample_run.run, folder, out=tmp_path, device="cpu")
 
 
-def test_one_procedure_says_that_no_setting_can_be_chosen(made: Made, tmp_path: Path) -> None:
+def test_one_procedure_says_that_no_setting_can_be_chosen(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
     options: dict[str, Any] = {"grid": "demo", "clusterers": ["threshold"], "baselines": False}
-    done = evaluate_weights(made.run, made.data, out=tmp_path / "out", **options).value
+    done = evaluate_weights(sample_run.run, sample_run.data, out=tmp_path / "out", **options).value
     figures = done.evaluation.encoders["ntssl-demo"].figures
     assert figures["threshold/FR"].value is None
     assert figures["tracking/threshold/HOTA"].value is None
@@ -135,7 +141,9 @@ def test_one_procedure_says_that_no_setting_can_be_chosen(made: Made, tmp_path: 
     assert not (tmp_path / "out" / "trackeval").exists()
     assert (tmp_path / "out" / "report.html").is_file()
     tasks = ("counting",)
-    blank = evaluate_weights(made.run, made.data, out=tmp_path / "out", tasks=tasks, **options)
+    blank = evaluate_weights(
+        sample_run.run, sample_run.data, out=tmp_path / "out", tasks=tasks, **options
+    )
     uncovered, unmeasured = blank.warnings
     assert (blank.code, unmeasured) == (1, UNMEASURED)
     assert uncovered.startswith("No 90 % interval is given: the weights were calibrated on 4 recor")
@@ -147,12 +155,12 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_size_and_histology_stand_in_the_table_of_all_methods(
-    made: Made, labelled: Path, tmp_path: Path
+    sample_run: SampleRun, labelled: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     tasks = ["size", "retrieval", "histology"]
     given: dict[str, Any] = {"device": "cpu", "workers": 1}
-    done = evaluate_weights(made.run, labelled, out=out, tasks=tasks, **given).value
+    done = evaluate_weights(sample_run.run, labelled, out=out, tasks=tasks, **given).value
     table = pl.read_csv(out / "figures.csv")
     probes = table.filter(pl.col("unit") == "polyps")
     assert set(table["method"]) == {"ntssl-demo", "untrained encoder", "colour histogram"}
@@ -173,9 +181,13 @@ def test_size_and_histology_stand_in_the_table_of_all_methods(
     assert "of the polyps&#39; mean probability" in (out / "report.html").read_text()
 
 
-def test_probes_alone_write_no_other_table(made: Made, labelled: Path, tmp_path: Path) -> None:
+def test_probes_alone_write_no_other_table(
+    sample_run: SampleRun, labelled: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
-    done = evaluate_weights(made.run, labelled, out=out, tasks=["size"], baselines=False).value
+    done = evaluate_weights(
+        sample_run.run, labelled, out=out, tasks=["size"], baselines=False
+    ).value
     assert {metric.group for metric in done.comparison.metrics} == {"Size, probe: larger than 5 mm"}
     assert not (out / "queries.parquet").exists()
     assert not (out / "procedures.csv").exists()
@@ -183,7 +195,7 @@ def test_probes_alone_write_no_other_table(made: Made, labelled: Path, tmp_path:
 
 
 def test_a_missing_column_and_one_class_are_told_before_anything_is_cut(
-    made: Made, labelled: Path, tmp_path: Path
+    sample_run: SampleRun, labelled: Path, tmp_path: Path
 ) -> None:
     data = read_data(labelled)
     part = {"eval": data.part("eval"), "test": data.part("eval")[:1]}
@@ -193,7 +205,7 @@ def test_a_missing_column_and_one_class_are_told_before_anything_is_cut(
     write_data(folder, DataSet.of(data.detections, data.procedures, sizes, part))
     with pytest.raises(PolyplinkError, match="column size_mm is empty in the part 'test'"):
         evaluate_weights(
-            made.run, folder, out=tmp_path / "b", part="test", tasks=["size"], device="cpu"
+            sample_run.run, folder, out=tmp_path / "b", part="test", tasks=["size"], device="cpu"
         )
     with pytest.raises(
         PolyplinkError, match="histology: the 0 labelled polyps of part 'test' to train"
@@ -204,15 +216,17 @@ def test_a_missing_column_and_one_class_are_told_before_anything_is_cut(
 
 
 def test_encoders_and_clusterers_are_compared_in_pairs(
-    made: Made, another: Path, tmp_path: Path
+    sample_run: SampleRun, another: Path, tmp_path: Path
 ) -> None:
     copy = tmp_path / "again"
-    copytree(made.run, copy)
+    copytree(sample_run.run, copy)
     options = ("--grid=demo", "--no-baselines", "--device=cpu", "--task=counting")
     kinds = ("--clusterer=threshold", "--clusterer=agglomerative")
-    done = polyplink("evaluate", made.run, copy, another, "-o", tmp_path / "out", *options, *kinds)
+    done = polyplink(
+        "evaluate", sample_run.run, copy, another, "-o", tmp_path / "out", *options, *kinds
+    )
     assert done.exit_code == 0, done.output
-    names = [f"ntssl-demo ({path})" for path in (made.run, copy)]
+    names = [f"ntssl-demo ({path})" for path in (sample_run.run, copy)]
     assert f"minus {names[0]}" in done.stdout
     figures = read_json(tmp_path / "out" / "evaluation.json")
     assert list(figures["encoders"]) == names

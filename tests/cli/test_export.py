@@ -22,7 +22,7 @@ from polyplink.encoders.weights import (
 from polyplink.tracklets.prepare import typical_crops
 from polyplink.tracklets.settings import PrepareSettings
 from tests.cli.calls import assert_refused, polyplink
-from tests.conftest import Made
+from tests.conftest import SampleRun
 from tests.encoders.small import CLIPS
 
 openvino = pytest.importorskip("openvino")
@@ -33,18 +33,20 @@ NAME = "ntssl-demo"
 
 
 @pytest.mark.slow
-def test_a_folder_serves_as_its_weights_do(made: Made, tmp_path: Path) -> None:
-    done = export(made.run, str(tmp_path / "wide")).value
+def test_a_folder_serves_as_its_weights_do(sample_run: SampleRun, tmp_path: Path) -> None:
+    done = export(sample_run.run, str(tmp_path / "wide")).value
     assert (done.bits, done.size) == (32, 32)
-    expected = embed_data(made.run, made.data, part="eval", device="cpu").value.embeddings[NAME]
-    found = embed_data(done.path, made.data, part="eval").value.embeddings[NAME]
+    expected = embed_data(
+        sample_run.run, sample_run.data, part="eval", device="cpu"
+    ).value.embeddings[NAME]
+    found = embed_data(done.path, sample_run.data, part="eval").value.embeddings[NAME]
     assert list(found.tracklet_ids) == list(expected.tracklet_ids)
     np.testing.assert_allclose(found.vectors, expected.vectors, atol=1e-4)
     assert found.weights_id != expected.weights_id == done.weights
     base = ("--grid", "demo", "--no-baselines", "--task", "retrieval", "--json")
     each = [
-        polyplink("evaluate", weights, made.data, "--out", tmp_path / name, *base)
-        for name, weights in (("a", done.path), ("b", made.run))
+        polyplink("evaluate", weights, sample_run.data, "--out", tmp_path / name, *base)
+        for name, weights in (("a", done.path), ("b", sample_run.run))
     ]
     assert not any(one.exit_code for one in each), each[0].stderr
     figures = [json.loads(one.stdout)["encoders"][NAME]["figures"] for one in each]
@@ -52,7 +54,7 @@ def test_a_folder_serves_as_its_weights_do(made: Made, tmp_path: Path) -> None:
         [one["value"] for one in figures[1].values()]
     )
     part = ("--part", "train", "--json")
-    again = polyplink("calibrate", done.path, made.data, "--out", tmp_path / "cal", *part)
+    again = polyplink("calibrate", done.path, sample_run.data, "--out", tmp_path / "cal", *part)
     assert again.exit_code == 0, again.stderr
     point = read_record(weights_path(tmp_path / "cal")).operating
     assert point is not None
@@ -62,24 +64,30 @@ def test_a_folder_serves_as_its_weights_do(made: Made, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_eight_bits_are_scaled_by_crops_of_a_part_and_counted(made: Made, tmp_path: Path) -> None:
+def test_eight_bits_are_scaled_by_crops_of_a_part_and_counted(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
     file = tmp_path / "int8"
-    done = polyplink("export", made.run, file, "--int8", made.data, "--part", "train", "--json")
+    done = polyplink(
+        "export", sample_run.run, file, "--int8", sample_run.data, "--part", "train", "--json"
+    )
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["bits"] == 8
-    expected = embed_data(made.run, made.data, part="eval", device="cpu").value.vectors[NAME]
+    expected = embed_data(sample_run.run, sample_run.data, part="eval", device="cpu").value.vectors[
+        NAME
+    ]
     out = tmp_path / "int8.parquet"
-    embedded = polyplink("embed", file, made.data, "--part", "eval", "--out", out)
+    embedded = polyplink("embed", file, sample_run.data, "--part", "eval", "--out", out)
     assert embedded.exit_code == 0, embedded.stderr
     found = read_embeddings(out).vectors
     norms = np.linalg.norm(found, axis=1) * np.linalg.norm(expected, axis=1)
     assert ((found * expected).sum(1) / norms > 0.98).all()
-    counted = polyplink("count", file, made.data, "--out", tmp_path / "count", "--json")
+    counted = polyplink("count", file, sample_run.data, "--out", tmp_path / "count", "--json")
     assert counted.exit_code == 0, counted.stderr
 
 
-def test_typical_crops_are_spread_over_all(made: Made) -> None:
-    prepared = embed_data(made.run, made.data, device="cpu").value.prepared
+def test_typical_crops_are_spread_over_all(sample_run: SampleRun) -> None:
+    prepared = embed_data(sample_run.run, sample_run.data, device="cpu").value.prepared
     names = prepared.tracklets["procedure_id"].unique(maintain_order=True).to_list()
     last = prepared.crops(names[-1])
     few = typical_crops(prepared, 3)
@@ -98,27 +106,31 @@ def write_untrained(path: Path, config: AnyEncoderConfig) -> Path:
     return path
 
 
-def test_exports_that_cannot_be_are_refused(made: Made, tmp_path: Path) -> None:
-    assert_refused(polyplink("export", made.run, tmp_path), "exists already; name a new folder")
+def test_exports_that_cannot_be_are_refused(sample_run: SampleRun, tmp_path: Path) -> None:
+    assert_refused(
+        polyplink("export", sample_run.run, tmp_path), "exists already; name a new folder"
+    )
     file = tmp_path / "e.onnx"
     clips = write_untrained(tmp_path / "clips.safetensors", CLIPS)
     assert_refused(polyplink("export", clips, file), "looks at whole clips")
     file.write_bytes(b"")
-    assert_refused(polyplink("evaluate", file, made.data), "no config.json in")
+    assert_refused(polyplink("evaluate", file, sample_run.data), "no config.json in")
 
 
 @pytest.mark.slow
-def test_bf16_is_a_choice_whose_effect_is_printed(made: Made, tmp_path: Path) -> None:
+def test_bf16_is_a_choice_whose_effect_is_printed(sample_run: SampleRun, tmp_path: Path) -> None:
     file = tmp_path / "narrow"
     part = ("--part", "train")
-    done = polyplink("export", made.run, file, "--precision", "bf16", "--data", made.data, *part)
+    done = polyplink(
+        "export", sample_run.run, file, "--precision", "bf16", "--data", sample_run.data, *part
+    )
     assert done.exit_code == 0, done.stderr
     assert "narrow: bf16, crops of 32 pixels" in done.stdout
     computes = "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
     assert ("mAP on a sample: float32 " in done.stdout) == computes
     if not computes:
-        assert_refused(polyplink("embed", file, made.data), "does not compute in bf16")
-    base = ("embed", made.run, made.data, "--device", "cpu", "--json", *part)
+        assert_refused(polyplink("embed", file, sample_run.data), "does not compute in bf16")
+    base = ("embed", sample_run.run, sample_run.data, "--device", "cpu", "--json", *part)
     outs = {name: tmp_path / name for name in ("float32", "bf16")}
     plain, narrow = (polyplink(*base, "--precision", p, "--out", o) for p, o in outs.items())
     assert plain.exit_code == narrow.exit_code == 0, plain.stderr + narrow.stderr

@@ -11,13 +11,20 @@ from polyplink.core.parts import FIGURES
 from polyplink.core.registry import Registry
 from polyplink.report.figures import FigureData
 from tests.cli.calls import assert_refused, polyplink
-from tests.conftest import Made
+from tests.conftest import SampleRun
 
 
-def test_all_figures_are_drawn(made: Made, tmp_path: Path) -> None:
+def test_all_figures_are_drawn(sample_run: SampleRun, tmp_path: Path) -> None:
     usual = ("--device", "cpu", "--workers", "1", "--json")
     result = polyplink(
-        "figures", made.run, made.data, "-o", tmp_path, "--beside", f"again={made.run}", *usual
+        "figures",
+        sample_run.run,
+        sample_run.data,
+        "-o",
+        tmp_path,
+        "--beside",
+        f"again={sample_run.run}",
+        *usual,
     )
     assert result.exit_code == 0, result.stderr
     written = [Path(name) for name in json.loads(result.stdout)]
@@ -33,7 +40,7 @@ def empty(_: FigureData) -> None:
 
 
 def test_a_figure_that_the_data_cannot_fill_is_left_out_unless_it_was_asked_for(
-    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def only_have(**figures: str) -> None:
         registry = Registry[Any]("figure", "polyplink.figures", figures)
@@ -41,7 +48,17 @@ def test_a_figure_that_the_data_cannot_fill_is_left_out_unless_it_was_asked_for(
 
     nothing = f"{__name__}:empty"
     only_have(similarity=nothing, pca=nothing)
-    command = ("figures", made.run, made.data, "-o", tmp_path, "--device", "cpu", "--workers", "1")
+    command = (
+        "figures",
+        sample_run.run,
+        sample_run.data,
+        "-o",
+        tmp_path,
+        "--device",
+        "cpu",
+        "--workers",
+        "1",
+    )
     for only in ((), ("--only", "pca")):
         assert_refused(polyplink(*command, *only), "no polyp has another one; give two")
     only_have(similarity=nothing, pca="polyplink.report.figures:draw_pca")

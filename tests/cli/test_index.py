@@ -15,7 +15,7 @@ from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.encoders.vectors import read_embeddings
 from polyplink.scale.index import Index
 from tests.cli.calls import assert_refused, polyplink
-from tests.conftest import Made
+from tests.conftest import SampleRun
 from tests.data.films import write_film
 from tests.samples import write_procedures
 
@@ -23,16 +23,16 @@ USUAL = ("--device", "cpu")
 
 
 @pytest.fixture(scope="module")
-def index(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def index(sample_run: SampleRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("indexed") / "index"
-    result = polyplink("index", "build", made.run, made.data, "--index", folder, *USUAL)
+    result = polyplink("index", "build", sample_run.run, sample_run.data, "--index", folder, *USUAL)
     assert result.exit_code == 0, result.stderr
     assert "30 views (30 added) of weights" in result.stdout
     return folder
 
 
 def test_a_tracklet_finds_what_its_vector_is_near_to(
-    made: Made, index: Path, run_folder: Path, tmp_path: Path
+    sample_run: SampleRun, index: Path, run_folder: Path, tmp_path: Path
 ) -> None:
     embeddings = read_embeddings(run_folder / "count" / "vectors.parquet")
     vectors = embeddings.vectors.astype(float)
@@ -41,7 +41,7 @@ def test_a_tracklet_finds_what_its_vector_is_near_to(
     query = 8
     result = polyplink(
         "search",
-        made.run,
+        sample_run.run,
         ids[query],
         "--index",
         index,
@@ -65,9 +65,11 @@ def test_a_tracklet_finds_what_its_vector_is_near_to(
     assert "no picture" not in page
 
 
-def test_filters_pictures_and_videos_choose(made: Made, index: Path, tmp_path: Path) -> None:
+def test_filters_pictures_and_videos_choose(
+    sample_run: SampleRun, index: Path, tmp_path: Path
+) -> None:
     row, vector = Index(index).find("001-002:00000")
-    views_like = partial(search, made.run, index=index, out=str(tmp_path / "o"), device="cpu")
+    views_like = partial(search, sample_run.run, index=index, out=str(tmp_path / "o"), device="cpu")
     found = views_like("001-002:00000", k=99, others=True).value
     assert found.height == 24
     assert row["procedure_id"] not in found["procedure_id"].to_list()
@@ -75,71 +77,96 @@ def test_filters_pictures_and_videos_choose(made: Made, index: Path, tmp_path: P
     assert set(found["patient"]) == {"001-003"}
     # A picture of the polyp finds its views, whole or with a box; so does a frame of a video.
     polyp = {row["tracklet_id"] for row in Index(index).search(vector, 3).rows(named=True)}
-    frame = made.root / "frames" / "001-002" / "4.jpg"
+    frame = sample_run.root / "frames" / "001-002" / "4.jpg"
     for box in (None, "14,8,16,12"):
         assert polyp & {*views_like(str(frame), k=3, box=box).value["tracklet_id"]}
     film = write_film(tmp_path / "film.mp4", 12)
     result = polyplink(
-        *("search", made.run, film, "--index", index, "-o", tmp_path / "f", "-k", "2", *USUAL),
+        *(
+            "search",
+            sample_run.run,
+            film,
+            "--index",
+            index,
+            "-o",
+            tmp_path / "f",
+            "-k",
+            "2",
+            *USUAL,
+        ),
         *("--frame", "11", "--box", "4,4,20,20"),
     )
     assert "Views like film.mp4" in result.stdout, result.stderr
     assert pl.read_csv(tmp_path / "f" / "matches.csv").height == 2
 
 
-def test_dates_of_procedures_filter(made: Made, tmp_path: Path) -> None:
-    folder, index = Path(shutil.copytree(made.data, tmp_path / "data")), tmp_path / "index"
+def test_dates_of_procedures_filter(sample_run: SampleRun, tmp_path: Path) -> None:
+    folder, index = Path(shutil.copytree(sample_run.data, tmp_path / "data")), tmp_path / "index"
     data = read_data(folder)
     days = pl.Series("date", [f"2024-0{month}-10" for month in range(1, 6)])
     tables = data.detections, data.procedures.with_columns(days), data.polyps, data.splits
     write_data(folder, DataSet.of(*tables))
     assert read_data(folder).keys == data.keys  # nothing is computed anew
-    build_index(made.run, [folder], index=index, device="cpu")
-    asked = ("search", made.run, "001-001:00000", "--index", index, "-o", tmp_path / "o", *USUAL)
+    build_index(sample_run.run, [folder], index=index, device="cpu")
+    asked = (
+        "search",
+        sample_run.run,
+        "001-001:00000",
+        "--index",
+        index,
+        "-o",
+        tmp_path / "o",
+        *USUAL,
+    )
     done = polyplink(*asked, "--since", "2024-02-10", "--until", "2024-03-31", "--json")
     assert {one["procedure_id"] for one in json.loads(done.stdout)} == {"001-002", "001-003"}
     assert_refused(polyplink(*asked, "--since", "2024-2-1"), "--since 2024-2-1 is not a date")
 
 
-def test_folders_are_added_once(made: Made, index: Path, tmp_path: Path) -> None:
+def test_folders_are_added_once(sample_run: SampleRun, index: Path, tmp_path: Path) -> None:
     copy = tmp_path / "index"
     shutil.copytree(index, copy)
-    again = polyplink("index", "add", made.run, made.data, "--index", copy, *USUAL, "--json")
+    again = polyplink(
+        "index", "add", sample_run.run, sample_run.data, "--index", copy, *USUAL, "--json"
+    )
     assert json.loads(again.stdout)["added"] == 0
     other = write_procedures(tmp_path, procedures=6, views=2)  # 001-006 is new, the others changed
-    refused = polyplink("index", "add", made.run, other, "--index", copy, *USUAL)
+    refused = polyplink("index", "add", sample_run.run, other, "--index", copy, *USUAL)
     assert_refused(refused, "is in the index with other boxes")
     assert len(Index(copy)) == 30
 
 
-def test_mistakes_are_one_line(made: Made, index: Path, tmp_path: Path) -> None:
+def test_mistakes_are_one_line(sample_run: SampleRun, index: Path, tmp_path: Path) -> None:
     asked = ("--index", index, "-o", tmp_path / "o", *USUAL)
     for query, options, says in (
         ("nothing", ("--box", "1,2,3,4"), "no tracklet 'nothing'"),
         ("001-001:00000", ("--patient", "nobody"), "no other view of"),
         ("001-001:00000", ("--min-size", "900", "--histology", "adenoma"), "--min-size, --hist"),
         ("001-001:00000", ("--box", "1,2,3,4"), "--box: 001-001:00000 is a tracklet"),
-        (made.run / "run.json", ("--others",), " is a picture or a video"),
-        (made.run / "run.json", (), "cannot be searched for (in an unknown image format)"),
+        (sample_run.run / "run.json", ("--others",), " is a picture or a video"),
+        (sample_run.run / "run.json", (), "cannot be searched for (in an unknown image format)"),
     ):
-        assert_refused(polyplink("search", made.run, query, *asked, *options), says)
+        assert_refused(polyplink("search", sample_run.run, query, *asked, *options), says)
     film = tmp_path / "film.mp4"
     film.write_bytes(b"no film")
-    assert_refused(polyplink("search", made.run, film, *asked), "give --frame N and --box")
+    assert_refused(polyplink("search", sample_run.run, film, *asked), "give --frame N and --box")
     assert_refused(
-        polyplink("search", made.run, film, *asked, "--frame", "1", "--box", "1,2"),
+        polyplink("search", sample_run.run, film, *asked, "--frame", "1", "--box", "1,2"),
         "cannot be opened",
     )
     assert_refused(
-        polyplink("index", "build", made.run, made.data, "--index", index), "exists already"
+        polyplink("index", "build", sample_run.run, sample_run.data, "--index", index),
+        "exists already",
     )
     with pytest.raises(PolyplinkError, match=r"is not an index; make one"):
-        search(made.run, "x", index=tmp_path)
+        search(sample_run.run, "x", index=tmp_path)
     record = json.loads((index / "index.json").read_text())
     other = tmp_path / "other"
     shutil.copytree(index, other)
     (other / "index.json").write_text(json.dumps(record | {"weights": "abc"}))
     with pytest.raises(PolyplinkError, match=rf"of weights abc, not of {record['weights']}"):
-        search(made.run, "001-001:00000", index=other, out=tmp_path / "o", device="cpu")
-    twice = build_index(made.run, [made.data] * 2, index=tmp_path / "twice", device="cpu")
+        search(sample_run.run, "001-001:00000", index=other, out=tmp_path / "o", device="cpu")
+    twice = build_index(
+        sample_run.run, [sample_run.data] * 2, index=tmp_path / "twice", device="cpu"
+    )
     assert len(twice.value) == 30  # the same folder twice is no mistake

@@ -18,7 +18,7 @@ from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.serve.corrections import read_corrections
 from tests.cli.probed import write_labelled
 from tests.cli.test_review import finish_review
-from tests.conftest import TINY, Made
+from tests.conftest import TINY, SampleRun
 from tests.data.made_sets import seen_set, small_set
 from tests.detect.test_onnx import write_model
 from tests.kills import Killer, contents, killer, spread
@@ -36,7 +36,7 @@ def kills() -> Iterator[Killer]:
 
 @pytest.fixture(scope="module")
 def places(
-    made: Made, run_folder: Path, kills: Killer, tmp_path_factory: pytest.TempPathFactory
+    sample_run: SampleRun, run_folder: Path, kills: Killer, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Path]:
     """What commands read.
 
@@ -44,23 +44,23 @@ def places(
     frame, data with sizes, and an index of three of the procedures.
     """
     root = tmp_path_factory.mktemp("places")
-    data = read_data(made.data)
-    shutil.copytree(made.data, root / "less")
+    data = read_data(sample_run.data)
+    shutil.copytree(sample_run.data, root / "less")
     three = pl.col("procedure_id").is_in(["001-001", "001-002", "001-003"])
     less = (data.detections.filter(three), data.procedures.filter(three), data.polyps.filter(three))
     write_data(root / "less", DataSet.of(*less))
-    build = ("index", "build", made.run, root / "less", "--index", root / "index")
+    build = ("index", "build", sample_run.run, root / "less", "--index", root / "index")
     kills.run(*build, "--device", "cpu", below=root / "index")
     shutil.copytree(run_folder / "count", root / "review")
-    finish_review(root / "review", made.data)
+    finish_review(root / "review", sample_run.data)
     answer = {"output0": np.array([[[10.0, 8.0, 26.0, 20.0, 0.9, 0.0]]])}
     return {
-        "DATA": made.data,
-        "RUN": made.run,
+        "DATA": sample_run.data,
+        "RUN": sample_run.run,
         "COUNT": run_folder,
         "INDEX": root / "index",
         "REVIEW": root / "review",
-        "FRAMES": made.root / "frames" / "001-005",
+        "FRAMES": sample_run.root / "frames" / "001-005",
         "DETECTOR": write_model(root / "detector.onnx", answer, [1, 3, 40, 48]),
         "SIZED": write_labelled(root / "sized"),
     }
@@ -163,13 +163,13 @@ def test_a_killed_command_is_finished_by_the_same_command(
 
 
 def test_results_over_older_ones_are_the_old_or_the_new(
-    kills: Killer, made: Made, tmp_path: Path
+    kills: Killer, sample_run: SampleRun, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
 
     def command(purpose: str) -> tuple[str | Path, ...]:
         asked = ("--part", "eval", "--device", "cpu", "--purpose", purpose, "--out", out)
-        return ("count", made.run, made.data, *asked)
+        return ("count", sample_run.run, sample_run.data, *asked)
 
     whole, events = [], 0
     for purpose in ("count", "link", "count", "link"):  # the first two fill caches
@@ -190,13 +190,13 @@ def test_results_over_older_ones_are_the_old_or_the_new(
 
 
 def test_an_answer_is_in_the_log_or_not(
-    kills: Killer, made: Made, run_folder: Path, tmp_path: Path
+    kills: Killer, sample_run: SampleRun, run_folder: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     shutil.copytree(run_folder, out)
     (out / "count" / "corrections.jsonl").unlink(missing_ok=True)
     answers = 0
-    for _ in kills.at_events("answer", out, made.data, below=out, events=count(1)):
+    for _ in kills.at_events("answer", out, sample_run.data, below=out, events=count(1)):
         found = read_corrections(out / "count")
         assert len(found) in (answers, answers + 1)
         assert all(one.kind == "same" for one in found)

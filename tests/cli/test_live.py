@@ -25,7 +25,7 @@ from polyplink.cli.live import live
 from polyplink.detect.first_pass import PIECE
 from polyplink.serve.desk import Desk
 from tests.cli.calls import assert_refused, invoke, polyplink
-from tests.conftest import Made
+from tests.conftest import SampleRun
 from tests.data.films import write_film
 from tests.kills import killer
 from tests.samples import HEIGHT, WIDTH, colour_of, write_procedures
@@ -72,9 +72,11 @@ def of_kind(kind: str, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [one for one in found if one["event"] == kind]
 
 
-def test_boxes_from_stdin_become_events_and_a_counted_report(made: Made, tmp_path: Path) -> None:
+def test_boxes_from_stdin_become_events_and_a_counted_report(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
-    found = events(typed(lines(), "--weights", made.run, "--out", out))
+    found = events(typed(lines(), "--weights", sample_run.run, "--out", out))
     assert [one["event"] for one in found][:: len(found) - 1] == ["started", "finished"]
     assert [json.loads(line) for line in (out / "live" / "events.jsonl").open()] == found
     closed = of_kind("closed", found)
@@ -102,13 +104,22 @@ def test_boxes_from_stdin_become_events_and_a_counted_report(made: Made, tmp_pat
 
 
 def test_a_recording_is_played_in_time_and_may_have_boxes_on_disk(
-    made: Made, tmp_path: Path
+    sample_run: SampleRun, tmp_path: Path
 ) -> None:
-    images = made.root / "frames" / "001-005"
+    images = sample_run.root / "frames" / "001-005"
     given = tmp_path / "boxes.jsonl"
     rows = [json.dumps({"frame": k, "boxes": [box(k)] if k % 32 >= 10 else []}) for k in range(96)]
     given.write_text("\n".join(["{}", *rows]))
-    asked = ("live", images, "--boxes", given, "--weights", made.run, "--out", tmp_path / "out")
+    asked = (
+        "live",
+        images,
+        "--boxes",
+        given,
+        "--weights",
+        sample_run.run,
+        "--out",
+        tmp_path / "out",
+    )
     begun = time.monotonic()
     found = events(polyplink(*asked, "--no-page", *SHORT, "--speed", "8"))
     assert time.monotonic() - begun > 95 / 25 / 8
@@ -119,15 +130,17 @@ def test_a_recording_is_played_in_time_and_may_have_boxes_on_disk(
 
 
 @pytest.mark.slow
-def test_a_function_is_a_detector_and_a_slow_one_drops_frames(made: Made, tmp_path: Path) -> None:
+def test_a_function_is_a_detector_and_a_slow_one_drops_frames(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
     def slow(image: np.ndarray) -> np.ndarray:
         time.sleep(0.02)
         return np.array([box(0)])
 
-    images = made.root / "frames" / "001-005"
+    images = sample_run.root / "frames" / "001-005"
     done = live(
         str(images),
-        weights=made.run,
+        weights=sample_run.run,
         out=tmp_path / "out",
         speed=20.0,
         page=False,
@@ -139,11 +152,11 @@ def test_a_function_is_a_detector_and_a_slow_one_drops_frames(made: Made, tmp_pa
 
 
 def test_time_that_goes_backwards_is_said_once_and_nothing_is_lost(
-    made: Made, tmp_path: Path
+    sample_run: SampleRun, tmp_path: Path
 ) -> None:
     given = lines("ab")
     mixed = [*given[:30], given[5], given[6], *given[30:]]
-    found = events(typed(mixed, "--weights", made.run, "--out", tmp_path / "out"))
+    found = events(typed(mixed, "--weights", sample_run.run, "--out", tmp_path / "out"))
     said = [one["kind"] for one in of_kind("warning", found)]
     assert said == ["cover.boxes", "live.backwards", "live.left_out"]
     assert [one["kind"] for one in found[-1]["messages"]][:3] == said
@@ -152,11 +165,11 @@ def test_time_that_goes_backwards_is_said_once_and_nothing_is_lost(
 
 
 @pytest.mark.slow
-def test_a_source_that_breaks_off_ends_in_a_report(made: Made, tmp_path: Path) -> None:
+def test_a_source_that_breaks_off_ends_in_a_report(sample_run: SampleRun, tmp_path: Path) -> None:
     cuts = ("{", '{"frame": 1e400, "boxes": []}', '{"frame": 400, "boxes": [[1, 2]]}')
     for number, cut in enumerate(cuts):
         broken = [*lines("ab"), cut]
-        found = events(typed(broken, "--weights", made.run, "--out", tmp_path / str(number)))
+        found = events(typed(broken, "--weights", sample_run.run, "--out", tmp_path / str(number)))
         uncovered, said = of_kind("warning", found)
         assert uncovered["kind"] == "cover.boxes"
         assert "The source has ended: stdin, line 50" in said["message"]
@@ -164,7 +177,7 @@ def test_a_source_that_breaks_off_ends_in_a_report(made: Made, tmp_path: Path) -
 
 
 def test_a_stream_whose_clock_is_set_anew_counts_on_until_it_is_silent(
-    made: Made, tmp_path: Path
+    sample_run: SampleRun, tmp_path: Path
 ) -> None:
     film = write_film(tmp_path / "film.ts", 50).read_bytes()
 
@@ -177,7 +190,9 @@ def test_a_stream_whose_clock_is_set_anew_counts_on_until_it_is_silent(
     Thread(target=serve, args=(listening,), daemon=True).start()
     source = f"tcp://me:secret@127.0.0.1:{listening.getsockname()[1]}"
     out, none = tmp_path / "out", np.zeros((0, 5))
-    done = live(source, weights=made.run, out=out, page=False, stall=3.0, function=lambda _: none)
+    done = live(
+        source, weights=sample_run.run, out=out, page=False, stall=3.0, function=lambda _: none
+    )
     uncovered, clock, stall, *_ = (one for one in done.warnings if "too late" not in one)
     assert "not calibrated for boxes of the detector a function" in uncovered
     assert "jumped by -" in clock
@@ -189,10 +204,12 @@ def test_a_stream_whose_clock_is_set_anew_counts_on_until_it_is_silent(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["stall", "SIGINT", "SIGTERM"])
-def test_a_stalled_or_stopped_source_ends_in_a_report(made: Made, tmp_path: Path, how: str) -> None:
+def test_a_stalled_or_stopped_source_ends_in_a_report(
+    sample_run: SampleRun, tmp_path: Path, how: str
+) -> None:
     out = tmp_path / "out"
     stall = "1.5" if how == "stall" else "60"
-    command = [sys.executable, "-m", "polyplink", "live", "-", "--weights", str(made.run)]
+    command = [sys.executable, "-m", "polyplink", "live", "-", "--weights", str(sample_run.run)]
     command += ["--out", str(out), *PLAIN, *SHORT, "--stall", stall]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
         assert running.stdin is not None
@@ -214,13 +231,13 @@ def test_a_stalled_or_stopped_source_ends_in_a_report(made: Made, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_what_a_killed_count_has_written_is_reported(made: Made, tmp_path: Path) -> None:
+def test_what_a_killed_count_has_written_is_reported(sample_run: SampleRun, tmp_path: Path) -> None:
     """Killed at file events while it runs and while it reports."""
     write_procedures(tmp_path, procedures=1, views=5)
     images, boxes, out = tmp_path / "frames" / "001-001", tmp_path / "boxes", tmp_path / "out"
     rows = [json.dumps({"frame": k, "boxes": [box(k)] if k % 32 >= 10 else []}) for k in range(END)]
     boxes.write_text("\n".join(["{}", *rows]))
-    weights = ("--weights", made.run, "--device", "cpu", *SHORT)
+    weights = ("--weights", sample_run.run, "--device", "cpu", *SHORT)
     command = ("live", images, "--boxes", boxes, *weights, "--speed", "0", "--no-page", "--out")
     step, told = 1 if os.environ.get("KILLS") == "1" else 7, dict.fromkeys((0, PIECE, END), 0)
     with killer() as kills:
@@ -266,16 +283,16 @@ def test_what_a_killed_count_has_written_is_reported(made: Made, tmp_path: Path)
     ],
 )
 def test_wrong_lines_are_refused_in_one_line(
-    made: Made, tmp_path: Path, given: list[str], says: str
+    sample_run: SampleRun, tmp_path: Path, given: list[str], says: str
 ) -> None:
-    done = typed(given, "--weights", made.run, "--out", tmp_path / "out")
+    done = typed(given, "--weights", sample_run.run, "--out", tmp_path / "out")
     assert done.exit_code == 2
     assert says in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
 
 
-def test_what_cannot_be_counted_is_refused(made: Made, tmp_path: Path) -> None:
-    images, weights = made.root / "frames" / "001-005", ("--weights", made.run, *PLAIN)
+def test_what_cannot_be_counted_is_refused(sample_run: SampleRun, tmp_path: Path) -> None:
+    images, weights = sample_run.root / "frames" / "001-005", ("--weights", sample_run.run, *PLAIN)
     boxes = tmp_path / "b.jsonl"
     boxes.write_text("{}")
     for arguments, says in (
@@ -284,7 +301,7 @@ def test_what_cannot_be_counted_is_refused(made: Made, tmp_path: Path) -> None:
         ((images, "--recording", images), "--recording is given"),
         ((images, "--boxes", tmp_path / "none"), "no file"),
         ((images, "--boxes", boxes, "--detector", "x.onnx"), "both a detector and boxes are given"),
-        ((made.root / "frames", "--detector", "x.onnx"), "holds 5 recordings"),
+        ((sample_run.root / "frames", "--detector", "x.onnx"), "holds 5 recordings"),
     ):
         done = polyplink("live", *arguments, *weights, "--out", tmp_path / "out")
         assert_refused(done, says)

@@ -14,11 +14,11 @@ from polyplink.cli.verb import Result, inform
 from polyplink.core.notebook import CellBars, result_html
 from polyplink.report.page import render_fragment
 from polyplink.tracklets.prepare import prepare
-from tests.conftest import Made, recipe
+from tests.conftest import SampleRun, recipe
 
 
-def test_a_count_shows_itself(made: Made, tmp_path: Path) -> None:
-    result = count(made.run, made.data, out=tmp_path / "<count>", device="cpu")
+def test_a_count_shows_itself(sample_run: SampleRun, tmp_path: Path) -> None:
+    result = count(sample_run.run, sample_run.data, out=tmp_path / "<count>", device="cpu")
     assert len(repr(result)) < 500
     assert len(repr(result.value.page)) < 500
     shown = result._repr_html_()
@@ -35,9 +35,11 @@ def test_a_count_shows_itself(made: Made, tmp_path: Path) -> None:
     assert "7 more procedures are in the report" in many
 
 
-def test_an_evaluation_shows_itself(made: Made, tmp_path: Path) -> None:
+def test_an_evaluation_shows_itself(sample_run: SampleRun, tmp_path: Path) -> None:
     tasks = ("retrieval",)
-    result = evaluate_weights(made.run, made.data, out=tmp_path, tasks=tasks, device="cpu")
+    result = evaluate_weights(
+        sample_run.run, sample_run.data, out=tmp_path, tasks=tasks, device="cpu"
+    )
     assert len(repr(result)) < 500
     for value in (result.value, result.value.comparison, result.value.comparison.methods[0]):
         assert len(repr(value)) < 500
@@ -47,8 +49,10 @@ def test_an_evaluation_shows_itself(made: Made, tmp_path: Path) -> None:
     assert result.value.figures.to_pandas().shape == written.shape
 
 
-def test_figures_show_themselves(made: Made, tmp_path: Path) -> None:
-    drawn = draw_figures(made.run, made.data, out=tmp_path, only=["recall"], device="cpu")
+def test_figures_show_themselves(sample_run: SampleRun, tmp_path: Path) -> None:
+    drawn = draw_figures(
+        sample_run.run, sample_run.data, out=tmp_path, only=["recall"], device="cpu"
+    )
     assert drawn._repr_html_().count("data:image/png;base64,") == 1
 
 
@@ -62,9 +66,9 @@ def test_what_has_no_form_of_its_own_is_shown_as_printed() -> None:
     assert "<td>a\\x1b[31m</td><td>1<br>2</td>" in shown
 
 
-def test_reprs_are_short(made: Made, tmp_path: Path) -> None:
-    prepared = prepare(made.data, recipe().prepare)
-    converted = convert_data(made.data, "csv", tmp_path / "csv")
+def test_reprs_are_short(sample_run: SampleRun, tmp_path: Path) -> None:
+    prepared = prepare(sample_run.data, recipe().prepare)
+    converted = convert_data(sample_run.data, "csv", tmp_path / "csv")
     for value in (prepared.data, prepared, converted, Result(["x" * 50] * 1000)):
         assert len(repr(value)) < 500, value
 

@@ -18,7 +18,7 @@ from polyplink.scale.index import Index
 from polyplink.tracklets.prepare import prepare
 from polyplink.tracklets.settings import PrepareSettings
 from tests.cli.calls import assert_refused, polyplink
-from tests.conftest import Made
+from tests.conftest import SampleRun
 from tests.samples import write_procedures
 
 
@@ -50,16 +50,27 @@ def test_a_count_of_the_same_is_written_over_and_no_other(tmp_path: Path) -> Non
 
 
 def test_a_second_recording_does_not_replace_the_first_unasked(
-    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    boxes = read_data(made.data).detections.select("procedure_id", "frame", "x", "y", "w", "h")
+    boxes = read_data(sample_run.data).detections.select(
+        "procedure_id", "frame", "x", "y", "w", "h"
+    )
     for name in ("001-004", "001-005"):
         (tmp_path / name).mkdir()
         boxes.filter(pl.col("procedure_id") == name).write_csv(tmp_path / name / "detections.csv")
         size = f"procedure_id,width,height,n_frames,fps\n{name},48,40,252,25\n"
         (tmp_path / name / "procedures.csv").write_text(size)
-    usual = ("--boxes", "csv", "--weights", made.run, "--device", "cpu", "--min-seconds", "60")
+    usual = (
+        "--boxes",
+        "csv",
+        "--weights",
+        sample_run.run,
+        "--device",
+        "cpu",
+        "--min-seconds",
+        "60",
+    )
     assert polyplink("run", "001-004", *usual).exit_code == 0
     assert polyplink("run", "001-004", *usual).exit_code == 0  # the same again
     folder = tmp_path / "run" / "001-004"
@@ -71,19 +82,23 @@ def test_a_second_recording_does_not_replace_the_first_unasked(
     assert again.exit_code == 0, again.output
     assert read_data(folder / "data").procedures["procedure_id"].to_list() == ["001-005"]
     data = folder / "data"
-    counted = ("count", made.run, data, "--min-seconds", "60", "--device", "cpu")
+    counted = ("count", sample_run.run, data, "--min-seconds", "60", "--device", "cpu")
     assert_refused(polyplink(*counted, "--out", "001-004/../run/001-004"), "holds a run of `run`")
     assert polyplink(*counted).exit_code == 0
-    assert_refused(polyplink(*counted[:2], made.data, "--out", "count/data"), "with --replace")
+    assert_refused(
+        polyplink(*counted[:2], sample_run.data, "--out", "count/data"), "with --replace"
+    )
 
 
-def test_a_folder_that_another_command_writes_into_is_refused(made: Made, tmp_path: Path) -> None:
+def test_a_folder_that_another_command_writes_into_is_refused(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     with sole_writer(out):
         for line in (
-            ("train", "ntssl-demo", made.data, "--out", out),
-            ("run", made.data, "--weights", made.run, "--out", out),
-            ("detect", made.data, out, "--detector", "sim:good"),
+            ("train", "ntssl-demo", sample_run.data, "--out", out),
+            ("run", sample_run.data, "--weights", sample_run.run, "--out", out),
+            ("detect", sample_run.data, out, "--detector", "sim:good"),
         ):
             assert_refused(polyplink(*line), f"another command writes into {out} at the moment")
 
@@ -91,12 +106,12 @@ def test_a_folder_that_another_command_writes_into_is_refused(made: Made, tmp_pa
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", ["export", "index build", "train", "prepare"])
 def test_of_two_commands_at_once_both_end_well_or_one_is_refused(
-    verb: str, made: Made, tmp_path: Path
+    verb: str, sample_run: SampleRun, tmp_path: Path
 ) -> None:
     out, data = tmp_path / "out", write_procedures(tmp_path, procedures=2)
     line: dict[str, tuple[str | Path, ...]] = {
-        "export": (made.run, out),
-        "index build": (made.run, data, "--index", out, "--device", "cpu"),
+        "export": (sample_run.run, out),
+        "index build": (sample_run.run, data, "--index", out, "--device", "cpu"),
         "train": ("ntssl-demo", data, "--out", out, "--device", "cpu", "--set", "optim.epochs=1"),
         "prepare": (data, "--set", "prepare.size=8", "--workers", "1"),
     }

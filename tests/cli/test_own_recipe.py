@@ -10,7 +10,7 @@ import pytest
 
 from polyplink.recipes.by_name import find_recipe, override
 from tests.cli.calls import assert_refused, polyplink
-from tests.conftest import TINY, Made
+from tests.conftest import TINY, SampleRun
 
 OWN = """
 from dataclasses import dataclass, replace
@@ -45,37 +45,41 @@ def own(tmp_path: Path) -> Iterator[Path]:
     importlib.invalidate_caches()
 
 
-def test_a_loss_of_ones_own_trains_from_the_command_line(made: Made, own: Path) -> None:
+def test_a_loss_of_ones_own_trains_from_the_command_line(sample_run: SampleRun, own: Path) -> None:
     sets = [f"--set={one}" for one in (*TINY, "loss.least=0.25", "optim.epochs=1")]
     out = own.parent / "run"
-    done = polyplink("train", f"{own}:recipe", made.data, "-o", out, "--device=cpu", *sets)
+    done = polyplink("train", f"{own}:recipe", sample_run.data, "-o", out, "--device=cpu", *sets)
     assert done.exit_code == 0, done.output
     assert "epoch 1 of 1: loss " in done.stderr
     run = json.loads((out / "run.json").read_text())
     assert run["settings"]["loss"] == {"kind": "spread", "least": 0.25}
     assert run["settings"]["optim"]["epochs"] == 1
     more = [*sets[:-1], "--set=optim.epochs=2", "--resume"]
-    extended = polyplink("train", own, made.data, "-o", out, "--device=cpu", *more)
+    extended = polyplink("train", own, sample_run.data, "-o", out, "--device=cpu", *more)
     assert extended.exit_code == 0, extended.output
     assert len((out / "history.csv").read_text().splitlines()) == 1 + 2
     assert override(find_recipe(str(own)), ["loss.least=1"]).loss.least == 1.0
 
 
-def test_mistakes_in_a_file_are_named(own: Path, made: Made) -> None:
+def test_mistakes_in_a_file_are_named(own: Path, sample_run: SampleRun) -> None:
     for given, says in (
         (own.parent / "none.py", "no file "),
         (f"{own}:receipt", "has no recipe 'receipt'; define a function receipt"),
     ):
-        assert_refused(polyplink("train", given, made.data), says)
+        assert_refused(polyplink("train", given, sample_run.data), says)
     assert_refused(
-        polyplink("train", own, made.data, "--set", "loss.lest=1"), "did you mean loss.least?"
+        polyplink("train", own, sample_run.data, "--set", "loss.lest=1"), "did you mean loss.least?"
     )
     broken = own.parent / "broken_recipe.py"
     broken.write_text("import nothing_like_that")
-    assert_refused(polyplink("train", broken, made.data), "No module named 'nothing_like_that'")
+    assert_refused(
+        polyplink("train", broken, sample_run.data), "No module named 'nothing_like_that'"
+    )
     json_file = own.parent / "json.py"
     json_file.write_text("")
-    assert_refused(polyplink("train", json_file, made.data), "there is another module called json")
+    assert_refused(
+        polyplink("train", json_file, sample_run.data), "there is another module called json"
+    )
 
 
 def test_what_can_be_set_is_listed_with_its_type() -> None:

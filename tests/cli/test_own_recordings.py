@@ -13,7 +13,7 @@ from polyplink.data.tables import DataSet, read_data
 from polyplink.learn.detector.frames import read_frames
 from polyplink.stills.annotated_stills import read_stills
 from tests.cli.calls import assert_refused, polyplink
-from tests.conftest import Made
+from tests.conftest import SampleRun
 from tests.data.films import HEIGHT, WIDTH, write_film
 
 FRAMES = 9
@@ -81,13 +81,13 @@ def test_a_recording_beside_the_boxes_is_found_and_read(name: str, tmp_path: Pat
 
 
 def test_boxes_away_from_their_recording_are_counted(
-    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`run` with --recording and --first-frame makes the data folder that `import` makes."""
     monkeypatch.chdir(tmp_path)
     film = write_film(tmp_path / "elsewhere.mp4", FRAMES)
     source = write_boxes("csv", tmp_path / "deep" / "boxes", first=1)
-    given = ("run", source, "--boxes", "csv", "--weights", made.run, "--device", "cpu")
+    given = ("run", source, "--boxes", "csv", "--weights", sample_run.run, "--device", "cpu")
     done = polyplink(*given, "--recording", film, "--first-frame", "1")
     assert done.exit_code == 0, done.output
     data = read_data(Path("run/boxes/data"))

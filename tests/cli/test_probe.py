@@ -17,7 +17,7 @@ from polyplink.evaluate.probe import ProbeSettings
 from polyplink.evaluate.probing import PROBES, divide, probe_vectors
 from tests.cli.calls import assert_refused, polyplink
 from tests.cli.probed import write_labelled
-from tests.conftest import Made
+from tests.conftest import SampleRun
 
 USUAL: dict[str, Any] = {"length": 4, "seeds": 2, "rate": 1e-2, "device": "cpu", "workers": 1}
 
@@ -28,10 +28,10 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_probe_writes_its_figures_and_goes_fast_the_second_time(
-    made: Made, labelled: Path, tmp_path: Path
+    sample_run: SampleRun, labelled: Path, tmp_path: Path
 ) -> None:
     stages: list[str] = []
-    size = partial(probe, "size", made.run, str(labelled), out=tmp_path / "p", **USUAL)
+    size = partial(probe, "size", sample_run.run, str(labelled), out=tmp_path / "p", **USUAL)
     first = size(progress=lambda stage, done, total: stages.append(stage)).value
     assert "embed fragments of 4" in stages
     assert sum(first.trained_polyps) + sum(first.result.polyps) == 16
@@ -47,14 +47,14 @@ def test_a_probe_writes_its_figures_and_goes_fast_the_second_time(
     assert set(stages) == {"probe size"}  # nothing is cut or embedded again
 
 
-def test_a_table_or_json_is_printed(made: Made, labelled: Path, tmp_path: Path) -> None:
+def test_a_table_or_json_is_printed(sample_run: SampleRun, labelled: Path, tmp_path: Path) -> None:
     usual = ("--length", "4", "--seeds", "1", "--workers", "1", "--device", "cpu")
-    result = polyplink("probe", "size", made.run, labelled, "-o", tmp_path / "p", *usual)
+    result = polyplink("probe", "size", sample_run.run, labelled, "-o", tmp_path / "p", *usual)
     assert result.exit_code == 0, result.stderr
     assert "Probe: size" in result.stdout
     assert "(negative, positive)" in result.stdout
     result = polyplink(
-        "probe", "histology", made.run, labelled, "-o", tmp_path / "h", *usual, "--json"
+        "probe", "histology", sample_run.run, labelled, "-o", tmp_path / "h", *usual, "--json"
     )
     told = json.loads(result.stdout)
     assert told["task"] == "histology"
@@ -117,7 +117,7 @@ def test_what_is_tested_is_not_trained_on() -> None:
 
 
 def test_a_file_divides_the_polyps_as_its_lists_say(
-    made: Made, labelled: Path, tmp_path: Path
+    sample_run: SampleRun, labelled: Path, tmp_path: Path
 ) -> None:
     data = read_data(labelled)
     names = data.polyps["polyp_id"].to_list()
@@ -126,10 +126,12 @@ def test_a_file_divides_the_polyps_as_its_lists_say(
 
     def refused(written: Any, says: str) -> None:
         path.write_text(json.dumps(written))
-        args = (made.run, labelled, "-o", tmp_path / "p", "--split", path)
+        args = (sample_run.run, labelled, "-o", tmp_path / "p", "--split", path)
         assert_refused(polyplink("probe", "size", *args), says)
 
-    missing = polyplink("probe", "size", made.run, labelled, "--split", tmp_path / "none.json")
+    missing = polyplink(
+        "probe", "size", sample_run.run, labelled, "--split", tmp_path / "none.json"
+    )
     assert_refused(missing, "none.json that divides polyps; give a JSON file")
     refused(lists | {"test": ["x_9", names[1]]}, "names polyps that are not in the data set: x_9;")
     refused(lists | {"test": names[6:]}, f"names polyp ['{names[6]}'] twice")
@@ -138,7 +140,7 @@ def test_a_file_divides_the_polyps_as_its_lists_say(
     refused(lists | {"train": names[0:6:2]}, "the 3 labelled polyps of")
 
     path.write_text(json.dumps(lists))
-    done = probe("size", made.run, labelled, out=tmp_path / "p", split=path, **USUAL)
+    done = probe("size", sample_run.run, labelled, out=tmp_path / "p", split=path, **USUAL)
     large = {name for name in names if name.endswith("_2")}
     for side, count in zip(
         ("train", "test"), (done.value.trained_polyps, done.value.result.polyps), strict=True
@@ -147,10 +149,10 @@ def test_a_file_divides_the_polyps_as_its_lists_say(
     assert any("1 patients have polyps on both sides" in said for said in done.warnings)
 
 
-def test_bad_input_is_refused(made: Made, labelled: Path, tmp_path: Path) -> None:
+def test_bad_input_is_refused(sample_run: SampleRun, labelled: Path, tmp_path: Path) -> None:
     def refused(says: str, task: str, data: Path, **changes: Any) -> None:
         with pytest.raises(PolyplinkError, match=says):
-            probe(task, made.run, data, out=tmp_path / "out", **(USUAL | changes))
+            probe(task, sample_run.run, data, out=tmp_path / "out", **(USUAL | changes))
 
     refused("0 seeds", "size", labelled, seeds=0)
     refused("no tracklet has 90 crops", "size", labelled, length=90)
@@ -158,7 +160,7 @@ def test_bad_input_is_refused(made: Made, labelled: Path, tmp_path: Path) -> Non
     large = data.polyps.with_columns(size_mm=pl.lit(9.0))
     write_data(tmp_path / "one", DataSet.of(data.detections, data.procedures, large, data.splits))
     refused("not of both classes", "size", tmp_path / "one")
-    seen = read_data(made.data)
+    seen = read_data(sample_run.data)
     known = seen.polyps.with_columns(size_mm=pl.Series([3.0, 8.0] * 5))
     write_data(tmp_path / "d", DataSet.of(seen.detections, seen.procedures, known, seen.splits))
     refused("trained or validated on", "size", tmp_path / "d", part="train")

@@ -39,7 +39,7 @@ from polyplink_lab.reproduce.reproduction_plan import Step
 from polyplink_lab.reproduce.standing import STANDINGS
 from tests.cli.calls import assert_refused, polyplink
 from tests.cli.probed import write_labelled
-from tests.conftest import Made
+from tests.conftest import SampleRun
 from tests.samples import write_procedures
 
 Run = Callable[..., ReproducedTable]
@@ -79,9 +79,9 @@ def run(labelled: Path, tmp_path: Path) -> Run:
 
 
 def test_ours_stands_beside_the_published_and_the_rest_says_why(
-    made: Made, run: Run, tmp_path: Path
+    sample_run: SampleRun, run: Run, tmp_path: Path
 ) -> None:
-    result = run("ntssl/1", only=["ntssl", "endovit"], weights=[f"ntssl={made.run}"])
+    result = run("ntssl/1", only=["ntssl", "endovit"], weights=[f"ntssl={sample_run.run}"])
     cells = {(c.row, c.column): c for c in result.cells}
     ours = cells["Ours", "mAP"]
     assert ours.published == "63.13"
@@ -126,13 +126,13 @@ def test_columns_are_chosen_and_nothing_else_is_computed(run: Run, tmp_path: Pat
         run("all", only=["none"], columns=["Params"])
 
 
-def test_no_difference_is_shown_of_what_is_not_comparable(run: Run, made: Made) -> None:
+def test_no_difference_is_shown_of_what_is_not_comparable(run: Run, sample_run: SampleRun) -> None:
     plain = run("ta/1", only=["none"])
     assert plain.incomparable == "the part eval, not rc19"
     assert all(cell.difference is None for cell in plain.cells)
     fr = plain.cells[0]
     assert (fr.row, fr.ours.value) == ("No clustering", 2.0)  # two tracklets of each polyp
-    weights = [f"ta384-temporally-aware={made.run}"]
+    weights = [f"ta384-temporally-aware={sample_run.run}"]
     ours = run("ta/1", only=["ta384-temporally-aware"], weights=weights, anyway=True)
     own = [cell for cell in ours.cells if cell.row == "Ours, learned links of polyplink"]
     assert [cell.column for cell in own] == ["FR", "FPR"]
@@ -226,26 +226,27 @@ def test_a_checkpoint_chosen_on_the_evaluation_is_refused_or_marked(
 
 
 def test_size_and_histology_take_the_authors_lists_of_polyps(
-    run: Run, made: Made, labelled: Path, tmp_path: Path
+    run: Run, sample_run: SampleRun, labelled: Path, tmp_path: Path
 ) -> None:
     names = read_data(labelled).polyps["polyp_id"].to_list()
     lists, other = tmp_path / "lists.json", tmp_path / "other.json"
     lists.write_text(json.dumps({"train": names[:4], "test": names[4:]}))
     other.write_text(json.dumps({"train": names[4:], "test": names[:4]}))
-    asked: dict[str, Any] = {"only": ["ntssl"], "weights": [f"ntssl={made.run}"]}
+    asked: dict[str, Any] = {"only": ["ntssl"], "weights": [f"ntssl={sample_run.run}"]}
     result = run("ntssl/2", split=[str(lists), f"histology={other}"], **asked)
     assert f"Polyps of size: {lists}. Polyps of histology: {other}." in result.settings
     tested = {cell.column: cell.ours.n for cell in result.cells if cell.units_of == "polyps"}
     assert tested == {"F1-Score": len(names) - 4, "Acc": 4}
     for split, says in (
         (str(tmp_path / "no.json"), "no file .*no.json that divides polyps"),
-        (f"size={made.run / 'run.json'}", "does not divide polyps"),
+        (f"size={sample_run.run / 'run.json'}", "does not divide polyps"),
     ):
         with pytest.raises(PolyplinkError, match=says):
             run("ntssl/2", split=[split], **asked)
-    given = ("reproduce", "ntssl/2", labelled, "--part", "eval", "--only", "ntssl", "--dry-run",
-             "--weights", f"ntssl={made.run}", "--split", lists, "--device", "cpu")  # fmt: skip
-    steps = json.loads(polyplink(*given, "--json").stdout)
+    ntssl = f"ntssl={sample_run.run}"
+    command = ("reproduce", "ntssl/2", labelled, "--part", "eval", "--only", "ntssl", "--dry-run",
+               "--weights", ntssl, "--split", lists, "--device", "cpu")  # fmt: skip
+    steps = json.loads(polyplink(*command, "--json").stdout)
     assert {"split of size", "split of histology", "eval"} == {step["part"] for step in steps}
 
 
@@ -362,9 +363,9 @@ def test_all_tables_are_computed_once_with_the_fewest_trainings_first(
     assert done  # other settings: computed again
 
 
-def test_a_table_is_printed_or_json(made: Made, tmp_path: Path) -> None:
+def test_a_table_is_printed_or_json(sample_run: SampleRun, tmp_path: Path) -> None:
     usual = ("--workspace", tmp_path, "--part", "eval", "--grid", "demo", "--workers", "1")
-    given = ("reproduce", "ta/1", made.data, *usual, "--only", "none", "--device", "cpu")
+    given = ("reproduce", "ta/1", sample_run.data, *usual, "--only", "none", "--device", "cpu")
     result = polyplink(*given)
     assert result.exit_code == 0, result.stderr
     assert "not comparable with the paper" in result.stdout

@@ -17,7 +17,7 @@ from polyplink.data.tables import read_data
 from polyplink.encoders.weights import read_record
 from polyplink.serve.desk import Desk
 from tests.cli.calls import polyplink
-from tests.conftest import Made
+from tests.conftest import SampleRun
 
 
 @pytest.fixture
@@ -61,19 +61,19 @@ def test_the_page_is_served_until_it_is_interrupted(counted: Path) -> None:
 
 
 def test_a_finished_review_is_handed_off_and_learned_from(
-    counted: Path, made: Made, tmp_path: Path
+    counted: Path, sample_run: SampleRun, tmp_path: Path
 ) -> None:
-    refused = polyplink("learn-from", made.run, counted, "-o", tmp_path / "none")
+    refused = polyplink("learn-from", sample_run.run, counted, "-o", tmp_path / "none")
     assert refused.exit_code == 2
     assert "no procedure of" in refused.stderr
     assert "mark some as finished in `polyplink review`" in refused.stderr
-    desk = finish_review(counted, made.data)
-    truth = read_data(made.data).detections
+    desk = finish_review(counted, sample_run.data)
+    truth = read_data(sample_run.data).detections
     handed = polyplink("hand-off", counted, "--language", "de", "--json")
     assert handed.exit_code == 0, handed.stderr
     files = json.loads(handed.stdout)["files"]
     assert any(file.endswith("polyps.xlsx") for file in files)
-    learned = learn_from(str(made.run), str(counted), out=tmp_path / "learned")
+    learned = learn_from(str(sample_run.run), str(counted), out=tmp_path / "learned")
     assert learned.value.procedures == 5
     labelled = read_data(learned.value.data)
     assert labelled.polyps.height == 10
@@ -85,13 +85,15 @@ def test_a_finished_review_is_handed_off_and_learned_from(
     record = read_record(learned.value.weights)
     assert record.operating is not None
     assert {name for _, name, _ in record.seen.validated} >= set(desk.names)
-    again = count(learned.value.weights, made.data, out=tmp_path / "again", device="cpu")
+    again = count(learned.value.weights, sample_run.data, out=tmp_path / "again", device="cpu")
     assert again.value.summary["tracklets"] == to_plain(desk.count.tracklets)
     with pytest.raises(PolyplinkError, match="was counted with weights"):
         learn_from(learned.value.weights, [counted], out=tmp_path / "other")
 
 
-def test_what_cannot_be_reviewed_is_one_line(made: Made, tmp_path: Path, counted: Path) -> None:
+def test_what_cannot_be_reviewed_is_one_line(
+    sample_run: SampleRun, tmp_path: Path, counted: Path
+) -> None:
     for given, says in (
         ((tmp_path,), "count.json is missing"),
         ((counted, "--mask-overlay", "1,2"), "give LEFT,TOP,WIDTH,HEIGHT"),

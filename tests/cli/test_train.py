@@ -15,12 +15,12 @@ from polyplink.encoders.device import pick_device
 from polyplink.encoders.weights import read_record
 from polyplink.recipes.by_name import override
 from tests.cli.calls import assert_refused, polyplink
-from tests.conftest import Made, recipe
+from tests.conftest import SampleRun, recipe
 from tests.samples import write_procedures
 
 
-def test_weights_carry_recipe_procedures_and_operating_point(made: Made) -> None:
-    record = read_record(made.run / "weights.safetensors")
+def test_weights_carry_recipe_procedures_and_operating_point(sample_run: SampleRun) -> None:
+    record = read_record(sample_run.run / "weights.safetensors")
     assert record.prepare == recipe().prepare
     trained, validated = record.seen.trained, record.seen.validated
     assert [row[1] for row in trained] == ["001-001", "001-002", "001-004"]
@@ -29,7 +29,7 @@ def test_weights_carry_recipe_procedures_and_operating_point(made: Made) -> None
     assert record.operating is not None
     assert "pairs of tracklets of 4 procedures" in record.operating["origin"]
     assert set(record.operating["prices"]) == {"count", "link", "published"}
-    run = json.loads((made.run / "run.json").read_text())
+    run = json.loads((sample_run.run / "run.json").read_text())
     assert run["command"] == "train"
     assert {"prepare", "train", "operating point"} == run["seconds"].keys()
 
@@ -42,13 +42,15 @@ def test_weights_are_used_on_the_crops_of_their_evaluation(tmp_path: Path) -> No
     assert (record.prepare.stride, record.recipe["prepare"]["stride"]) == (4, 1)
 
 
-def test_a_finished_run_is_not_overwritten_and_resumes_to_the_same_weights(made: Made) -> None:
+def test_a_finished_run_is_not_overwritten_and_resumes_to_the_same_weights(
+    sample_run: SampleRun,
+) -> None:
     with pytest.raises(PolyplinkError, match="holds a training run already; continue it with"):
-        train(recipe(), made.data, out=made.run, device="cpu")
-    before = (made.run / "weights.safetensors").read_bytes()
-    done = train(recipe(), made.data, out=made.run, device="cpu", resume=True).value
+        train(recipe(), sample_run.data, out=sample_run.run, device="cpu")
+    before = (sample_run.run / "weights.safetensors").read_bytes()
+    done = train(recipe(), sample_run.data, out=sample_run.run, device="cpu", resume=True).value
     assert done.epochs == 2
-    assert (made.run / "weights.safetensors").read_bytes() == before
+    assert (sample_run.run / "weights.safetensors").read_bytes() == before
 
 
 def test_without_labels_it_says_so_and_trains_all_the_same(tmp_path: Path) -> None:
@@ -76,7 +78,7 @@ def test_links_on_polyps_that_the_encoder_was_taught_come_with_a_warning(tmp_pat
 
 
 def test_polyps_that_another_encoder_finds_are_trained_on_and_no_label_is_read(
-    made: Made, tmp_path: Path
+    sample_run: SampleRun, tmp_path: Path
 ) -> None:
     taught = ["bags.kind=polyp_views", "bags.refill=true", "loss.kind=supervised", "optim.epochs=1"]
     config = override(recipe(), taught)
@@ -88,10 +90,10 @@ def test_polyps_that_another_encoder_finds_are_trained_on_and_no_label_is_read(
             names = pl.format("{}_{}", "procedure_id", polyp + 1)
             boxes.with_columns(polyp_id=names).write_parquet(data / "detections.parquet")
         run = tmp_path / f"run-{wrong}"
-        train(config, data, out=run, polyps_from=made.run, device="cpu")
+        train(config, data, out=run, polyps_from=sample_run.run, device="cpu")
         histories.append((run / "history.csv").read_text().rpartition(",")[0])  # no seconds
         inputs = json.loads((run / "run.json").read_text())["inputs"]
-        assert inputs["polyps_from"] == load_encoder(made.run, pick_device("cpu")).weights_id
+        assert inputs["polyps_from"] == load_encoder(sample_run.run, pick_device("cpu")).weights_id
         seen = {row[1] for row in read_record(run / "weights.safetensors").seen.trained}
         assert "001-004" in seen  # by the first encoder, and not in this folder
     assert histories[0] == histories[1]
@@ -100,27 +102,35 @@ def test_polyps_that_another_encoder_finds_are_trained_on_and_no_label_is_read(
 
 
 def test_polyps_are_not_found_for_what_needs_none_or_by_other_tracklets(
-    made: Made, tmp_path: Path
+    sample_run: SampleRun, tmp_path: Path
 ) -> None:
-    given = ("train", "ntssl-demo", made.data, "-o", tmp_path / "run", "--polyps-from", made.run)
+    given = (
+        "train",
+        "ntssl-demo",
+        sample_run.data,
+        "-o",
+        tmp_path / "run",
+        "--polyps-from",
+        sample_run.run,
+    )
     assert_refused(polyplink(*given), "bags.kind=temporal does not use polyps")
     taught = ["bags.kind=polyp_views", "loss.kind=supervised", "prepare.min_length=33"]
     with pytest.raises(PolyplinkError, match="tracklets with other settings than the recipe"):
-        train(override(recipe(), taught), made.data, out=tmp_path, polyps_from=made.run)
+        train(override(recipe(), taught), sample_run.data, out=tmp_path, polyps_from=sample_run.run)
 
 
 def test_another_run_starts_from_its_weights_and_has_seen_what_they_saw(
-    made: Made, tmp_path: Path
+    sample_run: SampleRun, tmp_path: Path
 ) -> None:
     data = write_procedures(tmp_path, procedures=2, images=True)
     changes = ["validation.every=0", "validation.select=last", "optim.epochs=1"]
     config, out = override(recipe(), changes), str(tmp_path / "run")  # text for a path
-    done = train(config, str(data), out=out, init_from=str(made.run), device="cpu").value
-    first, then = read_record(made.run / "weights.safetensors"), read_record(done.weights)
+    done = train(config, str(data), out=out, init_from=str(sample_run.run), device="cpu").value
+    first, then = read_record(sample_run.run / "weights.safetensors"), read_record(done.weights)
     assert {row[1] for row in first.seen.trained} <= {row[1] for row in then.seen.trained}
     assert list(first.seen.validated) == list(then.seen.validated)
     run = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert run["inputs"]["init_from"] == load_encoder(made.run, pick_device("cpu")).weights_id
+    assert run["inputs"]["init_from"] == load_encoder(sample_run.run, pick_device("cpu")).weights_id
     assert train(config, data, out=tmp_path / "other", device="cpu").value.loss != done.loss
 
 
@@ -135,18 +145,18 @@ def test_paper_recipe_asks_for_its_backbone(tmp_path: Path) -> None:
 
 
 def test_a_part_of_its_own_validates(
-    made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    sample_run: SampleRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = override(recipe(), ["validation.part=eval", "validation.loss=tracklet"])
     out = tmp_path / "run"
-    train(config, made.data, out=out, device="cpu", workers=1, progress=lambda *step: None)
+    train(config, sample_run.data, out=out, device="cpu", workers=1, progress=lambda *step: None)
     first, last = capsys.readouterr().err.splitlines()  # a line an epoch without a terminal
     assert re.fullmatch(r"epoch 1 of 2: loss \d+\.\d{3}, loss_labels [\d., a-z_]+ s", first)
     assert last.startswith("epoch 2 of 2: loss ")
     seen = read_record(tmp_path / "run" / "weights.safetensors").seen
-    data = read_data(made.data)
+    data = read_data(sample_run.data)
     assert [row[1] for row in seen.trained] == data.part("train")
     assert [row[1] for row in seen.validated] == data.part("eval")
     both = override(config, ["validation.part=train"])
     with pytest.raises(PolyplinkError, match="is in 'train' and in 'train'"):
-        train(both, made.data, out=tmp_path / "no", device="cpu", workers=1)
+        train(both, sample_run.data, out=tmp_path / "no", device="cpu", workers=1)

@@ -30,7 +30,7 @@ from polyplink.recipes.ntssl import ntssl_demo
 from polyplink.tracklets.box_runs import build_tracklets
 from polyplink.tracklets.settings import PrepareSettings, TrackSettings
 from tests.cli.calls import assert_refused, invoke, polyplink
-from tests.conftest import Made
+from tests.conftest import SampleRun
 from tests.detect.test_onnx import write_model
 
 PAGES = Path(__file__).parents[2] / "docs" / "how-to"
@@ -182,7 +182,9 @@ def test_an_importer_and_a_tracker_are_named_on_the_command_line(
     assert "this is a fault of my-parts: report it" in fault.stderr
 
 
-def test_a_verb_joins_the_command_line_and_replaces_none(installed: Path, made: Made) -> None:
+def test_a_verb_joins_the_command_line_and_replaces_none(
+    installed: Path, sample_run: SampleRun
+) -> None:
     entries = next(installed.glob("*.dist-info/entry_points.txt"))
     more = "[polyplink.verbs]\nmine longest = my_parts:longest\ntrain = my_parts:longest\n"
     entries.write_text(entries.read_text().replace("[polyplink.verbs]\n", more))
@@ -190,8 +192,8 @@ def test_a_verb_joins_the_command_line_and_replaces_none(installed: Path, made: 
     assert [*sections()["Train"]] == [*SECTIONS["Train"]]
     assert VERBS.find("train") is train
     for words in (["longest"], ["mine", "longest"]):
-        done = invoke(build(), *words, made.data, "--most", "2", "--json")
-        lengths = read_data(made.data).procedures.sort("n_frames", descending=True)
+        done = invoke(build(), *words, sample_run.data, "--most", "2", "--json")
+        lengths = read_data(sample_run.data).procedures.sort("n_frames", descending=True)
         assert json.loads(done.stdout) == lengths["procedure_id"].head(2).to_list()
     assert "Mine: longest." in invoke(build(), "mine", "--help").stdout
 
@@ -237,12 +239,21 @@ def parts(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_clusterer_metrics_and_a_figure_of_a_file_are_used(
-    parts: Path, made: Made, tmp_path: Path
+    parts: Path, sample_run: SampleRun, tmp_path: Path
 ) -> None:
     out, usual = tmp_path / "out", ("--device", "cpu", "--workers", "1")
     of_file = ["--clusterer", f"{parts}:Mutual", "--metric", f"{parts}:RECIPROCAL"]
     of_file += ["--metric", f"{parts}:V_MEASURE", "--task", "retrieval", "--task", "counting"]
-    command = ("evaluate", made.run, made.data, "-o", out, "--no-baselines", "--choose-on", "train")
+    command = (
+        "evaluate",
+        sample_run.run,
+        sample_run.data,
+        "-o",
+        out,
+        "--no-baselines",
+        "--choose-on",
+        "train",
+    )
     done = polyplink(*command, *usual, *of_file)
     assert done.exit_code == 0, done.stderr
     figures = pl.read_csv(out / "figures.csv")
@@ -255,8 +266,8 @@ def test_a_clusterer_metrics_and_a_figure_of_a_file_are_used(
     assert len(set(clusters)) == rows["Counting, Mutual", "PPC"]
     drawn = polyplink(
         "figures",
-        made.run,
-        made.data,
+        sample_run.run,
+        sample_run.data,
         "-o",
         tmp_path / "f",
         *usual,
@@ -278,16 +289,18 @@ def test_a_clusterer_metrics_and_a_figure_of_a_file_are_used(
     ],
 )
 def test_a_file_without_the_part_is_one_line(
-    parts: Path, made: Made, typed: str, says: str
+    parts: Path, sample_run: SampleRun, typed: str, says: str
 ) -> None:
     options = typed.format(parts).split()
-    assert_refused(polyplink("evaluate", made.run, made.data, *options), says)
+    assert_refused(polyplink("evaluate", sample_run.run, sample_run.data, *options), says)
 
 
 @pytest.mark.slow
-def test_a_clusterer_is_evaluated(installed: Path, made: Made, tmp_path: Path) -> None:
+def test_a_clusterer_is_evaluated(installed: Path, sample_run: SampleRun, tmp_path: Path) -> None:
     base = ("--no-baselines", "--task", "counting", "--grid", "demo", "--choose-on", "train")
     out = ("--out", tmp_path / "out")
-    done = polyplink("evaluate", made.run, made.data, *base, *out, "--clusterer", "mutual")
+    done = polyplink(
+        "evaluate", sample_run.run, sample_run.data, *base, *out, "--clusterer", "mutual"
+    )
     assert done.exit_code == 0, done.stderr
     assert "Counting, mutual" in (tmp_path / "out" / "figures.csv").read_text()

@@ -21,7 +21,7 @@ from polyplink.encoders.whitening import (
     fit_whitening,
     fit_within,
 )
-from tests.conftest import Made, recipe
+from tests.conftest import SampleRun, recipe
 from tests.encoders.small import SFE, TRANSFORMER
 
 
@@ -124,7 +124,7 @@ def test_an_encoder_with_a_transformer_is_not_whitened() -> None:
     [(TRANSFORMER, ("encoder.tone=1.4",)), (SFE, ("encoder.tone=1.4", "encoder.whiten=true"))],
 )
 def test_training_fits_the_parts_that_adapt_fits_and_goes_on_without_them(
-    made: Made,
+    sample_run: SampleRun,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     whole: EncoderConfig | SfeConfig,
@@ -133,8 +133,10 @@ def test_training_fits_the_parts_that_adapt_fits_and_goes_on_without_them(
     monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
     config = replace(recipe(), encoder=whole)
     run, sets, whiten = tmp_path / "run", (*sets, "optim.epochs=1"), len(sets) > 1
-    train(config, made.data, out=run, sets=sets, device="cpu", workers=1)
-    adapt_weights(run, made.data, name="again", part="train", tone=1.4, whiten=whiten, device="cpu")
+    train(config, sample_run.data, out=run, sets=sets, device="cpu", workers=1)
+    adapt_weights(
+        run, sample_run.data, name="again", part="train", tone=1.4, whiten=whiten, device="cpu"
+    )
     weights = tmp_path / "run" / "weights.safetensors"
     trained, again = load_file(weights), load_file(stored_path("again"))
     assert trained.keys() == again.keys()

@@ -30,7 +30,7 @@ from polyplink.report.figures import (
     recall_at,
     target_matrices,
 )
-from tests.conftest import Made
+from tests.conftest import SampleRun
 from tests.evaluate.made import boxes_of, random_samples
 
 RATES = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=20)
@@ -84,8 +84,10 @@ def legend(axis: Axes) -> list[str]:
     return [] if found is None else [text.get_text() for text in found.get_texts()]
 
 
-def test_figures_show_what_was_computed(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    encoded = encode([load_named(made.run, "cpu")], made.data)
+def test_figures_show_what_was_computed(
+    sample_run: SampleRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded = encode([load_named(sample_run.run, "cpu")], sample_run.data)
     figure_data = FigureData(encoded, "made", "demo", 1, silent)
     left, right = draw_curriculum(figure_data).axes
     median, share = (np.asarray(axis.lines[0].get_xydata()) for axis in (left, right))

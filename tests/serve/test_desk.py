@@ -18,7 +18,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.serve.desk import Desk
 from polyplink.serve.handoff import identified, reviewed
 from polyplink.serve.pictures import parse_mask
-from tests.conftest import Made
+from tests.conftest import SampleRun
 from tests.samples import write_procedures
 from tests.serve.loads import measure, write_counted
 
@@ -99,7 +99,7 @@ def test_every_correction_changes_what_it_says(desk: Desk) -> None:
             desk.correct(place, broken)
 
 
-def test_pictures_boxes_and_similar_views(desk: Desk, made: Made, counted: Path) -> None:
+def test_pictures_boxes_and_similar_views(desk: Desk, sample_run: SampleRun, counted: Path) -> None:
     shown = desk.procedure(1)
     assert shown["recording"]
     boxes = desk.boxes(1, 2)
@@ -135,21 +135,23 @@ def test_pictures_boxes_and_similar_views(desk: Desk, made: Made, counted: Path)
         assert not dark.all()
 
 
-def test_folders_that_cannot_be_reviewed_say_why(counted: Path, made: Made, tmp_path: Path) -> None:
+def test_folders_that_cannot_be_reviewed_say_why(
+    counted: Path, sample_run: SampleRun, tmp_path: Path
+) -> None:
     with pytest.raises(PolyplinkError, match=r"count.json is missing"):
         Desk(tmp_path)
     copy = tmp_path / "far" / "away" / "copy"
     shutil.copytree(counted / "count", copy)
     with pytest.raises(PolyplinkError, match="is missing; give it with --data"):
         Desk(copy)  # the data are elsewhere
-    Desk(copy, data=made.data).procedure(0)
+    Desk(copy, data=sample_run.data).procedure(0)
     (copy / "vectors.parquet").write_bytes(b"PAR1")
     with pytest.raises(PolyplinkError, match=r"vectors.parquet cannot be read .*; count again"):
-        Desk(copy, data=made.data).procedure(0)
+        Desk(copy, data=sample_run.data).procedure(0)
     summary = json.loads((copy / "count.json").read_text())
     (copy / "count.json").write_text(json.dumps(summary | {"crops": "0" * 16}))
     with pytest.raises(PolyplinkError, match="has changed since it was counted"):
-        Desk(copy, data=made.data)
+        Desk(copy, data=sample_run.data)
     (copy / "count.json").write_text(json.dumps(summary | {"data": 7}))
     with pytest.raises(PolyplinkError, match="data: Input should be a valid string"):
         Desk(copy)
@@ -158,7 +160,7 @@ def test_folders_that_cannot_be_reviewed_say_why(counted: Path, made: Made, tmp_
         Desk(copy)
     (copy / "count.json").write_text("{}")
     with pytest.raises(PolyplinkError, match="was not written by `polyplink count`"):
-        Desk(copy, data=made.data)
+        Desk(copy, data=sample_run.data)
     with pytest.raises(PolyplinkError, match="give LEFT,TOP,WIDTH,HEIGHT"):
         parse_mask("1,2,3")
     assert pl.read_parquet(counted / "count" / "vectors.parquet").height == 30
@@ -232,12 +234,12 @@ def test_a_tracklet_that_mixes_polyps_is_cut(desk: Desk, counted: Path) -> None:
 
 
 def test_an_index_shows_earlier_views_of_elsewhere(
-    desk: Desk, made: Made, counted: Path, tmp_path: Path
+    desk: Desk, sample_run: SampleRun, counted: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "index"
     earlier = write_procedures(tmp_path, procedures=2)
     change_names(earlier)
-    build_index(made.run, [earlier, made.data], index=folder, device="cpu")
+    build_index(sample_run.run, [earlier, sample_run.data], index=folder, device="cpu")
     found = Desk(counted, masks=[parse_mask("0,0,48,40")], index=folder).similar(0, 1, 4)
     assert found[:8] == desk.similar(0, 1, 4)
     indexed = found[8:]
@@ -251,7 +253,7 @@ def test_an_index_shows_earlier_views_of_elsewhere(
         copy = tmp_path / "copy"
         shutil.copytree(counted / "count", copy)
         (copy / "count.json").write_text(json.dumps(summary | {"weights": "other"}))
-        Desk(copy, data=made.data, index=folder)
+        Desk(copy, data=sample_run.data, index=folder)
 
 
 def change_names(folder: Path) -> None:
