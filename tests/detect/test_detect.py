@@ -1,4 +1,4 @@
-"""Recordings to boxes: every frame decoded once, runs continued, crops equal to those cut later."""
+"""Detection in recordings: frames decoded once, runs continued, crops equal to those of prepare."""
 
 import shutil
 import time
@@ -25,6 +25,7 @@ N, WIDTH, HEIGHT = 30, 64, 48
 
 
 def write_frames(folder: Path, cut: int = N) -> None:
+    """Write N frames of a colour gradient; from frame `cut` on, their colours are inverted."""
     folder.mkdir()
     for frame in range(N):
         y, x = np.mgrid[:HEIGHT, :WIDTH]
@@ -33,8 +34,8 @@ def write_frames(folder: Path, cut: int = N) -> None:
         (folder / f"f{frame}.jpg").write_bytes(simplejpeg.encode_jpeg(pixels))
 
 
-class Finder:
-    """Finds one box that moves with the calls, and none in every seventh frame."""
+class MovingBox:
+    """A detector that returns one box, moving with each call, and none in every seventh frame."""
 
     def __init__(self, start: int = 0, stop_after: int = 1000) -> None:
         self.calls, self.start, self.stop_after = 0, start, stop_after
@@ -48,21 +49,23 @@ class Finder:
         return np.array([[5.0 + frame, 8.0, 12.0, 10.0, 0.9]])[frame % 7 == 0 :]
 
 
-def test_crops_kept_while_detecting_are_those_that_prepare_cuts(
+def test_crops_stored_during_detection_equal_those_that_prepare_cuts(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("polyplink.tracklets.kept.COPIED_BYTES", 1)  # copied one by one
     write_frames(tmp_path / "p1_frames")
     recordings = find_recordings(tmp_path / "p1_frames")
-    assert [(one.name, one.n_frames, one.width) for one in recordings] == [("p1", N, WIDTH)]
-    data = detect(recordings, Finder(), tmp_path / "data", SETTINGS)
+    assert [(recording.name, recording.n_frames, recording.width) for recording in recordings] == [
+        ("p1", N, WIDTH)
+    ]
+    data = detect(recordings, MovingBox(), tmp_path / "data", SETTINGS)
     assert data.detections.height == N - 5
     assert data.detections["image"][9] == "f11.jpg"  # in the order of their numbers
     kept = prepare(tmp_path / "data", SETTINGS)
     assert kept.tracklets.select("first_frame", "last_frame", "n").rows() == [(1, 29, 25)]
     crops = np.array(kept.crops("p1"))
     shutil.copytree(tmp_path / "data" / "kept", tmp_path / "kept")
-    # Without them, or if they are damaged, crops are cut from the recording, and a line says so.
+    # Without stored crops, or if they are damaged (with a warning), prepare cuts them anew.
     for name, size in (("", 0), ("p1.npy", 90), ("p1.npy", 999), ("p1.parquet", 99)):
         caplog.clear()
         shutil.rmtree(kept.folder / "crops")
@@ -80,111 +83,113 @@ def test_every_frame_of_a_video_is_decoded_once(
 ) -> None:
     write_film(tmp_path / "p1.mp4", N)
     decoded: list[int | None] = []
-    once = video._decoded
+    decode = video._decoded
 
-    def counted(packets: Iterator[Any]) -> Iterator[Any]:
-        for packet, frames in once(packets):
+    def record_frames(packets: Iterator[Any]) -> Iterator[Any]:
+        for packet, frames in decode(packets):
             decoded.extend(frame.pts for frame in frames or ())
             yield packet, frames
 
-    monkeypatch.setattr(video, "_decoded", counted)
+    monkeypatch.setattr(video, "_decoded", record_frames)
     # The film's frames differ so much from one another that they are many scenes.
     settings = replace(SETTINGS, min_seconds=0.0)
-    detect(find_recordings(tmp_path / "p1.mp4"), Finder(), tmp_path / "data", settings)
+    detect(find_recordings(tmp_path / "p1.mp4"), MovingBox(), tmp_path / "data", settings)
     assert len(prepare(tmp_path / "data", settings).crops("p1")) >= 13
     assert len(decoded) == len(set(decoded)) == N
 
 
-def test_a_stopped_run_goes_on_where_it_was(
+def test_an_interrupted_run_continues_where_it_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("polyplink.detect.first_pass.PIECE", 8)
     write_frames(tmp_path / "p1", cut=18)
     recordings = find_recordings(tmp_path / "p1")
-    whole = detect(recordings, Finder(), tmp_path / "whole", SETTINGS)
+    uninterrupted = detect(recordings, MovingBox(), tmp_path / "whole", SETTINGS)
     with pytest.raises(KeyboardInterrupt):
-        detect(recordings, Finder(stop_after=20), tmp_path / "data", SETTINGS)
-    two = tmp_path / "two"
-    shutil.copytree(tmp_path / "data", two)
-    rest = Finder(start=16)
+        detect(recordings, MovingBox(stop_after=20), tmp_path / "data", SETTINGS)
+    first_two_pieces = tmp_path / "two"
+    shutil.copytree(tmp_path / "data", first_two_pieces)
+    rest = MovingBox(start=16)
     data = detect(recordings, rest, tmp_path / "data", SETTINGS)
     assert rest.calls == N - 16  # two pieces of eight were done
-    assert data.detections.equals(whole.detections)
-    # A damaged piece, and all after it, are made again, and a line says which.
+    assert data.detections.equals(uninterrupted.detections)
+    # A damaged piece and all later ones are computed again, with a warning that names the piece.
     for k, name in enumerate(("boxes.parquet", "kept.parquet", "crops.npy", "scenes.npy")):
         shutil.rmtree(tmp_path / "data")
-        shutil.copytree(two, tmp_path / "data")
+        shutil.copytree(first_two_pieces, tmp_path / "data")
         (piece,) = (tmp_path / "data").glob(f"pieces/*/{8 * (k % 2):09d}")
         (piece / name).write_bytes((piece / name).read_bytes()[: -k or None][k == 0 :])
-        rest = Finder(start=8 * (k % 2))
+        rest = MovingBox(start=8 * (k % 2))
         assert detect(recordings, rest, tmp_path / "data", SETTINGS).detections.equals(
-            whole.detections
+            uninterrupted.detections
         )
         assert rest.calls == N - rest.start
-        said = f"warning: {piece} is damaged or of other tracklets; it is made again"
-        assert caplog.messages[k:] == [said]
+        warning = f"warning: {piece} is damaged or of other tracklets; it is made again"
+        assert caplog.messages[k:] == [warning]
     for name in ("kept/p1.parquet", "scenes.parquet"):
         assert pl.read_parquet(tmp_path / "whole" / name).equals(
             pl.read_parquet(tmp_path / "data" / name)
         )
     assert pl.read_parquet(tmp_path / "data" / "scenes.parquet").rows() == [("p1", 18, 1)]
-    tracklets = prepare(tmp_path / "data", SETTINGS).tracklets  # with the crops that were kept
+    tracklets = prepare(tmp_path / "data", SETTINGS).tracklets  # with the stored crops
     assert tracklets.select("first_frame", "last_frame").rows() == [(1, 17), (18, 29)]
     assert not (tmp_path / "data" / "pieces").exists()
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         (np.zeros((1, 4)), r"array of shape \(1, 4\) .*; return \(k, 5\)"),
         (np.array([[0, 0, 5, 5, 7.0]]), "a score from 0 to 1"),
     ],
 )
-def test_what_a_detector_may_not_answer_is_refused(
-    tmp_path: Path, answer: np.ndarray, said: str
+def test_invalid_outputs_of_a_detector_are_refused(
+    tmp_path: Path, answer: np.ndarray, message: str
 ) -> None:
     write_frames(tmp_path / "p1")
-    with pytest.raises(PolyplinkError, match=said):
+    with pytest.raises(PolyplinkError, match=message):
         detect(find_recordings(tmp_path / "p1"), lambda image: answer, tmp_path / "d", SETTINGS)
 
 
-def test_recordings_of_a_folder(tmp_path: Path) -> None:
+def test_recordings_of_a_folder_are_in_natural_order_and_without_hidden_files(
+    tmp_path: Path,
+) -> None:
     for name in ("p10.mp4", "p2.mp4"):
         write_film(tmp_path / name, 3)
-    (tmp_path / ".p3.mp4").write_bytes(b"hidden, as file managers leave it")
-    assert [one.name for one in find_recordings(tmp_path)] == ["p2", "p10"]
+    (tmp_path / ".p3.mp4").write_bytes(b"a hidden file of a file manager")
+    assert [recording.name for recording in find_recordings(tmp_path)] == ["p2", "p10"]
     (tmp_path / "p2.mp4").rename(tmp_path / "p10.mkv")
     with pytest.raises(PolyplinkError, match="are both procedure 'p10'; rename one"):
         find_recordings(tmp_path)
 
 
-def test_places_without_a_recording_are_refused(tmp_path: Path) -> None:
+def test_paths_without_a_recording_are_refused(tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match="holds no video and no image"):
         find_recordings(tmp_path)
     with pytest.raises(PolyplinkError, match="no recording"):
         find_recordings(tmp_path / "none.mp4")
 
 
-def test_several_threads_give_what_one_gives(tmp_path: Path) -> None:
+def test_several_threads_return_the_same_boxes_as_one(tmp_path: Path) -> None:
     film = write_film(tmp_path / "film.mp4", 60)
 
-    def by_picture(image: np.ndarray) -> np.ndarray:  # later frames are answered earlier
+    def detect_left_edge(image: np.ndarray) -> np.ndarray:  # later frames return sooner
         left = float(image[0, :, 0].mean())
         time.sleep((255 - left) / 20_000)
         return np.array([[left / 16, 8.0, 12.0, 10.0, 0.9]])
 
-    found = [
-        detect(find_recordings(film), by_picture, tmp_path / str(n), SETTINGS, workers=n)
+    results = [
+        detect(find_recordings(film), detect_left_edge, tmp_path / str(n), SETTINGS, workers=n)
         for n in (1, 3)
     ]
-    assert found[0].detections.equals(found[1].detections)
-    assert found[0].detections["frame"].to_list() == list(range(60))
+    assert results[0].detections.equals(results[1].detections)
+    assert results[0].detections["frame"].to_list() == list(range(60))
 
 
-def test_frames_that_do_not_decode_are_counted(tmp_path: Path) -> None:
+def test_undecodable_frames_are_counted(tmp_path: Path) -> None:
     film = write_film(tmp_path / "film.mp4", 60)
     spoil(film, 50)
     lost: dict[str, int] = {}
-    data = detect(find_recordings(film), Finder(), tmp_path / "data", SETTINGS, lost=lost)
+    data = detect(find_recordings(film), MovingBox(), tmp_path / "data", SETTINGS, lost=lost)
     assert data.procedures["n_frames"].to_list() == [60]
     assert 0 < lost["film"] < 30

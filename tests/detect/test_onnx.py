@@ -1,4 +1,4 @@
-"""Detectors from ONNX files: every layout gives the same boxes of one made-up image."""
+"""Detectors from ONNX files: every output layout gives the same boxes for one synthetic image."""
 
 import json
 import os
@@ -22,18 +22,19 @@ from polyplink.models.shipped import DETECTOR
 from polyplink.tracklets.settings import PrepareSettings
 from tests.data.films import HEIGHT, WIDTH, write_film
 
-SIZE = 64  # of the input; images are 128 wide and 96 high, so a letterbox scales them by a half
-BOXES = np.array([[10.0, 14.0, 30.0, 34.0], [40.0, 20.0, 60.0, 50.0]])  # corners, of the input
+SIZE = 64  # pixels of the input; images are 128 x 96, so a letterbox scales them by 1/2
+BOXES = np.array([[10.0, 14.0, 30.0, 34.0], [40.0, 20.0, 60.0, 50.0]])  # corners in the input
 SCORES = np.array([0.9, 0.6])
 IMAGE = np.zeros((96, 128, 3), np.uint8)
 
 
-def centred(boxes: np.ndarray) -> np.ndarray:
+def centre_and_size(boxes: np.ndarray) -> np.ndarray:
+    """Boxes (n, 4) as centre and size, from corners."""
     return np.concatenate([(boxes[:, :2] + boxes[:, 2:]) / 2, boxes[:, 2:] - boxes[:, :2]], 1)
 
 
-def grid(rows: np.ndarray, n: int) -> np.ndarray:
-    """The rows among n candidates of score 0, with a lesser copy of the first."""
+def place_among_empty_candidates(rows: np.ndarray, n: int) -> np.ndarray:
+    """Both rows among n candidates of score 0, with a copy of the first at a lower score."""
     table = np.zeros((n, rows.shape[1]))
     table[:, :4] = [5, 5, 4, 4]
     table[7], table[n - 3] = rows
@@ -42,16 +43,16 @@ def grid(rows: np.ndarray, n: int) -> np.ndarray:
 
 
 def outputs_of(layout: str) -> dict[str, np.ndarray]:
-    """What a detector of the layout answers for BOXES with SCORES, of class 0 of two."""
+    """Outputs of a detector of the layout for BOXES with SCORES, all of class 0 of two."""
     one, two = SCORES[:, None], np.zeros((2, 1))
     labels = np.zeros(2, np.int64)
     match layout:
         case "yolov5":
-            rows = np.concatenate([centred(BOXES), one / 0.95, one * 0 + 0.95, two], 1)
-            return {"output": grid(rows, 1200)}
+            rows = np.concatenate([centre_and_size(BOXES), one / 0.95, one * 0 + 0.95, two], 1)
+            return {"output": place_among_empty_candidates(rows, 1200)}
         case "yolov8":
-            rows = np.concatenate([centred(BOXES), one, two], 1)
-            return {"output0": grid(rows, 1200).transpose(0, 2, 1)}
+            rows = np.concatenate([centre_and_size(BOXES), one, two], 1)
+            return {"output0": place_among_empty_candidates(rows, 1200).transpose(0, 2, 1)}
         case "nms":
             return {"output0": np.concatenate([BOXES, one, two], 1)[None]}
         case "nms7":
@@ -72,10 +73,10 @@ def outputs_of(layout: str) -> dict[str, np.ndarray]:
                 logits[0, :2, 0] = np.log(SCORES / (1 - SCORES))
             else:
                 logits[0, :2, 0] = np.log(SCORES / (1 - SCORES))
-            boxes[0, :2] = centred(BOXES) / SIZE
+            boxes[0, :2] = centre_and_size(BOXES) / SIZE
             return {"logits": logits, "pred_boxes": boxes}
         case "rtdetr8":
-            rows = np.concatenate([centred(BOXES) / SIZE, one], 1)
+            rows = np.concatenate([centre_and_size(BOXES) / SIZE, one], 1)
             return {"output0": rows[None]}
         case "rtdetr":
             return {"labels": labels[None], "boxes": BOXES[None], "scores": SCORES[None]}
@@ -84,17 +85,17 @@ def outputs_of(layout: str) -> dict[str, np.ndarray]:
 
 
 def write_model(path: Path, outputs: dict[str, np.ndarray], shape: list[Any]) -> Path:
-    """An ONNX file that answers every image with the same outputs."""
+    """Write an ONNX model that returns the same outputs for every image."""
     inputs = [helper.make_tensor_value_info("images", TensorProto.FLOAT, shape)]
     if set(outputs) == {"labels", "boxes", "scores"} and outputs["boxes"].ndim == 3:
         inputs.append(helper.make_tensor_value_info("sizes", TensorProto.INT64, [1, 2]))
-    nodes, named = [], []
-    for name, given in outputs.items():
-        value = given.astype(np.int64 if given.dtype.kind == "i" else np.float32)
+    nodes, output_infos = [], []
+    for name, output in outputs.items():
+        value = output.astype(np.int64 if output.dtype.kind == "i" else np.float32)
         nodes.append(helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value)))
         kind = TensorProto.INT64 if value.dtype.kind == "i" else TensorProto.FLOAT
-        named.append(helper.make_tensor_value_info(name, kind, list(value.shape)))
-    graph = helper.make_graph(nodes, "detector", inputs, named)
+        output_infos.append(helper.make_tensor_value_info(name, kind, list(value.shape)))
+    graph = helper.make_graph(nodes, "detector", inputs, output_infos)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     path.write_bytes(model.SerializeToString())
     return path
@@ -111,18 +112,18 @@ def test_every_layout_is_recognised_and_gives_the_same_boxes(tmp_path: Path, lay
     path = write_model(tmp_path / "d.onnx", outputs_of(layout), LAYOUTS[layout])
     detector = OnnxDetector(path)
     assert detector.record.layout == layout
-    # Only DETR's own image processor normalises.
+    # Only the image processor of DETR normalises.
     assert detector.record.mean == (IMAGENET[0] if layout == "detr" else (0.0, 0.0, 0.0))
-    found = detector(IMAGE)
-    # A letterbox scales by 1/2 and has 8 rows of grey above; else columns by 1/2, rows by 2/3.
-    boxed = (BOXES - [0, 8, 0, 8]) * 2
-    corners = boxed if detector.record.letterbox else BOXES * [2, 1.5, 2, 1.5]
+    boxes = detector(IMAGE)
+    # A letterbox scales by 1/2 and adds 8 grey rows on top; else columns by 1/2, rows by 2/3.
+    letterboxed = (BOXES - [0, 8, 0, 8]) * 2
+    corners = letterboxed if detector.record.letterbox else BOXES * [2, 1.5, 2, 1.5]
     expected = np.concatenate([corners[:, :2], corners[:, 2:] - corners[:, :2], SCORES[:, None]], 1)
-    np.testing.assert_allclose(found[:2], expected, atol=1e-3)
-    assert len(found) == 2
+    np.testing.assert_allclose(boxes[:2], expected, atol=1e-3)
+    assert len(boxes) == 2
 
 
-def test_the_record_beside_the_file_decides(tmp_path: Path) -> None:
+def test_the_json_record_beside_the_model_sets_classes_and_threshold(tmp_path: Path) -> None:
     path = write_model(tmp_path / "d.onnx", outputs_of("nms"), [1, 3, "height", "width"])
     record = {"size": [SIZE, SIZE], "classes": [1], "letterbox": False}
     (tmp_path / "d.json").write_text(json.dumps(record))
@@ -137,13 +138,13 @@ def test_the_record_beside_the_file_decides(tmp_path: Path) -> None:
 def mucosa(width: int, height: int) -> np.ndarray:
     """A frame (height, width, 3) with a brighter bump at (0.4, 0.55) of its sides."""
     y, x = np.mgrid[:height, :width]
-    away = np.hypot(2 * x / width - 1, 2 * y / height - 1)[:, :, None]
+    radius = np.hypot(2 * x / width - 1, 2 * y / height - 1)[:, :, None]
     bump = np.hypot(x / width - 0.4, y / height - 0.55)[:, :, None] / 0.12
-    pixels = [190, 90, 70] - away * [60, 40, 35] + np.clip(1.2 - bump, 0, 1) * [40, 50, 45]
+    pixels = [190, 90, 70] - radius * [60, 40, 35] + np.clip(1.2 - bump, 0, 1) * [40, 50, 45]
     return np.asarray(pixels.clip(0, 255), np.uint8)
 
 
-def test_frames_of_a_video_and_their_pixels_give_the_same_boxes() -> None:
+def test_a_video_frame_and_its_rgb_pixels_give_the_same_boxes() -> None:
     detector, pixels = OnnxDetector(Path(DETECTOR), threads=1), mucosa(810, 648)
     frame = av.VideoFrame.from_ndarray(pixels, format="rgb24").reformat(format="yuv420p")
     of_frame, of_pixels = detector(Picture(frame)), detector(Picture(frame).rgb())
@@ -154,18 +155,18 @@ def test_frames_of_a_video_and_their_pixels_give_the_same_boxes() -> None:
     np.testing.assert_array_equal(detector(Picture(pixels)), detector(pixels))
 
 
-def test_whole_frames_are_converted_for_crops_alone(
+def test_only_frames_with_crops_are_converted_at_full_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     film = write_film(tmp_path / "film.mp4", 30)
     sizes = list[tuple[int, int]]()
     convert = Picture._converted
 
-    def counted(self: Picture, width: int, height: int, *how: str) -> np.ndarray:
+    def record_size(self: Picture, width: int, height: int, *how: str) -> np.ndarray:
         sizes.append((width, height))
         return convert(self, width, height, *how)
 
-    monkeypatch.setattr(Picture, "_converted", counted)
+    monkeypatch.setattr(Picture, "_converted", record_size)
     path = write_model(tmp_path / "d.onnx", outputs_of("nms"), [1, 3, "height", "width"])
     settings = PrepareSettings(stride=4, size=16, min_seconds=0.0)
     (tmp_path / "d.json").write_text(json.dumps({"size": [SIZE // 2, SIZE // 2]}))
@@ -174,14 +175,14 @@ def test_whole_frames_are_converted_for_crops_alone(
     assert 0 < sizes.count((WIDTH, HEIGHT)) == crops.n_unique() < 30
 
 
-def test_suppression_is_that_of_a_naive_loop() -> None:
+def test_non_maximum_suppression_equals_a_naive_loop() -> None:
     rng = np.random.default_rng(0)
     low = rng.uniform(0, 40, (60, 2))
     boxes = np.concatenate([low, low + rng.uniform(5, 25, (60, 2))], 1)
     scores = rng.uniform(0.05, 1, 60)
-    output = np.concatenate([centred(boxes), scores[:, None]], 1).T[None]
+    output = np.concatenate([centre_and_size(boxes), scores[:, None]], 1).T[None]
     record = DetectorRecord("yolov8", (SIZE, SIZE), threshold=0.2, iou=0.4)
-    _, found = decode({"o": output}, record)
+    _, decoded_scores = decode({"o": output}, record)
     kept: list[int] = []
     for k in np.argsort(-scores):
         x0, y0, x1, y1 = boxes[k]
@@ -193,11 +194,11 @@ def test_suppression_is_that_of_a_naive_loop() -> None:
             overlaps.append(shared / union)
         if scores[k] >= 0.2 and all(overlap <= 0.4 for overlap in overlaps):
             kept.append(int(k))
-    np.testing.assert_allclose(found, scores[kept])
+    np.testing.assert_allclose(decoded_scores, scores[kept])
 
 
 @pytest.mark.parametrize(
-    ("outputs", "record", "said"),
+    ("outputs", "record", "message"),
     [
         (
             {"features": np.zeros((1, 512, 7, 7))},
@@ -210,16 +211,16 @@ def test_suppression_is_that_of_a_naive_loop() -> None:
         ({"output0": np.zeros((1, 6, 1200))}, {"mean": [1]}, "mean.1: Field required"),
     ],
 )
-def test_what_is_no_detector_is_refused(
-    tmp_path: Path, outputs: dict[str, np.ndarray], record: dict[str, Any], said: str
+def test_models_that_are_not_detectors_are_refused(
+    tmp_path: Path, outputs: dict[str, np.ndarray], record: dict[str, Any], message: str
 ) -> None:
     path = write_model(tmp_path / "d.onnx", outputs, [1, 3, SIZE, SIZE])
     (tmp_path / "d.json").write_text(json.dumps(record))
-    with pytest.raises(PolyplinkError, match=said):
+    with pytest.raises(PolyplinkError, match=message):
         OnnxDetector(path)(IMAGE)
 
 
-def test_files_that_are_no_onnx_are_refused(tmp_path: Path) -> None:
+def test_files_other_than_onnx_are_refused(tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match=r"no detector file .*none\.onnx; check the"):
         OnnxDetector(tmp_path / "none.onnx")
     (tmp_path / "best.pt").write_bytes(b"pickled?")
@@ -230,7 +231,7 @@ def test_files_that_are_no_onnx_are_refused(tmp_path: Path) -> None:
         OnnxDetector(tmp_path / "d.onnx")
 
 
-def test_nobody_is_told_of_what_is_computed(tmp_path: Path) -> None:
+def test_onnxruntime_stores_no_telemetry(tmp_path: Path) -> None:
     path = write_model(tmp_path / "d.onnx", outputs_of("yolov8"), [1, 3, SIZE, SIZE])
     code = """
 import sys
@@ -240,5 +241,5 @@ OnnxDetector(Path(sys.argv[1]))
 """
     home = {"HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
     subprocess.run([sys.executable, "-c", code, str(path)], env=home, check=True)
-    # Where onnxruntime keeps what it is going to send.
-    assert not [found for found in tmp_path.rglob("*") if "onnxruntime" in found.name]
+    # onnxruntime collects what it will send in a folder below HOME.
+    assert not [path for path in tmp_path.rglob("*") if "onnxruntime" in path.name]
