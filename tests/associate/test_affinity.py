@@ -1,4 +1,4 @@
-"""Affinity propagation: partitions of scikit-learn, and messages of a plain version to the bit."""
+"""Affinity propagation: partitions equal scikit-learn's, messages equal a plain version's."""
 
 import warnings
 
@@ -8,12 +8,7 @@ from sklearn.cluster import AffinityPropagation
 from sklearn.exceptions import ConvergenceWarning
 
 from polyplink.associate.affinity.few_entries import CONVERGENCE_ITER, DAMPING, MAX_ITER, few
-from polyplink.associate.affinity.propagate import (
-    propagate,
-    propagate as propagate_module,
-    tie_noise,
-    with_noise,
-)
+from polyplink.associate.affinity.propagate import propagate, tie_noise, with_noise
 from polyplink.associate.affinity.rounds import settle_few
 from polyplink.associate.affinity.simd import LANES
 from polyplink.core.errors import PolyplinkError
@@ -30,17 +25,17 @@ def plain_responsibilities(S: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
     for t in range(MAX_ITER):
         values = A + S
         chosen = values.argmax(axis=1)
-        first = values[rows, chosen]
+        best = values[rows, chosen]
         values[rows, chosen] = -np.inf
-        rival = np.repeat(first[:, None], n, axis=1)
-        rival[rows, chosen] = values.max(axis=1)
-        R = R * DAMPING + (S - rival) * (1 - DAMPING)
+        others_best = np.repeat(best[:, None], n, axis=1)
+        others_best[rows, chosen] = values.max(axis=1)
+        R = R * DAMPING + (S - others_best) * (1 - DAMPING)
         positive = np.maximum(R, 0)
         np.fill_diagonal(positive, R.diagonal())
         short = positive - positive.sum(axis=0)
-        own = short.diagonal().copy()
+        self_availability = short.diagonal().copy()
         short = np.maximum(short, 0)
-        np.fill_diagonal(short, own)
+        np.fill_diagonal(short, self_availability)
         A = A * DAMPING - short * (1 - DAMPING)
         marks = (A + R).diagonal() > 0
         unchanged = 1 if (marks != is_exemplar).any() else unchanged + 1
@@ -51,7 +46,7 @@ def plain_responsibilities(S: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
 
 
 def scikit_learn(S: np.ndarray, preference: float) -> tuple[np.ndarray, bool]:
-    """scikit-learn's labels and whether it converged without a warning."""
+    """Labels of scikit-learn, and whether it converged without a warning."""
     model = AffinityPropagation(
         damping=0.9,
         max_iter=500,
@@ -67,7 +62,7 @@ def scikit_learn(S: np.ndarray, preference: float) -> tuple[np.ndarray, bool]:
 
 
 def similarities(n: int, kind: str, seed: int = 0) -> np.ndarray:
-    """Similarities (n, n) in [0, 1]: of points, of groups of points, with ties, or of no points."""
+    """Similarities (n, n) in [0, 1] of points, clustered points or tied points, or random ones."""
     rng = np.random.default_rng(seed)
     if kind == "asymmetric":
         return rng.random((n, n))
@@ -95,7 +90,7 @@ def test_labels_equal_scikit_learn(n: int, kind: str, scale: float) -> None:
             np.testing.assert_array_equal(labels[row], expected)
 
 
-def test_without_convergence_a_tracklet_is_never_merged_in_silence() -> None:
+def test_runs_without_convergence_are_marked_and_give_exemplars_or_singletons() -> None:
     rng = np.random.default_rng(0)
     with_exemplars = without = 0
     for _ in range(200):
@@ -117,7 +112,7 @@ def test_without_convergence_a_tracklet_is_never_merged_in_silence() -> None:
     assert without > 0
 
 
-def test_room_number_of_preferences_and_given_noise_change_nothing(
+def test_room_and_number_of_preferences_and_passed_noise_do_not_change_labels(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     S = similarities(50, "tied", 6)
@@ -125,13 +120,13 @@ def test_room_number_of_preferences_and_given_noise_change_nothing(
     for count in (1, 3, 4, 5):
         np.testing.assert_array_equal(propagate(S, PREFERENCES[:count])[0], labels[:count])
     np.testing.assert_array_equal(propagate(S, PREFERENCES, tie_noise(50))[0], labels)
-    monkeypatch.setitem(propagate_module.__globals__, "CONTENDERS", 2)
-    again, settled = propagate(S, PREFERENCES)
-    np.testing.assert_array_equal(again, labels)
-    np.testing.assert_array_equal(settled, converged)
+    monkeypatch.setattr("polyplink.associate.affinity.propagate.CONTENDERS", 2)
+    labels_again, converged_again = propagate(S, PREFERENCES)
+    np.testing.assert_array_equal(labels_again, labels)
+    np.testing.assert_array_equal(converged_again, converged)
 
 
-def test_cases_with_a_known_answer() -> None:
+def test_cases_with_known_labels() -> None:
     labels, converged = propagate(np.full((4, 4), 0.5), [0.4, 0.5, 0.6])
     np.testing.assert_array_equal(labels, [[0] * 4, [0] * 4, [0, 1, 2, 3]])
     assert converged.all()
@@ -162,36 +157,40 @@ def test_bad_similarities_are_refused(S: np.ndarray, preference: float, message:
         propagate(S, [preference])
 
 
-# The kernel beneath, against the plain messages.
+# The kernel, against the messages of the plain version.
 
 
 @pytest.mark.parametrize("kind", ["clustered", "tied", "asymmetric"])
 @pytest.mark.parametrize(("n", "preference"), [(2, 0.3), (9, -20.0), (40, -1.0), (100, 0.9)])
-def test_messages_that_are_followed_are_the_plain_ones_to_the_bit(
+def test_tracked_messages_equal_the_plain_ones_bit_by_bit(
     n: int, kind: str, preference: float
 ) -> None:
     S, diagonals = with_noise(similarities(n, kind), np.full(LANES, preference))
-    m, flat = few(S, np.argsort(-S, axis=1), n), np.ascontiguousarray(diagonals.T).ravel()
+    messages = few(S, np.argsort(-S, axis=1), n)
+    preferences = np.ascontiguousarray(diagonals.T).ravel()
     marks, settled = np.zeros(diagonals.shape, np.bool_), np.zeros(LANES, np.bool_)
-    assert settle_few(m, flat, marks, settled)  # equal runs end in the same round
-    assert n < 100 or m.contenders.mean() < n / 2  # few of many are followed
+    # Equal runs converge in the same round.
+    assert settle_few(messages, preferences, marks, settled)
+    assert n < 100 or messages.contenders.mean() < n / 2  # only a small part is tracked
     R = plain_responsibilities(S, diagonals[0])
     for run in range(LANES):
-        np.testing.assert_array_equal(m.own_r.reshape(n, LANES)[:, run], R.diagonal())
-        near_r = m.near_r.reshape(n, -1, LANES)[:, :, run]
-        followed = m.r.reshape(n, n, LANES)[:, :, run]
+        np.testing.assert_array_equal(messages.own_r.reshape(n, LANES)[:, run], R.diagonal())
+        near_r = messages.near_r.reshape(n, -1, LANES)[:, :, run]
+        tracked = messages.r.reshape(n, n, LANES)[:, :, run]
         for i in range(n):
-            count, risen = int(m.contenders[i]), int(m.risen[i])
-            near, order = m.near_column[i, :count], np.argsort(m.place[i])
+            count, risen = int(messages.contenders[i]), int(messages.risen[i])
+            near, order = messages.near_column[i, :count], np.argsort(messages.place[i])
             np.testing.assert_array_equal(near_r[i, :count], R[i, near])
-            mine = m.column[i, :risen] < n
-            np.testing.assert_array_equal(followed[i, :risen][mine], R[i, order[:risen][mine]])
-            rest = np.ones(n, dtype=bool)
-            rest[near] = rest[order[:risen]] = rest[i] = False
-            assert (R[i, rest] <= 0).all()  # what is not followed adds to no sum
+            in_range = messages.column[i, :risen] < n
+            np.testing.assert_array_equal(
+                tracked[i, :risen][in_range], R[i, order[:risen][in_range]]
+            )
+            untracked = np.ones(n, dtype=bool)
+            untracked[near] = untracked[order[:risen]] = untracked[i] = False
+            assert (R[i, untracked] <= 0).all()  # untracked entries add nothing to a sum
 
 
-def test_without_compilation_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disabled_compilation_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("numba.config.DISABLE_JIT", 1)
     with pytest.raises(PolyplinkError, match="unset NUMBA_DISABLE_JIT"):
         propagate(-np.eye(3), [0.0])

@@ -40,32 +40,32 @@ def same_partition(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def naive_components(V: np.ndarray, threshold: float) -> list[int]:
-    """Labels by a search from every tracklet that has none yet."""
-    labels, found = [-1] * len(V), 0
-    for first in range(len(V)):
-        if labels[first] >= 0:
+    """Labels by a search from every tracklet without a label."""
+    labels, count = [-1] * len(V), 0
+    for start in range(len(V)):
+        if labels[start] >= 0:
             continue
-        waiting = [first]
-        while waiting:
-            i = waiting.pop()
+        queue = [start]
+        while queue:
+            i = queue.pop()
             if labels[i] < 0:
-                labels[i] = found
-                waiting += [j for j in range(len(V)) if j != i and V[i, j] >= threshold]
-        found += 1
+                labels[i] = count
+                queue += [j for j in range(len(V)) if j != i and V[i, j] >= threshold]
+        count += 1
     return labels
 
 
 def test_temporal_ap_clusters_the_weighted_similarity() -> None:
     rng = np.random.default_rng(0)
     V, positions = visual(rng.normal(size=(12, 4))), np.sort(rng.random(12))
-    found = TemporalAP(alpha=0.5, gamma=2.0, preference=0.5).cluster(V, positions)
+    clustering = TemporalAP(alpha=0.5, gamma=2.0, preference=0.5).cluster(V, positions)
     expected, _ = propagate(0.5 * V + 0.5 * temporal(positions, 2.0), [0.5])
-    np.testing.assert_array_equal(found.labels, expected[0])
-    assert found.converged
-    assert 1 < found.labels.max() + 1 < 12
+    np.testing.assert_array_equal(clustering.labels, expected[0])
+    assert clustering.converged
+    assert 1 < clustering.labels.max() + 1 < 12
 
 
-# Hundredths, so that similarities often equal a threshold or each other.
+# Multiples of 0.01, so that similarities often equal a threshold or each other.
 @settings(max_examples=15)
 @given(
     st.integers(1, 9).flatmap(
@@ -95,18 +95,20 @@ def test_average_linkage_equals_scikit_learn(seed: int, n: int, distance: float)
 
 @settings(max_examples=30)
 @given(st.integers(0, 999), st.integers(1, 25), st.floats(0.02, 1.2), st.integers(1, 4))
-def test_dbscan_is_scikit_learns_with_noise_alone(seed: int, n: int, eps: float, few: int) -> None:
+def test_dbscan_equals_scikit_learn_with_singletons_for_noise(
+    seed: int, n: int, eps: float, min_samples: int
+) -> None:
     V = similarities(seed, n)
-    labels = Dbscan(eps, few).cluster(V, []).labels
-    model = cluster.DBSCAN(eps=eps, min_samples=few, metric="precomputed")
-    theirs = model.fit_predict(distances((V + V.T) / 2))
-    clustered = theirs >= 0
-    assert same_partition(labels[clustered], theirs[clustered])
+    labels = Dbscan(eps, min_samples).cluster(V, []).labels
+    model = cluster.DBSCAN(eps=eps, min_samples=min_samples, metric="precomputed")
+    reference = model.fit_predict(distances((V + V.T) / 2))
+    clustered = reference >= 0
+    assert same_partition(labels[clustered], reference[clustered])
     for row in np.flatnonzero(~clustered):
         assert (labels == labels[row]).sum() == 1
 
 
-def test_hdbscan_finds_what_is_apart_and_leaves_noise_alone() -> None:
+def test_hdbscan_separates_groups_and_gives_singletons_for_noise() -> None:
     D = np.full((7, 7), 1.0)
     D[:3, :3], D[3:6, 3:6] = 0.1, 0.1
     np.fill_diagonal(D, 0.0)
@@ -115,7 +117,7 @@ def test_hdbscan_finds_what_is_apart_and_leaves_noise_alone() -> None:
     assert Hdbscan(2, 1).cluster(np.ones((1, 1)), []).labels.tolist() == [0]
 
 
-def test_what_is_out_of_range_is_refused() -> None:
+def test_invalid_parameters_and_similarities_are_refused() -> None:
     V = np.eye(3)
     for kind, parameters, message in (
         (Dbscan, (0, 2), "eps is 0; give one above 0"),

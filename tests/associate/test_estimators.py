@@ -19,7 +19,7 @@ from polyplink.associate.estimators import (
 from polyplink.associate.similarity import visual
 from tests.associate.test_clusterers import same_partition
 
-EVERY: list[Any] = [
+ESTIMATORS: list[Any] = [
     ThresholdClustering(0.6),
     APClustering(-0.5),
     TemporalAPClustering(1.0, 2.0, -0.5),
@@ -27,8 +27,10 @@ EVERY: list[Any] = [
     HDBSCANClustering(5, 2),
     AgglomerativeClustering(0.4),
 ]
-# Its rows are small whole numbers, and one of them is zero.
-REFUSED = {"check_estimators_dtypes": "the cosine of a row of zeros is undefined, so it is refused"}
+# The check passes rows of small integers, and one row is zero.
+EXPECTED_FAILURES = {
+    "check_estimators_dtypes": "the cosine of a row of zeros is undefined, so it is refused"
+}
 
 
 def vectors(seed: int = 0) -> np.ndarray:
@@ -36,8 +38,8 @@ def vectors(seed: int = 0) -> np.ndarray:
     return np.asarray(rng.normal(size=(3, 6))[np.arange(12) % 3] + 0.2 * rng.normal(size=(12, 6)))
 
 
-@pytest.mark.parametrize("estimator", EVERY, ids=lambda e: type(e).__name__)
-def test_precomputed_and_embeddings_give_one_answer(estimator: Any) -> None:
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+def test_precomputed_similarities_and_embeddings_give_the_same_labels(estimator: Any) -> None:
     X = vectors()
     labels = clone(estimator).fit_predict(X)
     fitted = clone(estimator).set_params(affinity="precomputed").fit(visual(X))
@@ -52,19 +54,21 @@ def test_precomputed_and_embeddings_give_one_answer(estimator: Any) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_rows_of_similarities_are_points_as_in_tpcs_program(seed: int) -> None:
+def test_similarity_rows_are_clustered_as_points_as_in_the_tpc_program(seed: int) -> None:
     V = visual(vectors(seed))
     X = 1 - cdist(V, V)
     dbscan = DBSCANClustering(0.5, 1, affinity="precomputed").fit_predict(X)
     assert same_partition(dbscan, cluster.DBSCAN(eps=0.5, min_samples=1).fit_predict(V))
     linkage = AgglomerativeClustering(0.5, affinity="precomputed").fit_predict(X)
-    theirs = cluster.AgglomerativeClustering(None, distance_threshold=0.5, linkage="average")
-    assert same_partition(linkage, theirs.fit_predict(V))
+    reference = cluster.AgglomerativeClustering(None, distance_threshold=0.5, linkage="average")
+    assert same_partition(linkage, reference.fit_predict(V))
 
 
-@pytest.mark.parametrize("estimator", EVERY, ids=lambda e: type(e).__name__)
-def test_scikit_learns_own_checks(estimator: Any) -> None:
-    results = check_estimator(estimator, expected_failed_checks=REFUSED, on_fail=None, on_skip=None)
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+def test_estimators_pass_the_checks_of_scikit_learn(estimator: Any) -> None:
+    results = check_estimator(
+        estimator, expected_failed_checks=EXPECTED_FAILURES, on_fail=None, on_skip=None
+    )
     failed = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
     assert not failed
     (refused,) = [result for result in results if result["status"] == "xfail"]
@@ -72,7 +76,7 @@ def test_scikit_learns_own_checks(estimator: Any) -> None:
     assert sum(result["status"] == "passed" for result in results) > 25
 
 
-def test_time_is_asked_for_where_it_has_a_say() -> None:
+def test_the_temporal_estimator_requires_positions() -> None:
     X, positions = vectors(), np.linspace(0, 1, 12)
     model = TemporalAPClustering(0.5, 3.0, 0.2)
     expected = TemporalAP(0.5, 3.0, 0.2).cluster(visual(X), positions)

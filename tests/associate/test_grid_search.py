@@ -1,4 +1,4 @@
-"""The search of settings: every row is its setting alone; grids are the paper's."""
+"""The grid search: each row equals a run of its setting alone; grids are the paper's."""
 
 from unittest.mock import patch
 
@@ -7,13 +7,7 @@ import pytest
 
 from polyplink.associate.affinity.propagate import propagate
 from polyplink.associate.clusterers import Agglomerative, Dbscan, Hdbscan
-from polyplink.associate.grid_search import (
-    Grid,
-    demo_grid,
-    paper_grid,
-    search,
-    search as search_settings,
-)
+from polyplink.associate.grid_search import Grid, demo_grid, paper_grid, search
 from polyplink.associate.similarity import visual
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import CLUSTERERS
@@ -36,35 +30,35 @@ def procedure(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize(("n", "threads"), [(1, 1), (2, 1), (15, 1), (15, 2)])
-def test_every_row_is_its_setting_alone(n: int, threads: int) -> None:
+def test_each_row_equals_its_setting_run_alone(n: int, threads: int) -> None:
     V, positions = procedure(n)
-    with patch("polyplink.associate.affinity.propagate.propagate", wraps=propagate) as counted:
-        found = search(V, positions, GRID, P=V, threads=threads)
-    assert counted.call_count == 2 + 2 + 1  # with alpha 1 the gammas share one clustering
-    assert list(found) == [name for name in CLUSTERERS if name in GRID.by_clusterer()]
-    assert len(found) == 7
+    with patch("polyplink.associate.affinity.propagate.propagate", wraps=propagate) as propagation:
+        searched = search(V, positions, GRID, P=V, threads=threads)
+    assert propagation.call_count == 2 + 2 + 1  # with alpha 1 all gammas share one clustering
+    assert list(searched) == [name for name in CLUSTERERS if name in GRID.by_clusterer()]
+    assert len(searched) == 7
     for name, settings in GRID.by_clusterer().items():
-        alone = [setting.cluster(V, positions) for setting in settings]
-        np.testing.assert_array_equal(found[name].labels, [c.labels for c in alone])
-        np.testing.assert_array_equal(found[name].converged, [c.converged for c in alone])
-        assert found[name].labels.dtype == np.int32
-    without = search(V, positions, GRID, threads=threads)
-    assert set(found) - set(without) == {"links"}
+        clusterings = [setting.cluster(V, positions) for setting in settings]
+        np.testing.assert_array_equal(searched[name].labels, [c.labels for c in clusterings])
+        np.testing.assert_array_equal(searched[name].converged, [c.converged for c in clusterings])
+        assert searched[name].labels.dtype == np.int32
+    without_links = search(V, positions, GRID, threads=threads)
+    assert set(searched) - set(without_links) == {"links"}
 
 
-def test_only_what_is_asked_for_is_searched() -> None:
+def test_only_the_requested_clusterers_are_searched() -> None:
     V, positions = procedure(4)
-    for asked in (("ap",), ("threshold", "dbscan"), ("temporal_ap",), ("agglomerative",)):
-        part = GRID.only(asked)
-        assert set(search_settings(V, positions, part)) - {"temporal_ap", "ap"} == (
-            set(asked) - {"temporal_ap", "ap"}
+    for names in (("ap",), ("threshold", "dbscan"), ("temporal_ap",), ("agglomerative",)):
+        subgrid = GRID.only(names)
+        assert set(search(V, positions, subgrid)) - {"temporal_ap", "ap"} == (
+            set(names) - {"temporal_ap", "ap"}
         )
-        for name in asked:
-            assert part.by_clusterer()[name] == GRID.by_clusterer()[name]
+        for name in names:
+            assert subgrid.by_clusterer()[name] == GRID.by_clusterer()[name]
     assert len(GRID.only(["ap"]).temporal_ap()) == 4
 
 
-def test_empty_grids_and_strange_clusterers_are_refused() -> None:
+def test_empty_grids_and_unknown_clusterers_are_refused() -> None:
     with pytest.raises(PolyplinkError, match="the grid has no setting"):
         search(np.ones((2, 2)), [0, 1], Grid())
     with pytest.raises(PolyplinkError, match="no clusterer 'dbscn'; did you mean dbscan"):
@@ -73,7 +67,7 @@ def test_empty_grids_and_strange_clusterers_are_refused() -> None:
         Grid(thresholds=(0.5,)).only(["hdbscan"])
 
 
-def test_the_paper_grid_is_the_paper_s_and_the_demo_grid_is_small() -> None:
+def test_the_paper_grid_has_the_values_of_the_paper_and_the_demo_grid_is_small() -> None:
     grid = paper_grid()
     np.testing.assert_allclose(grid.preferences, np.linspace(-5, 5, 41))
     np.testing.assert_allclose(grid.alphas, np.linspace(0, 1, 21))

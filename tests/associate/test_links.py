@@ -21,7 +21,7 @@ from polyplink.core.errors import PolyplinkError
 
 
 def procedure(seed: int, n: int = 12) -> tuple[Views, list[str | None]]:
-    """Three polyps, seen one after another, with returns and one view of unknown polyp."""
+    """Views of three polyps, one polyp after another, with one return and one unnamed view."""
     rng = np.random.default_rng(seed)
     polyp = np.sort(rng.integers(0, 3, n))
     polyp[n // 2] = 0  # a return
@@ -45,23 +45,23 @@ def test_terms_equal_a_naive_loop() -> None:
                 continue
             z = (cosines[i, j] - np.mean(others)) / np.std(others)
             gap = views.start[j] - views.end[i]
-            between, lg = j - i - 1, np.log(gap + 0.04)
+            between, log_gap = j - i - 1, np.log(gap + 0.04)
             ranks = [
                 sum(cosines[a, k] > cosines[a, b] for k in range(7) if k != a) / 6
                 for a, b in ((i, j), (j, i))
             ]
-            lb = np.log(1 + between)
+            log_between = np.log(1 + between)
             row = [cosines[i, j], sum(ranks) / 2, z, *(max(z - k, 0) for k in (-0.5, 0.5, 1.2))]
             row += [gap / (views.end.max() - views.start.min())]
-            row += [lg, *(max(lg - k, 0) for k in (-1, 0, 1, 2))]
-            row += [lb, *(max(lb - k, 0) for k in (0.5, 1.2, 2))]
+            row += [log_gap, *(max(log_gap - k, 0) for k in (-1, 0, 1, 2))]
+            row += [log_between, *(max(log_between - k, 0) for k in (0.5, 1.2, 2))]
             expected.append(row)
             labels.append(polyps[i] == polyps[j])
     np.testing.assert_allclose(terms, expected, atol=1e-9)
     assert same.tolist() == labels
 
 
-def test_the_fit_is_the_penalised_maximum_of_the_likelihood() -> None:
+def test_fit_links_maximises_the_penalised_likelihood() -> None:
     pairs = [link_terms(procedure(seed, 8 + seed)) for seed in range(6)]
     model = fit_links(pairs)
     assert isinstance(model, LinkModel)
@@ -70,15 +70,15 @@ def test_the_fit_is_the_penalised_maximum_of_the_likelihood() -> None:
     sizes = [y.size for _, y in pairs]
     standard = (terms - terms.mean(axis=0)) / terms.std(axis=0)
 
-    def loss(w: np.ndarray) -> float:
-        z = w[0] + standard @ w[1:]
-        surprise = np.where(same, np.logaddexp(0, -z), np.logaddexp(0, z))
+    def loss(weights: np.ndarray) -> float:
+        log_odds = weights[0] + standard @ weights[1:]
+        surprise = np.where(same, np.logaddexp(0, -log_odds), np.logaddexp(0, log_odds))
         means = [each.mean() for each in np.split(surprise, np.cumsum(sizes)[:-1])]
-        return float(np.mean(means) * same.size + PENALTY * (w[1:] ** 2).sum() / 2)
+        return float(np.mean(means) * same.size + PENALTY * (weights[1:] ** 2).sum() / 2)
 
-    best = minimize(loss, np.zeros(terms.shape[1] + 1)).x
-    found = np.array([model.weights[name] for name in term_names()]) * terms.std(axis=0)
-    np.testing.assert_allclose(found, best[1:], atol=2e-3)
+    optimum = minimize(loss, np.zeros(terms.shape[1] + 1)).x
+    fitted_weights = np.array([model.weights[name] for name in term_names()]) * terms.std(axis=0)
+    np.testing.assert_allclose(fitted_weights, optimum[1:], atol=2e-3)
     assert (model.pairs, model.positives) == (same.size, same.sum())
     views, _ = procedure(9)
     P = model.probability(views)
@@ -87,43 +87,43 @@ def test_the_fit_is_the_penalised_maximum_of_the_likelihood() -> None:
     assert (model.probability(together)[~np.eye(12, dtype=bool)] == 0).all()
 
 
-def test_no_procedure_judges_itself() -> None:
-    given = [procedure(seed) for seed in range(4)]
-    crossed = cross_probabilities(given, [link_terms(each) for each in given])
-    assert not isinstance(crossed, str)
-    for left, P in enumerate(crossed):
-        others = [link_terms(each) for i, each in enumerate(given) if i != left]
+def test_cross_probabilities_come_from_a_fit_without_the_procedure() -> None:
+    procedures = [procedure(seed) for seed in range(4)]
+    probabilities = cross_probabilities(procedures, [*map(link_terms, procedures)])
+    assert not isinstance(probabilities, str)
+    for left_out, P in enumerate(probabilities):
+        others = [link_terms(views) for i, views in enumerate(procedures) if i != left_out]
         model = fit_links(others)
         assert isinstance(model, LinkModel)
-        np.testing.assert_allclose(P, model.probability(given[left][0]))
+        np.testing.assert_allclose(P, model.probability(procedures[left_out][0]))
     assert cross_probabilities([], []) == []
 
 
-def test_without_labels_the_sequence_of_views_and_looks_give_links() -> None:
-    given = [procedure(seed, 16) for seed in range(36)]
-    model = fit_unlabelled([views for views, _ in given])
+def test_fit_without_labels_gives_higher_probabilities_to_true_links() -> None:
+    procedures = [procedure(seed, 16) for seed in range(36)]
+    model = fit_unlabelled([views for views, _ in procedures])
     assert isinstance(model, LinkModel)
-    gained = []
-    for views, polyps in given:
+    margins = []
+    for views, polyps in procedures:
         P, names = model.probability(views), np.asarray(polyps, dtype=object)
         same = names[:, None] == names[None, :]
         upper = np.triu(np.ones_like(P, dtype=bool), k=1)
-        gained.append(P[upper & same].mean() - P[upper & ~same].mean())
-    assert np.mean(gained) > 0.2
+        margins.append(P[upper & same].mean() - P[upper & ~same].mean())
+    assert np.mean(margins) > 0.2
     assert fit_unlabelled([]) == "no procedure has two tracklets"
 
 
 @pytest.mark.parametrize("n", [16, 40, 60])
-def test_without_labels_the_count_does_not_grow_with_the_views_of_a_polyp(n: int) -> None:
-    given = [procedure(seed, n) for seed in range(12)]
-    views = [each for each, _ in given]
-    model, price = fit_unlabelled(views), unlabelled_price(views)
+def test_count_without_labels_does_not_grow_with_the_number_of_views(n: int) -> None:
+    procedures = [procedure(seed, n) for seed in range(12)]
+    all_views = [views for views, _ in procedures]
+    model, price = fit_unlabelled(all_views), unlabelled_price(all_views)
     assert isinstance(model, LinkModel)
-    counts = [partition(model.probability(each), [price])[0].max() + 1 for each in views]
-    assert abs(np.mean(counts) - 3.0) <= 1.0  # 11 for 60 tracklets where the price stays the same
+    counts = [partition(model.probability(views), [price])[0].max() + 1 for views in all_views]
+    assert abs(np.mean(counts) - 3.0) <= 1.0  # a fixed price gives 11 polyps for 60 tracklets
 
 
-def test_what_cannot_be_fitted_says_why() -> None:
+def test_pairs_that_cannot_be_fitted_and_invalid_views_are_refused() -> None:
     names = term_names()
     for same, reason in (
         ([True, True], "all 2 labelled pairs show one polyp"),

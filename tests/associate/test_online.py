@@ -1,4 +1,4 @@
-"""Linking while a procedure runs: against plain loops, within its window, in bounded memory."""
+"""Online linking: against plain loops, revised within its window only, in bounded memory."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ POINT = OperatingPoint(LearnedLinks(1.5), LinkModel(-3.0, WEIGHTS, 1, 1), "by ha
 
 
 def stream(seed: int, n: int, polyps: int = 4) -> Views:
-    """Views of a few polyps, in the order in which they close."""
+    """Views of a few polyps, in the order of their ends."""
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(polyps, 6))
     vectors = centres[rng.integers(0, polyps, n)] + rng.normal(0, 0.8, (n, 6))
@@ -33,45 +33,45 @@ def stream(seed: int, n: int, polyps: int = 4) -> Views:
 
 
 def feed(linker: OnlineLinker, views: Views) -> list[int]:
-    """Polyp of every view in the end."""
+    """Polyp of every view after the last revision."""
     polyp: dict[str, int] = {}
     for i, vector in enumerate(views.vectors):
         decision = linker.add(str(i), vector, views.start[i], views.end[i])
         polyp[str(i)] = decision.polyp
-        for one in decision.revisions:
-            assert polyp[one.tracklet] == one.before != one.now
-            polyp[one.tracklet] = one.now
+        for revision in decision.revisions:
+            assert polyp[revision.tracklet] == revision.before != revision.now
+            polyp[revision.tracklet] = revision.now
         assert decision.count == len(set(polyp.values()))
     return list(polyp.values())
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_without_a_window_it_equals_a_plain_loop(seed: int) -> None:
+def test_linking_without_a_window_equals_a_plain_loop(seed: int) -> None:
     views, polyps = stream(seed, 25), list[int]()
-    for n in range(1, 26):  # each joins the polyp where it costs least, or begins one
-        seen = Views(views.vectors[:n], views.start[:n], views.end[:n])
+    for n in range(1, 26):  # each view joins the cheapest polyp or starts a new one
+        views_so_far = Views(views.vectors[:n], views.start[:n], views.end[:n])
         assert POINT.links is not None
-        P = POINT.links.probability(seen)[-1]
+        P = POINT.links.probability(views_so_far)[-1]
         cost = {}
         for polyp in sorted(set(polyps)):
             mates = [i for i, one in enumerate(polyps) if one == polyp]
             cost[polyp] = sum(1e6 if P[i] == 0 else TOLERANCE - P[i] for i in mates)
-        best = min(cost, key=lambda one: cost[one], default=0)
-        polyps.append(best if cost and cost[best] < 1.5 else max(polyps, default=0) + 1)
-    found = feed(OnlineLinker(POINT, OnlineSettings(window=0, views=99)), views)
-    assert found == polyps
+        cheapest = min(cost, key=lambda one: cost[one], default=0)
+        polyps.append(cheapest if cost and cost[cheapest] < 1.5 else max(polyps, default=0) + 1)
+    online = feed(OnlineLinker(POINT, OnlineSettings(window=0, views=99)), views)
+    assert online == polyps
 
 
-def test_with_the_whole_procedure_as_window_it_is_as_good_as_the_offline_partition() -> None:
-    agreed = []
+def test_linking_with_an_unlimited_window_agrees_with_the_offline_partition() -> None:
+    agreement = []
     for seed in range(6):
         views = stream(seed, 30)
         online = np.array(feed(OnlineLinker(POINT, OnlineSettings(window=1e9)), views))
         offline = identify(views, np.zeros(30), POINT).labels
         pairs = np.triu_indices(30, 1)
         same = [(one[:, None] == one[None, :])[pairs] for one in (online, offline)]
-        agreed.append((same[0] == same[1]).mean())
-    assert np.mean(agreed) > 0.97
+        agreement.append((same[0] == same[1]).mean())
+    assert np.mean(agreement) > 0.97
 
 
 @settings(max_examples=12)
@@ -79,31 +79,31 @@ def test_with_the_whole_procedure_as_window_it_is_as_good_as_the_offline_partiti
 def test_memory_is_bounded_and_nothing_is_revised_outside_the_window(
     seed: int, window: float, revisable: int
 ) -> None:
-    given = OnlineSettings(window, revisable, views=2, rows=12)
-    views, linker, closed = stream(seed, 40, polyps=8), OnlineLinker(POINT, given), list[str]()
-    numbers: set[int] = set()
+    limits = OnlineSettings(window, revisable, views=2, rows=12)
+    views, linker, closed = stream(seed, 40, polyps=8), OnlineLinker(POINT, limits), list[str]()
+    used: set[int] = set()
     for i, vector in enumerate(views.vectors):
         decision = linker.add(str(i), vector, views.start[i], views.end[i])
-        kept = linker.kept
-        assert kept is not None
-        assert len(kept.start) <= 12
-        for one in decision.revisions:
-            assert views.end[int(one.tracklet)] >= views.end[i] - window
-            assert one.tracklet in closed[-revisable:]
-        fresh = {decision.polyp, *(one.now for one in decision.revisions)} - numbers
-        assert all(number > max(numbers, default=0) for number in fresh)  # never given again
-        numbers |= fresh
+        memory = linker.kept
+        assert memory is not None
+        assert len(memory.start) <= 12
+        for revision in decision.revisions:
+            assert views.end[int(revision.tracklet)] >= views.end[i] - window
+            assert revision.tracklet in closed[-revisable:]
+        new = {decision.polyp, *(revision.now for revision in decision.revisions)} - used
+        assert all(number > max(used, default=0) for number in new)  # numbers are not reused
+        used |= new
         assert decision.interval is not None
         assert decision.interval[0] <= decision.count <= decision.interval[1]
         if decision.earlier is not None:
             name, since = decision.earlier
             assert views.start[int(name)] == since <= views.end[int(name)] < views.start[i]
         closed.append(str(i))
-    assert kept is not None
-    assert kept.weight.sum() <= 40
+    assert memory is not None
+    assert memory.weight.sum() <= 40
 
 
-def test_weights_without_links_and_wrong_settings_are_refused() -> None:
+def test_weights_without_links_and_invalid_settings_are_refused() -> None:
     with pytest.raises(PolyplinkError, match="polyplink calibrate"):
         OnlineLinker(untuned("no labels"))
     with pytest.raises(PolyplinkError, match="twice as many"):

@@ -21,23 +21,23 @@ def links(seed: int, n: int, polyps: int = 3) -> npt.NDArray[np.float64]:
     return np.asarray(P)
 
 
-def every_partition(n: int) -> list[list[int]]:
-    found: list[list[int]] = [[]]
+def all_partitions(n: int) -> list[list[int]]:
+    partitions: list[list[int]] = [[]]
     for _ in range(n):
-        found = [[*each, k] for each in found for k in range(max(each, default=-1) + 2)]
-    return found
+        partitions = [[*each, k] for each in partitions for k in range(max(each, default=-1) + 2)]
+    return partitions
 
 
-def test_small_partitions_are_nearly_always_the_cheapest() -> None:
-    rng, worse = np.random.default_rng(0), []
+def test_small_partitions_almost_always_have_the_lowest_cost() -> None:
+    rng, excess_costs = np.random.default_rng(0), []
     for seed in range(60):
         n, price = int(rng.integers(1, 7)), rng.uniform(0.0, 5.0)
         P = links(seed, n)
-        best = min(partition_cost(P, each, price) for each in every_partition(n))
-        worse.append(partition_cost(P, partition(P, [price])[0], price) - best)
-    assert min(worse) > -1e-9
-    assert np.mean(np.array(worse) < 1e-9) >= 0.95
-    assert max(worse) < 0.2
+        lowest = min(partition_cost(P, each, price) for each in all_partitions(n))
+        excess_costs.append(partition_cost(P, partition(P, [price])[0], price) - lowest)
+    assert min(excess_costs) > -1e-9
+    assert np.mean(np.array(excess_costs) < 1e-9) >= 0.95
+    assert max(excess_costs) < 0.2
 
 
 def test_cost_equals_a_naive_sum() -> None:
@@ -47,27 +47,27 @@ def test_cost_equals_a_naive_sum() -> None:
     assert partition_cost(P, labels, 2.0) == pytest.approx(3 * 2.0 + 0.9 - 0.5 + 0.9 - 0.8)
 
 
-def test_a_higher_price_gives_fewer_polyps_and_one_call_equals_many() -> None:
+def test_a_higher_price_gives_fewer_polyps_and_one_call_equals_several() -> None:
     P, prices = links(2, 30, 6), np.geomspace(0.1, 50, 12)
-    found = partition(P, prices)
-    assert (np.diff(found.max(axis=1)) <= 0).all()
-    assert found[-1].max() < found[0].max()
-    for price, labels in zip(prices, found, strict=True):
+    partitions = partition(P, prices)
+    assert (np.diff(partitions.max(axis=1)) <= 0).all()
+    assert partitions[-1].max() < partitions[0].max()
+    for price, labels in zip(prices, partitions, strict=True):
         np.testing.assert_array_equal(LearnedLinks(float(price)).cluster(P, []).labels, labels)
         np.testing.assert_array_equal(LinksClustering(price=float(price)).fit_predict(P), labels)
-    together = found[:, :, None] == found[:, None, :]
-    assert not (together & (P == 0)).any()  # certainly two polyps
+    together = partitions[:, :, None] == partitions[:, None, :]
+    assert not (together & (P == 0)).any()  # probability 0: never one polyp
 
 
-def test_constraints_hold_and_those_that_contradict_are_named() -> None:
+def test_constraints_hold_and_contradicting_ones_are_named() -> None:
     P = links(3, 12)
     free = partition(P, [1.0])[0]
     apart = np.argwhere(np.triu(free[:, None] != free, k=1))[:3].tolist()
     joined = np.argwhere(np.triu(free[:, None] == free, k=1))[:1].tolist()
-    found = partition(P, [1.0, 0.0], must=apart, cannot=[])
-    assert all((found[:, i] == found[:, j]).all() for i, j in apart)
-    found = partition(P, [1.0, 90.0], cannot=joined)
-    assert all((found[:, i] != found[:, j]).all() for i, j in joined)
+    constrained = partition(P, [1.0, 0.0], must=apart, cannot=[])
+    assert all((constrained[:, i] == constrained[:, j]).all() for i, j in apart)
+    constrained = partition(P, [1.0, 90.0], cannot=joined)
+    assert all((constrained[:, i] != constrained[:, j]).all() for i, j in joined)
     for must, cannot, match in (
         ([(0, 1), (1, 2)], [(2, 0)], "tracklets 2 and 0 must show two polyps"),
         ([(0, 12)], [], "names tracklets 0 and 12 of 12"),
@@ -89,20 +89,20 @@ def test_one_tracklet_is_one_polyp_and_bad_input_is_refused() -> None:
             partition(P, [price])
 
 
-def test_a_weight_counts_as_that_many_rows() -> None:
+def test_a_weight_equals_that_many_repeated_rows() -> None:
     rng = np.random.default_rng(3)
     P, weights, price = links(7, 8), rng.integers(1, 4, 8), 2.0
     rows = np.repeat(np.arange(8), weights)
     first = np.searchsorted(rows, rows)
     must = [(int(a), i) for i, a in enumerate(first) if a != i]
     repeated = partition(P[np.ix_(rows, rows)], [price], must)[0]
-    found = partition(P, [price], weights=weights.astype(float))[0]
-    np.testing.assert_array_equal(found[rows], repeated)
-    inside = partition_cost(P, found, price, weights.astype(float))
-    loops = sum(
+    weighted = partition(P, [price], weights=weights.astype(float))[0]
+    np.testing.assert_array_equal(weighted[rows], repeated)
+    cost = partition_cost(P, weighted, price, weights.astype(float))
+    naive_cost = sum(
         weights[i] * weights[j] * (1e6 if P[i, j] == 0 else 0.9 - P[i, j])
         for i in range(8)
         for j in range(i)
-        if found[i] == found[j]
+        if weighted[i] == weighted[j]
     )
-    assert inside == pytest.approx(price * (found.max() + 1) + loops)
+    assert cost == pytest.approx(price * (weighted.max() + 1) + naive_cost)

@@ -1,4 +1,4 @@
-"""Size and histology from vectors."""
+"""Polyp size and histology, predicted from vectors."""
 
 import numpy as np
 
@@ -9,20 +9,20 @@ UNITS = RNG.normal(size=(90, 12))
 PATIENTS = [f"p{i // 3}" for i in range(90)]
 
 
-def test_what_vectors_tell_is_read_and_noise_is_refused() -> None:
-    planted = 1.5 + 0.4 * UNITS[:, 0] + RNG.normal(0, 0.2, 90)  # log mm
-    size = fit_size(UNITS, np.exp(planted).tolist(), PATIENTS, simulated=False)
+def test_probes_predict_size_and_histology_and_noise_is_refused() -> None:
+    log_mm = 1.5 + 0.4 * UNITS[:, 0] + RNG.normal(0, 0.2, 90)
+    size = fit_size(UNITS, np.exp(log_mm).tolist(), PATIENTS, simulated=False)
     adenoma = fit_adenoma(UNITS, (UNITS[:, 1] > 0.3).tolist(), PATIENTS, simulated=True)
     assert isinstance(size, Probe)
     assert isinstance(adenoma, Probe)
     assert "90 polyps of 30 patients" in size.origin
-    new = RNG.normal(size=(400, 12))
-    true = 1.5 + 0.4 * new[:, 0] + RNG.normal(0, 0.2, 400)
+    new_units = RNG.normal(size=(400, 12))
+    true_log_mm = 1.5 + 0.4 * new_units[:, 0] + RNG.normal(0, 0.2, 400)
     assert size.factor is not None
-    held = np.abs(size.values(new) - true) <= np.log(size.factor)
-    assert 0.82 < held.mean() < 0.98
-    assert ((adenoma.values(new) > 0) == (new[:, 1] > 0.3)).mean() > 0.85
-    noise = fit_size(UNITS, RNG.permutation(np.exp(planted)).tolist(), PATIENTS, simulated=False)
+    covered = np.abs(size.values(new_units) - true_log_mm) <= np.log(size.factor)
+    assert 0.82 < covered.mean() < 0.98
+    assert ((adenoma.values(new_units) > 0) == (new_units[:, 1] > 0.3)).mean() > 0.85
+    noise = fit_size(UNITS, RNG.permutation(np.exp(log_mm)).tolist(), PATIENTS, simulated=False)
     assert isinstance(noise, str)
     assert "not surely better than one value for all" in noise
     assert "at least 9 are needed" in str(
@@ -31,7 +31,7 @@ def test_what_vectors_tell_is_read_and_noise_is_refused() -> None:
     assert "0 of 90" in str(fit_adenoma(UNITS, [False] * 90, PATIENTS, simulated=False))
 
 
-def test_a_polyp_is_read_from_all_of_its_tracklets() -> None:
+def test_a_polyp_is_predicted_from_all_of_its_tracklets() -> None:
     size = Probe(1.0, (1.0, 0.0), 2.0, False, "")
     vectors = np.array([[2.0, 0.0], [0.0, 5.0], [3.0, 4.0]])
     one, other = read_polyps(size, None, vectors, np.array([0, 0, 1]))

@@ -13,7 +13,7 @@ from polyplink.core.errors import PolyplinkError
 POSITIONS = st.lists(st.floats(0, 1, width=32), min_size=1, max_size=8).map(np.array)
 
 
-def stretch(values: np.ndarray) -> np.ndarray:
+def rescale_to_unit_range(values: np.ndarray) -> np.ndarray:
     return np.asarray((values - values.min()) / (values.max() - values.min()))
 
 
@@ -26,7 +26,7 @@ def naive_l2(vectors: np.ndarray, scaled: bool) -> np.ndarray:
             if scaled:
                 a, b = a / np.sqrt(sum(v * v for v in a)), b / np.sqrt(sum(v * v for v in b))
             distance[i, j] = np.sqrt(sum((x - y) ** 2 for x, y in zip(a, b, strict=True)))
-    return 1 - stretch(distance)
+    return 1 - rescale_to_unit_range(distance)
 
 
 def naive_cosine(vectors: np.ndarray) -> np.ndarray:
@@ -49,8 +49,8 @@ def test_visual_forms_equal_naive_loops() -> None:
     np.testing.assert_allclose(visual(vectors, "sigmoid"), sigmoid, atol=1e-12)
 
 
-def test_the_thesis_form_gives_one_cluster_or_all_alone_where_cosines_are_alike() -> None:
-    """Cosines of 0.90 to 0.99, as EndoViT's: its row of table A.3 is one cluster a procedure."""
+def test_sigmoid_form_gives_one_cluster_or_singletons_for_similar_cosines() -> None:
+    """EndoViT's cosines are 0.90 to 0.99; table A.3 of the thesis has one cluster per procedure."""
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(1, 64)) + 0.2 * rng.normal(size=(20, 64))
     off = cosine(vectors)[~np.eye(20, dtype=bool)]
@@ -70,7 +70,7 @@ def test_temporal_equals_a_naive_loop(positions: np.ndarray, gamma: float) -> No
     raw = np.array(
         [[np.exp(-gamma * abs(positions[i] - positions[j])) for j in range(n)] for i in range(n)]
     )
-    expected = stretch(raw) if raw.max() - raw.min() > 1e-12 else np.ones((n, n))
+    expected = rescale_to_unit_range(raw) if raw.max() - raw.min() > 1e-12 else np.ones((n, n))
     np.testing.assert_allclose(temporal(positions, gamma), expected, atol=1e-9)
 
 
@@ -84,19 +84,19 @@ def test_visual_is_symmetric_and_in_the_unit_range(vectors: np.ndarray, form: Vi
 
 
 @pytest.mark.parametrize("n", [1, 3])
-def test_no_spread_gives_ones(n: int) -> None:
-    # One direction, lengths that leave rounding behind when they are divided out.
+def test_identical_rows_give_ones(n: int) -> None:
+    # The rows have the same direction; dividing by their lengths leaves rounding errors.
     same = np.outer([0.1, 0.3, 0.7][:n], [1.0, 2.0, 3.0])
     np.testing.assert_array_equal(visual(same), np.ones((n, n)))
     np.testing.assert_array_equal(temporal(np.full(n, 0.5), 2.0), np.ones((n, n)))
 
 
-def test_alpha_weighs_the_two() -> None:
+def test_alpha_weights_visual_and_temporal_similarity() -> None:
     V, positions = np.random.default_rng(2).random((4, 4)), [0.0, 0.1, 0.5, 1.0]
     T = temporal(positions, 2.0)
     for alpha, expected in ((0.25, 0.25 * V + 0.75 * T), (1.0, V), (0.0, T)):
-        found = TemporalAP(alpha, 2.0, 0.0).similarity(V, positions)
-        np.testing.assert_array_equal(found, expected)
+        weighted = TemporalAP(alpha, 2.0, 0.0).similarity(V, positions)
+        np.testing.assert_array_equal(weighted, expected)
 
 
 @pytest.mark.parametrize(
@@ -113,6 +113,8 @@ def test_alpha_weighs_the_two() -> None:
         (lambda: TemporalAP(0.5, 1, 0).similarity(np.eye(1), [0, 1]), "for the same tracklets"),
     ],
 )
-def test_bad_vectors_times_and_shares_are_refused(call: Callable[[], object], message: str) -> None:
+def test_invalid_vectors_positions_and_weights_are_refused(
+    call: Callable[[], object], message: str
+) -> None:
     with pytest.raises(PolyplinkError, match=message):
         call()
