@@ -136,8 +136,8 @@ def test_unknown_names_and_sizes_are_refused_before_anything_is_measured() -> No
     for name, case in CASES.items():
         words = f"{name} cannot be measured at size {case.least - 1}; give {case.least} or more"
         refused.append(([name], case.least - 1, words))
-    for names, size, says in refused:
-        with pytest.raises(PolyplinkError, match=says):
+    for names, size, message in refused:
+        with pytest.raises(PolyplinkError, match=message):
             next(run_benches(names, size))
 
 

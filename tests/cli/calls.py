@@ -29,11 +29,11 @@ def polyplink(*arguments: str | Path) -> Result:
     return invoke(app, *arguments)
 
 
-def assert_refused(result: Result, says: str) -> None:
-    """Check for exit code 2, one message on stderr that contains `says`, and no traceback."""
+def assert_refused(result: Result, message: str) -> None:
+    """Check for exit code 2, one message on stderr that contains `message`, and no traceback."""
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
     (line,) = [line for line in result.stderr.splitlines() if line.startswith("polyplink: ")]
-    assert says in line
+    assert message in line
     assert "; " in line  # separates the problem from its remedy
     assert "Traceback" not in result.stderr

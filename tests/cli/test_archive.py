@@ -69,8 +69,8 @@ def test_shards_divide_the_procedures_and_leave_what_one_run_leaves(
     for number, own in enumerate(divided, start=1):
         out = tmp_path / f"{number}.parquet"
         options = ("--shard", f"{number}/2", "--device", "cpu", "--workers", "1", "--out", out)
-        done = polyplink("embed", sample_run.run, folder, *options)
-        assert f"shard {number}/2: {len(own)} of 5 procedures" in done.stdout, done.stderr
+        result = polyplink("embed", sample_run.run, folder, *options)
+        assert f"shard {number}/2: {len(own)} of 5 procedures" in result.stdout, result.stderr
         ids = read_embeddings(out).tracklet_ids
         assert {name.split(":")[0] for name in ids} == set(own)
     assert contents(folder / "prepared") == contents(whole / "prepared")
@@ -83,8 +83,8 @@ def test_crops_that_are_not_kept_leave_the_same_vectors(
     folder = fresh(sample_run, tmp_path)
     options = ("--device", "cpu", "--workers", "1", "--no-keep-crops")
     for _ in range(2):  # the second finds all vectors
-        done = polyplink("embed", sample_run.run, folder, *options)
-        assert done.exit_code == 0, done.stderr
+        result = polyplink("embed", sample_run.run, folder, *options)
+        assert result.exit_code == 0, result.stderr
         expected = contents(whole / "prepared")
         vectors = {name: data for name, data in expected.items() if not name.endswith(".npy")}
         assert contents(folder / "prepared") == vectors
@@ -100,8 +100,8 @@ def test_broken_frames_are_known_where_crops_were_not_kept(
         (folder.parent / "frames" / "001-001" / "8.jpg").write_bytes(b"half")
         options = ("--device", "cpu", "--min-length", "4", option, "--out", tmp_path / "v")
         for _ in range(2):
-            done = polyplink("embed", sample_run.run, folder, *options)
-            assert done.exit_code == 0, done.stderr
+            result = polyplink("embed", sample_run.run, folder, *options)
+            assert result.exit_code == 0, result.stderr
             found.append(read_embeddings(tmp_path / "v"))
     assert "001-001:00000.1" in found[0].tracklet_ids
     for other in found[1:]:
@@ -110,7 +110,7 @@ def test_broken_frames_are_known_where_crops_were_not_kept(
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         (("--shard", "3/2"), "--shard 3/2: no such shard; give I/N, with I from 1 to N"),
         (("--shard", "0/2"), "--shard 0/2: no such shard"),
@@ -120,19 +120,19 @@ def test_broken_frames_are_known_where_crops_were_not_kept(
     ],
 )
 def test_what_cannot_be_is_one_line(
-    sample_run: SampleRun, options: tuple[str, ...], says: str
+    sample_run: SampleRun, options: tuple[str, ...], message: str
 ) -> None:
-    assert_refused(polyplink("embed", sample_run.run, sample_run.data, *options), says)
+    assert_refused(polyplink("embed", sample_run.run, sample_run.data, *options), message)
 
 
 def test_a_cluster_that_is_not_there_is_one_line(sample_run: SampleRun) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
-        done = polyplink(
+        result = polyplink(
             "embed", sample_run.run, sample_run.data, "--engine", "ray", "--address", address
         )
-    assert_refused(done, f"no Ray cluster at {address} ")
+    assert_refused(result, f"no Ray cluster at {address} ")
 
 
 @pytest.mark.slow

@@ -36,7 +36,7 @@ def write_black(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "says"),
+    ("kind", "message"),
     [
         ("empty", "cannot be opened"),
         ("text", "cannot be opened"),
@@ -46,7 +46,9 @@ def write_black(path: Path) -> None:
         ("nothing", "holds no video and no image"),
     ],
 )
-def test_what_is_no_recording_is_refused_in_one_line(tmp_path: Path, kind: str, says: str) -> None:
+def test_what_is_no_recording_is_refused_in_one_line(
+    tmp_path: Path, kind: str, message: str
+) -> None:
     path = tmp_path / (kind if "." in kind else f"{kind}.mp4")
     if kind == "empty":
         path.write_bytes(b"")
@@ -56,7 +58,7 @@ def test_what_is_no_recording_is_refused_in_one_line(tmp_path: Path, kind: str, 
         write_sound(path)
     elif kind == "nothing":
         path.mkdir()
-    assert_refused(polyplink("run", path, "-o", tmp_path / "out"), says)
+    assert_refused(polyplink("run", path, "-o", tmp_path / "out"), message)
 
 
 @pytest.mark.parametrize("kind", ["black", "still", "cut short"])

@@ -53,10 +53,10 @@ def calibrated(
 def test_alarms_are_left_out_and_shown_apart(
     sample_run: SampleRun, detected: Path, calibrated: Path, tmp_path: Path
 ) -> None:
-    asked = ("--device", "cpu", "--truth", sample_run.data)
-    raw = polyplink("count", sample_run.run, detected, "-o", tmp_path / "raw", *asked)
+    options = ("--device", "cpu", "--truth", sample_run.data)
+    raw = polyplink("count", sample_run.run, detected, "-o", tmp_path / "raw", *options)
     assert "`polyplink calibrate` adds that" in raw.stderr
-    result = polyplink("count", calibrated, detected, "-o", tmp_path / "c", *asked)
+    result = polyplink("count", calibrated, detected, "-o", tmp_path / "c", *options)
     assert result.exit_code == 0, result.output
     before = json.loads((tmp_path / "raw" / "count.json").read_text())
     after = json.loads((tmp_path / "c" / "count.json").read_text())
@@ -83,7 +83,17 @@ def test_alarms_are_left_out_and_shown_apart(
     assert settings["alarms"] == "drop"
     assert settings["tracklets"]["tracks"]["bridge"] == 0.7
     kept = polyplink(
-        *("count", calibrated, detected, "-o", tmp_path / "k", *asked, "--alarms", "keep", "--json")
+        *(
+            "count",
+            calibrated,
+            detected,
+            "-o",
+            tmp_path / "k",
+            *options,
+            "--alarms",
+            "keep",
+            "--json",
+        )
     )
     summary = json.loads(kept.stdout)
     assert summary["false_alarms"] == 0
@@ -116,7 +126,7 @@ def test_what_was_calibrated_on_is_recorded_and_what_cannot_be_is_refused(
 
 
 def test_links_are_fitted_again_on_annotated_boxes(sample_run: SampleRun, tmp_path: Path) -> None:
-    asked = (
+    command = (
         "calibrate",
         sample_run.run,
         sample_run.data,
@@ -126,7 +136,7 @@ def test_links_are_fitted_again_on_annotated_boxes(sample_run: SampleRun, tmp_pa
         "cpu",
         "--json",
     )
-    result = polyplink(*asked)
+    result = polyplink(*command)
     assert "of 5 procedures; cross-fitted there" in json.loads(result.stdout)["links"]
     before, after = (read_record(run / "weights.safetensors") for run in (sample_run.run, tmp_path))
     assert before.operating is not None
@@ -148,8 +158,8 @@ def test_links_are_fitted_where_there_are_no_false_alarms(
         (sample_run.data, "no tracklet of a detector"),
     ):
         out = tmp_path / "out" / data.name
-        asked = ("calibrate", sample_run.run, data, "--truth", sample_run.data, "-o", out)
-        result = polyplink(*asked, "--device", "cpu")
+        command = ("calibrate", sample_run.run, data, "--truth", sample_run.data, "-o", out)
+        result = polyplink(*command, "--device", "cpu")
         assert result.exit_code == 0, result.output
         assert "false alarms are not filtered: " in result.stderr
         assert why in result.stderr

@@ -119,10 +119,10 @@ def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_stills_and_a_detector_give_a_count_that_was_tested(
     sample_run: SampleRun, stills: Path, detector: Path, tmp_path: Path
 ) -> None:
-    asked: tuple[str | Path, ...] = ("calibrate", sample_run.run, "--stills", stills)
-    asked += ("--detector", detector, "--device", "cpu", "--empty", detector.parent / "empty")
-    asked += ("--procedures", "6", "--polyps", "2", "--out", tmp_path / "out", "--json")
-    result = polyplink(*asked)
+    command: tuple[str | Path, ...] = ("calibrate", sample_run.run, "--stills", stills)
+    command += ("--detector", detector, "--device", "cpu", "--empty", detector.parent / "empty")
+    command += ("--procedures", "6", "--polyps", "2", "--out", tmp_path / "out", "--json")
+    result = polyplink(*command)
     assert result.exit_code == 0, result.output
     figures = json.loads(result.stdout)["test"]
     assert figures == json.loads((tmp_path / "out" / "stills.json").read_text())
@@ -146,7 +146,7 @@ def test_stills_and_a_detector_give_a_count_that_was_tested(
 def test_what_calibrate_cannot_do_with_stills_is_refused(
     sample_run: SampleRun, stills: Path, detector: Path, tmp_path: Path
 ) -> None:
-    asked = (
+    command = (
         "calibrate",
         sample_run.run,
         "--stills",
@@ -156,12 +156,12 @@ def test_what_calibrate_cannot_do_with_stills_is_refused(
         "--device",
         "cpu",
     )
-    named = (*asked, "--detector", detector)
-    assert_refused(polyplink(*asked), "no detector to calibrate for")
+    named = (*command, "--detector", detector)
+    assert_refused(polyplink(*command), "no detector to calibrate for")
     assert_refused(polyplink(*named, "--polyps", "6-3"), "--polyps '6-3' is not a range")
     broken = tmp_path / "broken.onnx"
     broken.write_bytes(b"no model")
-    assert_refused(polyplink(*asked, "--detector", broken), "broken.onnx")
+    assert_refused(polyplink(*command, "--detector", broken), "broken.onnx")
     assert not (tmp_path / "o" / "stills").exists()
     assert_refused(polyplink(*named), "groups of stills are too few for 6 polyps a procedure")
     both = ("calibrate", sample_run.run, sample_run.data, "--stills", stills)

@@ -218,7 +218,7 @@ def test_a_mistake_of_any_verb_is_answered_before_torch_is_imported(
     calls = [[given.get(word, word) for word in line.split()] for line in lines]
     for name in BROKEN:
         (tmp_path / name).write_bytes(b"no weights")
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", WITHOUT.format(calls=json.dumps(calls))],
         capture_output=True,
         text=True,
@@ -226,7 +226,7 @@ def test_a_mistake_of_any_verb_is_answered_before_torch_is_imported(
         cwd=tmp_path,
         env={**os.environ, "POLYPLINK_HOME": "store"},
     )
-    said = dict(zip(lines, json.loads(done.stdout), strict=True))
+    said = dict(zip(lines, json.loads(result.stdout), strict=True))
     assert {line: text for line, text in said.items() if MISTAKES[line] not in text} == {}
 
 
@@ -247,7 +247,7 @@ def test_ctrl_c_after_the_work_is_done_ends_without_a_traceback() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "says"),
+    ("error", "code", "message"),
     [
         (KeyboardInterrupt(), 130, "interrupted"),
         (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "x.npy"), 2, "the disk is full at x.npy"),
@@ -262,7 +262,7 @@ def test_ctrl_c_after_the_work_is_done_ends_without_a_traceback() -> None:
     ],
 )
 def test_interrupts_and_full_disks(
-    error: BaseException, code: int, says: str, monkeypatch: pytest.MonkeyPatch
+    error: BaseException, code: int, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise error
@@ -271,7 +271,7 @@ def test_interrupts_and_full_disks(
     monkeypatch.setattr(importlib.import_module("polyplink.cli.embed"), "check_given", replaced)
     result = polyplink("embed", "run", "data")
     assert result.exit_code == code
-    assert says in result.stderr
+    assert message in result.stderr
     (line,) = result.stderr.splitlines()
     assert len(line) < 1300
     assert "Traceback" not in result.stderr
@@ -346,7 +346,7 @@ def spawned(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (("improt",), "No such command 'improt'. Did you mean 'import'? See `polyplink --help`"),
         (("count", "film.mp4"), "{DATA}`; a video is counted by `polyplink run film.mp4`; see"),
@@ -355,25 +355,25 @@ def spawned(*arguments: str) -> subprocess.CompletedProcess[str]:
         (("simulate", "x", "--workers", "0"), "--workers"),
     ],
 )
-def test_one_line_and_exit_code_2(arguments: tuple[str, ...], says: str) -> None:
-    done = spawned(*arguments)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
+def test_one_line_and_exit_code_2(arguments: tuple[str, ...], message: str) -> None:
+    result = spawned(*arguments)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
     assert line.startswith("polyplink: ")
-    assert says in line
+    assert message in line
 
 
 def test_the_shell_completes_names() -> None:
     place = {"COMP_WORDS": "polyplink train ntssl-n", "COMP_CWORD": "2"}
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "polyplink"],
         env={**os.environ, **place, "_POLYPLINK_COMPLETE": "complete_bash"},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.stdout.split() == ["ntssl-nearest"]
+    assert result.stdout.split() == ["ntssl-nearest"]
 
 
 def test_recipes_are_listed() -> None:
@@ -391,18 +391,20 @@ def test_a_group_without_a_verb_shows_its_page() -> None:
 
 
 def test_no_arguments_are_a_question() -> None:
-    done = spawned()
-    assert done.returncode == 0
-    assert "Count a recording:" in done.stdout
+    result = spawned()
+    assert result.returncode == 0
+    assert "Count a recording:" in result.stdout
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_full_output_is_one_line() -> None:
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-m", "polyplink", "--help"]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert done.returncode == 2
-    (line,) = done.stderr.splitlines()
+        result = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert result.returncode == 2
+    (line,) = result.stderr.splitlines()
     assert line.startswith("polyplink: No space left")
 
 
@@ -420,9 +422,9 @@ def test_what_an_encoding_lacks_is_escaped(tmp_path: Path) -> None:
     polyplink("import", "csv", boxes, tmp_path / "data", "--size", "640x480")
     command = [sys.executable, "-m", "polyplink", "doctor", str(tmp_path / "data"), "--no-images"]
     streams = os.environ | {"PYTHONIOENCODING": "cp1252"}  # of a pipe on Windows
-    done = subprocess.run(command, env=streams, capture_output=True, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert rb"procedure \u03b1" in done.stdout
+    result = subprocess.run(command, env=streams, capture_output=True, check=False)
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert rb"procedure \u03b1" in result.stdout
 
 
 def test_only_our_own_lines_reach_the_terminal() -> None:
@@ -449,8 +451,8 @@ subprocess.run({worker!r})
 @pytest.mark.parametrize("streams", [">&-", "<&- >&- 2>&-"])
 def test_closed_streams_are_no_mistake(streams: str) -> None:
     command = f"{sys.executable} -m polyplink weights list --json {streams}"
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    result = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_a_reader_that_has_gone_is_no_traceback() -> None:
@@ -466,6 +468,6 @@ def test_a_reader_that_has_gone_is_no_traceback() -> None:
 
 def test_a_mistake_names_the_page_of_its_verb() -> None:
     command = [sys.executable, "-m", "polyplink", "index", "build", "--nothing"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr.endswith("see `polyplink index build --help`\n")
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert result.stderr.endswith("see `polyplink index build --help`\n")

@@ -150,14 +150,14 @@ def test_the_page_holds_every_procedure_and_says_what_to_doubt(sample_run: Sampl
 def test_counting_again_gives_the_same_and_json_alone_is_printed(
     counted: Path, sample_run: SampleRun, tmp_path: Path
 ) -> None:
-    given = ("count", sample_run.run / "weights.safetensors", sample_run.data, "-o", tmp_path)
-    result = polyplink(*given, "--device", "cpu", "--json")
+    command = ("count", sample_run.run / "weights.safetensors", sample_run.data, "-o", tmp_path)
+    result = polyplink(*command, "--device", "cpu", "--json")
     assert result.exit_code == 0, result.stderr
     again, first = json.loads(result.stdout), json.loads((counted / "count.json").read_text())
     for name in ("data", "weights_file"):  # relative to the folder
         assert (tmp_path / again.pop(name)).resolve() == (counted / first.pop(name)).resolve()
     assert again == first
-    text = polyplink(*given).stdout
+    text = polyplink(*command).stdout
     assert "001-005" in text
     assert f"report: {tmp_path / 'report.html'}" in text
 
@@ -171,12 +171,12 @@ def test_an_untuned_operating_point_is_said(sample_run: SampleRun, tmp_path: Pat
         load_encoder(sample_run.run, pick_device("cpu")).encoder,
         replace(given.record, operating=None),
     )
-    for weights, says in ((path, True), (sample_run.run, False)):
-        done = polyplink(
+    for weights, message in ((path, True), (sample_run.run, False)):
+        result = polyplink(
             "count", weights, sample_run.data, "-o", tmp_path / "out", "--device", "cpu"
         )
-        assert done.exit_code == 0, done.output
-        assert ("calibrated on no labelled procedures (not tuned" in done.stderr) is says
+        assert result.exit_code == 0, result.output
+        assert ("calibrated on no labelled procedures (not tuned" in result.stderr) is message
 
 
 def test_a_count_enters_few_files(run_folder: Path, sample_run: SampleRun, tmp_path: Path) -> None:

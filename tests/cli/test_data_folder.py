@@ -89,8 +89,8 @@ def test_single_frames_are_embedded_and_trained_on_as_the_doctor_says(
     train = ("train", "ntssl-demo", data, "--out", tmp_path / "run", "--init-from", "imagenet",
              "--part", "all", "--device", "cpu", *given, *sets)  # fmt: skip
     assert_refused(polyplink(*train), "--set fragment_length=1")
-    done = polyplink(*train, "--set", "fragment_length=1")
-    assert done.exit_code == 0, done.output
+    result = polyplink(*train, "--set", "fragment_length=1")
+    assert result.exit_code == 0, result.output
     fed = read_record(tmp_path / "run" / "weights.safetensors").encoder
     assert fed.mean == read_record(weights_path(Path("imagenet"))).encoder.mean != REFERENCE_MEAN
     other = (*train, "--set", "encoder.frame_encoder=timm:test_vit")
@@ -100,16 +100,16 @@ def test_single_frames_are_embedded_and_trained_on_as_the_doctor_says(
 def test_prepare_tells_of_frames_that_do_not_decode_or_stops_at_them(tmp_path: Path) -> None:
     data = write_procedures(tmp_path, procedures=1, polyps=1, views=2)
     (tmp_path / "frames" / "001-001" / "4.jpg").write_bytes(b"half")
-    given = ("prepare", data, "--set", "prepare.size=8")
-    says = "image 001-001/4.jpg, frame 4, cannot be decoded"
-    assert_refused(polyplink(*given, "--strict"), says)
+    command = ("prepare", data, "--set", "prepare.size=8")
+    message = "image 001-001/4.jpg, frame 4, cannot be decoded"
+    assert_refused(polyplink(*command, "--strict"), message)
     assert not list(data.rglob("*.npy"))
-    result = polyplink(*given, "--json")
+    result = polyplink(*command, "--json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["broken_frames"] == {"001-001": 1}
     assert "001-001: 1 frames do not decode (first: 001-001/4.jpg" in result.stderr
     (crops,) = data.rglob("*.npy")
-    assert_refused(polyplink(*given, "--strict"), f"restore it, remove {crops}, or")
+    assert_refused(polyplink(*command, "--strict"), f"restore it, remove {crops}, or")
 
 
 def test_a_data_folder_is_converted_once_and_imported_again(tmp_path: Path) -> None:

@@ -32,8 +32,8 @@ def test_a_recording_becomes_a_counted_report(
     sample_run: SampleRun, tmp_path: Path, detector: Path
 ) -> None:
     frames, out = sample_run.root / "frames" / "001-005", tmp_path / "out"
-    asked = ("run", frames, "--detector", detector, "--weights", sample_run.run, "--out", out)
-    result = polyplink(*asked, "--video", "--device", "cpu", "--json")
+    command = ("run", frames, "--detector", detector, "--weights", sample_run.run, "--out", out)
+    result = polyplink(*command, "--video", "--device", "cpu", "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert found["videos"] == [str(out / "video-with-boxes" / "001-005.mp4")]
@@ -83,17 +83,17 @@ def test_a_simulated_detector_on_annotated_boxes(sample_run: SampleRun, tmp_path
     assert data.detections["score"].is_not_null().all()
     assert data.polyps.is_empty()
     # Views of different polyps are ten frames apart at one place: no gap as long may be bridged.
-    asked = ("--bridge", "0.2", "--device", "cpu")
+    options = ("--bridge", "0.2", "--device", "cpu")
     compared = polyplink(
         *("count", sample_run.run, tmp_path / "d", "-o", tmp_path / "c", "--json"),
-        *("--truth", sample_run.data, *asked),
+        *("--truth", sample_run.data, *options),
     )
     assert compared.exit_code == 0, compared.output
     against = json.loads(compared.stdout)["against_truth"]
     assert against["figures"]["polyps found"]["value"] == 1
     assert sum(row["polyps"] for row in against["procedures"]) == 10
     counted = polyplink(
-        "run", tmp_path / "d", "--weights", sample_run.run, "-o", tmp_path / "o", *asked
+        "run", tmp_path / "d", "--weights", sample_run.run, "-o", tmp_path / "o", *options
     )
     assert counted.exit_code == 0, counted.output
     summary = json.loads((tmp_path / "o" / "count" / "count.json").read_text())
@@ -110,7 +110,7 @@ def test_boxes_of_a_format_are_counted_without_a_detector(
     missed.write_csv(sample_run.root / "frames" / "boxes.csv")
     with (sample_run.root / "frames" / "boxes.csv").open("a") as file:
         file.write("001-005,90,40,30,5,5,\n")  # in one frame: no track
-    asked = (
+    command = (
         "run",
         sample_run.root / "frames" / "boxes.csv",
         "--boxes",
@@ -120,7 +120,7 @@ def test_boxes_of_a_format_are_counted_without_a_detector(
     )
     size = sample_run.root / "frames" / "procedures.csv"
     size.write_text("procedure_id,width,height,n_frames,fps\n001-005,48,40,252,25\n")
-    result = polyplink(*asked, "--out", tmp_path / "o", "--device", "cpu")
+    result = polyplink(*command, "--out", tmp_path / "o", "--device", "cpu")
     assert result.exit_code == 0, result.output
     tracks, made_up = (
         np.loadtxt(tmp_path / "o" / "tracks" / place / "001-005.txt", delimiter=",")
@@ -175,9 +175,16 @@ def test_a_detector_is_trained_stopped_continued_measured_and_used(
     empty.mkdir()
     for k in range(4):
         Image.fromarray(np.full((60, 90, 3), 40 * k, np.uint8)).save(empty / f"{k}.png")
-    asked: tuple[str | Path, ...] = ("train-detector", sample_run.data, "-o", out, "--frames", "4")
-    asked += ("--side", "64", "--empty", empty)
-    result = polyplink(*asked, "--epochs", "2", "--held", "0.2", "--json")
+    command: tuple[str | Path, ...] = (
+        "train-detector",
+        sample_run.data,
+        "-o",
+        out,
+        "--frames",
+        "4",
+    )
+    command += ("--side", "64", "--empty", empty)
+    result = polyplink(*command, "--epochs", "2", "--held", "0.2", "--json")
     assert result.exit_code == 0, result.output
     facts = json.loads(result.stdout)
     assert (facts["procedures"], len(facts["held"]), len(facts["losses"])) == (4, 1, 2)
@@ -190,9 +197,9 @@ def test_a_detector_is_trained_stopped_continued_measured_and_used(
     folder = tmp_path / "ours-training"
     assert (folder / "epochs.csv").read_text().splitlines()[0] == "epoch,loss"
     assert (folder / "training.png").stat().st_size > 10_000
-    again = polyplink(*asked, "--epochs", "2", "--held", "0.2", "--json")  # nothing is left to do
+    again = polyplink(*command, "--epochs", "2", "--held", "0.2", "--json")  # nothing is left to do
     assert json.loads(again.stdout)["losses"] == facts["losses"]
-    other = polyplink(*asked, "--epochs", "3", "--held", "0.2")
+    other = polyplink(*command, "--epochs", "3", "--held", "0.2")
     assert_refused(other, "ours-training holds a training with other data or options")
     measured = polyplink("evaluate-detector", out, sample_run.data, "--frames", "9", "--json")
     assert measured.exit_code == 0, measured.output
@@ -225,7 +232,7 @@ def test_a_detector_is_trained_stopped_continued_measured_and_used(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (("--detector", "none.onnx"), "no detector file none.onnx; check the path"),
         (("--detector", "sim:goood"), "did you mean good?"),
@@ -233,12 +240,12 @@ def test_a_detector_is_trained_stopped_continued_measured_and_used(
     ],
 )
 def test_what_cannot_be_run_is_refused(
-    sample_run: SampleRun, tmp_path: Path, arguments: tuple[str, ...], says: str
+    sample_run: SampleRun, tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     frames = sample_run.root / "frames" / "001-005"
     source = sample_run.data if "sim" in "".join(arguments) else frames
     result = polyplink("run", source, "--weights", sample_run.run, "-o", tmp_path / "o", *arguments)
-    assert_refused(result, says)
+    assert_refused(result, message)
 
 
 def test_a_data_folder_says_which_detector_its_boxes_are_from(

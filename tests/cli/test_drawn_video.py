@@ -73,7 +73,10 @@ def test_frames_without_a_picture_are_shown_as_the_one_before(tmp_path: Path) ->
     images = {0: "case7/img_003.png", 2: "case7/img_007.png"}
     draw_video(tmp_path / "b.mp4", _pictures(tmp_path, images, 4), drawing())
     assert list(frames_of(tmp_path / "b.mp4")) == [0, 1, 2]
-    for missing, says in (({}, "no box has a picture"), ({0: "x/1.png"}, "no picture can be read")):
-        with pytest.raises(PolyplinkError, match=says):
+    for missing, message in (
+        ({}, "no box has a picture"),
+        ({0: "x/1.png"}, "no picture can be read"),
+    ):
+        with pytest.raises(PolyplinkError, match=message):
             draw_video(tmp_path / "c.mp4", _pictures(tmp_path, missing, 4), drawing())
     assert not list(tmp_path.glob("*c.mp4*"))

@@ -38,8 +38,8 @@ def test_figures_of_three_methods_with_intervals(
     out = tmp_path / "out"
     given: dict[str, Any] = {"grid": "demo", "curve_csv": True, "device": "cpu"}
     # Text for paths, and one encoder by itself.
-    done = evaluate_weights(str(sample_run.run), str(another), out=str(out), **given).value
-    figures = done.as_dict()
+    result = evaluate_weights(str(sample_run.run), str(another), out=str(out), **given).value
+    figures = result.as_dict()
     assert set(figures["encoders"]) == {"ntssl-demo", "untrained encoder", "colour histogram"}
     # Plain colours: the histogram finds every polyp again.
     histogram = figures["encoders"]["colour histogram"]["figures"]
@@ -68,7 +68,7 @@ def test_figures_of_three_methods_with_intervals(
     assert curve["HOTA"].null_count() == 0
     assert curve["HOTA"].is_between(0, 1).all()
     assert (tmp_path / "out/trackeval/gt/mot_challenge/polyplink-eval/001-005/gt/gt.txt").is_file()
-    assert "no adenoma map" in " ".join(done.notes) or "no histology" in " ".join(done.notes)
+    assert "no adenoma map" in " ".join(result.notes) or "no histology" in " ".join(result.notes)
 
 
 def test_settings_chosen_on_another_part_and_tasks_by_name(
@@ -77,7 +77,7 @@ def test_settings_chosen_on_another_part_and_tasks_by_name(
     (tmp_path / "out").mkdir()
     for name in ("mine.csv", "queries.parquet"):  # the user's, and an earlier one's
         (tmp_path / "out" / name).touch()
-    done = evaluate_weights(
+    result = evaluate_weights(
         sample_run.run,
         another,
         out=tmp_path / "out",
@@ -91,7 +91,7 @@ def test_settings_chosen_on_another_part_and_tasks_by_name(
         baselines=False,
         device="cpu",
     ).value
-    ours = done.evaluation.encoders["ntssl-demo"]
+    ours = result.evaluation.encoders["ntssl-demo"]
     assert list(ours.counting) == ["dbscan", "hdbscan", "agglomerative", "ap"]
     for name, found in ours.counting.items():
         assert [fold["procedure"] for fold in found.folds] == NAMES[2:], name
@@ -133,11 +133,13 @@ def test_one_procedure_says_that_no_setting_can_be_chosen(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
     options: dict[str, Any] = {"grid": "demo", "clusterers": ["threshold"], "baselines": False}
-    done = evaluate_weights(sample_run.run, sample_run.data, out=tmp_path / "out", **options).value
-    figures = done.evaluation.encoders["ntssl-demo"].figures
+    result = evaluate_weights(
+        sample_run.run, sample_run.data, out=tmp_path / "out", **options
+    ).value
+    figures = result.evaluation.encoders["ntssl-demo"].figures
     assert figures["threshold/FR"].value is None
     assert figures["tracking/threshold/HOTA"].value is None
-    assert any(note.startswith("Counting and tracking are undefined") for note in done.notes)
+    assert any(note.startswith("Counting and tracking are undefined") for note in result.notes)
     assert not (tmp_path / "out" / "trackeval").exists()
     assert (tmp_path / "out" / "report.html").is_file()
     tasks = ("counting",)
@@ -160,7 +162,7 @@ def test_size_and_histology_stand_in_the_table_of_all_methods(
     out = tmp_path / "out"
     tasks = ["size", "retrieval", "histology"]
     given: dict[str, Any] = {"device": "cpu", "workers": 1}
-    done = evaluate_weights(sample_run.run, labelled, out=out, tasks=tasks, **given).value
+    result = evaluate_weights(sample_run.run, labelled, out=out, tasks=tasks, **given).value
     table = pl.read_csv(out / "figures.csv")
     probes = table.filter(pl.col("unit") == "polyps")
     assert set(table["method"]) == {"ntssl-demo", "untrained encoder", "colour histogram"}
@@ -173,11 +175,11 @@ def test_size_and_histology_stand_in_the_table_of_all_methods(
     gap = others["value"] - pl.concat([ours, ours])
     assert gap.to_list() == pytest.approx(others["difference"].to_list())
     record = read_json(out / "evaluation.json")
-    assert record == done.as_dict()
+    assert record == result.as_dict()
     assert record["probes"]["size"]["colour histogram"]["result"]["polyps"] == [3, 3]
     assert read_json(out / "run.json")["settings"]["tasks"] == ["retrieval", "size", "histology"]
-    assert any(note.startswith("Histology: probes trained on 10 polyps") for note in done.notes)
-    assert "6 polyps" in comparison_table(done.comparison).columns[-1]._cells
+    assert any(note.startswith("Histology: probes trained on 10 polyps") for note in result.notes)
+    assert "6 polyps" in comparison_table(result.comparison).columns[-1]._cells
     assert "of the polyps&#39; mean probability" in (out / "report.html").read_text()
 
 
@@ -185,10 +187,12 @@ def test_probes_alone_write_no_other_table(
     sample_run: SampleRun, labelled: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    done = evaluate_weights(
+    result = evaluate_weights(
         sample_run.run, labelled, out=out, tasks=["size"], baselines=False
     ).value
-    assert {metric.group for metric in done.comparison.metrics} == {"Size, probe: larger than 5 mm"}
+    assert {metric.group for metric in result.comparison.metrics} == {
+        "Size, probe: larger than 5 mm"
+    }
     assert not (out / "queries.parquet").exists()
     assert not (out / "procedures.csv").exists()
     assert (out / "report.html").is_file()
@@ -222,12 +226,12 @@ def test_encoders_and_clusterers_are_compared_in_pairs(
     copytree(sample_run.run, copy)
     options = ("--grid=demo", "--no-baselines", "--device=cpu", "--task=counting")
     kinds = ("--clusterer=threshold", "--clusterer=agglomerative")
-    done = polyplink(
+    result = polyplink(
         "evaluate", sample_run.run, copy, another, "-o", tmp_path / "out", *options, *kinds
     )
-    assert done.exit_code == 0, done.output
+    assert result.exit_code == 0, result.output
     names = [f"ntssl-demo ({path})" for path in (sample_run.run, copy)]
-    assert f"minus {names[0]}" in done.stdout
+    assert f"minus {names[0]}" in result.stdout
     figures = read_json(tmp_path / "out" / "evaluation.json")
     assert list(figures["encoders"]) == names
     for gap in figures["minus_reference"][names[1]].values():  # the same weights
@@ -240,5 +244,5 @@ def test_encoders_and_clusterers_are_compared_in_pairs(
         wanted = own["agglomerative/FR"]["value"] - own["threshold/FR"]["value"]
         assert gap["value"] == pytest.approx(wanted)
         assert gap["low"] <= gap["value"] <= gap["high"]
-        assert f"clusterers on the vectors of {name}, minus the first:" in done.stdout
+        assert f"clusterers on the vectors of {name}, minus the first:" in result.stdout
     assert_refused(polyplink("evaluate", copy, copy, another), "weights are given twice")

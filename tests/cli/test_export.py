@@ -34,19 +34,19 @@ NAME = "ntssl-demo"
 
 @pytest.mark.slow
 def test_a_folder_serves_as_its_weights_do(sample_run: SampleRun, tmp_path: Path) -> None:
-    done = export(sample_run.run, str(tmp_path / "wide")).value
-    assert (done.bits, done.size) == (32, 32)
+    result = export(sample_run.run, str(tmp_path / "wide")).value
+    assert (result.bits, result.size) == (32, 32)
     expected = embed_data(
         sample_run.run, sample_run.data, part="eval", device="cpu"
     ).value.embeddings[NAME]
-    found = embed_data(done.path, sample_run.data, part="eval").value.embeddings[NAME]
+    found = embed_data(result.path, sample_run.data, part="eval").value.embeddings[NAME]
     assert list(found.tracklet_ids) == list(expected.tracklet_ids)
     np.testing.assert_allclose(found.vectors, expected.vectors, atol=1e-4)
-    assert found.weights_id != expected.weights_id == done.weights
-    base = ("--grid", "demo", "--no-baselines", "--task", "retrieval", "--json")
+    assert found.weights_id != expected.weights_id == result.weights
+    options = ("--grid", "demo", "--no-baselines", "--task", "retrieval", "--json")
     each = [
-        polyplink("evaluate", weights, sample_run.data, "--out", tmp_path / name, *base)
-        for name, weights in (("a", done.path), ("b", sample_run.run))
+        polyplink("evaluate", weights, sample_run.data, "--out", tmp_path / name, *options)
+        for name, weights in (("a", result.path), ("b", sample_run.run))
     ]
     assert not any(one.exit_code for one in each), each[0].stderr
     figures = [json.loads(one.stdout)["encoders"][NAME]["figures"] for one in each]
@@ -54,13 +54,13 @@ def test_a_folder_serves_as_its_weights_do(sample_run: SampleRun, tmp_path: Path
         [one["value"] for one in figures[1].values()]
     )
     part = ("--part", "train", "--json")
-    again = polyplink("calibrate", done.path, sample_run.data, "--out", tmp_path / "cal", *part)
+    again = polyplink("calibrate", result.path, sample_run.data, "--out", tmp_path / "cal", *part)
     assert again.exit_code == 0, again.stderr
     point = read_record(weights_path(tmp_path / "cal")).operating
     assert point is not None
     assert point["origin"] == json.loads(again.stdout)["links"]
     assert weights_id(weights_path(tmp_path / "cal")) == found.weights_id
-    assert_refused(polyplink("export", done.path, tmp_path / "two"), "is an exported encoder")
+    assert_refused(polyplink("export", result.path, tmp_path / "two"), "is an exported encoder")
 
 
 @pytest.mark.slow
@@ -68,11 +68,11 @@ def test_eight_bits_are_scaled_by_crops_of_a_part_and_counted(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
     file = tmp_path / "int8"
-    done = polyplink(
+    result = polyplink(
         "export", sample_run.run, file, "--int8", sample_run.data, "--part", "train", "--json"
     )
-    assert done.exit_code == 0, done.stderr
-    assert json.loads(done.stdout)["bits"] == 8
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["bits"] == 8
     expected = embed_data(sample_run.run, sample_run.data, part="eval", device="cpu").value.vectors[
         NAME
     ]
@@ -121,13 +121,13 @@ def test_exports_that_cannot_be_are_refused(sample_run: SampleRun, tmp_path: Pat
 def test_bf16_is_a_choice_whose_effect_is_printed(sample_run: SampleRun, tmp_path: Path) -> None:
     file = tmp_path / "narrow"
     part = ("--part", "train")
-    done = polyplink(
+    result = polyplink(
         "export", sample_run.run, file, "--precision", "bf16", "--data", sample_run.data, *part
     )
-    assert done.exit_code == 0, done.stderr
-    assert "narrow: bf16, crops of 32 pixels" in done.stdout
+    assert result.exit_code == 0, result.stderr
+    assert "narrow: bf16, crops of 32 pixels" in result.stdout
     computes = "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-    assert ("mAP on a sample: float32 " in done.stdout) == computes
+    assert ("mAP on a sample: float32 " in result.stdout) == computes
     if not computes:
         assert_refused(polyplink("embed", file, sample_run.data), "does not compute in bf16")
     base = ("embed", sample_run.run, sample_run.data, "--device", "cpu", "--json", *part)

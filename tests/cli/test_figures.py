@@ -15,7 +15,7 @@ from tests.conftest import SampleRun
 
 
 def test_all_figures_are_drawn(sample_run: SampleRun, tmp_path: Path) -> None:
-    usual = ("--device", "cpu", "--workers", "1", "--json")
+    options = ("--device", "cpu", "--workers", "1", "--json")
     result = polyplink(
         "figures",
         sample_run.run,
@@ -24,7 +24,7 @@ def test_all_figures_are_drawn(sample_run: SampleRun, tmp_path: Path) -> None:
         tmp_path,
         "--beside",
         f"again={sample_run.run}",
-        *usual,
+        *options,
     )
     assert result.exit_code == 0, result.stderr
     written = [Path(name) for name in json.loads(result.stdout)]

@@ -119,15 +119,15 @@ def test_what_may_not_be_read_is_named_in_one_line(open_folder: Path, what: str)
 def test_import_of_boxes_with_their_options(tmp_path: Path) -> None:
     boxes = tmp_path / "boxes.csv"
     boxes.write_text("procedure_id,frame,x,y,w,h\na,1,1,1,5,5\n", encoding="utf-8")
-    given = ("import", "csv", boxes, tmp_path / "out", "--first-frame", "1", "--json")
-    result = polyplink(*given, "--size", "64x48")
+    command = ("import", "csv", boxes, tmp_path / "out", "--first-frame", "1", "--json")
+    result = polyplink(*command, "--size", "64x48")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["boxes"] == 1
-    assert_refused(polyplink(*given, "--size", "64"), "--size 64 is not a size")
-    says = "csv takes no --cases; leave it out; those that take it: sun, polyp-size"
-    assert_refused(polyplink(*given, "--cases", boxes), says)
-    assert_refused(polyplink(*given, "--datasets", "x"), "--datasets x is not a pair")
-    mapped = (*given, "--size", "64x48", "--histology-map")
+    assert_refused(polyplink(*command, "--size", "64"), "--size 64 is not a size")
+    message = "csv takes no --cases; leave it out; those that take it: sun, polyp-size"
+    assert_refused(polyplink(*command, "--cases", boxes), message)
+    assert_refused(polyplink(*command, "--datasets", "x"), "--datasets x is not a pair")
+    mapped = (*command, "--size", "64x48", "--histology-map")
     assert polyplink(*mapped, "tsa-adenoma").exit_code == 0
     assert read_data(tmp_path / "out").adenoma["real-colon"]["TSA"] is True  # kept with the tables
     refused = polyplink(*mapped, tmp_path / "map.json")
@@ -145,11 +145,11 @@ def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folders = []
     for name, (source, *options) in write_whole_sets(root / "raw").items():
         folders.append(root / f"{name} tables")
-        done = polyplink("import", name, source, folders[-1], "--workers", "1", *options)
-        assert done.exit_code == 0, done.output
-    done = polyplink("merge", root / "all", *folders, "--json")
-    assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
+        result = polyplink("import", name, source, folders[-1], "--workers", "1", *options)
+        assert result.exit_code == 0, result.output
+    result = polyplink("merge", root / "all", *folders, "--json")
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
     assert (told["procedures"], told["polyps"]) == (46 + 160 + 100 + 39 + 42, 132 + 341)
     return root / "all"
 
@@ -160,9 +160,9 @@ def test_both_sides_of_a_probe_are_cut_from_each_set_s_own_place(
 ) -> None:
     told = []
     for side in ("train", "test"):
-        done = polyplink("prepare", merged, "--part", f"{part}-{side}", *CHEAP)
-        assert done.exit_code == 0, done.output
-        told.append(json.loads(done.stdout))
+        result = polyplink("prepare", merged, "--part", f"{part}-{side}", *CHEAP)
+        assert result.exit_code == 0, result.output
+        told.append(json.loads(result.stdout))
         assert told[-1]["crops"] >= told[-1]["procedures"]  # each has one at least
         assert told[-1]["broken_frames"] == {}
     assert sum(each["procedures"] for each in told) == videos
@@ -175,11 +175,11 @@ def test_both_sides_of_a_probe_are_cut_from_each_set_s_own_place(
 
 
 def test_the_doctor_and_the_parts_know_a_merged_set(merged: Path) -> None:
-    done = polyplink("prepare", merged, "--part", "ta384", "--no-crops", *CHEAP)
-    assert json.loads(done.stdout)["procedures"] == 27 + 160 + 100 + 39
-    done = polyplink("doctor", merged, "--json")
-    assert done.exit_code == 0, done.output  # no error: images are found, no patient is split
-    licences = [f["what"] for f in json.loads(done.stdout) if f["check"] == "licence"]
+    result = polyplink("prepare", merged, "--part", "ta384", "--no-crops", *CHEAP)
+    assert json.loads(result.stdout)["procedures"] == 27 + 160 + 100 + 39
+    result = polyplink("doctor", merged, "--json")
+    assert result.exit_code == 0, result.output  # no error: images are found, no patient is split
+    licences = [f["what"] for f in json.loads(result.stdout) if f["check"] == "licence"]
     assert len(licences) == 5
     assert_refused(polyplink("prepare", merged, "--part", "loo19:001-001"), "is not one of the 19")
 
@@ -213,21 +213,21 @@ def test_nothing_is_renamed_and_sources_stay_where_they_are(
     assert data.detections.height == small_set().detections.height + 1
     assert both.warnings == json.loads((out / "warnings.json").read_text())
     assert "Colon-Bench is made of REAL-Colon's videos" in both.warnings[0]
-    done = polyplink("merge", out, a, b)
-    assert done.exit_code == 0, done.output  # again: the same tables in their place
-    assert "warning: real-colon and colon-bench overlap" in done.stderr
+    result = polyplink("merge", out, a, b)
+    assert result.exit_code == 0, result.output  # again: the same tables in their place
+    assert "warning: real-colon and colon-bench overlap" in result.stderr
 
 
 def test_clashes_are_refused_with_the_name_and_both_folders(
     places: tuple[Path, Path, Path],
 ) -> None:
     a, b, out = places
-    for changes, says in (
+    for changes, message in (
         ({"procedure": "001-009"}, f"procedure_id '001-009' is in {a} and in {b}; leave one"),
         ({"polyp": "001-009_1"}, f"polyp_id '001-009_1' is in {a} and in {b}; leave one"),
     ):
         write_data(b, other_set(**changes))
-        assert_refused(polyplink("merge", out, a, b), says)
+        assert_refused(polyplink("merge", out, a, b), message)
     assert_refused(polyplink("merge", out, a, a / ".." / "a"), "is named twice")
     assert_refused(polyplink("merge", b, a, b), "is one of the folders to merge")
     assert_refused(polyplink("merge", out, a, a / "none"), "no folder")
@@ -266,8 +266,8 @@ def test_scenes_are_merged_too(tmp_path: Path) -> None:
         )
         write_data(written, DataSet.of(boxes, procedures, polyps))
         write_scenes(written, {name: scenes})
-    done = polyplink("merge", tmp_path / "all", *(tmp_path / name / "data" for name in given))
-    assert done.exit_code == 0, done.stderr
+    result = polyplink("merge", tmp_path / "all", *(tmp_path / name / "data" for name in given))
+    assert result.exit_code == 0, result.stderr
     found = read_scenes(tmp_path / "all")
     assert {name: own.tolist() for name, own in found.items()} == {
         name: own.tolist() for name, own in given.items()
@@ -281,8 +281,8 @@ def test_a_path_is_a_file_and_never_a_pattern(tmp_path: Path) -> None:
         (tmp_path / name / "boxes.csv").write_text(text)
     for name, x in (("set[1]", 2), ("set*", 3), ("set?", 4), ("set1", 1)):
         out = tmp_path / f"out{x}"
-        asked = ("import", "csv", tmp_path / name / "boxes.csv", out, "--size", "64x48")
-        result = polyplink(*asked)
+        command = ("import", "csv", tmp_path / name / "boxes.csv", out, "--size", "64x48")
+        result = polyplink(*command)
         assert result.exit_code == 0, result.output
         assert read_data(out).detections["x"].to_list() == [x]
     both = tmp_path / "both.csv"

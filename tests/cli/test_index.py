@@ -108,7 +108,7 @@ def test_dates_of_procedures_filter(sample_run: SampleRun, tmp_path: Path) -> No
     write_data(folder, DataSet.of(*tables))
     assert read_data(folder).keys == data.keys  # nothing is computed anew
     build_index(sample_run.run, [folder], index=index, device="cpu")
-    asked = (
+    command = (
         "search",
         sample_run.run,
         "001-001:00000",
@@ -118,9 +118,9 @@ def test_dates_of_procedures_filter(sample_run: SampleRun, tmp_path: Path) -> No
         tmp_path / "o",
         *USUAL,
     )
-    done = polyplink(*asked, "--since", "2024-02-10", "--until", "2024-03-31", "--json")
-    assert {one["procedure_id"] for one in json.loads(done.stdout)} == {"001-002", "001-003"}
-    assert_refused(polyplink(*asked, "--since", "2024-2-1"), "--since 2024-2-1 is not a date")
+    result = polyplink(*command, "--since", "2024-02-10", "--until", "2024-03-31", "--json")
+    assert {one["procedure_id"] for one in json.loads(result.stdout)} == {"001-002", "001-003"}
+    assert_refused(polyplink(*command, "--since", "2024-2-1"), "--since 2024-2-1 is not a date")
 
 
 def test_folders_are_added_once(sample_run: SampleRun, index: Path, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_folders_are_added_once(sample_run: SampleRun, index: Path, tmp_path: Pa
 
 def test_mistakes_are_one_line(sample_run: SampleRun, index: Path, tmp_path: Path) -> None:
     asked = ("--index", index, "-o", tmp_path / "o", *USUAL)
-    for query, options, says in (
+    for query, options, message in (
         ("nothing", ("--box", "1,2,3,4"), "no tracklet 'nothing'"),
         ("001-001:00000", ("--patient", "nobody"), "no other view of"),
         ("001-001:00000", ("--min-size", "900", "--histology", "adenoma"), "--min-size, --hist"),
@@ -146,7 +146,7 @@ def test_mistakes_are_one_line(sample_run: SampleRun, index: Path, tmp_path: Pat
         (sample_run.run / "run.json", ("--others",), " is a picture or a video"),
         (sample_run.run / "run.json", (), "cannot be searched for (in an unknown image format)"),
     ):
-        assert_refused(polyplink("search", sample_run.run, query, *asked, *options), says)
+        assert_refused(polyplink("search", sample_run.run, query, *asked, *options), message)
     film = tmp_path / "film.mp4"
     film.write_bytes(b"no film")
     assert_refused(polyplink("search", sample_run.run, film, *asked), "give --frame N and --box")

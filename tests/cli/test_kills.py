@@ -168,8 +168,8 @@ def test_results_over_older_ones_are_the_old_or_the_new(
     out = tmp_path / "out"
 
     def command(purpose: str) -> tuple[str | Path, ...]:
-        asked = ("--part", "eval", "--device", "cpu", "--purpose", purpose, "--out", out)
-        return ("count", sample_run.run, sample_run.data, *asked)
+        options = ("--part", "eval", "--device", "cpu", "--purpose", purpose, "--out", out)
+        return ("count", sample_run.run, sample_run.data, *options)
 
     whole, events = [], 0
     for purpose in ("count", "link", "count", "link"):  # the first two fill caches

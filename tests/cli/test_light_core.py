@@ -58,15 +58,15 @@ def test_tables_are_read_and_reported_and_other_verbs_say_what_to_install(tmp_pa
         ("train", "ntssl-demo", str(data), "--part", "all", "--workers", "1"),
     )
     root = str(Path(__file__).parents[2])
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", ABSENT + CALLS.format(calls=calls)],
         capture_output=True,
         text=True,
         check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([root, *sys.path])},
     )
-    assert done.stdout, done.stderr
-    read, plain, simulate, train, size = json.loads(done.stdout)
+    assert result.stdout, result.stderr
+    read, plain, simulate, train, size = json.loads(result.stdout)
     assert (read[0], read[1].split(":")[0]) == (0, again), read
     assert plain[1] == polyplink(*doctor).stdout != ""
     assert size > 10_000

@@ -62,7 +62,7 @@ def test_it_counts_what_is_separate_and_says_how_sure_it_is() -> None:
 
 
 def test_without_labels_or_with_one_polyp_it_is_not_tuned() -> None:
-    for held, says in (
+    for held, message in (
         (
             [tracklets("v", [None])],
             "no procedure has known polyps, and no procedure has two tracklets",
@@ -72,7 +72,7 @@ def test_without_labels_or_with_one_polyp_it_is_not_tuned() -> None:
         found = find_operating_point(held)
         assert found.setting == UNTUNED
         assert found.links is None
-        assert says in found.origin
+        assert message in found.origin
     assert from_record(None).setting == UNTUNED
     guessed = find_operating_point([tracklets(f"v{n}", [None] * n) for n in range(2, 14)])
     assert "links fitted without labels on 12 procedures" in guessed.origin

@@ -110,7 +110,7 @@ def test_a_recording_is_played_in_time_and_may_have_boxes_on_disk(
     given = tmp_path / "boxes.jsonl"
     rows = [json.dumps({"frame": k, "boxes": [box(k)] if k % 32 >= 10 else []}) for k in range(96)]
     given.write_text("\n".join(["{}", *rows]))
-    asked = (
+    command = (
         "live",
         images,
         "--boxes",
@@ -121,7 +121,7 @@ def test_a_recording_is_played_in_time_and_may_have_boxes_on_disk(
         tmp_path / "out",
     )
     begun = time.monotonic()
-    found = events(polyplink(*asked, "--no-page", *SHORT, "--speed", "8"))
+    found = events(polyplink(*command, "--no-page", *SHORT, "--speed", "8"))
     assert time.monotonic() - begun > 95 / 25 / 8
     # Where the machine is busy, frames come too late.
     assert len(of_kind("closed", found)) == 3 or found[-1]["late"] > 0
@@ -138,7 +138,7 @@ def test_a_function_is_a_detector_and_a_slow_one_drops_frames(
         return np.array([box(0)])
 
     images = sample_run.root / "frames" / "001-005"
-    done = live(
+    result = live(
         str(images),
         weights=sample_run.run,
         out=tmp_path / "out",
@@ -146,9 +146,9 @@ def test_a_function_is_a_detector_and_a_slow_one_drops_frames(
         page=False,
         function=slow,
     )
-    assert done.json["late"] > 0
-    assert any("too late" in line for line in done.value.summary["warnings"])
-    assert len(done.value.summary["procedures"]) == 1
+    assert result.json["late"] > 0
+    assert any("too late" in line for line in result.value.summary["warnings"])
+    assert len(result.value.summary["procedures"]) == 1
 
 
 def test_time_that_goes_backwards_is_said_once_and_nothing_is_lost(
@@ -190,15 +190,15 @@ def test_a_stream_whose_clock_is_set_anew_counts_on_until_it_is_silent(
     Thread(target=serve, args=(listening,), daemon=True).start()
     source = f"tcp://me:secret@127.0.0.1:{listening.getsockname()[1]}"
     out, none = tmp_path / "out", np.zeros((0, 5))
-    done = live(
+    result = live(
         source, weights=sample_run.run, out=out, page=False, stall=3.0, function=lambda _: none
     )
-    uncovered, clock, stall, *_ = (one for one in done.warnings if "too late" not in one)
+    uncovered, clock, stall, *_ = (one for one in result.warnings if "too late" not in one)
     assert "not calibrated for boxes of the detector a function" in uncovered
     assert "jumped by -" in clock
     assert clock.startswith("the clock of tcp://127.0.0.1:")
     assert "no new frame for 3 s" in stall
-    assert 95 <= done.json["frame"] <= 99  # of 100 frames, the last of which still wait
+    assert 95 <= result.json["frame"] <= 99  # of 100 frames, the last of which still wait
     assert "secret" not in (out / "run.json").read_text()
 
 
@@ -264,7 +264,7 @@ def test_what_a_killed_count_has_written_is_reported(sample_run: SampleRun, tmp_
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("given", "message"),
     [
         (["[]"], "stdin, line 1 is not a JSON object"),
         (["{}"], "fps is None"),
@@ -283,19 +283,19 @@ def test_what_a_killed_count_has_written_is_reported(sample_run: SampleRun, tmp_
     ],
 )
 def test_wrong_lines_are_refused_in_one_line(
-    sample_run: SampleRun, tmp_path: Path, given: list[str], says: str
+    sample_run: SampleRun, tmp_path: Path, given: list[str], message: str
 ) -> None:
-    done = typed(given, "--weights", sample_run.run, "--out", tmp_path / "out")
-    assert done.exit_code == 2
-    assert says in done.stderr.splitlines()[-1]
-    assert "Traceback" not in done.stderr
+    result = typed(given, "--weights", sample_run.run, "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert message in result.stderr.splitlines()[-1]
+    assert "Traceback" not in result.stderr
 
 
 def test_what_cannot_be_counted_is_refused(sample_run: SampleRun, tmp_path: Path) -> None:
     images, weights = sample_run.root / "frames" / "001-005", ("--weights", sample_run.run, *PLAIN)
     boxes = tmp_path / "b.jsonl"
     boxes.write_text("{}")
-    for arguments, says in (
+    for arguments, message in (
         ((tmp_path / "none.mp4",), "no recording"),
         (("rtsp://127.0.0.1:9/x", "--detector", "x.onnx"), "cannot be opened"),
         ((images, "--recording", images), "--recording is given"),
@@ -303,5 +303,5 @@ def test_what_cannot_be_counted_is_refused(sample_run: SampleRun, tmp_path: Path
         ((images, "--boxes", boxes, "--detector", "x.onnx"), "both a detector and boxes are given"),
         ((sample_run.root / "frames", "--detector", "x.onnx"), "holds 5 recordings"),
     ):
-        done = polyplink("live", *arguments, *weights, "--out", tmp_path / "out")
-        assert_refused(done, says)
+        result = polyplink("live", *arguments, *weights, "--out", tmp_path / "out")
+        assert_refused(result, message)

@@ -61,7 +61,7 @@ def test_a_second_recording_does_not_replace_the_first_unasked(
         boxes.filter(pl.col("procedure_id") == name).write_csv(tmp_path / name / "detections.csv")
         size = f"procedure_id,width,height,n_frames,fps\n{name},48,40,252,25\n"
         (tmp_path / name / "procedures.csv").write_text(size)
-    usual = (
+    options = (
         "--boxes",
         "csv",
         "--weights",
@@ -71,11 +71,11 @@ def test_a_second_recording_does_not_replace_the_first_unasked(
         "--min-seconds",
         "60",
     )
-    assert polyplink("run", "001-004", *usual).exit_code == 0
-    assert polyplink("run", "001-004", *usual).exit_code == 0  # the same again
+    assert polyplink("run", "001-004", *options).exit_code == 0
+    assert polyplink("run", "001-004", *options).exit_code == 0  # the same again
     folder = tmp_path / "run" / "001-004"
     assert (folder / "count" / "report.html").is_file()
-    into = ("run", "001-005", *usual, "--out", folder)
+    into = ("run", "001-005", *options, "--out", folder)
     assert_refused(polyplink(*into), "holds the count of")
     assert [path.stem for path in (folder / "data").glob("*.parquet")]
     again = polyplink(*into, "--replace")

@@ -48,9 +48,9 @@ def own(tmp_path: Path) -> Iterator[Path]:
 def test_a_loss_of_ones_own_trains_from_the_command_line(sample_run: SampleRun, own: Path) -> None:
     sets = [f"--set={one}" for one in (*TINY, "loss.least=0.25", "optim.epochs=1")]
     out = own.parent / "run"
-    done = polyplink("train", f"{own}:recipe", sample_run.data, "-o", out, "--device=cpu", *sets)
-    assert done.exit_code == 0, done.output
-    assert "epoch 1 of 1: loss " in done.stderr
+    result = polyplink("train", f"{own}:recipe", sample_run.data, "-o", out, "--device=cpu", *sets)
+    assert result.exit_code == 0, result.output
+    assert "epoch 1 of 1: loss " in result.stderr
     run = json.loads((out / "run.json").read_text())
     assert run["settings"]["loss"] == {"kind": "spread", "least": 0.25}
     assert run["settings"]["optim"]["epochs"] == 1
@@ -62,11 +62,11 @@ def test_a_loss_of_ones_own_trains_from_the_command_line(sample_run: SampleRun, 
 
 
 def test_mistakes_in_a_file_are_named(own: Path, sample_run: SampleRun) -> None:
-    for given, says in (
+    for given, message in (
         (own.parent / "none.py", "no file "),
         (f"{own}:receipt", "has no recipe 'receipt'; define a function receipt"),
     ):
-        assert_refused(polyplink("train", given, sample_run.data), says)
+        assert_refused(polyplink("train", given, sample_run.data), message)
     assert_refused(
         polyplink("train", own, sample_run.data, "--set", "loss.lest=1"), "did you mean loss.least?"
     )

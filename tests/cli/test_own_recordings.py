@@ -47,8 +47,8 @@ def write_boxes(name: str, folder: Path, first: int | None = None) -> Path:
 
 
 def imported(name: str, source: Path, out: Path, *options: object) -> DataSet:
-    done = polyplink("import", name, source, out, *map(str, options))
-    assert done.exit_code == 0, done.output
+    result = polyplink("import", name, source, out, *map(str, options))
+    assert result.exit_code == 0, result.output
     return read_data(out)
 
 
@@ -87,9 +87,9 @@ def test_boxes_away_from_their_recording_are_counted(
     monkeypatch.chdir(tmp_path)
     film = write_film(tmp_path / "elsewhere.mp4", FRAMES)
     source = write_boxes("csv", tmp_path / "deep" / "boxes", first=1)
-    given = ("run", source, "--boxes", "csv", "--weights", sample_run.run, "--device", "cpu")
-    done = polyplink(*given, "--recording", film, "--first-frame", "1")
-    assert done.exit_code == 0, done.output
+    command = ("run", source, "--boxes", "csv", "--weights", sample_run.run, "--device", "cpu")
+    result = polyplink(*command, "--recording", film, "--first-frame", "1")
+    assert result.exit_code == 0, result.output
     data = read_data(Path("run/boxes/data"))
     of_import = imported("csv", source, tmp_path / "out", "--video", film, "--first-frame", "1")
     assert data.detections["frame"].to_list() == of_import.detections["frame"].to_list() == [0, 3]
@@ -104,30 +104,35 @@ def test_boxes_away_from_their_recording_are_counted(
 def test_labels_that_count_from_1_are_pointed_out(name: str, tmp_path: Path) -> None:
     """By a lowest number of 1, or a highest one that is the video's number of frames."""
     write_film(tmp_path / "case7.mp4", FRAMES)
-    for first, says in ((1, "frames from 1, the lowest"), (FRAMES - 3, "frames from 1, the high")):
+    for first, message in (
+        (1, "frames from 1, the lowest"),
+        (FRAMES - 3, "frames from 1, the high"),
+    ):
         folder = write_boxes(name, tmp_path / f"from {first}", 0 if name == "mot" else first)
-        given = ("import", name, folder, tmp_path / "out")
-        done = polyplink(*given)
-        assert ("from 0 (--first-frame 0" if name == "mot" else says) in done.stderr, done.output
+        command = ("import", name, folder, tmp_path / "out")
+        result = polyplink(*command)
+        assert ("from 0 (--first-frame 0" if name == "mot" else message) in result.stderr, (
+            result.output
+        )
         right = "0" if name == "mot" else "1"
-        assert "labels seem" not in polyplink(*given, "--first-frame", right).stderr
+        assert "labels seem" not in polyplink(*command, "--first-frame", right).stderr
 
 
 def test_a_video_that_is_not_there_or_of_nobody_is_refused(tmp_path: Path) -> None:
     source, out = write_boxes("csv", tmp_path / "boxes"), tmp_path / "out"
-    given = ("import", "csv", source, out)
-    assert_refused(polyplink(*given), "give its recording with --video FILE")
+    command = ("import", "csv", source, out)
+    assert_refused(polyplink(*command), "give its recording with --video FILE")
     counted = polyplink("run", source, "--boxes", "csv", "-o", out)
     assert_refused(counted, "give its recording with --recording FILE")
     assert f"`run` lacks: `polyplink import csv {source} DATA`, and then" in counted.stderr
-    assert_refused(polyplink(*given, "--video", tmp_path / "no.mp4"), "no file or folder")
-    assert_refused(polyplink(*given, "--video", tmp_path), "has no video of procedure case7")
+    assert_refused(polyplink(*command, "--video", tmp_path / "no.mp4"), "no file or folder")
+    assert_refused(polyplink(*command, "--video", tmp_path), "has no video of procedure case7")
     (source / "case7.mp4").write_bytes(b"no video")
-    assert_refused(polyplink(*given), "cannot be opened")
+    assert_refused(polyplink(*command), "cannot be opened")
     with (source / "boxes.csv").open("a") as file:
         file.write("other,0,1,1,5,5\n")
     film = write_film(tmp_path / "any.mp4", 2)
-    assert_refused(polyplink(*given, "--video", film), "the boxes are of several procedures")
+    assert_refused(polyplink(*command, "--video", film), "the boxes are of several procedures")
 
 
 def test_sizes_are_read_from_images(tmp_path: Path) -> None:
@@ -196,10 +201,10 @@ def test_a_source_of_which_nothing_is_read_is_refused_with_the_reason(tmp_path: 
     write_mask(set_ / "masks" / "0.png", (1, 2, 3, 4))
     write_mask(set_ / "images" / "0.png")
     (set_ / "masks" / "0.png").write_bytes(b"half")
-    given = ("import", "masks", set_, tmp_path / "out")
-    assert_refused(polyplink(*given), "no procedure: 1 x mask that cannot be opened, left out")
+    command = ("import", "masks", set_, tmp_path / "out")
+    assert_refused(polyplink(*command), "no procedure: 1 x mask that cannot be opened, left out")
     (set_ / "frames.csv").write_text("image,procedure_id\n7.png,s1\n")
-    assert_refused(polyplink(*given), "frames.csv lists none of 1 masks (first: 0.png)")
+    assert_refused(polyplink(*command), "frames.csv lists none of 1 masks (first: 0.png)")
     (tmp_path / "a.json").write_text('{"images": [], "annotations": []}')
     refused = polyplink("import", "coco", tmp_path / "a.json", tmp_path / "out")
     assert_refused(refused, "no procedure: it is empty")

@@ -48,13 +48,13 @@ def test_a_probe_writes_its_figures_and_goes_fast_the_second_time(
 
 
 def test_a_table_or_json_is_printed(sample_run: SampleRun, labelled: Path, tmp_path: Path) -> None:
-    usual = ("--length", "4", "--seeds", "1", "--workers", "1", "--device", "cpu")
-    result = polyplink("probe", "size", sample_run.run, labelled, "-o", tmp_path / "p", *usual)
+    options = ("--length", "4", "--seeds", "1", "--workers", "1", "--device", "cpu")
+    result = polyplink("probe", "size", sample_run.run, labelled, "-o", tmp_path / "p", *options)
     assert result.exit_code == 0, result.stderr
     assert "Probe: size" in result.stdout
     assert "(negative, positive)" in result.stdout
     result = polyplink(
-        "probe", "histology", sample_run.run, labelled, "-o", tmp_path / "h", *usual, "--json"
+        "probe", "histology", sample_run.run, labelled, "-o", tmp_path / "h", *options, "--json"
     )
     told = json.loads(result.stdout)
     assert told["task"] == "histology"
@@ -124,10 +124,10 @@ def test_a_file_divides_the_polyps_as_its_lists_say(
     lists = {"train": names[:7], "test": names[7:15]}  # procedure 4 on both sides; one left out
     path = tmp_path / "split.json"
 
-    def refused(written: Any, says: str) -> None:
+    def refused(written: Any, message: str) -> None:
         path.write_text(json.dumps(written))
         args = (sample_run.run, labelled, "-o", tmp_path / "p", "--split", path)
-        assert_refused(polyplink("probe", "size", *args), says)
+        assert_refused(polyplink("probe", "size", *args), message)
 
     missing = polyplink(
         "probe", "size", sample_run.run, labelled, "--split", tmp_path / "none.json"
@@ -140,18 +140,18 @@ def test_a_file_divides_the_polyps_as_its_lists_say(
     refused(lists | {"train": names[0:6:2]}, "the 3 labelled polyps of")
 
     path.write_text(json.dumps(lists))
-    done = probe("size", sample_run.run, labelled, out=tmp_path / "p", split=path, **USUAL)
+    result = probe("size", sample_run.run, labelled, out=tmp_path / "p", split=path, **USUAL)
     large = {name for name in names if name.endswith("_2")}
     for side, count in zip(
-        ("train", "test"), (done.value.trained_polyps, done.value.result.polyps), strict=True
+        ("train", "test"), (result.value.trained_polyps, result.value.result.polyps), strict=True
     ):
         assert count == (len(set(lists[side]) - large), len(set(lists[side]) & large))
-    assert any("1 patients have polyps on both sides" in said for said in done.warnings)
+    assert any("1 patients have polyps on both sides" in said for said in result.warnings)
 
 
 def test_bad_input_is_refused(sample_run: SampleRun, labelled: Path, tmp_path: Path) -> None:
-    def refused(says: str, task: str, data: Path, **changes: Any) -> None:
-        with pytest.raises(PolyplinkError, match=says):
+    def refused(message: str, task: str, data: Path, **changes: Any) -> None:
+        with pytest.raises(PolyplinkError, match=message):
             probe(task, sample_run.run, data, out=tmp_path / "out", **(USUAL | changes))
 
     refused("0 seeds", "size", labelled, seeds=0)

@@ -237,11 +237,11 @@ def test_size_and_histology_take_the_authors_lists_of_polyps(
     assert f"Polyps of size: {lists}. Polyps of histology: {other}." in result.settings
     tested = {cell.column: cell.ours.n for cell in result.cells if cell.units_of == "polyps"}
     assert tested == {"F1-Score": len(names) - 4, "Acc": 4}
-    for split, says in (
+    for split, message in (
         (str(tmp_path / "no.json"), "no file .*no.json that divides polyps"),
         (f"size={sample_run.run / 'run.json'}", "does not divide polyps"),
     ):
-        with pytest.raises(PolyplinkError, match=says):
+        with pytest.raises(PolyplinkError, match=message):
             run("ntssl/2", split=[split], **asked)
     ntssl = f"ntssl={sample_run.run}"
     command = ("reproduce", "ntssl/2", labelled, "--part", "eval", "--only", "ntssl", "--dry-run",
@@ -280,7 +280,7 @@ def test_accuracy_in_batches_has_our_cells_and_says_which_part(run: Run, labelle
 def test_bad_input_is_refused(run: Run, labelled: Path, tmp_path: Path) -> None:
     write_data(tmp_path / "d", replace(read_data(labelled), splits={}))
     unlabelled = write_procedures(tmp_path / "u", procedures=2, labelled=False, images=False)
-    for table, changes, says in (
+    for table, changes, message in (
         ("ntssl/11", {}, "did you mean ntssl/1"),
         ("ntssl/1", {"only": ["sam"]}, "no row of 'sam'"),
         ("ntssl/1", {"part": "night"}, "no part 'night'"),
@@ -294,7 +294,7 @@ def test_bad_input_is_refused(run: Run, labelled: Path, tmp_path: Path) -> None:
             "polyp_id is empty in the part 'eval', and ntssl/1 needs",
         ),
     ):
-        with pytest.raises(PolyplinkError, match=says):
+        with pytest.raises(PolyplinkError, match=message):
             run(table, **changes)
 
 
@@ -364,13 +364,13 @@ def test_all_tables_are_computed_once_with_the_fewest_trainings_first(
 
 
 def test_a_table_is_printed_or_json(sample_run: SampleRun, tmp_path: Path) -> None:
-    usual = ("--workspace", tmp_path, "--part", "eval", "--grid", "demo", "--workers", "1")
-    given = ("reproduce", "ta/1", sample_run.data, *usual, "--only", "none", "--device", "cpu")
-    result = polyplink(*given)
+    options = ("--workspace", tmp_path, "--part", "eval", "--grid", "demo", "--workers", "1")
+    command = ("reproduce", "ta/1", sample_run.data, *options, "--only", "none", "--device", "cpu")
+    result = polyplink(*command)
     assert result.exit_code == 0, result.stderr
     assert "not comparable with the paper" in result.stdout
     assert (tmp_path / "ta" / "1" / "table.html").is_file()
-    assert json.loads(polyplink(*given, "--json").stdout)["name"] == "ta/1"
+    assert json.loads(polyplink(*command, "--json").stdout)["name"] == "ta/1"
     assert_refused(polyplink("reproduce", "ntssl/1"), "no data folder")
 
 

@@ -103,9 +103,9 @@ def test_what_is_there_is_done_and_what_is_missing_says_why(labelled: Path, tmp_
     states = {step.what: step.state for step in steps if isinstance(step, Step)}
     assert states["train ntssl-small"] == "done"
     assert states["train ntssl-frame-small"] == "to do"
-    given = ("reproduce", "ntssl/1", labelled, "--only", "ntssl", "--only", "endofm", "--part",
+    command = ("reproduce", "ntssl/1", labelled, "--only", "ntssl", "--only", "endofm", "--part",
              "eval", "--dry-run", "--device", "cpu", "--grid", "demo")  # fmt: skip
-    found = json.loads(polyplink(*given, "--json").stdout)
+    found = json.loads(polyplink(*command, "--json").stdout)
     whys = {step["what"]: step["why"] for step in found if step["state"] == "missing"}
     assert "ntssl trains on rc27: rc27 consists of 27 procedures" in whys["encoder ntssl"]
     assert "--set part=NAME" in whys["encoder ntssl"]
@@ -113,7 +113,7 @@ def test_what_is_there_is_done_and_what_is_missing_says_why(labelled: Path, tmp_
     waiting = [step["what"] for step in found if step["state"] == "waits"]  # its cost is known
     assert waiting[1] == "embed and measure endofm, psi 5, whole tracklets"
     assert all(step["seconds"] > 0 for step in found if step["state"] == "waits")
-    text = polyplink(*given).stdout
+    text = polyplink(*command).stdout
     assert "0 steps to do" in text
     assert "free)" in text
     assert f"{len(waiting)} wait for missing files: about " in " ".join(text.split())

@@ -94,7 +94,7 @@ def test_a_finished_review_is_handed_off_and_learned_from(
 def test_what_cannot_be_reviewed_is_one_line(
     sample_run: SampleRun, tmp_path: Path, counted: Path
 ) -> None:
-    for given, says in (
+    for given, message in (
         ((tmp_path,), "count.json is missing"),
         ((counted, "--mask-overlay", "1,2"), "give LEFT,TOP,WIDTH,HEIGHT"),
         ((counted, "--data", tmp_path), "is no data folder|is missing|no folder"),
@@ -102,5 +102,5 @@ def test_what_cannot_be_reviewed_is_one_line(
         for verb in ("review", "hand-off"):
             result = polyplink(verb, *given)
             assert result.exit_code == 2
-            assert re.search(says, result.stderr), result.stderr
+            assert re.search(message, result.stderr), result.stderr
             assert result.stderr.count("\n") == 1

@@ -24,9 +24,9 @@ def test_shares_keep_patients_whole_and_the_seed_decides(tmp_path: Path) -> None
     folder = two_a_patient(tmp_path)
     splits = []
     for seed in ("0", "0", "1", "2"):
-        given = ("--shares", "train=0.5,eval=0.25,test=0.25", "--seed", seed)
-        done = polyplink("split", folder, *given)
-        assert done.exit_code == 0, done.output
+        options = ("--shares", "train=0.5,eval=0.25,test=0.25", "--seed", seed)
+        result = polyplink("split", folder, *options)
+        assert result.exit_code == 0, result.output
         splits.append(read_data(folder).splits)
     assert [len(ids) for ids in splits[0].values()] == [4, 2, 2]
     assert splits[0] == splits[1]
@@ -41,20 +41,20 @@ def test_shares_keep_patients_whole_and_the_seed_decides(tmp_path: Path) -> None
 def test_lists_that_overlap_or_name_strangers_are_refused(tmp_path: Path) -> None:
     folder, lists = two_a_patient(tmp_path), tmp_path / "lists.json"
     first, second, third, *_ = read_data(folder).part("all")
-    for content, says in (
+    for content, message in (
         ({"train": [first], "test": [second]}, "patient p0 is in test and in train"),
         ({"train": [first], "test": [first]}, f"procedure {first} is in test and in train"),
         ({"train": ["nobody"]}, "part train names 'nobody'"),
         ([first], "is not a mapping of parts"),
     ):
         lists.write_text(json.dumps(content))
-        assert_refused(polyplink("split", folder, "--lists", lists), says)
+        assert_refused(polyplink("split", folder, "--lists", lists), message)
     lists.write_text(json.dumps({"train": [first, second], "test": [third]}))
     assert polyplink("split", folder, "--lists", lists).exit_code == 0
     assert read_data(folder).part("test") == [third]
-    for shares, says in (
+    for shares, message in (
         ("train=0.5", "add up to 0.5"),
         ("train:1", "is not a list of parts"),
         ("a=0.2,b=0.2,c=0.2,d=0.2,e=0.2", "5 parts for 4 patients"),
     ):
-        assert_refused(polyplink("split", folder, "--shares", shares), says)
+        assert_refused(polyplink("split", folder, "--shares", shares), message)

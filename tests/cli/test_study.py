@@ -41,11 +41,11 @@ def test_recipes_are_trained_once_and_compared(tmp_path: Path) -> None:
     own.write_text(OWN)
     out = tmp_path / "study"
     options: tuple[str | Path, ...] = (data, "-o", out, "--seeds=2", *SETS, *FAST, *KINDS)
-    done = polyplink("study", "ntssl-demo", f"{own}:shuffled", f"{own}:broken", *options)
-    assert done.exit_code == 0, done.output
+    result = polyplink("study", "ntssl-demo", f"{own}:shuffled", f"{own}:broken", *options)
+    assert result.exit_code == 0, result.output
     # A mistake in one is named, and the others are kept.
-    assert done.stderr.count("warning: broken, seed ") == 2
-    assert "minus ntssl-demo:" in done.stdout
+    assert result.stderr.count("warning: broken, seed ") == 2
+    assert "minus ntssl-demo:" in result.stdout
     found = read_json(out / "study.json")
     assert len(found["failed"]) == 2
     runs = pl.read_csv(out / "runs.csv")
@@ -83,10 +83,10 @@ def test_mistakes_are_found_before_anything_is_trained(tmp_path: Path) -> None:
         (("ntssl-demo", "--task=size"), "a study has no task"),
         (("ntssl-demo", "--set=optim.epoch=1"), "did you mean optim.epochs?"),
     )
-    for given, says in mistakes:
+    for given, message in mistakes:
         names = [one for one in given if not one.startswith("-")]
         rest = [one for one in given if one.startswith("-")]
-        assert_refused(polyplink("study", *names, data, "-o", tmp_path / "out", *rest), says)
+        assert_refused(polyplink("study", *names, data, "-o", tmp_path / "out", *rest), message)
     assert not (data / "prepared").exists()
     unknown = read_data(data)
     bare = unknown.detections.with_columns(polyp_id=pl.lit(None, pl.String))

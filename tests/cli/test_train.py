@@ -48,16 +48,16 @@ def test_a_finished_run_is_not_overwritten_and_resumes_to_the_same_weights(
     with pytest.raises(PolyplinkError, match="holds a training run already; continue it with"):
         train(recipe(), sample_run.data, out=sample_run.run, device="cpu")
     before = (sample_run.run / "weights.safetensors").read_bytes()
-    done = train(recipe(), sample_run.data, out=sample_run.run, device="cpu", resume=True).value
-    assert done.epochs == 2
+    result = train(recipe(), sample_run.data, out=sample_run.run, device="cpu", resume=True).value
+    assert result.epochs == 2
     assert (sample_run.run / "weights.safetensors").read_bytes() == before
 
 
 def test_without_labels_it_says_so_and_trains_all_the_same(tmp_path: Path) -> None:
     data = write_procedures(tmp_path, procedures=4, labelled=False)
     config = override(recipe(), ["validation.select=bags"])
-    done = train(config, data, out=tmp_path / "run", device="cpu").value
-    assert "no procedure has known polyps" in done.warnings[0]
+    result = train(config, data, out=tmp_path / "run", device="cpu").value
+    assert "no procedure has known polyps" in result.warnings[0]
     with pytest.raises(PolyplinkError, match=r"set validation\.select=bags, which needs no label"):
         labels = override(recipe(), ["validation.select=labels"])
         train(labels, data, out=tmp_path / "other", device="cpu")
@@ -72,9 +72,9 @@ def test_links_on_polyps_that_the_encoder_was_taught_come_with_a_warning(tmp_pat
     taught = ["bags.kind=polyp_views", "bags.refill=true", "loss.kind=supervised"]
     for changes, said in ((taught, "`polyplink calibrate`"), ([], "")):
         config = override(recipe(), [*changes, "optim.epochs=1"])
-        done = train(config, data, out=tmp_path / f"run{said[:1]}", device="cpu").value
-        assert said in "".join(done.warnings)
-        assert bool(done.warnings) == bool(said)
+        result = train(config, data, out=tmp_path / f"run{said[:1]}", device="cpu").value
+        assert said in "".join(result.warnings)
+        assert bool(result.warnings) == bool(said)
 
 
 def test_polyps_that_another_encoder_finds_are_trained_on_and_no_label_is_read(
@@ -104,7 +104,7 @@ def test_polyps_that_another_encoder_finds_are_trained_on_and_no_label_is_read(
 def test_polyps_are_not_found_for_what_needs_none_or_by_other_tracklets(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
-    given = (
+    command = (
         "train",
         "ntssl-demo",
         sample_run.data,
@@ -113,7 +113,7 @@ def test_polyps_are_not_found_for_what_needs_none_or_by_other_tracklets(
         "--polyps-from",
         sample_run.run,
     )
-    assert_refused(polyplink(*given), "bags.kind=temporal does not use polyps")
+    assert_refused(polyplink(*command), "bags.kind=temporal does not use polyps")
     taught = ["bags.kind=polyp_views", "loss.kind=supervised", "prepare.min_length=33"]
     with pytest.raises(PolyplinkError, match="tracklets with other settings than the recipe"):
         train(override(recipe(), taught), sample_run.data, out=tmp_path, polyps_from=sample_run.run)
@@ -125,13 +125,13 @@ def test_another_run_starts_from_its_weights_and_has_seen_what_they_saw(
     data = write_procedures(tmp_path, procedures=2, images=True)
     changes = ["validation.every=0", "validation.select=last", "optim.epochs=1"]
     config, out = override(recipe(), changes), str(tmp_path / "run")  # text for a path
-    done = train(config, str(data), out=out, init_from=str(sample_run.run), device="cpu").value
-    first, then = read_record(sample_run.run / "weights.safetensors"), read_record(done.weights)
+    result = train(config, str(data), out=out, init_from=str(sample_run.run), device="cpu").value
+    first, then = read_record(sample_run.run / "weights.safetensors"), read_record(result.weights)
     assert {row[1] for row in first.seen.trained} <= {row[1] for row in then.seen.trained}
     assert list(first.seen.validated) == list(then.seen.validated)
     run = json.loads((tmp_path / "run" / "run.json").read_text())
     assert run["inputs"]["init_from"] == load_encoder(sample_run.run, pick_device("cpu")).weights_id
-    assert train(config, data, out=tmp_path / "other", device="cpu").value.loss != done.loss
+    assert train(config, data, out=tmp_path / "other", device="cpu").value.loss != result.loss
 
 
 def test_paper_recipe_asks_for_its_backbone(tmp_path: Path) -> None:

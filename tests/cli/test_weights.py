@@ -81,10 +81,10 @@ def test_added_weights_are_listed_shown_and_loaded_by_name(
 def test_a_data_set_is_embedded_by_a_name(surgenet: Path, tmp_path: Path) -> None:
     add_weights(surgenet, name="mine", size=32)
     data = write_procedures(tmp_path, procedures=2, views=1)
-    done = embed_data("mine", data, device="cpu")
-    assert done.value.prepared.settings.size == 32
-    assert done.value.vectors["mine"].shape == (4, 512)
-    assert np.isfinite(done.value.vectors["mine"]).all()
+    result = embed_data("mine", data, device="cpu")
+    assert result.value.prepared.settings.size == 32
+    assert result.value.vectors["mine"].shape == (4, 512)
+    assert np.isfinite(result.value.vectors["mine"]).all()
     with pytest.raises(PolyplinkError, match="Endo-FM are not on this machine"):
         embed_data("endofm", data, device="cpu")
 

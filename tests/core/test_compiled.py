@@ -58,14 +58,14 @@ def twice_of_one(pack: Path, cache: Path) -> int:
             "print(sum(twice.stats.cache_hits.values()))",
         )
     )
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-B", "-c", program],
         env=environment,
         capture_output=True,
         text=True,
         check=True,
     )
-    value, hits = done.stdout.split()
+    value, hits = result.stdout.split()
     (cache / "hits").write_text(hits)
     return int(value)
 

@@ -52,7 +52,7 @@ class Settings(Ranged, prefix="optim"):
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("given", "message"),
     [
         ({"epochs": 0}, r"optim\.epochs is 0; give 1 or more"),
         ({"epochs": 2**31}, r"optim\.epochs is 2147483648; give 2147483647 or less"),
@@ -66,9 +66,9 @@ class Settings(Ranged, prefix="optim"):
     ],
 )
 def test_a_value_out_of_its_range_is_named_with_the_range(
-    given: dict[str, float], says: str
+    given: dict[str, float], message: str
 ) -> None:
-    with pytest.raises(PolyplinkError, match=says):
+    with pytest.raises(PolyplinkError, match=message):
         Settings(**given)  # type: ignore[arg-type]
 
 

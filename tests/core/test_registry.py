@@ -65,9 +65,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_part_on_the_pages_is_listed(installed: Path) -> None:
-    done = polyplink("plugins", "--json")
-    assert done.exit_code == 0, done.stderr
-    found = {one["kind"]: one for one in json.loads(done.stdout)}
+    result = polyplink("plugins", "--json")
+    assert result.exit_code == 0, result.stderr
+    found = {one["kind"]: one for one in json.loads(result.stdout)}
     assert set(found) == set(REGISTRIES)  # the page adds one of each kind but those of the lab
     joined = {kind: found[kind]["name"] for kind in ("detector", "crops")}
     assert joined == {"detector": "sim", "crops": "simulator"}
@@ -84,9 +84,9 @@ def test_every_part_on_the_pages_is_listed(installed: Path) -> None:
 
 def test_a_part_that_cannot_be_imported_is_one_line(installed: Path) -> None:
     (installed / "my_loss.py").write_text("import numpy\nnumpy.nothing\n")
-    done = polyplink("plugins", "--json")
-    assert done.exit_code == 1
-    (broken,) = [one for one in json.loads(done.stdout) if one["error"]]
+    result = polyplink("plugins", "--json")
+    assert result.exit_code == 1
+    (broken,) = [one for one in json.loads(result.stdout) if one["error"]]
     assert broken["name"] == "margin"
     assert "loss 'margin' of the package my-parts cannot be imported (Attrib" in broken["error"]
     with pytest.raises(PolyplinkError, match=r"cannot be imported .*; correct the package"):
@@ -160,8 +160,8 @@ def test_an_importer_and_a_tracker_are_named_on_the_command_line(
     source.mkdir()
     (source / "v1.txt").write_text("".join(f"{i} a {10 + i} 10 50 40\n" for i in range(40)))
     out = tmp_path / "data"
-    done = polyplink("import", "lines", source, out, "--dataset", "mine")
-    assert done.exit_code == 0, done.stderr
+    result = polyplink("import", "lines", source, out, "--dataset", "mine")
+    assert result.exit_code == 0, result.stderr
     data = read_data(out)
     assert data.procedures["dataset"].to_list() == ["mine"]
     assert_refused(polyplink("import", "lines", source, out, "--kind", "gt"), "takes no --kind")
@@ -192,9 +192,9 @@ def test_a_verb_joins_the_command_line_and_replaces_none(
     assert [*sections()["Train"]] == [*SECTIONS["Train"]]
     assert VERBS.find("train") is train
     for words in (["longest"], ["mine", "longest"]):
-        done = invoke(build(), *words, sample_run.data, "--most", "2", "--json")
+        result = invoke(build(), *words, sample_run.data, "--most", "2", "--json")
         lengths = read_data(sample_run.data).procedures.sort("n_frames", descending=True)
-        assert json.loads(done.stdout) == lengths["procedure_id"].head(2).to_list()
+        assert json.loads(result.stdout) == lengths["procedure_id"].head(2).to_list()
     assert "Mine: longest." in invoke(build(), "mine", "--help").stdout
 
 
@@ -241,7 +241,7 @@ def parts(tmp_path: Path) -> Iterator[Path]:
 def test_a_clusterer_metrics_and_a_figure_of_a_file_are_used(
     parts: Path, sample_run: SampleRun, tmp_path: Path
 ) -> None:
-    out, usual = tmp_path / "out", ("--device", "cpu", "--workers", "1")
+    out, options = tmp_path / "out", ("--device", "cpu", "--workers", "1")
     of_file = ["--clusterer", f"{parts}:Mutual", "--metric", f"{parts}:RECIPROCAL"]
     of_file += ["--metric", f"{parts}:V_MEASURE", "--task", "retrieval", "--task", "counting"]
     command = (
@@ -254,8 +254,8 @@ def test_a_clusterer_metrics_and_a_figure_of_a_file_are_used(
         "--choose-on",
         "train",
     )
-    done = polyplink(*command, *usual, *of_file)
-    assert done.exit_code == 0, done.stderr
+    result = polyplink(*command, *options, *of_file)
+    assert result.exit_code == 0, result.stderr
     figures = pl.read_csv(out / "figures.csv")
     rows = {(row["group"], row["metric"]): row["value"] for row in figures.to_dicts()}
     queries = pl.read_parquet(out / "queries.parquet")
@@ -270,7 +270,7 @@ def test_a_clusterer_metrics_and_a_figure_of_a_file_are_used(
         sample_run.data,
         "-o",
         tmp_path / "f",
-        *usual,
+        *options,
         "--only",
         f"{parts}:draw_cosines",
     )
@@ -279,7 +279,7 @@ def test_a_clusterer_metrics_and_a_figure_of_a_file_are_used(
 
 
 @pytest.mark.parametrize(
-    ("typed", "says"),
+    ("typed", "message"),
     [
         ("--clusterer {}:Nothing", "own_parts.py has no clusterer 'Nothing'"),
         ("--clusterer {}:dataclass", "own_parts.py:dataclass has no cluster and no grid"),
@@ -289,18 +289,18 @@ def test_a_clusterer_metrics_and_a_figure_of_a_file_are_used(
     ],
 )
 def test_a_file_without_the_part_is_one_line(
-    parts: Path, sample_run: SampleRun, typed: str, says: str
+    parts: Path, sample_run: SampleRun, typed: str, message: str
 ) -> None:
     options = typed.format(parts).split()
-    assert_refused(polyplink("evaluate", sample_run.run, sample_run.data, *options), says)
+    assert_refused(polyplink("evaluate", sample_run.run, sample_run.data, *options), message)
 
 
 @pytest.mark.slow
 def test_a_clusterer_is_evaluated(installed: Path, sample_run: SampleRun, tmp_path: Path) -> None:
-    base = ("--no-baselines", "--task", "counting", "--grid", "demo", "--choose-on", "train")
+    options = ("--no-baselines", "--task", "counting", "--grid", "demo", "--choose-on", "train")
     out = ("--out", tmp_path / "out")
-    done = polyplink(
-        "evaluate", sample_run.run, sample_run.data, *base, *out, "--clusterer", "mutual"
+    result = polyplink(
+        "evaluate", sample_run.run, sample_run.data, *options, *out, "--clusterer", "mutual"
     )
-    assert done.exit_code == 0, done.stderr
+    assert result.exit_code == 0, result.stderr
     assert "Counting, mutual" in (tmp_path / "out" / "figures.csv").read_text()

@@ -75,11 +75,11 @@ def test_a_script_that_starts_workers_when_imported_is_told_how_not_to(tmp_path:
     script.write_text(
         "from polyplink.core.workers import as_done\nprint(*as_done(abs, [-1, -2], 2))\n"
     )
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, script], capture_output=True, text=True, timeout=60, check=False
     )
-    assert done.returncode == 1
-    assert "if __name__ == '__main__':" in done.stderr
+    assert result.returncode == 1
+    assert "if __name__ == '__main__':" in result.stderr
 
 
 def test_results_come_as_they_are_done() -> None:

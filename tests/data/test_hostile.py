@@ -107,15 +107,15 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "part", "old", "new", "says"), TEXTS)
+@pytest.mark.parametrize(("name", "part", "old", "new", "message"), TEXTS)
 def test_a_hostile_value_is_refused_or_left_out(
-    name: str, part: str, old: str, new: str, says: str, tmp_path: Path
+    name: str, part: str, old: str, new: str, message: str, tmp_path: Path
 ) -> None:
     files = whole(name, tmp_path)
     path = next(p for p in files if part in p and old.encode() in files[p])
     code = "latin-1" if new == "\xff" else "utf-8"
     (tmp_path / path).write_bytes(files[path].replace(old.encode(), new.encode(code), 1))
-    assert says in told(name, tmp_path)
+    assert message in told(name, tmp_path)
 
 
 @pytest.mark.parametrize("number", ["9" * 19, LONG, "1" + "0" * 150, HUGE])

@@ -68,13 +68,13 @@ def test_named_maps_and_files(tmp_path: Path) -> None:
     assert maps["sun"] == ADENOMA["sun"]
     assert maps["real-colon"] == {**ADENOMA["real-colon"], "HP": True}
     assert maps["mine"] == {"adenoma": True}
-    for text, says in (
+    for text, message in (
         ('{"real-colon": {"TSA": "yes"}}', "is not an adenoma map"),
         ('{"real-colon": {"tsa": true}}', "no class 'tsa'; did you mean 'TSA'"),
         ("{", "is not valid JSON"),
     ):
         path.write_text(text)
-        with pytest.raises(PolyplinkError, match=says):
+        with pytest.raises(PolyplinkError, match=message):
             read_adenoma_maps(path)
 
 

@@ -133,7 +133,7 @@ def test_a_spreadsheet_is_read_as_texts_or_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "text", "says"),
+    ("row", "text", "message"),
     [
         ('<row r="9"><c r="XFD1048576"><v>1</v></c></row>', "", "1048576 rows x 16384 columns"),
         ('<row r="1000000"><c><v>1</v></c><c><v>1</v></c></row>', "", "1000000 rows x 3 columns"),
@@ -142,11 +142,11 @@ def test_a_spreadsheet_is_read_as_texts_or_refused() -> None:
     ],
 )
 def test_a_small_spreadsheet_that_would_fill_the_memory_is_refused(
-    row: str, text: str, says: str
+    row: str, text: str, message: str
 ) -> None:
     data = spreadsheet(row=row, text=text)
     assert len(data) < 4000
-    with pytest.raises(PolyplinkError, match=says):
+    with pytest.raises(PolyplinkError, match=message):
         read_rows(data, "x.xlsx")
     formatted = spreadsheet(row='<row r="1048576"><c r="XFD1048576" s="1"/></row>')
     assert read_rows(formatted, "x.xlsx") == read_rows(spreadsheet(), "x.xlsx")
