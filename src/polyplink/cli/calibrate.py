@@ -1,9 +1,8 @@
 """The verb `calibrate`: links, prices, false alarms and probes, stored in weights."""
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Unpack
+from typing import Annotated, Any, Unpack
 
 from typer import Argument, Option
 
@@ -15,11 +14,6 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.notebook import Facts
 from polyplink.core.progress import Progress
 from polyplink.core.text import many
-
-if TYPE_CHECKING:
-    from polyplink.associate.identities import OperatingPoint
-    from polyplink.encoders.encode import Encoded
-    from polyplink.tracklets.prepare import Prepared
 
 STILLS = "stills"  # of the output folder: procedures made of stills
 FIGURES = "stills.json"  # how well those to test on are counted
@@ -125,22 +119,11 @@ def calibrate(
     """
     weights, out = Path(weights), Path(out)
     data, truth = (None if path is None else Path(path) for path in (data, truth))
-    PolyplinkError.unless(
-        data is None or stills is None, "both DATA and --stills are given", "give one of them"
-    )
-    PolyplinkError.unless(
-        data is not None or stills is not None,
-        "no data to calibrate on",
-        "give a data folder, or --stills",
-    )
+    _check_sources(data, stills, detector)
+
+    # The data: a folder, or procedures made of stills.
     notes: list[str] = []
-    if stills is not None:
-        PolyplinkError.unless(
-            detector is not None,
-            "no detector to calibrate for",
-            "name one with --detector FILE.onnx or its name",
-        )
-        assert detector is not None
+    if stills is not None and detector is not None:
         check_given(weights, Path(stills), [part], device)
         fewest, most = _range(polyps)
         from polyplink.stills.detected import FIT, write_detected
@@ -158,17 +141,25 @@ def calibrate(
         data, truth, part = out / STILLS / f"{FIT}-boxes", out / STILLS / FIT, None
     assert data is not None
     check_given(weights, data, [part], device, truth)
-    from polyplink.encoders.weights import weights_path
+    from polyplink.encoders.weights import read_record, weights_path
 
-    path, settings = weights_path(weights), dict[str, Any]()
-    settings |= {"weights": weights, "data": data, "truth": truth, "part": part, "keep": keep}
+    path = weights_path(weights)
+    settings: dict[str, Any] = {
+        "weights": weights,
+        "data": data,
+        "truth": truth,
+        "part": part,
+        "keep": keep,
+    }
     record = RunRecord("calibrate", settings=settings)
     record.claim(out)
+    from polyplink.counting.calibration import fit_calibration
     from polyplink.counting.operating_point import store_operating_point
     from polyplink.data.origin import read_origin
     from polyplink.encoders.encode import encode
     from polyplink.encoders.load import load_named
 
+    # The operating point, stored in a copy of the weights.
     with record.stage("embed"):
         encoder = load_named(path, device, tracklets=tracklets, origin=read_origin(data))
         settings["tracklets"] = encoder.prepare
@@ -176,9 +167,13 @@ def calibrate(
     prepared = encoded.prepared
     record.inputs |= {"weights": encoder.key, "crops": prepared.key}
     with record.stage("calibrate"):
-        point, labelled, fitted, warnings = _fit(encoded, path, data, truth, keep)
+        point, labelled, fitted, warnings = fit_calibration(
+            encoded, read_record(path), data, truth, keep
+        )
     stored = store_operating_point(path, out, point, prepared.data, prepared.procedures)
     record.write(out)
+
+    # Figures and messages, with those of a count of further stills.
     shown_polyps = labelled.tracklets["polyp_id"]
     alarms = None if truth is None or point.alarms is None else point.alarms.origin
     calibrated = Calibrated(
@@ -201,52 +196,21 @@ def calibrate(
     return Result(calibrated, facts, [*printed, tested], [*notes, *warnings])
 
 
-def _fit(
-    encoded: "Encoded", weights: Path, data: Path, truth: Path | None, keep: float
-) -> "tuple[OperatingPoint, Prepared, list[str], list[str]]":
-    """Fit the operating point of weights on encoded tracklets.
-
-    Args:
-        encoded: The tracklets, and their vectors by the encoder of the weights alone.
-        weights: The weights file.
-        data: The data folder of the boxes.
-        truth: The data folder of annotated boxes; None if it is `data`.
-        keep: Share of the polyps that the threshold of false alarms must keep.
-
-    Returns:
-        The operating point, the tracklets with their true polyps, a sentence about each probe, and
-        warnings.
-    """
-    from polyplink.associate.identities import from_record
-    from polyplink.counting.calibration import fit_point, fit_probes
-    from polyplink.counting.labels import true_counts, with_truth
-    from polyplink.counting.operating_point import find_operating_point
-    from polyplink.data.origin import box_source
-    from polyplink.data.tables import read_data
-    from polyplink.encoders.leakage import seen_procedures
-    from polyplink.encoders.weights import read_record
-
-    record, prepared = read_record(weights), encoded.prepared
-    names, (embeddings,) = prepared.procedures, encoded.embeddings.values()
-    labelled = prepared if truth is None else with_truth(prepared, truth)
-    truth_data = prepared.data if truth is None else read_data(truth)
-    fit = partial(
-        find_operating_point,
-        source=box_source(data, prepared.data, names),
-        polyps=true_counts(truth_data, names, every=truth is not None),
+def _check_sources(data: Path | None, stills: StrPath | None, detector: str | None) -> None:
+    """Check that either a data folder is given, or stills and a detector."""
+    PolyplinkError.unless(
+        data is None or stills is None, "both DATA and --stills are given", "give one of them"
     )
-    point, warnings = fit_point(
-        from_record(record.operating), labelled, embeddings, None if truth is None else keep, fit
+    PolyplinkError.unless(
+        data is not None or stills is not None,
+        "no data to calibrate on",
+        "give a data folder, or --stills",
     )
-    point, fitted, missing = fit_probes(point, truth_data, labelled, embeddings)
-    warnings += missing
-    seen = seen_procedures(record.seen, prepared.data, names)
-    if seen:
-        warnings.append(
-            f"the encoder was trained or validated on {len(seen)} of these procedures "
-            f"({seen[0][0]}, ...): calibrate on others, or the threshold is optimistic"
-        )
-    return point, labelled, fitted, warnings
+    PolyplinkError.unless(
+        stills is None or detector is not None,
+        "no detector to calibrate for",
+        "name one with --detector FILE.onnx or its name",
+    )
 
 
 def _range(text: str) -> tuple[int, int]:

@@ -1,20 +1,69 @@
 """Calibration: fit links, prices, false alarms, and probes of size and histology."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
 
 from polyplink.associate.alarms import fit_alarms, tracklet_features
-from polyplink.associate.identities import OperatingPoint
+from polyplink.associate.identities import OperatingPoint, from_record
 from polyplink.associate.probes import fit_adenoma, fit_size, mean_units
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
-from polyplink.counting.link import ProcedureTracklets, by_procedure, screen, vectors_of
-from polyplink.data.tables import DataSet
+from polyplink.counting.labels import true_counts, with_truth
+from polyplink.counting.link import by_procedure, screen, vectors_of
+from polyplink.counting.operating_point import find_operating_point
+from polyplink.data.origin import BoxSource, box_source
+from polyplink.data.tables import DataSet, read_data
 from polyplink.data.vocabulary import SIMULATED
+from polyplink.encoders.encode import Encoded
+from polyplink.encoders.leakage import seen_procedures
 from polyplink.encoders.vectors import Embeddings
+from polyplink.encoders.weights import WeightsRecord
 from polyplink.tracklets.prepare import Prepared
+
+
+def fit_calibration(
+    encoded: Encoded, record: WeightsRecord, data: Path, truth: Path | None, keep: float
+) -> tuple[OperatingPoint, Prepared, list[str], list[str]]:
+    """Fit the operating point of weights on encoded tracklets.
+
+    Args:
+        encoded: The tracklets, and their vectors by the encoder of the weights alone.
+        record: The record of the weights.
+        data: The data folder of the boxes.
+        truth: The data folder of annotated boxes; None if it is `data`.
+        keep: Share of the polyps that the threshold of false alarms must keep.
+
+    Returns:
+        The operating point, the tracklets with their true polyps, a sentence about each probe, and
+        warnings.
+
+    Raises:
+        PolyplinkError: If no tracklet has a known polyp.
+    """
+    prepared, (embeddings,) = encoded.prepared, encoded.embeddings.values()
+    names = prepared.procedures
+    labelled = prepared if truth is None else with_truth(prepared, truth)
+    truth_data = prepared.data if truth is None else read_data(truth)
+    point, warnings = fit_point(
+        from_record(record.operating),
+        labelled,
+        embeddings,
+        None if truth is None else keep,
+        source=box_source(data, prepared.data, names),
+        polyps=true_counts(truth_data, names, every=truth is not None),
+    )
+    point, fitted, missing = fit_probes(point, truth_data, labelled, embeddings)
+    warnings += missing
+    seen = seen_procedures(record.seen, prepared.data, names)
+    if seen:
+        warnings.append(
+            f"the encoder was trained or validated on {len(seen)} of these procedures "
+            f"({seen[0][0]}, ...): calibrate on others, or the threshold is optimistic"
+        )
+    return point, labelled, fitted, warnings
 
 
 def fit_point(
@@ -22,7 +71,9 @@ def fit_point(
     labelled: Prepared,
     embeddings: Embeddings,
     keep: float | None,
-    fit: Callable[[Sequence[ProcedureTracklets]], OperatingPoint],
+    *,
+    source: BoxSource | None,
+    polyps: Mapping[str, int] | None,
 ) -> tuple[OperatingPoint, list[str]]:
     """Fit links and the model of false alarms on labelled tracklets.
 
@@ -32,7 +83,8 @@ def fit_point(
         embeddings: Their vectors.
         keep: Share of the polyps that the threshold of false alarms must keep; None to leave the
             model of false alarms unchanged.
-        fit: Fits an operating point to the tracklets of procedures.
+        source: See `find_operating_point`.
+        polyps: See `find_operating_point`.
 
     Returns:
         The new operating point, and warnings.
@@ -60,7 +112,7 @@ def fit_point(
         point = replace(point, alarms=None if isinstance(model, str) else model)
     # Links are fitted on the tracklets that will be linked: those not rejected as false alarms.
     to_link = screen(labelled, embeddings, point.alarms).prepared
-    fitted = fit(by_procedure(to_link, embeddings))
+    fitted = find_operating_point(by_procedure(to_link, embeddings), source, polyps)
     if fitted.links is None:
         return replace(point, origin=f"{point.origin} (here {fitted.origin})"), warnings
     return replace(fitted, alarms=point.alarms, size=point.size, adenoma=point.adenoma), warnings

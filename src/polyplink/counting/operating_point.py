@@ -67,32 +67,30 @@ def find_operating_point(
         if any(polyp is not None for polyp in procedure.polyps)
     ]
     if not labelled:
-        several = [procedure.views for procedure in procedures if len(procedure.polyps) > 1]
-        guessed = fit_unlabelled(several)
-        if isinstance(guessed, str):
-            return untuned(f"no procedure has known polyps, and {guessed}")
-        origin = (
-            f"not tuned: no procedure has known polyps; links fitted without labels on "
-            f"{len(several)} procedures, at a price of a polyp that is right on simulated ones"
-        )
-        return OperatingPoint(LearnedLinks(unlabelled_price(several)), guessed, origin)
+        return _without_labels(procedures)
+
+    # Link probabilities of each procedure, by a model fitted on the others.
     views_and_polyps = [(procedure.views, procedure.polyps) for procedure in labelled]
     pairs = [link_terms(each) for each in views_and_polyps]
     crossed, model = cross_probabilities(views_and_polyps, pairs), fit_links(pairs)
     if isinstance(crossed, str) or isinstance(model, str):
         return untuned(str(model if isinstance(model, str) else crossed))
+
+    # The price for each purpose, and how well its counts agree with the truth.
     counts = [
         count_procedure(partition(P, PRICES), procedure.polyps, procedure.procedure_id)
         for P, procedure in zip(crossed, labelled, strict=True)
     ]
     chosen = {purpose: choose(counts, purpose=purpose) for purpose in get_args(Purpose)}
     prices = {purpose: PRICES[choice.row] for purpose, choice in chosen.items()}
-    off = np.abs([c.clusters[chosen["count"].row] - c.polyps for c in counts])
+    errors = np.abs([c.clusters[chosen["count"].row] - c.polyps for c in counts])
     origin = (
         f"links fitted on {model.pairs} pairs of tracklets of {many(len(labelled), 'procedure')}; "
-        f"cross-fitted there: count off by {off.mean():.2f} polyps on average, right in "
-        f"{100 * (off == 0).mean():.0f} %"
+        f"cross-fitted there: count off by {errors.mean():.2f} polyps on average, right in "
+        f"{100 * (errors == 0).mean():.0f} %"
     )
+
+    # The interval of the count.
     known_counts = polyps or {c.procedure: c.polyps for c in counts}
     trials = list(zip(labelled, crossed, strict=True))
     # Procedures with false alarms only are not used in the fit, so the model is tested on them.
@@ -103,25 +101,37 @@ def find_operating_point(
     trials = [(procedure, P) for procedure, P in trials if procedure.procedure_id in known_counts]
     true = [known_counts[procedure.procedure_id] for procedure, _ in trials]
     interval = fit_interval([P for _, P in trials], true, prices["count"])
-    setting, error = LearnedLinks(prices["count"]), float(off.mean())
+    if interval is not None:
+        origin += f"; 90 % intervals hold the true number in {100 * interval.held:.0f} %"
     calibration = None
     if source is not None:
         calibration = Calibration(
             source.boxes, source.detector, source.material, procedures=len(trials)
         )
-    if interval is not None:
-        origin += f"; 90 % intervals hold the true number in {100 * interval.held:.0f} %"
     return OperatingPoint(
-        setting,
+        LearnedLinks(prices["count"]),
         model,
         origin,
         prices,
         None if interval is None else interval.spread,
-        error=error,
+        error=float(errors.mean()),
         calibration=calibration,
         margin=0 if interval is None else interval.margin,
         lone=0 if interval is None else interval.lone,
     )
+
+
+def _without_labels(procedures: Sequence[ProcedureTracklets]) -> OperatingPoint:
+    """The operating point of procedures without known polyps: links fitted without labels."""
+    several = [procedure.views for procedure in procedures if len(procedure.polyps) > 1]
+    model = fit_unlabelled(several)
+    if isinstance(model, str):
+        return untuned(f"no procedure has known polyps, and {model}")
+    origin = (
+        f"not tuned: no procedure has known polyps; links fitted without labels on "
+        f"{len(several)} procedures, at a price of a polyp that is right on simulated ones"
+    )
+    return OperatingPoint(LearnedLinks(unlabelled_price(several)), model, origin)
 
 
 def store_operating_point(
