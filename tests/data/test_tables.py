@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.merged import known_overlap, merge, overlaps
+from polyplink.data.merged import merge, overlaps
+from polyplink.data.set_names import known_overlap
 from polyplink.data.tables import (
     DETECTIONS,
     TABLES,

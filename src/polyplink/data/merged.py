@@ -2,10 +2,6 @@
 
 Ids are never changed, not even to resolve a conflict: the published parts, the leakage guard and
 the renderer identify procedures by them.
-
-Sources of the known overlaps: github.com/GewelsJI/VPS (SUN-SEG is cut from SUN);
-cosmoimd/temporal_segmentation and arXiv 2603.25645 (both use REAL-Colon's videos); Li et al., PLOS
-ONE 2021 (sources of PolypsSet). No overlap of PolypGen or other sets is known.
 """
 
 from collections.abc import Sequence
@@ -15,31 +11,9 @@ from pathlib import Path
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.data.set_names import known_overlap
 from polyplink.data.tables import DataSet
-from polyplink.data.vocabulary import Maps, plain_name
-
-# Two data sets, and the reason of their overlap.
-_KNOWN = (
-    ("sun", "sun-seg", "SUN-SEG is cut from SUN's videos"),
-    ("real-colon", "colon-bench", "Colon-Bench is made of REAL-Colon's videos"),
-    ("real-colon", "temporal-segmentation", "its phases are labelled on REAL-Colon's videos"),
-    ("polypsset", "cvc-colondb", "PolypsSet holds CVC-ColonDB"),
-    ("polypsset", "miccai-2017", "PolypsSet holds the videos of MICCAI 2017"),
-    ("polypsset", "glrc", "PolypsSet holds the videos of GLRC"),
-)
-
-
-def known_overlap(dataset: str, other: str) -> str | None:
-    """The known overlap of two data sets; None if none is known.
-
-    Example:
-        >>> known_overlap("SUN", "sun_seg")
-        "SUN-SEG is cut from SUN's videos"
-    """
-    names = {plain_name(dataset), plain_name(other)}
-    return next(
-        (reason for a, b, reason in _KNOWN if names == {plain_name(a), plain_name(b)}), None
-    )
+from polyplink.data.vocabulary import Maps
 
 
 def overlaps(data: DataSet) -> list[str]:

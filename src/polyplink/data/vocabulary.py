@@ -5,7 +5,6 @@ adenoma (TSA) as adenoma; the map `tsa-adenoma` does, like the scripts of cosmoi
 sources disagree, every function that makes labels takes the maps as an argument.
 """
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import polars as pl
 
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError, find_named
+from polyplink.data.set_names import plain_name
 
 SIMULATED = "simulated"  # prefix of the names of simulated data sets; never called real
 STILLS = "stills in motion"  # prefix of the names of data sets made from annotated stills
@@ -86,16 +86,6 @@ SEGMENTS: Mapping[str, str] = {
     "rectum": "rectum",
 }
 _SPELLINGS = {"trasnverse": "transverse", "caecum": "cecum"}
-
-
-def plain_name(dataset: str) -> str:
-    """A data set's name in lower case without blanks, `-` and `_`, for comparison.
-
-    Example:
-        >>> plain_name("REAL_Colon ") == plain_name("real-colon")
-        True
-    """
-    return re.sub(r"[\s_-]+", "", dataset.casefold())
 
 
 def find_maps(name_or_file: str) -> Maps:
