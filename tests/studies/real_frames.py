@@ -40,8 +40,8 @@ from polyplink.evaluate.truth import samples_of
 from polyplink.learn.train_config import LAST
 from polyplink.recipes.by_name import find_recipe, override
 from polyplink.report.formats import figure_text
-from polyplink.tracklets.adjusted_settings import with_options
 from polyplink.tracklets.prepare import typical_crops
+from polyplink.tracklets.settings import with_options
 
 FIGURES = ("mAP", "HR@1", "AUROC")
 HISTOGRAM = "colour histogram"

@@ -34,7 +34,7 @@ from polyplink.evaluate.samples import Samples
 from polyplink.evaluate.truth import samples_of
 from polyplink.stills.annotated_stills import read_stills
 from polyplink.stills.still_views import draw_views
-from polyplink.tracklets.adjusted_settings import with_options
+from polyplink.tracklets.settings import with_options
 
 Polyps = list[torch.Tensor]  # (v, t) features of the views of each
 Fitted = tuple[torch.Tensor, torch.Tensor]  # mean (t,), map (t, t)

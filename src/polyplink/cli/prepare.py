@@ -53,8 +53,8 @@ def prepare_data(
     check_given(None, data, [part])
     from polyplink.data.tables import read_data
     from polyplink.recipes.by_name import find_recipe, override
-    from polyplink.tracklets.adjusted_settings import with_options
     from polyplink.tracklets.prepare import prepare
+    from polyplink.tracklets.settings import with_options
 
     settings = with_options(override(find_recipe(recipe), sets).prepare, tracklets)
     prepared = prepare(

@@ -210,7 +210,7 @@ def _configured(
 ) -> "TrainConfig":
     """The recipe with the values that options override."""
     from polyplink.recipes.by_name import find_recipe, override
-    from polyplink.tracklets.adjusted_settings import with_options
+    from polyplink.tracklets.settings import with_options
 
     start = [] if init_from is None else [f"init_from={init_from}"]
     config = override(find_recipe(recipe) if isinstance(recipe, str) else recipe, [*start, *sets])

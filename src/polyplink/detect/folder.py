@@ -19,8 +19,7 @@ from polyplink.detect.first_pass import Detector, detect
 from polyplink.detect.onnx import OnnxDetector
 from polyplink.detect.recordings import find_recordings
 from polyplink.models.shipped import DETECTOR
-from polyplink.tracklets.adjusted_settings import with_options
-from polyplink.tracklets.settings import PrepareSettings
+from polyplink.tracklets.settings import PrepareSettings, with_options
 
 Function = Callable[..., Any] | None
 

@@ -20,8 +20,7 @@ from polyplink.encoders.embed import Embedder, NetworkEmbedder, colour_histogram
 from polyplink.encoders.export import ExportedEncoder
 from polyplink.encoders.weights import WeightsRecord, weights_id, weights_path
 from polyplink.models.shipped import is_shipped, shipped_model
-from polyplink.tracklets.adjusted_settings import with_options
-from polyplink.tracklets.settings import PrepareSettings
+from polyplink.tracklets.settings import PrepareSettings, with_options
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from polyplink.data.origin import read_origin
 from polyplink.encoders.encode import encode
 from polyplink.encoders.load import NamedEncoder
 from polyplink.scale.index import Block, view_rows
-from polyplink.tracklets.adjusted_settings import with_options
+from polyplink.tracklets.settings import with_options
 
 
 def views_of(

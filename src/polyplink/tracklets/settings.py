@@ -4,10 +4,15 @@ They are in a separate module because records of weights, which hold them, are r
 and polars.
 """
 
-from dataclasses import dataclass, field
-from typing import Annotated
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
+from polyplink.core.parts import TRACKERS
 from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE, Range, Ranged
+
+if TYPE_CHECKING:
+    from polyplink.data.origin import BoxesOrigin
 
 
 @dataclass(frozen=True)
@@ -58,3 +63,31 @@ class PrepareSettings(Ranged):
         for name in ("min_seconds", "min_iou", "crop_factor"):
             value = getattr(self, name)
             object.__setattr__(self, name, None if value is None else float(value))
+
+
+def with_options(
+    settings: PrepareSettings, options: Mapping[str, Any], origin: "BoxesOrigin | None" = None
+) -> PrepareSettings:
+    """Settings overridden by a user's options and by the record of a detector.
+
+    Args:
+        settings: The settings of the weights or the recipe.
+        options: Fields of `PrepareSettings` and `TrackSettings` by name; None values are ignored.
+        origin: The detector of the boxes; thresholds of tracks in its record override those of the
+            settings, but not the options.
+
+    Raises:
+        PolyplinkError: If the tracker is unknown.
+
+    Example:
+        >>> with_options(PrepareSettings(), {"stride": 2, "high": 0.5, "low": None}).tracks.high
+        0.5
+    """
+    if options.get("tracker") is not None:  # checked even if no box needs it
+        TRACKERS.find(options["tracker"])
+    stated = {name: getattr(origin, name, None) for name in ("high", "low", "min_seconds")}
+    merged = stated | {name: value for name, value in options.items() if value is not None}
+    changes = {name: value for name, value in merged.items() if value is not None}
+    of_tracks = {setting.name for setting in fields(TrackSettings)} & set(changes)
+    tracks = {name: changes.pop(name) for name in of_tracks}
+    return replace(settings, **changes, tracks=replace(settings.tracks, **tracks))

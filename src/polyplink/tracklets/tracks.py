@@ -90,16 +90,6 @@ class Tracker:
         return numbers
 
 
-def find_tracker(name: str) -> type[Tracker]:
-    """The class of a tracker: `Tracker` is "damped", plugins add others.
-
-    Raises:
-        PolyplinkError: If no tracker has the name.
-    """
-    tracker: type[Tracker] = TRACKERS.find(name)
-    return tracker
-
-
 def make_tracker(fps: float, settings: TrackSettings | None = None) -> Tracker:
     """Create the tracker named in the settings: `Tracker`, or one of a plugin.
 
@@ -107,7 +97,8 @@ def make_tracker(fps: float, settings: TrackSettings | None = None) -> Tracker:
         PolyplinkError: If no tracker has the name.
     """
     settings = settings or TrackSettings()
-    return find_tracker(settings.tracker)(fps, settings)
+    tracker: type[Tracker] = TRACKERS.find(settings.tracker)
+    return tracker(fps, settings)
 
 
 def tracker_input(boxes: pl.DataFrame) -> tuple[Ints, Floats, Floats]:
