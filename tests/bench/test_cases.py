@@ -54,17 +54,17 @@ def small_recording(size: int, device: torch.device, folder: Path) -> Work:
     return recording(size, device, folder, frame=(320, 180))
 
 
-SMALL: list[tuple[str, int, Callable[..., Work] | None, Callable[[Any], Any]]] = [
-    # Name, a small size, a smaller form of the case, and what makes the rival's output wrong.
-    ("tracklets", 2_000, None, lambda found: found[1:]),
-    ("tracks", 4_000, None, lambda found: found[::-1]),
-    ("links", 24, None, lambda found: found[::-1]),
+SMALL_CASES: list[tuple[str, int, Callable[..., Work] | None, Callable[[Any], Any]]] = [
+    # Name, a small size, a smaller variant of the case, and a change that makes outputs unequal.
+    ("tracklets", 2_000, None, lambda described: described[1:]),
+    ("tracks", 4_000, None, lambda labels: labels[::-1]),
+    ("links", 24, None, lambda labels: labels[::-1]),
     ("recording", 25, small_recording, lambda crops: crops[::-1]),
     ("bags", 300, None, lambda order: order[:, ::-1]),
     ("input", 1, None, lambda pixels: pixels.flip(0)),
     ("first-pass", 1, None, lambda pixels: pixels.flip(0)),
     ("retrieval", 64, None, lambda figures: [0.5, *figures[1:]]),
-    ("search", 4_000, None, lambda rows: [one[::-1] for one in rows]),
+    ("search", 4_000, None, lambda rows: [row[::-1] for row in rows]),
     ("reid", 80, None, lambda areas: [areas[0], 0.5]),
     ("bootstrap", 16, small_bootstrap, lambda figures: figures + 0.01),
     ("tracking", 1_200, None, lambda figures: figures | {"IDF1": 0.5}),
@@ -75,37 +75,40 @@ SMALL: list[tuple[str, int, Callable[..., Work] | None, Callable[[Any], Any]]] =
 ]
 
 
-SLOW = ("embed", "first-pass", "sweep")
+SLOW_CASES = ("embed", "first-pass", "sweep")
 
 
 @pytest.mark.parametrize(
-    ("name", "size", "small", "spoilt"),
-    [pytest.param(*s, id=s[0], marks=pytest.mark.slow if s[0] in SLOW else ()) for s in SMALL],
+    ("name", "size", "prepare_small", "spoil"),
+    [
+        pytest.param(*s, id=s[0], marks=pytest.mark.slow if s[0] in SLOW_CASES else ())
+        for s in SMALL_CASES
+    ],
 )
-def test_outputs_are_equal_and_a_difference_is_noticed(
+def test_outputs_equal_the_rival_s_and_a_difference_is_detected(
     name: str,
     size: int,
-    small: Callable[..., Work] | None,
-    spoilt: Callable[[Any], Any],
+    prepare_small: Callable[..., Work] | None,
+    spoil: Callable[[Any], Any],
     tmp_path: Path,
 ) -> None:
     if name in ("retrieval", "reid"):
         pytest.importorskip("torchmetrics")
-    work = (small or CASES[name].prepare)(size, CPU, tmp_path)
+    work = (prepare_small or CASES[name].prepare)(size, CPU, tmp_path)
     assert work.rival is not None
-    ours, theirs = work.ours(), work.rival()
-    assert work.equal(ours, theirs)
+    output, rival_output = work.ours(), work.rival()
+    assert work.equal(output, rival_output)
     if name == "sweep":
-        first = {key: value + 1e-9 for key, value in ours[0].items()}
-        assert not work.equal((first, ours[1]), theirs)
-        theirs[0][0] = 1 - np.arange(3) // 2  # another partition of the smallest procedure
-        assert not work.equal(ours, theirs)
+        changed = {key: value + 1e-9 for key, value in output[0].items()}
+        assert not work.equal((changed, output[1]), rival_output)
+        rival_output[0][0] = 1 - np.arange(3) // 2  # another partition of the smallest procedure
+        assert not work.equal(output, rival_output)
     else:
-        assert not work.equal(ours, spoilt(theirs))
+        assert not work.equal(output, spoil(rival_output))
 
 
 @pytest.mark.slow
-def test_cases_without_a_plain_comparison_are_measured() -> None:
+def test_cases_without_a_plain_rival_are_measured() -> None:
     (startup,) = run_benches(["startup"], 1)
     (step,) = run_benches(["step"], 8, "cpu")
     assert startup.equal
@@ -122,28 +125,28 @@ def test_cases_without_a_plain_comparison_are_measured() -> None:
     assert not same_mean([0.60, 0.62, 0.61], [0.70, 0.721, 0.711])
 
 
-def test_what_is_recorded_has_a_case() -> None:
+def test_every_recorded_ratio_has_a_case() -> None:
     assert set(read_recorded()) == set(CASES) - {"startup"}
 
 
 def test_unknown_names_and_sizes_are_refused_before_anything_is_measured() -> None:
-    refused = [
+    refused_calls = [
         (["trackets"], None, "did you mean tracklets"),
         (["xyz"], None, "choose one of: " + ", ".join(CASES)),
         (["step", "sweep"], 23, "sweep cannot be measured at size 23; give 24"),
         (["startup"], 3, "start-up of size 3; leave the size out"),
     ]
     for name, case in CASES.items():
-        words = f"{name} cannot be measured at size {case.least - 1}; give {case.least} or more"
-        refused.append(([name], case.least - 1, words))
-    for names, size, message in refused:
+        expected = f"{name} cannot be measured at size {case.least - 1}; give {case.least} or more"
+        refused_calls.append(([name], case.least - 1, expected))
+    for names, size, message in refused_calls:
         with pytest.raises(PolyplinkError, match=message):
             next(run_benches(names, size))
 
 
-def test_a_gpu_is_for_those_that_use_one() -> None:
-    able = [CASES[name] for name in ("step", "precision", "simulate")]
-    assert cases.chosen_cases([], "cuda") == able
+def test_cuda_selects_the_cases_that_use_a_gpu() -> None:
+    gpu_cases = [CASES[name] for name in ("step", "precision", "simulate")]
+    assert cases.chosen_cases([], "cuda") == gpu_cases
     assert recipe(torch.device("cuda")).optim.bags_per_batch == CASES["step"].size
     assert len(cases.chosen_cases([], "auto")) == len(CASES)
     with pytest.raises(PolyplinkError, match="no GPU is used for bags, reid; leave --device out"):
@@ -157,23 +160,23 @@ def test_importing_polyplink_imports_nothing_heavy() -> None:
     assert cases.imported("import json, csv", ("csv", "wave", "json")) == ["csv", "json"]
 
 
-def test_detections_have_gaps_and_jumps_and_are_as_many_as_in_real_colon() -> None:
+def test_synthetic_detections_have_gaps_and_jumps_and_the_density_of_real_colon() -> None:
     table = box_cases.synthetic_detections(6_000)
     assert_frame_equal(table, box_cases.synthetic_detections(6_000))
     assert (len(table), table.select("polyp_id", "frame").is_unique().all()) == (6_000, True)
-    own = table.sort("polyp_id", "frame").with_columns(
+    steps = table.sort("polyp_id", "frame").with_columns(
         step=pl.col("frame").diff().over("polyp_id"),
         shift=pl.col("x").diff().abs().over("polyp_id"),
     )
-    assert own.filter(pl.col("step") > 1).height > 10
-    assert own.filter((pl.col("step") == 1) & (pl.col("shift") > 110)).height > 10
+    assert steps.filter(pl.col("step") > 1).height > 10
+    assert steps.filter((pl.col("step") == 1) & (pl.col("shift") > 110)).height > 10
     quarter = box_cases.synthetic_detections(box_cases.BOXES // 4)
     assert quarter["polyp_id"].n_unique() == box_cases.POLYPS // 4
     assert quarter["procedure_id"].n_unique() == box_cases.PROCEDURES // 4
 
 
-def test_the_sweep_s_rival_gets_a_fair_sample_of_the_paper_s_grid() -> None:
-    """Each preference as often: those above every similarity, 16 of 41, cost nothing."""
+def test_the_sweep_rival_gets_a_fair_sample_of_the_paper_grid() -> None:
+    """Preferences are sampled equally often: 16 of 41 exceed all similarities and cost no time."""
     grid = paper_grid().temporal_ap()
     rows = range(0, len(grid), box_cases.EVERY)
     assert (len(grid), len(rows)) == (29_274, 164)
@@ -186,7 +189,7 @@ def test_the_bags_of_28000_fragments_take_less_than_100_mb(tmp_path: Path) -> No
     assert most_memory(CASES["bags"].prepare(28_000, CPU, tmp_path).ours) < 100.0
 
 
-def test_a_step_trains_and_notices_a_wrong_loader(
+def test_a_step_trains_and_detects_a_wrong_loader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = recipe(CPU)
@@ -194,22 +197,22 @@ def test_a_step_trains_and_notices_a_wrong_loader(
     batch = stepper.batches[0]
     clips = stepper.drawn.clips[batch.fragments]
     assert clips.shape == (15, 8)
-    crops = stepper.data.pixels(clips[:1]).float()  # 8 crops of a polyp, which are alike
-    other = stepper.data.pixels(clips[-1:]).float()
-    assert (crops[0] - crops[1]).abs().mean() < (crops[0] - other[0]).abs().mean()
+    crops = stepper.data.pixels(clips[:1]).float()  # 8 similar crops of one polyp
+    other_crops = stepper.data.pixels(clips[-1:]).float()
+    assert (crops[0] - crops[1]).abs().mean() < (crops[0] - other_crops[0]).abs().mean()
     assert torch.equal(stepper.constant(batch).pixels(clips), stepper.data.pixels(clips))
-    first = next(iter(stepper.model.encoder.parameters()))
-    before = first.detach().clone()
+    parameter = next(iter(stepper.model.encoder.parameters()))
+    before = parameter.detach().clone()
     assert stepper.loss_error() < 1e-4
     stepper.step()
-    assert not torch.equal(before, first)
+    assert not torch.equal(before, parameter)
     pixels = FragmentSet.pixels
 
-    def wrong(data: FragmentSet, clips: np.ndarray) -> torch.Tensor:
-        found = pixels(data, clips)
-        return found if clips.ndim == 1 else found.roll(8, 0)
+    def rolled_pixels(data: FragmentSet, clips: np.ndarray) -> torch.Tensor:
+        loaded = pixels(data, clips)
+        return loaded if clips.ndim == 1 else loaded.roll(8, 0)
 
-    monkeypatch.setattr(FragmentSet, "pixels", wrong)
+    monkeypatch.setattr(FragmentSet, "pixels", rolled_pixels)
     assert stepper.loss_error() > 1e-4
 
 

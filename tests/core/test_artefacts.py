@@ -1,4 +1,4 @@
-"""Artefacts are whole or absent, and their keys say what they came from."""
+"""Artefacts are complete or absent, and their keys depend on their inputs."""
 
 import json
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Settings:
     where: Path
 
 
-def test_plain_values() -> None:
+def test_plain_values_round_trip() -> None:
     assert to_plain({"a": (1, Settings(2, Path("x")))}) == {"a": [1, {"size": 2, "where": "x"}]}
     assert to_plain({3, 1, 2}) == [1, 2, 3]
     assert from_plain(Settings, to_plain(Settings(2, Path("x")))) == Settings(2, Path("x"))
@@ -42,13 +42,13 @@ def test_keys_depend_on_content_alone() -> None:
     assert len(content_key("x")) == 16
 
 
-def test_file_key(tmp_path: Path) -> None:
+def test_file_key_is_the_start_of_sha_256(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"abc")
     assert file_key(tmp_path / "a").startswith("ba7816bf8f01cfea")  # SHA-256 of "abc"
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, OSError])
-def test_a_file_is_whole_or_untouched(tmp_path: Path, error: type[BaseException]) -> None:
+def test_a_file_is_complete_or_unchanged(tmp_path: Path, error: type[BaseException]) -> None:
     target = tmp_path / "table"
     target.write_text("old")
     with pytest.raises(error), whole_file(target) as temporary:
@@ -61,7 +61,7 @@ def test_a_file_is_whole_or_untouched(tmp_path: Path, error: type[BaseException]
     assert [p.name for p in tmp_path.iterdir()] == ["table"]
 
 
-def test_a_folder_is_whole_or_absent(tmp_path: Path) -> None:
+def test_a_folder_is_complete_or_absent(tmp_path: Path) -> None:
     target = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt), whole_folder(target) as temporary:
         (temporary / "a").write_text("half")
@@ -75,7 +75,7 @@ def test_a_folder_is_whole_or_absent(tmp_path: Path) -> None:
     other = tmp_path / "other"
     with pytest.raises(PolyplinkError, match="exists already"), whole_folder(other) as late:
         (late / "a").write_text("late")
-        with whole_folder(other) as first:  # another process was quicker
+        with whole_folder(other) as first:  # as if another process were faster
             (first / "a").write_text("first")
     assert (other / "a").read_text() == "first"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "run"]
@@ -89,7 +89,7 @@ def test_a_broken_json_file_is_a_user_error(tmp_path: Path) -> None:
         read_json(tmp_path / "a.json")
 
 
-def test_a_run_is_recorded_and_another_commands_folder_refused(tmp_path: Path) -> None:
+def test_a_run_is_recorded_and_the_folder_of_another_command_is_refused(tmp_path: Path) -> None:
     record = RunRecord("train", settings=Settings(3, Path("y")), seed=7, inputs={"data": "k"})
     with record.stage("one"):
         pass
@@ -109,7 +109,7 @@ def test_a_run_is_recorded_and_another_commands_folder_refused(tmp_path: Path) -
         RunRecord("count").claim(tmp_path)
 
 
-def test_what_a_killed_run_left_is_swept_and_another_run_is_left_alone(tmp_path: Path) -> None:
+def test_parts_of_killed_runs_are_removed_and_parts_of_live_runs_stay(tmp_path: Path) -> None:
     target = tmp_path / "table"
     with whole_file(target) as mine:
         mine.write_text("x")
@@ -118,13 +118,13 @@ def test_what_a_killed_run_left_is_swept_and_another_run_is_left_alone(tmp_path:
         other_machine = tmp_path / ".table.ffffffff-1-abcdef01.part"
         for path in (dead, other_machine):
             path.write_text("half")
-        with whole_file(target) as second:  # of this very process, still alive
+        with whole_file(target) as second:  # a second write of this process, which is alive
             second.write_text("y")
         assert mine.is_file()
     assert {p.name for p in tmp_path.iterdir()} == {"table", other_machine.name}
 
 
-def test_a_folder_in_the_way_is_named_and_not_the_hidden_file(tmp_path: Path) -> None:
+def test_errors_name_the_target_and_not_the_hidden_file(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     with pytest.raises(OSError) as caught, whole_file(tmp_path / "a") as temporary:
         temporary.write_text("x")
@@ -150,8 +150,8 @@ def test_files_change_together_and_a_committed_change_is_finished(
         (new / "a").write_text("2")
         raise KeyboardInterrupt
     assert state() == first
-    with monkeypatch.context() as killed:  # as if killed right after the rename that commits
-        killed.setattr("polyplink.core.artefacts.settle", lambda _: None)
+    with monkeypatch.context() as patch:  # as if killed right after the rename that commits
+        patch.setattr("polyplink.core.artefacts.settle", lambda _: None)
         with change_folder(tmp_path, ("map",)) as new:
             (new / "a").write_text("3")
             (new / "b").write_text("3")

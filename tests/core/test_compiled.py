@@ -31,7 +31,7 @@ def twice(x):
 
 @pytest.fixture
 def pack(tmp_path: Path) -> Path:
-    """A package of a function that takes another into itself, and that a constant."""
+    """A package with a function that inlines another function, which inlines a constant."""
     root = tmp_path / "pack"
     (root / "inner").mkdir(parents=True)
     for path, text in {
@@ -47,8 +47,8 @@ def pack(tmp_path: Path) -> Path:
 
 
 def twice_of_one(pack: Path, cache: Path) -> int:
-    """What a fresh interpreter makes of it, with the code that is kept in `cache`."""
-    # Three parents up: the checkout's sources or the installed package.
+    """Result of `twice(1)` in a fresh interpreter that uses the compiled code in `cache`."""
+    # The source folder of the checkout, or the folder of the installed package.
     parts = [str(pack.parent), str(Path(polyplink.core.compiled.__file__).parents[2])]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(parts), "NUMBA_CACHE_DIR": str(cache)}
     program = "\n".join(
@@ -70,7 +70,9 @@ def twice_of_one(pack: Path, cache: Path) -> int:
     return int(value)
 
 
-def test_kept_code_is_not_used_when_what_it_took_in_has_changed(pack: Path, tmp_path: Path) -> None:
+def test_cached_code_is_not_used_after_an_inlined_constant_changed(
+    pack: Path, tmp_path: Path
+) -> None:
     cache = tmp_path / "cache"
     cache.mkdir()
     assert twice_of_one(pack, cache) == 3
@@ -81,31 +83,31 @@ def test_kept_code_is_not_used_when_what_it_took_in_has_changed(pack: Path, tmp_
     assert twice_of_one(pack, cache) == 201
 
 
-def fresh(pack: Path) -> str:
+def fresh_digest(pack: Path) -> str:
     digest.cache_clear()
     polyplink.core.compiled._imported.cache_clear()
     return digest(pack / "caller.py", pack)
 
 
-def test_the_digest_is_that_of_all_that_is_imported(pack: Path) -> None:
-    first = fresh(pack)
-    assert fresh(pack) == first
+def test_the_digest_covers_all_imported_modules(pack: Path) -> None:
+    first = fresh_digest(pack)
+    assert fresh_digest(pack) == first
     (pack / "other.py").write_text("X = 1\n")
-    assert fresh(pack) == first
+    assert fresh_digest(pack) == first
     (pack / "base.py").write_text(BASE.format(step=2))
-    second = fresh(pack)
+    second = fresh_digest(pack)
     assert second != first
     (pack / "inner" / "__init__.py").write_text("Y = 1\n")
-    assert fresh(pack) == second
+    assert fresh_digest(pack) == second
     (pack / "base.py").write_text("from pack import other\n" + BASE.format(step=2))
-    third = fresh(pack)
+    third = fresh_digest(pack)
     assert third != second
     (pack / "inner" / "callee.py").write_text(CALLEE.replace("x + STEP", "x + 2 * STEP"))
-    assert fresh(pack) not in (first, second, third)
+    assert fresh_digest(pack) not in (first, second, third)
 
 
-def test_every_kept_function_of_the_package_is_stamped() -> None:
-    """None may go by numba's own decorator."""
+def test_every_cached_function_uses_the_stamped_cache() -> None:
+    """No function may use numba's own caching."""
     root = Path(polyplink.core.compiled.__file__).parents[2]
     for path in root.rglob("*.py"):
         if path.name != "compiled.py":

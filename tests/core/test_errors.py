@@ -1,4 +1,4 @@
-"""The one exception, and settings out of their ranges."""
+"""The exception for users' mistakes, and settings out of range."""
 
 import math
 import pickle
@@ -11,7 +11,7 @@ from polyplink.core.errors import ImportOptionError, PolyplinkError, find_named,
 from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, SHARE, Range, Ranged
 
 
-def test_it_reads_as_one_line_with_a_way_out() -> None:
+def test_an_error_reads_as_one_line_with_a_hint() -> None:
     error = PolyplinkError("table polyps: no rows", "import again")
     assert str(error) == "table polyps: no rows; import again"
     assert (error.what, error.hint) == ("table polyps: no rows", "import again")
@@ -20,20 +20,21 @@ def test_it_reads_as_one_line_with_a_way_out() -> None:
         PolyplinkError.unless(False, "a", "b")
 
 
-def test_it_survives_the_way_between_processes() -> None:
-    kept = pickle.loads(pickle.dumps(ImportOptionError("a", "b")))  # of a worker that imports
-    assert (type(kept), str(kept)) == (ImportOptionError, "a; b")
+def test_errors_can_be_pickled() -> None:
+    # Import workers raise this one.
+    import_error = pickle.loads(pickle.dumps(ImportOptionError("a", "b")))
+    assert (type(import_error), str(import_error)) == (ImportOptionError, "a; b")
     error = pickle.loads(pickle.dumps(PolyplinkError("a", "b")))
     assert isinstance(error, PolyplinkError)
     assert str(error) == "a; b"
 
 
-def test_first_line() -> None:
+def test_first_line_drops_later_lines() -> None:
     assert first_line(ValueError("bad\n\nYou might want to try ...")) == "bad"
     assert first_line(ValueError()) == "ValueError"
 
 
-def test_names_are_found_or_the_nearest_is_told() -> None:
+def test_find_named_suggests_the_nearest_name() -> None:
     known = {"tiny": 1, "smoke": 2}
     assert find_named("preset", "tiny", known) == 1
     with pytest.raises(PolyplinkError, match=r"no preset 'tinny'; did you mean tiny\?"):
@@ -52,7 +53,7 @@ class Settings(Ranged, prefix="optim"):
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("values", "message"),
     [
         ({"epochs": 0}, r"optim\.epochs is 0; give 1 or more"),
         ({"epochs": 2**31}, r"optim\.epochs is 2147483648; give 2147483647 or less"),
@@ -65,13 +66,13 @@ class Settings(Ranged, prefix="optim"):
         ({"warm_up": 1.0}, r"optim\.warm_up is 1\.0; give one in \(0, 1\)"),
     ],
 )
-def test_a_value_out_of_its_range_is_named_with_the_range(
-    given: dict[str, float], message: str
+def test_a_value_out_of_range_is_named_with_its_range(
+    values: dict[str, float], message: str
 ) -> None:
     with pytest.raises(PolyplinkError, match=message):
-        Settings(**given)  # type: ignore[arg-type]
+        Settings(**values)  # type: ignore[arg-type]
 
 
-def test_values_within_their_ranges_and_none_are_accepted() -> None:
+def test_values_in_range_and_none_are_accepted() -> None:
     assert Settings(epochs=1, rate=1e-9, share=1.0, warm_up=0.999).share == 1.0
     assert Settings().share is None

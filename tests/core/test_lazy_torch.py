@@ -1,4 +1,4 @@
-"""Settings and tables are read without torch and other heavy libraries."""
+"""Reading settings and tables imports neither torch nor other heavy libraries."""
 
 from polyplink_lab.bench.cases import imported
 

@@ -1,4 +1,4 @@
-"""Plugins: the parts on the pages of the documentation, installed as a package of their own."""
+"""Plugins: the parts on the documentation pages, installed as a package."""
 
 import json
 import re
@@ -34,7 +34,7 @@ from tests.conftest import SampleRun
 from tests.detect.test_onnx import write_model
 
 PAGES = Path(__file__).parents[2] / "docs" / "how-to"
-OWN = {"plugins": "my_parts", "add-a-loss": "my_loss", "add-an-encoder": "my_encoder"}
+MODULE_OF_PAGE = {"plugins": "my_parts", "add-a-loss": "my_loss", "add-an-encoder": "my_encoder"}
 
 
 def page_blocks(page: str, language: str) -> list[str]:
@@ -44,14 +44,14 @@ def page_blocks(page: str, language: str) -> list[str]:
 
 
 @pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The code of the pages as modules, and their entry points as pip would write them."""
+def installed_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The code of the pages as modules, with entry points in the form that pip writes."""
     site = tmp_path / "site"
     information = site / "my_parts-1.0.dist-info"
     information.mkdir(parents=True)
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: my-parts\nVersion: 1.0\n")
     lines = []
-    for page, name in OWN.items():
+    for page, name in MODULE_OF_PAGE.items():
         (site / f"{name}.py").write_text("\n".join(page_blocks(page, "python")))
         project = tomllib.loads(page_blocks(page, "toml")[0])["project"]
         for group, entries in project["entry-points"].items():
@@ -59,41 +59,43 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             lines += [f"{key} = {name}:{value.split(':')[1]}" for key, value in entries.items()]
     (information / "entry_points.txt").write_text("\n".join(lines))
     monkeypatch.syspath_prepend(str(site))
-    for name in OWN.values():
+    for name in MODULE_OF_PAGE.values():
         monkeypatch.delitem(sys.modules, name, raising=False)
     return site
 
 
-def test_every_part_on_the_pages_is_listed(installed: Path) -> None:
+def test_every_part_on_the_pages_is_listed(installed_parts: Path) -> None:
     result = polyplink("plugins", "--json")
     assert result.exit_code == 0, result.stderr
-    found = {one["kind"]: one for one in json.loads(result.stdout)}
-    assert set(found) == set(REGISTRIES)  # the page adds one of each kind but those of the lab
-    joined = {kind: found[kind]["name"] for kind in ("detector", "crops")}
-    assert joined == {"detector": "sim", "crops": "simulator"}
-    assert found["loss"] == {
+    listed = {part["kind"]: part for part in json.loads(result.stdout)}
+    assert set(listed) == set(REGISTRIES)  # the page adds one of each kind, except the lab's
+    names = {kind: listed[kind]["name"] for kind in ("detector", "crops")}
+    assert names == {"detector": "sim", "crops": "simulator"}
+    assert listed["loss"] == {
         "name": "margin",
         "kind": "loss",
         "package": "my-parts",
         "version": "1.0",
         "error": "",
     }
-    for page in OWN:
+    for page in MODULE_OF_PAGE:
         assert all(len(code.splitlines()) < 60 for code in page_blocks(page, "python")), page
 
 
-def test_a_part_that_cannot_be_imported_is_one_line(installed: Path) -> None:
-    (installed / "my_loss.py").write_text("import numpy\nnumpy.nothing\n")
+def test_a_part_that_cannot_be_imported_is_reported_in_one_line(installed_parts: Path) -> None:
+    (installed_parts / "my_loss.py").write_text("import numpy\nnumpy.nothing\n")
     result = polyplink("plugins", "--json")
     assert result.exit_code == 1
-    (broken,) = [one for one in json.loads(result.stdout) if one["error"]]
+    (broken,) = [part for part in json.loads(result.stdout) if part["error"]]
     assert broken["name"] == "margin"
     assert "loss 'margin' of the package my-parts cannot be imported (Attrib" in broken["error"]
     with pytest.raises(PolyplinkError, match=r"cannot be imported .*; correct the package"):
         override(ntssl_demo(), ["loss.kind=margin"])
 
 
-def test_nothing_is_looked_up_for_what_is_built_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_built_in_parts_are_used_without_reading_entry_points(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def refuse(_: Registry[Any]) -> None:
         raise LookupError("entry points were read")
 
@@ -110,12 +112,14 @@ def test_nothing_is_looked_up_for_what_is_built_in(monkeypatch: pytest.MonkeyPat
         override(ntssl_demo(), ["loss.kind=margin"])
 
 
-def test_without_plugins_the_near_name_is_named() -> None:
+def test_an_unknown_part_gets_a_suggestion_without_plugins() -> None:
     with pytest.raises(PolyplinkError, match=r"no loss 'supervisd'; did you mean supervised\?"):
         override(ntssl_demo(), ["loss.kind=supervisd"])
 
 
-def test_losses_bags_and_encoders_are_fields_of_recipes(installed: Path, tmp_path: Path) -> None:
+def test_plugin_losses_bags_and_encoders_are_selected_in_recipes(
+    installed_parts: Path, tmp_path: Path
+) -> None:
     sets = ["loss.kind=margin", "loss.margin=0.2", "bags.kind=tracklet", "encoder.kind=max"]
     recipe: Any = override(ntssl_demo(), sets)
     assert (recipe.loss.margin, recipe.bags.views) == (0.2, 2)
@@ -130,8 +134,8 @@ def test_losses_bags_and_encoders_are_fields_of_recipes(installed: Path, tmp_pat
     assert loaded.record.encoder == replace(recipe.encoder, frame_weights=None)
 
 
-def test_weights_of_a_part_that_is_not_installed_say_so(
-    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_weights_of_an_uninstalled_part_are_refused_with_its_name(
+    installed_parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe: Any = override(ntssl_demo(), ["encoder.kind=max"])
     path = tmp_path / "w.safetensors"
@@ -142,19 +146,19 @@ def test_weights_of_a_part_that_is_not_installed_say_so(
         read_record(path)
 
 
-def test_a_clusterer_is_searched(installed: Path) -> None:
+def test_a_plugin_clusterer_is_searched(installed_parts: Path) -> None:
     V = np.array([[1.0, 0.9, 0.1], [0.9, 1.0, 0.0], [0.1, 0.0, 1.0]])
     grid = Grid(thresholds=(0.5,)).only(["mutual", "threshold"])
-    found = search(V, [0.0, 0.1, 1.0], grid)
-    assert list(found) == ["threshold", "mutual"]
-    assert found["mutual"].labels.shape == (27, 3)
-    assert [0, 0, 1] in found["mutual"].labels.tolist()
+    searched = search(V, [0.0, 0.1, 1.0], grid)
+    assert list(searched) == ["threshold", "mutual"]
+    assert searched["mutual"].labels.shape == (27, 3)
+    assert [0, 0, 1] in searched["mutual"].labels.tolist()
     with pytest.raises(PolyplinkError, match=r"no clusterer 'mutuel'; did you mean mutual"):
         Grid().only(["mutuel"])
 
 
-def test_an_importer_and_a_tracker_are_named_on_the_command_line(
-    installed: Path, tmp_path: Path
+def test_a_plugin_importer_and_tracker_are_selected_on_the_command_line(
+    installed_parts: Path, tmp_path: Path
 ) -> None:
     source = tmp_path / "source"
     source.mkdir()
@@ -170,7 +174,7 @@ def test_an_importer_and_a_tracker_are_named_on_the_command_line(
         "format 'lines' can be read but not written",
     )
     boxes = data.detections.with_columns(polyp_id=pl.lit(None, pl.String), score=pl.lit(0.3))
-    for name, count in (("damped", 40), ("nearest", 1)):  # damped begins none at 0.3
+    for name, count in (("damped", 40), ("nearest", 1)):  # damped starts no track at a score of 0.3
         _, tracklets = build_tracklets(boxes, tracks=TrackSettings(tracker=name))
         assert tracklets.height == count
     assert_refused(
@@ -182,10 +186,10 @@ def test_an_importer_and_a_tracker_are_named_on_the_command_line(
     assert "this is a fault of my-parts: report it" in fault.stderr
 
 
-def test_a_verb_joins_the_command_line_and_replaces_none(
-    installed: Path, sample_run: SampleRun
+def test_a_plugin_verb_is_added_and_replaces_no_built_in_verb(
+    installed_parts: Path, sample_run: SampleRun
 ) -> None:
-    entries = next(installed.glob("*.dist-info/entry_points.txt"))
+    entries = next(installed_parts.glob("*.dist-info/entry_points.txt"))
     more = "[polyplink.verbs]\nmine longest = my_parts:longest\ntrain = my_parts:longest\n"
     entries.write_text(entries.read_text().replace("[polyplink.verbs]\n", more))
     assert {"longest", "mine longest"} < {*sections()["Research"]}
@@ -198,8 +202,8 @@ def test_a_verb_joins_the_command_line_and_replaces_none(
     assert "Mine: longest." in invoke(build(), "mine", "--help").stdout
 
 
-def test_verbs_that_cannot_be_imported_leave_the_others(installed: Path) -> None:
-    (installed / "my_parts.py").write_text("import numpy\nnumpy.nothing\n")
+def test_a_verb_that_cannot_be_imported_does_not_affect_the_others(installed_parts: Path) -> None:
+    (installed_parts / "my_parts.py").write_text("import numpy\nnumpy.nothing\n")
     page = invoke(build(), "--help").stdout
     assert "  run " in page
     assert "longest" not in page
@@ -208,42 +212,44 @@ def test_verbs_that_cannot_be_imported_leave_the_others(installed: Path) -> None
     )
 
 
-def test_a_layout_is_named_beside_the_file(installed: Path, tmp_path: Path) -> None:
+def test_a_plugin_layout_is_selected_in_the_detector_record(
+    installed_parts: Path, tmp_path: Path
+) -> None:
     path = tmp_path / "d.onnx"
     write_model(
         path, {"boxes": np.array([[0.25, 0.5, 0.5, 0.75, 2.0]], np.float32)}, [1, 3, 64, 64]
     )
     record = DetectorRecord(layout="corners", size=(64, 64), letterbox=False)
-    (found,) = OnnxDetector(path, record)(np.zeros((128, 256, 3), np.uint8))
-    np.testing.assert_allclose(found, [64, 64, 64, 32, 1 / (1 + np.exp(-2))], atol=1e-4)
+    (box,) = OnnxDetector(path, record)(np.zeros((128, 256, 3), np.uint8))
+    np.testing.assert_allclose(box, [64, 64, 64, 32, 1 / (1 + np.exp(-2))], atol=1e-4)
     with pytest.raises(PolyplinkError, match=r"no layout 'corner'; did you mean corners"):
         OnnxDetector(path, replace(record, layout="corner"))
 
 
 @pytest.mark.parametrize("kind", REGISTRIES)
-def test_every_built_in_part_is_where_its_line_says(kind: str) -> None:
+def test_every_built_in_part_can_be_imported_by_name(kind: str) -> None:
     for name, part in REGISTRIES[kind].items():
         assert part is not None
-        assert getattr(part, "kind", name) == name  # of what recipes name by its field `kind`
+        assert getattr(part, "kind", name) == name  # recipes name some parts by their field `kind`
         assert REGISTRIES[kind].take([name, name]) == (name,)
 
 
 @pytest.fixture
-def parts(tmp_path: Path) -> Iterator[Path]:
-    """The code of the page as a file in a folder."""
-    path = tmp_path / "own_parts.py"
+def parts_file(tmp_path: Path) -> Iterator[Path]:
+    """The code of the page as a file."""
+    path = tmp_path / "extra_parts.py"
     path.write_text("\n".join(page_blocks("plugins", "python")))
     yield path
-    sys.modules.pop("own_parts", None)
+    sys.modules.pop("extra_parts", None)
     sys.path[:] = [folder for folder in sys.path if folder != str(tmp_path)]
 
 
-def test_a_clusterer_metrics_and_a_figure_of_a_file_are_used(
-    parts: Path, sample_run: SampleRun, tmp_path: Path
+def test_a_clusterer_metrics_and_a_figure_from_a_file_are_used(
+    parts_file: Path, sample_run: SampleRun, tmp_path: Path
 ) -> None:
     out, options = tmp_path / "out", ("--device", "cpu", "--workers", "1")
-    of_file = ["--clusterer", f"{parts}:Mutual", "--metric", f"{parts}:RECIPROCAL"]
-    of_file += ["--metric", f"{parts}:V_MEASURE", "--task", "retrieval", "--task", "counting"]
+    of_file = ["--clusterer", f"{parts_file}:Mutual", "--metric", f"{parts_file}:RECIPROCAL"]
+    of_file += ["--metric", f"{parts_file}:V_MEASURE", "--task", "retrieval", "--task", "counting"]
     command = (
         "evaluate",
         sample_run.run,
@@ -272,7 +278,7 @@ def test_a_clusterer_metrics_and_a_figure_of_a_file_are_used(
         tmp_path / "f",
         *options,
         "--only",
-        f"{parts}:draw_cosines",
+        f"{parts_file}:draw_cosines",
     )
     assert drawn.exit_code == 0, drawn.stderr
     assert {path.name for path in (tmp_path / "f").glob("*.svg")} == {"draw_cosines.svg"}
@@ -281,22 +287,24 @@ def test_a_clusterer_metrics_and_a_figure_of_a_file_are_used(
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        ("--clusterer {}:Nothing", "own_parts.py has no clusterer 'Nothing'"),
-        ("--clusterer {}:dataclass", "own_parts.py:dataclass has no cluster and no grid"),
+        ("--clusterer {}:Nothing", "extra_parts.py has no clusterer 'Nothing'"),
+        ("--clusterer {}:dataclass", "extra_parts.py:dataclass has no cluster and no grid"),
         ("--clusterer gone.py:Mutual", "no file gone.py"),
-        ("--metric {}:Mutual", "own_parts.py:Mutual has no value"),
+        ("--metric {}:Mutual", "extra_parts.py:Mutual has no value"),
         ("--metric made-up", "no metric 'made-up'"),
     ],
 )
-def test_a_file_without_the_part_is_one_line(
-    parts: Path, sample_run: SampleRun, typed: str, message: str
+def test_a_file_without_the_part_is_refused(
+    parts_file: Path, sample_run: SampleRun, typed: str, message: str
 ) -> None:
-    options = typed.format(parts).split()
+    options = typed.format(parts_file).split()
     assert_refused(polyplink("evaluate", sample_run.run, sample_run.data, *options), message)
 
 
 @pytest.mark.slow
-def test_a_clusterer_is_evaluated(installed: Path, sample_run: SampleRun, tmp_path: Path) -> None:
+def test_a_plugin_clusterer_is_evaluated(
+    installed_parts: Path, sample_run: SampleRun, tmp_path: Path
+) -> None:
     options = ("--no-baselines", "--task", "counting", "--grid", "demo", "--choose-on", "train")
     out = ("--out", tmp_path / "out")
     result = polyplink(

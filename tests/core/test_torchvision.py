@@ -1,4 +1,4 @@
-"""torchvision's operators are declared where they do not load."""
+"""torchvision's operators are declared if its library does not load."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +10,7 @@ import torch
 from polyplink.core import _torchvision
 
 
-def test_schemas_are_declared_only_where_the_operators_do_not_load(
+def test_schemas_are_declared_only_if_the_operators_do_not_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heal, declared = _torchvision.heal_torchvision.__wrapped__, list[str]()

@@ -1,4 +1,4 @@
-"""Worker processes that leave Ctrl-C to their parent and end with it."""
+"""Worker processes ignore Ctrl-C and end with their parent."""
 
 import multiprocessing
 import os
@@ -18,15 +18,15 @@ def _kill_self(_: int) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def imported(_: int) -> list[str]:
+def imported_modules(_: int) -> list[str]:
     return [name for name in ("numba", "polars") if name in sys.modules]
 
 
 @pytest.mark.parametrize("preload", [[], ["numba"]])
-def test_workers_share_what_is_imported_for_them(preload: list[str]) -> None:
+def test_workers_have_preloaded_modules_and_a_killed_worker_is_reported(preload: list[str]) -> None:
     handler, children = signal.getsignal(signal.SIGINT), multiprocessing.active_children()
     with worker_pool(1, preload) as pool:
-        assert set(preload) <= set(pool.submit(imported, 0).result())
+        assert set(preload) <= set(pool.submit(imported_modules, 0).result())
         assert pool.submit(os.getpid).result() != os.getpid()
     assert set(multiprocessing.active_children()) <= set(children)
     assert signal.getsignal(signal.SIGINT) is handler
@@ -39,11 +39,11 @@ def test_workers_share_what_is_imported_for_them(preload: list[str]) -> None:
 
 @pytest.mark.slow
 def test_ctrl_c_in_a_terminal_prints_no_traceback(tmp_path: Path) -> None:
-    """The whole process group gets the signal, as from a terminal, while workers still import."""
+    """As from a terminal, the whole process group gets the signal, while workers import modules."""
     command = [sys.executable, "-m", "polyplink", "simulate", "out", "--preset", "tiny"]
-    # A process that a script started in the background ignores Ctrl-C, and so do its children.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    running = subprocess.Popen(
+    # A script's background process ignores Ctrl-C, and so do its children.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    process = subprocess.Popen(
         [*command, "--workers", "2"],
         cwd=tmp_path,
         stderr=subprocess.PIPE,
@@ -51,14 +51,14 @@ def test_ctrl_c_in_a_terminal_prints_no_traceback(tmp_path: Path) -> None:
         text=True,
         start_new_session=True,
     )
-    signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGINT, handler)
     key = tmp_path / "out" / "simulation" / "key.json"
-    while running.poll() is None and not key.is_file():
+    while process.poll() is None and not key.is_file():
         time.sleep(0.05)
-    time.sleep(0.5)  # the pool is being started, or has just been
-    os.killpg(running.pid, signal.SIGINT)
-    _, errors = running.communicate(timeout=120)
-    assert running.returncode == 130
+    time.sleep(0.5)  # the pool is starting or has just started
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130
     assert "Traceback" not in errors
     assert "polyplink: interrupted" in errors
     assert not list(tmp_path.rglob("*.part"))
@@ -70,7 +70,7 @@ def half(value: int) -> float:
     return value / 2
 
 
-def test_a_script_that_starts_workers_when_imported_is_told_how_not_to(tmp_path: Path) -> None:
+def test_a_script_that_starts_workers_on_import_gets_a_hint(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "from polyplink.core.workers import as_done\nprint(*as_done(abs, [-1, -2], 2))\n"
@@ -82,7 +82,7 @@ def test_a_script_that_starts_workers_when_imported_is_told_how_not_to(tmp_path:
     assert "if __name__ == '__main__':" in result.stderr
 
 
-def test_results_come_as_they_are_done() -> None:
+def test_as_done_yields_every_result_or_raises() -> None:
     for workers in (1, 2):
         assert sorted(as_done(half, range(6), workers)) == [0.0, 0.5, 1.0, 1.5, 2.0, 2.5]
         with pytest.raises(PolyplinkError, match="13 is odd; give another"):
