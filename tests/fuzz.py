@@ -68,11 +68,11 @@ from polyplink.streaming.sources import boxes_from
 from polyplink.tracklets.prepare import prepare
 from polyplink.tracklets.settings import PrepareSettings
 from tests.cli.test_live import lines
-from tests.data.films import write_film
-from tests.data.made_sets import seen_set, small_set
-from tests.data.packed import files_of, pack
+from tests.data.packing import files_of, pack
+from tests.data.sample_sets import scored_set, small_set
 from tests.data.sets.test_facts import spreadsheet
 from tests.data.test_corrupted import readers, write_every_format
+from tests.data.videos import write_video
 from tests.detect.test_detect import SETTINGS as TRACKS, Finder, write_frames
 from tests.detect.test_onnx import outputs_of, write_model
 from tests.encoders.small import SFE, TRANSFORMER, crops, made
@@ -267,7 +267,7 @@ def write_all(root: Path) -> None:
             pixels = np.zeros((48, 64), np.uint8)
             pixels[8:20, 10:30] = 255 * k
             Image.fromarray(pixels).save(root / "masks" / folder / f"case_{frame}.png")
-    write_data(root / "tables", seen_set())
+    write_data(root / "tables", scored_set())
     data = write_procedures(root / "made", procedures=1, views=1, length=8)
     shutil.copytree(root / "made" / "frames", data / "frames")
     here = read_data(data)
@@ -282,7 +282,7 @@ def write_all(root: Path) -> None:
         Image.fromarray(noise).save(root / f"image {ending}" / f"a.{ending}")
     for ending, codec in FILMS.items():
         (root / f"video {ending}").mkdir()
-        write_film(root / f"video {ending}" / f"a.{ending}", 24, codec=codec)
+        write_video(root / f"video {ending}" / f"a.{ending}", 24, codec=codec)
     (root / "spreadsheet").mkdir()
     (root / "spreadsheet" / "a.xlsx").write_bytes(spreadsheet())
     for kind, config in (("sfe", SFE), ("transformer", TRANSFORMER)):

@@ -15,7 +15,7 @@ import polars as pl
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import read_table, write_table
 from polyplink.encoders.weights import RECORD
-from tests.data.test_corrupted import SPOIL
+from tests.data.test_corrupted import CORRUPTIONS
 
 NUMBERS = (
     *(b"nan", b"-nan", b"inf", b"-inf", b"1e400", b"1e30", b"-1e30", b"1e-320", b"-0", b"-1"),
@@ -186,7 +186,7 @@ def _replace(
 
 
 HOW: Mapping[str, Callable[[bytes, random.Random], bytes]] = {
-    **SPOIL,
+    **CORRUPTIONS,
     "number": number,
     "name": name,
     "header": header,

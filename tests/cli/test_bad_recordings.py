@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from tests.cli.calls import assert_refused, polyplink
-from tests.data.films import write_film
+from tests.data.videos import write_video
 
 
 def write_sound(path: Path) -> None:
@@ -72,7 +72,7 @@ def test_nothing_to_count_is_reported_with_how_much_was_looked_at(
         path = path.with_suffix(".png")
         Image.new("RGB", (96, 80)).save(path)
     else:
-        write_film(path.with_suffix(".ts"), 60, codec="mpeg2video")
+        write_video(path.with_suffix(".ts"), 60, codec="mpeg2video")
         path = path.with_suffix(".ts")
         path.write_bytes(path.read_bytes()[: path.stat().st_size * 2 // 3])
     result = polyplink("run", path, "-o", tmp_path / "out", "--device", "cpu")

@@ -15,7 +15,7 @@ from polyplink.encoders.config import REFERENCE_MEAN
 from polyplink.encoders.load import load_named
 from polyplink.encoders.weights import read_record, weights_path
 from tests.cli.calls import assert_refused, polyplink
-from tests.data.made_sets import procedure_row
+from tests.data.sample_sets import procedure_row
 from tests.samples import write_procedures
 
 

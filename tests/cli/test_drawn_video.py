@@ -10,7 +10,7 @@ from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.pipeline.drawn_video import Drawing, _pictures, draw_video
-from tests.data.films import HEIGHT, WIDTH, frame_of, number_of, write_film
+from tests.data.videos import HEIGHT, WIDTH, frame_of, number_of, write_video
 
 BLUE = np.array([0x00, 0x72, 0xB2])
 
@@ -36,7 +36,7 @@ def test_boxes_are_drawn_on_the_frames_of_a_video(
     codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(av, "codecs_available", {codec})
-    write_film(tmp_path / "film.mp4", 9)
+    write_video(tmp_path / "film.mp4", 9)
     # The last rows are left free: a frame carries its number there.
     lines = drawing((4, 20, 22, 30, 12, 1, False), (6, 20.0, 22.0, 30.0, 12.0, 1, True))
     seen: list[tuple[int, int]] = []

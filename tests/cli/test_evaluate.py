@@ -16,7 +16,7 @@ from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.evaluate.probing import check_labels
 from polyplink.report.printed_tables import comparison_table
 from tests.cli.calls import assert_refused, polyplink
-from tests.cli.probed import write_labelled
+from tests.cli.labelled_polyps import write_labelled
 from tests.conftest import SampleRun
 
 NAMES = [f"001-00{i}" for i in range(1, 6)]

@@ -21,9 +21,9 @@ from polyplink.data.sets.real_colon import write_real_colon
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.tracklets.scenes import read_scenes, write_scenes
 from tests.cli.calls import assert_refused, polyplink
-from tests.data.made_sets import data_set, small_set, unlabelled_row
+from tests.data.complete_sets import write_complete_sets
+from tests.data.sample_sets import data_set, small_set, unlabelled_row
 from tests.data.test_corrupted import write_every_format
-from tests.data.whole_sets import write_whole_sets
 from tests.samples import write_procedures
 
 
@@ -143,7 +143,7 @@ def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All five sets, written as released, imported, and merged by their commands."""
     root = tmp_path_factory.mktemp("merged")
     folders = []
-    for name, (source, *options) in write_whole_sets(root / "raw").items():
+    for name, (source, *options) in write_complete_sets(root / "raw").items():
         folders.append(root / f"{name} tables")
         result = polyplink("import", name, source, folders[-1], "--workers", "1", *options)
         assert result.exit_code == 0, result.output

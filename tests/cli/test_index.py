@@ -16,7 +16,7 @@ from polyplink.encoders.vectors import read_embeddings
 from polyplink.scale.index import Index
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import SampleRun
-from tests.data.films import write_film
+from tests.data.videos import write_video
 from tests.samples import write_procedures
 
 USUAL = ("--device", "cpu")
@@ -80,7 +80,7 @@ def test_filters_pictures_and_videos_choose(
     frame = sample_run.root / "frames" / "001-002" / "4.jpg"
     for box in (None, "14,8,16,12"):
         assert polyp & {*views_like(str(frame), k=3, box=box).value["tracklet_id"]}
-    film = write_film(tmp_path / "film.mp4", 12)
+    film = write_video(tmp_path / "film.mp4", 12)
     result = polyplink(
         *(
             "search",

@@ -16,10 +16,10 @@ from polyplink.core.artefacts import settle
 from polyplink.data.conversion import convert
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.serve.corrections import read_corrections
-from tests.cli.probed import write_labelled
+from tests.cli.labelled_polyps import write_labelled
 from tests.cli.test_review import finish_review
 from tests.conftest import TINY, SampleRun
-from tests.data.made_sets import seen_set, small_set
+from tests.data.sample_sets import scored_set, small_set
 from tests.detect.test_onnx import write_model
 from tests.kills import Killer, contents, killer, spread
 
@@ -72,7 +72,7 @@ def write_csv(folder: Path, data: DataSet) -> Path:
 
 
 def test_an_import_over_another_leaves_the_old_or_the_new(kills: Killer, tmp_path: Path) -> None:
-    first, second = write_csv(tmp_path / "a", small_set()), write_csv(tmp_path / "b", seen_set())
+    first, second = write_csv(tmp_path / "a", small_set()), write_csv(tmp_path / "b", scored_set())
     words = {"real-colon": {"HP": True, "AD": True, "NO POLYP": False}}
     (tmp_path / "map.json").write_text(json.dumps(words))
     old = ("import", "csv", first, tmp_path / "out", "--histology-map", tmp_path / "map.json")

@@ -26,7 +26,7 @@ from polyplink.detect.first_pass import PIECE
 from polyplink.serve.desk import Desk
 from tests.cli.calls import assert_refused, invoke, polyplink
 from tests.conftest import SampleRun
-from tests.data.films import write_film
+from tests.data.videos import write_video
 from tests.kills import killer
 from tests.samples import HEIGHT, WIDTH, colour_of, write_procedures
 
@@ -179,7 +179,7 @@ def test_a_source_that_breaks_off_ends_in_a_report(sample_run: SampleRun, tmp_pa
 def test_a_stream_whose_clock_is_set_anew_counts_on_until_it_is_silent(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
-    film = write_film(tmp_path / "film.ts", 50).read_bytes()
+    film = write_video(tmp_path / "film.ts", 50).read_bytes()
 
     def serve(listening: socket.socket) -> None:
         with listening, listening.accept()[0] as viewer:

@@ -14,7 +14,7 @@ from polyplink.learn.detector.frames import read_frames
 from polyplink.stills.annotated_stills import read_stills
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import SampleRun
-from tests.data.films import HEIGHT, WIDTH, write_film
+from tests.data.videos import HEIGHT, WIDTH, write_video
 
 FRAMES = 9
 
@@ -54,7 +54,7 @@ def imported(name: str, source: Path, out: Path, *options: object) -> DataSet:
 
 @pytest.mark.parametrize("name", ["csv", "mot", "yolo", "cvat", "coco"])
 def test_a_recording_beside_the_boxes_is_found_and_read(name: str, tmp_path: Path) -> None:
-    film = write_film(tmp_path / "case7.mp4", FRAMES)
+    film = write_video(tmp_path / "case7.mp4", FRAMES)
     places = ["boxes/case7.mp4", "case7.mp4", "boxes/videos/case7.mp4", "boxes/any.mkv"]
     places += ["elsewhere/any.mp4"]
     source = write_boxes(name, tmp_path / "boxes")
@@ -63,7 +63,7 @@ def test_a_recording_beside_the_boxes_is_found_and_read(name: str, tmp_path: Pat
         target.parent.mkdir(exist_ok=True)
         film = film.rename(target)
         if place == "boxes/case7.mp4":  # the nearest of a name
-            write_film(tmp_path / "case7.mp4", 2)
+            write_video(tmp_path / "case7.mp4", 2)
         given = ("--video", film) if "elsewhere" in place else ()
         data = imported(name, source, tmp_path / "out", *given)
         (row,) = data.procedures.select("n_frames", "fps", "width", "height").rows()
@@ -72,7 +72,7 @@ def test_a_recording_beside_the_boxes_is_found_and_read(name: str, tmp_path: Pat
         assert data.detections["image"].to_list() == [f"{path}#0", f"{path}#3"]
     findings = json.loads(polyplink("doctor", tmp_path / "out", "--deep", "--json").stdout)
     assert "error" not in {finding["severity"] for finding in findings}
-    write_film(source / "other.mp4", 2)
+    write_video(source / "other.mp4", 2)
     film.rename(source / "any.mp4")
     refused = polyplink("import", name, source, tmp_path / "out")
     if name != "mot":
@@ -85,7 +85,7 @@ def test_boxes_away_from_their_recording_are_counted(
 ) -> None:
     """`run` with --recording and --first-frame makes the data folder that `import` makes."""
     monkeypatch.chdir(tmp_path)
-    film = write_film(tmp_path / "elsewhere.mp4", FRAMES)
+    film = write_video(tmp_path / "elsewhere.mp4", FRAMES)
     source = write_boxes("csv", tmp_path / "deep" / "boxes", first=1)
     command = ("run", source, "--boxes", "csv", "--weights", sample_run.run, "--device", "cpu")
     result = polyplink(*command, "--recording", film, "--first-frame", "1")
@@ -103,7 +103,7 @@ def test_boxes_away_from_their_recording_are_counted(
 @pytest.mark.parametrize("name", ["csv", "mot", "yolo", "cvat", "coco"])
 def test_labels_that_count_from_1_are_pointed_out(name: str, tmp_path: Path) -> None:
     """By a lowest number of 1, or a highest one that is the video's number of frames."""
-    write_film(tmp_path / "case7.mp4", FRAMES)
+    write_video(tmp_path / "case7.mp4", FRAMES)
     for first, message in (
         (1, "frames from 1, the lowest"),
         (FRAMES - 3, "frames from 1, the high"),
@@ -131,7 +131,7 @@ def test_a_video_that_is_not_there_or_of_nobody_is_refused(tmp_path: Path) -> No
     assert_refused(polyplink(*command), "cannot be opened")
     with (source / "boxes.csv").open("a") as file:
         file.write("other,0,1,1,5,5\n")
-    film = write_film(tmp_path / "any.mp4", 2)
+    film = write_video(tmp_path / "any.mp4", 2)
     assert_refused(polyplink(*command, "--video", film), "the boxes are of several procedures")
 
 

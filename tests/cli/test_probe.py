@@ -16,7 +16,7 @@ from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.evaluate.probe import ProbeSettings
 from polyplink.evaluate.probing import PROBES, divide, probe_vectors
 from tests.cli.calls import assert_refused, polyplink
-from tests.cli.probed import write_labelled
+from tests.cli.labelled_polyps import write_labelled
 from tests.conftest import SampleRun
 
 USUAL: dict[str, Any] = {"length": 4, "seeds": 2, "rate": 1e-2, "device": "cpu", "workers": 1}

@@ -38,7 +38,7 @@ from polyplink_lab.reproduce.reproduction import find_part, incomparable, simila
 from polyplink_lab.reproduce.reproduction_plan import Step
 from polyplink_lab.reproduce.standing import STANDINGS
 from tests.cli.calls import assert_refused, polyplink
-from tests.cli.probed import write_labelled
+from tests.cli.labelled_polyps import write_labelled
 from tests.conftest import SampleRun
 from tests.samples import write_procedures
 

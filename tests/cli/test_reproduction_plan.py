@@ -15,7 +15,7 @@ from polyplink_lab.reproduce.published_tables import published
 from polyplink_lab.reproduce.reproduction import ReproductionSettings, plan
 from polyplink_lab.reproduce.reproduction_plan import Step, cost
 from tests.cli.calls import polyplink
-from tests.cli.probed import write_labelled
+from tests.cli.labelled_polyps import write_labelled
 
 RATE = 1e9  # multiply-accumulates of a second
 

@@ -15,15 +15,15 @@ from polyplink.data.sets.polypsset import import_polypsset, write_polypsset
 from polyplink.data.sets.real_colon import import_real_colon, write_real_colon
 from polyplink.data.sets.sun import import_sun, write_sun
 from polyplink.data.tables import TABLES, DataSet, Imported
-from tests.data.made_sets import (
+from tests.data.sample_sets import (
     HEIGHT,
     WIDTH,
     data_set,
     data_sets,
+    integer_boxes,
     procedure_row,
     random_sets,
     unlabelled_row,
-    whole_boxes,
 )
 
 
@@ -44,7 +44,7 @@ def ldpolyp_sets() -> st.SearchStrategy[DataSet]:
         "ldpolyp",
         ("TrainValid_1", "TrainValid_2", "TrainValid_10", "Test_2", "Test_101"),
         st.just((560, 480)),
-        whole_boxes,
+        integer_boxes,
         lambda name, boxed: st.just([name] if boxed else []),
         splits=lambda names, owners: {
             part: found
@@ -72,7 +72,7 @@ def sun_sets() -> st.SearchStrategy[DataSet]:
         "sun",
         ("case1", "case2", "case10", "case100"),
         st.just((1240, 1080)),
-        whole_boxes,
+        integer_boxes,
         lambda name, _: st.just([name]),
         least=1,
         facts={"fps": st.just(30.0), "patient": st.sampled_from("pq")},
@@ -117,7 +117,7 @@ def polypsset_sets(draw: st.DrawFn) -> DataSet:
         step, n_frames = (2 if training else 1), draw(st.integers(1, 4))
         frames = draw(st.lists(st.integers(0, n_frames - 1), max_size=4))
         owner = None if training else name
-        boxes += [(name, f * step, *draw(whole_boxes(width, height)), owner) for f in frames]
+        boxes += [(name, f * step, *draw(integer_boxes(width, height)), owner) for f in frames]
         if frames and not training:
             word = draw(st.sampled_from(["adenomatous", "hyperplastic"]))
             polyps.append((name, name, None, None, word, word))

@@ -19,7 +19,7 @@ from polyplink.data.formats.cvat import import_cvat
 from polyplink.data.formats.mot import import_mot
 from polyplink.data.formats.yolo import import_yolo
 from polyplink.data.tables import DataSet, Imported
-from tests.data.made_sets import box_sets, seen_set
+from tests.data.sample_sets import box_sets, scored_set
 
 IMPORTERS: dict[str, Callable[..., Imported]] = {
     "coco": import_coco,
@@ -72,7 +72,7 @@ def test_import_undoes_convert(name: str, data: DataSet) -> None:
 
 @pytest.mark.parametrize("name", ["coco", "mot", "yolo", "cvat"])
 def test_splits_survive_where_they_can_and_progress_is_reported(name: str, tmp_path: Path) -> None:
-    data = split_in_two(seen_set())
+    data = split_in_two(scored_set())
     lost = convert(data, name, tmp_path)
     keeps_splits = name in ("coco", "yolo")
     assert lost == ([] if keeps_splits else ["2 x part of the split that is not written"])
@@ -85,7 +85,7 @@ def test_splits_survive_where_they_can_and_progress_is_reported(name: str, tmp_p
 
 
 def test_what_a_format_has_no_place_for_is_counted(tmp_path: Path) -> None:
-    data = split_in_two(seen_set("real-colon"))
+    data = split_in_two(scored_set("real-colon"))
     with_image = pl.Series(["a.jpg", None, None, None])
     data = DataSet.of(
         data.detections.with_columns(image=with_image), data.procedures, data.polyps, data.splits
@@ -108,7 +108,7 @@ def test_what_a_format_has_no_place_for_is_counted(tmp_path: Path) -> None:
 def test_no_name_of_a_procedure_or_part_leads_out_of_the_folder(
     name: str, climbing: str, tmp_path: Path
 ) -> None:
-    seen = seen_set()
+    seen = scored_set()
     rows = seen.procedures.head(1).with_columns(procedure_id=pl.lit(climbing))
     data = DataSet.of(seen.detections.clear(), rows, seen.polyps.clear(), {climbing: [climbing]})
     root = tmp_path / "deep" / "down" / "root"
@@ -121,7 +121,7 @@ def test_no_name_of_a_procedure_or_part_leads_out_of_the_folder(
 
 
 def test_formulas_are_escaped_in_csv_and_read_back_as_they_were(tmp_path: Path) -> None:
-    seen, names = seen_set(), ["=1+1", "'-2", "@a", "-b", "+1"]
+    seen, names = scored_set(), ["=1+1", "'-2", "@a", "-b", "+1"]
     count = seen.polyps.height
     polyps = seen.polyps.with_columns(histology=pl.Series((names * count)[:count]))
     data = DataSet.of(seen.detections, seen.procedures, polyps)

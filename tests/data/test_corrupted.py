@@ -22,8 +22,8 @@ from polyplink.data.formats.mot import import_mot
 from polyplink.data.formats.yolo import import_yolo
 from polyplink.data.sets.polyp_size import import_polyp_size
 from polyplink.data.tables import TABLES, DataSet, Imported
-from tests.data.made_sets import HEIGHT, WIDTH, seen_set
 from tests.data.public_sets import SETS, picture
+from tests.data.sample_sets import HEIGHT, WIDTH, scored_set
 
 Read = Callable[[Path], Imported]
 
@@ -46,7 +46,7 @@ def write_every_format(root: Path) -> Mapping[str, Read]:
         frames = None if name == "real-colon" else picture(data)
         public.write(data, root / name, frames=frames)
     for name in BOXES:
-        convert(seen_set(), name, root / name)
+        convert(scored_set(), name, root / name)
     return readers()
 
 
@@ -86,7 +86,7 @@ def repeat_line(data: bytes, rng: random.Random, times: int) -> bytes:
     return b"".join(lines[:row] + times * lines[row : row + 1] + lines[row + 1 :])
 
 
-SPOIL: Mapping[str, Callable[[bytes, random.Random], bytes]] = {
+CORRUPTIONS: Mapping[str, Callable[[bytes, random.Random], bytes]] = {
     "cut": lambda data, rng: data[: rng.randrange(len(data) + 1)],
     "flip": flip,
     "number": odd_number,
@@ -99,16 +99,16 @@ SPOIL: Mapping[str, Callable[[bytes, random.Random], bytes]] = {
 }
 
 
-def spoil(folder: Path, rng: random.Random) -> tuple[str, Path]:
+def corrupt(folder: Path, rng: random.Random) -> tuple[str, Path]:
     """Spoil one file below a folder: by `SPOIL`, or gone, or a folder in its place.
 
     Returns:
         How, and which file.
     """
     path = rng.choice(sorted(path for path in folder.rglob("*") if path.is_file()))
-    how = rng.choice([*SPOIL, "delete", "folder"])
-    if how in SPOIL:
-        path.write_bytes(SPOIL[how](path.read_bytes(), rng))
+    how = rng.choice([*CORRUPTIONS, "delete", "folder"])
+    if how in CORRUPTIONS:
+        path.write_bytes(CORRUPTIONS[how](path.read_bytes(), rng))
         return how, path
     path.unlink()
     if how == "folder":
@@ -147,7 +147,7 @@ def test_spoilt_files_are_told_or_refused(
         folder = tmp_path / name
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(root / name, folder)
-        how, path = spoil(folder, rng)
+        how, path = corrupt(folder, rng)
         after = read_or_refusal(readers[name], folder)
         if isinstance(after, PolyplinkError):
             refused += 1

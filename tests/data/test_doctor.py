@@ -15,9 +15,9 @@ from PIL import Image
 from polyplink.data.doctor import LICENCES, SEVERITIES, Finding, diagnose, near_names
 from polyplink.data.image_files import decode_size
 from polyplink.data.tables import DataSet
-from tests.data.films import write_film
-from tests.data.made_sets import HEIGHT, WIDTH, data_set, data_sets, procedure_row, small_set
-from tests.data.packed import pack
+from tests.data.packing import pack
+from tests.data.sample_sets import HEIGHT, WIDTH, data_set, data_sets, procedure_row, small_set
+from tests.data.videos import write_video
 
 N_FRAMES = 6
 side = st.integers(-80, 160)
@@ -294,7 +294,7 @@ def test_archives_are_opened_only_deep(tmp_path: Path, kind: str) -> None:
 
 
 def test_videos(tmp_path: Path) -> None:
-    write_film(tmp_path / "a.mp4", 4)
+    write_video(tmp_path / "a.mp4", 4)
     data = with_images(tmp_path, [f"a.mp4#{k}" for k in range(5)])
     assert of_images(data, deep=True) == [("unreadable image", 1)]
     assert "a.mp4#4 does not decode: the video has 4 frames" in (

@@ -21,9 +21,9 @@ from polyplink.data.formats.cvat import import_cvat
 from polyplink.data.formats.mot import import_mot
 from polyplink.data.formats.yolo import import_yolo
 from polyplink.data.tables import Imported
-from tests.data.made_sets import seen_set, small_set
-from tests.data.packed import files_of, pack
+from tests.data.packing import files_of, pack
 from tests.data.public_sets import SETS, picture
+from tests.data.sample_sets import scored_set, small_set
 
 HUGE, LONG = "9" * 5000, "9" * 20
 READ: dict[str, Callable[..., Imported]] = {
@@ -45,7 +45,7 @@ def files_in(name: str) -> dict[str, bytes]:
             data = SETS[name].small()
             SETS[name].write(data, folder, frames=None if name == "real-colon" else picture(data))
         else:
-            convert(seen_set(), name, folder)
+            convert(scored_set(), name, folder)
         return files_of(folder)
 
 

@@ -26,7 +26,7 @@ from polyplink.data.tables import (
     write_data,
     write_table,
 )
-from tests.data.made_sets import data_set, data_sets, procedure_row, seen_set, small_set
+from tests.data.sample_sets import data_set, data_sets, procedure_row, scored_set, small_set
 
 
 def _detections(**columns: list[object]) -> pl.DataFrame:
@@ -130,7 +130,7 @@ def test_write_and_read_give_the_same_tables_and_key(data: DataSet) -> None:
 def test_tables_of_two_imports_are_refused_and_those_of_other_hands_are_read(
     tmp_path: Path,
 ) -> None:
-    first, second = small_set(), seen_set()
+    first, second = small_set(), scored_set()
     write_data(tmp_path / "a", first)
     write_data(tmp_path / "b", second)
     shutil.copy(tmp_path / "a" / "detections.parquet", tmp_path / "b")
@@ -141,7 +141,7 @@ def test_tables_of_two_imports_are_refused_and_those_of_other_hands_are_read(
 
 
 def test_damage_of_a_table_is_refused_wherever_it_is(tmp_path: Path) -> None:
-    path, table = tmp_path / "a.parquet", seen_set().detections
+    path, table = tmp_path / "a.parquet", scored_set().detections
     write_table(path, table, {"own": "mark"})
     assert pl.scan_parquet(path).collect().equals(table)  # others read it too
     assert read_marked(path, "")[1]["own"] == "mark"

@@ -20,7 +20,7 @@ from polyplink.data.vocabulary import (
     read_adenoma_maps,
     size_label,
 )
-from tests.data.made_sets import small_set
+from tests.data.sample_sets import small_set
 
 
 def labels_of(words: list[str | None], dataset: str) -> list[int | None]:

@@ -18,7 +18,7 @@ from polyplink.detect.first_pass import detect
 from polyplink.detect.recordings import find_recordings
 from polyplink.tracklets.prepare import prepare
 from polyplink.tracklets.settings import PrepareSettings
-from tests.data.films import spoil, write_film
+from tests.data.videos import corrupt_packet, write_video
 
 SETTINGS = PrepareSettings(stride=2, crop_factor=2.0, size=16, min_seconds=0.2)
 N, WIDTH, HEIGHT = 30, 64, 48
@@ -81,7 +81,7 @@ def test_crops_stored_during_detection_equal_those_that_prepare_cuts(
 def test_every_frame_of_a_video_is_decoded_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_film(tmp_path / "p1.mp4", N)
+    write_video(tmp_path / "p1.mp4", N)
     decoded: list[int | None] = []
     decode = video._decoded
 
@@ -155,7 +155,7 @@ def test_recordings_of_a_folder_are_in_natural_order_and_without_hidden_files(
     tmp_path: Path,
 ) -> None:
     for name in ("p10.mp4", "p2.mp4"):
-        write_film(tmp_path / name, 3)
+        write_video(tmp_path / name, 3)
     (tmp_path / ".p3.mp4").write_bytes(b"a hidden file of a file manager")
     assert [recording.name for recording in find_recordings(tmp_path)] == ["p2", "p10"]
     (tmp_path / "p2.mp4").rename(tmp_path / "p10.mkv")
@@ -171,7 +171,7 @@ def test_paths_without_a_recording_are_refused(tmp_path: Path) -> None:
 
 
 def test_several_threads_return_the_same_boxes_as_one(tmp_path: Path) -> None:
-    film = write_film(tmp_path / "film.mp4", 60)
+    film = write_video(tmp_path / "film.mp4", 60)
 
     def detect_left_edge(image: np.ndarray) -> np.ndarray:  # later frames return sooner
         left = float(image[0, :, 0].mean())
@@ -187,8 +187,8 @@ def test_several_threads_return_the_same_boxes_as_one(tmp_path: Path) -> None:
 
 
 def test_undecodable_frames_are_counted(tmp_path: Path) -> None:
-    film = write_film(tmp_path / "film.mp4", 60)
-    spoil(film, 50)
+    film = write_video(tmp_path / "film.mp4", 60)
+    corrupt_packet(film, 50)
     lost: dict[str, int] = {}
     data = detect(find_recordings(film), MovingBox(), tmp_path / "data", SETTINGS, lost=lost)
     assert data.procedures["n_frames"].to_list() == [60]

@@ -20,7 +20,7 @@ from polyplink.detect.onnx import IMAGENET, DetectorRecord, OnnxDetector, decode
 from polyplink.detect.recordings import find_recordings
 from polyplink.models.shipped import DETECTOR
 from polyplink.tracklets.settings import PrepareSettings
-from tests.data.films import HEIGHT, WIDTH, write_film
+from tests.data.videos import HEIGHT, WIDTH, write_video
 
 SIZE = 64  # pixels of the input; images are 128 x 96, so a letterbox scales them by 1/2
 BOXES = np.array([[10.0, 14.0, 30.0, 34.0], [40.0, 20.0, 60.0, 50.0]])  # corners in the input
@@ -158,7 +158,7 @@ def test_a_video_frame_and_its_rgb_pixels_give_the_same_boxes() -> None:
 def test_only_frames_with_crops_are_converted_at_full_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    film = write_film(tmp_path / "film.mp4", 30)
+    film = write_video(tmp_path / "film.mp4", 30)
     sizes = list[tuple[int, int]]()
     convert = Picture._converted
 

@@ -24,7 +24,7 @@ from polyplink.tracklets.prepare import (
     prepared_folder,
 )
 from polyplink.tracklets.settings import PrepareSettings
-from tests.data.films import number_of, write_film
+from tests.data.videos import number_of, write_video
 from tests.samples import write_procedures
 from tests.tracklets.sample import HEIGHT, WIDTH, write_sample
 
@@ -194,7 +194,7 @@ def test_a_frame_that_does_not_decode_cuts_its_tracklet(tmp_path: Path) -> None:
 def test_crops_come_straight_from_a_video(tmp_path: Path) -> None:
     data = write_sample(tmp_path, images=False)
     (tmp_path / "images").mkdir()
-    write_film(tmp_path / "images" / "a.mp4", 40)
+    write_video(tmp_path / "images" / "a.mp4", 40)
     named = data.detections.with_columns(image=pl.format("a.mp4#{}", "frame"))
     write_data(tmp_path, DataSet.of(named, data.procedures, data.polyps))
     whole = PrepareSettings(size=WIDTH, crop_factor=None)

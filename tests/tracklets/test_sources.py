@@ -22,7 +22,7 @@ from polyplink.tracklets.crops import (
     read_broken as listed,
     write_crops,
 )
-from tests.data.films import HEIGHT, WIDTH, frame_of, number_of, spoil, write_film
+from tests.data.videos import HEIGHT, WIDTH, corrupt_packet, frame_of, number_of, write_video
 
 
 def whole_frame(image: str | None, row: int, width: int = WIDTH) -> FrameCrops:
@@ -105,13 +105,13 @@ def test_a_damaged_member_of_a_zip_is_unreadable(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["mp4", "avi"])
 def test_frames_of_videos(tmp_path: Path, suffix: str) -> None:
-    write_film(tmp_path / f"a.{suffix}", 60)
+    write_video(tmp_path / f"a.{suffix}", 60)
     found = cut_all(tmp_path, {k: f"a.{suffix}#{k}" for k in (3, 4, 17, 58, 60)})
     assert numbers(found) == {3: 3, 4: 4, 17: 17, 58: 58, 60: None}
 
 
 def test_broken_and_missing_videos(tmp_path: Path) -> None:
-    spoil(write_film(tmp_path / "a.mp4", 40), 20)
+    corrupt_packet(write_video(tmp_path / "a.mp4", 40), 20)
     found = numbers(cut_all(tmp_path, {k: f"a.mp4#{k}" for k in range(0, 40, 4)}))
     assert (found[4], found[20]) == (4, None)
     with pytest.raises(PolyplinkError, match=r"video .*none\.MKV is missing"):
@@ -123,7 +123,7 @@ def test_a_procedure_of_files_archives_and_videos(tmp_path: Path) -> None:
     (tmp_path / "d!").mkdir()
     (tmp_path / "d!" / "3.png").write_bytes(png(3))  # no archive
     pack(tmp_path / "p.tar.gz", {"p/1.png": png(1)})
-    write_film(tmp_path / "a.mp4", 10)
+    write_video(tmp_path / "a.mp4", 10)
     names = {0: "0.png", 1: "p.tar.gz!/p/1.png", 2: "a.mp4#2", 3: "d!/3.png"}
     assert numbers(cut_all(tmp_path, names)) == {k: k for k in range(4)}
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.archives import BLOCK, Archive, is_archive, read_archived, read_members
-from tests.data.packed import pack
+from tests.data.packing import pack
 
 FILES = {"b.txt": b"second letter", "c.jpg": b"picture", "a.txt": b"first letter"}
 

@@ -10,7 +10,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.archives import INSIDE
 from polyplink.data.files.trees import Tree, decode_text, image_files, open_tree
-from tests.data.packed import files_of, pack
+from tests.data.packing import files_of, pack
 
 FILES = {"a/1.txt": b"one", "a/2.TXT": b"two", "b/10.jpg": b"\xff\xd8\xff picture"}
 

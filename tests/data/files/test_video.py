@@ -9,7 +9,7 @@ import pytest
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.images import Picture
 from polyplink.data.files.video import Video, frame_name, is_video, open_video, split_frame_name
-from tests.data.films import HEIGHT, WIDTH, number_of, spoil, write_film
+from tests.data.videos import HEIGHT, WIDTH, corrupt_packet, number_of, write_video
 from tests.mutations import flip_many
 
 N = 60
@@ -33,7 +33,7 @@ def numbers(video: Video, wanted: list[int]) -> list[tuple[int, int | None]]:
 
 @pytest.mark.parametrize(("suffix", "codec", "varying"), FILMS)
 def test_every_frame_by_its_number(tmp_path: Path, suffix: str, codec: str, varying: bool) -> None:
-    path = write_film(tmp_path / f"a.{suffix}", N, codec=codec, varying=varying)
+    path = write_video(tmp_path / f"a.{suffix}", N, codec=codec, varying=varying)
     with open_video(path) as video:
         assert (video.n_frames, video.width, video.height) == (N, WIDTH, HEIGHT)
         assert video.fps == pytest.approx(22.476 if varying else 25.0)
@@ -51,8 +51,8 @@ def test_every_frame_by_its_number(tmp_path: Path, suffix: str, codec: str, vary
 def test_a_broken_packet_loses_frames_and_never_shows_a_wrong_one(
     tmp_path: Path, suffix: str, codec: str, varying: bool
 ) -> None:
-    path = write_film(tmp_path / f"a.{suffix}", N, codec=codec, varying=varying)
-    spoil(path, 20)
+    path = write_video(tmp_path / f"a.{suffix}", N, codec=codec, varying=varying)
+    corrupt_packet(path, 20)
     with open_video(path) as video:
         got = numbers(video, list(range(N)))
     lost = [n for n, shown in got if shown is None]
@@ -64,14 +64,14 @@ def test_a_broken_packet_loses_frames_and_never_shows_a_wrong_one(
 
 
 def test_a_recording_that_was_cut_short(tmp_path: Path) -> None:
-    path = write_film(tmp_path / "a.ts", N)
+    path = write_video(tmp_path / "a.ts", N)
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with open_video(path) as video:
         assert 20 < video.n_frames < 40
         got = numbers(video, list(range(N)))
     assert got[:20] == [(n, n) for n in range(20)]
     assert all(shown is None for _, shown in got[40:])
-    whole = write_film(tmp_path / "a.mp4", N)
+    whole = write_video(tmp_path / "a.mp4", N)
     whole.write_bytes(whole.read_bytes()[:1000])  # what tells how to read it comes last
     with (
         pytest.raises(PolyplinkError, match=r"video .*a\.mp4 cannot be opened .*; copy it again"),
@@ -84,7 +84,7 @@ def test_a_recording_that_was_cut_short(tmp_path: Path) -> None:
 def test_a_damaged_video_is_read_or_refused_and_its_frames_are_of_its_size(
     tmp_path: Path, suffix: str, codec: str
 ) -> None:
-    whole = write_film(tmp_path / f"a.{suffix}", 24, codec=codec).read_bytes()
+    whole = write_video(tmp_path / f"a.{suffix}", 24, codec=codec).read_bytes()
     path, read = tmp_path / f"b.{suffix}", 0
     for seed in range(40):
         path.write_bytes(flip_many(whole, random.Random(seed)))
@@ -97,7 +97,7 @@ def test_a_damaged_video_is_read_or_refused_and_its_frames_are_of_its_size(
 
 
 def test_what_is_converted_of_a_frame_is_near_what_its_pixels_give(tmp_path: Path) -> None:
-    with av.open(str(write_film(tmp_path / "a.mp4", 24))) as container:
+    with av.open(str(write_video(tmp_path / "a.mp4", 24))) as container:
         frames = [*container.decode(video=0)]
     for frame in frames:
         pixels = np.asarray(frame.to_ndarray(format="rgb24"), np.uint8)
@@ -118,7 +118,7 @@ def test_files_that_are_no_video(tmp_path: Path) -> None:
 
 
 def test_an_unknown_codec(tmp_path: Path) -> None:
-    path = write_film(tmp_path / "x.mp4", 3)
+    path = write_video(tmp_path / "x.mp4", 3)
     path.write_bytes(path.read_bytes().replace(b"avc1", b"zzz1"))
     with (
         pytest.raises(PolyplinkError, match=r"x\.mp4 is of an unknown codec; convert it"),
@@ -128,7 +128,7 @@ def test_an_unknown_codec(tmp_path: Path) -> None:
 
 
 def test_a_title_that_is_no_text_does_no_harm(tmp_path: Path) -> None:
-    path = write_film(tmp_path / "x.mp4", 3)
+    path = write_video(tmp_path / "x.mp4", 3)
     path.write_bytes(path.read_bytes().replace(b"VideoHandler", b"\x86ideoHandler"))
     with open_video(path) as video:
         assert video.n_frames == 3

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.formats.coco import import_coco, load_json, read_records, write_coco
 from polyplink.data.tables import DataSet
-from tests.data.made_sets import seen_set
+from tests.data.sample_sets import scored_set
 
 values = (
     st.none()
@@ -232,7 +232,7 @@ def test_a_detectors_results_take_the_place_of_the_boxes(tmp_path: Path) -> None
 
 
 def test_other_json_files_of_a_folder_are_left_out_by_name(tmp_path: Path) -> None:
-    write_coco(seen_set(), tmp_path / "set")
+    write_coco(scored_set(), tmp_path / "set")
     content = (tmp_path / "set" / "annotations" / "instances.json").read_text()
     (tmp_path / "boxes.json").write_text(content)
     alone = import_coco(tmp_path, images=False).data.detections
@@ -248,7 +248,7 @@ def test_other_json_files_of_a_folder_are_left_out_by_name(tmp_path: Path) -> No
 
 
 def test_the_papers_keys(tmp_path: Path) -> None:
-    write_coco(seen_set(), tmp_path)
+    write_coco(scored_set(), tmp_path)
     content = json.loads((tmp_path / "annotations" / "instances.json").read_text())
     assert [image["file_name"] for image in content["images"]] == [
         "001-001_0.jpg",
@@ -266,7 +266,7 @@ def test_the_papers_keys(tmp_path: Path) -> None:
 
 
 def test_a_part_is_a_file_and_a_procedure_is_in_one(tmp_path: Path) -> None:
-    seen = seen_set()
+    seen = scored_set()
     tables = (seen.detections, seen.procedures, seen.polyps)
     write_coco(DataSet.of(*tables, {"test": ["001-009"], "none": []}), tmp_path)
     names = sorted(path.name for path in (tmp_path / "annotations").iterdir())

@@ -12,8 +12,8 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.formats import cvat
 from polyplink.data.formats.cvat import import_cvat, write_cvat
 from polyplink.data.tables import DataSet
-from tests.data.films import write_film
-from tests.data.made_sets import seen_set
+from tests.data.sample_sets import scored_set
+from tests.data.videos import write_video
 
 TASK = """<task><id>7</id><name>clip</name><size>9</size><mode>interpolation</mode>
 <start_frame>0</start_frame><stop_frame>8</stop_frame><frame_filter></frame_filter>
@@ -59,7 +59,7 @@ def test_an_export_by_hand(tmp_path: Path) -> None:
         track(box(0, inner=named("A &amp; B")), box(1, inner=named(" A &amp; B ")), gone, box(5)),
         track(box(4, inner=named("")), number=4),
     )
-    write_film(tmp_path / "clip.mp4", 9)
+    write_video(tmp_path / "clip.mp4", 9)
     imported = import_cvat(path)
     rows = imported.data.detections.select("frame", "polyp_id", "image").rows()
     assert rows == [
@@ -83,7 +83,7 @@ def test_an_export_by_hand(tmp_path: Path) -> None:
 
 
 def test_frames_that_are_counted_from_one(tmp_path: Path) -> None:
-    write_film(tmp_path / "clip.mp4", 9)
+    write_video(tmp_path / "clip.mp4", 9)
     boxes = import_cvat(write(tmp_path, track(box(1))), first_frame=1).data.detections
     assert boxes.select("frame", "image").rows() == [(0, "clip.mp4#0")]
 
@@ -176,7 +176,7 @@ def test_a_bomb_and_a_foreign_file_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_track_ends_where_its_polyp_is_not_seen(tmp_path: Path) -> None:
-    write_cvat(seen_set(), tmp_path)
+    write_cvat(scored_set(), tmp_path)
     root = ET.parse(tmp_path / "001-001.xml").getroot()
     assert root.findtext("meta/task/name") == "001-001"
     assert root.findtext("meta/task/original_size/width") == "64"
@@ -195,7 +195,7 @@ def test_a_track_ends_where_its_polyp_is_not_seen(tmp_path: Path) -> None:
 
 
 def test_a_name_with_a_slash_is_a_file_all_the_same(tmp_path: Path) -> None:
-    seen = seen_set()
+    seen = scored_set()
     names = pl.Series("procedure_id", ["a/b", "a_b"])
     data = DataSet.of(seen.detections.clear(), seen.procedures.with_columns(names),
                       seen.polyps.clear())  # fmt: skip

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.formats.mot import import_mot, write_mot
 from polyplink.data.tables import TABLES, DataSet
-from tests.data.films import write_film
-from tests.data.made_sets import box_sets, seen_set
+from tests.data.sample_sets import box_sets, scored_set
+from tests.data.videos import write_video
 
 INFO = "[Sequence]\nname=s\nimDir=img1\nframeRate=25\nseqLength=9\nimWidth=64\nimHeight=48\n"
 
@@ -89,7 +89,7 @@ def test_byte_order_mark_windows_lines_blanks_and_short_lines(tmp_path: Path) ->
 
 def test_images_and_videos(tmp_path: Path) -> None:
     root = sequence(tmp_path, "1,1,1,2,3,4,1,1,1\n2,1,1,2,3,4,1,1,1\n")
-    write_film(root / "s.mp4", 9)
+    write_video(root / "s.mp4", 9)
     assert import_mot(root).data.detections["image"].to_list() == ["s.mp4#0", "s.mp4#1"]
     folder = root / "s" / "img1"
     folder.mkdir()
@@ -124,7 +124,7 @@ def test_mistakes_of_files(tmp_path: Path) -> None:
 
 
 def test_frames_from_one_and_numbers_for_polyps(tmp_path: Path) -> None:
-    write_mot(seen_set(), tmp_path)
+    write_mot(scored_set(), tmp_path)
     lines = (tmp_path / "001-001" / "det" / "det.txt").read_text().splitlines()
     assert lines == [
         "1,1,10.5,8.0,20.0,16.0,0.5,-1,-1",
@@ -133,13 +133,13 @@ def test_frames_from_one_and_numbers_for_polyps(tmp_path: Path) -> None:
     ]
     info = (tmp_path / "001-009" / "seqinfo.ini").read_text()
     assert "frameRate=25.0\nseqLength=4\nimWidth=64\nimHeight=48\n" in info
-    write_mot(seen_set(), tmp_path, kind="gt")
+    write_mot(scored_set(), tmp_path, kind="gt")
     lines = (tmp_path / "001-009" / "gt" / "gt.txt").read_text().splitlines()
     assert lines == ["3,-1,5.0,5.0,9.0,9.0,1,1,1"]
 
 
 def test_a_name_that_is_no_folder(tmp_path: Path) -> None:
-    seen = seen_set()
+    seen = scored_set()
     slash = pl.lit("a/b").alias("procedure_id")
     data = DataSet.of(
         seen.detections.clear(),

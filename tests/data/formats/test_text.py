@@ -19,8 +19,8 @@ from polyplink.data.formats.assemble import (
 )
 from polyplink.data.formats.csv import import_csv
 from polyplink.data.tables import DataSet, read_text_table
-from tests.data.films import write_film
-from tests.data.made_sets import box_sets
+from tests.data.sample_sets import box_sets
+from tests.data.videos import write_video
 
 
 def test_texts_stay_texts(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_boxes_alone(tmp_path: Path) -> None:
 def test_images_and_frames_of_a_video(tmp_path: Path) -> None:
     rows = ["v,0,1,2,3,4,,,v.mp4#0", "v,1,1,2,3,4,,,v.mp4#1", "w,0,1,2,3,4,,,w/0.jpg"]
     (tmp_path / "detections.csv").write_text(HEADER + "\n".join(rows) + "\n")
-    write_film(tmp_path / "v.mp4", 3)
+    write_video(tmp_path / "v.mp4", 3)
     imported = import_csv(tmp_path, size=(64, 48))
     assert imported.data.detections["image"].to_list() == ["v.mp4#0", "v.mp4#1", None]
     assert "1 x procedure without any of its images (first: w/0.jpg)" in imported.warnings

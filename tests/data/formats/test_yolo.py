@@ -7,8 +7,8 @@ from PIL import Image
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.formats.yolo import import_yolo, write_yolo
 from polyplink.data.tables import DataSet
-from tests.data.films import write_film
-from tests.data.made_sets import seen_set
+from tests.data.sample_sets import scored_set
+from tests.data.videos import write_video
 
 
 def labels(root: Path, **files: str) -> Path:
@@ -21,7 +21,7 @@ def labels(root: Path, **files: str) -> Path:
 def test_a_trackers_output_by_hand(tmp_path: Path) -> None:
     """Six values: a score, or a track; frames of a tracker count from 1."""
     root = labels(tmp_path, clip_1="0 0.5 0.5 0.5 0.25 3\n", clip_2="0 0.5 0.5 0.5 0.25\n")
-    write_film(root / "clip.mp4", 9)
+    write_video(root / "clip.mp4", 9)
     imported = import_yolo(root, size=(64, 48), first_frame=1)
     rows = imported.data.detections.select("frame", "x", "y", "w", "h", "polyp_id", "image").rows()
     assert rows == [
@@ -98,7 +98,7 @@ def test_labels_wherever_they_are(tmp_path: Path) -> None:
 
 
 def test_size_from_data_yaml(tmp_path: Path) -> None:
-    data = seen_set()
+    data = scored_set()
     write_yolo(data, tmp_path)
     (tmp_path / "procedures.csv").unlink()
     boxes = import_yolo(tmp_path).data.detections
@@ -110,7 +110,7 @@ def test_size_from_data_yaml(tmp_path: Path) -> None:
 
 
 def test_byte_order_mark_and_windows_lines(tmp_path: Path) -> None:
-    write_yolo(seen_set(), tmp_path)
+    write_yolo(scored_set(), tmp_path)
     before = import_yolo(tmp_path).data.key
     for path in (tmp_path / "labels").rglob("*.txt"):
         path.write_bytes(b"\xef\xbb\xbf" + path.read_text().replace("\n", " \r\n\r\n").encode())
@@ -151,7 +151,7 @@ def test_mistakes_of_folders(tmp_path: Path) -> None:
 
 
 def test_splits_are_folders_and_a_part_is_no_procedure(tmp_path: Path) -> None:
-    seen = seen_set()
+    seen = scored_set()
     data = DataSet.of(seen.detections, seen.procedures, seen.polyps, {"val": ["001-009"]})
     write_yolo(data, tmp_path)
     assert (tmp_path / "labels" / "val" / "001-009" / "000002.txt").is_file()
@@ -168,7 +168,7 @@ def test_splits_are_folders_and_a_part_is_no_procedure(tmp_path: Path) -> None:
 
 
 def test_shares_of_the_image(tmp_path: Path) -> None:
-    write_yolo(seen_set(), tmp_path)
+    write_yolo(scored_set(), tmp_path)
     folder = tmp_path / "labels" / "001-001"
     assert sorted(path.name for path in folder.iterdir()) == ["000000.txt", "000001.txt"]
     text = (folder / "000001.txt").read_text().splitlines()
@@ -183,4 +183,4 @@ def test_shares_of_the_image(tmp_path: Path) -> None:
     ]
     assert "width: 64\nheight: 48\n" in (tmp_path / "data.yaml").read_text()
     with pytest.raises(PolyplinkError, match="labels exists already"):
-        write_yolo(seen_set(), tmp_path)
+        write_yolo(scored_set(), tmp_path)

@@ -7,9 +7,9 @@ import pytest
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.sets.layout import write_image
 from polyplink.data.sets.ldpolyp import import_ldpolyp, write_ldpolyp
-from tests.data.films import HEIGHT, WIDTH, write_film
-from tests.data.made_sets import data_set, procedure_row
 from tests.data.public_sets import assert_same, picture, small_ldpolyp
+from tests.data.sample_sets import data_set, procedure_row
+from tests.data.videos import HEIGHT, WIDTH, write_video
 
 PATIENT = "procedure without a known patient, treated as a separate patient"
 
@@ -100,7 +100,7 @@ def test_only_videos_without_polyps_are_procedures_without_boxes(root: Path) -> 
     folder = root / "LDPolypVideo" / "Videos without polyps"
     folder.mkdir(parents=True)
     for name in ("10.avi", "2.avi"):
-        write_film(folder / name, 3, codec="mpeg4")
+        write_video(folder / name, 3, codec="mpeg4")
     (folder / "3.avi").write_bytes(b"no video")
     (folder / "sub").mkdir()
     (folder / "sub" / "2.AVI").touch()

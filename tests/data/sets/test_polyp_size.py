@@ -7,8 +7,8 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.video import open_video, split_frame_name
 from polyplink.data.sets.polyp_size import import_polyp_size, read_side_boxes, write_polyp_size
-from tests.data.made_sets import data_set, procedure_row
 from tests.data.public_sets import assert_same, picture, small_polyp_size
+from tests.data.sample_sets import data_set, procedure_row
 
 WHOLE = "whole frame used as a box, no file of boxes given"
 

@@ -6,8 +6,8 @@ import pytest
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.sets.layout import write_image
 from polyplink.data.sets.polypsset import import_polypsset, write_polypsset
-from tests.data.made_sets import data_set, procedure_row
 from tests.data.public_sets import assert_same, picture, small_polypsset
+from tests.data.sample_sets import data_set, procedure_row
 
 
 def write_grey(path: Path, height: int, width: int) -> None:

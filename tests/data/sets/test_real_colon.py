@@ -27,8 +27,8 @@ from polyplink.data.sets.real_colon import (
 )
 from polyplink.data.sets.voc import VocFrame, VocObject, parse_voc
 from polyplink.data.tables import DataSet
-from tests.data.made_sets import data_set, procedure_row, small_set
-from tests.data.packed import files_of, pack
+from tests.data.packing import files_of, pack
+from tests.data.sample_sets import data_set, procedure_row, small_set
 
 W, H = 64, 48
 Edges = tuple[float, float, float, float]

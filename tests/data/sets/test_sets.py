@@ -16,9 +16,9 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.sets.layout import Release, short_number, whole_edges, write_origin
 from polyplink.data.sets.voc import VocFrame, VocObject, parse_voc_file
 from polyplink.data.tables import DataSet
-from tests.data.made_sets import data_set, procedure_row, small_set
-from tests.data.packed import files_of, pack
+from tests.data.packing import files_of, pack
 from tests.data.public_sets import SETS, assert_same, picture
+from tests.data.sample_sets import data_set, procedure_row, small_set
 
 IMAGES = [name for name in SETS if name != "polyp-size"]  # the others are images in folders
 

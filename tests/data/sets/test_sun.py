@@ -15,8 +15,8 @@ from polyplink.data.sets.sun import (
     parse_name,
     write_sun,
 )
-from tests.data.made_sets import data_set, procedure_row
 from tests.data.public_sets import assert_same, picture, small_sun
+from tests.data.sample_sets import data_set, procedure_row
 
 POSITIVE = "sundatabase_positive_part1"
 RELEASED = "case_M_20181001100941_0U62372100109341_1_005_001-1_a10_ayy_image0001"

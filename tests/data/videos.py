@@ -25,7 +25,7 @@ def number_of(pixels: npt.NDArray[np.uint8]) -> int:
     return sum(1 << bit for bit in range(BITS) if stripes[bit] > 128)
 
 
-def write_film(
+def write_video(
     path: Path, n: int = 60, *, codec: str = "libx264", varying: bool = False, gop: int = 12
 ) -> Path:
     """Write `n` frames at 25 a second, or at a rate that varies; with B-frames."""
@@ -47,7 +47,7 @@ def write_film(
     return path
 
 
-def spoil(path: Path, packet: int) -> None:
+def corrupt_packet(path: Path, packet: int) -> None:
     """Overwrite the content of a packet, by its place in decoding order."""
     with av.open(str(path)) as container:
         found = [p for p in container.demux(video=0) if p.size][packet]

@@ -9,8 +9,8 @@ from polyplink.data.sets.polypsset import write_polypsset
 from polyplink.data.sets.real_colon import write_real_colon
 from polyplink.data.sets.sun import write_sun
 from polyplink.data.tables import DataSet
-from tests.data.made_sets import HEIGHT, WIDTH, data_set, unlabelled_row
 from tests.data.public_sets import picture
+from tests.data.sample_sets import HEIGHT, WIDTH, data_set, unlabelled_row
 
 FRAMES = 2
 
@@ -41,7 +41,7 @@ def _real_colon() -> DataSet:
     return data_set(boxes, polyps, rows)
 
 
-def write_whole_sets(root: Path) -> dict[str, tuple[str, ...]]:
+def write_complete_sets(root: Path) -> dict[str, tuple[str, ...]]:
     """Write all five as they are released, images included, each below `root`.
 
     Returns:

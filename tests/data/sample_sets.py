@@ -81,7 +81,7 @@ def small_set() -> DataSet:
     )
 
 
-def seen_set(dataset: str = "x") -> DataSet:
+def scored_set(dataset: str = "x") -> DataSet:
     """Two procedures by hand: two polyps and a box without one; scores; one frame without box."""
     rows = [
         ("001-001", 0, 10.5, 8, 20, 16, 0.5, "001-001_1"),
@@ -103,7 +103,7 @@ def real(low: float, high: float) -> st.SearchStrategy[float]:
 
 
 @st.composite
-def whole_boxes(draw: st.DrawFn, width: int, height: int) -> tuple[int, int, int, int]:
+def integer_boxes(draw: st.DrawFn, width: int, height: int) -> tuple[int, int, int, int]:
     """x, y, w, h of whole pixels inside an image."""
     x, y = draw(st.integers(0, width - 1)), draw(st.integers(0, height - 1))
     return x, y, draw(st.integers(1, width - x)), draw(st.integers(1, height - y))
@@ -189,7 +189,7 @@ def data_sets() -> st.SearchStrategy[DataSet]:
         "real-colon",
         ("001-001", "001-012", "002-009", "003-010"),
         st.tuples(st.integers(3, 2000), st.integers(3, 2000)),
-        lambda width, height: whole_boxes(width - 1, height - 1),
+        lambda width, height: integer_boxes(width - 1, height - 1),
         lambda name, _: st.integers(0, 3).map(lambda n: [f"{name}_{k + 1}" for k in range(n)]),
         unnamed=True,
         facts=_facts,
