@@ -73,7 +73,7 @@ from tests.data.sample_sets import scored_set, small_set
 from tests.data.sets.test_facts import spreadsheet
 from tests.data.test_corrupted import readers, write_every_format
 from tests.data.videos import write_video
-from tests.detect.test_detect import SETTINGS as TRACKS, Finder, write_frames
+from tests.detect.test_detect import SETTINGS as TRACKS, MovingBox, write_frames
 from tests.detect.test_onnx import outputs_of, write_model
 from tests.encoders.small import SFE, TRANSFORMER, crops, made
 from tests.fuzz_pages import live_page, review, write_requests
@@ -234,7 +234,7 @@ def _detected(frames: Path, folder: Path, done: Done) -> None:
     """A detection that was stopped goes on; its kept crops serve, or are cut again."""
     recordings = find_recordings(frames)
     with patch("polyplink.detect.first_pass.PIECE", 8):
-        found = detect(recordings, Finder(), folder, TRACKS)
+        found = detect(recordings, MovingBox(), folder, TRACKS)
     assert found.procedures.height == 1
     _kept(folder, done)
 
@@ -313,8 +313,8 @@ def write_all(root: Path) -> None:
     write_frames(root / "film" / "p1")
     recordings = find_recordings(root / "film" / "p1")
     with patch("polyplink.detect.first_pass.PIECE", 8), contextlib.suppress(KeyboardInterrupt):
-        detect(recordings, Finder(stop_after=20), root / "stopped detection", TRACKS)
-    detect(recordings, Finder(), root / "kept crops", TRACKS)
+        detect(recordings, MovingBox(stop_after=20), root / "stopped detection", TRACKS)
+    detect(recordings, MovingBox(), root / "kept crops", TRACKS)
     write_requests(root)
     write_counted(root / "counted", (4, 3))
     desk = Desk(root / "counted" / "count", root / "counted" / "data")
