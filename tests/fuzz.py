@@ -75,7 +75,7 @@ from tests.data.test_corrupted import readers, write_every_format
 from tests.data.videos import write_video
 from tests.detect.test_detect import SETTINGS as TRACKS, MovingBox, write_frames
 from tests.detect.test_onnx import outputs_of, write_model
-from tests.encoders.small import SFE, TRANSFORMER, crops, made
+from tests.encoders.small import SFE, TRANSFORMER, random_crops, random_encoder
 from tests.fuzz_pages import live_page, review, write_requests
 from tests.mutations import misplace, spoil
 from tests.samples import write_procedures
@@ -146,7 +146,7 @@ def _weights(folder: Path, _: Done) -> None:
     if record is not None:
         from_record(record.operating)
         replace(record.prepare, size=8)
-    loaded.encoder(crops(2, 32), [2])
+    loaded.encoder(random_crops(2, 32), [2])
 
 
 def _only(folder: Path) -> Path:
@@ -159,7 +159,7 @@ def _published(folder: Path, _: Done) -> None:
 
 @cache
 def _set_and_encoder() -> tuple[DataSet, Encoder]:
-    return small_set(), made(SFE)
+    return small_set(), random_encoder(SFE)
 
 
 def _checkpoint(folder: Path, _: Done) -> None:
@@ -290,13 +290,15 @@ def write_all(root: Path) -> None:
         name: dict[str, Any] = {"name": "x"}
         seen = Seen("k", (("s", "p", "q"),))
         record = WeightsRecord(config, PrepareSettings(size=32), name, seen, {"epoch": 1})
-        save_weights(root / f"weights {kind}" / "weights.safetensors", made(config), record)
+        save_weights(
+            root / f"weights {kind}" / "weights.safetensors", random_encoder(config), record
+        )
     state = {f"layer{k}.weight": torch.ones(2, 2) for k in range(3)}
     for kind, zipped in (("zip", True), ("legacy", False)):
         (root / f"torch {kind}").mkdir()
         path = root / f"torch {kind}" / "a.pth"
         torch.save({"state_dict": state}, path, _use_new_zipfile_serialization=zipped)
-    encoder = made(SFE)
+    encoder = random_encoder(SFE)
     optimizer = torch.optim.AdamW(encoder.parameters())
     save_checkpoint(root / "checkpoint" / "a.safetensors", {"encoder": encoder}, optimizer, {})
     (root / "detector").mkdir()

@@ -1,4 +1,4 @@
-"""Checkpoints in the published layouts, made of random values."""
+"""Checkpoints in the published layouts, with random values."""
 
 import argparse
 import math
@@ -13,15 +13,15 @@ State = dict[str, torch.Tensor]
 
 
 def golden_value(name: str, shape: tuple[int, ...]) -> torch.Tensor:
-    """The value of a tensor behind goldens/encoders.json (see its README)."""
+    """A tensor with the values of those behind goldens/encoders.json (see its README)."""
     generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
     value = torch.randn(shape, generator=generator)
     if name.endswith(("pos_embed", "time_embed", "cls_token")):
         return value * 0.3
     if value.ndim >= 2:
         return value / math.sqrt(math.prod(shape[1:]))
-    bump = ("norm" in name and name.endswith("weight")) or name.endswith("scale")
-    return value * 0.2 + (1.0 if bump else 0.0)
+    scale_like = ("norm" in name and name.endswith("weight")) or name.endswith("scale")
+    return value * 0.2 + (1.0 if scale_like else 0.0)
 
 
 def golden_state(shapes: Mapping[str, tuple[int, ...]]) -> State:
@@ -75,21 +75,21 @@ def caformer_shapes() -> dict[str, tuple[int, ...]]:
         shapes[f"downsample_layers.{i}.conv.bias"] = (dims[i],)
     for i, (d, depth) in enumerate(zip(dims, depths, strict=True)):
         for j in range(depth):
-            own: dict[str, tuple[int, ...]] = {"norm1.weight": (d,), "norm2.weight": (d,)}
-            own |= {"mlp.fc1.weight": (4 * d, d), "mlp.fc2.weight": (d, 4 * d)}
+            block: dict[str, tuple[int, ...]] = {"norm1.weight": (d,), "norm2.weight": (d,)}
+            block |= {"mlp.fc1.weight": (4 * d, d), "mlp.fc2.weight": (d, 4 * d)}
             if i < 2:
-                own |= {"token_mixer.pwconv1.weight": (2 * d, d)}
-                own |= {"token_mixer.dwconv.weight": (2 * d, 1, 7, 7)}
-                own |= {"token_mixer.pwconv2.weight": (d, 2 * d)}
+                block |= {"token_mixer.pwconv1.weight": (2 * d, d)}
+                block |= {"token_mixer.dwconv.weight": (2 * d, 1, 7, 7)}
+                block |= {"token_mixer.pwconv2.weight": (d, 2 * d)}
             else:
-                own |= {"token_mixer.qkv.weight": (3 * d, d), "token_mixer.proj.weight": (d, d)}
-                own |= {"res_scale1.scale": (d,), "res_scale2.scale": (d,)}
-            shapes |= {f"stages.{i}.{j}.{name}": shape for name, shape in own.items()}
+                block |= {"token_mixer.qkv.weight": (3 * d, d), "token_mixer.proj.weight": (d, d)}
+                block |= {"res_scale1.scale": (d,), "res_scale2.scale": (d,)}
+            shapes |= {f"stages.{i}.{j}.{name}": shape for name, shape in block.items()}
     return shapes
 
 
 def write_endofm(path: Path, state: State) -> Path:
-    """As DINO for videos saves: a pickle with an argparse.Namespace and numbers of NumPy."""
+    """Write what DINO for videos saves: a pickle with an argparse.Namespace and NumPy numbers."""
     head = {"head.mlp.0.weight": torch.zeros(2, 2), "head.last_layer.weight_g": torch.ones(2, 1)}
     teacher = {f"backbone.{name}": value for name, value in state.items()} | head
     student = {f"module.backbone.{name}": value * 0 for name, value in list(state.items())[:3]}
@@ -111,12 +111,12 @@ def write_endofm(path: Path, state: State) -> Path:
 
 
 def write_endovit(path: Path, state: State) -> Path:
-    """As MAE saves: encoder, decoder, optimiser."""
+    """Write what MAE saves: encoder, decoder and optimiser."""
     decoder = {
         name: torch.zeros(2)
         for name in ("mask_token", "decoder_embed.weight", "decoder_pos_embed",
                      "decoder_blocks.0.norm1.weight", "decoder_norm.bias", "decoder_pred.bias")
     }  # fmt: skip
-    loaded = {"model": state | decoder, "optimizer": {}, "epoch": 14, "scaler": {}}
-    torch.save(loaded | {"args": argparse.Namespace(mean=torch.zeros(3))}, path)
+    checkpoint = {"model": state | decoder, "optimizer": {}, "epoch": 14, "scaler": {}}
+    torch.save(checkpoint | {"args": argparse.Namespace(mean=torch.zeros(3))}, path)
     return path

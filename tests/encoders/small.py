@@ -1,4 +1,4 @@
-"""Small encoders of every kind, and crops, that the tests share."""
+"""Small encoders of every kind, and random crops, shared by the tests."""
 
 from dataclasses import replace
 
@@ -42,12 +42,13 @@ KINDS: dict[str, AnyEncoderConfig] = {
 }
 
 
-def made(config: AnyEncoderConfig, seed: int = 0) -> Encoder:
-    """An encoder with the random values of a seed, in evaluation mode."""
+def random_encoder(config: AnyEncoderConfig, seed: int = 0) -> Encoder:
+    """An encoder with random values, in evaluation mode."""
     torch.manual_seed(seed)
     return build_encoder(config).eval()
 
 
-def crops(n: int, size: int = 32, seed: int = 0) -> torch.Tensor:
+def random_crops(n: int, size: int = 32, seed: int = 0) -> torch.Tensor:
+    """Random crops (n, size, size, 3) in uint8."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(0, 256, (n, size, size, 3), generator=generator, dtype=torch.uint8)

@@ -1,4 +1,4 @@
-"""Counts against formulas, and the counter's own rules."""
+"""Multiply-accumulates of layers against formulas, and what the counter counts."""
 
 import pytest
 import torch
@@ -18,14 +18,14 @@ from polyplink.encoders.cost import count_macs
         (nn.AdaptiveAvgPool2d(1), (2, 4, 5, 5), 8 * (25 + 1)),
     ],
 )
-def test_each_layer_equals_a_count_by_hand(
+def test_macs_of_each_layer_equal_its_formula(
     layer: nn.Module, shape: tuple[int, ...], count: int
 ) -> None:
     assert count_macs(layer, lambda: layer(torch.rand(shape)))[0] == count
 
 
 class Block(nn.Module):
-    """Counted parts, one used twice, and attention, which is not counted."""
+    """Layers that are counted, one of them used twice, and attention, which is not."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,14 +35,14 @@ class Block(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = self.linear(self.norm(self.linear(x)))  # b s 8
-        found: torch.Tensor = self.attention(x, x, x)[0]
-        return found
+        attended: torch.Tensor = self.attention(x, x, x)[0]
+        return attended
 
 
-def test_modules_are_counted_each_time_they_run_and_attention_is_not() -> None:
+def test_modules_are_counted_each_time_they_run_except_attention() -> None:
     block, x = Block(), torch.rand(2, 5, 8)
     assert count_macs(block, lambda: block(x))[0] == 2 * (2 * 5 * 8 * 8) + 4 * (2 * 5 * 8)
-    assert count_macs(block, lambda: None) == (0, 0)  # the hooks are gone, and nothing ran
+    assert count_macs(block, lambda: None) == (0, 0)  # the hooks are removed, and nothing ran
     products = 2 * 5 * 8 * 8 * (2 + 3 + 1) + 2 * (2 * 5 * 5 * 8)  # linears, qkv, out; attention
-    block.train()  # in evaluation a fused kernel hides them
+    block.train()  # in evaluation mode a fused kernel hides the products
     assert count_macs(block, lambda: block(x))[1] == products

@@ -1,4 +1,4 @@
-"""Embedding tracklets and fragments; devices and precision; the table of vectors."""
+"""Embedding of tracklets and fragments, devices and precision, and the table of vectors."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ from polyplink.encoders.folding import folded
 from polyplink.encoders.vectors import Embeddings, read_embeddings, write_embeddings
 from polyplink.tracklets.prepare import Prepared, prepare
 from polyplink.tracklets.settings import PrepareSettings
-from tests.encoders.small import CLIPS, TRANSFORMER, crops, made
+from tests.encoders.small import CLIPS, TRANSFORMER, random_crops, random_encoder
 from tests.samples import write_procedures
 
 CPU = torch.device("cpu")
@@ -38,12 +38,14 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     return prepare(folder, settings, workers=1)
 
 
-def broken(crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
+def nan_embedder(crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
     return np.full((len(lengths), 3), np.nan, np.float32)
 
 
 @given(st.lists(st.integers(1, 50), max_size=30), st.integers(2, 100))
-def test_groups_hold_every_tracklet_once_within_the_bound(lengths: list[int], most: int) -> None:
+def test_length_groups_hold_every_tracklet_once_within_the_limit(
+    lengths: list[int], most: int
+) -> None:
     padded = length_groups(lengths, most, beside=1)
     equal = length_groups(lengths, most, equal=True)
     for groups in (padded, equal):
@@ -58,20 +60,20 @@ def test_groups_hold_every_tracklet_once_within_the_bound(lengths: list[int], mo
 @torch.no_grad()
 @pytest.mark.parametrize("config", [TRANSFORMER, CLIPS], ids=["frames", "clips"])
 @pytest.mark.parametrize(("per_pass", "most"), [(1, 2), (7, 30), (1000, 10_000)])
-def test_blocks_and_groups_change_nothing(
+def test_vectors_do_not_depend_on_blocks_and_groups(
     config: AnyEncoderConfig, per_pass: int, most: int
 ) -> None:
-    lengths, encoder = [5, 2, 9, 3, 9], made(config)
-    frames = crops(sum(lengths))
+    lengths, encoder = [5, 2, 9, 3, 9], random_encoder(config)
+    frames = random_crops(sum(lengths))
     embedder = NetworkEmbedder(encoder, frames_per_pass=per_pass, most_tokens=most)
     vectors = embedder(frames.numpy(), lengths)
     for vector, part in zip(vectors, torch.split(frames, lengths), strict=True):
-        alone = encoder(part, [len(part)]).tracklet
-        assert np.allclose(vector, alone[0].numpy(), atol=1e-5)
+        vector_alone = encoder(part, [len(part)]).tracklet
+        assert np.allclose(vector, vector_alone[0].numpy(), atol=1e-5)
 
 
 class Net(FrameWise):
-    """Two layers, called as the test likes."""
+    """A convolution and a BatchNorm, called in the order that a test chooses."""
 
     def __init__(self, call: Callable[[nn.Module, nn.Module, torch.Tensor], torch.Tensor]) -> None:
         super().__init__()
@@ -79,12 +81,12 @@ class Net(FrameWise):
         self.keep_pixel_scale((0.5,) * 3, (0.5,) * 3)
 
     def encode_frames(self, frames: torch.Tensor) -> torch.Tensor:
-        found = self.call(self.convolution, self.norm, self.normalised(frames))
-        return found.mean(dim=(2, 3))
+        features = self.call(self.convolution, self.norm, self.normalised(frames))
+        return features.mean(dim=(2, 3))
 
 
-def trained(encoder: Encoder) -> Encoder:
-    """With statistics of BatchNorm layers as training leaves them."""
+def with_batch_norm_statistics(encoder: Encoder) -> Encoder:
+    """Give BatchNorm layers random statistics, as after training."""
     for layer in encoder.modules():
         if isinstance(layer, nn.BatchNorm2d):
             for value in (layer.weight, layer.bias, layer.running_mean, layer.running_var):
@@ -95,19 +97,21 @@ def trained(encoder: Encoder) -> Encoder:
 
 @pytest.mark.parametrize("name", ["timm:test_resnet", "timm:test_efficientnet"])
 @pytest.mark.parametrize("stages", [(), (0, 1)])
-def test_a_frozen_encoder_gives_the_same_vectors_without_batch_norm(
+def test_folding_batch_norm_into_convolutions_keeps_the_vectors(
     name: str, stages: tuple[int, ...]
 ) -> None:
-    encoder = trained(made(SfeConfig(frame_encoder=name, stages=stages)))
+    encoder = with_batch_norm_statistics(
+        random_encoder(SfeConfig(frame_encoder=name, stages=stages))
+    )
     assert isinstance(encoder, FrameWise)
     before = {name: value.clone() for name, value in encoder.state_dict().items()}
-    frames, lengths = crops(9).numpy(), [4, 5]
-    wanted = NetworkEmbedder(encoder)(frames, lengths)
-    found = NetworkEmbedder(encoder, frozen=True)(frames, lengths)
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
-    left = [type(layer).__name__ for layer in folded(encoder, 32).modules()]
-    assert "Conv2d" in left
-    assert not any(kind.startswith("BatchNorm") for kind in left)
+    frames, lengths = random_crops(9).numpy(), [4, 5]
+    expected = NetworkEmbedder(encoder)(frames, lengths)
+    actual = NetworkEmbedder(encoder, frozen=True)(frames, lengths)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+    layer_types = [type(layer).__name__ for layer in folded(encoder, 32).modules()]
+    assert "Conv2d" in layer_types
+    assert not any(kind.startswith("BatchNorm") for kind in layer_types)
     assert all(torch.equal(value, before[name]) for name, value in encoder.state_dict().items())
 
 
@@ -122,44 +126,48 @@ def test_a_frozen_encoder_gives_the_same_vectors_without_batch_norm(
     ],
     ids=["norm after", "norm before", "norm later", "used twice", "norm twice"],
 )
-def test_only_the_order_of_execution_is_folded(
+def test_a_norm_is_folded_only_if_it_runs_directly_after_the_convolution(
     call: Callable[[nn.Module, nn.Module, torch.Tensor], torch.Tensor], folds: bool
 ) -> None:
-    encoder = trained(Net(call))
+    encoder = with_batch_norm_statistics(Net(call))
     assert isinstance(encoder, FrameWise)
-    found = folded(encoder, 16)
-    assert (found is not encoder) == folds
-    frames = crops(3, 16)
+    folded_encoder = folded(encoder, 16)
+    assert (folded_encoder is not encoder) == folds
+    frames = random_crops(3, 16)
     with torch.no_grad():
-        wanted = encoder.encode_frames(frames)
-        torch.testing.assert_close(found.encode_frames(frames), wanted, rtol=1e-5, atol=1e-5)
+        expected = encoder.encode_frames(frames)
+        torch.testing.assert_close(
+            folded_encoder.encode_frames(frames), expected, rtol=1e-5, atol=1e-5
+        )
 
 
-def test_histogram_equals_a_loop() -> None:
-    lengths, frames = [2, 3], crops(5).numpy()
-    found = colour_histogram(frames, lengths, bins=4)
+def test_the_histogram_equals_a_loop_over_pixels() -> None:
+    lengths, frames = [2, 3], random_crops(5).numpy()
+    actual = colour_histogram(frames, lengths, bins=4)
     for row, (start, length) in enumerate(zip([0, 2], lengths, strict=True)):
         naive = np.zeros(64)
         for pixel in frames[start : start + length].reshape(-1, 3):
             r, g, b = (int(v) * 4 // 256 for v in pixel)
             naive[r * 16 + g * 4 + b] += 1
-        assert np.allclose(found[row], naive / naive.sum(), atol=1e-7)
+        assert np.allclose(actual[row], naive / naive.sum(), atol=1e-7)
 
 
 def test_a_data_set_is_embedded_in_the_order_of_its_tracklets(prepared: Prepared) -> None:
-    seen: list[tuple[int, int]] = []
-    found = embed(prepared, colour_histogram, "x", progress=lambda a, b: seen.append((a, b)))
-    assert found.tracklet_ids == prepared.tracklets["tracklet_id"].to_list()
-    assert seen == [(6, 12), (12, 12)]
+    progress_calls: list[tuple[int, int]] = []
+    embeddings = embed(
+        prepared, colour_histogram, "x", progress=lambda a, b: progress_calls.append((a, b))
+    )
+    assert embeddings.tracklet_ids == prepared.tracklets["tracklet_id"].to_list()
+    assert progress_calls == [(6, 12), (12, 12)]
     row = prepared.tracklets.row(7, named=True)
-    own = prepared.crops(row["procedure_id"])[row["crop_first"] :][: row["n_crops"]]
-    assert np.allclose(found.vectors[7], colour_histogram(own, [row["n_crops"]])[0])
-    assert found.crops_id == prepared.key
+    crops = prepared.crops(row["procedure_id"])[row["crop_first"] :][: row["n_crops"]]
+    assert np.allclose(embeddings.vectors[7], colour_histogram(crops, [row["n_crops"]])[0])
+    assert embeddings.crops_id == prepared.key
     assert embed(prepared.select([]), colour_histogram, "x").vectors.shape == (0, 1)
     with pytest.raises(PolyplinkError, match="vector of tracklet 001-001:00000 is not finite"):
-        embed(prepared, broken, "x")
+        embed(prepared, nan_embedder, "x")
     with pytest.raises(PolyplinkError, match=r"fragment 001-001:00000#0 is not finite"):
-        embed(prepared, broken, "broken", length=8)
+        embed(prepared, nan_embedder, "broken", length=8)
     with pytest.raises(PolyplinkError, match="no tracklet has 50 crops"):
         fragment_table(prepared, 50)
 
@@ -167,51 +175,53 @@ def test_a_data_set_is_embedded_in_the_order_of_its_tracklets(prepared: Prepared
 def test_tracklets_of_a_long_procedure_are_embedded_in_blocks(
     prepared: Prepared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    numbers = list[int]()
+    tracklets_per_call = list[int]()
 
-    def noted(crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
-        numbers.append(len(lengths))
+    def recording_histogram(crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
+        tracklets_per_call.append(len(lengths))
         return colour_histogram(crops, lengths)
 
-    whole = embed(prepared, noted, "x")
-    at_once, numbers = numbers, []
+    unblocked = embed(prepared, recording_histogram, "x")
+    per_procedure, tracklets_per_call = tracklets_per_call, []
     monkeypatch.setitem(embed.__globals__, "BLOCK_BYTES", 1)  # a tracklet each
-    np.testing.assert_array_equal(embed(prepared, noted, "x").vectors, whole.vectors)
-    assert sum(numbers) == sum(at_once) == len(whole.vectors)
-    assert set(numbers) == {1}
-    assert len(at_once) == len(prepared.procedures)
+    np.testing.assert_array_equal(
+        embed(prepared, recording_histogram, "x").vectors, unblocked.vectors
+    )
+    assert sum(tracklets_per_call) == sum(per_procedure) == len(unblocked.vectors)
+    assert set(tracklets_per_call) == {1}
+    assert len(per_procedure) == len(prepared.procedures)
 
 
 @pytest.mark.parametrize("at_once", [1, 5, 64])
 def test_each_fragment_is_embedded_alone(prepared: Prepared, at_once: int) -> None:
-    seen: list[tuple[int, int]] = []
-    ticks = lambda a, b: seen.append((a, b))  # noqa: E731
-    given = (prepared, colour_histogram, "x")
-    found = embed(*given, length=8, at_once=at_once, progress=ticks)
+    progress_calls: list[tuple[int, int]] = []
+    record_progress = lambda a, b: progress_calls.append((a, b))  # noqa: E731
+    arguments = (prepared, colour_histogram, "x")
+    embeddings = embed(*arguments, length=8, at_once=at_once, progress=record_progress)
     table = fragment_table(prepared, 8)
     names = table["fragment_id"].to_list()
-    assert list(found.tracklet_ids) == names
+    assert list(embeddings.tracklet_ids) == names
     assert [name.split(":")[1] for name in names[3:5]] == ["00000#3", "00001#0"]
     assert len(set(names)) == table.height == 12 * 4  # 37 // 8 of each tracklet
-    for row, vector in zip(table.iter_rows(named=True), found.vectors, strict=True):
+    for row, vector in zip(table.iter_rows(named=True), embeddings.vectors, strict=True):
         first = row["crop_first"]
-        own = prepared.crops(row["procedure_id"])[first : first + 8]
-        assert np.allclose(vector, colour_histogram(np.array(own), [8])[0])
-    assert seen[-1] == (table.height, table.height)
+        crops = prepared.crops(row["procedure_id"])[first : first + 8]
+        assert np.allclose(vector, colour_histogram(np.array(crops), [8])[0])
+    assert progress_calls[-1] == (table.height, table.height)
 
 
 @pytest.mark.parametrize("n", [0, 1, 5])
-def test_the_table_of_vectors_survives_the_disk(tmp_path: Path, n: int) -> None:
+def test_a_written_table_of_vectors_reads_back_equal(tmp_path: Path, n: int) -> None:
     vectors = np.random.default_rng(0).normal(size=(n, 4)).astype(np.float32)
     ids = [f"p:{i}" for i in range(n)]
     write_embeddings(tmp_path / "e.parquet", Embeddings(ids, vectors, "w", "c"))
-    again = read_embeddings(tmp_path / "e.parquet")
-    assert list(again.tracklet_ids) == ids
-    assert np.array_equal(again.vectors, vectors)
-    assert (again.weights_id, again.crops_id) == (("w", "c") if n else ("", ""))
+    reread = read_embeddings(tmp_path / "e.parquet")
+    assert list(reread.tracklet_ids) == ids
+    assert np.array_equal(reread.vectors, vectors)
+    assert (reread.weights_id, reread.crops_id) == (("w", "c") if n else ("", ""))
 
 
-def test_wrong_tables_of_vectors_are_refused(tmp_path: Path) -> None:
+def test_invalid_tables_of_vectors_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "e.parquet"
     with pytest.raises(PolyplinkError, match="no embeddings at"):
         read_embeddings(path)
@@ -222,17 +232,17 @@ def test_wrong_tables_of_vectors_are_refused(tmp_path: Path) -> None:
         {"tracklet_id": ["a", "b"], "vector": [[1.0], [2.0]], "weights_id": "w", "crops_id": "c"},
         schema_overrides={"vector": pl.Array(pl.Float32, 1)},
     )
-    for bad, says in (
+    for bad, message in (
         (good.drop("vector"), "no column vector"),
         (good.with_columns(tracklet_id=pl.lit("a")), "'a' occurs twice"),
         (good.with_columns(weights_id=pl.Series(["w", "v"])), "mixes several weights_id"),
     ):
         bad.write_parquet(path)
-        with pytest.raises(PolyplinkError, match=says):
+        with pytest.raises(PolyplinkError, match=message):
             read_embeddings(path)
 
 
-def test_devices_by_name() -> None:
+def test_devices_are_selected_by_name_and_unknown_ones_refused() -> None:
     assert pick_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
     assert pick_device("cpu") == CPU
     for name in ("cuda:99", "abacus"):
@@ -241,16 +251,16 @@ def test_devices_by_name() -> None:
 
 
 def test_convolutions_are_placed_channels_last() -> None:
-    module = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Conv3d(3, 8, 3))  # those over time have no such
-    wanted = [tensor.detach().clone() for tensor in module.parameters()]
+    module = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Conv3d(3, 8, 3))  # a Conv3d has no such layout
+    expected = [tensor.detach().clone() for tensor in module.parameters()]
     assert place(module, CPU) is module
     placed = list(module.parameters())
     assert placed[0].is_contiguous(memory_format=torch.channels_last)
-    assert all(torch.equal(a, b) for a, b in zip(placed, wanted, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(placed, expected, strict=True))
 
 
 @torch.no_grad()
-def test_the_precision_asked_for_is_the_precision_computed() -> None:
+def test_matrix_products_are_computed_in_the_requested_precision() -> None:
     a, b = torch.randn(256, 256), torch.randn(256, 256)
     exact = (a.double() @ b.double()).float()
     torch.set_float32_matmul_precision("medium")  # lets oneDNN round to bf16
@@ -267,26 +277,26 @@ def test_the_precision_asked_for_is_the_precision_computed() -> None:
         with precision(torch.device("cuda")):
             assert (a.cuda() @ b.cuda()).dtype == torch.bfloat16
         with precision(torch.device("cuda"), "tf32"):
-            far = (a.cuda() @ b.cuda()).cpu() - exact
-            assert 1e-4 < far.abs().max() < 0.2
-    with precision(CPU, "tf32"):  # a CPU has none: float32, bit by bit
+            error = (a.cuda() @ b.cuda()).cpu() - exact
+            assert 1e-4 < error.abs().max() < 0.2
+    with precision(CPU, "tf32"):  # a CPU has no tf32: float32 bit for bit
         assert torch.get_float32_matmul_precision() == "highest"
         assert torch.equal(a @ b, (a @ b).float())
         torch.testing.assert_close(a @ b, exact, atol=1e-3, rtol=0)
     with pytest.raises(PolyplinkError, match="no precision 'int8' here; give one of: float32, tf"):
-        NetworkEmbedder(made(TRANSFORMER), compute="int8")(crops(2).numpy(), [2])
+        NetworkEmbedder(random_encoder(TRANSFORMER), compute="int8")(random_crops(2).numpy(), [2])
 
 
 def test_bf16_keeps_the_direction_of_vectors() -> None:
-    encoder, frames = made(TRANSFORMER), crops(6).numpy()
-    wanted = NetworkEmbedder(encoder)(frames, [2, 4])
-    found = NetworkEmbedder(encoder, compute="bf16")(frames, [2, 4])
-    assert 1e-5 < np.abs(found - wanted).max() < 0.2
-    norms = np.linalg.norm(found, axis=1) * np.linalg.norm(wanted, axis=1)
-    assert ((found * wanted).sum(axis=1) > 0.99 * norms).all()
+    encoder, frames = random_encoder(TRANSFORMER), random_crops(6).numpy()
+    expected = NetworkEmbedder(encoder)(frames, [2, 4])
+    actual = NetworkEmbedder(encoder, compute="bf16")(frames, [2, 4])
+    assert 1e-5 < np.abs(actual - expected).max() < 0.2
+    norms = np.linalg.norm(actual, axis=1) * np.linalg.norm(expected, axis=1)
+    assert ((actual * expected).sum(axis=1) > 0.99 * norms).all()
 
 
-def test_a_failed_allocation_is_one_line_and_other_errors_pass() -> None:
+def test_a_failed_allocation_is_one_line_and_other_errors_are_unchanged() -> None:
     with (
         pytest.raises(PolyplinkError, match="the memory of cpu is too small"),
         memory_suffices(CPU),
@@ -298,14 +308,14 @@ def test_a_failed_allocation_is_one_line_and_other_errors_pass() -> None:
         raise RuntimeError("shapes do not fit")
 
 
-def test_crops_of_broken_frames_belong_to_no_vector(tmp_path: Path) -> None:
+def test_vectors_exclude_crops_of_broken_frames(tmp_path: Path) -> None:
     folder = write_procedures(tmp_path, procedures=1, views=1, length=37)
     first = prepare(folder, PrepareSettings(size=16, min_length=8, stride=1), with_crops=False)
     image = first.detections["image"][10]
     (folder / first.data.procedures["source"][0] / image).write_bytes(b"half")
     part = prepare(folder, PrepareSettings(size=16, min_length=8, stride=1))
-    found = embed(part, colour_histogram, "x")
+    embeddings = embed(part, colour_histogram, "x")
     assert part.tracklets["crop_first"].to_list()[:2] == [0, 11]
-    for row, vector in zip(part.tracklets.iter_rows(named=True), found.vectors, strict=True):
-        own = part.crops(row["procedure_id"])[row["crop_first"] :][: row["n_crops"]]
-        assert np.allclose(vector, colour_histogram(own, [row["n_crops"]])[0])
+    for row, vector in zip(part.tracklets.iter_rows(named=True), embeddings.vectors, strict=True):
+        crops = part.crops(row["procedure_id"])[row["crop_first"] :][: row["n_crops"]]
+        assert np.allclose(vector, colour_histogram(crops, [row["n_crops"]])[0])

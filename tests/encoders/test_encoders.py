@@ -1,4 +1,4 @@
-"""Encoders of every kind: configurations, packing, the papers' sizes, backbones and pixels."""
+"""Encoders of every kind: configurations, packing, sizes of the papers, backbones and pixels."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -30,13 +30,22 @@ from polyplink.encoders.config import (
 )
 from polyplink.encoders.encoder import Encoder, to_pixels
 from polyplink.recipes.earlier import counting_encoder
-from tests.encoders.small import BACKBONE, KINDS, MVE, PROJECTED, SFE, TRANSFORMER, crops, made
+from tests.encoders.small import (
+    BACKBONE,
+    KINDS,
+    MVE,
+    PROJECTED,
+    SFE,
+    TRANSFORMER,
+    random_crops,
+    random_encoder,
+)
 
 ANY: TypeAdapter[Any] = TypeAdapter(AnyEncoderConfig)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_survives_its_record(kind: str) -> None:
+def test_every_configuration_round_trips_through_its_record(kind: str) -> None:
     assert ANY.validate_python(to_plain(KINDS[kind])) == KINDS[kind]
     assert ANY.validate_python(KINDS[kind]) == KINDS[kind]
 
@@ -50,7 +59,7 @@ def test_a_record_without_a_kind_is_a_transformer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "says"),
+    ("build_config", "message"),
     [
         (lambda: EncoderConfig(width=10), "width 10 is not a multiple of encoder.heads 8"),
         (lambda: EncoderConfig(layers=0), "encoder.layers is 0"),
@@ -63,44 +72,46 @@ def test_a_record_without_a_kind_is_a_transformer() -> None:
         (lambda: FoundationConfig(clip=-1), "encoder.clip is -1"),
     ],
 )
-def test_invalid_values_are_refused(make: Any, says: str) -> None:
-    with pytest.raises(PolyplinkError, match=says):
-        make()
+def test_invalid_configurations_are_refused(build_config: Any, message: str) -> None:
+    with pytest.raises(PolyplinkError, match=message):
+        build_config()
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def encoder(request: pytest.FixtureRequest) -> Encoder:
-    return made(KINDS[request.param])
+    return random_encoder(KINDS[request.param])
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("lengths", [[3, 8, 1, 3], [4, 4]])
-def test_packed_equals_one_at_a_time(encoder: Encoder, lengths: list[int]) -> None:
-    frames = crops(sum(lengths))
+def test_packed_tracklets_equal_tracklets_one_at_a_time(
+    encoder: Encoder, lengths: list[int]
+) -> None:
+    frames = random_crops(sum(lengths))
     packed = encoder(frames, lengths)
     assert packed.tracklet.shape == (len(lengths), encoder.width)
     assert packed.frames.shape == (sum(lengths), encoder.width)
-    alone = [encoder(part, [len(part)]) for part in torch.split(frames, lengths)]
-    assert torch.allclose(packed.tracklet, torch.cat([t.tracklet for t in alone]), atol=1e-5)
-    assert torch.allclose(packed.frames, torch.cat([t.frames for t in alone]), atol=1e-5)
+    one_by_one = [encoder(part, [len(part)]) for part in torch.split(frames, lengths)]
+    assert torch.allclose(packed.tracklet, torch.cat([t.tracklet for t in one_by_one]), atol=1e-5)
+    assert torch.allclose(packed.frames, torch.cat([t.frames for t in one_by_one]), atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["transformer", "sfe", "projected", "mve"])
 def test_gradients_reach_every_parameter(kind: str) -> None:
-    encoder = made(KINDS[kind]).train()
+    encoder = random_encoder(KINDS[kind]).train()
     projector = build_projector(encoder)
-    tokens = encoder(crops(6), [2, 4])
-    found = projector(tokens.tracklet)
-    assert found.shape == (2, {"transformer": 128}.get(kind, 4))
+    tokens = encoder(random_crops(6), [2, 4])
+    projected = projector(tokens.tracklet)
+    assert projected.shape == (2, {"transformer": 128}.get(kind, 4))
     assert isinstance(projector, nn.Identity) == (kind in {"projected", "mve"})
-    (found.square().sum() + projector(tokens.frames).square().sum()).backward()
+    (projected.square().sum() + projector(tokens.frames).square().sum()).backward()
     for name, parameter in [*encoder.named_parameters(), *projector.named_parameters()]:
         assert parameter.grad is not None, name
 
 
 @torch.no_grad()
 def test_the_tracklet_encoder_ignores_the_order_of_frames() -> None:
-    encoder, frames = made(TRANSFORMER), crops(9)
+    encoder, frames = random_encoder(TRANSFORMER), random_crops(9)
     order = torch.randperm(9, generator=torch.Generator().manual_seed(1))
     one, two = encoder(frames, [9]), encoder(frames[order], [9])
     assert torch.allclose(one.tracklet, two.tracklet, atol=1e-5)
@@ -108,8 +119,8 @@ def test_the_tracklet_encoder_ignores_the_order_of_frames() -> None:
 
 
 @torch.no_grad()
-def test_mve_vectors_come_after_the_linear_layer() -> None:
-    encoder, frames = made(MVE), crops(5)
+def test_mve_vectors_are_outputs_of_the_linear_head() -> None:
+    encoder, frames = random_encoder(MVE), random_crops(5)
     assert isinstance(encoder, MveEncoder)
     features = encoder.encode_frames(frames)
     tokens = encoder(frames, [5])
@@ -118,34 +129,34 @@ def test_mve_vectors_come_after_the_linear_layer() -> None:
     assert torch.allclose(tokens.frames, encoder.head(naive[1:]), atol=1e-5)
 
 
-def test_means_over_frames_equal_a_loop() -> None:
-    features, sfe = torch.rand(6, 3), made(SFE)
+def test_sfe_vectors_are_means_over_frames() -> None:
+    features, sfe = torch.rand(6, 3), random_encoder(SFE)
     assert isinstance(sfe, SfeEncoder)
     naive = torch.stack([features[:1].mean(0), features[1:4].mean(0), features[4:].mean(0)])
     assert torch.allclose(sfe.aggregate(features, [1, 3, 2]).tracklet, naive)
-    assert made(SFE).width > made(PROJECTED).width == 4
+    assert random_encoder(SFE).width > random_encoder(PROJECTED).width == 4
 
 
-def test_the_papers_encoders_have_the_papers_parameters() -> None:
+def test_encoders_have_the_number_of_parameters_of_the_papers() -> None:
     def millions(*modules: nn.Module) -> float:
         return round(sum(p.numel() for m in modules for p in m.parameters()) / 1e6, 2)
 
     with torch.device("meta"):
         ntssl = TrackletEncoder(EncoderConfig())
-        inside, outside = SfeEncoder(SfeConfig(vector="projected")), SfeEncoder(SfeConfig())
+        inner, outer = SfeEncoder(SfeConfig(vector="projected")), SfeEncoder(SfeConfig())
         assert millions(ntssl) == 26.4
         assert millions(ntssl, build_projector(ntssl)) == 26.5
         counting = TrackletEncoder(
             replace(counting_encoder(), frame_weights=None)
-        )  # of MVE, TPC and TA: 25.6 M as printed
+        )  # the encoder of MVE, TPC and TA: 25.6 M as printed
         assert millions(counting, build_projector(counting)) == pytest.approx(25.6, abs=0.05)
         assert millions(MveEncoder(MveConfig())) == 29.76
-        assert millions(inside) == millions(outside, build_projector(outside)) == 27.97
-    assert (inside.width, outside.width) == (128, 2048)
+        assert millions(inner) == millions(outer, build_projector(outer)) == 27.97
+    assert (inner.width, outer.width) == (128, 2048)
 
 
-def test_a_frozen_norm_does_not_adapt() -> None:
-    encoder = made(TRANSFORMER)
+def test_a_frozen_batch_norm_stays_in_evaluation_mode() -> None:
+    encoder = random_encoder(TRANSFORMER)
     norms = [m for m in encoder.modules() if isinstance(m, nn.BatchNorm2d)]
     for norm in norms[1:]:
         norm.requires_grad_(False)
@@ -154,7 +165,9 @@ def test_a_frozen_norm_does_not_adapt() -> None:
     assert not any(norm.training for norm in norms[1:])
 
 
-@pytest.mark.parametrize("name", [BACKBONE, "timm:mobilenetv3_small_050"])  # one widens in its head
+@pytest.mark.parametrize(
+    "name", [BACKBONE, "timm:mobilenetv3_small_050"]
+)  # the second has a wider head
 def test_a_backbone_gives_one_vector_per_frame(name: str) -> None:
     model, width = build_frame_encoder(name)
     assert model.eval()(torch.rand(1, 3, 32, 32)).shape == (1, width)
@@ -167,8 +180,8 @@ def test_backbone_weights_are_loaded_strictly_except_the_classifier(tmp_path: Pa
     with pytest.raises(PolyplinkError, match=r"no file .* with weights of the frame encoder"):
         build_frame_encoder(BACKBONE, path)
     save_file(state | {"fc.weight": torch.zeros(5, width)}, path)
-    again, _ = build_frame_encoder(BACKBONE, path)
-    assert all(torch.equal(v, state[k]) for k, v in again.state_dict().items())
+    reloaded, _ = build_frame_encoder(BACKBONE, path)
+    assert all(torch.equal(v, state[k]) for k, v in reloaded.state_dict().items())
     first = next(k for k, v in state.items() if v.ndim == 4)
     save_file(state | {first: torch.zeros(1, 1, 1, 1)}, path)
     with pytest.raises(PolyplinkError, match=r"weights of another encoder.*1 of another shape"):
@@ -179,49 +192,49 @@ def test_backbone_weights_are_loaded_strictly_except_the_classifier(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("name", "says"),
+    ("name", "message"),
     [
         ("resnet50", "write timm:NAME"),
         ("timm:resnet5o", "did you mean timm:resnet50"),
         ("timm:zzzzzzzz", "timm knows no model 'zzzzzzzz'"),
     ],
 )
-def test_unknown_backbones_are_refused(name: str, says: str) -> None:
-    with pytest.raises(PolyplinkError, match=says):
+def test_unknown_backbones_are_refused(name: str, message: str) -> None:
+    with pytest.raises(PolyplinkError, match=message):
         build_encoder(SfeConfig(frame_encoder=name))
 
 
 @pytest.mark.parametrize("shape", [(2, 5, 7, 3), (0, 5, 7, 3), (1, 1, 1, 3), (3, 24, 40, 3)])
-def test_pixels_equal_those_made_step_by_step(shape: tuple[int, ...]) -> None:
+def test_to_pixels_equals_scaling_and_normalising_in_steps(shape: tuple[int, ...]) -> None:
     frames = torch.randint(0, 256, shape, dtype=torch.uint8)
     before = frames.clone()
     mean = torch.tensor([0.485, 0.456, 0.406]).reshape(3, 1, 1)
     std = torch.tensor([0.229, 0.224, 0.225]).reshape(3, 1, 1)
-    plain = (frames.permute(0, 3, 1, 2).float() / 255.0 - mean) / std
-    found = to_pixels(frames, mean, std)
-    assert torch.equal(found, plain)
-    assert found.is_contiguous(memory_format=torch.channels_last)
+    expected = (frames.permute(0, 3, 1, 2).float() / 255.0 - mean) / std
+    actual = to_pixels(frames, mean, std)
+    assert torch.equal(actual, expected)
+    assert actual.is_contiguous(memory_format=torch.channels_last)
     transposed = frames.transpose(1, 2)  # not contiguous
-    assert torch.equal(to_pixels(transposed, mean, std), plain.transpose(2, 3))
+    assert torch.equal(to_pixels(transposed, mean, std), expected.transpose(2, 3))
     assert torch.equal(frames, before)
-    assert torch.allclose(to_pixels(frames.float() / 255, mean, std), plain)
+    assert torch.allclose(to_pixels(frames.float() / 255, mean, std), expected)
 
 
-def test_stages_are_the_means_of_the_feature_maps_of_the_whole_network() -> None:
+def test_stages_are_means_of_the_feature_maps_of_the_full_network() -> None:
     torch.manual_seed(0)
-    whole: Any = build_frame_encoder("timm:mobilenetv2_035")[0]
-    built, width = build_frame_encoder("timm:mobilenetv2_035", stages=(2, 3))
-    part: Any = built
-    state = backbone_state(part, {f"backbone.{k}": v for k, v in whole.state_dict().items()})
+    full: Any = build_frame_encoder("timm:mobilenetv2_035")[0]
+    partial, width = build_frame_encoder("timm:mobilenetv2_035", stages=(2, 3))
+    part: Any = partial
+    state = backbone_state(part, {f"backbone.{k}": v for k, v in full.state_dict().items()})
     part.load_state_dict(state)
-    assert len(part.network.blocks) == 5 < len(whole.blocks)
+    assert len(part.network.blocks) == 5 < len(full.blocks)
     frames = torch.rand(2, 3, 64, 64)
     maps: dict[int, torch.Tensor] = {}
     for k in (2, 4):
-        whole.blocks[k].register_forward_hook(
+        full.blocks[k].register_forward_hook(
             lambda module, inputs, output, k=k: maps.update({k: output})
         )
-    whole.eval()(frames)
+    full.eval()(frames)
     means = [torch.nn.functional.normalize(maps[k].mean(dim=(2, 3)), dim=1) for k in (2, 4)]
     torch.testing.assert_close(part.eval()(frames), torch.cat(means, 1))
     assert width == sum(mean.shape[1] for mean in means)

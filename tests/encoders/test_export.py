@@ -1,4 +1,4 @@
-"""Exported encoders: the graphs compute what the encoder does, in the precision asked for."""
+"""Exported encoders: the graphs compute what the encoder does, in the requested precision."""
 
 import builtins
 import json
@@ -19,14 +19,14 @@ from polyplink.encoders.encoder import FrameWise, Tokens
 from polyplink.encoders.export import ExportedEncoder, export_encoder, with_record
 from polyplink.encoders.weights import Seen, WeightsRecord, record_text, weights_path
 from polyplink.tracklets.settings import PrepareSettings
-from tests.encoders.small import KINDS, TRANSFORMER, crops, made
+from tests.encoders.small import KINDS, TRANSFORMER, random_crops, random_encoder
 
 openvino = pytest.importorskip("openvino")
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
 
 SIDE = 32
-CROPS, LENGTHS = crops(13, SIDE).numpy(), [3, 8, 2]
+CROPS, LENGTHS = random_crops(13, SIDE).numpy(), [3, 8, 2]
 PREPARE = PrepareSettings(crop_factor=1.5, size=SIDE)
 SEEN = Seen(trained=[("set", "p1", "p1")])
 RECORD = WeightsRecord(TRANSFORMER, PREPARE, {"name": "tiny"}, SEEN, {"epoch": 3})
@@ -34,34 +34,34 @@ MULTIPLIES_BF16 = "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CA
 EXAMPLE = Path(__file__).parents[2] / "docs/how-to/embed.cpp"
 
 
-def tiny(kind: str = "transformer") -> FrameWise:
-    encoder = made(KINDS[kind])
+def small_encoder(kind: str = "transformer") -> FrameWise:
+    encoder = random_encoder(KINDS[kind])
     assert isinstance(encoder, FrameWise)
     return encoder
 
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return export_encoder(tiny(), tmp_path_factory.mktemp("export") / "wide", RECORD)
+    return export_encoder(small_encoder(), tmp_path_factory.mktemp("export") / "wide", RECORD)
 
 
 @pytest.fixture(scope="module")
-def narrow(exported: Path) -> Path:
-    return export_encoder(tiny(), exported.with_name("int8"), RECORD, "int8", CROPS)
+def exported_int8(exported: Path) -> Path:
+    return export_encoder(small_encoder(), exported.with_name("int8"), RECORD, "int8", CROPS)
 
 
-def worst_cosine(found: np.ndarray, wanted: np.ndarray) -> float:
-    norms = np.linalg.norm(found, axis=1) * np.linalg.norm(wanted, axis=1)
-    return float(((found * wanted).sum(axis=1) / norms).min())
+def worst_cosine(actual: np.ndarray, expected: np.ndarray) -> float:
+    norms = np.linalg.norm(actual, axis=1) * np.linalg.norm(expected, axis=1)
+    return float(((actual * expected).sum(axis=1) / norms).min())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mve", "sfe", "frames"])
-def test_any_encoder_of_frames_gives_its_vectors(kind: str, tmp_path: Path) -> None:
-    encoder, record = tiny(kind), WeightsRecord(KINDS[kind], PREPARE, {}, SEEN, {})
-    found = ExportedEncoder(export_encoder(encoder, tmp_path / "out", record))
-    vectors = found(CROPS, LENGTHS)
-    assert vectors.shape == (3, found.width) == (3, encoder.width)
+def test_every_frame_wise_encoder_exports_to_the_same_vectors(kind: str, tmp_path: Path) -> None:
+    encoder, record = small_encoder(kind), WeightsRecord(KINDS[kind], PREPARE, {}, SEEN, {})
+    exported_encoder = ExportedEncoder(export_encoder(encoder, tmp_path / "out", record))
+    vectors = exported_encoder(CROPS, LENGTHS)
+    assert vectors.shape == (3, exported_encoder.width) == (3, encoder.width)
     np.testing.assert_allclose(vectors, NetworkEmbedder(encoder)(CROPS, LENGTHS), atol=1e-5)
     if kind == "frames":  # matrix products are not quantised
         with pytest.raises(PolyplinkError, match=r"not a convolutional network.*; export it wit"):
@@ -69,23 +69,27 @@ def test_any_encoder_of_frames_gives_its_vectors(kind: str, tmp_path: Path) -> N
         assert not (tmp_path / "int8").exists()
 
 
-def test_tracklets_of_any_lengths_share_a_graph(exported: Path) -> None:
-    found, plain = ExportedEncoder(exported), NetworkEmbedder(tiny())
-    features = found.frames(CROPS)
+def test_one_graph_computes_tracklets_of_any_length(exported: Path) -> None:
+    exported_encoder, plain = ExportedEncoder(exported), NetworkEmbedder(small_encoder())
+    features = exported_encoder.frames(CROPS)
     for lengths in ([13], [1] * 13, [1, 11, 1]):
-        wanted = plain(CROPS, lengths)
-        given = {"features": features, "lengths": np.array(lengths)}
-        np.testing.assert_allclose(found._tracklets(given), wanted, atol=1e-5)
-        np.testing.assert_allclose(found.tracklets(features, lengths), wanted, atol=1e-5)
-    one_by_one = np.concatenate([found.frames(CROPS[i : i + 1]) for i in range(len(CROPS))])
+        expected = plain(CROPS, lengths)
+        inputs = {"features": features, "lengths": np.array(lengths)}
+        np.testing.assert_allclose(exported_encoder._tracklets(inputs), expected, atol=1e-5)
+        np.testing.assert_allclose(
+            exported_encoder.tracklets(features, lengths), expected, atol=1e-5
+        )
+    one_by_one = np.concatenate(
+        [exported_encoder.frames(CROPS[i : i + 1]) for i in range(len(CROPS))]
+    )
     np.testing.assert_allclose(one_by_one, features, atol=1e-5)
-    alone = ExportedEncoder(exported, threads=1)
-    np.testing.assert_array_equal(alone(CROPS, LENGTHS), found(CROPS, LENGTHS))
+    single_threaded = ExportedEncoder(exported, threads=1)
+    np.testing.assert_array_equal(single_threaded(CROPS, LENGTHS), exported_encoder(CROPS, LENGTHS))
 
 
 @pytest.mark.slow
-def test_an_encoder_whose_graph_differs_is_refused(tmp_path: Path) -> None:
-    class Largest(type(tiny("sfe"))):  # type: ignore[misc]
+def test_an_encoder_with_a_graph_of_other_vectors_is_refused(tmp_path: Path) -> None:
+    class Largest(type(small_encoder("sfe"))):  # type: ignore[misc]
         def aggregate(self, features: torch.Tensor, lengths: Any) -> Tokens:
             parts = torch.split(features, list(lengths))
             return Tokens(torch.stack([part.amax(dim=0) for part in parts]), features)
@@ -96,18 +100,18 @@ def test_an_encoder_whose_graph_differs_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_bf16_is_computed_if_asked_for_or_refused(exported: Path) -> None:
+def test_bf16_is_computed_on_request_or_refused(exported: Path) -> None:
     try:
-        found = ExportedEncoder(exported, "bf16")(CROPS, LENGTHS)
+        vectors = ExportedEncoder(exported, "bf16")(CROPS, LENGTHS)
     except PolyplinkError as refusal:
-        # oneDNN held to older instructions has no kernel, whatever the processor can do.
+        # oneDNN limited to older instructions has no bf16 kernel, whatever the processor supports.
         expected = not MULTIPLIES_BF16 or "ONEDNN_MAX_CPU_ISA" in os.environ
         if not expected or "this processor does not compute" not in str(refusal):
             raise
         pytest.skip(str(refusal))
     wide = ExportedEncoder(exported)(CROPS, LENGTHS)
-    assert 1e-5 < np.abs(found - wide).max() < 0.2
-    assert worst_cosine(found, wide) > 0.99
+    assert 1e-5 < np.abs(vectors - wide).max() < 0.2
+    assert worst_cosine(vectors, wide) > 0.99
 
 
 FIRST_BLOCKS = """
@@ -116,7 +120,7 @@ from pathlib import Path
 import numpy as np
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.export import FRAMES_PER_PASS, ExportedEncoder
-sys.setswitchinterval(1e-5)  # threads take turns as often as can be
+sys.setswitchinterval(1e-5)  # switch threads as often as possible
 try:
     encoder = ExportedEncoder(Path(sys.argv[1]), "bf16", threads=8)
 except PolyplinkError as refusal:
@@ -127,8 +131,8 @@ else:
 
 
 @pytest.mark.slow
-def test_threads_that_compute_first_in_bf16_do_not_wait_for_each_other(exported: Path) -> None:
-    # Without a first pass in one thread, about every second of these processes never ended.
+def test_first_passes_in_bf16_in_several_threads_do_not_deadlock(exported: Path) -> None:
+    # Without a first pass in one thread, about half of these processes never end.
     for _ in range(4):
         command = [sys.executable, "-c", FIRST_BLOCKS, str(exported)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
@@ -136,36 +140,41 @@ def test_threads_that_compute_first_in_bf16_do_not_wait_for_each_other(exported:
 
 
 @pytest.mark.slow
-def test_eight_bits_keep_the_direction_of_vectors(exported: Path, narrow: Path) -> None:
-    sizes = [(folder / "frames.onnx").stat().st_size for folder in (narrow, exported)]
+def test_int8_keeps_the_direction_of_vectors(exported: Path, exported_int8: Path) -> None:
+    sizes = [(folder / "frames.onnx").stat().st_size for folder in (exported_int8, exported)]
     assert sizes[0] < sizes[1]
-    wanted, embedder = NetworkEmbedder(tiny())(CROPS, LENGTHS), ExportedEncoder(narrow)
-    found = embedder(CROPS, LENGTHS)
-    assert worst_cosine(found, wanted) > 0.98
-    assert np.abs(found - wanted).max() > 1e-6
+    expected, embedder = (
+        NetworkEmbedder(small_encoder())(CROPS, LENGTHS),
+        ExportedEncoder(exported_int8),
+    )
+    vectors = embedder(CROPS, LENGTHS)
+    assert worst_cosine(vectors, expected) > 0.98
+    assert np.abs(vectors - expected).max() > 1e-6
     assert embedder.precision == "int8"
     assert record_text(embedder.record) == record_text(RECORD)
     with pytest.raises(
         PolyplinkError, match=r"exported for int8 .* not computed in bf16; .*without"
     ):
-        ExportedEncoder(narrow, "bf16")
+        ExportedEncoder(exported_int8, "bf16")
     with pytest.raises(PolyplinkError, match=r"exported for float32 .* in int8; .*with --int8"):
         ExportedEncoder(exported, "int8")
     with pytest.raises(PolyplinkError, match="no precision 'float16'"):
         ExportedEncoder(exported, "float16")
 
 
-def test_another_operating_point_keeps_the_id(exported: Path, tmp_path: Path) -> None:
+def test_another_operating_point_keeps_the_weights_id(exported: Path, tmp_path: Path) -> None:
     record = WeightsRecord(TRANSFORMER, PREPARE, {}, SEEN, {}, {"origin": "here"})
-    found = ExportedEncoder(with_record(exported, tmp_path, record))
-    assert found.record.operating == {"origin": "here"}
-    assert found.weights_id == ExportedEncoder(exported).weights_id
-    np.testing.assert_array_equal(found(CROPS, LENGTHS), ExportedEncoder(exported)(CROPS, LENGTHS))
+    encoder = ExportedEncoder(with_record(exported, tmp_path, record))
+    assert encoder.record.operating == {"origin": "here"}
+    assert encoder.weights_id == ExportedEncoder(exported).weights_id
+    np.testing.assert_array_equal(
+        encoder(CROPS, LENGTHS), ExportedEncoder(exported)(CROPS, LENGTHS)
+    )
 
 
 def test_missing_changed_and_old_files_are_refused(exported: Path, tmp_path: Path) -> None:
     old = tmp_path / "encoder.onnx"
-    old.write_bytes(b"a single file, as before")
+    old.write_bytes(b"a single file, as in earlier versions")
     with pytest.raises(PolyplinkError, match=r"no config.json in .*; export the weights again"):
         ExportedEncoder(weights_path(old))
     changed = Path(shutil.copytree(exported, tmp_path / "changed"))
@@ -186,22 +195,22 @@ def test_missing_changed_and_old_files_are_refused(exported: Path, tmp_path: Pat
         ExportedEncoder(changed)
 
 
-def test_a_missing_extra_says_what_to_install(
+def test_a_missing_library_names_the_extra_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    plain = builtins.__import__
+    original_import = builtins.__import__
 
-    def without(name: str, *rest: Any, **named: Any) -> Any:
+    def import_without_onnx(name: str, *arguments: Any, **keywords: Any) -> Any:
         if name.split(".", maxsplit=1)[0] == "onnx":
             raise ModuleNotFoundError(name="onnx")
-        return plain(name, *rest, **named)
+        return original_import(name, *arguments, **keywords)
 
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setattr(builtins, "__import__", import_without_onnx)
     with pytest.raises(PolyplinkError, match=r"needs onnx, .*polyplink\[export\]"):
-        export_encoder(tiny(), tmp_path / "out", RECORD)
+        export_encoder(small_encoder(), tmp_path / "out", RECORD)
 
 
-def test_the_example_in_cpp_gives_the_vectors(exported: Path, tmp_path: Path) -> None:
+def test_the_cpp_example_computes_the_same_vectors(exported: Path, tmp_path: Path) -> None:
     assert len(EXAMPLE.read_text().splitlines()) < 150
     compiler = shutil.which("g++") or shutil.which("clang++")
     include = (
@@ -221,11 +230,11 @@ def test_the_example_in_cpp_gives_the_vectors(exported: Path, tmp_path: Path) ->
     command = [compiler, "-std=c++17", "-Wall", "-Werror", *include, str(EXAMPLE), *link]
     subprocess.run(command, check=True)
     (tmp_path / "crops").write_bytes(CROPS.tobytes())
-    given = [str(program), str(exported), str(tmp_path / "crops")]
-    done = subprocess.run(
-        [*given, *map(str, LENGTHS)], capture_output=True, text=True, check=True
+    command = [str(program), str(exported), str(tmp_path / "crops")]
+    output = subprocess.run(
+        [*command, *map(str, LENGTHS)], capture_output=True, text=True, check=True
     ).stdout
-    found = np.array([line.split() for line in done.splitlines()], np.float32)
-    np.testing.assert_allclose(found, NetworkEmbedder(tiny())(CROPS, LENGTHS), atol=1e-4)
-    wrong = subprocess.run([*given, "3"], capture_output=True, text=True, check=False)
+    vectors = np.array([line.split() for line in output.splitlines()], np.float32)
+    np.testing.assert_allclose(vectors, NetworkEmbedder(small_encoder())(CROPS, LENGTHS), atol=1e-4)
+    wrong = subprocess.run([*command, "3"], capture_output=True, text=True, check=False)
     assert (wrong.returncode, "not 3 crops" in wrong.stderr) == (2, True)

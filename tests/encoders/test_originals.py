@@ -1,4 +1,4 @@
-"""Foundation encoders equal the modules that their weights were published with."""
+"""Foundation encoders compute the same as the modules published with their weights."""
 
 import json
 import re
@@ -24,16 +24,16 @@ from tests.encoders.checkpoints import (
     write_endofm,
     write_endovit,
 )
-from tests.encoders.small import made
+from tests.encoders.small import random_encoder
 
 GOLDENS = json.loads((Path(__file__).parent / "goldens/encoders.json").read_text())
 
 
-def loaded(path: Path, config: FoundationConfig | None = None) -> Any:
-    """A published file, loaded as `polyplink weights add` does."""
-    known, tensors, settled, *_ = fit_published(path, read_published(path), config)
-    assert config is None or known.name == config.model
-    encoder = made(settled)
+def load_as_added(path: Path, config: FoundationConfig | None = None) -> Any:
+    """Load a published file as `polyplink weights add` does."""
+    spec, tensors, settled, *_ = fit_published(path, read_published(path), config)
+    assert config is None or spec.name == config.model
+    encoder = random_encoder(settled)
     assert isinstance(encoder, Foundation)
     encoder.load_state_dict(dict(tensors))
     return encoder
@@ -43,8 +43,8 @@ def tokens_of(encoder: Foundation, pixels: torch.Tensor) -> Any:
     return encoder.spec.tokens(encoder.backbone, pixels)
 
 
-def jiggled(model: Any) -> Any:
-    """Random values in every tensor: many are initialised as zeros and ones."""
+def with_random_values(model: Any) -> Any:
+    """Add noise to every tensor, because many are initialised as zeros and ones."""
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for value in model.parameters():
@@ -52,66 +52,70 @@ def jiggled(model: Any) -> Any:
     return model.eval()
 
 
-def fused(hub: State, block: str, names: tuple[str, ...], part: str) -> torch.Tensor:
+def concatenated(hub: State, block: str, names: tuple[str, ...], part: str) -> torch.Tensor:
     return torch.cat([hub[f"{block}.{name}.{part}"] for name in names])
 
 
 def meta_dinov2(hub: State, depth: int) -> State:
-    """The Hub's names back to those of dinov2_vits14_pretrain.pth, written out by hand."""
-    found: State = {}
+    """Names of the Hub changed back to those of dinov2_vits14_pretrain.pth, by hand."""
+    state: State = {}
     for name, value in hub.items():
         if ".attention.attention." in name:
             continue
-        plain = {"embeddings.cls_token": "cls_token", "embeddings.mask_token": "mask_token",
+        new_name = {"embeddings.cls_token": "cls_token", "embeddings.mask_token": "mask_token",
                  "embeddings.position_embeddings": "pos_embed"}.get(name, name)  # fmt: skip
-        plain = plain.replace("embeddings.patch_embeddings.projection", "patch_embed.proj")
-        plain = plain.replace("encoder.layer.", "blocks.").replace("layernorm.", "norm.")
-        plain = plain.replace("attention.output.dense", "attn.proj")
-        plain = plain.replace("mlp.weights_in", "mlp.w12").replace("mlp.weights_out", "mlp.w3")
-        found[re.sub(r"layer_scale(\d).lambda1", r"ls\1.gamma", plain)] = value
+        new_name = new_name.replace("embeddings.patch_embeddings.projection", "patch_embed.proj")
+        new_name = new_name.replace("encoder.layer.", "blocks.").replace("layernorm.", "norm.")
+        new_name = new_name.replace("attention.output.dense", "attn.proj")
+        new_name = new_name.replace("mlp.weights_in", "mlp.w12").replace(
+            "mlp.weights_out", "mlp.w3"
+        )
+        state[re.sub(r"layer_scale(\d).lambda1", r"ls\1.gamma", new_name)] = value
     for i in range(depth):
         for part in ("weight", "bias"):
             block = f"encoder.layer.{i}.attention.attention"
-            rows = fused(hub, block, ("query", "key", "value"), part)
-            found[f"blocks.{i}.attn.qkv.{part}"] = rows
-    return found
+            rows = concatenated(hub, block, ("query", "key", "value"), part)
+            state[f"blocks.{i}.attn.qkv.{part}"] = rows
+    return state
 
 
 def meta_dinov3(hub: State) -> State:
-    """The Hub's names back to those of Meta's file, written out by hand."""
-    found: State = {"rope_embed.periods": torch.ones(16)}
+    """Names of the Hub changed back to those of Meta's file, by hand."""
+    state: State = {"rope_embed.periods": torch.ones(16)}
     for name, value in hub.items():
         if re.search(r"\.[qkv]_proj\.", name):
             continue
-        plain = {"embeddings.cls_token": "cls_token", "embeddings.mask_token": "mask_token",
+        new_name = {"embeddings.cls_token": "cls_token", "embeddings.mask_token": "mask_token",
                  "embeddings.register_tokens": "storage_tokens"}.get(name, name)  # fmt: skip
-        plain = plain.replace("embeddings.patch_embeddings", "patch_embed.proj")
-        plain = re.sub(r"^layer\.", "blocks.", plain).replace("attention.o_proj", "attn.proj")
-        plain = plain.replace("mlp.up_proj", "mlp.fc1").replace("mlp.down_proj", "mlp.fc2")
-        plain = re.sub(r"layer_scale(\d).lambda1", r"ls\1.gamma", plain)
-        found[plain] = value[0] if plain == "mask_token" else value
+        new_name = new_name.replace("embeddings.patch_embeddings", "patch_embed.proj")
+        new_name = re.sub(r"^layer\.", "blocks.", new_name).replace("attention.o_proj", "attn.proj")
+        new_name = new_name.replace("mlp.up_proj", "mlp.fc1").replace("mlp.down_proj", "mlp.fc2")
+        new_name = re.sub(r"layer_scale(\d).lambda1", r"ls\1.gamma", new_name)
+        state[new_name] = value[0] if new_name == "mask_token" else value
     for i in range(2):
         block, qkv = f"layer.{i}.attention", ("q_proj", "k_proj", "v_proj")
         query, value = (hub[f"{block}.{p}_proj.bias"] for p in "qv")
-        found[f"blocks.{i}.attn.qkv.weight"] = fused(hub, block, qkv, "weight")
-        found[f"blocks.{i}.attn.qkv.bias"] = torch.cat([query, query * 0, value])
-        found[f"blocks.{i}.attn.qkv.bias_mask"] = torch.ones(3 * 384)
-    return found
+        state[f"blocks.{i}.attn.qkv.weight"] = concatenated(hub, block, qkv, "weight")
+        state[f"blocks.{i}.attn.qkv.bias"] = torch.cat([query, query * 0, value])
+        state[f"blocks.{i}.attn.qkv.bias_mask"] = torch.ones(3 * 384)
+    return state
 
 
 def meta_vjepa2(hub: State) -> State:
-    """The Hub's names back to those of vitl.pt, written out by hand."""
-    found: State = {"pos_embed": torch.zeros(1, 4, 1024)}
+    """Names of the Hub changed back to those of vitl.pt, by hand."""
+    state: State = {"pos_embed": torch.zeros(1, 4, 1024)}
     for name, value in hub.items():
         if name.startswith("predictor.") or re.search(r"attention\.(query|key|value)", name):
             continue
-        plain = name.replace("encoder.embeddings.patch_embeddings.proj", "patch_embed.proj")
-        plain = plain.replace("encoder.layernorm.", "norm.").replace("attention.proj", "attn.proj")
-        found[plain.replace("encoder.layer.", "blocks.")] = value
+        new_name = name.replace("encoder.embeddings.patch_embeddings.proj", "patch_embed.proj")
+        new_name = new_name.replace("encoder.layernorm.", "norm.").replace(
+            "attention.proj", "attn.proj"
+        )
+        state[new_name.replace("encoder.layer.", "blocks.")] = value
     for part in ("weight", "bias"):
-        rows = fused(hub, "encoder.layer.0.attention", ("query", "key", "value"), part)
-        found[f"blocks.0.attn.qkv.{part}"] = rows
-    return {f"module.backbone.{name}": value for name, value in found.items()}
+        rows = concatenated(hub, "encoder.layer.0.attention", ("query", "key", "value"), part)
+        state[f"blocks.0.attn.qkv.{part}"] = rows
+    return {f"module.backbone.{name}": value for name, value in state.items()}
 
 
 @torch.no_grad()
@@ -120,19 +124,19 @@ def test_dino_equals_transformers_from_either_layout(name: str, depth: int, tmp_
     spec = find_spec(name)
     size = 2 * spec.patch
     config = FoundationConfig(model=name, depth=depth, size=size)
-    model = jiggled(spec.network(spec, config))
+    model = with_random_values(spec.network(spec, config))
     model.save_pretrained(tmp_path)
     path, meta = tmp_path / "model.safetensors", tmp_path / "meta.pth"
     hub = load_file(path)
     torch.save(meta_dinov2(hub, depth) if "v2" in name else meta_dinov3(hub), meta)
     pixels = torch.rand(2, 3, size, size)
-    wanted = model(pixels).last_hidden_state
+    expected = model(pixels).last_hidden_state
     for file in (path, meta):
-        encoder = loaded(file, config)
-        assert wanted.shape == (2, spec.prefix + 4, spec.width)
-        assert torch.equal(tokens_of(encoder, pixels), wanted)
-        encoder.train()  # DINOv3 would augment its positions
-        assert torch.equal(tokens_of(encoder, pixels), wanted)
+        encoder = load_as_added(file, config)
+        assert expected.shape == (2, spec.prefix + 4, spec.width)
+        assert torch.equal(tokens_of(encoder, pixels), expected)
+        encoder.train()  # in which DINOv3 itself augments its positions
+        assert torch.equal(tokens_of(encoder, pixels), expected)
 
 
 VJEPA2 = FoundationConfig(model="vjepa2-l", depth=1, size=32)
@@ -141,43 +145,45 @@ VJEPA2 = FoundationConfig(model="vjepa2-l", depth=1, size=32)
 @torch.no_grad()
 def test_vjepa2_equals_transformers_from_either_layout(tmp_path: Path) -> None:
     spec = find_spec("vjepa2-l")
-    model = jiggled(spec.network(spec, spec.settle(VJEPA2)))
+    model = with_random_values(spec.network(spec, spec.settle(VJEPA2)))
     model.save_pretrained(tmp_path)
     path = tmp_path / "model.safetensors"
     torch.save({"encoder": meta_vjepa2(load_file(path)), "predictor": {}}, tmp_path / "vitl.pt")
     clips = torch.rand(2, 4, 3, 32, 32)
-    wanted = model(clips, skip_predictor=True).last_hidden_state  # 2 2*4 1024
+    expected = model(clips, skip_predictor=True).last_hidden_state  # 2 2*4 1024
     for file in (path, tmp_path / "vitl.pt"):
-        encoder = loaded(file, VJEPA2)
+        encoder = load_as_added(file, VJEPA2)
         patches, cls = tokens_of(encoder, clips)
         assert cls is None
-        assert torch.equal(patches.flatten(1, 2), wanted)
+        assert torch.equal(patches.flatten(1, 2), expected)
         pooled = encoder.pooled(clips)
-        assert torch.allclose(pooled.tracklet, wanted.mean(dim=1), atol=1e-6)
+        assert torch.allclose(pooled.tracklet, expected.mean(dim=1), atol=1e-6)
         pairs = pooled.frames.view(2, 2, 2, -1)
         assert torch.equal(pairs[:, :, 0], pairs[:, :, 1])  # both frames of a pair have its tokens
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("frames", [2, 7])
-def test_vjepa2_is_the_mean_of_all_tokens_of_an_odd_tracklet_too(frames: int) -> None:
-    """`MeanPooler` of the program on the original's last hidden state, whatever the length."""
-    encoder: Any = made(replace(VJEPA2, preset="reference"))
-    network: Any = jiggled(encoder.spec.network(encoder.spec, encoder.config))
+def test_vjepa2_is_the_mean_of_all_tokens_for_even_and_odd_lengths(frames: int) -> None:
+    """The reference is `MeanPooler` of the papers' program on the original's last hidden state."""
+    encoder: Any = random_encoder(replace(VJEPA2, preset="reference"))
+    network: Any = with_random_values(encoder.spec.network(encoder.spec, encoder.config))
     encoder.backbone.load_state_dict(network.encoder.state_dict())
     clips = torch.rand(1, frames, 3, 32, 32)
-    wanted = network(clips, skip_predictor=True).last_hidden_state.mean(dim=1)
+    expected = network(clips, skip_predictor=True).last_hidden_state.mean(dim=1)
     pooled = encoder.pooled(clips)
-    assert torch.allclose(pooled.tracklet, wanted, atol=1e-5)
+    assert torch.allclose(pooled.tracklet, expected, atol=1e-5)
     assert len(pooled.frames) == frames
     if frames % 2:
         assert torch.equal(pooled.frames[-1], pooled.frames[-2])
 
 
 @torch.no_grad()
-def test_positions_of_vjepa2_are_correct_or_as_in_the_paper() -> None:
-    correct: Any = made(VJEPA2)
-    paper: Any = made(FoundationConfig(model="vjepa2-l", depth=1, size=32, positions="paper"))
+def test_positions_of_vjepa2_fit_the_crop_size_or_that_of_the_paper() -> None:
+    correct: Any = random_encoder(VJEPA2)
+    paper: Any = random_encoder(
+        FoundationConfig(model="vjepa2-l", depth=1, size=32, positions="paper")
+    )
     paper.load_state_dict(correct.state_dict())  # no weight depends on it
     grids = [m.backbone.layer[0].attention.grid_size for m in (correct, paper)]
     assert grids == [2, 16]
@@ -191,7 +197,7 @@ TENSORS = {"dinov2-s": 223, "dinov2-b": 223, "dinov2-l": 439, "dinov2-g": 807, "
 
 
 @pytest.mark.parametrize("name", FOUNDATION)
-def test_tensors_of_the_whole_models(name: str) -> None:
+def test_full_models_have_the_published_number_of_tensors(name: str) -> None:
     with torch.device("meta"):
         assert len(build_encoder(FoundationConfig(model=name)).state_dict()) == TENSORS[name]
 
@@ -208,7 +214,7 @@ def pixels_of(case: dict[str, Any]) -> torch.Tensor:
 def test_endofm_equals_the_original(name: str, sizes: set[int], tmp_path: Path) -> None:
     state = golden_state(timesformer_shapes(8 if name == "endofm" else 32))
     assert len(state) == GOLDENS[name]["tensors"] == 247
-    encoder = loaded(write_endofm(tmp_path / "published.pth", state))
+    encoder = load_as_added(write_endofm(tmp_path / "published.pth", state))
     assert encoder.spec.name == name.replace("_", "-")
     cases = [case for case in GOLDENS[name]["cases"] if case["size"] in sizes]
     assert len(cases) == 2 * len(sizes) - 1
@@ -228,7 +234,7 @@ def test_endofm_equals_the_original(name: str, sizes: set[int], tmp_path: Path) 
 def test_endovit_equals_the_original(tmp_path: Path) -> None:
     state = golden_state(vit_shapes())
     assert len(state) == GOLDENS["endovit"]["tensors"] == 150
-    encoder = loaded(write_endovit(tmp_path / "pytorch_model.bin", state))
+    encoder = load_as_added(write_endovit(tmp_path / "pytorch_model.bin", state))
     (case,) = GOLDENS["endovit"]["cases"]
     tokens = tokens_of(encoder, pixels_of(case)[0])
     assert torch.allclose(tokens.mean(dim=0)[0, :8], torch.tensor(case["cls8"]), atol=1e-3)
@@ -242,11 +248,11 @@ def test_surgenet_equals_the_original(tmp_path: Path) -> None:
     assert len(state) == GOLDENS["surgenet"]["tensors"] == 152
     path = tmp_path / "SurgeNetXL_checkpoint_epoch0050_teacher.pth"
     torch.save(state | {"head.mlp.0.weight": torch.zeros(2, 2)}, path)
-    encoder = loaded(path)
+    encoder = load_as_added(path)
     for case in GOLDENS["surgenet"]["cases"]:
         vectors = encoder.pooled(pixels_of(case)[0])
         assert vectors.shape == (2, 512)
         assert torch.allclose(vectors.mean(dim=0)[:8], torch.tensor(case["mean8"]), atol=1e-3)
     torch.save({"teacher": {f"module.backbone.{k}": v for k, v in state.items()}}, path)
-    again = loaded(path).state_dict()  # prefixes and wrappings of other files of the same authors
-    assert all(torch.equal(again[k], v) for k, v in encoder.state_dict().items())
+    rewrapped = load_as_added(path).state_dict()  # nesting of other files of the same authors
+    assert all(torch.equal(rewrapped[k], v) for k, v in encoder.state_dict().items())

@@ -1,4 +1,4 @@
-"""Published files: read without running their code, recognised, and renamed."""
+"""Published weight files: read without running their code, recognised, tensors renamed."""
 
 import os
 import pickle
@@ -20,7 +20,9 @@ PATH = Path("given.pth")
 SHALLOW = FoundationConfig(depth=1)
 
 
-class Evil:
+class FolderMaker:
+    """An object with a pickle that makes a folder when it is loaded."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
 
@@ -29,27 +31,29 @@ class Evil:
 
 
 @pytest.mark.parametrize("layout", ["safetensors", "zip", "legacy"])
-def test_all_containers_are_read_and_truncated_ones_refused(tmp_path: Path, layout: str) -> None:
+def test_every_file_layout_is_read_and_truncated_files_are_refused(
+    tmp_path: Path, layout: str
+) -> None:
     path = tmp_path / "file"
     if layout == "safetensors":
         save_file(TENSORS, path)
     else:
         torch.save(TENSORS, path, _use_new_zipfile_serialization=layout == "zip")
-    found = read_published(path)
-    assert all(torch.equal(found[name], value) for name, value in TENSORS.items())
-    del found
-    whole = path.read_bytes()
-    for size in range(len(whole) // 3, len(whole), len(whole) // 40):
-        path.write_bytes(whole[:size])
+    tensors = read_published(path)
+    assert all(torch.equal(tensors[name], value) for name, value in TENSORS.items())
+    del tensors
+    content = path.read_bytes()
+    for size in range(len(content) // 3, len(content), len(content) // 40):
+        path.write_bytes(content[:size])
         with pytest.raises(
             PolyplinkError, match=r"copy or download it again|--trust-pickle"
-        ) as caught:
+        ) as error:
             read_published(path)
-        assert len(str(caught.value).splitlines()) == 1
+        assert len(str(error.value).splitlines()) == 1
 
 
-def test_code_runs_only_if_the_user_trusts_it(tmp_path: Path) -> None:
-    torch.save({"a": torch.ones(1), "evil": Evil(tmp_path / "made")}, tmp_path / "e.pth")
+def test_code_in_a_pickle_runs_only_with_trust_pickle(tmp_path: Path) -> None:
+    torch.save({"a": torch.ones(1), "evil": FolderMaker(tmp_path / "made")}, tmp_path / "e.pth")
     with pytest.raises(PolyplinkError, match=r"would run code .*mkdir.*--trust-pickle"):
         read_published(tmp_path / "e.pth")
     assert not (tmp_path / "made").exists()
@@ -66,7 +70,7 @@ def test_files_of_another_type_are_refused(tmp_path: Path) -> None:
     for path in (
         tmp_path / "f.pth",
         tmp_path / "f.safetensors",
-    ):  # what a name says is not believed
+    ):  # the suffix does not decide
         torch.save([torch.ones(1)], path)
         with pytest.raises(PolyplinkError, match="holds a list, not tensors by name"):
             read_published(path)
@@ -78,7 +82,7 @@ def test_files_of_another_type_are_refused(tmp_path: Path) -> None:
                 read_published(path)
 
 
-def test_wrappings_and_prefixes_are_removed() -> None:
+def test_nesting_and_prefixes_are_removed() -> None:
     inner = {"module.backbone.x": torch.ones(1), "head.y": torch.ones(1), "epoch": 3}
     wrapped = ({"teacher": inner, "student": {}}, {"state_dict": inner}, {"model": inner}, inner)
     for loaded in wrapped:
@@ -89,29 +93,29 @@ def zeros(shapes: dict[str, tuple[int, ...]]) -> State:
     return {name: torch.zeros(shape) for name, shape in shapes.items()}
 
 
-def test_endofm_is_known_by_its_time_table_and_endovit_by_its_decoder() -> None:
+def test_endofm_is_recognised_by_its_time_embedding_and_endovit_by_its_decoder() -> None:
     for frames, name in ((8, "endofm"), (32, "endofm-lv"), (16, None)):
-        known = recognise(zeros(timesformer_shapes(frames, 1)))
-        assert getattr(known, "name", None) == name
+        spec = recognise(zeros(timesformer_shapes(frames, 1)))
+        assert getattr(spec, "name", None) == name
     encoder = zeros(vit_shapes(1))
     assert recognise(encoder) is None  # any ViT-B/16 looks like this
-    known = recognise(encoder | {"decoder_embed.weight": torch.zeros(1)})
-    assert getattr(known, "name", None) == "endovit"
+    spec = recognise(encoder | {"decoder_embed.weight": torch.zeros(1)})
+    assert getattr(spec, "name", None) == "endovit"
 
 
 def renamed_backbone() -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-    """A backbone's tensors, and the same as another program names and numbers them."""
+    """The tensors of a backbone, and the same under the names of another program."""
     model, width = build_frame_encoder("timm:test_resnet")
     state = dict(model.state_dict())
-    kept = [key for key in state if not key.endswith("num_batches_tracked")]
-    other = {f"_{k}.{key.rpartition('.')[2]}": state[key] for k, key in enumerate(kept)}
+    order = [key for key in state if not key.endswith("num_batches_tracked")]
+    other = {f"_{k}.{key.rpartition('.')[2]}": state[key] for k, key in enumerate(order)}
     return state, other | {"_fc.weight": torch.zeros(7, width), "_fc.bias": torch.zeros(7)}
 
 
-def test_a_backbone_of_timm_is_an_encoder_as_timm_feeds_it() -> None:
+def test_a_timm_backbone_becomes_an_encoder_with_the_input_of_timm() -> None:
     state, other = renamed_backbone()
-    known, tensors, encoder, prepare, renamed = fit_timm(PATH, state, "test_resnet")
-    assert (known.name, encoder.mean, prepare.size, renamed) == (
+    spec, tensors, encoder, prepare, renamed = fit_timm(PATH, state, "test_resnet")
+    assert (spec.name, encoder.mean, prepare.size, renamed) == (
         "test_resnet",
         (0.5,) * 3,
         160,
@@ -131,9 +135,9 @@ def test_backbones_that_do_not_fit_are_refused() -> None:
     state, other = renamed_backbone()
     alphabetical = dict(sorted(other.items()))
     swapped = {k.replace("running_mean", "weight"): v for k, v in other.items()}
-    for bad in (alphabetical, swapped, dict(list(other.items())[1:])):
+    for unfit in (alphabetical, swapped, dict(list(other.items())[1:])):
         with pytest.raises(PolyplinkError, match="weights of another encoder"):
-            fit_timm(PATH, bad, "test_resnet")
+            fit_timm(PATH, unfit, "test_resnet")
     vit, _ = build_frame_encoder("timm:test_vit")
     with pytest.raises(PolyplinkError, match="takes no images of 50 pixels"):
         fit_timm(PATH, vit.state_dict(), "test_vit", FoundationConfig(size=50))
@@ -141,10 +145,10 @@ def test_backbones_that_do_not_fit_are_refused() -> None:
         fit_timm(PATH, state, "test_resnet", FoundationConfig(pooling="cls"))
 
 
-def test_torchvisions_backbone() -> None:
+def test_the_resnet50_of_torchvision_becomes_an_sfe() -> None:
     model, _ = build_frame_encoder("timm:resnet50")
-    known, tensors, encoder, prepare, _ = fit_published(PATH, model.state_dict())
-    assert known is BACKBONE
+    spec, tensors, encoder, prepare, _ = fit_published(PATH, model.state_dict())
+    assert spec is BACKBONE
     assert isinstance(encoder, SfeConfig)
     assert prepare.size == 176
     assert set(tensors) == {f"backbone.{name}" for name in model.state_dict()}
@@ -153,29 +157,29 @@ def test_torchvisions_backbone() -> None:
 def test_missing_unknown_and_reshaped_tensors_are_refused() -> None:
     state = zeros(timesformer_shapes(8, 1))
     assert fit_published(PATH, state, SHALLOW).known.name == "endofm"
-    few = {k: v for k, v in state.items() if k != "norm.bias"}
-    for bad, says in (
-        (few, "1 tensors missing, 0 unknown"),
+    incomplete = {k: v for k, v in state.items() if k != "norm.bias"}
+    for unfit, message in (
+        (incomplete, "1 tensors missing, 0 unknown"),
         (state | {"stranger": torch.zeros(1)}, "0 tensors missing, 1 unknown"),
         (state | {"norm.bias": torch.zeros(7)}, "1 of another shape"),
         ({"what": torch.zeros(1), "ever": torch.zeros(1)}, "unknown encoder .*begins with what"),
         ({}, "no tensor at all"),
     ):
-        with pytest.raises(PolyplinkError, match=says):
-            fit_published(PATH, bad, SHALLOW)
+        with pytest.raises(PolyplinkError, match=message):
+            fit_published(PATH, unfit, SHALLOW)
     with pytest.raises(PolyplinkError, match="220 tensors missing, 0 unknown"):
         fit_published(PATH, state)
 
 
 def checkpoint(name: str) -> State:
-    """Random values under the names of a paper's program, from the names here."""
+    """Random values under the tensor names of a paper's program."""
     torch.manual_seed(0)
-    own = build_encoder(REFERENCES[name].encoder).state_dict()
+    state = build_encoder(REFERENCES[name].encoder).state_dict()
     nesting = {"hmve": "mve.sfe.backbone.", "ta": "sfe.backbone.resnet.",
                "tpc": "sfe.backbone.backbone."}[name]  # fmt: skip
     layers = "mve.encoder." if name == "hmve" else "transformer_encoder."
-    found: State = {}
-    for key, value in own.items():
+    checkpoint_state: State = {}
+    for key, value in state.items():
         new = key.replace("frame_head.", "sfe.head.") if key.startswith("frame_head.") else key
         if key.startswith("backbone."):
             new = key.replace("backbone.", nesting, 1)
@@ -183,19 +187,19 @@ def checkpoint(name: str) -> State:
             new = key.replace("transformer.", layers, 1)
         elif name == "hmve":
             new = f"mve.{key}"
-        found[new] = value
+        checkpoint_state[new] = value
     heads = {
         "hmve": ("projector.0", "projector.2"),
         "ta": ("head.0", "head.2", "sfe.head.0", "sfe.head.2"),
         "tpc": (),
     }
     for head in heads[name]:
-        found |= {f"{head}.weight": torch.zeros(2, 2), f"{head}.bias": torch.zeros(2)}
-    return found
+        checkpoint_state |= {f"{head}.weight": torch.zeros(2, 2), f"{head}.bias": torch.zeros(2)}
+    return checkpoint_state
 
 
 @pytest.mark.parametrize("name", REFERENCES)
-def test_checkpoints_of_the_papers_programs_become_encoders(name: str, tmp_path: Path) -> None:
+def test_checkpoints_of_the_papers_become_encoders(name: str, tmp_path: Path) -> None:
     state = checkpoint(name)
     assert name != "hmve" or len(state) == 361
     path = tmp_path / "last.ckpt"
@@ -203,9 +207,9 @@ def test_checkpoints_of_the_papers_programs_become_encoders(name: str, tmp_path:
     fitted = fit_published(path, read_published(path))
     assert fitted.known.name == name
     torch.manual_seed(0)
-    own = build_encoder(REFERENCES[name].encoder)
-    assert set(fitted.tensors) == set(own.state_dict())
-    assert all(torch.equal(fitted.tensors[key], v) for key, v in own.state_dict().items())
+    expected = build_encoder(REFERENCES[name].encoder)
+    assert set(fitted.tensors) == set(expected.state_dict())
+    assert all(torch.equal(fitted.tensors[key], v) for key, v in expected.state_dict().items())
     extra = "mve.feature_norm.weight" if name == "hmve" else "adapter.extra"
     unknown = rf"1 unknown, .* first '{extra.removeprefix('mve.')}'"
     with pytest.raises(PolyplinkError, match=unknown):

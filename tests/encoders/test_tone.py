@@ -1,4 +1,4 @@
-"""Tone and whitening against plain computations, and what the weights carry of them."""
+"""Tone and whitening against plain computations, and how weights store them."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from tests.encoders.small import SFE, TRANSFORMER
 
 
 def crops_of(n: int, seed: int = 0, size: int = 48) -> np.ndarray:
-    """Crops whose colours differ in light, in cast, and in a middle of another colour."""
+    """Random crops (n, size, size, 3) that differ in brightness, cast and colour of the middle."""
     rng = np.random.default_rng(seed)
     cast = rng.uniform(60, 190, (n, 1, 1, 3)) + rng.normal(0, 12, (n, size, size, 3))
     cast[:, size // 4 : -size // 4, size // 4 : -size // 4] += rng.normal(0, 20, (n, 1, 1, 3))
@@ -34,83 +34,83 @@ def crops_of(n: int, seed: int = 0, size: int = 48) -> np.ndarray:
     return crops
 
 
-def test_statistics_are_the_nearest_quantiles_of_numpy() -> None:
+def test_tone_statistics_are_nearest_quantiles_of_log_colours() -> None:
     crops = crops_of(3)
     logs = np.log1p(crops.astype(np.float64))
     red, green, blue = np.moveaxis(logs, 3, 0)
-    wanted = []
+    expected = []
     for cut in (slice(None), slice(8, 40)):
         for share in (0.1, 0.3, 0.5, 0.7, 0.9):
             for channel in (red - green, green - blue, red + green + blue):
                 values = np.sort(channel[:, cut, cut].reshape(3, -1), axis=1)
-                wanted.append(values[:, int(share * (values.shape[1] - 1) + 0.5)])
-    found = tone_statistics(torch.from_numpy(crops))
-    assert np.allclose(found, np.stack(wanted, axis=1), atol=1e-5)
+                expected.append(values[:, int(share * (values.shape[1] - 1) + 0.5)])
+    actual = tone_statistics(torch.from_numpy(crops))
+    assert np.allclose(actual, np.stack(expected, axis=1), atol=1e-5)
     large = torch.from_numpy(crops_of(1, size=200))
     assert torch.equal(tone_statistics(large), tone_statistics(large[:, ::4, ::4]))
 
 
-def test_whitened_statistics_have_equal_variances_but_for_the_shrinkage() -> None:
+def test_whitened_statistics_have_equal_variances_up_to_shrinkage() -> None:
     statistics = tone_statistics(torch.from_numpy(crops_of(200)))
-    mean, way = fit_whitening(statistics, SHRINKAGE)
-    covariance = torch.cov(((statistics - mean).double() @ way.double()).T)
+    mean, whitening = fit_whitening(statistics, SHRINKAGE)
+    covariance = torch.cov(((statistics - mean).double() @ whitening.double()).T)
     assert torch.allclose(covariance, covariance.diag().diag(), atol=1e-3)
     variances = torch.linalg.eigvalsh(torch.corrcoef(statistics.double().T))
-    kept = variances / (variances + SHRINKAGE * variances.max())
-    assert torch.allclose(covariance.diag().sort().values, kept.sort().values, atol=0.02)
+    shrunk = variances / (variances + SHRINKAGE * variances.max())
+    assert torch.allclose(covariance.diag().sort().values, shrunk.sort().values, atol=0.02)
 
 
-def test_a_tracklet_is_its_vector_beside_the_mean_tone_of_its_frames() -> None:
+def test_a_tone_vector_joins_the_base_vector_and_the_mean_tone_of_frames() -> None:
     torch.manual_seed(0)
-    alone = build_started(TRANSFORMER).eval()
+    base = build_started(TRANSFORMER).eval()
     crops = torch.from_numpy(crops_of(7))
-    encoder = ToneEncoder(alone, 2.0).fit([crops[:4], crops[4:]]).eval()
+    encoder = ToneEncoder(base, 2.0).fit([crops[:4], crops[4:]]).eval()
     with torch.no_grad():
-        found = encoder(crops, [3, 4]).tracklet
-        seen = alone(crops, [3, 4]).tracklet
+        actual = encoder(crops, [3, 4]).tracklet
+        base_vectors = base(crops, [3, 4]).tracklet
     tones = (tone_statistics(crops) - encoder.tone_mean) @ encoder.tone_map
     tones /= tones.norm(dim=1, keepdim=True)
     means = torch.stack([tones[:3].mean(dim=0), tones[3:].mean(dim=0)])
     cosine = torch.nn.functional.cosine_similarity
-    wanted = (cosine(seen[:1], seen[1:]) + 4 * cosine(means[:1], means[1:])) / 5
-    assert found.shape == (2, alone.width + TONES)
-    assert torch.allclose(cosine(found[:1], found[1:]), wanted, atol=1e-5)
+    expected = (cosine(base_vectors[:1], base_vectors[1:]) + 4 * cosine(means[:1], means[1:])) / 5
+    assert actual.shape == (2, base.width + TONES)
+    assert torch.allclose(cosine(actual[:1], actual[1:]), expected, atol=1e-5)
 
 
 @torch.no_grad()
-def test_a_tracklet_is_the_mean_of_its_frames_whitened_features() -> None:
+def test_a_whitened_vector_is_the_mean_of_whitened_frame_features() -> None:
     torch.manual_seed(0)
-    alone = build_started(SFE).eval()
-    assert isinstance(alone, FrameWise)
+    base = build_started(SFE).eval()
+    assert isinstance(base, FrameWise)
     crops = torch.from_numpy(crops_of(60))
-    encoder = WhitenedEncoder(alone).fit([crops[:33], crops[33:]]).eval()
-    units = alone.encode_frames(crops).double().numpy()
+    encoder = WhitenedEncoder(base).fit([crops[:33], crops[33:]]).eval()
+    units = base.encode_frames(crops).double().numpy()
     units /= np.linalg.norm(units, axis=1, keepdims=True)
     spread = units.std(axis=0) + 1e-6
     x = (units - units.mean(axis=0)) / spread
     variances, axes = np.linalg.eigh(np.cov(x.T))
     white = x @ axes / np.sqrt(variances.clip(min=0) + OF_FEATURES * variances.max())
     white /= np.linalg.norm(white, axis=1, keepdims=True)
-    wanted = np.stack([white[:20].mean(axis=0), white[20:].mean(axis=0)])
+    expected = np.stack([white[:20].mean(axis=0), white[20:].mean(axis=0)])
     tokens = encoder(crops, [20, 40])
-    # Axes are unique up to their signs: compare what is independent of them.
-    for one in (
+    # Axes are unique only up to sign: compare products, which do not depend on it.
+    for pooled in (
         tokens.tracklet,
-        encoder.pool_packed(alone.encode_frames(crops), torch.tensor([20, 40])),
+        encoder.pool_packed(base.encode_frames(crops), torch.tensor([20, 40])),
     ):
-        assert np.allclose(one @ one.T, wanted @ wanted.T, atol=1e-4)
+        assert np.allclose(pooled @ pooled.T, expected @ expected.T, atol=1e-4)
     assert np.allclose(tokens.frames @ tokens.frames.T, white @ white.T, atol=1e-3)
 
 
-def test_views_of_a_polyp_differ_equally_in_all_directions_but_for_the_shrinkage() -> None:
+def test_fit_within_inverts_the_shrunk_scatter_within_polyps() -> None:
     rng = np.random.default_rng(0)
     polyps = [
         rng.normal(size=(views, 5)) * [9, 3, 1, 1, 0.1] + 20 * k for k, views in ((0, 40), (1, 7))
     ]
     mean, within = fit_within(map(torch.from_numpy, polyps), 0.02)
     scatter = sum((values - values.mean(0)).T @ (values - values.mean(0)) for values in polyps) / 47
-    wanted = np.linalg.inv(scatter + 0.02 * np.trace(scatter) / 5 * np.eye(5))
-    assert np.allclose(within @ within.T, wanted, rtol=1e-4, atol=1e-5)
+    expected = np.linalg.inv(scatter + 0.02 * np.trace(scatter) / 5 * np.eye(5))
+    assert np.allclose(within @ within.T, expected, rtol=1e-4, atol=1e-5)
     assert np.allclose(mean, np.concatenate(polyps).mean(0), atol=1e-4)
 
 
@@ -120,29 +120,29 @@ def test_an_encoder_with_a_transformer_is_not_whitened() -> None:
 
 
 @pytest.mark.parametrize(
-    ("whole", "sets"),
+    ("encoder_config", "sets"),
     [(TRANSFORMER, ("encoder.tone=1.4",)), (SFE, ("encoder.tone=1.4", "encoder.whiten=true"))],
 )
-def test_training_fits_the_parts_that_adapt_fits_and_goes_on_without_them(
+def test_training_fits_tone_and_whitening_as_adapt_does_and_restarts_without_them(
     sample_run: SampleRun,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    whole: EncoderConfig | SfeConfig,
+    encoder_config: EncoderConfig | SfeConfig,
     sets: tuple[str, ...],
 ) -> None:
     monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
-    config = replace(recipe(), encoder=whole)
+    config = replace(recipe(), encoder=encoder_config)
     run, sets, whiten = tmp_path / "run", (*sets, "optim.epochs=1"), len(sets) > 1
     train(config, sample_run.data, out=run, sets=sets, device="cpu", workers=1)
     adapt_weights(
         run, sample_run.data, name="again", part="train", tone=1.4, whiten=whiten, device="cpu"
     )
     weights = tmp_path / "run" / "weights.safetensors"
-    trained, again = load_file(weights), load_file(stored_path("again"))
-    assert trained.keys() == again.keys()
-    assert all(np.array_equal(trained[name], again[name]) for name in trained)
-    kept = read_record(weights).encoder
-    assert (kept.tone, kept.whiten) == (1.4, whiten)
+    trained, adapted = load_file(weights), load_file(stored_path("again"))
+    assert trained.keys() == adapted.keys()
+    assert all(np.array_equal(trained[name], adapted[name]) for name in trained)
+    recorded = read_record(weights).encoder
+    assert (recorded.tone, recorded.whiten) == (1.4, whiten)
     loaded: Encoder = load_encoder(tmp_path / "run", torch.device("cpu")).encoder
     started = build_started(loaded.config, tmp_path / "run")
     for part in (ToneEncoder, WhitenedEncoder)[: 1 + whiten]:

@@ -1,4 +1,4 @@
-"""Weights: the store, the record, loading, and starting from other weights."""
+"""Weights: the store, the record, loading, and training from other weights."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ from polyplink.encoders.weights import (
     write_tensors,
 )
 from polyplink.tracklets.settings import PrepareSettings
-from tests.encoders.small import CLIPS, MVE, PROJECTED, SFE, TRANSFORMER, made
+from tests.encoders.small import CLIPS, MVE, PROJECTED, SFE, TRANSFORMER, random_encoder
 
 CPU = torch.device("cpu")
 SEEN = Seen("key", trained=(("set", "001-001", "p"),), datasets=("SUN",))
@@ -43,16 +43,20 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def written(path: Path, config: AnyEncoderConfig, built: AnyEncoderConfig | None = None) -> Encoder:
-    """Weights of another run, with values of their own; `built` where the record is wrong."""
-    encoder = made(built or config, seed=5)
+def save_random(
+    path: Path, config: AnyEncoderConfig, actual_config: AnyEncoderConfig | None = None
+) -> Encoder:
+    """Save random weights; `actual_config` builds the encoder if the record is to be wrong."""
+    encoder = random_encoder(actual_config or config, seed=5)
     prepare = PrepareSettings(size=32, crop_factor=None)
     record = WeightsRecord(config, prepare, {"name": "x"}, SEEN, {"epoch": 3}, {"alpha": 0.5})
     save_weights(path, encoder, record)
     return encoder
 
 
-def test_the_store_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variables_decide_the_weights_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     monkeypatch.delenv("POLYPLINK_HOME", raising=False)
     assert store_folder() == tmp_path / "polyplink" / "weights"
@@ -63,7 +67,7 @@ def test_the_store_follows_the_environment(tmp_path: Path, monkeypatch: pytest.M
     assert stored() == []
 
 
-def test_weights_are_found_by_name_and_by_run_folder(store: Path, tmp_path: Path) -> None:
+def test_weights_paths_resolve_names_and_run_folders(store: Path, tmp_path: Path) -> None:
     path = stored_path("endofm")
     path.write_bytes(b"x")
     assert weights_path(Path("endofm")) == path == store / "endofm.safetensors"
@@ -80,63 +84,65 @@ def test_weights_are_found_by_name_and_by_run_folder(store: Path, tmp_path: Path
             stored_path(name)
 
 
-def test_missing_known_weights_say_where_to_get_them(store: Path) -> None:
-    with pytest.raises(PolyplinkError) as caught:
+def test_missing_published_weights_name_their_download(store: Path) -> None:
+    with pytest.raises(PolyplinkError) as error:
         weights_path(Path("endofm"))
     for part in ("Endo-FM", "1H7B91Ewm4QkZRsnUk1Bn0IQch5P8C7Xl", "Apache-2.0", "weights add"):
-        assert part in str(caught.value)
-    for nothing in (Path("nothing"), Path("some/where")):
-        with pytest.raises(PolyplinkError, match=f"no weights at {nothing}"):
-            weights_path(nothing)
+        assert part in str(error.value)
+    for missing in (Path("nothing"), Path("some/where")):
+        with pytest.raises(PolyplinkError, match=f"no weights at {missing}"):
+            weights_path(missing)
 
 
-def test_a_full_disk_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Path, data: bytes) -> int:
+def test_a_full_disk_leaves_no_partial_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raise_no_space(self: Path, data: bytes) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(Path, "write_bytes", raise_no_space)
     with pytest.raises(OSError, match="No space left"):
         write_tensors(tmp_path / "w.safetensors", {"a": torch.zeros(2)}, {})
     assert not list(tmp_path.iterdir())
 
 
-def test_round_trip(tmp_path: Path) -> None:
+def test_saved_weights_load_with_their_record(tmp_path: Path) -> None:
     config = replace(TRANSFORMER, frame_weights=Path("elsewhere.safetensors"))
-    encoder = written(tmp_path / "weights.safetensors", config, TRANSFORMER)
-    loaded = load_encoder(tmp_path, CPU)  # the run folder will do
-    assert loaded.record.encoder.frame_weights is None  # they are in the file now
+    encoder = save_random(tmp_path / "weights.safetensors", config, TRANSFORMER)
+    loaded = load_encoder(tmp_path, CPU)  # a run folder is accepted
+    assert loaded.record.encoder.frame_weights is None  # the file contains them
     assert loaded.record.prepare == PrepareSettings(size=32, crop_factor=None)
     assert loaded.record.operating == {"alpha": 0.5}
     assert not loaded.encoder.training
     for key, value in encoder.state_dict().items():
         assert torch.equal(loaded.encoder.state_dict()[key], value)
-    written(tmp_path / "again.safetensors", config, TRANSFORMER)
+    save_random(tmp_path / "again.safetensors", config, TRANSFORMER)
     assert load_encoder(tmp_path / "again.safetensors", CPU).weights_id == loaded.weights_id
 
 
 @pytest.mark.parametrize("values", [{"width": 32}, {"frame_encoder": "timm:test_convnext"}])
 def test_weights_of_another_encoder_are_refused(tmp_path: Path, values: dict[str, object]) -> None:
-    wrong = replace(TRANSFORMER, **values)  # type: ignore[arg-type]
-    written(tmp_path / "w.safetensors", wrong, TRANSFORMER)
+    other_config = replace(TRANSFORMER, **values)  # type: ignore[arg-type]
+    save_random(tmp_path / "w.safetensors", other_config, TRANSFORMER)
     with pytest.raises(PolyplinkError, match="weights of another encoder"):
         load_encoder(tmp_path / "w.safetensors", CPU)
 
 
 def test_foundation_weights_are_loaded_strictly(tmp_path: Path) -> None:
     path = tmp_path / "w.safetensors"
-    save_file(made(CLIPS).state_dict(), path)
-    again = made(replace(CLIPS, frame_weights=path), seed=1)
-    for name, value in made(CLIPS).state_dict().items():
-        assert torch.equal(again.state_dict()[name], value)
+    save_file(random_encoder(CLIPS).state_dict(), path)
+    reloaded = random_encoder(replace(CLIPS, frame_weights=path), seed=1)
+    for name, value in random_encoder(CLIPS).state_dict().items():
+        assert torch.equal(reloaded.state_dict()[name], value)
     with pytest.raises(PolyplinkError, match="weights of another encoder"):
-        made(FoundationConfig("dinov3-s", depth=1, size=32, frame_weights=path))
+        random_encoder(FoundationConfig("dinov3-s", depth=1, size=32, frame_weights=path))
     path.write_bytes(b"junk")
     with pytest.raises(PolyplinkError, match=r"is not safetensors.*weights add"):
-        made(replace(CLIPS, frame_weights=path))
+        random_encoder(replace(CLIPS, frame_weights=path))
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         (None, "holds no polyplink record"),
         ('{"format": 99}', "has another format of record"),
@@ -147,20 +153,20 @@ def test_foundation_weights_are_loaded_strictly(tmp_path: Path) -> None:
     ],
 )
 def test_a_missing_or_broken_record_is_one_line(
-    tmp_path: Path, text: str | None, says: str
+    tmp_path: Path, text: str | None, message: str
 ) -> None:
     path = tmp_path / "a.safetensors"
     path.write_bytes(b"junk")
     with pytest.raises(PolyplinkError, match="is not safetensors"):
         read_record(path)
     save_file({"x": torch.zeros(1)}, path, {"polyplink": text} if text else None)
-    with pytest.raises(PolyplinkError, match=says) as caught:
+    with pytest.raises(PolyplinkError, match=message) as error:
         read_record(path)
-    assert len(str(caught.value).splitlines()) == 1
+    assert len(str(error.value).splitlines()) == 1
 
 
-def test_the_same_encoder_starts_where_the_other_ended(tmp_path: Path) -> None:
-    other = written(tmp_path / "weights.safetensors", TRANSFORMER)
+def test_an_encoder_starts_from_weights_of_the_same_configuration(tmp_path: Path) -> None:
+    other = save_random(tmp_path / "weights.safetensors", TRANSFORMER)
     config = replace(TRANSFORMER, frame_weights=Path("not-read.safetensors"))
     started = build_started(config, tmp_path)
     for name, value in other.state_dict().items():
@@ -171,26 +177,33 @@ def test_the_same_encoder_starts_where_the_other_ended(tmp_path: Path) -> None:
     assert len(ids["init_from"]) >= 8
 
 
-def test_without_weights_values_are_random() -> None:
+def test_an_encoder_without_weights_starts_with_random_values() -> None:
     torch.manual_seed(0)
     plain = build_started(TRANSFORMER).state_dict()
-    assert all(torch.equal(v, plain[name]) for name, v in made(TRANSFORMER).state_dict().items())
-    assert not torch.equal(plain["adapter.weight"], made(TRANSFORMER, 1).adapter.weight)  # type: ignore[arg-type, union-attr]
+    assert all(
+        torch.equal(v, plain[name]) for name, v in random_encoder(TRANSFORMER).state_dict().items()
+    )
+    assert not torch.equal(plain["adapter.weight"], random_encoder(TRANSFORMER, 1).adapter.weight)  # type: ignore[arg-type, union-attr]
     assert inherited(TRANSFORMER, None) == (Seen(), {})
 
 
 def test_the_multi_view_encoder_starts_from_a_single_frame_encoder(tmp_path: Path) -> None:
     path = tmp_path / "sfe.safetensors"
-    sfe = written(path, replace(PROJECTED, projector_out=MVE.width)).state_dict()
+    sfe = save_random(path, replace(PROJECTED, projector_out=MVE.width)).state_dict()
     torch.manual_seed(0)
-    state, fresh = build_started(MVE, path).state_dict(), made(MVE).state_dict()
+    state, fresh = build_started(MVE, path).state_dict(), random_encoder(MVE).state_dict()
     assert torch.equal(state["frame_head.2.weight"], sfe["head.2.weight"])
     assert all(torch.equal(state[k], v) for k, v in sfe.items() if k.startswith("backbone."))
     rest = [k for k in state if not k.startswith(("backbone.", "frame_head."))]
     assert {"cls_token", "head.weight"} <= set(rest)
-    assert all(torch.equal(state[k], fresh[k]) for k in rest)  # as random as without weights
+    assert all(
+        torch.equal(state[k], fresh[k]) for k in rest
+    )  # the same random values as without weights
     torch.manual_seed(0)
-    state, fresh = build_started(TRANSFORMER, path).state_dict(), made(TRANSFORMER).state_dict()
+    state, fresh = (
+        build_started(TRANSFORMER, path).state_dict(),
+        random_encoder(TRANSFORMER).state_dict(),
+    )
     for name, value in state.items():  # the backbone alone
         origin = sfe if name.startswith("backbone.") else fresh
         assert torch.equal(value, origin[name])
@@ -200,21 +213,21 @@ def test_starting_from_weights_that_do_not_fit_is_refused(tmp_path: Path) -> Non
     path = tmp_path / "sfe.safetensors"
     with pytest.raises(PolyplinkError, match="no weights at"):
         build_started(MVE, path)
-    written(path, SFE)
+    save_random(path, SFE)
     with pytest.raises(PolyplinkError, match=r"without its head; .*encoder\.vector=projected"):
         build_started(MVE, path)
     with pytest.raises(PolyplinkError, match="holds weights of another encoder"):
         build_started(PROJECTED, path)
-    written(path, PROJECTED)
+    save_random(path, PROJECTED)
     with pytest.raises(PolyplinkError, match=r"of another shape, first 'frame_head\.2"):
         build_started(MVE, path)
 
 
-def test_a_saved_folder_travels(
+def test_a_saved_folder_has_a_card_and_loads_from_mirrors(
     tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "w.safetensors"
-    encoder = written(path, SFE)
+    encoder = save_random(path, SFE)
     (tmp_path / "figures.csv").write_text(
         "method,group,metric,value,low,high,units,unit\n"
         "x,Retrieval,mAP,0.5123,0.41,0.62,9,procedures\nx,Retrieval,HR@1,,,,,\n"
@@ -226,7 +239,7 @@ def test_a_saved_folder_travels(
     )
     assert (folder / "model.safetensors").read_bytes() == path.read_bytes()
     card = (folder / "README.md").read_text()
-    for said in (
+    for part in (
         "license: mit\n",
         "| Retrieval: mAP | 0.512 | 0.41 to 0.62 | 9 procedures |",
         "trained on set (procedures: 1, patients: 1)",
@@ -235,7 +248,7 @@ def test_a_saved_folder_travels(
         "the full frame",
         "mirror: https://a.b/c",
     ):
-        assert said in card, said
+        assert part in card, part
     assert "0.9" not in card
     write_json(tmp_path / "run.json", {"inputs": {"weights": "0", "other": weights_id(path)}})
     save_pretrained(path, tmp_path / "again", figures=tmp_path)
@@ -249,7 +262,7 @@ def test_a_saved_folder_travels(
     with pytest.raises(PolyplinkError, match="exists already"):
         save_pretrained(path, folder)
 
-    # The first mirror holds a copy that is damaged.
+    # The first mirror has a damaged copy.
     damaged = tmp_path / "first" / "mine"
     shutil.copytree(folder, damaged)
     (damaged / "model.safetensors").write_bytes(path.read_bytes()[:-1] + b"\7")

@@ -34,7 +34,7 @@ from polyplink.streaming.sources import LiveFrame, LiveSource
 from polyplink.tracklets.settings import PrepareSettings
 from polyplink_lab.simulate.data_set import simulate
 from polyplink_lab.simulate.presets import preset
-from tests.encoders.small import made as made_encoder
+from tests.encoders.small import random_encoder
 from tests.samples import write_procedures
 
 pytestmark = pytest.mark.study
@@ -116,7 +116,7 @@ def random_weights(folder: Path) -> Path:
     """The published size: ResNet-50 and a transformer, crops of 232 pixels; random numbers."""
     config, seen = EncoderConfig(), Seen("none", (), ())
     record = WeightsRecord(config, PrepareSettings(), {"name": "random"}, seen, {}, asdict(BY_HAND))
-    save_weights(folder / WEIGHTS_FILE, made_encoder(config), record)
+    save_weights(folder / WEIGHTS_FILE, random_encoder(config), record)
     return folder
 
 
