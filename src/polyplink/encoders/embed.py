@@ -277,25 +277,25 @@ def embed_stored(
     Raises:
         PolyplinkError: If there is no fragment, or a vector is not finite.
     """
+    # Ids of the tracklets or fragments of each procedure.
     table, name = prepared.tracklets, "tracklet_id"
     if length is not None:
         table, name = fragment_table(prepared, length), "fragment_id"
     parts = table.partition_by("procedure_id", maintain_order=True)
     ids = {str(part["procedure_id"][0]): part[name].to_list() for part in parts}
+    paths = {
+        procedure_id: folder / f"{prepared.stem(procedure_id)}.parquet" for procedure_id in ids
+    }
+
+    # Procedures that are not cached are embedded in rounds, shared with other processes.
     embedded: dict[str, Embeddings] = {}
     n_done, width = 0, getattr(embedder, "width", None)
 
     def is_embedded(procedure_id: str) -> bool:
-        path = folder / f"{prepared.stem(procedure_id)}.parquet"
-        if procedure_id not in embedded and path.is_file():
-            with suppress(PolyplinkError):  # a broken or outdated file is written again
-                stored = read_embeddings(path)
-                is_current = (
-                    stored.tracklet_ids == ids[procedure_id] and stored.weights_id == weights_id
-                )
-                is_current &= width in (None, stored.vectors.shape[1])
-                if is_current and np.isfinite(stored.vectors).all():
-                    embedded[procedure_id] = stored
+        if procedure_id not in embedded:
+            cached = _read_cached(paths[procedure_id], ids[procedure_id], weights_id, width)
+            if cached is not None:
+                embedded[procedure_id] = cached
         return procedure_id in embedded
 
     def count(done_here: int, of: int) -> None:
@@ -305,7 +305,7 @@ def embed_stored(
     for missing in rounds(list(ids), is_embedded):
         n_done = sum(len(embeddings.tracklet_ids) for embeddings in embedded.values())
         for procedure_id in missing:
-            path = folder / f"{prepared.stem(procedure_id)}.parquet"
+            path = paths[procedure_id]
             with claimed(path) as is_claimed:
                 if not is_claimed or is_embedded(procedure_id):
                     continue
@@ -319,6 +319,8 @@ def embed_stored(
                         path, replace(embeddings, crops_id=prepared.keys[procedure_id])
                     )
                 n_done += len(embeddings.tracklet_ids)
+
+    # The vectors of all procedures, in their order.
     stored_parts = [
         embedded[procedure_id] for procedure_id in ids if embedded[procedure_id].tracklet_ids
     ]
@@ -326,7 +328,7 @@ def embed_stored(
         return Embeddings([], np.zeros((0, 1), np.float32), weights_id, prepared.key)
     widths = {embeddings.vectors.shape[1] for embeddings in stored_parts}
     if len(widths) > 1:  # unknown which are right: embed all again
-        for path in (folder / f"{prepared.stem(procedure_id)}.parquet" for procedure_id in ids):
+        for path in paths.values():
             say_remade(path)
             path.unlink(missing_ok=True)
         return embed_stored(
@@ -341,6 +343,28 @@ def embed_stored(
     names = [name for embeddings in stored_parts for name in embeddings.tracklet_ids]
     vectors = np.concatenate([embeddings.vectors for embeddings in stored_parts])
     return Embeddings(names, vectors, weights_id, prepared.key)
+
+
+def _read_cached(
+    path: Path, ids: Sequence[str], weights_id: str, width: int | None
+) -> Embeddings | None:
+    """The cached vectors of a procedure; None if there are none, or they are broken or outdated.
+
+    Args:
+        path: The file.
+        ids: Ids of the procedure's tracklets or fragments.
+        weights_id: Id of the embedder.
+        width: Width of its vectors; None if unknown.
+    """
+    if not path.is_file():
+        return None
+    with suppress(PolyplinkError):  # a broken file
+        cached = read_embeddings(path)
+        is_current = cached.tracklet_ids == ids and cached.weights_id == weights_id
+        is_current &= width in (None, cached.vectors.shape[1])
+        if is_current and np.isfinite(cached.vectors).all():
+            return cached
+    return None
 
 
 def fragment_table(prepared: Prepared, length: int) -> pl.DataFrame:

@@ -364,6 +364,37 @@ class Desk:
         row = self.pictures.procedures[name]
         low, high, polyps, doubts = _counted(solved)
         tracklets = self._tracklets(solved, name)
+        return {
+            "index": index,
+            "id": name,
+            "version": self.version(),
+            "duration_s": self._duration(name),
+            "fps": row["fps"],
+            "n_frames": row["n_frames"],
+            "recording": self.pictures.recorded(name),
+            "polyps": polyps,
+            "low": low,
+            "high": high,
+            "done": solved.decided.done,
+            "groups": self._groups(solved, tracklets, polyps),
+            "tracklets": tracklets,
+            "questions": [
+                _question(doubt, solved.counted)
+                for doubt in sorted(doubts, key=lambda doubt: not doubt.close)
+            ],
+            "conflicts": [
+                {"correction": correction_id, "with": list(by)}
+                for correction_id, by in solved.decided.set_aside.items()
+            ],
+            "log": _log(solved),
+            "undo": solved.decided.undo,
+            "redo": solved.decided.redo,
+        }
+
+    def _groups(
+        self, solved: Solved, tracklets: Sequence[Mapping[str, Any]], polyps: int
+    ) -> list[dict[str, Any]]:
+        """The polyps of a procedure for the page; `rows` are the rows of its tracklets."""
         readings = []
         if solved.views is not None and solved.identities is not None:
             readings = self.point.read(solved.views.vectors, solved.identities.labels)
@@ -385,49 +416,7 @@ class Desk:
                     **asdict(readings[place]),
                 }
             )
-        row_of = {
-            tracklet_id: i for i, tracklet_id in enumerate(solved.table["tracklet_id"].to_list())
-        }
-        log = [
-            {
-                "id": correction.id,
-                "at": correction.at,
-                "reviewer": correction.reviewer,
-                "kind": correction.kind,
-                "rows": [row_of[i] for i in correction.tracklets if i in row_of],
-                "others": [row_of[i] for i in correction.others if i in row_of],
-                "of": correction.of,
-                "undone": correction.id in solved.decided.undone,
-                "set_aside": correction.id in solved.decided.set_aside,
-            }
-            for correction in solved.log
-        ]
-        return {
-            "index": index,
-            "id": name,
-            "version": self.version(),
-            "duration_s": self._duration(name),
-            "fps": row["fps"],
-            "n_frames": row["n_frames"],
-            "recording": self.pictures.recorded(name),
-            "polyps": polyps,
-            "low": low,
-            "high": high,
-            "done": solved.decided.done,
-            "groups": groups,
-            "tracklets": tracklets,
-            "questions": [
-                _question(doubt, solved.counted)
-                for doubt in sorted(doubts, key=lambda doubt: not doubt.close)
-            ],
-            "conflicts": [
-                {"correction": correction_id, "with": list(by)}
-                for correction_id, by in solved.decided.set_aside.items()
-            ],
-            "log": log,
-            "undo": solved.decided.undo,
-            "redo": solved.decided.redo,
-        }
+        return groups
 
     def _tracklets(self, solved: Solved, name: str) -> list[dict[str, Any]]:
         """The tracklets of a procedure for the page; `area` is that of the largest box, pixels."""
@@ -588,6 +577,26 @@ def _whole_polyps(rows: list[Any], polyps: Sequence[int | None]) -> list[Any]:
         [i for i, polyp in enumerate(polyps) if polyp in joined] if len(joined) > 1 else []
     )
     return list(dict.fromkeys([*rows, *joined_rows]))
+
+
+def _log(solved: Solved) -> list[dict[str, Any]]:
+    """The corrections of a procedure for the page, with the rows of their tracklets."""
+    tracklet_ids = solved.table["tracklet_id"].to_list()
+    row_of = {tracklet_id: i for i, tracklet_id in enumerate(tracklet_ids)}
+    return [
+        {
+            "id": correction.id,
+            "at": correction.at,
+            "reviewer": correction.reviewer,
+            "kind": correction.kind,
+            "rows": [row_of[i] for i in correction.tracklets if i in row_of],
+            "others": [row_of[i] for i in correction.others if i in row_of],
+            "of": correction.of,
+            "undone": correction.id in solved.decided.undone,
+            "set_aside": correction.id in solved.decided.set_aside,
+        }
+        for correction in solved.log
+    ]
 
 
 def _question(doubt: Doubt, counted: Sequence[int]) -> dict[str, Any]:

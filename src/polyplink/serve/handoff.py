@@ -5,7 +5,7 @@ All files are written to the folder `reviewed` in the counted folder, again at e
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import cache
@@ -160,50 +160,10 @@ def reviewed(desk: Desk, language: str = "en") -> Review:
         language: Language of the warnings.
     """
     overview = desk.overview()
-    procedures = []
-    for row, before in zip(overview["procedures"], desk.count.procedures, strict=True):
-        state = desk.procedure(row["index"])
-        tracklets = state["tracklets"]
-        polyps = []
-        for group in state["groups"]:
-            views = tuple(View(*(tracklets[i][name] for name in VIEW)) for i in group["rows"])
-            best = tracklets[group["best"]]
-            polyps.append(
-                ReviewedPolyp(
-                    group["name"],
-                    group["first_s"],
-                    group["last_s"],
-                    best["id"],
-                    best["start_s"],
-                    group["size_mm"],
-                    group["size_low_mm"],
-                    group["size_high_mm"],
-                    group["adenoma"],
-                    views,
-                )
-            )
-        active = [
-            correction for correction in state["log"] if correction["kind"] not in ("undo", "redo")
-        ]
-        active = [correction for correction in active if not correction["undone"]]
-        procedures.append(
-            ReviewedProcedure(
-                state["id"],
-                state["done"],
-                state["done"] and not row["questions"],
-                row["questions"] + row["answered"],
-                row["answered"],
-                tuple(sorted({correction["reviewer"] for correction in active} - {""})),
-                sum(not correction["set_aside"] for correction in active),
-                len(state["conflicts"]),
-                before.polyps,
-                state["polyps"],
-                state["low"],
-                state["high"],
-                tuple(polyps),
-                tuple(t["id"] for t in tracklets if t["polyp"] is None),
-            )
-        )
+    procedures = [
+        _reviewed_procedure(row, desk.procedure(row["index"]), before.polyps)
+        for row, before in zip(overview["procedures"], desk.count.procedures, strict=True)
+    ]
     return Review(
         FORMAT,
         __version__,
@@ -220,6 +180,58 @@ def reviewed(desk: Desk, language: str = "en") -> Review:
         next(iter(overview["basis"][language]), None),
         desk.count.cover,
         tuple(procedures),
+    )
+
+
+def _reviewed_procedure(
+    row: Mapping[str, Any], state: Mapping[str, Any], polyps_before: int
+) -> ReviewedProcedure:
+    """The count of a procedure under its corrections.
+
+    Args:
+        row: The procedure in the desk's overview.
+        state: The state of the procedure.
+        polyps_before: Number of polyps without corrections.
+    """
+    tracklets = state["tracklets"]
+    polyps = []
+    for group in state["groups"]:
+        views = tuple(View(*(tracklets[i][name] for name in VIEW)) for i in group["rows"])
+        best = tracklets[group["best"]]
+        polyps.append(
+            ReviewedPolyp(
+                group["name"],
+                group["first_s"],
+                group["last_s"],
+                best["id"],
+                best["start_s"],
+                group["size_mm"],
+                group["size_low_mm"],
+                group["size_high_mm"],
+                group["adenoma"],
+                views,
+            )
+        )
+    active = [
+        correction
+        for correction in state["log"]
+        if correction["kind"] not in ("undo", "redo") and not correction["undone"]
+    ]
+    return ReviewedProcedure(
+        state["id"],
+        state["done"],
+        state["done"] and not row["questions"],
+        row["questions"] + row["answered"],
+        row["answered"],
+        tuple(sorted({correction["reviewer"] for correction in active} - {""})),
+        sum(not correction["set_aside"] for correction in active),
+        len(state["conflicts"]),
+        polyps_before,
+        state["polyps"],
+        state["low"],
+        state["high"],
+        tuple(polyps),
+        tuple(tracklet["id"] for tracklet in tracklets if tracklet["polyp"] is None),
     )
 
 
