@@ -96,9 +96,6 @@ def as_done(
         items: Inputs, the slowest first.
         workers: Number of processes; 1 runs in the current process.
         preload: See `worker_pool`.
-
-    Raises:
-        PolyplinkError: See `worker_pool`.
     """
     if workers == 1 or len(items) < 2:
         yield from map(function, items)

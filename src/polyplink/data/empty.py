@@ -48,11 +48,7 @@ def read_empty(folder: Path, procedures: Sequence[str]) -> pl.DataFrame:
 
 
 def empty_files(folder: Path, data: DataSet, procedures: Sequence[str]) -> list[Path]:
-    """The image files of the frames of `read_empty`, without those in archives and videos.
-
-    Raises:
-        PolyplinkError: See `read_empty`.
-    """
+    """The image files of the frames of `read_empty`, without those in archives and videos."""
     sources = data.procedures.select("procedure_id", "source")
     frames = read_empty(folder, procedures).join(sources, on="procedure_id", maintain_order="left")
     return [

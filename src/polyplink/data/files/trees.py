@@ -223,11 +223,7 @@ def walk_files(source: Path) -> Iterator[str]:
 
 
 def image_names(folder: Path) -> list[str]:
-    """Image files under a folder, relative to it, sorted; without hidden ones.
-
-    Raises:
-        PolyplinkError: See `walk_files`.
-    """
+    """Image files under a folder, relative to it, sorted; without hidden ones."""
     return [name for name in sorted(walk_files(folder)) if name.lower().endswith(IMAGE_ENDINGS)]
 
 
