@@ -1,4 +1,4 @@
-"""A fragment set without pixels, for tests of sampling and pairing."""
+"""A fragment set without pixels, for tests of bags, pairs and losses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,8 +9,8 @@ from polyplink.learn.fragment_set import FragmentSet, Tracklets
 
 
 @dataclass
-class Bare:
-    """The columns of a `FragmentSet`, one procedure for every three polyps."""
+class BareFragmentSet:
+    """The columns of a `FragmentSet` without its pixels; three polyps per procedure."""
 
     tracklets: Tracklets
     rows: np.ndarray
@@ -40,7 +40,7 @@ def bare_set(
     known: Sequence[bool] | None = None,
     stride: int = 1,
 ) -> FragmentSet:
-    """Cut tracklets with the given numbers of crops and polyps into fragments."""
+    """Cut tracklets into fragments, from the number of crops and the polyp of each tracklet."""
     count = np.array(lengths, dtype=np.int64)
     first = np.cumsum(count) - count
     codes = np.array(polyps, dtype=np.int64)
@@ -56,4 +56,4 @@ def bare_set(
         [f + fragment * np.arange(c // fragment) for f, c in zip(first, count, strict=True)]
     )
     rows = starts[:, None] + np.arange(fragment)
-    return Bare(tracklets, rows, np.repeat(np.arange(len(count)), count), stride)  # type: ignore[return-value]
+    return BareFragmentSet(tracklets, rows, np.repeat(np.arange(len(count)), count), stride)  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""Augmentations against torchvision's, one view at a time."""
+"""Augmentations against those of torchvision, and their randomness per view."""
 
 import importlib
 import math
@@ -22,7 +22,7 @@ heal_torchvision()
 InterpolationMode = importlib.import_module("torchvision.transforms").InterpolationMode
 tv = importlib.import_module("torchvision.transforms.v2.functional")
 
-EVERYTHING = AugmentConfig(0.5, 20.0, 0.1, 0.2, 0.4, 0.4, 0.4, 0.1)
+ALL_AUGMENTATIONS = AugmentConfig(0.5, 20.0, 0.1, 0.2, 0.4, 0.4, 0.4, 0.1)
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -38,69 +38,71 @@ def crops(n: int = 6, size: int = 12) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("factor", [0.5, 1.0, 1.6])
-def test_colours_are_those_of_torchvision(factor: float) -> None:
-    x, one, other = pixels(), torch.ones(4), torch.full((4,), factor)
+def test_colour_changes_equal_those_of_torchvision(factor: float) -> None:
+    x, ones, factors = pixels(), torch.ones(4), torch.full((4,), factor)
     for ours, theirs in (
-        (jitter(x, other, one, one), tv.adjust_brightness(x, factor)),
-        (jitter(x, one, other, one), tv.adjust_contrast(x, factor)),
-        (jitter(x, one, one, other), tv.adjust_saturation(x, factor)),
+        (jitter(x, factors, ones, ones), tv.adjust_brightness(x, factor)),
+        (jitter(x, ones, factors, ones), tv.adjust_contrast(x, factor)),
+        (jitter(x, ones, ones, factors), tv.adjust_saturation(x, factor)),
         (grey(x), tv.rgb_to_grayscale(x)),
-    ):  # torchvision rounds the weights of grey
+    ):  # torchvision rounds its weights of grey
         torch.testing.assert_close(ours, theirs, atol=2e-4, rtol=0.0)
 
 
-def test_a_turn_of_a_third_of_the_circle_changes_the_channels_places() -> None:
+def test_turning_the_hue_by_a_third_permutes_the_channels() -> None:
     x = pixels()
     third = torch.full((4,), 2 * math.pi / 3)
     torch.testing.assert_close(turn_hue(x, third), x[:, [2, 0, 1]])
     torch.testing.assert_close(turn_hue(x, torch.zeros(4)), x)
-    dull = 0.4 + 0.2 * x  # nothing is clipped: R + G + B stays
-    torch.testing.assert_close(turn_hue(dull, torch.full((4,), 0.5)).sum(1), dull.sum(1))
+    unsaturated = 0.4 + 0.2 * x  # nothing is clipped, so R + G + B is constant
+    torch.testing.assert_close(
+        turn_hue(unsaturated, torch.full((4,), 0.5)).sum(1), unsaturated.sum(1)
+    )
 
 
-def test_a_certain_flip_flips_both_ways() -> None:
+def test_a_flip_with_probability_one_flips_both_axes() -> None:
     flipped = move(pixels(), draw_affine(AugmentConfig(flip=1.0), 4, seeded()))
     torch.testing.assert_close(flipped, pixels().flip(2).flip(3))
-    once = torch.tensor([[[-1.0, 0, 0], [0, 1, 0]]])
-    torch.testing.assert_close(move(pixels(1), once), pixels(1).flip(3))
+    horizontal = torch.tensor([[[-1.0, 0, 0], [0, 1, 0]]])
+    torch.testing.assert_close(move(pixels(1), horizontal), pixels(1).flip(3))
 
 
-def test_turns_shifts_and_sizes_are_those_of_torchvision() -> None:
+def test_rotation_and_scale_equal_those_of_torchvision() -> None:
     x = functional.interpolate(pixels(1, 4), size=40, mode="bilinear")
     angle, scale = 17.0, 1.2
     cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
     affine = torch.tensor([[[cos / scale, -sin / scale, 0.0], [sin / scale, cos / scale, 0.0]]])
-    wanted = tv.affine(
+    expected = tv.affine(
         x, -angle, [0, 0], scale, [0.0, 0.0], interpolation=InterpolationMode.BILINEAR
     )
     inside = (slice(None), slice(None), slice(10, 30), slice(10, 30))
-    plus, minus = (
-        (move(x, a)[inside] - wanted[inside]).abs().max()
+    error, error_of_opposite = (
+        (move(x, a)[inside] - expected[inside]).abs().max()
         for a in (affine, affine * torch.tensor([[1.0, -1, 1], [-1, 1, 1]]))
     )
-    assert min(plus, minus) < 1e-4  # the sign of an angle is a matter of taste
+    assert min(error, error_of_opposite) < 1e-4  # the sign of an angle is a convention
 
 
-def test_frames_of_a_view_are_changed_alike_and_views_otherwise() -> None:
-    same = crops(1).expand(6, -1, -1, -1)
-    found = augment(EVERYTHING, same, 3, seeded())
-    assert found.shape == same.shape
-    assert 0 <= found.min() <= found.max() <= 1
-    torch.testing.assert_close(found[0], found[2])
-    torch.testing.assert_close(found[3], found[5])
-    assert (found[0] - found[3]).abs().max() > 0.05
-    assert torch.equal(augment(EVERYTHING, same, 3, seeded()), found)
-    assert not torch.equal(augment(EVERYTHING, same, 3, seeded(6)), found)
+def test_frames_of_a_view_share_an_augmentation_and_views_differ() -> None:
+    identical_frames = crops(1).expand(6, -1, -1, -1)
+    augmented = augment(ALL_AUGMENTATIONS, identical_frames, 3, seeded())
+    assert augmented.shape == identical_frames.shape
+    assert 0 <= augmented.min() <= augmented.max() <= 1
+    torch.testing.assert_close(augmented[0], augmented[2])
+    torch.testing.assert_close(augmented[3], augmented[5])
+    assert (augmented[0] - augmented[3]).abs().max() > 0.05
+    assert torch.equal(augment(ALL_AUGMENTATIONS, identical_frames, 3, seeded()), augmented)
+    assert not torch.equal(augment(ALL_AUGMENTATIONS, identical_frames, 3, seeded(6)), augmented)
 
 
-def test_nothing_to_do_leaves_the_crops_alone() -> None:
-    given = crops()
-    assert augment(AugmentConfig(), given, 2, seeded()) is given
-    moved = augment(AugmentConfig(flip=1e-9), given, 2, seeded())
-    torch.testing.assert_close(moved, given.float() / 255, atol=1e-5, rtol=0.0)
+def test_an_empty_augmentation_returns_the_crops_unchanged() -> None:
+    original = crops()
+    assert augment(AugmentConfig(), original, 2, seeded()) is original
+    moved = augment(AugmentConfig(flip=1e-9), original, 2, seeded())
+    torch.testing.assert_close(moved, original.float() / 255, atol=1e-5, rtol=0.0)
 
 
-def test_draws_stay_within_their_bounds() -> None:
+def test_random_affine_maps_stay_within_their_limits() -> None:
     config = AugmentConfig(degrees=30.0, translate=0.1, scale=0.2)
     maps = draw_affine(config, 2000, seeded())
     size = 1 / maps[:, :, :2].det().sqrt()

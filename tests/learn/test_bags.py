@@ -1,4 +1,4 @@
-"""Bags, the ways of drawing them, and the batches of an epoch."""
+"""Bags, the samplers that draw them, and the batches of an epoch."""
 
 import math
 
@@ -25,40 +25,42 @@ from tests.learn.sets import bare_set
 fragments = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20)), min_size=1, max_size=40)
 
 
-def arrays(rows: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+def procedures_and_positions(rows: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
     return np.array([r[0] for r in rows]), np.array([r[1] / 20 for r in rows])
 
 
 @given(fragments, st.integers(1, 5), st.sampled_from([0.3, 4.0, 12.0]))
-def test_members_hold_their_ranks(rows: list[tuple[int, int]], k: int, tau: float) -> None:
-    procedures, positions = arrays(rows)
+def test_members_of_bags_have_the_ranks_of_their_distances(
+    rows: list[tuple[int, int]], k: int, tau: float
+) -> None:
+    procedures, positions = procedures_and_positions(rows)
     bags = sampled_bags(procedures, positions, k, tau, np.random.default_rng(0))
     nearest = nearest_bags(procedures, positions, k)
     for i in range(len(rows)):
         others = [j for j in range(len(rows)) if j != i and procedures[j] == procedures[i]]
         distances = sorted(abs(positions[j] - positions[i]) for j in others)
-        kept = bags.members[i, 1:][bags.valid[i, 1:]]
+        members = bags.members[i, 1:][bags.valid[i, 1:]]
         assert bags.members[i, 0] == i
-        assert len(set(kept)) == len(kept) == min(k, len(others))
-        assert set(kept) <= set(others)
-        for member, rank in zip(kept, bags.ranks[i][bags.valid[i, 1:]], strict=True):
+        assert len(set(members)) == len(members) == min(k, len(others))
+        assert set(members) <= set(others)
+        for member, rank in zip(members, bags.ranks[i][bags.valid[i, 1:]], strict=True):
             assert abs(positions[member] - positions[i]) == distances[rank - 1]
-        kept = nearest.members[i, 1:][nearest.valid[i, 1:]]
-        assert sorted(abs(positions[j] - positions[i]) for j in kept) == distances[:k]
+        members = nearest.members[i, 1:][nearest.valid[i, 1:]]
+        assert sorted(abs(positions[j] - positions[i]) for j in members) == distances[:k]
 
 
-def test_names_serve_as_well_as_codes() -> None:
+def test_bags_are_equal_for_procedure_names_and_codes() -> None:
     procedures = np.repeat([0, 1, 2], [5, 1, 7])
     positions = np.random.default_rng(3).random(13)
-    one = sampled_bags(procedures, positions, 4, 3.0, np.random.default_rng(7))
-    two = sampled_bags(
+    codes = sampled_bags(procedures, positions, 4, 3.0, np.random.default_rng(7))
+    names = sampled_bags(
         np.array(["a", "b", "c"])[procedures], positions, 4, 3.0, np.random.default_rng(7)
     )
-    assert (one.members == two.members).all()
-    assert not one.valid[5, 1:].any()  # alone in its procedure: an anchor without members
+    assert (codes.members == names.members).all()
+    assert not codes.valid[5, 1:].any()  # the only one of its procedure: an anchor without members
 
 
-def test_purity_counts_only_members_that_are_there() -> None:
+def test_purity_counts_only_valid_members() -> None:
     members = np.array([[0, 1, 2], [1, 0, 2], [2, 3, 0], [3, 2, 0]])
     valid = np.array([[1, 1, 1], [1, 1, 1], [1, 1, 0], [1, 1, 1]], bool)
     bags = Bags(members, valid, np.ones((4, 2), int))
@@ -77,7 +79,7 @@ def test_every_fragment_anchors_one_bag_and_the_order_is_shuffled() -> None:
     assert drawn.clips is DATA.rows
 
 
-def test_the_curriculum_reaches_further_as_it_goes() -> None:
+def test_bags_reach_further_as_the_curriculum_progresses() -> None:
     taus = [TemporalBags().draw(DATA, p, 12, rng_of(0)).figures["tau"] for p in (0.0, 0.5, 0.98)]
     assert taus == pytest.approx([0.3, 6.15, 11.988], abs=1e-3)
     near, far = (
@@ -86,9 +88,9 @@ def test_the_curriculum_reaches_further_as_it_goes() -> None:
     assert far > 2 * near
 
 
-def test_validation_stays_at_its_temperature_and_nearest_has_none() -> None:
-    watched = TemporalBags().draw_validation(DATA, 3.0, 12, rng_of(0))
-    assert not watched.figures
+def test_validation_and_nearest_bags_have_no_curriculum() -> None:
+    validation = TemporalBags().draw_validation(DATA, 3.0, 12, rng_of(0))
+    assert not validation.figures
     nearest = TemporalBags(sampling="nearest")
     one, two = (nearest.draw(DATA, p, 12, rng_of(4)).bags.ranks for p in (0.0, 0.9))
     assert (one == two).all()
@@ -99,18 +101,18 @@ SAMPLERS = [PolypViews(views=2) if kind is PolypViews else kind() for kind in BA
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda s: s.kind)
-def test_the_seed_decides_and_nothing_else(sampler: BagSampler) -> None:
+def test_bags_depend_only_on_the_seed(sampler: BagSampler) -> None:
     one, two, three = (sampler.draw(DATA, 0.3, 3, rng_of(s)) for s in (1, 1, 2))
     assert (one.clips == two.clips).all()
     assert (one.bags.members == two.bags.members).all()
-    shown = [d.clips[d.bags.members].tobytes() for d in (one, three)]
-    assert shown[0] != shown[1]
+    crops_of_bags = [d.clips[d.bags.members].tobytes() for d in (one, three)]
+    assert crops_of_bags[0] != crops_of_bags[1]
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda s: s.kind)
-@pytest.mark.parametrize("way", ["draw", "draw_validation"])
-def test_bags_hold_crops_of_one_tracklet_in_time_order(sampler: BagSampler, way: str) -> None:
-    drawn = getattr(sampler, way)(DATA, 0.5, 3, rng_of(0))
+@pytest.mark.parametrize("method", ["draw", "draw_validation"])
+def test_bags_hold_crops_of_one_tracklet_in_time_order(sampler: BagSampler, method: str) -> None:
+    drawn = getattr(sampler, method)(DATA, 0.5, 3, rng_of(0))
     owner = DATA.tracklet_of[drawn.clips]
     assert (owner == owner[:, :1]).all()  # a view is of one tracklet
     assert (np.diff(drawn.clips, axis=1) >= 0).all()
@@ -125,7 +127,7 @@ CPU = torch.device("cpu")
 
 
 @given(st.integers(0, 60), st.integers(1, 20))
-def test_batches_cover_every_bag_once_and_none_is_alone(n: int, size: int) -> None:
+def test_cut_covers_every_bag_once_and_leaves_none_alone(n: int, size: int) -> None:
     pieces = cut(np.arange(n), size)
     assert [i for piece in pieces for i in piece] == list(range(n))
     assert all(len(piece) <= size + 1 for piece in pieces)
@@ -133,7 +135,7 @@ def test_batches_cover_every_bag_once_and_none_is_alone(n: int, size: int) -> No
         assert all(len(piece) > 1 for piece in pieces)
 
 
-def test_members_that_are_not_there_are_left_out() -> None:
+def test_batches_leave_out_invalid_members() -> None:
     bags = sampled_bags(np.array([0, 0, 1]), np.array([0.0, 0.5, 0.2]), 4, 3.0, rng_of(0))
     (batch,) = batches(bags, 10, CPU)
     assert batch.fragments.tolist() == [0, 1, 1, 0, 2]
@@ -155,45 +157,45 @@ def test_view_bags_hold_known_views_of_one_polyp() -> None:
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.integers(2, 4), st.integers(2, 4))
-def test_view_bags_are_batches_until_too_few_polyps_are_left(
+def test_view_bags_end_when_too_few_polyps_have_views_left(
     counts: list[int], views: int, size: int
 ) -> None:
-    """The rule of the program's sampler, checked from the batches it gave."""
+    """The rule of the sampler in NTSSL's program, checked on the batches."""
     polyps = np.repeat(np.arange(len(counts)), counts)
     bags = view_bags(polyps, np.ones(len(polyps), bool), views, size, rng_of(1))
-    left = dict(enumerate(counts))
+    remaining = dict(enumerate(counts))
     assert len(set(bags.members.ravel())) == bags.members.size  # no fragment twice
     for start in range(0, len(bags.members), size):
-        shown = polyps[bags.members[start : start + size]]
-        assert (shown == shown[:, :1]).all()
-        assert len(set(shown[:, 0])) == len(shown)  # different polyps
-        for polyp in shown[:, 0]:
-            left[polyp] -= views
-    enough = sum(count >= views for count in counts)
-    if enough >= size:
-        assert sum(count >= views for count in left.values()) < size
+        polyps_of_bags = polyps[bags.members[start : start + size]]
+        assert (polyps_of_bags == polyps_of_bags[:, :1]).all()
+        assert len(set(polyps_of_bags[:, 0])) == len(polyps_of_bags)  # different polyps
+        for polyp in polyps_of_bags[:, 0]:
+            remaining[polyp] -= views
+    with_enough_views = sum(count >= views for count in counts)
+    if with_enough_views >= size:
+        assert sum(count >= views for count in remaining.values()) < size
     else:
-        assert len(bags.members) == enough
+        assert len(bags.members) == with_enough_views
 
 
-def test_a_random_encoder_has_the_programs_validation_loss() -> None:
-    """NTSSL's program: batches of 6 views, 2 of each polyp; of one match in 5 the log is 1.61."""
+def test_random_vectors_have_the_validation_loss_of_the_program() -> None:
+    """NTSSL's program: batches of 6 views, 2 per polyp, so one match in 5: log 5 is 1.61."""
     sizes, rng = (3, 6), np.random.default_rng(0)
     polyps = np.repeat(np.arange(20), 30)
     vectors = torch.from_numpy(rng.normal(size=(len(polyps), 4096)))
-    found = []
+    mean_losses = []
     for size in sizes:
         bags = view_bags(polyps, np.ones(len(polyps), bool), 2, size, rng_of(0))
         losses = [
             symmetric_noise_aware(vectors[b.fragments], b.bag, 0.07)
             for b in batches(bags, size, CPU)
         ]
-        found.append(float(torch.stack(losses).mean()))
-    assert found == pytest.approx([math.log(5), math.log(11)], abs=0.05)
+        mean_losses.append(float(torch.stack(losses).mean()))
+    assert mean_losses == pytest.approx([math.log(5), math.log(11)], abs=0.05)
 
 
-def test_validation_batches_tell_a_good_encoder_from_a_bad_one() -> None:
-    """In the order of time most negatives of a batch would show the anchor's polyp."""
+def test_the_validation_loss_is_lower_for_a_good_encoder() -> None:
+    """In batches in time order, most negatives would show the polyp of the anchor."""
     data = bare_set([60] * 12, list(range(12)))  # 12 polyps one after the other, 15 views each
     drawn = TemporalBags().draw_validation(data, 3.0, 6, rng_of(0))
     rng = np.random.default_rng(1)
@@ -209,14 +211,14 @@ def test_validation_batches_tell_a_good_encoder_from_a_bad_one() -> None:
     assert losses["good"] < 0.6 * losses["bad"]
 
 
-def test_no_way_of_drawing_validation_bags_fills_a_batch_with_neighbours() -> None:
+def test_no_sampler_fills_validation_batches_with_neighbours() -> None:
     data = bare_set([60] * 12, list(range(12)))
     for kind in BAGS.values():
         drawn = kind().draw_validation(data, 3.0, 6, rng_of(0))
         polyp = data.tracklets.polyps[data.tracklet_of[drawn.clips[:, 0]]]
         same = []
         for batch in batches(drawn.bags, 6, CPU):
-            shown = polyp[batch.fragments]
+            polyps_of_batch = polyp[batch.fragments]
             other = batch.bag[:, None].numpy() != batch.bag[None, :].numpy()
-            same.append((shown[:, None] == shown[None, :])[other].mean())
-        assert np.mean(same) < 0.2, kind  # one in twelve by chance
+            same.append((polyps_of_batch[:, None] == polyps_of_batch[None, :])[other].mean())
+        assert np.mean(same) < 0.2, kind  # by chance one in twelve

@@ -1,4 +1,4 @@
-"""Checkpoints."""
+"""Checkpoints: what they restore, and files that are refused."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.learn.checkpoint import load_checkpoint, read_state, save_checkpoint
 
 
-def trained(seed: int) -> tuple[nn.Module, torch.optim.Optimizer]:
+def train_briefly(seed: int) -> tuple[nn.Module, torch.optim.Optimizer]:
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
@@ -21,49 +21,49 @@ def trained(seed: int) -> tuple[nn.Module, torch.optim.Optimizer]:
     return model, optimizer
 
 
-def test_everything_comes_back(tmp_path: Path) -> None:
-    model, optimizer = trained(0)
+def test_a_checkpoint_restores_model_optimizer_and_state(tmp_path: Path) -> None:
+    model, optimizer = train_briefly(0)
     path = tmp_path / "c.safetensors"
     save_checkpoint(path, {"net": model}, optimizer, {"history": [{"loss": 1.5}], "recipe": "r"})
-    other, other_optimizer = trained(1)
+    other, other_optimizer = train_briefly(1)
     load_checkpoint(path, {"net": other}, other_optimizer)
     assert read_state(path) == {"history": [{"loss": 1.5}], "recipe": "r"}
     for key, value in model.state_dict().items():
         assert torch.equal(other.state_dict()[key], value)
-    # One more step from either must be the same.
+    # One more step gives the same from both.
     batch = torch.randn(5, 3)
-    for net, steps in ((model, optimizer), (other, other_optimizer)):
-        steps.zero_grad()
+    for net, net_optimizer in ((model, optimizer), (other, other_optimizer)):
+        net_optimizer.zero_grad()
         net(batch).square().sum().backward()
-        steps.step()
+        net_optimizer.step()
     for key, value in model.state_dict().items():
         assert torch.equal(other.state_dict()[key], value)
 
 
-def test_moments_come_back_in_the_layout_of_their_parameters(tmp_path: Path) -> None:
-    """A fused step on a GPU refuses moments that lie otherwise than their parameters."""
+def test_moments_are_restored_in_the_memory_format_of_their_parameters(tmp_path: Path) -> None:
+    """A fused step on a GPU refuses moments in another memory format."""
 
-    def convolution() -> tuple[nn.Module, torch.optim.Optimizer]:
+    def train_convolution() -> tuple[nn.Module, torch.optim.Optimizer]:
         model = nn.Conv2d(4, 6, 3).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         optimizer = torch.optim.AdamW(model.parameters())
         model(torch.randn(2, 4, 5, 5)).sum().backward()
         optimizer.step()
         return model, optimizer
 
-    model, optimizer = convolution()
+    model, optimizer = train_convolution()
     save_checkpoint(tmp_path / "c.safetensors", {"net": model}, optimizer, {})
-    other, other_optimizer = convolution()
+    other, other_optimizer = train_convolution()
     load_checkpoint(tmp_path / "c.safetensors", {"net": other}, other_optimizer)
     pairs = zip(model.parameters(), other.parameters(), strict=True)
-    for mine, theirs in pairs:
-        loaded, kept = other_optimizer.state[theirs], optimizer.state[mine]
+    for original, reloaded in pairs:
+        loaded, saved = other_optimizer.state[reloaded], optimizer.state[original]
         for name in ("exp_avg", "exp_avg_sq"):
-            assert loaded[name].stride() == theirs.stride()
-            assert torch.equal(loaded[name], kept[name])
+            assert loaded[name].stride() == reloaded.stride()
+            assert torch.equal(loaded[name], saved[name])
 
 
-def test_checkpoints_of_others_are_refused(tmp_path: Path) -> None:
-    model, optimizer = trained(0)
+def test_other_files_are_refused_as_checkpoints(tmp_path: Path) -> None:
+    model, optimizer = train_briefly(0)
     path = tmp_path / "c.safetensors"
     save_checkpoint(path, {"net": model}, optimizer, {})
     with pytest.raises(PolyplinkError, match="weights of another encoder"):

@@ -1,4 +1,4 @@
-"""The detector: what it learns, its loss, and its files."""
+"""The detector: its training, its loss, and its files."""
 
 import struct
 from pathlib import Path
@@ -23,8 +23,8 @@ from polyplink.models.shipped import shipped_model
 SIDE = 64
 
 
-def blobs(n: int, seed: int = 0) -> TrainingFrames:
-    """Reddish noise with one or two bright ellipses; the last frames have none."""
+def frames_with_ellipses(n: int, seed: int = 0) -> TrainingFrames:
+    """Frames of reddish noise with one or two bright ellipses; the last eighth has none."""
     rng = np.random.default_rng(seed)
     y, x = np.mgrid[:SIDE, :SIDE] + 0.5
     pixels = rng.normal([140, 60, 50], 12, (n, SIDE, SIDE, 3))
@@ -43,11 +43,11 @@ def blobs(n: int, seed: int = 0) -> TrainingFrames:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, YoloxNano]:
-    """The checkpoint of a short training that was stopped once, and its network."""
+    """The checkpoint of a short training that was interrupted once, and its network."""
     torch.manual_seed(0)
     start, path = YoloxNano(), tmp_path_factory.mktemp("fit") / "state.pt"
     config = FitConfig(side=SIDE, epochs=20, batch=8, rate=2e-3, keep=0.9, freeze=False)
-    frames = blobs(64)
+    frames = frames_with_ellipses(64)
 
     def stop(state: object) -> None:
         raise KeyboardInterrupt
@@ -58,15 +58,15 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, YoloxNano]:
     state = fit_detector(
         frames, start, config, path, after_epoch=lambda state: epochs.append(state.epoch)
     )
-    assert epochs == list(range(2, 21))  # the first was done before it was stopped
+    assert epochs == list(range(2, 21))  # the first finished before the interruption
     assert state.losses[-1] < state.losses[0]
     return path, state.mean
 
 
-def test_boxes_are_grouped_by_their_share_of_the_frame_whatever_size_it_is_measured_at() -> None:
-    frames = blobs(24)
-    shares = frames.boxes[np.isfinite(frames.boxes).all(2)]  # k 4
-    sides = np.sqrt((shares[:, 2] - shares[:, 0]) * (shares[:, 3] - shares[:, 1]))
+def test_recall_by_size_groups_boxes_by_their_share_of_the_frame() -> None:
+    frames = frames_with_ellipses(24)
+    boxes = frames.boxes[np.isfinite(frames.boxes).all(2)]  # k 4
+    sides = np.sqrt((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]))
     truth = true_boxes(frames)
     predicted = [np.concatenate([boxes, np.ones((len(boxes), 1))], 1) for boxes in truth]
     figures = measure_in_frames(predicted, frames, score=0.5)
@@ -76,16 +76,16 @@ def test_boxes_are_grouped_by_their_share_of_the_frame_whatever_size_it_is_measu
 
 
 @pytest.mark.slow
-def test_a_short_training_detects_the_polyps_it_was_shown(
+def test_a_short_training_detects_the_polyps_of_its_frames(
     trained: tuple[Path, YoloxNano], tmp_path: Path
 ) -> None:
-    frames, path = blobs(64), tmp_path / "ours.onnx"
+    frames, path = frames_with_ellipses(64), tmp_path / "ours.onnx"
     record = DetectorRecord("yolov8", (SIDE, SIDE), letterbox=True, threshold=0.02)
     export_detector(trained[1], path, record)
     predicted = detect_in_frames(OnnxDetector(path), frames)
     figures = measure_in_frames(predicted, frames, score=0.3)
-    assert (figures.ap50.value or 0.0) > 0.2  # 0.00 before it
-    # The file gives its network back.
+    assert (figures.ap50.value or 0.0) > 0.2  # 0.00 before the training
+    # The network can be read from the exported file.
     images = torch.rand(1, 3, 64, 96)
     torch.testing.assert_close(read_network(path)(images), trained[1](images))
 
@@ -94,7 +94,7 @@ def test_a_short_training_detects_the_polyps_it_was_shown(
 def test_an_exported_network_computes_the_same_for_any_size(tmp_path: Path) -> None:
     torch.manual_seed(1)
     network, path = YoloxNano().eval(), tmp_path / "one.onnx"
-    for parameter in network.parameters():  # equal tensors would be stored once
+    for parameter in network.parameters():  # because equal tensors are stored once
         nn.init.normal_(parameter, std=0.1)
     export_detector(network, path, DetectorRecord("yolov8", (SIDE, SIDE), letterbox=True))
     import onnxruntime  # noqa: PLC0415
@@ -104,9 +104,9 @@ def test_an_exported_network_computes_the_same_for_any_size(tmp_path: Path) -> N
         images = torch.rand(shape)
         (outputs,) = session.run(None, {"images": images.numpy()})
         np.testing.assert_allclose(outputs, network(images).detach(), atol=2e-3)
-    back = read_network(path)
+    reread = read_network(path)
     for name, tensor in network.state_dict().items():
-        assert torch.equal(tensor, back.state_dict()[name])
+        assert torch.equal(tensor, reread.state_dict()[name])
 
 
 def test_the_shipped_network_is_read_from_its_file() -> None:
@@ -131,11 +131,11 @@ def test_a_file_of_another_network_is_refused(tmp_path: Path) -> None:
 
 
 def test_weights_in_ncnn_form_are_read_in_order(tmp_path: Path) -> None:
-    """Written here as ncnn does: a flag, float16 padded to 4 bytes, then a float32 bias."""
+    """The test writes as ncnn does: a flag, float16 padded to 4 bytes, then a float32 bias."""
     torch.manual_seed(2)
     network = YoloxNano(classes=80)
     lines, binary = ["7767517", "1 1"], b""
-    focus = torch.randn(16, 12, 3, 3) / 10  # as published: of twelve sliced channels
+    focus = torch.randn(16, 12, 3, 3) / 10  # as published: on twelve sliced channels
     for module in network.modules():
         if isinstance(module, nn.Conv2d):
             published = focus if module is network.stem.conv else module.weight.detach()
@@ -149,46 +149,50 @@ def test_weights_in_ncnn_form_are_read_in_order(tmp_path: Path) -> None:
     path = tmp_path / "yolox-nano.param"
     path.write_text("\n".join(lines))
     path.with_suffix(".bin").write_bytes(binary)
-    read = read_network(path)
+    reread = read_network(path)
     images = torch.randn(2, 3, 64, 96)
     sliced = torch.cat([images[..., i::2, j::2] for j in (0, 1) for i in (0, 1)], 1)
     torch.testing.assert_close(
-        functional.conv2d(images, read.stem.conv.weight, stride=2, padding=2),
+        functional.conv2d(images, reread.stem.conv.weight, stride=2, padding=2),
         functional.conv2d(sliced, focus.half().float(), padding=1),
     )
     torch.testing.assert_close(
-        read.dark5[1].join.conv.weight,  # type: ignore[union-attr]
+        reread.dark5[1].join.conv.weight,  # type: ignore[union-attr]
         network.dark5[1].join.conv.weight,  # type: ignore[union-attr]
         atol=1e-3,
         rtol=1e-3,
     )
     torch.testing.assert_close(
-        read.heads[2].box.bias,  # type: ignore[union-attr]
+        reread.heads[2].box.bias,  # type: ignore[union-attr]
         network.heads[2].box.bias + 0.5,  # type: ignore[union-attr,operator]
     )
 
 
-def test_the_loss_is_least_for_the_true_boxes() -> None:
+def test_the_loss_is_lowest_for_the_true_boxes() -> None:
     cells = grid(SIDE, SIDE)
     truth = torch.tensor([[[22.0, 30, 16, 20], [np.nan] * 4], [[np.nan] * 4, [np.nan] * 4]])
     boxes = truth[:, :1].nan_to_num(5.0).transpose(1, 2).expand(-1, -1, cells.shape[1]).clone()
-    unsure = torch.full(boxes[:, 0].shape, -8.0)
-    target, which = assign(unsure, boxes, truth, cells)
+    low_logits = torch.full(boxes[:, 0].shape, -8.0)
+    target, assigned_box = assign(low_logits, boxes, truth, cells)
     assert (target[0] > 0).sum() == 10
     assert not target[1].any()
-    assert not which[0][target[0] > 0].any()
+    assert not assigned_box[0][target[0] > 0].any()
     centres = (cells[:2] + 0.5) * cells[2]
-    away = (centres[:, target[0] > 0] - truth[0, 0, :2, None]).abs()
-    assert (away <= torch.maximum(truth[0, 0, 2:, None] / 2, cells[2, target[0] > 0])).all()
-    right = torch.where(target > 0, 8.0, -8.0)
-    best = detection_loss(right, boxes, truth, cells)
-    assert float(best) < 0.05
-    for logits, other in ((-right, boxes), (right, boxes + 6), (right, boxes * 0.7)):
-        assert float(detection_loss(logits, other, truth, cells)) > float(best) + 0.1
+    distances = (centres[:, target[0] > 0] - truth[0, 0, :2, None]).abs()
+    assert (distances <= torch.maximum(truth[0, 0, 2:, None] / 2, cells[2, target[0] > 0])).all()
+    correct_logits = torch.where(target > 0, 8.0, -8.0)
+    lowest = detection_loss(correct_logits, boxes, truth, cells)
+    assert float(lowest) < 0.05
+    for logits, shifted_boxes in (
+        (-correct_logits, boxes),
+        (correct_logits, boxes + 6),
+        (correct_logits, boxes * 0.7),
+    ):
+        assert float(detection_loss(logits, shifted_boxes, truth, cells)) > float(lowest) + 0.1
 
 
-def test_boxes_follow_the_frames_that_they_are_drawn_in() -> None:
-    frames = blobs(32, seed=3)
+def test_augmented_boxes_stay_on_their_polyps() -> None:
+    frames = frames_with_ellipses(32, seed=3)
     plain = Augmentation(mosaic=0, empty=0, menu=0, blur=0, dark=0)
     rng = np.random.default_rng(0)
     images, boxes = draw_batch(frames, np.arange(28), 96, rng, plain)
@@ -200,18 +204,20 @@ def test_boxes_follow_the_frames_that_they_are_drawn_in() -> None:
             brighter.append(inside - np.median(image))
     assert len(brighter) > 25
     assert np.mean(np.array(brighter) > 0.03) > 0.9
-    again = draw_batch(frames, np.arange(28), 96, np.random.default_rng(0), plain)
-    assert torch.equal(images, again[0])  # continuing a training draws the same
+    repeated = draw_batch(frames, np.arange(28), 96, np.random.default_rng(0), plain)
+    assert torch.equal(images, repeated[0])  # a resumed training draws the same batches
     empty = draw_batch(frames, np.arange(28), 96, rng, Augmentation(empty=1.0, mosaic=0))[1]
     assert empty.isfinite().all(2).sum() < 0.6 * boxes.isfinite().all(2).sum()
 
 
-def test_the_same_batches_are_drawn_by_any_number_of_processes(tmp_path: Path) -> None:
+def test_batches_do_not_depend_on_the_number_of_workers(tmp_path: Path) -> None:
     config = FitConfig(side=SIDE, epochs=1, batch=4, freeze=False)
     start = YoloxNano.random(0)
-    one, two = (
-        fit_detector(blobs(12), start, config, tmp_path / f"{workers}.pt", workers=workers)
+    one_worker, two_workers = (
+        fit_detector(
+            frames_with_ellipses(12), start, config, tmp_path / f"{workers}.pt", workers=workers
+        )
         for workers in (1, 2)
     )
-    assert one.losses == two.losses
-    assert one.epoch == 1
+    assert one_worker.losses == two_workers.losses
+    assert one_worker.epoch == 1

@@ -1,4 +1,4 @@
-"""Two processes give the gradient of one, and one training."""
+"""Training in several processes: the same gradients and the same run as in one."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,9 +33,9 @@ LOSSES: list[AnyLoss] = [
 
 
 def config(*changes: str) -> TrainConfig:
-    """Without dropout, which every process draws for its own views."""
-    usual = ("encoder.dropout=0", "optim.bags_per_batch=5", "optim.rate=1e-3")
-    return override(ntssl_demo(), [*TINY, *usual, *changes])
+    """A small recipe without dropout, which differs between processes."""
+    base_changes = ("encoder.dropout=0", "optim.bags_per_batch=5", "optim.rate=1e-3")
+    return override(ntssl_demo(), [*TINY, *base_changes, *changes])
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +45,10 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
 
 
 def gradients(fabric: Devices, prepared: Prepared) -> list[dict[str, torch.Tensor]]:
-    """By loss: its value and its gradient in the second batch, which nobody can halve."""
-    torch.set_default_dtype(torch.float64)  # single precision: rounding alone moves them by 1e-3
-    model, found = Model(config(), fabric.device, fabric), []
-    model.encoder.backbone.register_forward_pre_hook(lambda module, given: given[0].double())
+    """Value and gradients per loss in the second batch, of an odd number of views."""
+    torch.set_default_dtype(torch.float64)  # in single precision rounding changes them by 1e-3
+    model, values_and_gradients = Model(config(), fabric.device, fabric), []
+    model.encoder.backbone.register_forward_pre_hook(lambda module, inputs: inputs[0].double())
     data = FragmentSet(prepared, prepared.procedures, 4, fabric.device)
     drawn = model.config.bags.draw(data, 0.5, 5, rng_of(0))
     batch = list(batches(drawn.bags, 5, fabric.device))[1]
@@ -57,56 +57,56 @@ def gradients(fabric: Devices, prepared: Prepared) -> list[dict[str, torch.Tenso
         model.optimizer.zero_grad()
         value = loss(model.views(data, drawn, batch))
         fabric.backward(value)
-        named = [(n, p) for m in model.modules.values() for n, p in m.named_parameters()]
-        slopes = {
-            f"{i} {n}": p.grad.clone() for i, (n, p) in enumerate(named) if p.grad is not None
+        parameters = [(n, p) for m in model.modules.values() for n, p in m.named_parameters()]
+        parameter_gradients = {
+            f"{i} {n}": p.grad.clone() for i, (n, p) in enumerate(parameters) if p.grad is not None
         }
-        found.append({"value": value.detach()} | slopes)
+        values_and_gradients.append({"value": value.detach()} | parameter_gradients)
     buffers = {n: b.clone() for n, b in model.encoder.named_buffers() if "running" in n}
     torch.set_default_dtype(torch.float32)
-    return [*found, buffers]
+    return [*values_and_gradients, buffers]
 
 
 @pytest.mark.slow
 def test_every_loss_has_the_gradient_of_one_process(prepared: Prepared) -> None:
-    wanted = gradients(Devices(CPU), prepared)
+    single = gradients(Devices(CPU), prepared)
     with processes(2, CPU, gradients, (prepared,)) as fabric:
-        found = gradients(fabric, prepared)
-    assert len(wanted[-1]) > 2  # statistics of BatchNorm, over the frames of both
-    for one, two in zip(wanted, found, strict=True):
-        assert one.keys() <= two.keys()
-        for name, slope in two.items():
-            expected = one.get(name, torch.zeros_like(slope))
-            torch.testing.assert_close(slope, expected, rtol=1e-9, atol=1e-9, msg=name)
+        distributed = gradients(fabric, prepared)
+    assert len(single[-1]) > 2  # statistics of BatchNorm, over the frames of both processes
+    for single_loss, distributed_loss in zip(single, distributed, strict=True):
+        assert single_loss.keys() <= distributed_loss.keys()
+        for name, gradient in distributed_loss.items():
+            expected = single_loss.get(name, torch.zeros_like(gradient))
+            torch.testing.assert_close(gradient, expected, rtol=1e-9, atol=1e-9, msg=name)
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_with_another_number_of_processes(prepared: Prepared, tmp_path: Path) -> None:
-    short, whole = config("optim.epochs=1", "bags.tau_max=0.3"), config("bags.tau_max=0.3")
-    one = fit(whole, prepared, tmp_path / "one", device=CPU)
+def test_a_run_resumes_with_another_number_of_processes(prepared: Prepared, tmp_path: Path) -> None:
+    short, full = config("optim.epochs=1", "bags.tau_max=0.3"), config("bags.tau_max=0.3")
+    uninterrupted = fit(full, prepared, tmp_path / "one", device=CPU)
     fit(short, prepared, tmp_path / "two", device=CPU)
-    told: list[float] = []
-    two = fit(
-        whole,
+    reported_losses: list[float] = []
+    resumed = fit(
+        full,
         prepared,
         tmp_path / "two",
         device=CPU,
         devices=2,
         resume=True,
-        progress=lambda done, total, row: told.append(row["loss"]),
+        progress=lambda done, total, row: reported_losses.append(row["loss"]),
     )
-    assert len(two.history) == 2
-    assert told == [two.history[1]["loss"]]
+    assert len(resumed.history) == 2
+    assert reported_losses == [resumed.history[1]["loss"]]
     for name in ("loss", "loss_labels", "frames", "purity"):
-        assert two.history[1][name] == pytest.approx(one.history[1][name], rel=1e-3)
-    for name, value in one.encoder.state_dict().items():
-        # Adam's step may have either sign where the gradient is rounding alone: few elements.
-        same = torch.isclose(two.encoder.state_dict()[name], value, rtol=1e-2, atol=1e-4)
-        assert same.double().mean() > 0.9999, name
+        assert resumed.history[1][name] == pytest.approx(uninterrupted.history[1][name], rel=1e-3)
+    for name, value in uninterrupted.encoder.state_dict().items():
+        # Where the gradient is only rounding, Adam's step can have either sign: few elements.
+        close = torch.isclose(resumed.encoder.state_dict()[name], value, rtol=1e-2, atol=1e-4)
+        assert close.double().mean() > 0.9999, name
 
 
 @pytest.mark.slow
-def test_a_mistake_in_another_process_is_told(prepared: Prepared) -> None:
+def test_an_error_in_another_process_is_raised(prepared: Prepared) -> None:
     with (
         pytest.raises(PolyplinkError, match="the second process stops"),
         processes(2, CPU, stop, ()) as fabric,
@@ -128,16 +128,16 @@ def test_shares_cover_a_batch_once_and_in_order(n: int, world: int) -> None:
     assert max(sizes) - min(sizes) <= 1
 
 
-def test_devices_that_are_not_there_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unavailable_devices_and_libraries_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     for device in ("cuda", "cuda:0"):
         with pytest.raises(PolyplinkError, match="there are 1 GPUs"):
             check_devices(2, torch.device(device))
     check_devices(2, CPU)
 
-    def missing(name: str) -> None:
+    def raise_not_found(name: str) -> None:
         raise ModuleNotFoundError(name=name)
 
-    monkeypatch.setattr("importlib.import_module", missing)
+    monkeypatch.setattr("importlib.import_module", raise_not_found)
     with pytest.raises(PolyplinkError, match=r"polyplink\[train\]"):
         check_devices(2, CPU)

@@ -1,4 +1,4 @@
-"""Fragments and their pixels."""
+"""Fragments, their pixels and their codes."""
 
 from pathlib import Path
 
@@ -21,22 +21,22 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     return prepare(folder, PrepareSettings(size=16, crop_factor=2.0))
 
 
-def test_crops_are_those_of_the_memory_maps(prepared: Prepared) -> None:
+def test_pixels_equal_the_crops_of_the_prepared_data(prepared: Prepared) -> None:
     names = ["001-003", "001-001"]
     data = FragmentSet(prepared, names, 4, torch.device("cpu"))
     table = prepared.select(names).fragments(4)
     assert len(data) == table.height == 24
     chosen = np.array([17, 2, 2, 23])
-    found = data.pixels(data.rows[chosen])
-    assert found.shape == (16, 16, 16, 3)
-    assert found.dtype == torch.uint8
+    pixels = data.pixels(data.rows[chosen])
+    assert pixels.shape == (16, 16, 16, 3)
+    assert pixels.dtype == torch.uint8
     rows = crop_rows(table, 4)
     for place, fragment in enumerate(chosen):
-        own = prepared.crops(table["procedure_id"][int(fragment)])[rows[fragment]]
-        assert np.array_equal(found[4 * place : 4 * place + 4].numpy(), own)
+        expected = prepared.crops(table["procedure_id"][int(fragment)])[rows[fragment]]
+        assert np.array_equal(pixels[4 * place : 4 * place + 4].numpy(), expected)
 
 
-def test_codes_follow_the_table(prepared: Prepared) -> None:
+def test_codes_and_positions_follow_the_fragment_table(prepared: Prepared) -> None:
     data = FragmentSet(prepared, ["001-001", "001-002"], 4, torch.device("cpu"))
     table = prepared.select(["001-001", "001-002"]).fragments(4)
     assert data.known.all()
@@ -46,19 +46,19 @@ def test_codes_follow_the_table(prepared: Prepared) -> None:
     assert len(pairs) == 4
 
 
-def test_unknown_polyps_are_marked(tmp_path: Path) -> None:
+def test_fragments_without_labels_are_unknown(tmp_path: Path) -> None:
     folder = write_procedures(tmp_path, procedures=1, labelled=False)
     prepared = prepare(folder, PrepareSettings(size=16))
     assert not FragmentSet(prepared, ["001-001"], 4, torch.device("cpu")).known.any()
 
 
 @given(st.integers(1, 40), st.integers(0, 10))
-def test_held_out_and_trained_are_all(n: int, every: int) -> None:
+def test_hold_out_divides_the_procedures(n: int, every: int) -> None:
     names = [f"{i:03d}" for i in range(n)]
     if every == 1:
         with pytest.raises(PolyplinkError, match="none left for training"):
             hold_out(names, every)
         return
-    rest, held = hold_out(names[::-1], every)
-    assert sorted(rest + held) == names
-    assert len(held) == (n // every if every else 0)
+    rest, held_out = hold_out(names[::-1], every)
+    assert sorted(rest + held_out) == names
+    assert len(held_out) == (n // every if every else 0)

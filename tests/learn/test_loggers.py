@@ -1,4 +1,4 @@
-"""Figures beside history.csv."""
+"""Loggers that record the figures of history.csv elsewhere."""
 
 import importlib
 import sys
@@ -13,7 +13,7 @@ from polyplink.recipes.ntssl import ntssl_demo
 ROWS = [{"epoch": float(e), "loss": 2.0 - e, "loss_labels": float("nan")} for e in range(3)]
 
 
-def test_tensorboard_gets_every_finite_figure(tmp_path: Path) -> None:
+def test_tensorboard_receives_every_finite_figure(tmp_path: Path) -> None:
     with open_loggers(["tensorboard"], tmp_path, ntssl_demo()) as log:
         for row in ROWS:
             log(row)
@@ -24,35 +24,35 @@ def test_tensorboard_gets_every_finite_figure(tmp_path: Path) -> None:
     assert "loss_labels" not in events.Tags()["scalars"]
 
 
-class Stub:
-    """Stands for wandb, and keeps what it is told."""
+class WandbStub:
+    """Replaces wandb and records its calls."""
 
     def __init__(self) -> None:
-        self.told: list[object] = []
+        self.calls: list[object] = []
 
-    def Settings(self, **given: object) -> dict[str, object]:
-        return given
+    def Settings(self, **keywords: object) -> dict[str, object]:
+        return keywords
 
-    def init(self, **given: object) -> "Stub":
-        self.told.append(given)
+    def init(self, **keywords: object) -> "WandbStub":
+        self.calls.append(keywords)
         return self
 
     def log(self, row: dict[str, float], step: int) -> None:
-        self.told.append((step, row))
+        self.calls.append((step, row))
 
     def finish(self) -> None:
-        self.told.append("finished")
+        self.calls.append("finished")
 
 
-def test_wandb_stays_offline_and_is_closed_when_the_training_fails(
+def test_wandb_stays_offline_and_is_finished_when_training_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stub = Stub()
+    stub = WandbStub()
     monkeypatch.setitem(sys.modules, "wandb", stub)
     with pytest.raises(KeyError), open_loggers(["wandb"], tmp_path, ntssl_demo()) as log:
         log(ROWS[1])
         raise KeyError
-    first, *rest = stub.told
+    first, *rest = stub.calls
     assert isinstance(first, dict)
     assert first["settings"]["mode"] == "offline"
     assert first["dir"] == str(tmp_path)
@@ -60,7 +60,7 @@ def test_wandb_stays_offline_and_is_closed_when_the_training_fails(
 
 
 @pytest.mark.parametrize(
-    ("name", "says"),
+    ("name", "message"),
     [
         ("tensorboard", r"--log tensorboard needs .* pip install .polyplink\[log\]"),
         ("wandb", r"--log wandb needs .* pip install .polyplink\[log\]"),
@@ -68,8 +68,8 @@ def test_wandb_stays_offline_and_is_closed_when_the_training_fails(
     ],
 )
 def test_a_missing_package_and_an_unknown_name_are_refused(
-    name: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(PolyplinkError, match=says):
+    with pytest.raises(PolyplinkError, match=message):
         open_loggers([name], tmp_path, ntssl_demo()).__enter__()

@@ -1,4 +1,4 @@
-"""The training loop: it learns, resumes bit by bit, chooses and stops."""
+"""The training loop: learning, exact resumption, selection of weights, and stopping."""
 
 import csv
 import math
@@ -55,8 +55,10 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
 
 
 @pytest.fixture(scope="module")
-def whole(prepared: Prepared, tmp_path_factory: pytest.TempPathFactory) -> tuple[Fitted, Path]:
-    """A training without interruption on one thread, and its folder."""
+def uninterrupted(
+    prepared: Prepared, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Fitted, Path]:
+    """A training on one thread without interruption, and its folder."""
     folder, threads = tmp_path_factory.mktemp("whole"), torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -66,19 +68,21 @@ def whole(prepared: Prepared, tmp_path_factory: pytest.TempPathFactory) -> tuple
 
 
 class StoppedError(Exception):
-    """Stands for a kill after an epoch was saved."""
+    """Raised by a test in place of a kill after an epoch was saved."""
 
 
 def stop_after(epochs: int) -> object:
-    def tick(done: int, total: int, row: object) -> None:
+    """A progress callback that raises `StoppedError` after a number of epochs."""
+
+    def stop_if_reached(done: int, total: int, row: object) -> None:
         if done == epochs:
             raise StoppedError
 
-    return tick
+    return stop_if_reached
 
 
-def test_a_resumed_run_equals_an_uninterrupted_one_bit_by_bit(
-    prepared: Prepared, whole: tuple[Fitted, Path], tmp_path: Path
+def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
+    prepared: Prepared, uninterrupted: tuple[Fitted, Path], tmp_path: Path
 ) -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -89,16 +93,20 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_by_bit(
     finally:
         torch.set_num_threads(threads)
     assert len(resumed.history) == 3
-    for one, two in zip(whole[0].history, resumed.history, strict=True):
-        assert {k: v for k, v in one.items() if k != "seconds"} == {
-            k: v for k, v in two.items() if k != "seconds"
+    for uninterrupted_row, resumed_row in zip(
+        uninterrupted[0].history, resumed.history, strict=True
+    ):
+        assert {k: v for k, v in uninterrupted_row.items() if k != "seconds"} == {
+            k: v for k, v in resumed_row.items() if k != "seconds"
         }
-    for key, value in whole[0].encoder.state_dict().items():
+    for key, value in uninterrupted[0].encoder.state_dict().items():
         assert torch.equal(value, resumed.encoder.state_dict()[key]), key
 
 
-def test_the_history_tells_the_curriculum_and_both_losses(whole: tuple[Fitted, Path]) -> None:
-    fitted, folder = whole
+def test_the_history_records_the_curriculum_and_both_losses(
+    uninterrupted: tuple[Fitted, Path],
+) -> None:
+    fitted, folder = uninterrupted
     with (folder / "history.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [float(row["tau"]) for row in rows] == pytest.approx([0.3, 3.225, 9.075])
@@ -111,35 +119,37 @@ def test_the_history_tells_the_curriculum_and_both_losses(whole: tuple[Fitted, P
     assert {p.name for p in folder.iterdir()} == {LAST, BEST, "history.csv"}
 
 
-def test_training_tells_plain_colours_apart(tmp_path: Path) -> None:
-    """Many polyps, near neighbours: bags are pure, and the losses must fall."""
+def test_training_learns_to_distinguish_uniform_colours(tmp_path: Path) -> None:
+    """Many polyps and near neighbours: bags are pure, so both losses fall."""
     folder = write_procedures(tmp_path, procedures=3, polyps=8)
-    long = prepare(folder, config().prepare)
+    prepared = prepare(folder, config().prepare)
     changes = ("optim.epochs=6", "bags.tau_max=0.3", "bags.k=2", "optim.bags_per_batch=8")
-    fitted = fit(config(*changes, "validation.every=2"), long, tmp_path / "run", device=CPU)
+    fitted = fit(config(*changes, "validation.every=2"), prepared, tmp_path / "run", device=CPU)
     first, last = fitted.history[0], fitted.history[-1]
     assert last["loss"] < 0.8 * first["loss"]
     assert last["loss_labels"] < 0.8 * first["loss_labels"]
 
 
-def slow(changes: tuple[str, ...]) -> Any:
-    """Trained by `make test-all` alone; losses and bags have quick tests of their own."""
+def slow_case(changes: tuple[str, ...]) -> Any:
+    """A case that only `make test-all` trains; quick tests cover its loss and its bags."""
     return pytest.param(changes, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        slow(("bags.sampling=nearest",)),  # trained below until its loss no longer falls
-        slow(("loss.form=anchored",)),
-        slow(("loss.frame=0", "validation.select=bags")),
+        slow_case(("bags.sampling=nearest",)),  # also in the test of stopping
+        slow_case(("loss.form=anchored",)),
+        slow_case(("loss.frame=0", "validation.select=bags")),
         ("loss.tracklet=0", "loss.within=1", "loss.mask_fragment=true"),
-        ("bags.k=40",),  # more than there are: masked bags
-        slow(("optim.bags_per_batch=1000",)),
-        slow(("validation.every=0", "validation.select=last")),  # cli/test_train.py trains it
+        ("bags.k=40",),  # more than there are members: masked bags
+        slow_case(("optim.bags_per_batch=1000",)),
+        slow_case(("validation.every=0", "validation.select=last")),  # cli/test_train.py trains it
     ],
 )
-def test_every_setting_trains(prepared: Prepared, tmp_path: Path, changes: tuple[str, ...]) -> None:
+def test_every_setting_trains_with_a_finite_loss(
+    prepared: Prepared, tmp_path: Path, changes: tuple[str, ...]
+) -> None:
     fitted = fit(config("optim.epochs=1", *changes), prepared, tmp_path, device=CPU)
     assert math.isfinite(fitted.history[0]["loss"])
 
@@ -148,7 +158,7 @@ def test_every_setting_trains(prepared: Prepared, tmp_path: Path, changes: tuple
     "changes",
     [
         ("bags.kind=polyp_views", "bags.views=3", "bags.refill=true", "loss.kind=supervised"),
-        slow(
+        slow_case(
             (
                 "bags.kind=polyp_views",
                 "bags.refill=true",
@@ -156,7 +166,7 @@ def test_every_setting_trains(prepared: Prepared, tmp_path: Path, changes: tuple
                 "optim.accumulate=3",
             )
         ),
-        slow(
+        slow_case(
             (
                 "bags.kind=polyp_views",
                 "bags.refill=true",
@@ -166,50 +176,54 @@ def test_every_setting_trains(prepared: Prepared, tmp_path: Path, changes: tuple
         ),
         ("bags.kind=frame_pairs", "loss.kind=nt_xent", "encoder.kind=sfe", "augment.flip=0.5"),
         ("bags.kind=tracklet_parts", "loss.kind=nt_xent", "encoder.kind=mve"),
-        slow(("bags.kind=polyp_parts", "loss.kind=nt_xent", "optim.schedule=one_cycle")),
+        slow_case(("bags.kind=polyp_parts", "loss.kind=nt_xent", "optim.schedule=one_cycle")),
     ],
     ids=lambda changes: changes[0],
 )
 def test_every_method_trains_and_resumes(
     prepared: Prepared, tmp_path: Path, changes: tuple[str, ...]
 ) -> None:
-    asked = config("optim.epochs=2", *changes)
+    recipe = config("optim.epochs=2", *changes)
 
-    def keep_first(done: int, total: int, row: object) -> None:
+    def copy_after_first_epoch(done: int, total: int, row: object) -> None:
         if done == 1:
             shutil.copytree(tmp_path / "whole", tmp_path / "cut")
 
-    whole = fit(asked, prepared, tmp_path / "whole", device=CPU, progress=keep_first)
-    assert all(math.isfinite(row["loss"]) and row["frames"] > 0 for row in whole.history)
-    resumed = fit(asked, prepared, tmp_path / "cut", device=CPU, resume=True)
-    assert resumed.history[1]["loss"] == pytest.approx(whole.history[1]["loss"], rel=1e-4)
+    uninterrupted = fit(
+        recipe, prepared, tmp_path / "whole", device=CPU, progress=copy_after_first_epoch
+    )
+    assert all(math.isfinite(row["loss"]) and row["frames"] > 0 for row in uninterrupted.history)
+    resumed = fit(recipe, prepared, tmp_path / "cut", device=CPU, resume=True)
+    assert resumed.history[1]["loss"] == pytest.approx(uninterrupted.history[1]["loss"], rel=1e-4)
 
 
 @pytest.mark.parametrize("how", ["frozen", "last", "lora"])
-def test_a_part_of_the_backbone_learns(prepared: Prepared, tmp_path: Path, how: str) -> None:
+def test_fine_tuning_trains_the_selected_part_of_the_backbone(
+    prepared: Prepared, tmp_path: Path, how: str
+) -> None:
     changes = ("optim.epochs=1", f"finetune.how={how}", "encoder.frame_encoder=timm:test_vit")
-    sized = override(config(*changes), ["optim.rate=1e-2"])
-    torch.manual_seed(sized.seed)
-    before = build_encoder(sized.encoder).state_dict()
-    after = fit(sized, prepared, tmp_path, device=CPU).encoder.state_dict()
-    assert after.keys() == before.keys()  # adapters are merged: weights load as any others
-    moved = {name for name, value in after.items() if not torch.equal(value, before[name])}
-    within = {name for name in moved if name.startswith("backbone.")}
-    assert any(name.startswith("adapter") for name in moved)
-    assert bool(within) == (how != "frozen")
-    assert not any("blocks.0." in name for name in within) or how == "lora"
+    recipe = override(config(*changes), ["optim.rate=1e-2"])
+    torch.manual_seed(recipe.seed)
+    before = build_encoder(recipe.encoder).state_dict()
+    after = fit(recipe, prepared, tmp_path, device=CPU).encoder.state_dict()
+    assert after.keys() == before.keys()  # adapters are merged, so weights load like any others
+    changed = {name for name, value in after.items() if not torch.equal(value, before[name])}
+    changed_backbone = {name for name in changed if name.startswith("backbone.")}
+    assert any(name.startswith("adapter") for name in changed)
+    assert bool(changed_backbone) == (how != "frozen")
+    assert not any("blocks.0." in name for name in changed_backbone) or how == "lora"
 
 
 def test_training_stops_when_the_loss_no_longer_falls(prepared: Prepared, tmp_path: Path) -> None:
     changes = ("optim.epochs=9", "optim.rate=1e-12", "validation.patience=1")
-    still = ("bags.sampling=nearest", "encoder.dropout=0", "validation.select=bags")
-    fitted = fit(config(*changes, *still), prepared, tmp_path, device=CPU)
+    without_change = ("bags.sampling=nearest", "encoder.dropout=0", "validation.select=bags")
+    fitted = fit(config(*changes, *without_change), prepared, tmp_path, device=CPU)
     assert len(fitted.history) < 9
-    again = fit(config(*changes, *still), prepared, tmp_path, device=CPU, resume=True)
-    assert len(again.history) == len(fitted.history)  # it stays stopped
+    resumed = fit(config(*changes, *without_change), prepared, tmp_path, device=CPU, resume=True)
+    assert len(resumed.history) == len(fitted.history)  # resuming trains no further
 
 
-def test_a_resume_of_something_else_is_refused(prepared: Prepared, tmp_path: Path) -> None:
+def test_resuming_another_run_is_refused(prepared: Prepared, tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match=r"no checkpoint .*last\.safetensors"):
         fit(config(), prepared, tmp_path, device=CPU, resume=True)
     fit(config("optim.epochs=1"), prepared, tmp_path, device=CPU)
@@ -226,19 +240,21 @@ def test_a_resume_of_something_else_is_refused(prepared: Prepared, tmp_path: Pat
         fit(config("optim.epochs=1"), prepared, tmp_path, device=CPU, resume=True)
 
 
-def test_too_little_to_train_or_validate_on(prepared: Prepared, tmp_path: Path) -> None:
-    for changes, says in (
+def test_too_little_data_to_train_or_validate_on_is_refused(
+    prepared: Prepared, tmp_path: Path
+) -> None:
+    for changes, message in (
         (("fragment_length=99",), "0 fragments of 99 crops"),
         (("validation.every=1",), "none left for training"),
         (("validation.every=0",), "no fragments to validate on"),
         (("part=nowhere",), "no part 'nowhere'"),
     ):
-        with pytest.raises(PolyplinkError, match=says):
+        with pytest.raises(PolyplinkError, match=message):
             fit(config(*changes), prepared, tmp_path, device=CPU)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-def test_a_gpu_trains_as_the_cpu_does_within_bf16(prepared: Prepared, tmp_path: Path) -> None:
+def test_a_gpu_trains_as_the_cpu_does_to_bf16_precision(prepared: Prepared, tmp_path: Path) -> None:
     on_gpu = fit(config(), prepared, tmp_path / "gpu", device=torch.device("cuda"))
     on_cpu = fit(config(), prepared, tmp_path / "cpu", device=CPU)
     first = (on_gpu.history[0]["loss"], on_cpu.history[0]["loss"])
@@ -249,7 +265,7 @@ def rows(*losses: float) -> list[dict[str, float]]:
     return [{"loss_bags": loss, "loss_labels": math.nan} for loss in losses]
 
 
-def test_the_best_has_the_lowest_loss_that_is_a_number() -> None:
+def test_the_best_epoch_has_the_lowest_finite_loss() -> None:
     assert is_best(rows(1.0)[0], rows(2.0, 1.5), "bags")
     assert not is_best(rows(1.5)[0], rows(2.0, 1.5), "bags")
     assert not is_best(rows(math.nan)[0], rows(2.0), "bags")
@@ -257,7 +273,7 @@ def test_the_best_has_the_lowest_loss_that_is_a_number() -> None:
     assert is_best(dict(NOTHING), [], "labels")
 
 
-def test_patience_waits_for_so_many_epochs() -> None:
+def test_training_is_over_after_patience_epochs_without_improvement() -> None:
     config = ValidationConfig(select="bags", patience=2)
     assert not is_over([], config)
     assert not is_over(rows(3.0, 2.0, 2.5), config)
@@ -266,48 +282,55 @@ def test_patience_waits_for_so_many_epochs() -> None:
     assert not is_over(rows(1.0, 2.0, 3.0, 4.0), ValidationConfig(select="bags"))
 
 
-def test_negatives_of_other_procedures_need_two(prepared: Prepared, tmp_path: Path) -> None:
-    alone = prepare(write_procedures(tmp_path / "one", procedures=1), config().prepare)
-    foreign = config("loss.negatives=other_procedures", "validation.every=0", "part=all")
+def test_negatives_of_other_procedures_need_two_procedures(tmp_path: Path) -> None:
+    one_procedure = prepare(write_procedures(tmp_path / "one", procedures=1), config().prepare)
+    recipe = config("loss.negatives=other_procedures", "validation.every=0", "part=all")
     with pytest.raises(PolyplinkError, match=r"one procedure.*loss\.negatives=all"):
-        fit(foreign, alone, tmp_path / "run", device=CPU)
+        fit(recipe, one_procedure, tmp_path / "run", device=CPU)
 
 
-class Watched:
-    """Stands for a model: random vectors, and frames that have no part in the validation loss."""
+class RandomModel:
+    """Replaces a model: returns random vectors and records them.
+
+    Its frames are random too, because the validation loss does not use them.
+    """
 
     config = ntssl()
 
     def __init__(self) -> None:
-        self.seen: list[tuple[torch.Tensor, list[int]]] = []
+        self.batches: list[tuple[torch.Tensor, list[int]]] = []
 
     def mode(self, *, training: bool) -> None:
         assert not training
 
     def views(self, data: FragmentSet, drawn: EpochBags, batch: Batch) -> Views:
-        z, of = torch.randn(len(batch.bag), 8, dtype=torch.float64), torch.zeros(len(batch.bag))
-        self.seen.append((z, batch.bag.tolist()))
-        return Views(z, torch.randn(2 * len(z), 8), batch.bag, batch.anchor, *3 * (of,))
+        z, zeros = torch.randn(len(batch.bag), 8, dtype=torch.float64), torch.zeros(len(batch.bag))
+        self.batches.append((z, batch.bag.tolist()))
+        return Views(z, torch.randn(2 * len(z), 8), batch.bag, batch.anchor, *3 * (zeros,))
 
 
-def test_validation_is_that_of_the_program() -> None:
-    """MIL-NCE on tracklet vectors alone, in batches of 6 views, 2 of each of 3 polyps."""
+def test_the_validation_loss_equals_that_of_the_program() -> None:
+    """MIL-NCE on tracklet vectors only, in batches of 6 views, 2 of each of 3 polyps."""
     data = bare_set([24] * 6, range(6))
     data.device = CPU
-    model = Watched()
+    model = RandomModel()
     row = validate(cast("Model", model), data)
-    batches = [(z, bag) for z, bag in model.seen if bag == [0, 0, 1, 1, 2, 2]]
+    batches = [(z, bag) for z, bag in model.batches if bag == [0, 0, 1, 1, 2, 2]]
     assert len(batches) == 6
     losses = []
     for z, bag in batches:
-        near = [[math.exp(torch.cosine_similarity(a, b, dim=0) / 0.07) for b in z] for a in z]
-        for i, own in enumerate(near):
+        similarities = [
+            [math.exp(torch.cosine_similarity(a, b, dim=0) / 0.07) for b in z] for a in z
+        ]
+        for i, row_similarities in enumerate(similarities):
             match = next(j for j in range(6) if j != i and bag[j] == bag[i])
-            losses.append(-math.log(own[match] / (sum(own) - own[i])))
+            losses.append(
+                -math.log(row_similarities[match] / (sum(row_similarities) - row_similarities[i]))
+            )
     assert row["loss_labels"] == pytest.approx(sum(losses) / len(losses))
 
 
-def test_a_choice_that_cannot_be_made_is_refused() -> None:
+def test_selection_without_a_validation_loss_is_refused() -> None:
     labels = TrainConfig("x")
     with pytest.raises(PolyplinkError, match="no fragments to validate on"):
         check_selection(labels, None)

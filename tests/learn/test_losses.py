@@ -1,4 +1,4 @@
-"""Every contrastive loss: equal to double loops in value and gradient, and never NaN."""
+"""Contrastive losses: value and gradient equal double loops, and are never NaN."""
 
 import math
 from collections.abc import Callable
@@ -29,7 +29,7 @@ from polyplink.learn.soft_targets import (
 )
 from polyplink.learn.train_config import AnyLoss
 
-POLYP = [0, 0, 0, 4, 4, 7, 9, 9, 9, 9, 2, 2, 5, 5]  # 7 is alone
+POLYP = [0, 0, 0, 4, 4, 7, 9, 9, 9, 9, 2, 2, 5, 5]  # polyp 7 has one view
 PROCEDURE = [1, 1, 1, 1, 1, 2, 3, 3, 3, 3, 3, 3, 8, 8]
 TIME = [0.0, 0.4, 1.0, 0.2, 0.2, 0.5, 0.0, 0.1, 0.7, 1.0, 0.3, 0.9, 0.0, 1.0]
 Weight = Callable[[int, int], float]
@@ -43,10 +43,10 @@ def naive_loss(z: torch.Tensor, weight: Weight, temperature: float) -> torch.Ten
         total = sum(weight(a, b) for b in others)
         if total == 0:
             continue
-        below = torch.stack([torch.exp(u[a] @ u[b] / temperature) for b in others]).sum()
+        denominator = torch.stack([torch.exp(u[a] @ u[b] / temperature) for b in others]).sum()
         row = z.new_zeros(())
         for b in others:
-            q = torch.exp(u[a] @ u[b] / temperature) / below
+            q = torch.exp(u[a] @ u[b] / temperature) / denominator
             row = row - weight(a, b) / total * torch.log(q)
         rows.append(row)
     return torch.stack(rows).mean() if rows else z.new_zeros(())
@@ -54,24 +54,24 @@ def naive_loss(z: torch.Tensor, weight: Weight, temperature: float) -> torch.Ten
 
 def assert_same_loss(
     z: torch.Tensor,
-    ours: Callable[[torch.Tensor], torch.Tensor],
+    loss: Callable[[torch.Tensor], torch.Tensor],
     weight: Weight,
     temperature: float,
 ) -> None:
-    """Values and gradients agree to 1e-6, for float64 and float32; in bf16 to its own digits."""
+    """Assert that a loss and its gradient equal the loops, to 1e-6 or to the digits of bf16."""
     for dtype in (torch.float64, torch.float32):
-        left = z.to(dtype, copy=True).requires_grad_()
-        right = left.detach().double().requires_grad_()
-        mine, naive = ours(left), naive_loss(right, weight, temperature)
-        torch.testing.assert_close(mine.double(), naive, atol=1e-6, rtol=1e-6)
-        (slope,) = torch.autograd.grad(mine, left, allow_unused=False)
-        (wanted,) = torch.autograd.grad(naive, right, allow_unused=True)
-        wanted = torch.zeros_like(right) if wanted is None else wanted
-        torch.testing.assert_close(slope.double(), wanted, atol=1e-6, rtol=1e-6)
-    low = z.bfloat16().requires_grad_()
-    value = ours(low)
-    (slope,) = torch.autograd.grad(value, low)
-    assert torch.isfinite(slope).all()
+        leaf = z.to(dtype, copy=True).requires_grad_()
+        naive_leaf = leaf.detach().double().requires_grad_()
+        value, naive = loss(leaf), naive_loss(naive_leaf, weight, temperature)
+        torch.testing.assert_close(value.double(), naive, atol=1e-6, rtol=1e-6)
+        (gradient,) = torch.autograd.grad(value, leaf, allow_unused=False)
+        (expected,) = torch.autograd.grad(naive, naive_leaf, allow_unused=True)
+        expected = torch.zeros_like(naive_leaf) if expected is None else expected
+        torch.testing.assert_close(gradient.double(), expected, atol=1e-6, rtol=1e-6)
+    bf16_leaf = z.bfloat16().requires_grad_()
+    value = loss(bf16_leaf)
+    (gradient,) = torch.autograd.grad(value, bf16_leaf)
+    assert torch.isfinite(gradient).all()
     exact = float(naive_loss(z.bfloat16().double(), weight, temperature))
     assert abs(float(value.detach()) - exact) < 1e-3 * max(1.0, abs(exact))
 
@@ -84,12 +84,12 @@ def same(a: int, b: int) -> bool:
     return POLYP[a] == POLYP[b]
 
 
-def near(a: int, b: int) -> float:
+def decayed_weight(a: int, b: int) -> float:
     return same(a, b) * math.exp(-0.7 * abs(TIME[a] - TIME[b]))
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_losses_equal_the_loops(seed: int) -> None:
+def test_losses_equal_naive_loops(seed: int) -> None:
     polyp, procedure = torch.tensor(POLYP), torch.tensor(PROCEDURE)
     time = torch.tensor(TIME, dtype=torch.float64)
     weights = torch.rand(14, 14, generator=torch.Generator().manual_seed(seed)).double()
@@ -98,24 +98,24 @@ def test_losses_equal_the_loops(seed: int) -> None:
     cases: list[tuple[Callable[[torch.Tensor], torch.Tensor], Weight]] = [
         (lambda z: soft_target_loss(z, weights, 0.25), lambda a, b: float(weights[a, b])),
         (lambda z: supervised(z, polyp, 0.25), same),
-        (lambda z: temporally_aware(z, polyp, time, 0.25, decay=0.7), near),
+        (lambda z: temporally_aware(z, polyp, time, 0.25, decay=0.7), decayed_weight),
         (
             lambda z: intra_inter(z, polyp, procedure, time, 0.25, decay=0.7, gamma=0.2),
-            lambda a, b: near(a, b) + 0.2 * (PROCEDURE[a] == PROCEDURE[b]),
+            lambda a, b: decayed_weight(a, b) + 0.2 * (PROCEDURE[a] == PROCEDURE[b]),
         ),
     ]
-    for ours, weight in cases:
-        assert_same_loss(batch(seed), ours, weight, 0.25)
+    for loss, weight in cases:
+        assert_same_loss(batch(seed), loss, weight, 0.25)
 
 
 def test_masked_logsumexp_equals_a_loop_and_an_empty_row_is_finite() -> None:
     logits = torch.randn(6, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     mask = torch.rand(6, 9, generator=torch.Generator().manual_seed(1)) < 0.5
     mask[:, 0] = True
-    found = masked_logsumexp(logits, mask)
+    actual = masked_logsumexp(logits, mask)
     for i in range(6):
         naive = math.log(sum(math.exp(logits[i, j]) for j in range(9) if mask[i, j]))
-        assert math.isclose(found[i].item(), naive, rel_tol=1e-12)
+        assert math.isclose(actual[i].item(), naive, rel_tol=1e-12)
     huge = torch.full((2, 3), 1e4, requires_grad=True)
     mask = torch.tensor([[True, True, False], [False, False, False]])
     mean_over(masked_logsumexp(huge, mask), mask.any(dim=1)).backward()  # type: ignore[no-untyped-call]
@@ -125,34 +125,34 @@ def test_masked_logsumexp_equals_a_loop_and_an_empty_row_is_finite() -> None:
     assert mean_over(torch.tensor([1.0, 2.0]), torch.tensor([False, False])) == 0
 
 
-def test_cosines_are_in_float64_also_under_autocast() -> None:
+def test_cosines_are_float64_also_under_autocast() -> None:
     a = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
     expected = cosine_logits(a, a, 0.07)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        inside = cosine_logits(a, a, 0.07)
-    assert inside.dtype == torch.float64
-    assert torch.equal(inside, expected)
+        autocast = cosine_logits(a, a, 0.07)
+    assert autocast.dtype == torch.float64
+    assert torch.equal(autocast, expected)
     assert torch.allclose(expected.diagonal(), torch.full((4,), 1 / 0.07, dtype=torch.float64))
 
 
-def test_no_match_at_all_is_zero_with_a_zero_gradient() -> None:
+def test_a_batch_without_matches_has_zero_loss_and_gradient() -> None:
     z = batch(1).requires_grad_()
     loss = soft_target_loss(z, torch.eye(14).double(), 0.25)
-    (slope,) = torch.autograd.grad(loss, z)
+    (gradient,) = torch.autograd.grad(loss, z)
     assert loss.item() == 0
-    assert torch.equal(slope, torch.zeros_like(slope))
+    assert torch.equal(gradient, torch.zeros_like(gradient))
     assert soft_target_loss(batch(0, n=1), torch.ones(1, 1).double(), 0.25).item() == 0
 
 
-def test_unknown_views_match_nothing_not_even_each_other() -> None:
+def test_unknown_views_match_no_other_view() -> None:
     known = torch.tensor([True, False, True, False, True])
     polyp = identities(torch.tensor([0, 7, 0, 7, 3]), known)
     assert polyp[known].tolist() == [0, 0, 3]
-    assert same_polyp(polyp).sum() == 5 + 2  # each itself, and the one pair
+    assert same_polyp(polyp).sum() == 5 + 2  # each view itself, and the one pair twice
 
 
 KINDS = tuple(LOSSES.values())
-EVERY = [kind() for kind in KINDS] + [NoiseAwareLoss(form="anchored", within=1.0)]
+ALL_LOSSES = [kind() for kind in KINDS] + [NoiseAwareLoss(form="anchored", within=1.0)]
 
 
 def views(
@@ -179,7 +179,7 @@ def views(
     )
 
 
-def test_each_asks_its_function_for_what_it_needs() -> None:
+def test_loss_classes_pass_their_fields_to_their_functions() -> None:
     v = views()
     z = v.tracklets
     expected: dict[AnyLoss, torch.Tensor] = {
@@ -199,36 +199,43 @@ def test_identities_between_losses() -> None:
     v = views()
     torch.testing.assert_close(IntraInterLoss(gamma=0.0)(v), TemporallyAwareLoss()(v))
     torch.testing.assert_close(TemporallyAwareLoss(decay=0.0)(v), SupervisedLoss()(v))
-    two = views(polyp=[0, 0, 1, 1, 2, 2, 3, 3])
-    torch.testing.assert_close(TemporallyAwareLoss()(two), SupervisedLoss()(two))
-    same = NtXentLoss(temperature=0.25)(two)
-    torch.testing.assert_close(SupervisedLoss()(two), same)
-    pairs = NoiseAwareLoss(frame=0.0, temperature=0.25)  # of two, in or outside the logarithm
-    torch.testing.assert_close(pairs(two), same)
+    polyps_are_bags = views(polyp=[0, 0, 1, 1, 2, 2, 3, 3])
+    torch.testing.assert_close(
+        TemporallyAwareLoss()(polyps_are_bags), SupervisedLoss()(polyps_are_bags)
+    )
+    expected = NtXentLoss(temperature=0.25)(polyps_are_bags)
+    torch.testing.assert_close(SupervisedLoss()(polyps_are_bags), expected)
+    pairs = NoiseAwareLoss(
+        frame=0.0, temperature=0.25
+    )  # with one positive the logarithm may be inside or outside the sum
+    torch.testing.assert_close(pairs(polyps_are_bags), expected)
 
 
-@pytest.mark.parametrize("loss", EVERY, ids=lambda loss: loss.kind)
+@pytest.mark.parametrize("loss", ALL_LOSSES, ids=lambda loss: loss.kind)
 @pytest.mark.parametrize(
-    "given",
+    "arguments",
     [
         {"polyp": [0] * 8, "bag": [0] * 8},  # one class
         {"polyp": list(range(8)), "bag": list(range(8))},  # no positive
         {"scale": 1e4},
-        {"scale": 0.0},  # embeddings of no length
+        {"scale": 0.0},  # zero vectors
         {"dtype": torch.bfloat16},
     ],
     ids=["one class", "no positive", "huge", "zero", "bf16"],
 )
-def test_nothing_gives_nan_in_value_or_gradient(loss: NoiseAwareLoss, given: dict) -> None:  # type: ignore[type-arg]
-    v = views(**given)
+def test_extreme_batches_give_finite_values_and_gradients(
+    loss: NoiseAwareLoss,
+    arguments: dict,  # type: ignore[type-arg]
+) -> None:
+    v = views(**arguments)
     value = loss(v)
-    slopes = torch.autograd.grad(value, [v.tracklets, v.frames], allow_unused=True)
+    gradients = torch.autograd.grad(value, [v.tracklets, v.frames], allow_unused=True)
     assert torch.isfinite(value)
-    assert all(torch.isfinite(slope).all() for slope in slopes if slope is not None)
+    assert all(torch.isfinite(gradient).all() for gradient in gradients if gradient is not None)
 
 
-@pytest.mark.parametrize("loss", EVERY, ids=lambda loss: loss.kind)
-def test_bf16_embeddings_give_the_loss_of_their_values(loss: NoiseAwareLoss) -> None:
+@pytest.mark.parametrize("loss", ALL_LOSSES, ids=lambda loss: loss.kind)
+def test_losses_of_bf16_embeddings_equal_those_in_float64(loss: NoiseAwareLoss) -> None:
     low = views(dtype=torch.bfloat16)
     high = Views(
         **{**vars(low), "tracklets": low.tracklets.double(), "frames": low.frames.double()}
@@ -238,14 +245,14 @@ def test_bf16_embeddings_give_the_loss_of_their_values(loss: NoiseAwareLoss) -> 
 
 def test_in_batch_accuracy_equals_a_loop() -> None:
     z, bag = batch(7), torch.tensor(POLYP)
-    found = tuple(in_batch_accuracy(z, bag, k) for k in (1, 5))
+    actual = tuple(in_batch_accuracy(z, bag, k) for k in (1, 5))
     hits: dict[int, list[bool]] = {1: [], 5: []}
     for a in range(14):
         others = [b for b in range(14) if b != a]
         if not any(same(a, b) for b in others):
             continue
         nearest = sorted(others, key=lambda b: -float(torch.cosine_similarity(z[a], z[b], 0)))
-        for k, hit in hits.items():
-            hit.append(any(same(a, b) for b in nearest[:k]))
-    assert found == tuple(sum(hit) / len(hit) for hit in hits.values())
+        for k, hits_at_k in hits.items():
+            hits_at_k.append(any(same(a, b) for b in nearest[:k]))
+    assert actual == tuple(sum(hits_at_k) / len(hits_at_k) for hits_at_k in hits.values())
     assert all(math.isnan(in_batch_accuracy(z, torch.arange(14), k)) for k in (1, 5))

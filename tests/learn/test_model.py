@@ -1,4 +1,4 @@
-"""The step of encoder and projector, and the learning rate."""
+"""A training step of encoder and projector, and the learning rate."""
 
 import math
 from dataclasses import replace
@@ -43,8 +43,8 @@ def generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)
 
 
-def without_statistics(model: Model) -> Model:
-    """BatchNorm as in evaluation, so that batches do not see each other through it."""
+def with_frozen_statistics(model: Model) -> Model:
+    """Put BatchNorm in evaluation mode, so that batches do not affect each other."""
     for module in model.encoder.modules():
         if isinstance(module, nn.BatchNorm2d):
             module.eval()
@@ -57,62 +57,66 @@ def gradients(model: Model) -> list[torch.Tensor]:
     ]
 
 
-def test_accumulated_gradients_are_the_mean_of_the_batches(data: FragmentSet) -> None:
+def test_accumulated_gradients_are_the_mean_over_batches(data: FragmentSet) -> None:
     drawn, parts = epoch_of(Model(config(), CPU), data)
-    found = []
+    group_gradients = []
     for group in ([parts[0]], [parts[1]], [parts[2]], parts[:3]):
-        model = without_statistics(Model(config(), CPU))
+        model = with_frozen_statistics(Model(config(), CPU))
         assert len(model.learn(data, drawn, group, generator())) == len(group)
-        found.append(gradients(model))
-    *alone, whole = found
-    for together, each in zip(whole, zip(*alone, strict=True), strict=True):
-        torch.testing.assert_close(together, torch.stack(each).mean(0), atol=1e-5, rtol=1e-4)
+        group_gradients.append(gradients(model))
+    *single, accumulated = group_gradients
+    for total, parts_of_total in zip(accumulated, zip(*single, strict=True), strict=True):
+        torch.testing.assert_close(total, torch.stack(parts_of_total).mean(0), atol=1e-5, rtol=1e-4)
 
 
-def test_a_step_computes_in_the_recipes_precision_backwards_too(data: FragmentSet) -> None:
-    """On a CPU tf32 is float32 to the bit, whatever torch is set to; bf16 is not."""
-    found: dict[str, list[torch.Tensor]] = {}
+def test_forward_and_backward_compute_in_the_precision_of_the_recipe(data: FragmentSet) -> None:
+    """On a CPU tf32 equals float32 bit for bit, whatever torch is set to; bf16 differs."""
+    gradients_by_precision: dict[str, list[torch.Tensor]] = {}
     torch.set_float32_matmul_precision("medium")
     try:
         for name in ("none", "float32", "tf32", "bf16"):
-            model = without_statistics(Model(config(f"optim.precision={name}"), CPU))
+            model = with_frozen_statistics(Model(config(f"optim.precision={name}"), CPU))
             drawn, parts = epoch_of(model, data)
-            seen: list[str] = []
+            precisions: list[str] = []
             first = next(iter(model.encoder.parameters()))
             first.register_hook(  # type: ignore[no-untyped-call]
-                lambda slope, s=seen: s.append(torch.get_float32_matmul_precision())
+                lambda gradient, s=precisions: s.append(torch.get_float32_matmul_precision())
             )
             model.learn(data, drawn, parts[:1], generator())
-            assert seen == ["medium" if name == "bf16" else "highest"]
-            found[name] = gradients(model)
+            assert precisions == ["medium" if name == "bf16" else "highest"]
+            gradients_by_precision[name] = gradients(model)
     finally:
         torch.set_float32_matmul_precision("highest")
     for name in ("float32", "tf32"):
-        assert all(map(torch.equal, found["none"], found[name]))
-    assert not all(map(torch.equal, found["none"], found["bf16"]))
+        assert all(map(torch.equal, gradients_by_precision["none"], gradients_by_precision[name]))
+    assert not all(map(torch.equal, gradients_by_precision["none"], gradients_by_precision["bf16"]))
 
 
-def test_trained_raw_and_used_normalised(data: FragmentSet) -> None:
-    """As with no normalisation at all while it learns; its normalisation returns afterwards."""
-    plain = ["encoder.mean=[0,0,0]", "encoder.std=[1,1,1]"]
-    mixed, raw, usual = (
-        without_statistics(Model(config(*changes), CPU))
-        for changes in (["raw_training=true"], plain, [])
+def test_raw_training_normalises_only_after_training(data: FragmentSet) -> None:
+    """Training equals that without normalisation; the saved encoder normalises."""
+    unnormalised = ["encoder.mean=[0,0,0]", "encoder.std=[1,1,1]"]
+    raw_training, raw, normalised = (
+        with_frozen_statistics(Model(config(*changes), CPU))
+        for changes in (["raw_training=true"], unnormalised, [])
     )
-    drawn, parts = epoch_of(usual, data)
-    losses = [m.learn(data, drawn, parts[:1], generator()) for m in (mixed, raw, usual)]
+    drawn, parts = epoch_of(normalised, data)
+    losses = [m.learn(data, drawn, parts[:1], generator()) for m in (raw_training, raw, normalised)]
     assert losses[0] == losses[1] != losses[2]
     crops = data.pixels(drawn.clips[:1])
     with torch.no_grad():
-        assert torch.equal(mixed.encoder(crops, [4]).tracklet, raw.encoder(crops, [4]).tracklet)
-        used = mixed.as_used()
-        raw.encoder.load_state_dict(used.state_dict())
+        assert torch.equal(
+            raw_training.encoder(crops, [4]).tracklet, raw.encoder(crops, [4]).tracklet
+        )
+        evaluation_encoder = raw_training.as_used()
+        raw.encoder.load_state_dict(evaluation_encoder.state_dict())
         raw.encoder.keep_pixel_scale((0.45,) * 3, (0.225,) * 3)
-        assert torch.equal(used(crops, [4]).tracklet, raw.encoder(crops, [4]).tracklet)
+        assert torch.equal(
+            evaluation_encoder(crops, [4]).tracklet, raw.encoder(crops, [4]).tracklet
+        )
 
 
-class _Breaks(nn.Module):
-    """An encoder whose third tracklet is NaN."""
+class NanEncoder(nn.Module):
+    """An encoder that returns NaN for the third tracklet."""
 
     def __init__(self, encoder: nn.Module) -> None:
         super().__init__()
@@ -120,43 +124,43 @@ class _Breaks(nn.Module):
 
     def forward(self, crops: torch.Tensor, lengths: list[int]) -> object:
         tokens = self.encoder(crops, lengths)
-        broken = torch.zeros(len(lengths), 1)
-        broken[2] = math.nan
-        return replace(tokens, tracklet=tokens.tracklet + broken)
+        offsets = torch.zeros(len(lengths), 1)
+        offsets[2] = math.nan
+        return replace(tokens, tracklet=tokens.tracklet + offsets)
 
 
-def test_a_bad_batch_names_its_tracklet_and_takes_no_step(data: FragmentSet) -> None:
+def test_a_batch_with_nan_names_its_tracklet_and_takes_no_step(data: FragmentSet) -> None:
     model = Model(config(), CPU)
     drawn, parts = epoch_of(model, data)
     before = [p.clone() for p in model.encoder.parameters()]
-    model.network.encoder = _Breaks(model.encoder)
+    model.network.encoder = NanEncoder(model.encoder)
     row = drawn.clips[parts[1].fragments[2], 0]
     name = data.tracklets.names[data.tracklet_of[row]]
-    says = rf"embedding of tracklet {name} is not finite \(1 of the .* --resume continues"
-    with pytest.raises(PolyplinkError, match=says):
+    message = rf"embedding of tracklet {name} is not finite \(1 of the .* --resume continues"
+    with pytest.raises(PolyplinkError, match=message):
         model.learn(data, drawn, [parts[1]], generator())
-    for old, now in zip(before, model.encoder.parameters(), strict=True):
-        assert torch.equal(old, now)
+    for old, new in zip(before, model.encoder.parameters(), strict=True):
+        assert torch.equal(old, new)
 
 
-def test_a_bad_loss_of_good_embeddings_and_too_little_memory_are_one_line(
+def test_an_infinite_loss_and_too_little_memory_are_one_line(
     data: FragmentSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    infinite = replace(config(), loss=lambda views: torch.tensor(math.inf))
-    model = Model(infinite, CPU)
+    recipe = replace(config(), loss=lambda views: torch.tensor(math.inf))
+    model = Model(recipe, CPU)
     drawn, parts = epoch_of(model, data)
     with pytest.raises(PolyplinkError, match=r"the loss is inf .*which has finite embeddings"):
         model.learn(data, drawn, parts[:1], generator())
 
-    def too_much(clips: np.ndarray) -> torch.Tensor:
+    def raise_out_of_memory(clips: np.ndarray) -> torch.Tensor:
         raise torch.OutOfMemoryError
 
-    monkeypatch.setattr(data, "pixels", too_much)
+    monkeypatch.setattr(data, "pixels", raise_out_of_memory)
     with pytest.raises(PolyplinkError, match=r"memory of cpu .* lower optim\.bags_per_batch"):
         model.learn(data, drawn, parts[:1], generator())
 
 
-def test_views_carry_what_is_known_of_their_clips() -> None:
+def test_views_have_the_labels_of_their_clips() -> None:
     data = bare_set([8, 8, 8], [0, 4, 4], known=[True, False, False])
     data.device, data.polyp_positions = CPU, np.linspace(0, 1, 24)
     clips = np.array([[0, 2], [3, 5], [8, 10], [16, 17]])
@@ -168,7 +172,7 @@ def test_views_carry_what_is_known_of_their_clips() -> None:
     assert views.bag.tolist() == [0, 0, 1, 1]
 
 
-def test_the_rate_follows_its_schedule() -> None:
+def test_the_learning_rate_follows_its_schedule() -> None:
     cycle, constant = (
         Model(config(f"optim.schedule={name}", f"optim.method={method}", "optim.rate=0.5"), CPU)
         for name, method in (("one_cycle", "adam"), ("constant", "adamw"))
@@ -181,19 +185,23 @@ def test_the_rate_follows_its_schedule() -> None:
 
 
 @pytest.mark.parametrize("warm_up", [0.1, 0.3])
-def test_it_is_torchs(warm_up: float) -> None:
-    steps, top = 101, 2.0  # torch counts its phases in steps - 1
+def test_one_cycle_equals_the_scheduler_of_torch(warm_up: float) -> None:
+    steps, top = 101, 2.0  # torch counts phases in steps - 1
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
-    theirs = torch.optim.lr_scheduler.OneCycleLR(
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, top, total_steps=steps, pct_start=warm_up, cycle_momentum=False
     )
-    # Its rise ends at warm_up * steps - 1; ours at warm_up of the way.
+    # torch's rise ends at step warm_up * steps - 1, ours at a share warm_up of the progress.
     peak = warm_up * steps - 1
     for step in range(steps):
-        at = warm_up * step / peak if step < peak else None
-        at = at if at is not None else warm_up + (1 - warm_up) * (step - peak) / (steps - 1 - peak)
-        assert top * one_cycle(min(at, 1.0), warm_up) == pytest.approx(
-            theirs.get_last_lr()[0], rel=1e-6, abs=1e-9
+        progress = warm_up * step / peak if step < peak else None
+        progress = (
+            progress
+            if progress is not None
+            else warm_up + (1 - warm_up) * (step - peak) / (steps - 1 - peak)
+        )
+        assert top * one_cycle(min(progress, 1.0), warm_up) == pytest.approx(
+            scheduler.get_last_lr()[0], rel=1e-6, abs=1e-9
         )
         optimizer.step()
-        theirs.step() if step < steps - 1 else None
+        scheduler.step() if step < steps - 1 else None

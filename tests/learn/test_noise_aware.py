@@ -1,4 +1,4 @@
-"""The noise-aware loss against naive double loops, and what sets it apart."""
+"""The noise-aware loss against naive double loops, and how it differs from SupCon."""
 
 import pytest
 import torch
@@ -16,33 +16,39 @@ def naive(
     fragment: list[int] | None = None,
     procedure: list[int] | None = None,
 ) -> torch.Tensor:
-    """Both forms as differentiable loops, one exponential at a time."""
+    """Both forms of the loss as differentiable loops."""
     u, anchor, rows = [row / row.norm() for row in z], anchors(bag), []
-    apart = fragment or list(range(len(bag)))
-    place = procedure or bag
+    source_fragment = fragment or list(range(len(bag)))
+    source_procedure = procedure or bag
 
     def e(a: int, b: int) -> torch.Tensor:
         return torch.exp(u[a] @ u[b] / TEMPERATURE)
 
     for a in range(len(bag)):
         if form == "symmetric":
-            others = [q for q in range(len(bag)) if apart[q] != apart[a]]
-            own = [e(a, q) for q in others if bag[q] == bag[a]]
-            foreign = [e(a, q) for q in others if place[q] != place[a]]
+            others = [q for q in range(len(bag)) if source_fragment[q] != source_fragment[a]]
+            positives = [e(a, q) for q in others if bag[q] == bag[a]]
+            negatives = [e(a, q) for q in others if source_procedure[q] != source_procedure[a]]
         else:
             members = [k for k in range(len(bag)) if bag[k] == bag[a] and not anchor[k]]
-            others = [j for j in range(len(bag)) if anchor[j] and place[j] != place[a]]
-            own = [e(k, a) for k in members] if anchor[a] else []
-            foreign = [e(k, j) for j in others for k in members]
-        if own:
-            above = torch.stack(own).sum()
-            rows.append(-torch.log(above / (above + torch.stack(foreign).sum())))
+            others = [
+                j
+                for j in range(len(bag))
+                if anchor[j] and source_procedure[j] != source_procedure[a]
+            ]
+            positives = [e(k, a) for k in members] if anchor[a] else []
+            negatives = [e(k, j) for j in others for k in members]
+        if positives:
+            positive_sum = torch.stack(positives).sum()
+            rows.append(-torch.log(positive_sum / (positive_sum + torch.stack(negatives).sum())))
     return torch.stack(rows).mean()
 
 
-def ragged(seed: int, dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, list[int]]:
+def bags_of_several_sizes(
+    seed: int, dtype: torch.dtype = torch.float64
+) -> tuple[torch.Tensor, list[int]]:
     generator = torch.Generator().manual_seed(seed)
-    bag = [0] * 5 + [3] * 3 + [7] * 1 + [9] * 5  # sizes differ; one bag is an anchor alone
+    bag = [0] * 5 + [3] * 3 + [7] * 1 + [9] * 5  # one bag has only an anchor
     return torch.randn(len(bag), 6, generator=generator, dtype=torch.float64).to(dtype), bag
 
 
@@ -54,51 +60,51 @@ def anchors(bag: list[int]) -> list[bool]:
 @pytest.mark.parametrize("negatives", ["all", "other_procedures"])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("seed", range(3))
-def test_value_and_gradient_equal_the_loops(
+def test_value_and_gradient_equal_naive_loops(
     form: str, negatives: str, dtype: torch.dtype, seed: int
 ) -> None:
-    z, bag = ragged(seed, dtype)
-    left, right = z.clone().requires_grad_(), z.double().requires_grad_()
+    z, bag = bags_of_several_sizes(seed, dtype)
+    leaf, naive_leaf = z.clone().requires_grad_(), z.double().requires_grad_()
     bags, fragment = torch.tensor(bag), [i // 2 for i in range(len(bag))]
-    place = (
+    procedures = (
         None if negatives == "all" else [b // 5 for b in bag]
-    )  # bags 0 and 3 share one, and 7 and 9
-    procedure = None if place is None else torch.tensor(place)
+    )  # bags 0 and 3 share a procedure, and 7 and 9
+    procedure = None if procedures is None else torch.tensor(procedures)
     if form == "anchored":
-        ours = anchored_noise_aware(
-            left, bags, torch.tensor(anchors(bag)), TEMPERATURE, procedure=procedure
+        value = anchored_noise_aware(
+            leaf, bags, torch.tensor(anchors(bag)), TEMPERATURE, procedure=procedure
         )
-        theirs = naive(right, bag, form, procedure=place)
+        expected = naive(naive_leaf, bag, form, procedure=procedures)
     else:
-        own = fragment if form == "masked" else None
-        masked = None if own is None else torch.tensor(own)
-        ours = symmetric_noise_aware(left, bags, TEMPERATURE, fragment=masked, procedure=procedure)
-        theirs = naive(right, bag, "symmetric", own, place)
-    torch.testing.assert_close(ours.double(), theirs, atol=1e-6, rtol=1e-6)
-    (slope,) = torch.autograd.grad(ours, left)
-    (wanted,) = torch.autograd.grad(theirs, right)
-    torch.testing.assert_close(slope.double(), wanted, atol=1e-6, rtol=1e-6)
+        masked_fragment = fragment if form == "masked" else None
+        masked = None if masked_fragment is None else torch.tensor(masked_fragment)
+        value = symmetric_noise_aware(leaf, bags, TEMPERATURE, fragment=masked, procedure=procedure)
+        expected = naive(naive_leaf, bag, "symmetric", masked_fragment, procedures)
+    torch.testing.assert_close(value.double(), expected, atol=1e-6, rtol=1e-6)
+    (gradient,) = torch.autograd.grad(value, leaf)
+    (expected_gradient,) = torch.autograd.grad(expected, naive_leaf)
+    torch.testing.assert_close(gradient.double(), expected_gradient, atol=1e-6, rtol=1e-6)
 
 
 def anchored_supcon(z: torch.Tensor, bag: torch.Tensor, anchor: torch.Tensor) -> torch.Tensor:
-    """The same anchors, members and negatives, but the mean over positives outside the log."""
+    """SupCon with the same anchors, members and negatives: the mean is outside the logarithm."""
     u = torch.nn.functional.normalize(z, dim=1)
     logits = u @ u.T / TEMPERATURE  # n n, rows y, columns z
     rows = []
     for i in torch.nonzero(anchor)[:, 0].tolist():
         members = (bag == bag[i]) & ~anchor
         others = (bag != bag[i]) & anchor
-        against = torch.logsumexp(logits[others][:, members].reshape(-1), dim=0)
-        own = logits[i][members]
-        rows.append((torch.logaddexp(own, against) - own).mean())
+        negatives = torch.logsumexp(logits[others][:, members].reshape(-1), dim=0)
+        positives = logits[i][members]
+        rows.append((torch.logaddexp(positives, negatives) - positives).mean())
     return torch.stack(rows).mean()
 
 
-def test_a_corrupted_positive_loses_its_pull_as_the_others_align() -> None:
-    """One wrong member: the noise-aware gradient on it vanishes, SupCon's does not."""
+def test_the_gradient_on_a_wrong_positive_vanishes_as_the_others_align() -> None:
+    """That of SupCon does not."""
     bag = torch.tensor([0] * 5 + [1] * 5)
     anchor = torch.tensor([True, False, False, False, False] * 2)
-    wrong = 4  # in bag 0, but of another polyp: orthogonal to all the rest
+    wrong = 4  # in bag 0 but of another polyp: orthogonal to all others
     noise = torch.randn(10, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     ours, supcon = [], []
     for spread in (1.0, 0.3, 0.03):
@@ -114,7 +120,7 @@ def test_a_corrupted_positive_loses_its_pull_as_the_others_align() -> None:
     assert supcon[2] > 0.5
 
 
-def test_levels_add_up_as_weighted() -> None:
+def test_the_loss_is_the_weighted_sum_of_its_levels() -> None:
     generator = torch.Generator().manual_seed(3)
     tracklets = torch.randn(6, 4, generator=generator)
     frames = torch.randn(18, 4, generator=generator)  # three frames per fragment
@@ -127,9 +133,9 @@ def test_levels_add_up_as_weighted() -> None:
         "within": symmetric_noise_aware(frames, fragment, TEMPERATURE),
     }
     for weights in ((1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (0.5, 2, 3)):
-        own = dict(zip(expected, weights, strict=True))
-        total = sum(own[name] * value.item() for name, value in expected.items())
-        assert NoiseAwareLoss(**own)(views).item() == pytest.approx(total, rel=1e-5)  # type: ignore[arg-type]
+        fields = dict(zip(expected, weights, strict=True))
+        total = sum(fields[name] * value.item() for name, value in expected.items())
+        assert NoiseAwareLoss(**fields)(views).item() == pytest.approx(total, rel=1e-5)  # type: ignore[arg-type]
     masked = symmetric_noise_aware(frames, bag[fragment], TEMPERATURE, fragment=fragment)
     torch.testing.assert_close(NoiseAwareLoss(tracklet=0, mask_fragment=True)(views), masked)
     levels = (

@@ -1,4 +1,4 @@
-"""Views per polyp x polyps."""
+"""Bags of several views of a polyp: coverage, batches and refilling."""
 
 import numpy as np
 import pytest
@@ -10,14 +10,14 @@ from polyplink.learn.polyp_views import PolypViews, dealt_bags, fragments_of_pol
 from tests.learn.sets import bare_set
 
 
-def dealt(counts: list[int], views: int, size: int, seed: int = 0) -> tuple[list[list[int]], ...]:
-    """Fragments of polyp i are 100 i, 100 i + 1, ...; the bags, and their polyps by batch."""
+def deal(counts: list[int], views: int, size: int, seed: int = 0) -> tuple[list[list[int]], ...]:
+    """Bags of fragments, and the polyps of each batch; fragments of polyp i are from 100 i on."""
     rows = [100 * i + np.arange(count) for i, count in enumerate(counts)]
     bags = dealt_bags(rows, views, size, rng_of(seed))
-    hands = [m[v].tolist() for m, v in zip(bags.members, bags.valid, strict=True)]
+    bags = [m[v].tolist() for m, v in zip(bags.members, bags.valid, strict=True)]
     size = min(size, len(counts))
-    polyps = [hand[0] // 100 for hand in hands]
-    return hands, [polyps[i : i + size] for i in range(0, len(polyps), size)]
+    polyps = [bag[0] // 100 for bag in bags]
+    return bags, [polyps[i : i + size] for i in range(0, len(polyps), size)]
 
 
 @given(
@@ -26,46 +26,46 @@ def dealt(counts: list[int], views: int, size: int, seed: int = 0) -> tuple[list
     st.integers(1, 5),
     st.integers(0, 5),
 )
-def test_all_come_and_batches_hold_different_polyps(
+def test_all_fragments_are_drawn_and_polyps_of_a_batch_differ(
     counts: list[int], views: int, size: int, seed: int
 ) -> None:
-    hands, batches = dealt(counts, views, size, seed)
-    for hand in hands:
-        polyp = hand[0] // 100
-        assert {f // 100 for f in hand} == {polyp}
-        assert len(set(hand)) == len(hand) == min(views, counts[polyp])
-    seen = {f for hand in hands for f in hand}
+    bags, batches = deal(counts, views, size, seed)
+    for bag in bags:
+        polyp = bag[0] // 100
+        assert {f // 100 for f in bag} == {polyp}
+        assert len(set(bag)) == len(bag) == min(views, counts[polyp])
+    seen = {f for bag in bags for f in bag}
     assert len(seen) == sum(counts)  # coverage
     for batch in batches:
         assert len(set(batch)) == len(batch) == min(size, len(counts))
 
 
 @pytest.mark.parametrize(("views", "polyps"), [(14, 4), (2, 28), (7, 8), (28, 2), (4, 14)])
-def test_a_batch_of_the_paper_holds_56(views: int, polyps: int) -> None:
-    hands, batches = dealt([60] * 30, views, polyps)
+def test_a_batch_of_the_paper_has_56_views(views: int, polyps: int) -> None:
+    bags, batches = deal([60] * 30, views, polyps)
     assert len(batches[0]) == polyps
-    assert sum(len(hand) for hand in hands[:polyps]) == 56
+    assert sum(len(bag) for bag in bags[:polyps]) == 56
 
 
-def test_polyps_are_drawn_in_proportion_to_what_they_have_left() -> None:
+def test_polyps_are_drawn_in_proportion_to_their_remaining_fragments() -> None:
     counts, draws = [60, 30, 10], 300
-    first = np.bincount([dealt(counts, 5, 1, seed)[1][0][0] for seed in range(draws)])
+    first = np.bincount([deal(counts, 5, 1, seed)[1][0][0] for seed in range(draws)])
     expected = np.array(counts) / 100 * draws
     statistic = ((first - expected) ** 2 / expected).sum()
     assert statistic < 13.8  # chi-square of 2 degrees of freedom, 0.1 %
 
 
-def test_none_comes_again_before_all_of_its_polyp_have_come() -> None:
-    hands, _ = dealt([11, 11, 11], 4, 3)
+def test_no_fragment_repeats_before_all_of_its_polyp_were_drawn() -> None:
+    bags, _ = deal([11, 11, 11], 4, 3)
     for polyp in range(3):
-        flat = [f for hand in hands if hand[0] // 100 == polyp for f in hand]
+        flat = [f for bag in bags if bag[0] // 100 == polyp for f in bag]
         assert len(set(flat[:11])) == 11
 
 
 def test_unknown_polyps_are_left_out() -> None:
     data = bare_set([8, 8, 8, 8], [0, 1, 1, 2], known=[True, True, True, False])
-    found = [rows.tolist() for rows in fragments_of_polyps(data)]
-    assert found == [[0, 1], [2, 3, 4, 5]]
+    fragments = [rows.tolist() for rows in fragments_of_polyps(data)]
+    assert fragments == [[0, 1], [2, 3, 4, 5]]
     for refill in (False, True):
         drawn = PolypViews(views=2, refill=refill).draw(data, 0.0, 2, rng_of(0))
         assert set(drawn.bags.members[drawn.bags.valid]) <= set(range(6))
@@ -76,7 +76,7 @@ def test_unknown_polyps_are_left_out() -> None:
 def test_an_epoch_ends_when_too_few_polyps_have_enough_left(
     counts: list[int], views: int, size: int
 ) -> None:
-    """TA's program: no fragment twice, whole batches, polyps with few fragments never."""
+    """As in TA's program: no fragment twice, full batches, no polyp with too few fragments."""
     data = bare_set(counts, list(range(len(counts))), fragment=1)
     sampler = PolypViews(views=views)
     if len(counts) < 2 or sum(count >= views for count in counts) < size:
@@ -88,19 +88,19 @@ def test_an_epoch_ends_when_too_few_polyps_have_enough_left(
     assert len(set(bags.members.ravel())) == bags.members.size
     polyps = data.polyps[bags.members]
     assert (polyps == polyps[:, :1]).all()
-    batches = polyps[:, 0].reshape(-1, size)  # all are whole
-    left = np.array(counts)
+    batches = polyps[:, 0].reshape(-1, size)  # all batches are full
+    remaining = np.array(counts)
     for batch in batches:
         assert len(set(batch)) == size
-        assert (left[batch] >= views).all()
-        assert (left >= views).sum() >= size  # or it would have ended
-        left[batch] -= views
-    assert (left >= views).sum() < size
+        assert (remaining[batch] >= views).all()
+        assert (remaining >= views).sum() >= size  # else the epoch would have ended
+        remaining[batch] -= views
+    assert (remaining >= views).sum() < size
 
 
 def test_too_few_known_polyps_are_refused_in_training_only() -> None:
     data = bare_set([8, 8], [0, 1], known=[True, False])
     with pytest.raises(PolyplinkError, match="1 known polyps have fragments"):
         PolypViews().draw(data, 0.0, 2, rng_of(0))
-    nobody = bare_set([8, 8], [0, 1], known=[False, False])
-    assert len(PolypViews().draw_validation(nobody, 3.0, 2, rng_of(0)).bags.members) == 0
+    unlabelled = bare_set([8, 8], [0, 1], known=[False, False])
+    assert len(PolypViews().draw_validation(unlabelled, 3.0, 2, rng_of(0)).bags.members) == 0

@@ -1,4 +1,4 @@
-"""Ranks are drawn from the formula, and found as a sort would find them."""
+"""Ranks: their distribution, and the neighbour at a rank."""
 
 import itertools
 from collections import Counter
@@ -13,19 +13,19 @@ from polyplink.learn.temporal_bags import draw_ranks, neighbour_at
 
 
 def probability_of_set(chosen: tuple[int, ...], p: np.ndarray) -> float:
-    """Of drawing this set without replacement, over all orders (naive)."""
+    """Probability of drawing this set without replacement, summed over all orders."""
     total = 0.0
     for order in itertools.permutations(chosen):
-        left, product = 1.0, 1.0
+        remaining, product = 1.0, 1.0
         for rank in order:
-            product *= p[rank - 1] / left
-            left -= p[rank - 1]
+            product *= p[rank - 1] / remaining
+            remaining -= p[rank - 1]
         total += product
     return total
 
 
 @pytest.mark.parametrize("tau", [0.3, 0.8, 3.0, 12.0])
-def test_sets_of_ranks_follow_the_formula(tau: float) -> None:
+def test_sets_of_ranks_have_their_exact_probabilities(tau: float) -> None:
     candidates, k, draws = 7, 3, 40_000
     ranks, valid = draw_ranks(np.full(draws, candidates), k, tau, np.random.default_rng(1))
     assert valid.all()
@@ -35,7 +35,7 @@ def test_sets_of_ranks_follow_the_formula(tau: float) -> None:
     expected = np.array([probability_of_set(s, p) for s in sets]) * draws
     drawn = Counter(map(tuple, np.sort(ranks, axis=1).tolist()))
     observed = np.array([drawn[s] for s in sets])
-    rare = expected < 5  # pooled, as the test wants
+    rare = expected < 5  # pooled, as a chi-square test requires
     observed = np.append(observed[~rare], observed[rare].sum())
     expected = np.append(expected[~rare], expected[rare].sum())
     keep = expected > 0
@@ -48,21 +48,21 @@ def test_sets_of_ranks_follow_the_formula(tau: float) -> None:
     st.sampled_from([0.01, 0.3, 2.0, 50.0]),
     st.integers(0, 10),
 )
-def test_ranks_are_distinct_and_as_many_as_there_are(
+def test_ranks_are_distinct_and_k_or_all_candidates(
     candidates: list[int], k: int, tau: float, seed: int
 ) -> None:
     counts = np.array(candidates)
     ranks, valid = draw_ranks(counts, k, tau, np.random.default_rng(seed))
-    for count, row, kept in zip(counts, ranks, valid, strict=True):
-        chosen = row[kept]
+    for count, row, row_valid in zip(counts, ranks, valid, strict=True):
+        chosen = row[row_valid]
         assert len(chosen) == len(set(chosen)) == min(k, count)
         assert ((chosen >= 1) & (chosen <= count)).all()
-        if tau == 0.01:  # the nearest
+        if tau == 0.01:  # only the nearest
             assert sorted(chosen) == list(range(1, len(chosen) + 1))
 
 
 @pytest.mark.parametrize("tau", [0.0, -1.0, float("nan"), float("inf")])
-def test_a_tau_that_is_none_is_refused(tau: float) -> None:
+def test_an_invalid_tau_is_refused(tau: float) -> None:
     with pytest.raises(PolyplinkError, match="tau is"):
         draw_ranks(np.full(3, 5), 2, tau, np.random.default_rng(0))
 
@@ -70,7 +70,7 @@ def test_a_tau_that_is_none_is_refused(tau: float) -> None:
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 6)), min_size=1, max_size=25),
 )
-def test_neighbours_are_those_of_a_sort(rows: list[tuple[int, int]]) -> None:
+def test_neighbour_at_equals_a_sort(rows: list[tuple[int, int]]) -> None:
     rows.sort()
     procedure = np.array([r[0] for r in rows])
     positions = np.array([r[1] / 6 for r in rows])
@@ -78,10 +78,10 @@ def test_neighbours_are_those_of_a_sort(rows: list[tuple[int, int]]) -> None:
     stop = np.searchsorted(procedure, procedure, side="right")
     for i in range(len(rows)):
         others = [j for j in range(start[i], stop[i]) if j != i]
-        # Nearest first; of equals the earlier one, then the one closer in order.
+        # Nearest first; ties by earlier position, then by distance in the order.
         others.sort(key=lambda j: (abs(positions[j] - positions[i]), j > i, abs(j - i)))
         for rank, expected in enumerate(others, start=1):
             ranks = np.ones((len(rows), 1), np.int64)
             ranks[i] = rank
-            safe = np.minimum(ranks, (stop - start - 1)[:, None])
-            assert neighbour_at(positions, start, stop, safe)[i, 0] == expected
+            in_range = np.minimum(ranks, (stop - start - 1)[:, None])
+            assert neighbour_at(positions, start, stop, in_range)[i, 0] == expected

@@ -1,4 +1,4 @@
-"""Values of a recipe that cannot be trained with."""
+"""Values that a recipe refuses."""
 
 import re
 
@@ -9,7 +9,7 @@ from polyplink.recipes.by_name import find_recipe, override
 
 
 @pytest.mark.parametrize(
-    ("recipe", "change", "says"),
+    ("recipe", "change", "message"),
     [
         ("ntssl", "bags.tau_min=0", "bags.tau_min is 0.0"),
         ("ntssl", "bags.tau_min=13", "give 0 < tau_min <= tau_max"),
@@ -46,8 +46,6 @@ from polyplink.recipes.by_name import find_recipe, override
         ("ntssl", "augment.scale=0.95", "augment.scale is 0.95"),
     ],
 )
-def test_values_that_would_train_in_silence_on_nonsense_are_refused(
-    recipe: str, change: str, says: str
-) -> None:
-    with pytest.raises(PolyplinkError, match=re.escape(says)):
+def test_invalid_values_of_a_recipe_are_refused(recipe: str, change: str, message: str) -> None:
+    with pytest.raises(PolyplinkError, match=re.escape(message)):
         override(find_recipe(recipe), [change])
