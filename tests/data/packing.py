@@ -1,4 +1,4 @@
-"""Files packed into folders and archives."""
+"""Write files into folders and archives, and read them back."""
 
 import io
 import tarfile
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def pack(path: Path, files: Mapping[str, bytes], layout: int = tarfile.GNU_FORMAT) -> Path:
-    """Write files into a .zip, .tar, .tar.gz or .tgz archive, by its ending, or into a folder."""
+    """Write files into a .zip, .tar, .tar.gz or .tgz archive, by its suffix, or into a folder."""
     name = path.name.lower()
     path.parent.mkdir(parents=True, exist_ok=True)
     if name.endswith(".zip"):
@@ -30,6 +30,6 @@ def pack(path: Path, files: Mapping[str, bytes], layout: int = tarfile.GNU_FORMA
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """The files below a folder by their paths, sorted."""
+    """Relative path and content of each file below a folder, sorted by path."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}

@@ -1,4 +1,4 @@
-"""The public sets: reader, writer, a small data set and random ones that each layout can hold."""
+"""The public sets: reader, writer, a small data set and random data sets for each layout."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ def picture(data: DataSet) -> Callable[[str, int], NDArray[np.uint8]]:
 
 
 def ldpolyp_sets() -> st.SearchStrategy[DataSet]:
-    """One polyp for each procedure that has a box; boxes in any frame, several in some."""
+    """One polyp per procedure with boxes; boxes in any frame, several in some frames."""
     return random_sets(
         "ldpolyp",
         ("TrainValid_1", "TrainValid_2", "TrainValid_10", "Test_2", "Test_101"),
@@ -47,39 +47,39 @@ def ldpolyp_sets() -> st.SearchStrategy[DataSet]:
         integer_boxes,
         lambda name, boxed: st.just([name] if boxed else []),
         splits=lambda names, owners: {
-            part: found
+            part: members
             for part, start in (("train", "TrainValid"), ("test", "Test"))
-            if (found := [name for name in names if name.startswith(start)])
+            if (members := [name for name in names if name.startswith(start)])
         },
     )
 
 
-_PATHOLOGY = ["Low-grade adenoma", "SSL", "Invasive cancer (T1b)", "Hyperplastic polyp", None]
-_SIZE_WORDS = ["Tubular Adenoma", "Hyperplastic Polyp", "Pathology Not Available", None]
+_SUN_PATHOLOGY = ["Low-grade adenoma", "SSL", "Invasive cancer (T1b)", "Hyperplastic polyp", None]
+_POLYP_SIZE_PATHOLOGY = ["Tubular Adenoma", "Hyperplastic Polyp", "Pathology Not Available", None]
 
 
 def _polyp(
-    sizes: list[float | None], sites: list[str | None], words: list[str | None], shape: str
+    sizes: list[float | None], sites: list[str | None], histologies: list[str | None], shape: str
 ) -> st.SearchStrategy[tuple[Any, ...]]:
-    values = (sizes, sites, words, [shape, "Is", None])
-    drawn = st.tuples(*map(st.sampled_from, values))  # type: ignore[arg-type]
-    return drawn.map(lambda v: (v[0], v[1], v[2], v[2], v[3]))
+    values = (sizes, sites, histologies, [shape, "Is", None])
+    polyps = st.tuples(*map(st.sampled_from, values))  # type: ignore[arg-type]
+    return polyps.map(lambda v: (v[0], v[1], v[2], v[2], v[3]))
 
 
 def sun_sets() -> st.SearchStrategy[DataSet]:
-    """Cases of one polyp with a box in their last frame; every image number restarts at gaps."""
+    """Cases with one polyp and a box in the last frame; image numbers restart at gaps."""
     return random_sets(
         "sun",
         ("case1", "case2", "case10", "case100"),
         st.just((1240, 1080)),
         integer_boxes,
         lambda name, _: st.just([name]),
-        least=1,
+        min_boxes=1,
         facts={"fps": st.just(30.0), "patient": st.sampled_from("pq")},
         polyp=_polyp(
             [None, 2.0, 3.5, 15.0],
             [None, "cecum", "sigma", "ascending"],
-            _PATHOLOGY,
+            _SUN_PATHOLOGY,
             "IIa(LST-NG)",
         ),
         splits=lambda names, owners: {"positive": names},
@@ -87,7 +87,7 @@ def sun_sets() -> st.SearchStrategy[DataSet]:
 
 
 def polyp_size_sets() -> st.SearchStrategy[DataSet]:
-    """Videos of one polyp, with boxes of any decimals."""
+    """Videos with one polyp and fractional boxes."""
     return random_sets(
         "polyp-size",
         ("01", "07", "42"),
@@ -100,13 +100,13 @@ def polyp_size_sets() -> st.SearchStrategy[DataSet]:
             "brand": st.sampled_from(["CF-HQ290I, new", None]),
             "fps": st.just(30.0),
         },
-        polyp=_polyp([None, 2.8, 5.01, 11.74], [None], _SIZE_WORDS, 'II"a'),
+        polyp=_polyp([None, 2.8, 5.01, 11.74], [None], _POLYP_SIZE_PATHOLOGY, 'II"a'),
     )
 
 
 @st.composite
 def polypsset_sets(draw: st.DrawFn) -> DataSet:
-    """Videos of one polyp in val and test, and shuffled images of training in two sizes."""
+    """Videos with one polyp in val and test; shuffled training images of two sizes."""
     order = ["train_20x30", "train_64x48", "val_1", "val_2", "val_10", "test_1", "test_10"]
     names = draw(st.lists(st.sampled_from(order), min_size=1, unique=True))
     boxes, polyps, procedures = [], [], []
@@ -128,7 +128,7 @@ def polypsset_sets(draw: st.DrawFn) -> DataSet:
 
 
 def assert_same(after: DataSet, before: DataSet) -> None:
-    """Equal in all but where the files lie, images included only where both have them."""
+    """Check that two data sets are equal, except for the folder and the images of boxes."""
     for name in TABLES:
         drop = ("source", "image")
         old, new = (getattr(d, name).drop(drop, strict=False) for d in (before, after))
@@ -137,7 +137,7 @@ def assert_same(after: DataSet, before: DataSet) -> None:
 
 
 def small_real_colon() -> DataSet:
-    """Two procedures of one polyp each."""
+    """Two procedures with one polyp each."""
     boxes = [("001-001", f, 8 + f, 8, 20, 16, "001-001_1") for f in (0, 1)]
     boxes += [("001-002", 2, 8, 8, 20, 16, "001-002_1")]
     polyps = [(f"{n}_1", n, 4.0, "cecum", "adenoma", "AD") for n in ("001-001", "001-002")]
@@ -146,7 +146,7 @@ def small_real_colon() -> DataSet:
 
 
 def small_ldpolyp() -> DataSet:
-    """Two videos of training, the second with two polyps, and one of test without any."""
+    """Two training videos, the second with two polyps, and a test video without polyps."""
     rows = [unlabelled_row(n, 4, "ldpolyp", width=560, height=480)
             for n in ("TrainValid_2", "TrainValid_10", "Test_101")]  # fmt: skip
     boxes = [
@@ -162,7 +162,7 @@ def small_ldpolyp() -> DataSet:
 
 
 def small_sun() -> DataSet:
-    """Two cases, the first in two segments, and a video without polyp."""
+    """Two cases, the first in two segments, and a video without a polyp."""
     row = {"width": 60, "height": 50, "fps": 30.0}
     procedures = [
         unlabelled_row("case2", 5, "sun", **row),
@@ -180,7 +180,7 @@ def small_sun() -> DataSet:
 
 
 def small_polypsset() -> DataSet:
-    """Three images of training and two videos."""
+    """Three training images and two videos."""
     procedures = [
         unlabelled_row("train_64x48", 5, "polypsset", patient="train"),
         unlabelled_row("val_10", 4, "polypsset"),
@@ -216,12 +216,12 @@ def small_polyp_size() -> DataSet:
 
 @dataclass(frozen=True)
 class PublicSet:
-    """How a set is written and read with all that its layout holds, and data sets for it."""
+    """Writer and reader of a set, a small data set and random data sets for its layout."""
 
     write: Callable[..., None]
     read: Callable[..., Imported]
     small: Callable[[], DataSet]
-    any: st.SearchStrategy[DataSet]
+    random: st.SearchStrategy[DataSet]
 
 
 def _read_sun(root: Path, **options: Any) -> Imported:

@@ -1,4 +1,4 @@
-"""Small data sets for the tests of this room: two by hand, and random ones for any layout."""
+"""Small data sets for the tests of `data`: some by hand, and random ones for any layout."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -38,9 +38,9 @@ def procedure_row(procedure_id: str, n_frames: int = 6, **changes: Any) -> dict[
 def unlabelled_row(
     procedure_id: str, n_frames: int, dataset: str, **changes: Any
 ) -> dict[str, Any]:
-    """A procedure of which nothing but its frames is known."""
-    nothing = {"age": None, "sex": None, "brand": None, "bbps": None, "fps": None}
-    return procedure_row(procedure_id, n_frames, dataset=dataset, **(nothing | changes))
+    """A row of the table procedures with only the size and number of frames known."""
+    unknown = {"age": None, "sex": None, "brand": None, "bbps": None, "fps": None}
+    return procedure_row(procedure_id, n_frames, dataset=dataset, **(unknown | changes))
 
 
 def _table(rows: Rows, columns: Sequence[str]) -> pl.DataFrame:
@@ -53,7 +53,7 @@ def data_set(
     procedures: list[dict[str, Any]],
     splits: Mapping[str, list[str]] | None = None,
 ) -> DataSet:
-    """Join rows to a data set; boxes and polyps in the columns `BOX` and `POLYP`."""
+    """A data set of rows; boxes and polyps have the columns `BOX` and `POLYP`."""
     tables = _table(boxes, BOX), pl.DataFrame(procedures), _table(polyps, POLYP)
     return DataSet.of(*tables, splits)
 
@@ -82,7 +82,7 @@ def small_set() -> DataSet:
 
 
 def scored_set(dataset: str = "x") -> DataSet:
-    """Two procedures by hand: two polyps and a box without one; scores; one frame without box."""
+    """Two procedures with scores: two polyps, a box without polyp, frames without a box."""
     rows = [
         ("001-001", 0, 10.5, 8, 20, 16, 0.5, "001-001_1"),
         ("001-001", 1, 11, 8.25, 20, 16, 0.75, "001-001_1"),
@@ -98,13 +98,13 @@ def scored_set(dataset: str = "x") -> DataSet:
     )
 
 
-def real(low: float, high: float) -> st.SearchStrategy[float]:
+def finite_floats(low: float, high: float) -> st.SearchStrategy[float]:
     return st.floats(low, high, width=32, allow_nan=False)
 
 
 @st.composite
 def integer_boxes(draw: st.DrawFn, width: int, height: int) -> tuple[int, int, int, int]:
-    """x, y, w, h of whole pixels inside an image."""
+    """x, y, w, h in whole pixels, inside an image."""
     x, y = draw(st.integers(0, width - 1)), draw(st.integers(0, height - 1))
     return x, y, draw(st.integers(1, width - x)), draw(st.integers(1, height - y))
 
@@ -123,38 +123,38 @@ def random_sets(
     polyps_of: Callable[[str, bool], st.SearchStrategy[list[str]]],
     *,
     unnamed: bool = False,
-    least: int = 0,
+    min_boxes: int = 0,
     facts: Mapping[str, st.SearchStrategy[Any]] | None = None,
     scores: st.SearchStrategy[float | None] = NONE,
     polyp: st.SearchStrategy[tuple[Any, ...]] = UNKNOWN,
     splits: Callable[[list[str], set[str]], Mapping[str, list[str]]] = lambda names, owners: {},
 ) -> DataSet:
-    """One to three procedures, drawn so that a layout or format can hold them without loss.
+    """One to three random procedures that a layout or format can hold without loss.
 
     Args:
-        draw: From hypothesis.
-        dataset: The name.
-        order: Procedures, in the order of an import.
-        size: Width and height of a procedure.
-        box: x, y, w, h in frames of a width and a height.
-        polyps_of: A procedure's polyps, by its name and whether it has boxes.
-        unnamed: Whether a box may name no polyp.
-        least: Boxes of a procedure at least; if any, the last frame has one.
+        draw: Draw function of hypothesis.
+        dataset: Name of the data set.
+        order: Names of procedures, in the order of an import.
+        size: Width and height of a procedure's frames.
+        box: Returns x, y, w, h of a box in frames of a width and a height.
+        polyps_of: Returns a procedure's polyps, from its name and whether it has boxes.
+        unnamed: Whether boxes may lack a polyp.
+        min_boxes: Smallest number of boxes of a procedure; if above 0, the last frame has one.
         facts: Other columns of a procedure.
-        scores: Of boxes.
+        scores: Scores of boxes.
         polyp: size_mm, location, histology, histology_class and morphology of a polyp.
-        splits: By the names, and those of them that have polyps.
+        splits: Returns the parts, from all names and from the names with polyps.
     """
     names = st.lists(st.sampled_from(order), min_size=1, max_size=3, unique=True)
     boxes: Rows = []
     polyps: Rows = []
     procedures = []
     for name in sorted(draw(names), key=order.index):
-        frames = draw(st.lists(st.integers(0, 5), min_size=least, max_size=5))
+        frames = draw(st.lists(st.integers(0, 5), min_size=min_boxes, max_size=5))
         width, height = draw(size)
         columns = draw(st.fixed_dictionaries(dict(facts or {})))
         columns |= {"width": width, "height": height}
-        n_frames = max([0, *frames]) + 1 + (0 if least else draw(st.integers(0, 2)))
+        n_frames = max([0, *frames]) + 1 + (0 if min_boxes else draw(st.integers(0, 2)))
         procedures.append(unlabelled_row(name, n_frames, dataset, **columns))
         ids = draw(polyps_of(name, bool(frames)))
         owner = st.sampled_from([*ids, None] if unnamed else ids)
@@ -173,11 +173,11 @@ _facts = {
     "age": st.none() | st.integers(18, 99),
     "sex": st.none() | _words,
     "brand": st.none() | _words,
-    "fps": st.none() | real(1, 120),
-    "bbps": st.none() | real(0, 9),
+    "fps": st.none() | finite_floats(1, 120),
+    "bbps": st.none() | finite_floats(0, 9),
 }
 _polyp = (
-    st.none() | real(0.5, 40),
+    st.none() | finite_floats(0.5, 40),
     st.sampled_from([None, "cecum", "sigma"]),
     *[st.none() | _words] * 2,
 )
@@ -199,15 +199,17 @@ def data_sets() -> st.SearchStrategy[DataSet]:
 
 
 def box_sets(*, scores: bool = True) -> st.SearchStrategy[DataSet]:
-    """Random data sets for the general formats: any float32 box, scores, polyps with odd names."""
+    """Random data sets for the box formats: any float32 box, scores, polyps with unusual names."""
     return random_sets(
         "one set",
         ("001-001", "case 7", "a_b_3", "dataset0_é"),
         st.tuples(st.integers(70, 2000), st.integers(50, 2000)),
-        lambda width, height: st.tuples(real(0, 40), real(0, 30), *[real(0.0625, 20)] * 2),
+        lambda width, height: st.tuples(
+            finite_floats(0, 40), finite_floats(0, 30), *[finite_floats(0.0625, 20)] * 2
+        ),
         lambda name, _: _ends.map(lambda ends: [f"{name}_{end}" for end in ends]),
         unnamed=True,
         facts=_facts | {"patient": st.sampled_from("pq")},
-        scores=st.none() | real(0, 1) if scores else NONE,
+        scores=st.none() | finite_floats(0, 1) if scores else NONE,
         polyp=st.tuples(*_polyp, st.sampled_from([None, "Is", "IIa"])),
     )

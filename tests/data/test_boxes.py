@@ -1,4 +1,4 @@
-"""The box pipeline against the plain rule, box by box, and how its faults are counted."""
+"""Checking and clipping boxes against a naive version, and the counts of faults."""
 
 import numpy as np
 import polars as pl
@@ -37,8 +37,8 @@ def boxes_by_sides(*rows: tuple[object, ...]) -> pl.DataFrame:
     return box_table(pl.DataFrame(list(rows), schema=schema, orient="row"))
 
 
-def plain(box: tuple[float, ...], border: Border) -> tuple[float, ...] | None:
-    """What becomes of one box, as x, y, w, h; None where it is left out."""
+def naive_box(box: tuple[float, ...], border: Border) -> tuple[float, ...] | None:
+    """One box after checking and clipping, as x, y, w, h; None if it is left out."""
     left, top, right, bottom = box
     if not np.isfinite(box).all() or right <= left or bottom <= top:
         return None
@@ -56,18 +56,18 @@ def plain(box: tuple[float, ...], border: Border) -> tuple[float, ...] | None:
 
 @given(st.lists(st.tuples(edge, edge, edge, edge), max_size=6))
 @pytest.mark.parametrize("border", ["clip", "pixels"])
-def test_boxes_are_those_of_the_plain_rule(border: Border, edges: list[tuple[float, ...]]) -> None:
+def test_boxes_equal_a_naive_version(border: Border, edges: list[tuple[float, ...]]) -> None:
     faults = Faults()
     checked = check_boxes(boxes_by_edges(*edges), faults)
     kept = fit_boxes(checked, PROCEDURES, faults, border=border)
-    wanted = [plain(box, border) for box in edges]
-    assert kept.select("x", "y", "w", "h").rows() == [box for box in wanted if box is not None]
+    expected = [naive_box(box, border) for box in edges]
+    assert kept.select("x", "y", "w", "h").rows() == [box for box in expected if box is not None]
     left_out = sum(n for kind, (n, _) in faults.counts.items() if kind.endswith("left out"))
-    assert left_out == wanted.count(None)
+    assert left_out == expected.count(None)
 
 
 @given(st.lists(st.tuples(st.none() | st.just("v"), *[number] * 6)))
-def test_what_is_kept_can_be_used(rows: list[tuple[object, ...]]) -> None:
+def test_checked_boxes_are_valid_and_others_are_counted(rows: list[tuple[object, ...]]) -> None:
     boxes = boxes_by_sides(*((str(i), *row) for i, row in enumerate(rows)))
     faults = Faults()
     kept = check_boxes(boxes, faults)
@@ -82,7 +82,7 @@ def test_what_is_kept_can_be_used(rows: list[tuple[object, ...]]) -> None:
         assert row["score"] is None or 0 <= row["score"] <= 1
 
 
-def test_faults_are_counted_by_kind_with_the_first_place() -> None:
+def test_faults_are_counted_by_kind_with_their_first_location() -> None:
     faults = Faults()
     edges = [(1, 1, 1, 5), (200, 1, 300, 5), (np.nan, 1, 2, 3), (90, 1, 110, 5), (1, 2, 3, 4)]
     checked = check_boxes(boxes_by_edges(*edges), faults)
@@ -97,7 +97,7 @@ def test_faults_are_counted_by_kind_with_the_first_place() -> None:
         check_boxes(boxes_by_edges(*edges[:1]), Faults(strict=True))
 
 
-def test_a_box_partly_outside_is_kept_and_one_in_no_frame_is_not() -> None:
+def test_boxes_partly_outside_stay_and_boxes_beyond_the_last_frame_are_left_out() -> None:
     boxes = boxes_by_sides(
         ("in", "v", 2, 1, 1, 5, 5, None),
         ("late", "v", N_FRAMES, 1, 1, 5, 5, None),
@@ -117,13 +117,13 @@ def test_a_box_partly_outside_is_kept_and_one_in_no_frame_is_not() -> None:
         fit_boxes(check_boxes(boxes, Faults()), PROCEDURES, Faults(strict=True))
 
 
-def test_the_size_of_a_box_s_own_frame_counts_before_its_procedure_s() -> None:
-    own = boxes_by_edges((90, 10, 120, 20)).with_columns(width=pl.lit(110.0), height=pl.lit(80.0))
-    kept = fit_boxes(check_boxes(own, Faults()), PROCEDURES, Faults(), border="pixels")
+def test_a_frame_s_size_has_priority_over_its_procedure_s() -> None:
+    boxes = boxes_by_edges((90, 10, 120, 20)).with_columns(width=pl.lit(110.0), height=pl.lit(80.0))
+    kept = fit_boxes(check_boxes(boxes, Faults()), PROCEDURES, Faults(), border="pixels")
     assert kept.select("x", "y", "w", "h").row(0) == (90, 10, 19, 10)
 
 
-def test_a_fault_is_raised_with_its_mend_if_strict() -> None:
+def test_a_fault_is_raised_with_its_fix_if_strict() -> None:
     with pytest.raises(PolyplinkError) as error:
         Faults(strict=True).fault("box of no area", "a.xml", "correct the box")
     assert str(error.value) == "a.xml: box of no area; correct the box, or import without --strict"

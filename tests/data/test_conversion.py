@@ -1,4 +1,4 @@
-"""Every format holds what it was given: importing a conversion gives the data set back."""
+"""Converting a data set to a format and importing the result gives the same data set."""
 
 import contextlib
 from collections.abc import Callable
@@ -31,7 +31,7 @@ IMPORTERS: dict[str, Callable[..., Imported]] = {
 
 
 def split_in_two(data: DataSet) -> DataSet:
-    """The same with its procedures in the parts train and val."""
+    """The same data set with procedures in the parts train and val."""
     ids = data.procedures["procedure_id"].to_list()
     parts = {"train": ids[::2], "val": ids[1::2]}
     splits = {part: names for part, names in parts.items() if names}
@@ -41,7 +41,7 @@ def split_in_two(data: DataSet) -> DataSet:
 @pytest.mark.parametrize("name", IMPORTERS)
 @settings(max_examples=5)
 @given(box_sets())
-def test_import_undoes_convert(name: str, data: DataSet) -> None:
+def test_import_of_a_conversion_gives_the_data_set(name: str, data: DataSet) -> None:
     if name == "yolo" and data.detections.is_empty():
         return
     with TemporaryDirectory() as folder:
@@ -49,7 +49,7 @@ def test_import_undoes_convert(name: str, data: DataSet) -> None:
         again = IMPORTERS[name](Path(folder)).data
     drop = "source" if name == "coco" else ()
     assert again.procedures.drop(drop).equals(data.procedures.drop(drop))
-    if name == "coco":  # a polyp is known by its boxes alone
+    if name == "coco":  # polyps exist only through their boxes
         named = data.polyps.join(data.detections, on="polyp_id", how="semi")
         empty = data.polyps.height - named.height
         assert warnings == ([f"{empty} x polyp without a box, not written"] if empty else [])
@@ -57,7 +57,7 @@ def test_import_undoes_convert(name: str, data: DataSet) -> None:
     else:
         assert again.polyps.equals(data.polyps)
         assert warnings == []
-    if name == "yolo":  # shares of the image's size are rounded
+    if name == "yolo":  # coordinates relative to the image size are rounded
         sides = [d.detections.select("x", "y", "w", "h").to_numpy() for d in (data, again)]
         assert np.abs(sides[0] - sides[1]).max() < 1e-3
         rest = [d.detections.drop("x", "y", "w", "h") for d in (data, again)]
@@ -71,20 +71,22 @@ def test_import_undoes_convert(name: str, data: DataSet) -> None:
 
 
 @pytest.mark.parametrize("name", ["coco", "mot", "yolo", "cvat"])
-def test_splits_survive_where_they_can_and_progress_is_reported(name: str, tmp_path: Path) -> None:
+def test_splits_are_written_where_supported_and_progress_is_reported(
+    name: str, tmp_path: Path
+) -> None:
     data = split_in_two(scored_set())
-    lost = convert(data, name, tmp_path)
+    warnings = convert(data, name, tmp_path)
     keeps_splits = name in ("coco", "yolo")
-    assert lost == ([] if keeps_splits else ["2 x part of the split that is not written"])
+    assert warnings == ([] if keeps_splits else ["2 x part of the split that is not written"])
     steps: list[tuple[int, int]] = []
-    one = IMPORTERS[name](tmp_path, progress=lambda *step: steps.append(step)).data
+    imported = IMPORTERS[name](tmp_path, progress=lambda *step: steps.append(step)).data
     assert steps[-1][0] == steps[-1][1] > 0
-    if name == "mot":  # all formats read with the same helper
-        assert IMPORTERS[name](tmp_path, workers=2).data.key == one.key
-    assert one.splits == (data.splits if keeps_splits else {})
+    if name == "mot":  # all formats share the code of workers
+        assert IMPORTERS[name](tmp_path, workers=2).data.key == imported.key
+    assert imported.splits == (data.splits if keeps_splits else {})
 
 
-def test_what_a_format_has_no_place_for_is_counted(tmp_path: Path) -> None:
+def test_values_that_a_format_cannot_hold_are_counted(tmp_path: Path) -> None:
     data = split_in_two(scored_set("real-colon"))
     with_image = pl.Series(["a.jpg", None, None, None])
     data = DataSet.of(
@@ -103,28 +105,30 @@ def test_what_a_format_has_no_place_for_is_counted(tmp_path: Path) -> None:
         convert(data, "coc", tmp_path / "coc")
 
 
-@pytest.mark.parametrize("name", [name for name, one in FORMATS.items() if one.write])
-@pytest.mark.parametrize("climbing", ["../../escaped", "Test_..", "val_../x", "/escaped", ".."])
-def test_no_name_of_a_procedure_or_part_leads_out_of_the_folder(
-    name: str, climbing: str, tmp_path: Path
+@pytest.mark.parametrize("name", [name for name, form in FORMATS.items() if form.write])
+@pytest.mark.parametrize("escaping", ["../../escaped", "Test_..", "val_../x", "/escaped", ".."])
+def test_no_name_of_a_procedure_or_part_escapes_the_folder(
+    name: str, escaping: str, tmp_path: Path
 ) -> None:
-    seen = scored_set()
-    rows = seen.procedures.head(1).with_columns(procedure_id=pl.lit(climbing))
-    data = DataSet.of(seen.detections.clear(), rows, seen.polyps.clear(), {climbing: [climbing]})
+    scored = scored_set()
+    rows = scored.procedures.head(1).with_columns(procedure_id=pl.lit(escaping))
+    data = DataSet.of(
+        scored.detections.clear(), rows, scored.polyps.clear(), {escaping: [escaping]}
+    )
     root = tmp_path / "deep" / "down" / "root"
     with contextlib.suppress(PolyplinkError):
         convert(data, name, root)
     outside = [path for path in tmp_path.rglob("*") if not path.is_relative_to(root)]
     assert {path.name for path in outside} <= {"deep", "down"}
-    if climbing == "Test_..":
+    if escaping == "Test_..":
         assert not [path for path in root.rglob("*.txt") if path.parent.name == "Annotations"]
 
 
-def test_formulas_are_escaped_in_csv_and_read_back_as_they_were(tmp_path: Path) -> None:
-    seen, names = scored_set(), ["=1+1", "'-2", "@a", "-b", "+1"]
-    count = seen.polyps.height
-    polyps = seen.polyps.with_columns(histology=pl.Series((names * count)[:count]))
-    data = DataSet.of(seen.detections, seen.procedures, polyps)
+def test_formulas_are_escaped_in_csv_and_unescaped_on_import(tmp_path: Path) -> None:
+    scored, names = scored_set(), ["=1+1", "'-2", "@a", "-b", "+1"]
+    count = scored.polyps.height
+    polyps = scored.polyps.with_columns(histology=pl.Series((names * count)[:count]))
+    data = DataSet.of(scored.detections, scored.procedures, polyps)
     convert(data, "csv", tmp_path)
     assert "'=1+1" in (tmp_path / "polyps.csv").read_text()
     assert import_csv(tmp_path).data.polyps.equals(polyps)

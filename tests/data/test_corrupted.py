@@ -1,7 +1,7 @@
-"""Spoilt files of every format: imported with what is wrong counted and named, or refused.
+"""Corrupted files of every format are imported with warnings, or refused.
 
-Never another exception, and never a loss without a warning. The files and how they are spoilt are
-drawn at random, the same ones each time.
+There is no other exception, and no loss without a warning. Files and corruptions are random, with
+fixed seeds.
 """
 
 import random
@@ -27,16 +27,16 @@ from tests.data.sample_sets import HEIGHT, WIDTH, scored_set
 
 Read = Callable[[Path], Imported]
 
-TIMES = 10  # files spoilt of each format
-PUBLIC = ("real-colon", "ldpolyp", "sun", "polypsset", "polyp-size")
-BOXES = ("coco", "mot", "yolo", "cvat", "csv")
-# These take records away whole. The public sets say of every frame or polyp that it is there;
-# the formats of boxes alone do not, and nothing can tell that there were more.
-WHOLE_RECORDS = ("cut", "drop", "blot", "delete", "folder")
+FILES_PER_FORMAT = 10
+PUBLIC_FORMATS = ("real-colon", "ldpolyp", "sun", "polypsset", "polyp-size")
+BOX_FORMATS = ("coco", "mot", "yolo", "cvat", "csv")
+# These remove complete records. The public sets list every frame or polyp; the box formats do not,
+# so that their losses cannot be detected.
+RECORD_LOSSES = ("cut", "drop", "blot", "delete", "folder")
 
 
 def write_every_format(root: Path) -> Mapping[str, Read]:
-    """Write a small set in every format, into the folder of the format's name.
+    """Write a small set in every format, into a folder named after the format.
 
     Returns:
         See `readers`.
@@ -45,16 +45,16 @@ def write_every_format(root: Path) -> Mapping[str, Read]:
         data = public.small()
         frames = None if name == "real-colon" else picture(data)
         public.write(data, root / name, frames=frames)
-    for name in BOXES:
+    for name in BOX_FORMATS:
         convert(scored_set(), name, root / name)
     return readers()
 
 
 def readers() -> Mapping[str, Read]:
-    """Format -> its importer, given all that it needs beside the folder."""
+    """Format -> its importer, with all arguments except the folder."""
     return {
         **{name: public.read for name, public in SETS.items()},
-        "polyp-size": import_polyp_size,  # whole frames: a lost row of boxes.csv is lost silently
+        "polyp-size": import_polyp_size,  # without boxes.csv, which may lose a row silently
         "coco": import_coco,
         "mot": import_mot,
         "yolo": partial(import_yolo, size=(WIDTH, HEIGHT)),
@@ -63,21 +63,23 @@ def readers() -> Mapping[str, Read]:
     }
 
 
-def odd_number(data: bytes, rng: random.Random) -> bytes:
-    """One number of a text becomes one that no box or frame can have."""
-    found = list(re.finditer(rb"\d+(?:\.\d+)?", data))
-    if not found:
+def invalid_number(data: bytes, rng: random.Random) -> bytes:
+    """Replace one number of a text by one that is invalid for boxes and frames."""
+    numbers = list(re.finditer(rb"\d+(?:\.\d+)?", data))
+    if not numbers:
         return data
-    place = rng.choice(found)
-    odd = rng.choice([b"nan", b"-7", b"1e400", b"99999999999999999999", b"inf", b"", b"0x1F", b"x"])
-    return data[: place.start()] + odd + data[place.end() :]
+    number = rng.choice(numbers)
+    invalid = rng.choice(
+        [b"nan", b"-7", b"1e400", b"99999999999999999999", b"inf", b"", b"0x1F", b"x"]
+    )
+    return data[: number.start()] + invalid + data[number.end() :]
 
 
 def flip(data: bytes, rng: random.Random) -> bytes:
-    spoilt = bytearray(data)
+    flipped = bytearray(data)
     for _ in range(rng.randrange(1, 4) if data else 0):
-        spoilt[rng.randrange(len(spoilt))] = rng.randrange(256)
-    return bytes(spoilt)
+        flipped[rng.randrange(len(flipped))] = rng.randrange(256)
+    return bytes(flipped)
 
 
 def repeat_line(data: bytes, rng: random.Random, times: int) -> bytes:
@@ -89,7 +91,7 @@ def repeat_line(data: bytes, rng: random.Random, times: int) -> bytes:
 CORRUPTIONS: Mapping[str, Callable[[bytes, random.Random], bytes]] = {
     "cut": lambda data, rng: data[: rng.randrange(len(data) + 1)],
     "flip": flip,
-    "number": odd_number,
+    "number": invalid_number,
     "double": partial(repeat_line, times=2),
     "drop": partial(repeat_line, times=0),
     "encode": lambda data, rng: data.decode("latin-1").encode(rng.choice(["utf-16", "utf-32-be"])),
@@ -100,63 +102,67 @@ CORRUPTIONS: Mapping[str, Callable[[bytes, random.Random], bytes]] = {
 
 
 def corrupt(folder: Path, rng: random.Random) -> tuple[str, Path]:
-    """Spoil one file below a folder: by `SPOIL`, or gone, or a folder in its place.
+    """Corrupt one file below a folder: by `CORRUPTIONS`, removed, or replaced by a folder.
 
     Returns:
-        How, and which file.
+        The kind of corruption, and the file.
     """
     path = rng.choice(sorted(path for path in folder.rglob("*") if path.is_file()))
-    how = rng.choice([*CORRUPTIONS, "delete", "folder"])
-    if how in CORRUPTIONS:
-        path.write_bytes(CORRUPTIONS[how](path.read_bytes(), rng))
-        return how, path
+    kind = rng.choice([*CORRUPTIONS, "delete", "folder"])
+    if kind in CORRUPTIONS:
+        path.write_bytes(CORRUPTIONS[kind](path.read_bytes(), rng))
+        return kind, path
     path.unlink()
-    if how == "folder":
+    if kind == "folder":
         path.mkdir()
-    return how, path
+    return kind, path
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str, Read]]:
+def written_formats(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str, Read]]:
     root = tmp_path_factory.mktemp("written")
     return root, write_every_format(root)
 
 
-def lost(before: DataSet, after: DataSet) -> bool:
-    """Whether there are fewer rows in one of the tables."""
+def has_fewer_rows(before: DataSet, after: DataSet) -> bool:
+    """Whether one of the tables has fewer rows."""
     return any(getattr(after, name).height < getattr(before, name).height for name in TABLES)
 
 
 def read_or_refusal(read: Read, folder: Path) -> Imported | PolyplinkError:
-    """What is read, or the error for users; any other exception goes on."""
+    """The imported data, or the error for users; other exceptions are raised."""
     try:
         return read(folder)
     except PolyplinkError as error:
         return error
 
 
-@pytest.mark.parametrize("name", [*PUBLIC, *BOXES])
-def test_spoilt_files_are_told_or_refused(
-    written: tuple[Path, Mapping[str, Read]], name: str, tmp_path: Path
+@pytest.mark.parametrize("name", [*PUBLIC_FORMATS, *BOX_FORMATS])
+def test_corrupted_files_are_imported_with_warnings_or_refused(
+    written_formats: tuple[Path, Mapping[str, Read]], name: str, tmp_path: Path
 ) -> None:
-    root, readers = written
+    root, readers = written_formats
     clean = readers[name](root / name)
-    refused = told = 0
-    for seed in range(TIMES):
+    refused = warned = 0
+    for seed in range(FILES_PER_FORMAT):
         rng = random.Random(f"{name} {seed}")
         folder = tmp_path / name
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(root / name, folder)
-        how, path = corrupt(folder, rng)
-        after = read_or_refusal(readers[name], folder)
-        if isinstance(after, PolyplinkError):
+        kind, path = corrupt(folder, rng)
+        outcome = read_or_refusal(readers[name], folder)
+        if isinstance(outcome, PolyplinkError):
             refused += 1
-            assert after.what
-            assert after.hint
-            assert "\n" not in str(after)
+            assert outcome.what
+            assert outcome.hint
+            assert "\n" not in str(outcome)
             continue
-        new = set(after.warnings) - set(clean.warnings)
-        told += bool(new)
-        if lost(clean.data, after.data) and not (name in BOXES and how in WHOLE_RECORDS):
-            assert new, f"{path} ({how}): a loss that nobody is told of"
-    assert refused + told >= TIMES // 4  # the rest fell on blanks, or on numbers that may be so
+        new = set(outcome.warnings) - set(clean.warnings)
+        warned += bool(new)
+        if has_fewer_rows(clean.data, outcome.data) and not (
+            name in BOX_FORMATS and kind in RECORD_LOSSES
+        ):
+            assert new, f"{path} ({kind}): a loss without a warning"
+    assert (
+        refused + warned >= FILES_PER_FORMAT // 4
+    )  # the others hit whitespace or gave valid numbers

@@ -1,4 +1,4 @@
-"""Every check of the doctor: counts against loops, messages, images."""
+"""Every check of the doctor: counts against naive loops, messages, images."""
 
 import io
 from collections import Counter, defaultdict
@@ -35,8 +35,8 @@ box_rows = st.lists(
 )
 
 
-OF_BOXES = ("frame number", "box outside", "box over the edge", "tiny box", "box without polyp")
-OF_POLYPS = ("unknown polyp", "polyp of another procedure", "polyp twice in a frame", "gap")
+BOX_CHECKS = ("frame number", "box outside", "box over the edge", "tiny box", "box without polyp")
+POLYP_CHECKS = ("unknown polyp", "polyp of another procedure", "polyp twice in a frame", "gap")
 
 
 def two_procedures(rows: list[tuple[Any, ...]]) -> DataSet:
@@ -44,7 +44,7 @@ def two_procedures(rows: list[tuple[Any, ...]]) -> DataSet:
     return data_set(rows, polyps, [procedure_row(p, N_FRAMES) for p in "ab"])
 
 
-def found_in(data: DataSet, *checks: str) -> list[Finding]:
+def findings_of(data: DataSet, *checks: str) -> list[Finding]:
     return [f for f in diagnose(data, images=False) if f.check in checks or not checks]
 
 
@@ -53,7 +53,7 @@ def counts(findings: list[Finding]) -> dict[str, int]:
 
 
 @given(box_rows)
-def test_counts_of_boxes_identities_and_gaps_against_a_loop(rows: list[tuple[Any, ...]]) -> None:
+def test_counts_of_boxes_polyps_and_gaps_equal_a_naive_loop(rows: list[tuple[Any, ...]]) -> None:
     naive: Counter[str] = Counter()
     seen = set()
     frames = defaultdict(set)
@@ -74,8 +74,8 @@ def test_counts_of_boxes_identities_and_gaps_against_a_loop(rows: list[tuple[Any
         frames[procedure_id, polyp_id].add(frame)
     for numbers in frames.values():
         naive["gap"] += sum(b - a > 1 for a, b in pairwise(sorted(numbers)))
-    told = counts(found_in(two_procedures(rows), *OF_BOXES, *OF_POLYPS))
-    assert told == {check: n for check, n in naive.items() if n}
+    counted = counts(findings_of(two_procedures(rows), *BOX_CHECKS, *POLYP_CHECKS))
+    assert counted == {check: n for check, n in naive.items() if n}
 
 
 @pytest.mark.parametrize(
@@ -90,24 +90,27 @@ def test_counts_of_boxes_identities_and_gaps_against_a_loop(rows: list[tuple[Any
         (("a", 3, 1, 1, 9, 9, None), "note", ", frame 3: a box without a polyp id"),
     ],
 )
-def test_messages_name_the_first_place(row: tuple[Any, ...], severity: str, message: str) -> None:
-    (told,) = [f for f in found_in(two_procedures([row])) if message in f.what]
-    assert (told.severity, told.count) == (severity, 1)
-    assert told.what.startswith("procedure a")
+def test_messages_name_the_first_location(
+    row: tuple[Any, ...], severity: str, message: str
+) -> None:
+    (finding,) = [f for f in findings_of(two_procedures([row])) if message in f.what]
+    assert (finding.severity, finding.count) == (severity, 1)
+    assert finding.what.startswith("procedure a")
 
 
-def test_annotation_of_every_second_frame_and_a_box_that_is_there_twice() -> None:
+def test_skipped_frames_and_duplicate_boxes_are_reported() -> None:
     rows = [("a", frame, 1, 1, 9, 9, "a_1") for frame in (0, 2, 4, 4)]
-    twice, skipped, gap = sorted(
-        found_in(two_procedures(rows), "frames skipped", "gap", "box twice"), key=lambda f: f.check
+    duplicate, skipped, gap = sorted(
+        findings_of(two_procedures(rows), "frames skipped", "gap", "box twice"),
+        key=lambda f: f.check,
     )
-    assert (skipped.severity, gap.severity, twice.count) == ("warning", "note", 1)
+    assert (skipped.severity, gap.severity, duplicate.count) == ("warning", "note", 1)
     assert skipped.what == "procedure a: boxes of a polyp are usually 2 frames apart"
     assert gap.what == "procedure a: a_1 is absent for 2 frames before frame 2"
     assert gap.count == 2
 
 
-def test_names_that_almost_match() -> None:
+def test_almost_equal_names_are_reported() -> None:
     names = ["001-001", "1-001", "001_001", "001-010", "Case 1", "case1 ", "CASE-1", "a"]
     assert near_names(names).rows() == [
         ("001-001", "1-001"),
@@ -117,13 +120,13 @@ def test_names_that_almost_match() -> None:
     data = small_set()
     procedures = data.procedures.with_columns(patient=pl.Series(["A", "a", "b"]))
     near = DataSet.of(data.detections, procedures, data.polyps)
-    (finding,) = found_in(near, "near names of patient")
+    (finding,) = findings_of(near, "near names of patient")
     assert finding.what == "table procedures, column patient: A and a are almost the same name"
 
 
-def test_contents() -> None:
+def test_contents_and_polyps_without_boxes_are_reported() -> None:
     data = small_set()
-    notes = [(f.severity, f.check, f.what) for f in found_in(data)]
+    notes = [(f.severity, f.check, f.what) for f in findings_of(data)]
     assert notes == [
         ("note", "procedure without box", "procedure 001-010 has no box and 0 polyps"),
         ("note", "procedure without polyp", "procedure 001-010 has no polyp"),
@@ -131,9 +134,9 @@ def test_contents() -> None:
         ("note", "licence", f"real-colon: {'; '.join(LICENCES['real-colon'][:2])}"),
     ]
     fewer = replace(data, detections=data.detections.filter(pl.col("frame") == 0))
-    (lost,) = found_in(fewer, "polyp without box")
-    assert (lost.severity, lost.count) == ("warning", 2)
-    assert lost.what == "procedure 001-001: no box of 001-001_2"
+    (finding,) = findings_of(fewer, "polyp without box")
+    assert (finding.severity, finding.count) == ("warning", 2)
+    assert finding.what == "procedure 001-001: no box of 001-001_2"
 
 
 def split_set(patients: dict[str, str], splits: dict[str, list[str]]) -> DataSet:
@@ -149,20 +152,20 @@ SPLITS = (
 )
 
 
-def test_messages_of_splits() -> None:
+def test_problems_of_splits_are_reported() -> None:
     patients = {"a": "p", "b": "p", "c": "q", "d": "r"}
     data = split_set(patients, {"train": ["a", "c"], "eval": ["b", "c"], "test": ["b", "z"]})
-    assert [(f.severity, f.count, f.what) for f in found_in(data, *SPLITS)] == [
+    assert [(f.severity, f.count, f.what) for f in findings_of(data, *SPLITS)] == [
         ("error", 2, "splits.json: procedure c is in train and eval"),
         ("error", 1, "splits.json: part test names z, which is not in the table procedures"),
         ("note", 1, "splits.json: procedure d is in no part"),
     ]
     data = split_set(patients, {"train": ["a", "c"], "eval": ["b", "d"]})
-    (finding,) = found_in(data, *SPLITS)
+    (finding,) = findings_of(data, *SPLITS)
     assert finding.what == "splits.json: patient p is in train and eval"
-    # Patients of one name in two data sets are two.
+    # Patients with the same name in two data sets are two patients.
     rows = [procedure_row("a", patient="1"), procedure_row("b", patient="1", dataset="sun")]
-    assert found_in(data_set([], [], rows, {"train": ["a"], "eval": ["b"]}), *SPLITS) == []
+    assert findings_of(data_set([], [], rows, {"train": ["a"], "eval": ["b"]}), *SPLITS) == []
 
 
 @given(
@@ -172,36 +175,40 @@ def test_messages_of_splits() -> None:
         st.lists(st.sampled_from("abcdz"), unique=True, max_size=5),
     ),
 )
-def test_leakage_against_a_loop(groups: list[str], splits: dict[str, list[str]]) -> None:
+def test_leakage_between_parts_equals_a_naive_loop(
+    groups: list[str], splits: dict[str, list[str]]
+) -> None:
     patients = dict(zip("abcd", groups, strict=True))
     parts_of = {name: {p for p, names in splits.items() if name in names} for name in "abcdz"}
-    twice = {name for name, parts in parts_of.items() if len(parts) > 1}
+    in_two_parts = {name for name, parts in parts_of.items() if len(parts) > 1}
     leaks = set()
-    for one in set(patients) - twice:
-        for other in set(patients) - twice - {one}:
-            if patients[one] == patients[other] and len(parts_of[one] | parts_of[other]) > 1:
-                leaks.add(patients[one])
+    for first in set(patients) - in_two_parts:
+        for second in set(patients) - in_two_parts - {first}:
+            if patients[first] == patients[second] and len(parts_of[first] | parts_of[second]) > 1:
+                leaks.add(patients[first])
     unsplit = sum(not parts_of[n] for n in patients) if splits else 0
-    naive = dict(zip(SPLITS, (len(twice), len(leaks), len(parts_of["z"]), unsplit), strict=True))
-    told = counts(found_in(split_set(patients, splits), *SPLITS))
-    assert told == {check: count for check, count in naive.items() if count}
+    naive = dict(
+        zip(SPLITS, (len(in_two_parts), len(leaks), len(parts_of["z"]), unsplit), strict=True)
+    )
+    counted = counts(findings_of(split_set(patients, splits), *SPLITS))
+    assert counted == {check: count for check, count in naive.items() if count}
 
 
-def test_data_sets_that_overlap_and_their_licences() -> None:
+def test_overlapping_data_sets_and_licences_are_reported() -> None:
     rows = [procedure_row("a"), procedure_row("b", dataset="Colon-Bench")]
-    overlapping, unknown = found_in(
+    overlapping, unknown = findings_of(
         data_set([], [], rows), "overlapping data sets", "licence not known"
     )
     assert overlapping.severity == "warning"
     assert "overlap: Colon-Bench is made of REAL-Colon's videos" in overlapping.what
     assert unknown.what == "Colon-Bench: its terms are not known here"
     simulated = data_set([], [], [procedure_row("a", dataset="simulated tiny 0")])
-    assert found_in(simulated, "licence not known", "licence") == []
+    assert findings_of(simulated, "licence not known", "licence") == []
 
 
 @settings(max_examples=20)
 @given(data_sets())
-def test_what_an_importer_writes_has_no_error_and_the_worst_comes_first(data: DataSet) -> None:
+def test_imported_sets_have_no_errors_and_findings_are_sorted_by_severity(data: DataSet) -> None:
     findings = diagnose(data, images=True)
     assert "error" not in {f.severity for f in findings}
     ranks = [SEVERITIES.index(f.severity) for f in findings]
@@ -225,38 +232,40 @@ def with_images(source: Path | str, images: list[str | None]) -> DataSet:
     return DataSet.of(boxes, data.procedures, data.polyps)
 
 
-def of_images(data: DataSet, folder: Path = Path(), deep: bool = False) -> list[tuple[str, int]]:
+def image_findings(
+    data: DataSet, folder: Path = Path(), deep: bool = False
+) -> list[tuple[str, int]]:
     checks = ("missing image", "box without image", "unreadable image", "image of another size")
-    found = diagnose(data, images=True, deep=deep, folder=folder)
-    return [(f.check, f.count) for f in found if f.check in checks]
+    findings = diagnose(data, images=True, deep=deep, folder=folder)
+    return [(f.check, f.count) for f in findings if f.check in checks]
 
 
-def test_missing_images_are_counted_once_each(tmp_path: Path) -> None:
+def test_each_missing_image_is_counted_once(tmp_path: Path) -> None:
     data = with_images(tmp_path, ["a/b/0.png", "a/b/1.png", "a/b/1.png", "2.png"])
-    assert of_images(data) == [("missing image", 3)]
+    assert image_findings(data) == [("missing image", 3)]
     finding = diagnose(data, images=True)[0]
     assert finding.what == f"procedure a, frame 0: no file a/b/0.png in {tmp_path}"
     (tmp_path / "a" / "b").mkdir(parents=True)
     for name in ("a/b/0.png", "a/b/1.png", "2.png"):
         (tmp_path / name).write_bytes(png())
-    assert of_images(data) == []
+    assert image_findings(data) == []
     relative = with_images(tmp_path.name, ["2.png"])  # a source relative to the data folder
-    assert of_images(relative, tmp_path.parent) == []
-    assert of_images(relative, tmp_path) == [("missing image", 1)]
+    assert image_findings(relative, tmp_path.parent) == []
+    assert image_findings(relative, tmp_path) == [("missing image", 1)]
     none = with_images(tmp_path, [None, None])
-    assert of_images(none) == [("box without image", 2)]
+    assert image_findings(none) == [("box without image", 2)]
     simulated = none.procedures.with_columns(dataset=pl.lit("simulated small 0"))
-    assert of_images(DataSet.of(none.detections, simulated, none.polyps)) == []
+    assert image_findings(DataSet.of(none.detections, simulated, none.polyps)) == []
 
 
-def test_archives_and_videos_are_looked_for(tmp_path: Path) -> None:
+def test_missing_archives_videos_and_members_are_counted(tmp_path: Path) -> None:
     names: list[str | None] = ["a/p.zip!/x/0.jpg", "a/p.zip!/x/1.jpg", "b.tar.gz!/2.jpg", "c.mp4#3"]
     data = with_images(tmp_path, names)
-    assert of_images(data) == [("missing image", 4)]
+    assert image_findings(data) == [("missing image", 4)]
     pack(tmp_path / "a" / "p.zip", {"x/0.jpg": b""})
     (tmp_path / "b.tar.gz").touch()
     (tmp_path / "c.mp4").touch()
-    assert of_images(data) == [("missing image", 1)]
+    assert image_findings(data) == [("missing image", 1)]
     assert "no file a/p.zip!/x/1.jpg" in diagnose(data, images=True)[0].what
 
 
@@ -264,39 +273,39 @@ CONTENTS = {"0.png": png(), "1.png": b"half", "2.png": png(32), "3.png": png()}
 EXPECTED = [("unreadable image", 1), ("image of another size", 1)]
 
 
-def test_files_are_opened_as_a_sample_or_all(tmp_path: Path) -> None:
+def test_a_sample_or_all_of_the_images_are_opened(tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     for name, content in CONTENTS.items():
         (tmp_path / "images" / name).write_bytes(content)
-    data = with_images("images", [*CONTENTS, "not there.png"])
+    data = with_images("images", [*CONTENTS, "absent.png"])
     steps: list[tuple[int, int]] = []
     for deep in (False, True):
-        assert of_images(data, tmp_path, deep) == [("missing image", 1), *EXPECTED]
-        told = diagnose(
+        assert image_findings(data, tmp_path, deep) == [("missing image", 1), *EXPECTED]
+        findings = diagnose(
             data, images=True, deep=deep, folder=tmp_path, progress=lambda *s: steps.append(s)
         )
-        assert any("frame 1: 1.png does not decode" in f.what for f in told)
-        assert any("2.png is 32 x 48, the procedure 64 x 48" in f.what for f in told)
+        assert any("frame 1: 1.png does not decode" in f.what for f in findings)
+        assert any("2.png is 32 x 48, the procedure 64 x 48" in f.what for f in findings)
     assert steps[-1] == (4, 5)
     assert decode_size(png()) == (WIDTH, HEIGHT)
     assert isinstance(decode_size(b"half"), str)
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar.gz"])
-def test_archives_are_opened_only_deep(tmp_path: Path, kind: str) -> None:
+def test_archives_are_opened_only_with_deep(tmp_path: Path, kind: str) -> None:
     path = pack(tmp_path / f"p.{kind}", {f"p/{name}": data for name, data in CONTENTS.items()})
     data = with_images(tmp_path, [*(f"p.{kind}!/{name}" for name in CONTENTS), f"p.{kind}!/x.png"])
-    opened = {check: n for check, n in of_images(data, deep=True) if check != "missing image"}
+    opened = {check: n for check, n in image_findings(data, deep=True) if check != "missing image"}
     assert opened == {"unreadable image": 2, "image of another size": 1}
-    assert not dict(of_images(data)).keys() - {"missing image"}
+    assert not dict(image_findings(data)).keys() - {"missing image"}
     path.write_bytes(path.read_bytes()[:-40])
-    assert "unreadable image" in dict(of_images(data, deep=True))
+    assert "unreadable image" in dict(image_findings(data, deep=True))
 
 
-def test_videos(tmp_path: Path) -> None:
+def test_missing_frames_of_videos_are_reported(tmp_path: Path) -> None:
     write_video(tmp_path / "a.mp4", 4)
     data = with_images(tmp_path, [f"a.mp4#{k}" for k in range(5)])
-    assert of_images(data, deep=True) == [("unreadable image", 1)]
+    assert image_findings(data, deep=True) == [("unreadable image", 1)]
     assert "a.mp4#4 does not decode: the video has 4 frames" in (
         diagnose(data, images=True, deep=True)[0].what
     )

@@ -1,4 +1,4 @@
-"""Values and names that no honest file holds: each is refused or left out with its own message."""
+"""Hostile values and names: each is refused or left out, with a message."""
 
 import functools
 import gzip
@@ -25,8 +25,8 @@ from tests.data.packing import files_of, pack
 from tests.data.public_sets import SETS, picture
 from tests.data.sample_sets import scored_set, small_set
 
-HUGE, LONG = "9" * 5000, "9" * 20
-READ: dict[str, Callable[..., Imported]] = {
+HUGE_NUMBER, TWENTY_DIGITS = "9" * 5000, "9" * 20
+IMPORTERS: dict[str, Callable[..., Imported]] = {
     "coco": import_coco,
     "mot": import_mot,
     "yolo": import_yolo,
@@ -39,8 +39,8 @@ READ: dict[str, Callable[..., Imported]] = {
 @functools.cache
 def files_in(name: str) -> dict[str, bytes]:
     """The files of a small set in a format."""
-    with TemporaryDirectory() as made:
-        folder = Path(made)
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         if name in SETS:
             data = SETS[name].small()
             SETS[name].write(data, folder, frames=None if name == "real-colon" else picture(data))
@@ -49,23 +49,23 @@ def files_in(name: str) -> dict[str, bytes]:
         return files_of(folder)
 
 
-def whole(name: str, folder: Path) -> dict[str, bytes]:
-    """The same, written into a folder."""
+def write_small_set(name: str, folder: Path) -> dict[str, bytes]:
+    """Write the files of a small set into a folder."""
     pack(folder, files_in(name))
     return files_in(name)
 
 
-def told(name: str, source: Path) -> str:
-    """The warnings of an import, or its refusal: nothing else may happen."""
+def import_messages(name: str, source: Path) -> str:
+    """The warnings of an import, or the message of its PolyplinkError."""
     try:
-        return " | ".join(READ[name](source).warnings)
+        return " | ".join(IMPORTERS[name](source).warnings)
     except PolyplinkError as error:
         return str(error)
 
 
-# Format, part of a file's name, what is replaced in it (once) and by what, part of the message.
-TEXTS = [
-    ("coco", ".json", '"width":64', f'"width":{HUGE}', "is not valid JSON"),
+# Format, part of a file's name, old text (replaced once), new text, part of the message.
+REPLACEMENTS = [
+    ("coco", ".json", '"width":64', f'"width":{HUGE_NUMBER}', "is not valid JSON"),
     ("coco", ".json", '"width":64', '"width":1e30', ""),
     ("coco", ".json", '"frame_id":0', '"frame_id":NaN', ""),
     ("coco", ".json", '"length":', '"length":1e400,"x":', ""),
@@ -74,7 +74,7 @@ TEXTS = [
     ("coco", ".json", '"file_name":"', '"file_name":"\\u0000/../../x', "outside of the folder"),
     ("mot", "seqinfo.ini", "imWidth=64", "imWidth=inf", "imwidth"),
     ("mot", "seqinfo.ini", "imWidth=64", "imWidth=1e30", "imwidth"),
-    ("mot", "seqinfo.ini", "imWidth=64", f"imWidth={HUGE}", "imwidth"),
+    ("mot", "seqinfo.ini", "imWidth=64", f"imWidth={HUGE_NUMBER}", "imwidth"),
     ("mot", "seqinfo.ini", "imDir=img1", "imDir=/etc", "imDir is '/etc'"),
     ("mot", "seqinfo.ini", "imDir=img1", "imDir=a\0b", "imDir is"),
     ("mot", "seqinfo.ini", "imDir=img1", "imDir=a\\..\\..", "imDir is"),
@@ -82,128 +82,128 @@ TEXTS = [
     ("mot", "det.txt", "1,", "1e30,", "box without a frame number"),
     ("mot", "det.txt", ",1,", ",1e30,", ""),
     ("mot", "det.txt", ",1,", ",inf,", ""),
-    ("yolo", "data.yaml", "width: 64", f"width: {HUGE}", "width is"),
-    ("yolo", "data.yaml", "width: 64", f"width: {LONG}", "width is"),
+    ("yolo", "data.yaml", "width: 64", f"width: {HUGE_NUMBER}", "width is"),
+    ("yolo", "data.yaml", "width: 64", f"width: {TWENTY_DIGITS}", "width is"),
     ("yolo", "data.yaml", "path", "\xff", "is not UTF-8"),
     ("cvat", ".xml", 'encoding="utf-8"', 'encoding="utf-7"', "is not valid XML"),
     ("cvat", ".xml", 'encoding="utf-8"', 'encoding="big5"', "is not valid XML"),
-    ("cvat", ".xml", 'frame="0"', f'frame="{LONG}"', "box without a frame number"),
-    ("cvat", ".xml", "<stop_frame>", f"<stop_frame>{HUGE}", ""),
+    ("cvat", ".xml", 'frame="0"', f'frame="{TWENTY_DIGITS}"', "box without a frame number"),
+    ("cvat", ".xml", "<stop_frame>", f"<stop_frame>{HUGE_NUMBER}", ""),
     ("csv", "detections.csv", "image\n", "image,image \n", "two columns with the same name"),
     ("csv", "detections.csv", "image\n", "image,line\n", ""),
     ("csv", "detections.csv", "image\n", "image,left\n", ""),
     ("csv", "detections.csv", "image\n", "image,width\n", ""),
     ("csv", "detections.csv", "image\n", "image,exists\n", ""),
     ("csv", "procedures.csv", ",64,", ",1e30,", "width"),
-    ("csv", "procedures.csv", ",64,", f",{HUGE},", "width"),
+    ("csv", "procedures.csv", ",64,", f",{HUGE_NUMBER},", "width"),
     ("csv", "procedures.csv", "/nowhere", "/no\0where", "is not a valid name"),
-    ("real-colon", ".xml", "<width>64<", f"<width>{HUGE}<", "cannot be read"),
+    ("real-colon", ".xml", "<width>64<", f"<width>{HUGE_NUMBER}<", "cannot be read"),
     ("real-colon", "video_info.csv", "25", "1e400", "fps"),
-    ("ldpolyp", "0001.txt", "1", HUGE, "cannot be read"),
+    ("ldpolyp", "0001.txt", "1", HUGE_NUMBER, "cannot be read"),
     ("ldpolyp", "0001.txt", "1", "\u0661", ""),
-    ("polypsset", ".xml", "<width>", f"<width>{HUGE}", ""),
-    ("sun", "case2.txt", "_a1_", f"_a{HUGE}_", ""),
-    ("polyp-size", "labels.csv", "mm", f"{HUGE}mm", ""),
+    ("polypsset", ".xml", "<width>", f"<width>{HUGE_NUMBER}", ""),
+    ("sun", "case2.txt", "_a1_", f"_a{HUGE_NUMBER}_", ""),
+    ("polyp-size", "labels.csv", "mm", f"{HUGE_NUMBER}mm", ""),
 ]
 
 
-@pytest.mark.parametrize(("name", "part", "old", "new", "message"), TEXTS)
+@pytest.mark.parametrize(("name", "part", "old", "new", "message"), REPLACEMENTS)
 def test_a_hostile_value_is_refused_or_left_out(
     name: str, part: str, old: str, new: str, message: str, tmp_path: Path
 ) -> None:
-    files = whole(name, tmp_path)
+    files = write_small_set(name, tmp_path)
     path = next(p for p in files if part in p and old.encode() in files[p])
     code = "latin-1" if new == "\xff" else "utf-8"
     (tmp_path / path).write_bytes(files[path].replace(old.encode(), new.encode(code), 1))
-    assert message in told(name, tmp_path)
+    assert message in import_messages(name, tmp_path)
 
 
-@pytest.mark.parametrize("number", ["9" * 19, LONG, "1" + "0" * 150, HUGE])
+@pytest.mark.parametrize("number", ["9" * 19, TWENTY_DIGITS, "1" + "0" * 150, HUGE_NUMBER])
 @pytest.mark.parametrize("name", ["ldpolyp", "sun", "polypsset", "cvat", "real-colon"])
-def test_long_numbers_in_names_of_members(name: str, number: str, tmp_path: Path) -> None:
-    files = whole(name, tmp_path / "whole")
-    odd: dict[str, bytes] = {}
+def test_long_numbers_in_names_of_archive_members_are_refused_or_left_out(
+    name: str, number: str, tmp_path: Path
+) -> None:
+    files = write_small_set(name, tmp_path / "whole")
+    renamed: dict[str, bytes] = {}
     for path, data in files.items():
         stem, dot, ending = path.rpartition(".")
         digits = stem.rstrip("0123456789")
-        odd[f"{digits}{number}{dot}{ending}" if len(odd) == len(files) - 1 else path] = data
+        renamed[f"{digits}{number}{dot}{ending}" if len(renamed) == len(files) - 1 else path] = data
     archive = f"{next(iter(small_set().procedures['procedure_id']))}_annotations.tar"
     if name == "real-colon":
         pack(tmp_path / "in" / archive, {f"a_{number}.xml": b"<annotation></annotation>"})
         for table in ("video_info.csv", "lesion_info.csv"):
             (tmp_path / "in" / table).write_bytes(files[table])
-        assert "has no frame number" in told(name, tmp_path / "in")
+        assert "has no frame number" in import_messages(name, tmp_path / "in")
         return
-    pack(tmp_path / "in" / "a.tar", odd)
-    told(name, tmp_path / "in")
+    pack(tmp_path / "in" / "a.tar", renamed)
+    import_messages(name, tmp_path / "in")
     pack(
         tmp_path / "zip" / "a.zip",
-        {f"images/frame_{number}.png": b"", **odd} if name == "cvat" else odd,
+        {f"images/frame_{number}.png": b"", **renamed} if name == "cvat" else renamed,
     )
-    told(name, tmp_path / "zip")
+    import_messages(name, tmp_path / "zip")
 
 
-@pytest.mark.parametrize("name", [*READ, "tar"])
+@pytest.mark.parametrize("name", [*IMPORTERS, "tar"])
 def test_names_that_are_not_utf_8_are_left_out_or_refused(name: str, tmp_path: Path) -> None:
-    """Of the first file and of the first folder of each depth; in a tar, of a member."""
+    """The first file, the first folder of each depth, and a member of a tar are renamed."""
     if name == "tar":
         archive = f"{small_set().procedures['procedure_id'][0]}_annotations.tar"
-        files = whole("real-colon", tmp_path / "in")
+        files = write_small_set("real-colon", tmp_path / "in")
         member = next(data for path, data in files.items() if path.endswith(".xml"))
         pack(tmp_path / "odd" / archive, {os.fsdecode(b"a\xff_0.xml"): member})
         for table in ("video_info.csv", "lesion_info.csv"):
             (tmp_path / "odd" / table).write_bytes(files[table])
-        assert "is not UTF-8; rename it" in told("real-colon", tmp_path / "odd")
+        assert "is not UTF-8; rename it" in import_messages("real-colon", tmp_path / "odd")
         return
-    whole(name, tmp_path)
+    write_small_set(name, tmp_path)
     paths = sorted(tmp_path.rglob("*"))
     first = {(path.is_file(), len(path.parts) * path.is_dir()): path for path in paths[::-1]}
     for path in first.values():
-        odd = os.fsdecode(os.fsencode(path.parent / path.stem) + b"\xff") + path.suffix
-        path.rename(odd)
-        assert "\udcff" not in told(name, tmp_path)
-        Path(odd).rename(path)
+        invalid = os.fsdecode(os.fsencode(path.parent / path.stem) + b"\xff") + path.suffix
+        path.rename(invalid)
+        assert "\udcff" not in import_messages(name, tmp_path)
+        Path(invalid).rename(path)
 
 
 def test_a_zip_member_without_a_name_is_left_out(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "a.zip", "w") as made:
-        made.writestr(zipfile.ZipInfo("x"), b"")
-        made.infolist()[0].filename = ""
-    assert "has no files TrainValid" in told("ldpolyp", tmp_path / "a.zip")
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr(zipfile.ZipInfo("x"), b"")
+        archive.infolist()[0].filename = ""
+    assert "has no files TrainValid" in import_messages("ldpolyp", tmp_path / "a.zip")
 
 
 @pytest.mark.parametrize("ending", ["tar", "tar.gz"])
 @pytest.mark.parametrize("size", [60 << 30, -1])
-def test_a_tar_header_that_promises_any_size_is_refused(
-    size: int, ending: str, tmp_path: Path
-) -> None:
+def test_a_tar_header_with_a_false_size_is_refused(size: int, ending: str, tmp_path: Path) -> None:
     info = tarfile.TarInfo("TrainValid/Annotations/1/0001.txt")
     info.size = size
     data = info.tobuf(tarfile.GNU_FORMAT) + bytes(4096)
     if ending == "tar.gz":
         data = gzip.compress(data)
     (tmp_path / f"a.{ending}").write_bytes(data)
-    assert re.search("cut short|MiB|damaged", told("ldpolyp", tmp_path / f"a.{ending}"))
+    assert re.search("cut short|MiB|damaged", import_messages("ldpolyp", tmp_path / f"a.{ending}"))
 
 
 @pytest.mark.parametrize("ending", ["zip", "tar.gz"])
 @pytest.mark.parametrize(("count", "size"), [(1, 3), (10, 1)])
-def test_an_archive_that_grows_too_much_is_refused_with_the_option_that_lifts_it(
+def test_an_archive_with_too_large_contents_is_refused_with_the_option_that_lifts_the_limit(
     ending: str, count: int, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "LARGEST_MEMBER", 2 << 20)
     monkeypatch.setattr(limits, "LARGEST_TOTAL", 8 << 20)
-    place = "TrainValid/Annotations/1/{:04d}.txt"
+    member = "TrainValid/Annotations/1/{:04d}.txt"
     content = b"0" + b"\n" * (size << 20)
     archive = tmp_path / f"a.{ending}"
     if ending == "zip":
-        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as made:
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as opened:
             for k in range(count):
-                made.writestr(place.format(k + 1), content)
+                opened.writestr(member.format(k + 1), content)
     else:
-        pack(archive, {place.format(k + 1): content for k in range(count)})
-    assert "MiB" in told("ldpolyp", archive)
-    assert "--no-limits" in told("ldpolyp", archive)
+        pack(archive, {member.format(k + 1): content for k in range(count)})
+    assert "MiB" in import_messages("ldpolyp", archive)
+    assert "--no-limits" in import_messages("ldpolyp", archive)
     monkeypatch.setenv(limits.LIFTED, "1")
     monkeypatch.setattr("polyplink.data.sets.ldpolyp.parse_boxes", lambda *_: [])
-    assert "MiB" not in told("ldpolyp", archive)
+    assert "MiB" not in import_messages("ldpolyp", archive)

@@ -1,4 +1,4 @@
-"""Where the boxes of a data folder come from."""
+"""The source of the boxes of a data folder."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from polyplink.data.tables import DataSet, read_data, write_data
 from tests.samples import write_procedures
 
 
-def test_the_source_of_boxes_is_the_detector_that_is_recorded_or_the_annotators(
+def test_the_source_of_boxes_is_the_recorded_detector_or_annotation(
     tmp_path: Path,
 ) -> None:
     folder = write_procedures(tmp_path, procedures=2)

@@ -1,4 +1,4 @@
-"""The tables of REAL-Colon, the splits made of them, and the parts that papers name."""
+"""The tables of REAL-Colon, their splits, and the named parts of papers."""
 
 from collections import Counter
 from itertools import chain
@@ -25,25 +25,25 @@ OTHERS = {"ldpolyp": 160, "sun": 100, "polypsset": 39, "polyp-size": 42}
 
 
 def tables(datasets: dict[str, int]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Procedures and polyps: REAL-Colon's own, and others of one polyp each, all with labels."""
+    """Procedures and polyps of REAL-Colon, and of other sets with one polyp per procedure."""
     names = video_info()["unique_video_name"].to_list()
     sets = ["real-colon"] * len(names)
     owners = lesion_info()["unique_video_name"].to_list()
-    words = lesion_info()["histology_class"].to_list()
+    histologies = lesion_info()["histology_class"].to_list()
     for dataset, n in datasets.items():
-        more = [f"{dataset}{k}" for k in range(n)]
-        names, owners, sets = names + more, owners + more, sets + [dataset] * n
-        words += [next(iter(ADENOMA.get(dataset, {None: None})))] * n
+        names_of_set = [f"{dataset}{k}" for k in range(n)]
+        names, owners, sets = names + names_of_set, owners + names_of_set, sets + [dataset] * n
+        histologies += [next(iter(ADENOMA.get(dataset, {None: None})))] * n
     procedures = pl.DataFrame({"procedure_id": names, "dataset": sets, "patient": names})
     polyps = pl.DataFrame({"polyp_id": [f"{o}/{k}" for k, o in enumerate(owners)]})
     return procedures, polyps.with_columns(
         procedure_id=pl.Series(owners),
         size_mm=pl.lit(3.0),
-        histology_class=pl.Series(words, dtype=pl.String),
+        histology_class=pl.Series(histologies, dtype=pl.String),
     )
 
 
-def test_parts_of_real_colon_are_those_published() -> None:
+def test_parts_of_real_colon_equal_the_published_lists() -> None:
     procedures, polyps = tables({})
     for name in ("rc27", "rc19", "rc14neg"):
         assert protocol_part(name, procedures, polyps) == published_splits()[name]
@@ -66,7 +66,7 @@ def test_ta384_has_384_identities() -> None:
 
 
 def labels_of(name: str, procedures: pl.DataFrame, polyps: pl.DataFrame) -> pl.DataFrame:
-    """Polyps of a part's two sides, with the side."""
+    """Polyps of both sides of a probe, with the column "side": 0 for train, 1 for test."""
     sides = [
         protocol_part(f"{name}-{side}", procedures, polyps) or [] for side in ("train", "test")
     ]
@@ -77,9 +77,9 @@ def labels_of(name: str, procedures: pl.DataFrame, polyps: pl.DataFrame) -> pl.D
     )
 
 
-# Of rspp's 228, 7 of rc19 have no label; of their procedures 2 have no other polyp.
+# 7 of rspp's 228 polyps, in rc19, have no label; 2 procedures have only such polyps.
 @pytest.mark.parametrize(("name", "n", "videos"), [("rsp", 189, 161), ("rspp", 221, 198)])
-def test_probe_splits_are_70_to_30_by_polyp_and_cut_no_patient(
+def test_probe_splits_are_70_to_30_by_polyp_and_divide_no_patient(
     name: str, n: int, videos: int
 ) -> None:
     procedures, polyps = tables(OTHERS)
@@ -91,22 +91,22 @@ def test_probe_splits_are_70_to_30_by_polyp_and_cut_no_patient(
     assert abs(rows.filter(pl.col("side") == 0).height / n - 0.7) < 0.01
 
 
-def test_rspp_leaves_out_what_its_map_leaves_out() -> None:
+def test_rspp_leaves_out_classes_without_a_label_in_its_map() -> None:
     procedures, polyps = tables(OTHERS)
     changed = pl.col("procedure_id").is_in(["sun0", "polyp-size5"])
     sun, cancer = pl.col("procedure_id") == "sun0", pl.lit("Invasive cancer (T1b)")
-    word = pl.when(sun).then(cancer).otherwise(pl.lit("Pathology Not Available"))
+    histology = pl.when(sun).then(cancer).otherwise(pl.lit("Pathology Not Available"))
     other = polyps.with_columns(
-        histology_class=pl.when(changed).then(word).otherwise(pl.col("histology_class"))
+        histology_class=pl.when(changed).then(histology).otherwise(pl.col("histology_class"))
     )
     assert other.filter(changed).height == 2
     assert labels_of("rspp", procedures, other)["procedure_id"].n_unique() == 196
-    kept = {**ADENOMA, "sun": {**ADENOMA["sun"], "Invasive cancer (T1b)": True}}
-    sides = [protocol_part(f"rspp-{s}", procedures, other, kept) for s in ("train", "test")]
+    with_cancer = {**ADENOMA, "sun": {**ADENOMA["sun"], "Invasive cancer (T1b)": True}}
+    sides = [protocol_part(f"rspp-{s}", procedures, other, with_cancer) for s in ("train", "test")]
     assert sum(len(side or []) for side in sides) == 197
 
 
-def test_parts_that_are_not_wholly_there_or_have_no_labels_are_refused() -> None:
+def test_incomplete_and_unlabelled_parts_are_refused() -> None:
     with pytest.raises(PolyplinkError, match="rsp has 42 identities of polyp-size, not 41"):
         protocol_part("rsp-test", *tables(OTHERS | {"polyp-size": 41}))
     procedures, polyps = tables(OTHERS)
@@ -117,20 +117,20 @@ def test_parts_that_are_not_wholly_there_or_have_no_labels_are_refused() -> None
             protocol_part(f"{name}-train", procedures, bare)
 
 
-def test_folds_of_loo19() -> None:
+def test_each_fold_of_loo19_leaves_out_one_procedure() -> None:
     procedures, polyps = tables({})
     nineteen = published_splits()["rc19"]
     assert protocol_part("loo19", procedures, polyps) == nineteen
-    for held in nineteen:
-        rest = protocol_part(f"loo19-train:{held}", procedures, polyps) or []
-        assert protocol_part(f"loo19:{held}", procedures, polyps) == [held]
-        assert sorted([*rest, held]) == sorted(nineteen)
+    for left_out in nineteen:
+        rest = protocol_part(f"loo19-train:{left_out}", procedures, polyps) or []
+        assert protocol_part(f"loo19:{left_out}", procedures, polyps) == [left_out]
+        assert sorted([*rest, left_out]) == sorted(nineteen)
     with pytest.raises(PolyplinkError, match="'001-001' is not one of the 19 procedures of loo19"):
         protocol_part("loo19:001-001", procedures, polyps)
     assert protocol_part("rc19:001-009", procedures, polyps) is None
 
 
-def test_a_data_set_finds_them_as_parts() -> None:
+def test_a_data_set_has_the_protocols_as_parts() -> None:
     procedures, polyps = tables({})
     full = procedures.with_columns(n_frames=1, width=9, height=9, source=pl.lit("/"))
     empty = pl.DataFrame(schema=["procedure_id", "frame", "x", "y", "w", "h"])
@@ -152,7 +152,7 @@ def test_released_tables_have_the_published_totals() -> None:
     claimed = dict(videos.select("unique_video_name", "num_lesions").iter_rows())
     wrong = {name: (n, listed[name]) for name, n in claimed.items() if listed[name] != n}
     assert wrong == {"003-012": (2, 3)}
-    # Frames were counted by a third party.
+    # A third party counted the frames.
     assert counts["num_frames"].sum() == videos["num_frames"].sum() == 2_757_723
     assert counts["n_polyp_frames"].sum() == 342_109
     assert set(counts.filter(pl.col("n_polyp_frames") > 0)["video_id"]) == set(listed)
@@ -170,7 +170,7 @@ def test_published_splits_cover_every_procedure_once() -> None:
     assert len(several) == 10
 
 
-def test_the_rule_gives_the_published_lists_and_no_empty_part() -> None:
+def test_split_by_rule_gives_the_published_lists_and_no_empty_part() -> None:
     published = published_splits()
     with_lesion = set(lesion_info()["unique_video_name"])
     assert split_by_rule(video_info()["unique_video_name"], with_lesion) == {
@@ -200,8 +200,8 @@ def test_no_patient_is_on_both_sides(rows: list[tuple[int, int]], seed: int) -> 
     assert split_by_patient(procedures, polyps, share=0.5, seed=seed) == (train, test)
 
 
-def test_tpc_divides_the_nineteen_by_number() -> None:
-    """get_split of its public program: 009 and 010 validate, 011 and above test."""
+def test_tpc_divides_rc19_by_procedure_number() -> None:
+    """As get_split of the public program: up to 010 for validation, 011 and above for test."""
     procedures, polyps = tables({})
     naive: dict[str, list[str]] = {"tpc-val": [], "tpc-test": []}
     for name in published_splits()["rc19"]:

@@ -1,4 +1,4 @@
-"""The files that boxes were imported from come back with every box, in order, and its track."""
+"""The files of imported boxes are returned with every box, in order, and its track."""
 
 import csv
 import json
@@ -15,13 +15,13 @@ from polyplink.data.returned import TABLE, return_boxes, write_places
 from polyplink.data.tables import Imported
 
 SIZE = (64, 48)
-Box = tuple[int, float, float, float | None]  # frame, x, w (wide ones are outside), score
+Box = tuple[int, float, float, float | None]  # frame, x, w, score
 
 BOXES = st.lists(
     st.tuples(
         st.integers(0, 5),
         st.integers(-40, 90).map(lambda x: x / 2),
-        st.integers(0, 40).map(lambda w: w / 4),  # of no area: left out by every importer
+        st.integers(0, 40).map(lambda w: w / 4),  # 0: without area, left out by every importer
         st.none() | st.integers(0, 100).map(lambda score: score / 100),
     ),
     min_size=1,
@@ -90,19 +90,23 @@ WRITERS: dict[str, Callable[[Path, list[Box]], Path]] = {
 }
 
 
-def read(name: str, source: Path, **more: str) -> Imported:
-    options: dict[str, Any] = {"size": SIZE, "identity": "none", "dataset": "mine", **more}
+def import_boxes(name: str, source: Path, **changes: str) -> Imported:
+    options: dict[str, Any] = {"size": SIZE, "identity": "none", "dataset": "mine", **changes}
     imported: Imported = FORMATS[name].read(source, **options)
     return imported
 
 
-def plain(path: Path, name: str) -> list[Any]:
-    """What a file says of its boxes, in order, without what comes back."""
+def boxes_in_file(path: Path, name: str) -> list[Any]:
+    """The boxes of a file, in order, without the returned columns."""
     if name == "coco":
         content = json.loads(path.read_text())
-        kept = [{k: v for k, v in row.items() if k not in ("track_id", "polyp")}
+        records = [{k: v for k, v in row.items() if k not in ("track_id", "polyp")}
                 for row in content["annotations"]]  # fmt: skip
-        return [{**content, "annotations": kept}, *content, *(list(row) for row in kept)]
+        return [
+            {**content, "annotations": records},
+            *content,
+            *(list(row) for row in records),
+        ]
     if name == "csv":
         with path.open(newline="") as file:
             rows = list(csv.reader(file, delimiter=";"))
@@ -110,88 +114,93 @@ def plain(path: Path, name: str) -> list[Any]:
     lines = path.read_text().splitlines()
     if name == "mot":
         return [[frame, *rest[1:]] for frame, *rest in (line.split(",") for line in lines)]
-    every = [line.split() for line in lines]
-    return [values[:5] + [score for score in values[5:6] if "." in score] for values in every]
+    rows_of_values = [line.split() for line in lines]
+    return [
+        values[:5] + [score for score in values[5:6] if "." in score] for values in rows_of_values
+    ]
 
 
 @pytest.mark.parametrize("name", WRITERS)
 @settings(max_examples=8, deadline=None)
 @given(boxes=BOXES)
-def test_every_box_comes_back_in_its_place(
+def test_every_box_is_returned_in_its_place_with_its_track(
     name: str, boxes: list[Box], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    home = tmp_path_factory.mktemp("boxes")
+    root = tmp_path_factory.mktemp("boxes")
     usable = [(f, x, w, s) for f, x, w, s in boxes if w > 0 and x + w > 0 and x < SIZE[0]]
-    source = WRITERS[name](home, boxes)
+    source = WRITERS[name](root, boxes)
     if not usable:
         return
-    imported = read(name, source)
-    data = home / "data"
+    imported = import_boxes(name, source)
+    data = root / "data"
     data.mkdir()
     write_places(data, name, imported, source)
     n = imported.data.detections.height
     assert n == len(usable)
-    # A track of its own for every second box, so that a box in the wrong place is seen.
-    track = [k + 1 if k % 2 else None for k in range(n)]
-    tracks = pl.DataFrame({"track_id": track, "polyp": [k and k + 100 for k in track]},
+    # Every second box has a unique track, so that a misplaced box is detected.
+    track_ids = [k + 1 if k % 2 else None for k in range(n)]
+    tracks = pl.DataFrame({"track_id": track_ids, "polyp": [k and k + 100 for k in track_ids]},
                           schema={"track_id": pl.Int64, "polyp": pl.Int64})  # fmt: skip
-    back = return_boxes(data, imported.data, tracks, home / "back")
-    assert back is not None
-    assert (back.format, back.warning) == (name, None)
+    returned = return_boxes(data, imported.data, tracks, root / "back")
+    assert returned is not None
+    assert (returned.format, returned.warning) == (name, None)
     for folder in ("tracks", "polyps") if name in ("mot", "yolo") else ("",):
-        copy = home / "back" / folder
+        copy = root / "back" / folder
         if source.is_file():
-            assert plain(copy / source.name, name) == plain(source, name)
+            assert boxes_in_file(copy / source.name, name) == boxes_in_file(source, name)
             copy = copy / source.name
         else:
             for path in source.glob("labels/*.txt"):
-                own = copy / "labels" / path.name
-                assert plain(own, name) == plain(path, name)
+                returned_path = copy / "labels" / path.name
+                assert boxes_in_file(returned_path, name) == boxes_in_file(path, name)
         scored = imported.data.detections["score"].count() > 0
         options = {"sixth": "score" if scored else "track"} if name == "yolo" else {}
-        again = read(name, copy, **options)
-        assert again.data.detections.equals(imported.data.detections)
-        numbers = numbers_of(name, copy, imported)
-        assert numbers == [tracks["polyp" if folder == "polyps" else "track_id"].to_list()]
+        imported_again = import_boxes(name, copy, **options)
+        assert imported_again.data.detections.equals(imported.data.detections)
+        returned_ids = returned_numbers(name, copy, imported)
+        assert returned_ids == [tracks["polyp" if folder == "polyps" else "track_id"].to_list()]
 
 
-def numbers_of(name: str, copy: Path, imported: Imported) -> list[list[int | None]]:
-    """The numbers of the boxes that were imported, in the order of the table."""
+def returned_numbers(name: str, copy: Path, imported: Imported) -> list[list[int | None]]:
+    """Track numbers of the imported boxes in a returned file, in the order of the table."""
     assert imported.places is not None
-    every: dict[tuple[int, int], int | None] = {}
+    number_by_place: dict[tuple[int, int], int | None] = {}
     for file, original in enumerate(imported.places.files):
         path = copy if copy.is_file() else copy / "labels" / original.name
         if name == "coco":
-            found = [row["track_id"] for row in json.loads(path.read_text())["annotations"]]
+            numbers = [row["track_id"] for row in json.loads(path.read_text())["annotations"]]
         elif name == "csv":
             with path.open(newline="") as stream:
                 rows = list(csv.DictReader(stream, delimiter=";"))
-            found = [int(row["track_id"]) if row["track_id"] else None for row in rows]
+            numbers = [int(row["track_id"]) if row["track_id"] else None for row in rows]
         elif name == "mot":
             ids = [[*line.split(","), "-1"][1] for line in path.read_text().splitlines()]
-            found = [None if k == "-1" else int(k) for k in ids]
+            numbers = [None if k == "-1" else int(k) for k in ids]
         else:
             values = [line.split() for line in path.read_text().splitlines()]
-            found = [int(v[-1]) if len(v) > 5 and "." not in v[-1] else None for v in values]
-        every |= {(file, item): number for item, number in enumerate(found)}
-    taken = [every.pop(place) for place in imported.places.boxes.rows()]
-    assert set(every.values()) <= {None}  # boxes that were left out have none
-    return [taken]
+            numbers = [int(v[-1]) if len(v) > 5 and "." not in v[-1] else None for v in values]
+        number_by_place |= {(file, item): number for item, number in enumerate(numbers)}
+    imported_numbers = [number_by_place.pop(place) for place in imported.places.boxes.rows()]
+    assert set(number_by_place.values()) <= {None}  # boxes left out by the import have no number
+    return [imported_numbers]
 
 
-def test_boxes_of_other_formats_come_back_as_a_table_in_their_order(tmp_path: Path) -> None:
+def test_boxes_of_other_formats_are_returned_as_a_table_in_order(tmp_path: Path) -> None:
     box = '<box frame="{}" xtl="{}" ytl="2" xbr="40" ybr="9"/>'
     track = '<track id="{}" label="polyp">{}</track>'
-    places = [[(2, 1.0), (5, 2.0)], [(0, 3.0), (2, 4.0)]]
-    tracks = [track.format(k, "".join(box.format(*b) for b in own)) for k, own in enumerate(places)]
+    boxes_of_tracks = [[(2, 1.0), (5, 2.0)], [(0, 3.0), (2, 4.0)]]
+    tracks = [
+        track.format(k, "".join(box.format(*b) for b in boxes))
+        for k, boxes in enumerate(boxes_of_tracks)
+    ]
     source = tmp_path / "case7.xml"
     source.write_text(f"<annotations>{''.join(tracks)}</annotations>")
-    imported = read("cvat", source)
+    imported = import_boxes("cvat", source)
     write_places(tmp_path, "cvat", imported, source)
-    marks = pl.DataFrame({"track_id": [4, 1, 2, None], "polyp": [1, None, 3, None]})
-    back = return_boxes(tmp_path, imported.data, marks, tmp_path / "back")
-    assert back is not None
-    assert (back.format, back.warning) == ("csv", None)
+    numbers = pl.DataFrame({"track_id": [4, 1, 2, None], "polyp": [1, None, 3, None]})
+    returned = return_boxes(tmp_path, imported.data, numbers, tmp_path / "back")
+    assert returned is not None
+    assert (returned.format, returned.warning) == ("csv", None)
     table = pl.read_csv(tmp_path / "back" / TABLE)
     assert table.select("frame", "x", "track_id", "polyp").rows() == [
         (2, 1.0, 1, None),
@@ -201,21 +210,21 @@ def test_boxes_of_other_formats_come_back_as_a_table_in_their_order(tmp_path: Pa
     ]
 
 
-def test_files_that_have_changed_come_back_as_a_table(tmp_path: Path) -> None:
+def test_boxes_of_changed_files_are_returned_as_a_table(tmp_path: Path) -> None:
     boxes: list[Box] = [(3, 4.0, 5.0, 0.5), (0, 2.0, 5.0, None), (3, 1.0, 5.0, 0.25)]
     source = write_csv_boxes(tmp_path, boxes)
-    imported = read("csv", source)
+    imported = import_boxes("csv", source)
     write_places(tmp_path, "csv", imported, source)
     tracks = pl.DataFrame({"track_id": [None, 2, 1], "polyp": [None, 1, None]})
     source.write_text(source.read_text() + " ")
-    back = return_boxes(tmp_path, imported.data, tracks, tmp_path / "back")
-    assert back is not None
-    assert back.warning == "mine.csv has changed since the import: boxes are in boxes.csv"
+    returned = return_boxes(tmp_path, imported.data, tracks, tmp_path / "back")
+    assert returned is not None
+    assert returned.warning == "mine.csv has changed since the import: boxes are in boxes.csv"
     table = pl.read_csv(tmp_path / "back" / TABLE)
     assert table.select("frame", "x", "track_id", "polyp").rows() == [
         (3, 4.0, 2, 1),
         (0, 2.0, None, None),
         (3, 1.0, 1, None),
     ]
-    other = read("csv", write_csv_boxes(tmp_path, boxes[:2])).data
+    other = import_boxes("csv", write_csv_boxes(tmp_path, boxes[:2])).data
     assert return_boxes(tmp_path, other, tracks, tmp_path / "other") is None

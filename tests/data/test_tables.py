@@ -1,6 +1,6 @@
-"""The three tables: checked, written, read, given a key, and merged.
+"""The three tables: checks, writing, reading, keys and merging.
 
-Tests of merging by its verb are in tests/cli/test_import.py.
+The tests of the command `merge` are in tests/cli/test_import.py.
 """
 
 import shutil
@@ -30,12 +30,12 @@ from tests.data.sample_sets import data_set, data_sets, procedure_row, scored_se
 
 
 def _detections(**columns: list[object]) -> pl.DataFrame:
-    good = {"procedure_id": ["a", "a"], "frame": [0, 1], "x": [1, 2], "y": [1, 2]}
-    good |= {"w": [5, 5], "h": [5, 5]}
-    return pl.DataFrame(good | columns, strict=False)
+    valid = {"procedure_id": ["a", "a"], "frame": [0, 1], "x": [1, 2], "y": [1, 2]}
+    valid |= {"w": [5, 5], "h": [5, 5]}
+    return pl.DataFrame(valid | columns, strict=False)
 
 
-def test_check_adds_nullable_columns_casts_and_drops_what_is_not_of_the_schema() -> None:
+def test_check_adds_nullable_columns_casts_and_drops_unknown_columns() -> None:
     table = check(_detections(extra=[1, 2]), DETECTIONS, "detections")
     assert table.columns == list(DETECTIONS)
     assert [table.schema[name] for name in DETECTIONS] == [c.dtype for c in DETECTIONS.values()]
@@ -67,7 +67,7 @@ def test_check_adds_nullable_columns_casts_and_drops_what_is_not_of_the_schema()
         (_detections(procedure_id=["a", "b" * 1001]), "bbb' is not a valid name"),
     ],
 )
-def test_check_names_column_row_and_mend(frame: pl.DataFrame, message: str) -> None:
+def test_check_names_column_row_and_fix(frame: pl.DataFrame, message: str) -> None:
     with pytest.raises(PolyplinkError) as error:
         check(frame, DETECTIONS, "detections")
     assert message in str(error.value)
@@ -82,7 +82,7 @@ def test_check_names_column_row_and_mend(frame: pl.DataFrame, message: str) -> N
         (_detections(), ["b"], "column procedure_id, row 0: 'a' is not in the table procedures"),
     ],
 )
-def test_relations_between_tables(
+def test_invalid_relations_between_tables_are_refused(
     detections: pl.DataFrame, procedures: list[str], message: str
 ) -> None:
     with pytest.raises(PolyplinkError) as error:
@@ -94,7 +94,7 @@ def test_relations_between_tables(
     assert message in str(error.value)
 
 
-def test_polyp_of_no_procedure_and_polyp_twice() -> None:
+def test_polyps_without_a_procedure_and_duplicate_polyps_are_refused() -> None:
     with pytest.raises(PolyplinkError, match="table polyps: column procedure_id, row 0: 'b'"):
         data_set([], [("b_1", "b", 1.0, None, None, None)], [procedure_row("a")])
     with pytest.raises(PolyplinkError, match="polyp_id 'a_1' occurs twice"):
@@ -127,7 +127,7 @@ def test_write_and_read_give_the_same_tables_and_key(data: DataSet) -> None:
     assert (again.key, again.splits) == (data.key, data.splits)
 
 
-def test_tables_of_two_imports_are_refused_and_those_of_other_hands_are_read(
+def test_tables_of_two_imports_are_refused_and_tables_of_other_programs_are_read(
     tmp_path: Path,
 ) -> None:
     first, second = small_set(), scored_set()
@@ -140,36 +140,40 @@ def test_tables_of_two_imports_are_refused_and_those_of_other_hands_are_read(
     assert read_data(tmp_path / "a").key == first.key
 
 
-def test_damage_of_a_table_is_refused_wherever_it_is(tmp_path: Path) -> None:
+def test_a_damaged_byte_of_a_table_is_refused_at_every_position(tmp_path: Path) -> None:
     path, table = tmp_path / "a.parquet", scored_set().detections
-    write_table(path, table, {"own": "mark"})
-    assert pl.scan_parquet(path).collect().equals(table)  # others read it too
-    assert read_marked(path, "")[1]["own"] == "mark"
-    whole = path.read_bytes()
-    mark = range(whole.index(b"polyplink CRC-32"), whole.index(b"polyplink CRC-32") + 16)
-    for at in {*range(4, len(whole), 7)} - {*mark}:
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
+    write_table(path, table, {"note": "text"})
+    assert pl.scan_parquet(path).collect().equals(table)  # other programs can read it
+    assert read_marked(path, "")[1]["note"] == "text"
+    content = path.read_bytes()
+    checksum = range(content.index(b"polyplink CRC-32"), content.index(b"polyplink CRC-32") + 16)
+    for position in {*range(4, len(content), 7)} - {*checksum}:
+        path.write_bytes(
+            content[:position] + bytes([content[position] ^ 0x55]) + content[position + 1 :]
+        )
         with pytest.raises(PolyplinkError, match=r"a\.parquet .*; import again$"):
             read_table(path, "import again")
-    path.write_bytes(whole[: mark[0]] + b"x" + whole[mark[0] + 1 :])
-    assert read_table(path, "import again").equals(table)  # as a file of other programs
+    path.write_bytes(content[: checksum[0]] + b"x" + content[checksum[0] + 1 :])
+    assert read_table(path, "import again").equals(
+        table
+    )  # as a file of another program, without a checksum
 
 
-def test_a_small_file_of_very_many_rows_is_refused_before_it_is_read(
+def test_a_small_file_with_very_many_rows_is_refused_before_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "t.parquet"
     write_table(path, pl.DataFrame({"a": pl.repeat(1, 3_000_000, eager=True)}))
     assert path.stat().st_size < 1 << 20
-    with monkeypatch.context() as patched:
-        patched.setattr(pl, "read_parquet", pytest.fail)
+    with monkeypatch.context() as patch:
+        patch.setattr(pl, "read_parquet", pytest.fail)
         with pytest.raises(PolyplinkError, match=r"t\.parquet holds 3000000 rows in \d+ KiB"):
             read_table(path, "")
     monkeypatch.setenv("POLYPLINK_NO_LIMITS", "1")
     assert read_table(path, "").height == 3_000_000
 
 
-def test_key_follows_the_content_and_not_the_place() -> None:
+def test_the_key_depends_on_content_and_not_on_the_source_folder() -> None:
     data = small_set()
 
     def key(**changes: pl.DataFrame) -> str:
@@ -178,16 +182,16 @@ def test_key_follows_the_content_and_not_the_place() -> None:
 
     moved = data.procedures.with_columns(source=pl.lit("/elsewhere"))
     assert key() == key(procedures=moved) == data.key
-    other = {
+    other_keys = {
         key(detections=data.detections.with_columns(pl.col("x") + 1)),
         key(detections=data.detections.with_columns(polyp_id=pl.lit(None, pl.String))),
         key(procedures=data.procedures.with_columns(pl.col("n_frames") + 1)),
         key(polyps=data.polyps.with_columns(histology_class=pl.lit("AD"))),
     }
-    assert len(other | {data.key}) == 5
+    assert len(other_keys | {data.key}) == 5
 
 
-def test_part() -> None:
+def test_part_lists_the_procedures_of_a_part() -> None:
     data = small_set()
     assert data.part("eval") == ["001-009"]
     assert data.part(None) == ["001-001", "001-009", "001-010"]
@@ -210,15 +214,15 @@ def test_read_data_names_what_is_missing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("splits", ["[1, 2]", '"abc"', '{"train": 3}', '{"eval": "001-009"}'])
-def test_splits_that_are_none_are_refused(tmp_path: Path, splits: str) -> None:
+def test_invalid_splits_are_refused(tmp_path: Path, splits: str) -> None:
     write_data(tmp_path, small_set())
     (tmp_path / "splits.json").write_text(splits)
     with pytest.raises(PolyplinkError, match=r"splits\.json is not a mapping of parts"):
         read_data(tmp_path)
 
 
-def renamed(data: DataSet, number: int) -> DataSet:
-    """The same under ids of its own."""
+def with_suffix(data: DataSet, number: int) -> DataSet:
+    """The data set with a suffix in all ids."""
     ids = [pl.col(c).name.keep() + f"/{number}" for c in ("procedure_id", "polyp_id")]
     splits = {"train": [f"{p}/{number}" for p in data.procedures["procedure_id"]]}
     return DataSet.of(
@@ -231,25 +235,25 @@ def renamed(data: DataSet, number: int) -> DataSet:
 
 @settings(max_examples=8)
 @given(st.lists(data_sets(), min_size=1, max_size=3))
-def test_every_set_is_found_again_in_the_merged_one(sets: list[DataSet]) -> None:
-    sets = [renamed(data, k) for k, data in enumerate(sets)]
+def test_every_set_is_contained_in_the_merged_set(sets: list[DataSet]) -> None:
+    sets = [with_suffix(data, k) for k, data in enumerate(sets)]
     merged = merge([(Path("/x") / str(k), data) for k, data in enumerate(sets)])
     assert merged.detections.height == sum(data.detections.height for data in sets)
     for k, data in enumerate(sets):
-        mine = pl.col("procedure_id").str.ends_with(f"/{k}")
+        of_set = pl.col("procedure_id").str.ends_with(f"/{k}")
         for name in ("detections", "polyps", "procedures"):
-            assert getattr(merged, name).filter(mine).equals(getattr(data, name))
+            assert getattr(merged, name).filter(of_set).equals(getattr(data, name))
     assert sorted(merged.splits["train"]) == sorted(merged.procedures["procedure_id"])
 
 
-def test_a_set_beside_itself_is_refused_and_overlaps_nothing() -> None:
+def test_merging_a_set_with_itself_is_refused_and_it_overlaps_nothing() -> None:
     data = small_set()
     with pytest.raises(PolyplinkError, match="procedure_id '001-001' is in a and in b"):
         merge([(Path("a"), data), (Path("b"), data)])
     assert overlaps(data) == []
 
 
-def test_known_overlaps_go_both_ways_whatever_the_spelling() -> None:
+def test_known_overlaps_are_symmetric_and_independent_of_spelling() -> None:
     assert known_overlap("SUN", "sun_seg") == known_overlap("SUN-SEG", "sun") is not None
     assert known_overlap("sun", "real-colon") is None
     assert known_overlap("sun", "sun") is None

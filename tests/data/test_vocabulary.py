@@ -1,4 +1,4 @@
-"""The data sets' words: adenoma maps, sizes, common classes, locations."""
+"""Vocabularies of the data sets: adenoma maps, sizes, common classes, locations."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ from tests.data.sample_sets import small_set
 
 
 def labels_of(words: list[str | None], dataset: str) -> list[int | None]:
-    """Labels of polyps of one data set with these words, by the papers' maps."""
+    """Adenoma labels of polyps with these histologies, by the papers' map of a data set."""
     procedures = pl.DataFrame({"procedure_id": ["p"], "dataset": [dataset]})
     polyps = pl.DataFrame({"histology_class": pl.Series(words, dtype=pl.String)})
     return label_polyps(
@@ -32,7 +32,7 @@ def labels_of(words: list[str | None], dataset: str) -> list[int | None]:
     ).to_list()
 
 
-def test_labels_and_sizes_of_the_released_table() -> None:
+def test_labels_and_sizes_of_the_released_table_have_the_published_counts() -> None:
     lesions = lesion_info().rename({"unique_video_name": "procedure_id"})
     procedures = lesions.select("procedure_id").unique().with_columns(dataset=pl.lit("real-colon"))
     labels = label_polyps(procedures, lesions, ADENOMA)
@@ -48,14 +48,14 @@ def test_labels_and_sizes_of_the_released_table() -> None:
 
 
 @pytest.mark.parametrize("name", list(ADENOMA))
-def test_labels_are_the_map_word_by_word(name: str) -> None:
+def test_labels_equal_the_map_for_every_class(name: str) -> None:
     words = ADENOMA[name]
     naive = [None if label is None else int(label) for label in words.values()]
     assert labels_of([*words, None], name.upper()) == [*naive, None]
     assert {0, 1} <= set(naive)
 
 
-def test_named_maps_and_files(tmp_path: Path) -> None:
+def test_maps_are_read_by_name_or_from_a_file(tmp_path: Path) -> None:
     assert find_maps("papers") == ADENOMA
     other = find_maps("tsa-adenoma")
     differ = [(n, w) for n, words in ADENOMA.items() for w in words if other[n][w] != words[w]]
@@ -78,7 +78,7 @@ def test_named_maps_and_files(tmp_path: Path) -> None:
             read_adenoma_maps(path)
 
 
-def test_sets_without_a_map_and_words_without_a_label() -> None:
+def test_sets_without_a_map_and_classes_without_a_label_are_refused() -> None:
     assert labels_of(["AD", "HP"], "simulated tiny 0") == [1, 0]  # the words of REAL-Colon
     with pytest.raises(PolyplinkError, match="no adenoma map for the data set 'mine'"):
         labels_of(["AD"], "mine")
@@ -87,7 +87,7 @@ def test_sets_without_a_map_and_words_without_a_label() -> None:
         labels_of(["AD", "XX"], "real-colon")
 
 
-def test_a_data_set_keeps_its_own_map(tmp_path: Path) -> None:
+def test_a_data_set_stores_its_map(tmp_path: Path) -> None:
     data = small_set()
     assert data.adenoma_labels().to_list() == [1, 0, None]
     maps = {**ADENOMA, "real-colon": {**ADENOMA["real-colon"], "HP": True, "NO POLYP": False}}
@@ -117,7 +117,7 @@ def test_common_classes_cover_every_map_and_the_released_table() -> None:
         common_location(pl.Series(["Sigma", "elbow"]))
 
 
-def test_locations_are_brought_to_one_spelling() -> None:
+def test_locations_are_normalised_to_one_spelling() -> None:
     sites = pl.Series(["trasnverse", "caecum", " Hepatic Flexure", "ileum", None])
     plain = ["transverse", "cecum", "hepatic_flexure", "ileum", None]
     assert normalise_location(sites).to_list() == plain

@@ -1,4 +1,4 @@
-"""Small videos whose frames carry their number as a pattern of stripes."""
+"""Small videos with the frame number as a pattern of stripes in each frame."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -20,7 +20,7 @@ def frame_of(number: int) -> npt.NDArray[np.uint8]:
 
 
 def number_of(pixels: npt.NDArray[np.uint8]) -> int:
-    """The number that a frame carries."""
+    """The number in the stripes of a frame."""
     stripes = pixels.mean(axis=(0, 2)).reshape(BITS, -1)[:, 2:-2].mean(axis=1)
     return sum(1 << bit for bit in range(BITS) if stripes[bit] > 128)
 
@@ -28,7 +28,7 @@ def number_of(pixels: npt.NDArray[np.uint8]) -> int:
 def write_video(
     path: Path, n: int = 60, *, codec: str = "libx264", varying: bool = False, gop: int = 12
 ) -> Path:
-    """Write `n` frames at 25 a second, or at a rate that varies; with B-frames."""
+    """Write `n` frames, with B-frames, at 25 per second or at a varying rate."""
     unit = Fraction(1, 1000) if varying else Fraction(1, 25)
     with av.open(str(path), "w") as container:
         stream = container.add_stream(codec, rate=25)
@@ -48,13 +48,13 @@ def write_video(
 
 
 def corrupt_packet(path: Path, packet: int) -> None:
-    """Overwrite the content of a packet, by its place in decoding order."""
+    """Overwrite the content of a packet, by its index in decoding order."""
     with av.open(str(path)) as container:
-        found = [p for p in container.demux(video=0) if p.size][packet]
-        content, position = bytes(found), found.pos
+        packed = [p for p in container.demux(video=0) if p.size][packet]
+        content, position = bytes(packed), packed.pos
     data = bytearray(path.read_bytes())
     end = data.index(content[-12:], position or 0) + 12
-    # The marks that divide a stream into frames are kept: without them there is one frame less.
+    # The markers between frames of a stream stay; without them there would be one frame less.
     size = len(content) - (11 if path.suffix == ".ts" else 0)
     noise = np.random.default_rng(packet).integers(0, 256, size, dtype=np.uint8)
     data[end - size : end] = noise.tobytes()

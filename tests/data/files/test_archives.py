@@ -17,14 +17,12 @@ FILES = {"b.txt": b"second letter", "c.jpg": b"picture", "a.txt": b"first letter
 
 @pytest.mark.parametrize("name", ["x.zip", "x.tar", "x.tar.gz"])
 @pytest.mark.parametrize("folder", ["", "packed/"])
-def test_wanted_members_are_found_by_their_last_part_too(
-    tmp_path: Path, name: str, folder: str
-) -> None:
+def test_members_are_read_by_full_or_last_name(tmp_path: Path, name: str, folder: str) -> None:
     path = pack(tmp_path / name, {folder + member: data for member, data in FILES.items()})
     archive = Archive(path)
     assert archive.names == [folder + member for member in FILES]  # in the archive's order
-    begun = list(archive.read([f"{folder}c.jpg", f"{folder}b.txt"], 3))
-    assert begun == [(f"{folder}b.txt", b"sec"), (f"{folder}c.jpg", b"pic")]
+    starts = list(archive.read([f"{folder}c.jpg", f"{folder}b.txt"], 3))
+    assert starts == [(f"{folder}b.txt", b"sec"), (f"{folder}c.jpg", b"pic")]
     assert is_archive(name.upper())
     assert not is_archive("a.gz")
     assert dict(read_archived(path, ["c.jpg", "none.jpg", "a.txt"])) == {
@@ -36,19 +34,19 @@ def test_wanted_members_are_found_by_their_last_part_too(
         list(read_archived(path, ["none.jpg"]))
 
 
-def test_a_damaged_member_is_named_and_does_not_stop_the_others(tmp_path: Path) -> None:
+def test_a_damaged_member_is_named_and_the_others_are_read(tmp_path: Path) -> None:
     path = pack(tmp_path / "x.zip", FILES)
     archive = Archive(path)
     assert not archive.locked
     path.write_bytes(path.read_bytes().replace(b"first letter", b"worst letter"))
     with pytest.raises(PolyplinkError, match=r"x\.zip, member a\.txt, is damaged \(Bad CRC"):
         list(archive.read(["a.txt"]))
-    whole, damaged = read_archived(path, ["a.txt", "b.txt"])
-    assert whole == ("b.txt", b"second letter")
+    intact, damaged = read_archived(path, ["a.txt", "b.txt"])
+    assert intact == ("b.txt", b"second letter")
     assert "Bad CRC" in str(damaged[1])
 
 
-def test_missing_archives_and_those_cut_short(tmp_path: Path) -> None:
+def test_missing_and_truncated_archives_are_refused(tmp_path: Path) -> None:
     path = pack(tmp_path / "x.zip", FILES)
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(PolyplinkError, match=r"x\.zip is not a whole zip archive.*download it"):
@@ -59,7 +57,7 @@ def test_missing_archives_and_those_cut_short(tmp_path: Path) -> None:
         Archive(tmp_path)
 
 
-def test_texts_of_a_compressed_tar_need_no_second_pass(tmp_path: Path) -> None:
+def test_texts_of_a_compressed_tar_are_read_in_one_pass(tmp_path: Path) -> None:
     path = pack(tmp_path / "x.tar.gz", FILES)
     archive = Archive(path)
     path.unlink()
@@ -69,20 +67,18 @@ def test_texts_of_a_compressed_tar_need_no_second_pass(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("packing", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA])
-def test_whatever_bytes_are_wrong_the_error_is_the_one_for_users(
-    tmp_path: Path, packing: int
-) -> None:
+def test_corrupted_zip_archives_raise_only_polyplink_errors(tmp_path: Path, packing: int) -> None:
     path = tmp_path / "x.zip"
-    with zipfile.ZipFile(path, "w", packing) as packed:
+    with zipfile.ZipFile(path, "w", packing) as opened:
         for k in range(3):
-            packed.writestr(f"é/{k}.txt", f"{k} letters {k * 7919}" * 9)
-    whole = path.read_bytes()
+            opened.writestr(f"é/{k}.txt", f"{k} letters {k * 7919}" * 9)
+    content = path.read_bytes()
     rng = np.random.default_rng(packing)
     reported = 0
     for _ in range(400):
-        data = bytearray(whole)
-        for place in rng.integers(0, len(data), 3):
-            data[place] = rng.integers(0, 256)
+        data = bytearray(content)
+        for position in rng.integers(0, len(data), 3):
+            data[position] = rng.integers(0, 256)
         path.write_bytes(data)
         try:
             read = read_archived(path, Archive(path).names)
@@ -92,7 +88,7 @@ def test_whatever_bytes_are_wrong_the_error_is_the_one_for_users(
     assert reported > 200
 
 
-def everything(path: Path) -> list[tuple[str, bytes]]:
+def all_members(path: Path) -> list[tuple[str, bytes]]:
     return list(read_members(path, lambda name: True))
 
 
@@ -107,24 +103,24 @@ _files = st.dictionaries(_name, st.binary(max_size=3 * BLOCK), max_size=6)
     layout=st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]),
     ending=st.sampled_from(["tar", "tar.gz"]),
 )
-def test_equals_tarfile(
+def test_read_members_equals_tarfile(
     tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes], layout: int, ending: str
 ) -> None:
     path = pack(tmp_path_factory.mktemp("tar") / f"a.{ending}", files, layout)
-    assert everything(path) == list(files.items())
+    assert all_members(path) == list(files.items())
     with tarfile.open(path) as archive:
-        assert [name for name, _ in everything(path)] == archive.getnames()
+        assert [name for name, _ in all_members(path)] == archive.getnames()
 
 
-def test_a_name_in_two_fields(tmp_path: Path) -> None:
+def test_long_names_of_ustar_archives_are_joined(tmp_path: Path) -> None:
     name = "a" * 80 + "/" + "b" * 90
-    assert everything(pack(tmp_path / "a.tar", {name: b"x"}, tarfile.USTAR_FORMAT)) == [
+    assert all_members(pack(tmp_path / "a.tar", {name: b"x"}, tarfile.USTAR_FORMAT)) == [
         (name, b"x")
     ]
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz"])
-def test_only_what_is_wanted_is_read_and_folders_and_links_are_not_files(
+def test_read_members_selects_by_name_and_skips_folders_and_links(
     tmp_path: Path, mode: str
 ) -> None:
     path = tmp_path / "a.tar.gz"
@@ -137,44 +133,44 @@ def test_only_what_is_wanted_is_read_and_folders_and_links_are_not_files(
             info = tarfile.TarInfo(name)
             info.size = size
             archive.addfile(info, io.BytesIO(bytes(size)))
-    found = list(read_members(path, lambda name: name.endswith(".xml")))
-    assert [(name, len(data)) for name, data in found] == [("d/x.xml", 700), ("d/y.xml", 512)]
-    assert [name for name, _ in everything(path)] == ["d/x.xml", "d/big.jpg", "d/y.xml"]
-    begun = list(read_members(path, lambda name: True, 600))
-    assert [(name, len(data)) for name, data in begun] == [
+    texts = list(read_members(path, lambda name: name.endswith(".xml")))
+    assert [(name, len(data)) for name, data in texts] == [("d/x.xml", 700), ("d/y.xml", 512)]
+    assert [name for name, _ in all_members(path)] == ["d/x.xml", "d/big.jpg", "d/y.xml"]
+    starts = list(read_members(path, lambda name: True, 600))
+    assert [(name, len(data)) for name, data in starts] == [
         ("d/x.xml", 600),
         ("d/big.jpg", 600),
         ("d/y.xml", 512),
     ]
 
 
-def test_every_cut_is_noticed(tmp_path: Path) -> None:
-    whole = pack(tmp_path / "a.tar.gz", {f"{i}.xml": bytes([i]) * 300 for i in range(4)})
-    data = whole.read_bytes()
+def test_every_truncation_of_a_tar_is_refused(tmp_path: Path) -> None:
+    archive = pack(tmp_path / "a.tar.gz", {f"{i}.xml": bytes([i]) * 300 for i in range(4)})
+    data = archive.read_bytes()
     for size in range(0, len(data)):
-        whole.write_bytes(data[:size])
+        archive.write_bytes(data[:size])
         with pytest.raises(PolyplinkError, match=r"a\.tar\.gz (is cut short|is damaged|is no tar)"):
-            list(read_members(whole, lambda _: False))
-    plain = gzip.decompress(data)
+            list(read_members(archive, lambda _: False))
+    uncompressed = gzip.decompress(data)
     for size in range(0, 4 * 2 * BLOCK, 256):
-        whole.write_bytes(plain[:size])
+        archive.write_bytes(uncompressed[:size])
         with pytest.raises(PolyplinkError, match="is cut short; download it again"):
-            list(read_members(whole, lambda _: False))
+            list(read_members(archive, lambda _: False))
 
 
-def test_damage_and_other_files_are_named(tmp_path: Path) -> None:
+def test_damaged_tars_and_other_files_are_refused(tmp_path: Path) -> None:
     path = pack(tmp_path / "a.tar", {"x": b"1" * 600})
     data = bytearray(path.read_bytes())
     data[3] ^= 1  # the name
     path.write_bytes(data)
     with pytest.raises(PolyplinkError, match="is no tar archive, or is damaged"):
-        everything(path)
+        all_members(path)
     data[3] ^= 1
-    packed = bytearray(gzip.compress(bytes(data)))
-    packed[-6] ^= 255  # the checksum
-    for content in (b"<html>" + b"not found " * 200, packed):
+    compressed = bytearray(gzip.compress(bytes(data)))
+    compressed[-6] ^= 255  # the checksum
+    for content in (b"<html>" + b"not found " * 200, compressed):
         path.write_bytes(content)
         with pytest.raises(PolyplinkError, match="is no tar archive, or is damaged"):
-            everything(path)
+            all_members(path)
     with pytest.raises(PolyplinkError, match=r"archive .*none\.tar is missing"):
-        everything(tmp_path / "none.tar")
+        all_members(tmp_path / "none.tar")

@@ -19,7 +19,7 @@ def fill(folder: Path, *names: str) -> None:
         (folder / name).touch()
 
 
-def test_files_with_an_ending_and_a_folder_that_cannot_be_read(tmp_path: Path) -> None:
+def test_files_are_listed_by_suffix_and_an_unreadable_folder_is_refused(tmp_path: Path) -> None:
     fill(tmp_path, "b/2.txt", "b.txt", "a.txt", ".hidden.txt", "c.csv")
     assert [path.name for path in files_in(tmp_path, ".txt")] == ["a.txt", "b.txt"]
     loop = tmp_path / "loop"
@@ -28,16 +28,16 @@ def test_files_with_an_ending_and_a_folder_that_cannot_be_read(tmp_path: Path) -
         files_in(loop, ".txt")
 
 
-def test_which_images_exist(tmp_path: Path) -> None:
+def test_present_marks_existing_images(tmp_path: Path) -> None:
     fill(tmp_path, "a/1.jpg", "v.mp4", "t.zip")
     names = ["a/1.jpg", "a/2.jpg", "v.mp4#7", "w.mp4#7", "t.zip!/x/1.jpg", "b/1.jpg", None]
     folders = pl.Series([str(tmp_path)] * len(names))
-    there = present(pl.Series(names), folders).to_list()
-    assert there == [True, False, True, False, True, False, None]
+    exists = present(pl.Series(names), folders).to_list()
+    assert exists == [True, False, True, False, True, False, None]
     assert present(pl.Series([None, None], dtype=pl.Null), folders[:2]).null_count() == 2
 
 
-def test_files_by_number(tmp_path: Path) -> None:
+def test_numbered_lists_files_by_their_number(tmp_path: Path) -> None:
     fill(tmp_path, "000001.jpg", "f_10.JPG", "10.png", ".2.jpg", "3.txt", "none.jpg")
     assert numbered(tmp_path, IMAGE_ENDINGS) == {1: "000001.jpg", 10: "10.png"}
     assert numbered(tmp_path / "nowhere", IMAGE_ENDINGS) == {}
@@ -56,7 +56,7 @@ def test_read_each_keeps_the_order_and_reports_progress(workers: int) -> None:
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 
-def test_read_each_raises_what_reading_raises() -> None:
-    """In one process; tests/data/sets/test_real_colon.py has a fault in a worker."""
+def test_read_each_raises_the_error_of_reading() -> None:
+    """In one process; tests/data/sets/test_real_colon.py tests an error in a worker."""
     with pytest.raises(PolyplinkError, match="-1 is below 0; take another"):
         read_each(double, [3, -1], workers=1)

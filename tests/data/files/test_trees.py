@@ -25,7 +25,7 @@ def archive(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     path = pack(tmp_path / "packed" / request.param, FILES)
     before = path.read_bytes()
     yield path
-    if path.stat().st_size == len(before):  # nothing on the user's disk is changed
+    if path.stat().st_size == len(before):  # reading changes nothing on disk
         assert [child.name for child in path.parent.iterdir()] == [path.name]
 
 
@@ -33,7 +33,7 @@ def contents(tree: Tree) -> dict[str, bytes]:
     return {member.path: data for member, data in tree.read_many(tree.members)}
 
 
-def test_an_archive_is_the_same_tree_as_its_folder(folder: Path, archive: Path) -> None:
+def test_an_archive_gives_the_same_tree_as_its_folder(folder: Path, archive: Path) -> None:
     assert contents(open_tree(folder, Faults())) == FILES
     for source in (archive, archive.parent):
         tree = open_tree(source, Faults())
@@ -43,13 +43,13 @@ def test_an_archive_is_the_same_tree_as_its_folder(folder: Path, archive: Path) 
             f"{archive.name}{INSIDE}{name}" for name in FILES
         ]
         assert tree.read(tree.members[1]) == b"two"
-        begun = [data for _, data in tree.read_many(tree.members, 2)]
-        assert begun == [data[:2] for data in FILES.values()]
+        starts = [data for _, data in tree.read_many(tree.members, 2)]
+        assert starts == [data[:2] for data in FILES.values()]
         assert [member.name for member in tree.members] == ["1.txt", "2.TXT", "10.jpg"]
         assert [member.suffix for member in tree.members] == [".txt", ".txt", ".jpg"]
 
 
-def test_an_archive_below_the_root_is_named_with_its_folder(folder: Path) -> None:
+def test_images_of_an_archive_below_the_root_are_named_with_its_folder(folder: Path) -> None:
     pack(folder / "parts" / "x.zip", {"1.txt": b"one", "2.TXT": b"two"})
     inside = [m for m in open_tree(folder, Faults()).members if INSIDE in m.image]
     assert [m.path for m in inside] == ["parts/1.txt", "parts/2.TXT"]
@@ -57,7 +57,7 @@ def test_an_archive_below_the_root_is_named_with_its_folder(folder: Path) -> Non
 
 
 @pytest.mark.parametrize("place", [".", "x"])
-def test_what_is_also_unpacked_is_not_listed_twice(folder: Path, place: str) -> None:
+def test_members_of_an_unpacked_archive_are_listed_once(folder: Path, place: str) -> None:
     root = folder.parent / "both"
     pack(root / place, FILES)
     pack(root / "x.zip", FILES)
@@ -66,7 +66,7 @@ def test_what_is_also_unpacked_is_not_listed_twice(folder: Path, place: str) -> 
     ]
 
 
-def test_hidden_files_are_not_there(folder: Path) -> None:
+def test_hidden_files_are_not_listed(folder: Path) -> None:
     for name in ("._1.txt", "__MACOSX/1.txt", ".git/x.txt", "a/.DS_Store"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).touch()
@@ -75,7 +75,7 @@ def test_hidden_files_are_not_there(folder: Path) -> None:
         assert [m.path for m in open_tree(source, Faults()).members] == list(FILES)
 
 
-def test_image_files_are_those_of_all_folders_but_hidden_ones(folder: Path) -> None:
+def test_image_files_lists_all_folders_except_hidden_ones(folder: Path) -> None:
     pack(folder / "c", {"2.PNG": b"", ".2.png": b"", ".thumbs/3.png": b"", "1.tif": b""})
     names = [path.relative_to(folder).as_posix() for path in image_files(folder)]
     assert names == ["b/10.jpg", "c/1.tif", "c/2.PNG"]
@@ -85,7 +85,7 @@ def test_image_files_are_those_of_all_folders_but_hidden_ones(folder: Path) -> N
         image_files(folder / "b" / "10.jpg")
 
 
-def test_odd_members_are_counted(tmp_path: Path) -> None:
+def test_members_with_unusual_paths_are_counted(tmp_path: Path) -> None:
     names = ("../up.txt", "/root.txt", "in.zip", "win\\dows.txt", "./here.txt")
     pack(tmp_path / "x.zip", dict.fromkeys(names, b"x"))
     faults = Faults()
@@ -106,31 +106,31 @@ def test_a_linked_folder_is_followed_once(folder: Path) -> None:
     assert [m.path for m in open_tree(folder.parent / "links", Faults()).members] == ["b/10.jpg"]
 
 
-def test_a_zip_with_a_password(folder: Path) -> None:
+def test_a_zip_with_a_password_is_refused_unless_unpacked(folder: Path) -> None:
     root = folder.parent / "locked"
     pack(root / "x.zip", FILES)
     data = bytearray((root / "x.zip").read_bytes())
-    at = data.find(b"PK\x01\x02")
-    while at >= 0:  # the flags of every entry of the central directory
-        data[at + 8] |= 1
-        at = data.find(b"PK\x01\x02", at + 1)
+    entry = data.find(b"PK\x01\x02")
+    while entry >= 0:  # set the encryption flag of every entry of the central directory
+        data[entry + 8] |= 1
+        entry = data.find(b"PK\x01\x02", entry + 1)
     (root / "x.zip").write_bytes(data)
     with pytest.raises(
         PolyplinkError, match=r"x\.zip requires a password; unpack it in its folder"
     ):
         open_tree(root, Faults())
-    for place in ("x", "elsewhere/by hand"):
-        shutil.copytree(folder, root / place)
-        there = [m.image for m in open_tree(root, Faults()).members]
-        assert there == [f"{place}/{name}" for name in FILES]
-        shutil.rmtree(root / place)
+    for unpacked in ("x", "elsewhere/by hand"):
+        shutil.copytree(folder, root / unpacked)
+        images = [m.image for m in open_tree(root, Faults()).members]
+        assert images == [f"{unpacked}/{name}" for name in FILES]
+        shutil.rmtree(root / unpacked)
     shutil.copytree(folder, root / "x")
     (root / "x" / "a" / "1.txt").unlink()
     with pytest.raises(PolyplinkError, match="requires a password"):
         open_tree(root, Faults())
 
 
-def test_mistakes(folder: Path) -> None:
+def test_missing_files_and_invalid_folders_are_refused(folder: Path) -> None:
     with pytest.raises(PolyplinkError, match=r"no folder .*nowhere; check the path"):
         open_tree(folder / "nowhere", Faults())
     with pytest.raises(PolyplinkError, match=r"1\.txt is a file, but a folder is expected"):
@@ -159,11 +159,11 @@ def test_files_that_cannot_be_parsed_are_counted(tmp_path: Path) -> None:
         tree.parse_each(tree.members, decode_text, Faults(strict=True))
 
 
-def test_sizes_of_every_kind_of_image(tmp_path: Path) -> None:
+def test_sizes_are_read_from_every_kind_of_image(tmp_path: Path) -> None:
     picture = Image.fromarray(np.zeros((30, 40, 3), np.uint8))
     for name in ("a.jpg", "b.png", "c.bmp", "d.tif"):
         picture.save(tmp_path / name)
-    # A profile as long as this stands before the size in the file.
+    # A long profile is stored before the size in the file.
     picture.save(tmp_path / "e.jpg", icc_profile=bytes(20_000))
     (tmp_path / "f.jpg").write_bytes(b"\xff\xd8 no image")
     tree = open_tree(tmp_path, Faults())

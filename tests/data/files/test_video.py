@@ -13,7 +13,7 @@ from tests.data.videos import HEIGHT, WIDTH, corrupt_packet, number_of, write_vi
 from tests.mutations import flip_many
 
 N = 60
-FILMS = [
+VIDEOS = [
     ("mp4", "libx264", False),
     ("mp4", "libx264", True),
     ("mp4", "mpeg4", False),
@@ -27,76 +27,77 @@ FILMS = [
 
 
 def numbers(video: Video, wanted: list[int]) -> list[tuple[int, int | None]]:
-    found = video.frames(wanted)
-    return [(n, None if shown is None else number_of(shown.rgb())) for n, shown in found]
+    frames = video.frames(wanted)
+    return [(n, None if shown is None else number_of(shown.rgb())) for n, shown in frames]
 
 
-@pytest.mark.parametrize(("suffix", "codec", "varying"), FILMS)
-def test_every_frame_by_its_number(tmp_path: Path, suffix: str, codec: str, varying: bool) -> None:
+@pytest.mark.parametrize(("suffix", "codec", "varying"), VIDEOS)
+def test_every_frame_is_read_by_its_number(
+    tmp_path: Path, suffix: str, codec: str, varying: bool
+) -> None:
     path = write_video(tmp_path / f"a.{suffix}", N, codec=codec, varying=varying)
     with open_video(path) as video:
         assert (video.n_frames, video.width, video.height) == (N, WIDTH, HEIGHT)
         assert video.fps == pytest.approx(22.476 if varying else 25.0)
         assert numbers(video, list(range(N))) == [(n, n) for n in range(N)]
-        some = [3, 29, 30, 59]
-        assert numbers(video, [*some, 60]) == [*((n, n) for n in some), (60, None)]
+        subset = [3, 29, 30, 59]
+        assert numbers(video, [*subset, 60]) == [*((n, n) for n in subset), (60, None)]
         assert numbers(video, []) == []
-        for number in (50, 2, 59, 13, 0):  # seeks to any key frame, forward and back
+        for number in (50, 2, 59, 13, 0):  # seeks forward and back
             shown = video.frame(number)
             assert shown is not None
             assert number_of(shown.rgb()) == number
 
 
-@pytest.mark.parametrize(("suffix", "codec", "varying"), FILMS)
-def test_a_broken_packet_loses_frames_and_never_shows_a_wrong_one(
+@pytest.mark.parametrize(("suffix", "codec", "varying"), VIDEOS)
+def test_a_corrupted_packet_loses_frames_and_gives_no_wrong_frame(
     tmp_path: Path, suffix: str, codec: str, varying: bool
 ) -> None:
     path = write_video(tmp_path / f"a.{suffix}", N, codec=codec, varying=varying)
     corrupt_packet(path, 20)
     with open_video(path) as video:
-        got = numbers(video, list(range(N)))
-    lost = [n for n, shown in got if shown is None]
+        read_numbers = numbers(video, list(range(N)))
+    lost = [n for n, shown in read_numbers if shown is None]
     assert lost
     assert set(lost) <= set(range(17, 40))
-    assert [(n, shown) for n, shown in got if shown is not None] == [
+    assert [(n, shown) for n, shown in read_numbers if shown is not None] == [
         (n, n) for n in range(N) if n not in lost
     ]
 
 
-def test_a_recording_that_was_cut_short(tmp_path: Path) -> None:
+def test_truncated_videos_are_read_or_refused(tmp_path: Path) -> None:
     path = write_video(tmp_path / "a.ts", N)
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with open_video(path) as video:
         assert 20 < video.n_frames < 40
-        got = numbers(video, list(range(N)))
-    assert got[:20] == [(n, n) for n in range(20)]
-    assert all(shown is None for _, shown in got[40:])
-    whole = write_video(tmp_path / "a.mp4", N)
-    whole.write_bytes(whole.read_bytes()[:1000])  # what tells how to read it comes last
+        read_numbers = numbers(video, list(range(N)))
+    assert read_numbers[:20] == [(n, n) for n in range(20)]
+    assert all(shown is None for _, shown in read_numbers[40:])
+    without_index = write_video(tmp_path / "a.mp4", N)
+    # The index is at the end of the file.
+    without_index.write_bytes(without_index.read_bytes()[:1000])
     with (
         pytest.raises(PolyplinkError, match=r"video .*a\.mp4 cannot be opened .*; copy it again"),
-        open_video(whole),
+        open_video(without_index),
     ):
         pass
 
 
 @pytest.mark.parametrize(("suffix", "codec"), [("mp4", "libx264"), ("avi", "mpeg4")])
-def test_a_damaged_video_is_read_or_refused_and_its_frames_are_of_its_size(
-    tmp_path: Path, suffix: str, codec: str
-) -> None:
-    whole = write_video(tmp_path / f"a.{suffix}", 24, codec=codec).read_bytes()
-    path, read = tmp_path / f"b.{suffix}", 0
+def test_frames_of_a_damaged_video_have_its_size(tmp_path: Path, suffix: str, codec: str) -> None:
+    content = write_video(tmp_path / f"a.{suffix}", 24, codec=codec).read_bytes()
+    path, n_read = tmp_path / f"b.{suffix}", 0
     for seed in range(40):
-        path.write_bytes(flip_many(whole, random.Random(seed)))
+        path.write_bytes(flip_many(content, random.Random(seed)))
         with suppress(PolyplinkError), open_video(path) as video:
             for _, shown in video.frames(range(24)):
                 pixels = "lost" if shown is None else shown.rgb()
                 assert isinstance(pixels, str) or pixels.shape == (video.height, video.width, 3)
-            read += 1
-    assert read > 10
+            n_read += 1
+    assert n_read > 10
 
 
-def test_what_is_converted_of_a_frame_is_near_what_its_pixels_give(tmp_path: Path) -> None:
+def test_conversions_of_a_frame_are_close_to_those_of_its_pixels(tmp_path: Path) -> None:
     with av.open(str(write_video(tmp_path / "a.mp4", 24))) as container:
         frames = [*container.decode(video=0)]
     for frame in frames:
@@ -106,18 +107,18 @@ def test_what_is_converted_of_a_frame_is_near_what_its_pixels_give(tmp_path: Pat
         np.testing.assert_allclose(small, known.resized(24, 30), atol=4)
         np.testing.assert_allclose(shown.points, known.points, atol=4)
         np.testing.assert_array_equal(shown.rgb(), pixels)
-        np.testing.assert_array_equal(shown.resized(24, 30), small)  # the order changes nothing
+        np.testing.assert_array_equal(shown.resized(24, 30), small)  # the order does not matter
         assert shown.size == known.size == (WIDTH, HEIGHT)
 
 
-def test_files_that_are_no_video(tmp_path: Path) -> None:
+def test_files_that_are_not_videos_are_refused(tmp_path: Path) -> None:
     (tmp_path / "text.mp4").write_text("no video")
     for name, message in (("none.mp4", "is missing"), ("text.mp4", "cannot be opened")):
         with pytest.raises(PolyplinkError, match=message), open_video(tmp_path / name):
             pass
 
 
-def test_an_unknown_codec(tmp_path: Path) -> None:
+def test_an_unknown_codec_is_refused(tmp_path: Path) -> None:
     path = write_video(tmp_path / "x.mp4", 3)
     path.write_bytes(path.read_bytes().replace(b"avc1", b"zzz1"))
     with (
@@ -127,14 +128,14 @@ def test_an_unknown_codec(tmp_path: Path) -> None:
         pass
 
 
-def test_a_title_that_is_no_text_does_no_harm(tmp_path: Path) -> None:
+def test_a_title_that_is_not_text_is_ignored(tmp_path: Path) -> None:
     path = write_video(tmp_path / "x.mp4", 3)
     path.write_bytes(path.read_bytes().replace(b"VideoHandler", b"\x86ideoHandler"))
     with open_video(path) as video:
         assert video.n_frames == 3
 
 
-def test_names_of_frames() -> None:
+def test_frame_names_are_split_into_video_and_number() -> None:
     assert frame_name("d/a.mp4", 17) == "d/a.mp4#17"
     assert split_frame_name("d/a.mp4#17") == ("d/a.mp4", 17)
     assert split_frame_name("d/A.TS#0") == ("d/A.TS", 0)

@@ -1,4 +1,4 @@
-"""From a format's boxes to the three tables."""
+"""Assembling the three tables from the boxes of a format."""
 
 from pathlib import Path
 
@@ -13,42 +13,42 @@ SIZE = Options(size=(64, 48))
 
 
 def boxes(*rows: dict[str, object]) -> pl.DataFrame:
-    plain = {"at": "line 1", "procedure_id": "v", "frame": 3, "x": 1, "y": 2, "w": 3, "h": 4}
-    return pl.DataFrame([plain | row for row in rows or ({},)])
+    default = {"at": "line 1", "procedure_id": "v", "frame": 3, "x": 1, "y": 2, "w": 3, "h": 4}
+    return pl.DataFrame([default | row for row in rows or ({},)])
 
 
-def test_a_given_size_and_name_come_before_those_of_the_source(tmp_path: Path) -> None:
+def test_the_size_and_name_of_options_have_priority(tmp_path: Path) -> None:
     procedures = pl.DataFrame({"procedure_id": ["v"], "width": [9], "height": [9]})
-    found = boxes({"track": "5"})
+    detections = boxes({"track": "5"})
     splits = {"a": ["v"], "b": ["v"]}
     imported = assemble(
-        found, tmp_path, "set", SIZE, Faults(), procedures=procedures, splits=splits
+        detections, tmp_path, "set", SIZE, Faults(), procedures=procedures, splits=splits
     )
     row = imported.data.procedures.row(0, named=True)
     assert (row["width"], row["height"], row["dataset"]) == (64, 48, "set")
     assert imported.data.polyps["polyp_id"].to_list() == ["v_5"]
     assert "1 x procedure in more than one part (first: v)" in imported.warnings
     options = Options(dataset="mine", identity="none")
-    named = assemble(found, tmp_path, "set", options, Faults(), procedures=procedures)
-    assert named.data.procedures["dataset"].to_list() == ["mine"]
-    assert named.data.polyps.is_empty()
+    renamed = assemble(detections, tmp_path, "set", options, Faults(), procedures=procedures)
+    assert renamed.data.procedures["dataset"].to_list() == ["mine"]
+    assert renamed.data.polyps.is_empty()
     with pytest.raises(PolyplinkError, match="no identity 'x'; give --identity track or none"):
         Options(identity="x")
 
 
-def test_side_tables_come_before_the_format_and_gaps_are_filled_with_a_warning(
+def test_side_tables_have_priority_and_missing_values_are_filled_with_a_warning(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "procedures.csv").write_text("procedure_id,width,n_frames\na,70,7\n")
     (tmp_path / "polyps.csv").write_text("procedure_id,polyp_id,track,size_mm\nb,known,1,3\n")
-    found = boxes(
+    detections = boxes(
         {"procedure_id": "b", "frame": 4, "track": "1", "polyp_id": None},
         {"procedure_id": "b", "track": "1", "polyp_id": "p"},
         {"procedure_id": "c", "track": "2"},
     )
     sizes = {"procedure_id": ["b", "a", "c"], "width": [64, 3, 64], "height": [48, 50, 48]}
     procedures = pl.DataFrame(sizes)
-    imported = assemble(found, tmp_path, "set", Options(), Faults(), procedures=procedures)
+    imported = assemble(detections, tmp_path, "set", Options(), Faults(), procedures=procedures)
     columns = ("procedure_id", "width", "height", "n_frames", "patient", "dataset")
     assert imported.data.procedures.select(columns).rows() == [
         ("a", 70, 50, 7, "a", "set"),
@@ -75,7 +75,7 @@ def test_side_tables_come_before_the_format_and_gaps_are_filled_with_a_warning(
             assemble(boxes(), tmp_path / "no", "set", options, Faults(), procedures=other)
 
 
-def test_a_polyp_id_of_two_procedures_is_split_and_the_first_fact_counts(tmp_path: Path) -> None:
+def test_a_polyp_id_of_two_procedures_is_split_and_the_first_fact_is_used(tmp_path: Path) -> None:
     facts = pl.DataFrame(
         {
             "procedure_id": ["w", "w", "w"],
@@ -84,13 +84,13 @@ def test_a_polyp_id_of_two_procedures_is_split_and_the_first_fact_counts(tmp_pat
             "location": [None, "Trasnverse", None],
         }
     )
-    found = boxes(
+    detections = boxes(
         {"polyp_id": "1"},
         {"procedure_id": "w", "polyp_id": "1"},
         {"procedure_id": "w", "polyp_id": "2"},
     )
     faults = Faults()
-    data = assemble(found, tmp_path, "set", SIZE, faults, polyps=facts).data
+    data = assemble(detections, tmp_path, "set", SIZE, faults, polyps=facts).data
     assert data.detections["polyp_id"].to_list() == ["v_1", "w_1", "2"]
     assert data.polyps.select("polyp_id", "size_mm", "location").rows() == [
         ("w_1", 3.0, "transverse"),
@@ -102,11 +102,15 @@ def test_a_polyp_id_of_two_procedures_is_split_and_the_first_fact_counts(tmp_pat
         "polyp id in several procedures, changed to <procedure>_<id>",
         "polyp with several values for one fact, the first used",
     ]
-    none = Options(size=(64, 48), identity="none")
-    assert assemble(found, tmp_path, "s", none, Faults(), polyps=facts).data.polyps.is_empty()
+    without_identity = Options(size=(64, 48), identity="none")
+    assert assemble(
+        detections, tmp_path, "s", without_identity, Faults(), polyps=facts
+    ).data.polyps.is_empty()
 
 
-def test_frame_numbers_and_sources_without_a_usable_box(tmp_path: Path) -> None:
+def test_first_frame_is_subtracted_and_sources_without_usable_boxes_are_refused(
+    tmp_path: Path,
+) -> None:
     options = Options(size=(9, 9), first_frame=3)
     data = assemble(boxes(), tmp_path, "s", options, Faults()).data
     assert data.detections["frame"].to_list() == [0]

@@ -19,25 +19,25 @@ values = (
 )
 
 
-def image(number: int, name: str, **more: Any) -> dict[str, Any]:
-    return {"id": number, "file_name": name, "width": 64, "height": 48} | more
+def image(number: int, name: str, **fields: Any) -> dict[str, Any]:
+    return {"id": number, "file_name": name, "width": 64, "height": 48} | fields
 
 
-def box(number: int, image_id: Any, **more: Any) -> dict[str, Any]:
-    given = {"id": number, "image_id": image_id, "category_id": 1, "bbox": [1, 2, 30, 20]}
-    return given | {"area": 600, "iscrowd": 0} | more
+def box(number: int, image_id: Any, **fields: Any) -> dict[str, Any]:
+    record = {"id": number, "image_id": image_id, "category_id": 1, "bbox": [1, 2, 30, 20]}
+    return record | {"area": 600, "iscrowd": 0} | fields
 
 
-def write(path: Path, images: list[Any], boxes: list[Any], **more: Any) -> Path:
+def write(path: Path, images: list[Any], boxes: list[Any], **lists: Any) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     categories = [{"id": 7, "name": "tool"}, {"id": 1, "name": "polyp"}]
-    content = {"images": images, "annotations": boxes, "categories": categories} | more
+    content = {"images": images, "annotations": boxes, "categories": categories} | lists
     path.write_text(json.dumps(content))
     return path
 
 
-def test_the_papers_json_with_its_parts(tmp_path: Path) -> None:
-    """Identities without sequence_id: the video is the identity without `_k`, or the identity."""
+def test_the_json_files_of_the_paper_are_imported_with_their_parts(tmp_path: Path) -> None:
+    """Without sequence_id, the procedure is the identity, without a suffix `_k`."""
     annotations = tmp_path / "annotations"
     name = "case_M_20181001_0U62_1_005_001-1_a10_ayy_image0001.jpg"
     facts = {"histology": "AD", "size": 3, "morphology": "Is", "location": "Caecum"}
@@ -76,7 +76,7 @@ def test_the_papers_json_with_its_parts(tmp_path: Path) -> None:
     assert any("set to its last frame + 1" in line for line in imported.warnings)
 
 
-def test_images_without_identity_or_box_are_of_the_procedure_of_those_named_alike(
+def test_images_without_an_identity_belong_to_the_procedure_of_similar_names(
     tmp_path: Path,
 ) -> None:
     images = [image(k, f"a/{k}.jpg") for k in (1, 2, 3)] + [image(4, "b/1.jpg", sequence_id="s")]
@@ -89,7 +89,7 @@ def test_images_without_identity_or_box_are_of_the_procedure_of_those_named_alik
         frames = imported.data.procedures.select("procedure_id", "n_frames").rows()
         assert dict(frames) == {"001-002": 4, "s": 2}
         assert not [line for line in imported.warnings if "image without" in line]
-    # Where images of that name are of two, a line says what was done.
+    # With two procedures for a name, the import warns about its choice.
     write(path, [*images, image(5, "a/5.jpg")], [*boxes, box(5, 5, identity_id="001-003_1")])
     imported = import_coco(path)
     rows = imported.data.detections.select("procedure_id", "frame").rows()
@@ -101,7 +101,7 @@ def test_images_without_identity_or_box_are_of_the_procedure_of_those_named_alik
         assert [line for line in imported.warnings if kind in line]
 
 
-def test_the_video_comes_before_the_sequence_and_the_identity(tmp_path: Path) -> None:
+def test_the_procedure_is_the_video_then_the_sequence_then_the_identity(tmp_path: Path) -> None:
     path = write(
         tmp_path / "a.json",
         [
@@ -114,16 +114,16 @@ def test_the_video_comes_before_the_sequence_and_the_identity(tmp_path: Path) ->
         videos=[{"id": 4, "name": "by video"}],
     )
     rows = import_coco(path).data.detections.select("procedure_id", "frame").rows()
-    assert rows == [("by video", 1), ("d3_004-005", 3), ("s", 9), ("x", 4)]  # x of three
+    assert rows == [("by video", 1), ("d3_004-005", 3), ("s", 9), ("x", 4)]  # x: from the name
 
 
-def test_files_of_a_folder_and_where_their_images_are(tmp_path: Path) -> None:
+def test_annotation_files_and_images_are_found_in_a_folder(tmp_path: Path) -> None:
     root = tmp_path / "annotations"
     content = [image(1, "v_3.jpg")], [box(1, 1)]
     write(root / "instances_train.json", *content)
     (root / "captions_train.json").write_text("no COCO")
     (root / "._x.json").write_text("no COCO")
-    for folder in ("train", "images/train", "images"):  # the later ones are looked at first
+    for folder in ("train", "images/train", "images"):  # later folders have priority
         (tmp_path / folder).mkdir(parents=True, exist_ok=True)
         (tmp_path / folder / "v_3.jpg").touch()
         for source in (tmp_path, root / "instances_train.json"):
@@ -132,8 +132,8 @@ def test_files_of_a_folder_and_where_their_images_are(tmp_path: Path) -> None:
             assert data.splits == {"train": ["v"]}
 
 
-def test_videos_with_tracks_and_ids_of_both_kinds(tmp_path: Path) -> None:
-    """Ids as text and as number, negative ids, categories in odd order, videos by name."""
+def test_videos_with_tracks_and_ids_of_any_type_are_imported(tmp_path: Path) -> None:
+    """Ids as text and as numbers, negative ids, unsorted categories, videos with names."""
     videos = [
         {"id": "1", "name": "b", "fps": 25, "length": 9, "width": 64, "height": 48},
         {"id": 0, "name": "a", "n_frames": 5},
@@ -173,7 +173,7 @@ def test_videos_with_tracks_and_ids_of_both_kinds(tmp_path: Path) -> None:
         ([image(1, "v_0.jpg"), {"file_name": "v_1.jpg"}], "image without an id"),
     ],
 )
-def test_images_that_are_no_frame_of_their_own(
+def test_duplicate_images_and_images_without_id_are_left_out(
     tmp_path: Path, images: list[Any], kind: str
 ) -> None:
     path = write(tmp_path / "a.json", images, [box(1, 1)])
@@ -182,13 +182,13 @@ def test_images_that_are_no_frame_of_their_own(
         import_coco(path, strict=True)
 
 
-def test_a_frame_without_number_is_named(tmp_path: Path) -> None:
+def test_a_box_without_a_frame_number_is_refused_if_strict(tmp_path: Path) -> None:
     path = write(tmp_path / "a.json", [image(1, "v_0.jpg"), image(2, "polyp.jpg")], [box(1, 2)])
     with pytest.raises(PolyplinkError, match=r"box without a procedure; name the file <procedure>"):
         import_coco(path, strict=True)
 
 
-def test_broken_files(tmp_path: Path) -> None:
+def test_broken_files_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "a.json", [image(1, "v_0.jpg")], [box(1, 1)])
     path.write_text('[{"image_id": 1, "bbox": [1, 2, 3, 4], "score": 0.5}]')
     with pytest.raises(PolyplinkError, match="has no lists `images` and `annotations`"):
@@ -203,14 +203,14 @@ def test_broken_files(tmp_path: Path) -> None:
         import_coco(tmp_path)
 
 
-def test_one_procedure_name_in_two_data_sets(tmp_path: Path) -> None:
+def test_one_procedure_name_in_two_data_sets_is_refused(tmp_path: Path) -> None:
     images = [image(1, "v_0.jpg", dataset_id="a"), image(2, "v_1.jpg", dataset_id="b")]
     path = write(tmp_path / "a.json", images, [box(1, 1)])
     with pytest.raises(PolyplinkError, match=r"procedure v is in two data sets \(dataset_id\)"):
         import_coco(path)
 
 
-def test_a_detectors_results_take_the_place_of_the_boxes(tmp_path: Path) -> None:
+def test_results_of_a_detector_replace_the_boxes(tmp_path: Path) -> None:
     path = write(tmp_path / "gt.json", [image(1, "v_0.jpg"), image(2, "v_1.jpg")], [box(1, 1)])
     results = tmp_path / "results.json"
     row = {"image_id": 2, "category_id": 1, "bbox": [1, 2, 3.5, 4], "score": 0.75}
@@ -218,8 +218,8 @@ def test_a_detectors_results_take_the_place_of_the_boxes(tmp_path: Path) -> None
     imported = import_coco(path, boxes=results)
     rows = imported.data.detections.select("frame", "w", "score", "polyp_id").rows()
     assert rows == [(1, 3.5, 0.75, None)]
-    told = "1 x box of an image that is not listed, left out (first: results.json, entry 2)"
-    assert told in imported.warnings
+    warning = "1 x box of an image that is not listed, left out (first: results.json, entry 2)"
+    assert warning in imported.warnings
     results.write_text('{"image_id": 2}')
     with pytest.raises(
         PolyplinkError, match=r"results\.json: annotations is not a list of records"
@@ -235,19 +235,19 @@ def test_other_json_files_of_a_folder_are_left_out_by_name(tmp_path: Path) -> No
     write_coco(scored_set(), tmp_path / "set")
     content = (tmp_path / "set" / "annotations" / "instances.json").read_text()
     (tmp_path / "boxes.json").write_text(content)
-    alone = import_coco(tmp_path, images=False).data.detections
+    only_boxes = import_coco(tmp_path, images=False).data.detections
     (tmp_path / "detector.json").write_text('{"layout": "yolov8"}')
     (tmp_path / "results.json").write_text("[]")
-    found = import_coco(tmp_path, images=False)
-    assert found.data.detections.equals(alone)
-    assert any("2 x JSON file without the lists" in line for line in found.warnings)
-    assert "detector.json" in " ".join(found.warnings)
+    imported = import_coco(tmp_path, images=False)
+    assert imported.data.detections.equals(only_boxes)
+    assert any("2 x JSON file without the lists" in line for line in imported.warnings)
+    assert "detector.json" in " ".join(imported.warnings)
     (tmp_path / "boxes.json").unlink()
     with pytest.raises(PolyplinkError, match=r"none of the 2 JSON files .*; give the file"):
         import_coco(tmp_path)
 
 
-def test_the_papers_keys(tmp_path: Path) -> None:
+def test_written_files_have_the_keys_of_the_paper(tmp_path: Path) -> None:
     write_coco(scored_set(), tmp_path)
     content = json.loads((tmp_path / "annotations" / "instances.json").read_text())
     assert [image["file_name"] for image in content["images"]] == [
@@ -265,9 +265,9 @@ def test_the_papers_keys(tmp_path: Path) -> None:
     assert "source" not in content["videos"][0]
 
 
-def test_a_part_is_a_file_and_a_procedure_is_in_one(tmp_path: Path) -> None:
-    seen = scored_set()
-    tables = (seen.detections, seen.procedures, seen.polyps)
+def test_each_part_is_one_file_and_a_procedure_in_two_parts_is_refused(tmp_path: Path) -> None:
+    scored = scored_set()
+    tables = (scored.detections, scored.procedures, scored.polyps)
     write_coco(DataSet.of(*tables, {"test": ["001-009"], "none": []}), tmp_path)
     names = sorted(path.name for path in (tmp_path / "annotations").iterdir())
     assert names == ["instances.json", "instances_test.json"]
@@ -275,7 +275,7 @@ def test_a_part_is_a_file_and_a_procedure_is_in_one(tmp_path: Path) -> None:
         write_coco(DataSet.of(*tables, {"a": ["001-009"], "b": ["001-009"]}), tmp_path)
 
 
-def test_large_files_and_broken_ones(tmp_path: Path) -> None:
+def test_invalid_json_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(b'\xef\xbb\xbf{"a": [1, NaN]}')
     assert load_json(path)["a"][0] == 1
@@ -294,7 +294,7 @@ def test_large_files_and_broken_ones(tmp_path: Path) -> None:
     assert gc.isenabled()
 
 
-def test_the_first_key_of_a_column_that_a_record_has_counts() -> None:
+def test_the_first_present_key_of_a_column_is_read() -> None:
     rows = [{"track_id": 1, "size": 2}, {"instance_id": "x", "track_id": None}, {"size_mm": 3}]
     table = read_records(rows, "rows", ["track", "size_mm", "polyp_id"])
     assert table.rows() == [("1", 2, None), ("x", None, None), (None, 3, None)]
@@ -305,10 +305,10 @@ def test_the_first_key_of_a_column_that_a_record_has_counts() -> None:
 
 
 @given(st.lists(values))
-def test_texts_and_numbers_equal_the_plain_way(column: list[object]) -> None:
+def test_texts_and_numbers_equal_a_naive_conversion(column: list[object]) -> None:
     def text(value: object) -> str | None:
-        whole = isinstance(value, float) and value.is_integer()
-        return None if value is None else str(int(value) if whole else value)  # type: ignore[call-overload]
+        is_whole = isinstance(value, float) and value.is_integer()
+        return None if value is None else str(int(value) if is_whole else value)  # type: ignore[call-overload]
 
     def number(value: object) -> float | None:
         try:

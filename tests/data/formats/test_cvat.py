@@ -22,15 +22,15 @@ TASK = """<task><id>7</id><name>clip</name><size>9</size><mode>interpolation</mo
 <original_size><width>64</width><height>48</height></original_size></task>"""
 
 
-def box(frame: int | str, more: str = "", inner: str = "", edges: str = "") -> str:
+def box(frame: int | str, fields: str = "", inner: str = "", edges: str = "") -> str:
     edges = edges or 'xtl="1.50" ytl="2.00" xbr="11.50" ybr="12.25"'
     return (
-        f'<box frame="{frame}" keyframe="1" outside="0" occluded="0" {edges} {more}>{inner}</box>'
+        f'<box frame="{frame}" keyframe="1" outside="0" occluded="0" {edges} {fields}>{inner}</box>'
     )
 
 
-def track(*boxes: str, number: int = 3, more: str = "") -> str:
-    return f'<track id="{number}" label="polyp" source="manual" {more}>{"".join(boxes)}</track>'
+def track(*boxes: str, number: int = 3, fields: str = "") -> str:
+    return f'<track id="{number}" label="polyp" source="manual" {fields}>{"".join(boxes)}</track>'
 
 
 def document(*tracks: str, meta: str = TASK) -> str:
@@ -51,12 +51,12 @@ def named(polyp: str) -> str:
     return f'<attribute name="polyp_id">{polyp}</attribute><attribute name="clear">true</attribute>'
 
 
-def test_an_export_by_hand(tmp_path: Path) -> None:
-    """`outside` ends a tracklet; a polyp's name, an empty one, and none: the track's number."""
-    gone = box(2).replace('outside="0"', 'outside="1"')
+def test_an_export_is_imported(tmp_path: Path) -> None:
+    """`outside` ends a tracklet; a polyp is named, unnamed, or, without attribute, its track."""
+    end = box(2).replace('outside="0"', 'outside="1"')
     path = write(
         tmp_path,
-        track(box(0, inner=named("A &amp; B")), box(1, inner=named(" A &amp; B ")), gone, box(5)),
+        track(box(0, inner=named("A &amp; B")), box(1, inner=named(" A &amp; B ")), end, box(5)),
         track(box(4, inner=named("")), number=4),
     )
     write_video(tmp_path / "clip.mp4", 9)
@@ -78,17 +78,17 @@ def test_an_export_by_hand(tmp_path: Path) -> None:
     )
     assert "1 x track treated as a separate polyp (first: clip_3)" in imported.warnings
     assert import_cvat(path, identity="none").data.polyps.is_empty()
-    other = import_cvat(path, attribute="clear").data.detections["polyp_id"].to_list()
-    assert other == ["true", "true", "true", "clip_3"]
+    by_clear = import_cvat(path, attribute="clear").data.detections["polyp_id"].to_list()
+    assert by_clear == ["true", "true", "true", "clip_3"]
 
 
-def test_frames_that_are_counted_from_one(tmp_path: Path) -> None:
+def test_frames_can_count_from_one(tmp_path: Path) -> None:
     write_video(tmp_path / "clip.mp4", 9)
     boxes = import_cvat(write(tmp_path, track(box(1))), first_frame=1).data.detections
     assert boxes.select("frame", "image").rows() == [(0, "clip.mp4#0")]
 
 
-def test_an_archive_as_exported_with_its_images(tmp_path: Path) -> None:
+def test_an_exported_archive_with_images_is_imported(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "task.zip", "w") as archive:
         archive.writestr("annotations.xml", document(track(box(1, inner=named("p")))))
         archive.writestr("images/frame_000001.PNG", b"")
@@ -97,14 +97,14 @@ def test_an_archive_as_exported_with_its_images(tmp_path: Path) -> None:
         assert import_cvat(source).data.detections["image"].to_list() == [image]
 
 
-def test_tasks_of_a_project_and_files_of_a_folder(tmp_path: Path) -> None:
+def test_tasks_of_a_project_and_files_of_a_folder_are_procedures(tmp_path: Path) -> None:
     other = TASK.replace("<id>7<", "<id>8<").replace(">clip<", ">other<")
     meta = f"<project><id>1</id><name>both</name><tasks>{TASK}{other}</tasks></project>"
     path = write(
         tmp_path,
-        track(box(0), more='task_id="7"'),
-        track(box(0), number=4, more='task_id="8"'),
-        track(box(0), number=5, more='task_id="9"'),
+        track(box(0), fields='task_id="7"'),
+        track(box(0), number=4, fields='task_id="8"'),
+        track(box(0), number=5, fields='task_id="9"'),
         meta=meta,
     )
     imported = import_cvat(path)
@@ -116,29 +116,29 @@ def test_tasks_of_a_project_and_files_of_a_folder(tmp_path: Path) -> None:
         import_cvat(tmp_path)
 
 
-def test_labels_and_turned_boxes_are_told(tmp_path: Path) -> None:
-    tool = track(box(0, more='rotation="12.5"'), number=5).replace('"polyp"', '"tool"')
+def test_several_labels_and_rotated_boxes_are_reported(tmp_path: Path) -> None:
+    tool = track(box(0, fields='rotation="12.5"'), number=5).replace('"polyp"', '"tool"')
     warnings = import_cvat(write(tmp_path, track(box(0)), tool)).warnings
     assert "2 x label of tracks, all read as polyps (first: polyp, tool)" in warnings
-    turned = "1 x rotated box, read as upright (first: annotations.xml, track 5, frame 0)"
-    assert turned in warnings
+    rotated = "1 x rotated box, read as upright (first: annotations.xml, track 5, frame 0)"
+    assert rotated in warnings
 
 
-def test_broken_files(tmp_path: Path) -> None:
+def test_broken_files_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path, track(box(0)))
-    whole = path.read_text()
-    path.write_text(whole[:-20])
+    text = path.read_text()
+    path.write_text(text[:-20])
     with pytest.raises(PolyplinkError, match=r"is not valid XML .*; export the task again"):
         import_cvat(path)
-    path.write_text(whole.replace("annotations>", "annotation>"))
+    path.write_text(text.replace("annotations>", "annotation>"))
     with pytest.raises(PolyplinkError, match="is not of CVAT: its root is <annotation>"):
         import_cvat(path)
-    path.write_text(whole.replace("<track", '<image id="0" name="a.png"></image><track'))
+    path.write_text(text.replace("<track", '<image id="0" name="a.png"></image><track'))
     with pytest.raises(
         PolyplinkError, match="was exported as CVAT for images; export the task as CVAT for"
     ):
         import_cvat(path)
-    path.write_bytes(b"\xef\xbb\xbf" + whole.replace("\n", "\r\n").encode())
+    path.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
     assert import_cvat(path).data.detections.height == 1
     archive = tmp_path / "a.zip"
     archive.write_bytes(b"PK\x03\x04 half")
@@ -155,7 +155,7 @@ def test_broken_files(tmp_path: Path) -> None:
         import_cvat(tmp_path / "empty")
 
 
-def test_a_member_that_is_damaged(tmp_path: Path) -> None:
+def test_a_damaged_member_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "c.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("annotations.xml", document(track(box(0))))
@@ -164,7 +164,7 @@ def test_a_member_that_is_damaged(tmp_path: Path) -> None:
         import_cvat(path)
 
 
-def test_a_bomb_and_a_foreign_file_are_refused(tmp_path: Path) -> None:
+def test_entity_bombs_and_external_entities_are_refused(tmp_path: Path) -> None:
     bomb = '<!DOCTYPE annotations [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]>'
     foreign = f'<!DOCTYPE annotations [<!ENTITY a SYSTEM "file://{tmp_path}/secret">]>'
     for kind in (bomb, foreign):
@@ -175,7 +175,7 @@ def test_a_bomb_and_a_foreign_file_are_refused(tmp_path: Path) -> None:
             import_cvat(path)
 
 
-def test_a_track_ends_where_its_polyp_is_not_seen(tmp_path: Path) -> None:
+def test_a_written_track_ends_where_its_polyp_disappears(tmp_path: Path) -> None:
     write_cvat(scored_set(), tmp_path)
     root = ET.parse(tmp_path / "001-001.xml").getroot()
     assert root.findtext("meta/task/name") == "001-001"
@@ -194,19 +194,19 @@ def test_a_track_ends_where_its_polyp_is_not_seen(tmp_path: Path) -> None:
     assert [(a.get("name"), a.text) for a in first] == [("polyp_id", "001-001_1"), ("score", "0.5")]
 
 
-def test_a_name_with_a_slash_is_a_file_all_the_same(tmp_path: Path) -> None:
-    seen = scored_set()
+def test_a_name_with_a_slash_is_escaped_in_the_file_name(tmp_path: Path) -> None:
+    scored = scored_set()
     names = pl.Series("procedure_id", ["a/b", "a_b"])
-    data = DataSet.of(seen.detections.clear(), seen.procedures.with_columns(names),
-                      seen.polyps.clear())  # fmt: skip
+    data = DataSet.of(scored.detections.clear(), scored.procedures.with_columns(names),
+                      scored.polyps.clear())  # fmt: skip
     write_cvat(data, tmp_path)
     assert sorted(path.name for path in tmp_path.glob("*.xml")) == ["a%2Fb.xml", "a_b.xml"]
 
 
-def test_boxes_cut_out_before_parsing_change_nothing(
+def test_the_fast_reading_of_boxes_equals_the_full_parser(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Boxes like the first, others between them, in comments, skeletons and beside tracks."""
+    """Boxes like the first, other boxes, and boxes in comments, skeletons and outside of tracks."""
     rng = random.Random(0)
     kinds: list[Callable[[int], str]] = [
         lambda f: box(f, inner=named("a")),
@@ -225,10 +225,10 @@ def test_boxes_cut_out_before_parsing_change_nothing(
     ]
     path = write(tmp_path, *tracks, box(7, inner=named("a")), meta=TASK.replace("9", "99"))
     monkeypatch.setattr(cvat, "_BLOCK", 700)
-    found = import_cvat(path)
+    imported = import_cvat(path)
     monkeypatch.setattr(cvat, "_FIRST", re.compile(b"(?!)"))
     plain = import_cvat(path)
-    assert found.data.detections.equals(plain.data.detections)
-    assert found.warnings == plain.warnings
-    assert found.data.key == plain.data.key
-    assert found.data.detections.height > 20
+    assert imported.data.detections.equals(plain.data.detections)
+    assert imported.warnings == plain.warnings
+    assert imported.data.key == plain.data.key
+    assert imported.data.detections.height > 20

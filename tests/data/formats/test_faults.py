@@ -1,7 +1,7 @@
-"""What cannot be used, in every general format: counted and named, or raised if strict.
+"""Unusable boxes in every box format: counted and named, or raised if strict.
 
-What makes a box unusable in any format is tested in tests/data/test_boxes.py; here is what each
-format writes in its own way, and that its file and place are named.
+Rules that hold for every format are tested in tests/data/test_boxes.py; here are the faults of each
+format, and the names of file and location.
 """
 
 import re
@@ -59,16 +59,16 @@ ROWS = [
 ]
 
 
-def write(folder: Path, name: str, bad: object) -> Path:
-    """Write a box that can be used, and one that cannot."""
+def write_with_fault(folder: Path, name: str, bad: object) -> Path:
+    """Write a valid box and an unusable one."""
     if name == "coco":
         assert isinstance(bad, dict)
         boxes = [test_coco.box(1, 1), test_coco.box(5, 1) | bad]
         return test_coco.write(folder / "a.json", [test_coco.image(1, "v_0.jpg")], boxes)
     if name == "mot":
-        return test_mot.sequence(folder, f"1,1,1,2,3,4,1,1,1\n{bad}\n")
+        return test_mot.write_sequence(folder, f"1,1,1,2,3,4,1,1,1\n{bad}\n")
     if name == "yolo":
-        return test_yolo.labels(folder, v_0=f"0 0.5 0.5 0.5 0.5\n{bad}\n")
+        return test_yolo.write_labels(folder, v_0=f"0 0.5 0.5 0.5 0.5\n{bad}\n")
     if name == "cvat":
         return test_cvat.write(folder, test_cvat.track(test_cvat.box(0), str(bad)))
     header = "procedure_id,frame,x,y,w,h,score\n"
@@ -77,10 +77,10 @@ def write(folder: Path, name: str, bad: object) -> Path:
 
 
 @pytest.mark.parametrize(("name", "bad", "kind"), ROWS)
-def test_what_cannot_be_used_is_named_or_raised(
+def test_unusable_boxes_are_counted_or_raised(
     tmp_path: Path, name: str, bad: object, kind: str
 ) -> None:
-    source = write(tmp_path, name, bad)
+    source = write_with_fault(tmp_path, name, bad)
     imported = IMPORTERS[name](source, size=(64, 48))
     assert imported.data.detections.height == 1
     line = f"1 x {kind}, left out (first: {PLACES[name]}"

@@ -16,7 +16,7 @@ INFO = "[Sequence]\nname=s\nimDir=img1\nframeRate=25\nseqLength=9\nimWidth=64\ni
 
 @settings(max_examples=10)
 @given(box_sets(scores=False))
-def test_ground_truth_as_well(data: DataSet) -> None:
+def test_import_undoes_write_of_ground_truth(data: DataSet) -> None:
     with TemporaryDirectory() as folder:
         write_mot(data, Path(folder), kind="gt")
         again = import_mot(Path(folder)).data
@@ -24,7 +24,9 @@ def test_ground_truth_as_well(data: DataSet) -> None:
         assert getattr(again, name).equals(getattr(data, name))
 
 
-def sequence(root: Path, lines: str, kind: str = "gt", info: str = INFO, name: str = "s") -> Path:
+def write_sequence(
+    root: Path, lines: str, kind: str = "gt", info: str = INFO, name: str = "s"
+) -> Path:
     folder = root / name
     (folder / kind).mkdir(parents=True, exist_ok=True)
     (folder / kind / f"{kind}.txt").write_text(lines)
@@ -32,9 +34,11 @@ def sequence(root: Path, lines: str, kind: str = "gt", info: str = INFO, name: s
     return root
 
 
-def test_ground_truth_by_hand(tmp_path: Path) -> None:
-    """Frames from 1, an id of -1, a line that is ignored, classes, and no side tables."""
-    root = sequence(tmp_path, "1,3,1,2,3,4,1,1,0.5\n2,-1,1.5,2,3,4,1,7,1\n3,3,1,2,3,4,0,1,1\n")
+def test_ground_truth_is_imported(tmp_path: Path) -> None:
+    """Frames from 1, an id of -1, an ignored line, several classes, and no side tables."""
+    root = write_sequence(
+        tmp_path, "1,3,1,2,3,4,1,1,0.5\n2,-1,1.5,2,3,4,1,7,1\n3,3,1,2,3,4,0,1,1\n"
+    )
     imported = import_mot(root)
     rows = imported.data.detections.select("frame", "x", "polyp_id", "score").rows()
     assert rows == [(0, 1.0, "s_3", None), (1, 1.5, None, None)]
@@ -50,8 +54,8 @@ def test_ground_truth_by_hand(tmp_path: Path) -> None:
     assert again.data.detections.equals(imported.data.detections)
 
 
-def test_detections_and_results(tmp_path: Path) -> None:
-    root = sequence(tmp_path, "1,-1,1,2,3,4,0.5,-1,-1,-1\n2,-1,1,2,3,4,-1,-1,-1,-1\n", "det")
+def test_detections_and_results_are_imported(tmp_path: Path) -> None:
+    root = write_sequence(tmp_path, "1,-1,1,2,3,4,0.5,-1,-1,-1\n2,-1,1,2,3,4,-1,-1,-1,-1\n", "det")
     data = import_mot(root, identity="none").data
     assert data.detections.select("score", "polyp_id").rows() == [(0.5, None), (None, None)]
     results = tmp_path / "results"
@@ -63,22 +67,22 @@ def test_detections_and_results(tmp_path: Path) -> None:
         import_mot(results)
 
 
-def test_ground_truth_is_before_detections_and_parts_are_splits(tmp_path: Path) -> None:
-    sequence(tmp_path / "train", "1,1,1,2,3,4,1,1,1\n")
-    sequence(tmp_path / "train", "1,-1,9,2,3,4,0.5\n", "det")
+def test_ground_truth_has_priority_over_detections_and_folders_are_parts(tmp_path: Path) -> None:
+    write_sequence(tmp_path / "train", "1,1,1,2,3,4,1,1,1\n")
+    write_sequence(tmp_path / "train", "1,-1,9,2,3,4,0.5\n", "det")
     imported = import_mot(tmp_path)
     assert imported.data.splits == {"train": ["s"]}
     assert imported.data.detections["x"].to_list() == [1]
     assert "detections beside ground truth, not read (first: s)" in imported.warnings[0]
     assert import_mot(tmp_path, kind="det").data.detections["x"].to_list() == [9]
-    sequence(tmp_path / "test", "1,-1,5,2,3,4,0.5\n", "det", name="c")
+    write_sequence(tmp_path / "test", "1,-1,5,2,3,4,0.5\n", "det", name="c")
     assert import_mot(tmp_path).data.splits == {"train": ["s"], "test": ["c"]}
     with pytest.raises(PolyplinkError, match="no kind 'x'; give --kind gt or det"):
         import_mot(tmp_path, kind="x")
 
 
-def test_byte_order_mark_windows_lines_blanks_and_short_lines(tmp_path: Path) -> None:
-    root = sequence(tmp_path, "1, 3, 1, 2, 3, 4\n")
+def test_byte_order_marks_windows_lines_and_blanks_do_not_matter(tmp_path: Path) -> None:
+    root = write_sequence(tmp_path, "1, 3, 1, 2, 3, 4\n")
     before = import_mot(root).data
     text = "\ufeff1, 3, 1, 2, 3, 4 \r\n\r\n"
     (root / "s" / "gt" / "gt.txt").write_bytes(text.encode())
@@ -87,8 +91,8 @@ def test_byte_order_mark_windows_lines_blanks_and_short_lines(tmp_path: Path) ->
     assert before.detections["polyp_id"].to_list() == ["s_3"]
 
 
-def test_images_and_videos(tmp_path: Path) -> None:
-    root = sequence(tmp_path, "1,1,1,2,3,4,1,1,1\n2,1,1,2,3,4,1,1,1\n")
+def test_images_are_found_in_a_video_or_in_img1(tmp_path: Path) -> None:
+    root = write_sequence(tmp_path, "1,1,1,2,3,4,1,1,1\n2,1,1,2,3,4,1,1,1\n")
     write_video(root / "s.mp4", 9)
     assert import_mot(root).data.detections["image"].to_list() == ["s.mp4#0", "s.mp4#1"]
     folder = root / "s" / "img1"
@@ -103,27 +107,27 @@ def test_images_and_videos(tmp_path: Path) -> None:
     assert any("frame with a box without an image, left out" in w for w in imported.warnings)
 
 
-def test_mistakes_of_files(tmp_path: Path) -> None:
+def test_invalid_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match=r"no file or folder .*nowhere; check the path"):
         import_mot(tmp_path / "nowhere")
     with pytest.raises(PolyplinkError, match=r"has no <sequence>/gt/gt\.txt"):
         import_mot(tmp_path)
-    root = sequence(tmp_path, "1 3 1 2 3 4\n")
+    root = write_sequence(tmp_path, "1 3 1 2 3 4\n")
     with pytest.raises(PolyplinkError, match="has no lines of 6 values and commas"):
         import_mot(root)
-    sequence(tmp_path, "1,1,1,2,3,4\n", info=INFO.replace("imWidth=64", "imWidth=wide"))
+    write_sequence(tmp_path, "1,1,1,2,3,4\n", info=INFO.replace("imWidth=64", "imWidth=wide"))
     with pytest.raises(PolyplinkError, match="imwidth is 'wide'; write a number above 0"):
         import_mot(root)
-    sequence(tmp_path, "1,1,1,2,3,4\n", info="imWidth=64\n")
+    write_sequence(tmp_path, "1,1,1,2,3,4\n", info="imWidth=64\n")
     with pytest.raises(PolyplinkError, match=r"seqinfo\.ini cannot be read"):
         import_mot(root)
-    sequence(tmp_path / "train", "1,1,1,2,3,4\n")
-    sequence(tmp_path, "1,1,1,2,3,4\n")
+    write_sequence(tmp_path / "train", "1,1,1,2,3,4\n")
+    write_sequence(tmp_path, "1,1,1,2,3,4\n")
     with pytest.raises(PolyplinkError, match="have the same sequence name; give every sequence"):
         import_mot(root)
 
 
-def test_frames_from_one_and_numbers_for_polyps(tmp_path: Path) -> None:
+def test_written_frames_count_from_one_and_polyps_have_numbers(tmp_path: Path) -> None:
     write_mot(scored_set(), tmp_path)
     lines = (tmp_path / "001-001" / "det" / "det.txt").read_text().splitlines()
     assert lines == [
@@ -138,13 +142,13 @@ def test_frames_from_one_and_numbers_for_polyps(tmp_path: Path) -> None:
     assert lines == ["3,-1,5.0,5.0,9.0,9.0,1,1,1"]
 
 
-def test_a_name_that_is_no_folder(tmp_path: Path) -> None:
-    seen = scored_set()
+def test_a_procedure_name_that_is_not_a_folder_name_is_refused(tmp_path: Path) -> None:
+    scored = scored_set()
     slash = pl.lit("a/b").alias("procedure_id")
     data = DataSet.of(
-        seen.detections.clear(),
-        seen.procedures.head(1).with_columns(slash),
-        seen.polyps.clear(),
+        scored.detections.clear(),
+        scored.procedures.head(1).with_columns(slash),
+        scored.polyps.clear(),
     )
     with pytest.raises(PolyplinkError, match="'a/b' cannot be the name of a file"):
         write_mot(data, tmp_path)

@@ -23,7 +23,7 @@ from tests.data.sample_sets import box_sets
 from tests.data.videos import write_video
 
 
-def test_texts_stay_texts(tmp_path: Path) -> None:
+def test_texts_are_not_converted_to_numbers(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     for text in ("id, x\n001,1.50\n", "id;x\n001;1.50\n", "id\tx\r\n001\t1.50\r\n"):
         path.write_bytes(b"\xef\xbb\xbf" + text.encode())
@@ -34,7 +34,7 @@ def test_texts_stay_texts(tmp_path: Path) -> None:
     assert read_text_table(path).row(0) == ('two\nlines, and "more"', "é")
 
 
-def test_files_that_are_no_table(tmp_path: Path) -> None:
+def test_invalid_tables_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     with pytest.raises(PolyplinkError, match=r"a\.csv is missing; check the path"):
         read_text_table(path)
@@ -49,7 +49,7 @@ def test_files_that_are_no_table(tmp_path: Path) -> None:
             read_text_table(path)
 
 
-def test_numbers_and_what_is_written() -> None:
+def test_numbers_are_parsed_and_other_texts_are_marked() -> None:
     table = pl.DataFrame({"v": [" 1.5 ", "1e2", "x", "", " ", None]})
     assert table.select(number("v"))["v"].to_list() == [1.5, 100, None, None, None, None]
     odd = table.select(no_number("v").fill_null(False))["v"].to_list()
@@ -57,7 +57,7 @@ def test_numbers_and_what_is_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "wanted"),
+    ("name", "expected"),
     [
         ("001-001_12.jpg", ("001-001", 12, None)),
         ("001-012_40104.0.txt", ("001-012", 40104, None)),
@@ -79,22 +79,24 @@ def test_numbers_and_what_is_written() -> None:
         (None, (None, None, None)),
     ],
 )
-def test_names(name: str | None, wanted: tuple[str | None, int | None, str | None]) -> None:
-    assert name_frames(pl.Series([name], dtype=pl.String)).row(0) == wanted
+def test_name_frames_splits_procedure_frame_and_part(
+    name: str | None, expected: tuple[str | None, int | None, str | None]
+) -> None:
+    assert name_frames(pl.Series([name], dtype=pl.String)).row(0) == expected
 
 
 @given(
     st.text("ab_-0123 é", min_size=1, max_size=8).filter(lambda s: s == s.strip()),
     st.integers(0, 10**9),
 )
-def test_folder_and_number_are_read_as_they_are(procedure_id: str, frame: int) -> None:
+def test_any_folder_name_and_number_is_split(procedure_id: str, frame: int) -> None:
     names = pl.Series([f"{procedure_id}/{frame}.jpg", f"{procedure_id}/{frame:06d}.txt"])
     assert name_frames(names).rows() == [(procedure_id, frame, None)] * 2
 
 
 @settings(max_examples=15)
 @given(box_sets())
-def test_reading_undoes_writing_and_tracks_are_unique(data: DataSet) -> None:
+def test_reading_undoes_writing_of_side_tables_and_tracks_are_unique(data: DataSet) -> None:
     tracks = number_polyps(data)
     assert not tracks.select("procedure_id", "track").is_duplicated().any()
     assert set(data.polyps["polyp_id"]) <= set(tracks["polyp_id"])
@@ -104,11 +106,11 @@ def test_reading_undoes_writing_and_tracks_are_unique(data: DataSet) -> None:
     assert procedures.equals(data.procedures)
     assert polyps.drop("track").equals(data.polyps)
     assert polyps["track"].to_list() == [str(t) for t in tracks["track"]]
-    own = tracks.filter(tracks["polyp_id"] == tracks["procedure_id"] + "_2")
-    assert own["track"].is_in([2]).all()
+    numbered_two = tracks.filter(tracks["polyp_id"] == tracks["procedure_id"] + "_2")
+    assert numbered_two["track"].is_in([2]).all()
 
 
-def test_no_files_and_odd_files(tmp_path: Path) -> None:
+def test_missing_side_tables_are_empty_and_invalid_ones_are_refused(tmp_path: Path) -> None:
     assert all(table.is_empty() for table in read_side_tables(tmp_path, Faults()))
     (tmp_path / "procedures.csv").write_text("procedure_id,width,widht\nv,64,1\n")
     faults = Faults()
@@ -125,7 +127,7 @@ def test_no_files_and_odd_files(tmp_path: Path) -> None:
 HEADER = "procedure_id,frame,x,y,w,h,score,polyp_id,image\n"
 
 
-def test_boxes_alone(tmp_path: Path) -> None:
+def test_a_csv_file_with_only_boxes_is_imported(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_text("procedure_id,frame,x,y,w,h\nv,3,1,2,3.5,4\nv,0,1,2,3,4\n")
     imported = import_csv(path, size=(64, 48))
@@ -140,7 +142,7 @@ def test_boxes_alone(tmp_path: Path) -> None:
         import_csv(path)
 
 
-def test_images_and_frames_of_a_video(tmp_path: Path) -> None:
+def test_images_and_frames_of_videos_are_named(tmp_path: Path) -> None:
     rows = ["v,0,1,2,3,4,,,v.mp4#0", "v,1,1,2,3,4,,,v.mp4#1", "w,0,1,2,3,4,,,w/0.jpg"]
     (tmp_path / "detections.csv").write_text(HEADER + "\n".join(rows) + "\n")
     write_video(tmp_path / "v.mp4", 3)
@@ -151,7 +153,7 @@ def test_images_and_frames_of_a_video(tmp_path: Path) -> None:
     assert bare.data.detections["image"].null_count() == 3
 
 
-def test_numbers_from_one(tmp_path: Path) -> None:
+def test_frame_numbers_from_one_are_suggested(tmp_path: Path) -> None:
     (tmp_path / "boxes.csv").write_text(f"{HEADER}v,1,1,2,3,4,,,\nv,2,1,2,3,4,,,\n")
     imported = import_csv(tmp_path, size=(64, 48))
     assert "labels seem to count frames from 1, the lowest number is 1" in imported.warnings[2]
@@ -159,7 +161,7 @@ def test_numbers_from_one(tmp_path: Path) -> None:
     assert again.data.detections["frame"].to_list() == [0, 1]
 
 
-def test_mistakes_of_files(tmp_path: Path) -> None:
+def test_invalid_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match=r"has no detections\.csv; check the path"):
         import_csv(tmp_path)
     with pytest.raises(PolyplinkError, match=r"nowhere\.csv is missing; check the path"):

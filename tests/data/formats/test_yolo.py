@@ -11,16 +11,16 @@ from tests.data.sample_sets import scored_set
 from tests.data.videos import write_video
 
 
-def labels(root: Path, **files: str) -> Path:
+def write_labels(root: Path, **files: str) -> Path:
     (root / "labels").mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (root / "labels" / f"{name}.txt").write_text(text)
     return root
 
 
-def test_a_trackers_output_by_hand(tmp_path: Path) -> None:
-    """Six values: a score, or a track; frames of a tracker count from 1."""
-    root = labels(tmp_path, clip_1="0 0.5 0.5 0.5 0.25 3\n", clip_2="0 0.5 0.5 0.5 0.25\n")
+def test_the_output_of_a_tracker_is_imported(tmp_path: Path) -> None:
+    """The sixth value is a score or a track; frames of a tracker count from 1."""
+    root = write_labels(tmp_path, clip_1="0 0.5 0.5 0.5 0.25 3\n", clip_2="0 0.5 0.5 0.5 0.25\n")
     write_video(root / "clip.mp4", 9)
     imported = import_yolo(root, size=(64, 48), first_frame=1)
     rows = imported.data.detections.select("frame", "x", "y", "w", "h", "polyp_id", "image").rows()
@@ -28,17 +28,17 @@ def test_a_trackers_output_by_hand(tmp_path: Path) -> None:
         (0, 16, 18, 32, 12, "clip_3", "clip.mp4#0"),
         (1, 16, 18, 32, 12, None, "clip.mp4#1"),
     ]
-    root = labels(tmp_path, clip_1="0 0.5 0.5 0.5 0.25 0.75\n")
+    root = write_labels(tmp_path, clip_1="0 0.5 0.5 0.5 0.25 0.75\n")
     detections = import_yolo(root, size=(64, 48), first_frame=1).data.detections
     assert detections.select("score", "polyp_id").rows() == [(0.75, None), (None, None)]
-    root = labels(tmp_path, clip_1="0 0.5 0.5 0.5 0.25 1\n")
+    root = write_labels(tmp_path, clip_1="0 0.5 0.5 0.5 0.25 1\n")
     with pytest.raises(PolyplinkError, match="the sixth value may be a score or a track"):
         import_yolo(root, size=(64, 48))
     track = import_yolo(root, size=(64, 48), sixth="track").data.detections
     assert track["polyp_id"].to_list() == ["clip_1", None]
     score = import_yolo(root, size=(64, 48), sixth="score").data.detections
     assert score["score"].to_list() == [1, None]
-    root = labels(tmp_path, clip_2="0 0.5 0.5 0.5 0.25 0.5 7\n1 0.5 0.5 0.5 0.25 -1 -1\n")
+    root = write_labels(tmp_path, clip_2="0 0.5 0.5 0.5 0.25 0.5 7\n1 0.5 0.5 0.5 0.25 -1 -1\n")
     imported = import_yolo(root, size=(64, 48))
     rows = imported.data.detections.select("score", "polyp_id").rows()
     assert rows == [(1, None), (0.5, "clip_7"), (None, None)]
@@ -47,7 +47,7 @@ def test_a_trackers_output_by_hand(tmp_path: Path) -> None:
     assert none.detections["polyp_id"].null_count() == 3
 
 
-def test_size_from_each_image_and_parts(tmp_path: Path) -> None:
+def test_sizes_come_from_each_image_and_folders_are_parts(tmp_path: Path) -> None:
     for part, name, size in (("train", "v_0", (64, 48)), ("train", "v_1", (128, 48)),
                              ("val", "w_0", (32, 32))):  # fmt: skip
         for kind in ("labels", "images"):
@@ -73,7 +73,7 @@ def test_size_from_each_image_and_parts(tmp_path: Path) -> None:
         import_yolo(tmp_path)
 
 
-def test_labels_wherever_they_are(tmp_path: Path) -> None:
+def test_labels_are_read_from_several_layouts(tmp_path: Path) -> None:
     line = "0 0.5 0.5 0.5 0.5\n"
     for name in (
         "labels/train/v_0.txt",
@@ -97,7 +97,7 @@ def test_labels_wherever_they_are(tmp_path: Path) -> None:
         assert data.detections["image"][0] == image
 
 
-def test_size_from_data_yaml(tmp_path: Path) -> None:
+def test_sizes_come_from_data_yaml(tmp_path: Path) -> None:
     data = scored_set()
     write_yolo(data, tmp_path)
     (tmp_path / "procedures.csv").unlink()
@@ -109,7 +109,7 @@ def test_size_from_data_yaml(tmp_path: Path) -> None:
         import_yolo(tmp_path)
 
 
-def test_byte_order_mark_and_windows_lines(tmp_path: Path) -> None:
+def test_byte_order_marks_and_windows_lines_do_not_matter(tmp_path: Path) -> None:
     write_yolo(scored_set(), tmp_path)
     before = import_yolo(tmp_path).data.key
     for path in (tmp_path / "labels").rglob("*.txt"):
@@ -124,8 +124,10 @@ def test_byte_order_mark_and_windows_lines(tmp_path: Path) -> None:
         ("v_00", "further file of the same frame"),
     ],
 )
-def test_names_that_tell_no_frame_of_their_own(tmp_path: Path, name: str, kind: str) -> None:
-    root = labels(tmp_path, v_0="0 0.5 0.5 0.5 0.5\n", **{name: "0 0.5 0.5 0.5 0.5\n"})
+def test_labels_without_a_frame_and_second_labels_of_a_frame_are_left_out(
+    tmp_path: Path, name: str, kind: str
+) -> None:
+    root = write_labels(tmp_path, v_0="0 0.5 0.5 0.5 0.5\n", **{name: "0 0.5 0.5 0.5 0.5\n"})
     imported = import_yolo(root, size=(64, 48))
     assert imported.data.detections.height == 1
     assert any(kind in line for line in imported.warnings)
@@ -133,12 +135,12 @@ def test_names_that_tell_no_frame_of_their_own(tmp_path: Path, name: str, kind: 
         import_yolo(root, size=(64, 48), strict=True)
 
 
-def test_mistakes_of_folders(tmp_path: Path) -> None:
+def test_invalid_folders_and_options_are_refused(tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match=r"no folder .*nowhere; check the path"):
         import_yolo(tmp_path / "nowhere")
     with pytest.raises(PolyplinkError, match=r"has no labels \(labels/\*\.txt\); check the path"):
         import_yolo(tmp_path)
-    root = labels(tmp_path, v_0="0 0.5 0.5 0.5 0.5\n")
+    root = write_labels(tmp_path, v_0="0 0.5 0.5 0.5 0.5\n")
     with pytest.raises(
         PolyplinkError, match="give the size of the frames with --size WxH, or put the images"
     ):
@@ -150,24 +152,26 @@ def test_mistakes_of_folders(tmp_path: Path) -> None:
         import_yolo(root, size=(1, 1), strict=True)
 
 
-def test_splits_are_folders_and_a_part_is_no_procedure(tmp_path: Path) -> None:
-    seen = scored_set()
-    data = DataSet.of(seen.detections, seen.procedures, seen.polyps, {"val": ["001-009"]})
+def test_parts_are_written_as_folders_and_a_procedure_with_the_name_of_a_part_is_refused(
+    tmp_path: Path,
+) -> None:
+    scored = scored_set()
+    data = DataSet.of(scored.detections, scored.procedures, scored.polyps, {"val": ["001-009"]})
     write_yolo(data, tmp_path)
     assert (tmp_path / "labels" / "val" / "001-009" / "000002.txt").is_file()
     again = import_yolo(tmp_path, workers=2).data
     assert (again.splits, again.key) == (data.splits, data.key)
     train = pl.lit("train").alias("procedure_id")
-    odd = DataSet.of(
-        seen.detections.head(1).with_columns(train),
-        seen.procedures.head(1).with_columns(train),
-        seen.polyps.clear(),
+    named_as_part = DataSet.of(
+        scored.detections.head(1).with_columns(train),
+        scored.procedures.head(1).with_columns(train),
+        scored.polyps.clear(),
     )
     with pytest.raises(PolyplinkError, match="procedure 'train' has the name of a part"):
-        write_yolo(odd, tmp_path / "odd")
+        write_yolo(named_as_part, tmp_path / "odd")
 
 
-def test_shares_of_the_image(tmp_path: Path) -> None:
+def test_written_boxes_are_relative_to_the_image_size(tmp_path: Path) -> None:
     write_yolo(scored_set(), tmp_path)
     folder = tmp_path / "labels" / "001-001"
     assert sorted(path.name for path in folder.iterdir()) == ["000000.txt", "000001.txt"]

@@ -29,7 +29,7 @@ def parse(text: str, strict: bool = False, wanted: tuple[str, ...] = ()) -> tupl
     return parse_facts(rows, "x.csv", wanted, CLASSES, faults), faults.lines()
 
 
-def test_values_in_words_and_abbreviations() -> None:
+def test_values_are_parsed_from_words_and_abbreviations() -> None:
     read, warnings = parse(CASES, wanted=("size_mm", "age"))
     low, cancer = "Low-grade adenoma", "Invasive cancer (T1b)"
     adenoma = {"histology": low, "histology_class": low}
@@ -50,12 +50,12 @@ def test_values_in_words_and_abbreviations() -> None:
     assert set(CLASSES.values()) == set(ADENOMA["sun"])
 
 
-def test_columns_by_the_words_of_their_header(tmp_path: Path) -> None:
+def test_columns_are_recognised_by_words_of_their_header(tmp_path: Path) -> None:
     read, warnings = parse(LABELS)
     assert warnings == []
-    word = {"histology": "hp", "histology_class": "Hyperplastic polyp"}
-    known = {"morphology": "Is", "age": 61, "sex": "Male", "brand": "CF-HQ290I"}
-    assert read == {1: {"size_mm": 11.74, **known, **word}, 2: {"size_mm": 2.8}}
+    hyperplastic = {"histology": "hp", "histology_class": "Hyperplastic polyp"}
+    facts = {"morphology": "Is", "age": 61, "sex": "Male", "brand": "CF-HQ290I"}
+    assert read == {1: {"size_mm": 11.74, **facts, **hyperplastic}, 2: {"size_mm": 2.8}}
     assert parse(LABELS.replace(",", ";"))[0] == read
     assert parse("video id;polyp size (mm);sex\n3.0;4;F\n")[0] == {3: {"size_mm": 4, "sex": "F"}}
     with pytest.raises(PolyplinkError, match=r"x\.csv has no column video_id or case; add one"):
@@ -79,8 +79,8 @@ def test_columns_by_the_words_of_their_header(tmp_path: Path) -> None:
 def test_values_that_cannot_be_read_are_counted(row: str, kind: str) -> None:
     text = f"case,size,age,pathology\n1,5mm,60,HP\n{row}\n"
     read, warnings = parse(text)
-    word = {"histology": "HP", "histology_class": "Hyperplastic polyp"}
-    assert read[1] == {"size_mm": 5, "age": 60, **word}
+    hyperplastic = {"histology": "HP", "histology_class": "Hyperplastic polyp"}
+    assert read[1] == {"size_mm": 5, "age": 60, **hyperplastic}
     assert [line.split(", left out")[0].split(" (first")[0] for line in warnings] == [f"1 x {kind}"]
     if row.endswith("?"):
         assert read[3]["histology"] == "Adenoma?"
@@ -93,7 +93,7 @@ MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 PACKAGE = "http://schemas.openxmlformats.org/package/2006/relationships"
 
-# As spreadsheet programs write it: shared strings, one with formats, numbers, an absolute target.
+# The form of spreadsheet programs: shared strings, one formatted, numbers, an absolute target.
 PARTS = {
     "_rels/.rels": f'<Relationships xmlns="{PACKAGE}"><Relationship Id="rId1" '
     f'Target="xl/workbook.xml" Type="{RELATIONS}/officeDocument"/></Relationships>',
@@ -111,23 +111,23 @@ PARTS = {
 }
 
 
-def spreadsheet(**changed: str) -> bytes:
-    """`PARTS` packed, with what is changed in the sheet (`row`) or the shared texts (`text`)."""
-    packed = BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+def spreadsheet(**changes: str) -> bytes:
+    """`PARTS` as a file, with an added row (`row`) or a changed shared text (`text`)."""
+    buffer = BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in PARTS.items():
-            sheet = text.replace("</sheetData>", changed.get("row", "") + "</sheetData>")
-            archive.writestr(name, sheet.replace("Video_ID", changed.get("text", "Video_ID")))
-    return packed.getvalue()
+            sheet = text.replace("</sheetData>", changes.get("row", "") + "</sheetData>")
+            archive.writestr(name, sheet.replace("Video_ID", changes.get("text", "Video_ID")))
+    return buffer.getvalue()
 
 
 def test_a_spreadsheet_is_read_as_texts_or_refused() -> None:
-    whole = spreadsheet()
-    rows = read_rows(whole, "X.XLSX")
+    content = spreadsheet()
+    rows = read_rows(content, "X.XLSX")
     assert rows[0] == ["Video_ID", "", "Polyp_Size"]
     read = parse_facts(rows, "x.xlsx", (), {}, Faults())
     assert read == {7: {"size_mm": 5.5}, 8: {"size_mm": 11.74}}
-    for data in (b"", b"PK", whole[:400], b"a,b\n1,2\n"):
+    for data in (b"", b"PK", content[:400], b"a,b\n1,2\n"):
         with pytest.raises(PolyplinkError, match=r"x\.xlsx is not a valid \.xlsx file .*as CSV"):
             read_rows(data, "x.xlsx")
 
@@ -141,7 +141,7 @@ def test_a_spreadsheet_is_read_as_texts_or_refused() -> None:
         ('<row><c s=">" r="XFD1048576"><v>1</v></c></row>', "", "a broken tag"),
     ],
 )
-def test_a_small_spreadsheet_that_would_fill_the_memory_is_refused(
+def test_a_small_spreadsheet_that_expands_too_much_is_refused(
     row: str, text: str, message: str
 ) -> None:
     data = spreadsheet(row=row, text=text)

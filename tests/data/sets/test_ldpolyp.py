@@ -20,7 +20,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_every_frame_has_its_file(tmp_path: Path) -> None:
+def test_every_frame_is_written_as_a_file(tmp_path: Path) -> None:
     data = data_set([("Test_7", 1, 1, 2, 3, 4, None), ("Test_7", 1, 5, 5, 1, 1, None)], [],
                     [procedure_row("Test_7", 3)])  # fmt: skip
     write_ldpolyp(data, tmp_path)
@@ -32,34 +32,36 @@ def test_every_frame_has_its_file(tmp_path: Path) -> None:
     }
 
 
-def test_one_identity_a_video_or_none_where_there_are_several_polyps(root: Path) -> None:
+def test_a_video_has_one_polyp_or_none_with_tracklet_safe_identity(root: Path) -> None:
     assert import_ldpolyp(root).warnings == [
         "1 x frame with several boxes that share the video's one identity "
         "(first: TrainValid/Annotations/10/0003.txt)",
         f"3 x {PATIENT} (first: TrainValid_2)",
     ]
-    safe = import_ldpolyp(root, identity="tracklet-safe")
-    named = safe.data.detections.select("procedure_id", "frame", "polyp_id").rows()
-    assert named == [
+    imported = import_ldpolyp(root, identity="tracklet-safe")
+    rows = imported.data.detections.select("procedure_id", "frame", "polyp_id").rows()
+    assert rows == [
         ("TrainValid_10", 1, None),
         ("TrainValid_2", 0, "TrainValid_2"),
         ("TrainValid_2", 3, "TrainValid_2"),
     ]
-    assert safe.data.polyps["polyp_id"].to_list() == ["TrainValid_2"]
+    assert imported.data.polyps["polyp_id"].to_list() == ["TrainValid_2"]
     line = "1 x video of several polyps, its boxes have no polyp id (first: TrainValid_10)"
-    assert line in safe.warnings
+    assert line in imported.warnings
     with pytest.raises(
         PolyplinkError, match="no identity 'polyp'; give --identity video or tracklet-safe"
     ):
         import_ldpolyp(root, identity="polyp")  # type: ignore[arg-type]
 
 
-def test_a_download_in_parts_is_one_set_and_ids_in_both_parts_are_two_videos(root: Path) -> None:
+def test_a_download_in_parts_is_one_set_and_equal_ids_of_two_parts_are_two_videos(
+    root: Path,
+) -> None:
     files = sorted(path for path in root.rglob("*") if path.is_file())
-    for i, path in enumerate(files):  # a Drive download nests the tree and spreads its files
-        place = root / f"drive/LDPolypVideo-00{i % 2 + 1}/LDPolypVideo" / path.relative_to(root)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        path.rename(place)
+    for i, path in enumerate(files):  # a Drive download nests the folders and divides the files
+        target = root / f"drive/LDPolypVideo-00{i % 2 + 1}/LDPolypVideo" / path.relative_to(root)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        path.rename(target)
     assert_same(import_ldpolyp(root / "drive").data, small_ldpolyp())
     for folder in sorted((root / "drive").glob("*/*/Test/*/101")):
         folder.rename(folder.with_name("2"))
@@ -67,7 +69,7 @@ def test_a_download_in_parts_is_one_set_and_ids_in_both_parts_are_two_videos(roo
     assert ids == ["TrainValid_2", "TrainValid_10", "Test_2"]
 
 
-def test_upper_case_windows_and_blank_lines(root: Path) -> None:
+def test_upper_case_windows_lines_and_blanks_do_not_matter(root: Path) -> None:
     texts = root / "TrainValid" / "Annotations" / "2"
     (texts / "0001.txt").write_bytes(b"\xef\xbb\xbf1\r\n10\t20 40.0 60 \r\n\r\n\r\n")
     (texts / "0004.txt").rename(texts / "0004.TXT")
@@ -80,7 +82,7 @@ def test_upper_case_windows_and_blank_lines(root: Path) -> None:
     assert "1 x file without a number from 1 as its name, left out" in " ".join(imported.warnings)
 
 
-def test_size_is_that_of_the_image_else_as_published(root: Path) -> None:
+def test_sizes_come_from_the_image_or_the_publication(root: Path) -> None:
     grey = lambda *_: np.zeros((50, 60, 3), np.uint8)  # noqa: E731
     for path in (root / "TrainValid" / "Images" / "2").iterdir():
         write_image(path, grey, "", 0)
@@ -91,12 +93,12 @@ def test_size_is_that_of_the_image_else_as_published(root: Path) -> None:
     assert sizes == [(60, 50), (560, 480), (560, 480)]
     lines = " ".join(imported.warnings)
     assert "560 x 480 as published (first: Test_101)" in lines
-    boxes = imported.data.detections.filter(frame=0)  # a box that does not fit is clipped
+    boxes = imported.data.detections.filter(frame=0)  # a box beyond the image is clipped
     assert boxes.select("x", "y", "w", "h").rows() == [(10, 20, 30, 30)]
     assert "2 x box that reaches beyond the image" in lines
 
 
-def test_only_videos_without_polyps_are_procedures_without_boxes(root: Path) -> None:
+def test_videos_without_polyps_are_procedures_without_boxes(root: Path) -> None:
     folder = root / "LDPolypVideo" / "Videos without polyps"
     folder.mkdir(parents=True)
     for name in ("10.avi", "2.avi"):

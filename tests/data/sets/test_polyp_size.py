@@ -29,25 +29,25 @@ def test_table_and_boxes_are_written_without_videos(tmp_path: Path) -> None:
     assert line == "Video01,11.74mm,,60,male,Olympus,Tubular Adenoma"
     lines = (tmp_path / "boxes.csv").read_text().splitlines()
     assert lines == ["procedure_id,frame,x,y,w,h", "01,0,1.0,2.5,3.0,4.0"]
-    odd = data_set([], [], [procedure_row("01", 1, width=63)])
+    odd_width = data_set([], [], [procedure_row("01", 1, width=63)])
     with pytest.raises(PolyplinkError, match="63 x 48 cannot be a video; give it even sides"):
-        write_polyp_size(odd, tmp_path, frames=lambda *_: None)
-    even = data_set([], [], [procedure_row("01", 1)])
+        write_polyp_size(odd_width, tmp_path, frames=lambda *_: None)
+    without_image = data_set([], [], [procedure_row("01", 1)])
     with pytest.raises(PolyplinkError, match="01, frame 0: no image; give every frame"):
-        write_polyp_size(even, tmp_path, frames=lambda *_: None)
+        write_polyp_size(without_image, tmp_path, frames=lambda *_: None)
 
 
-def test_a_box_names_its_frame_in_the_video(root: Path) -> None:
+def test_the_image_of_a_box_is_a_frame_of_its_video(root: Path) -> None:
     imported = import_polyp_size(root, boxes=root / "boxes.csv")
     assert imported.warnings == []
     images = imported.data.detections["image"].to_list()
     assert images == ["Video01.mp4#0", "Video01.mp4#2", "Video07.mp4#3"]
     video, frame = split_frame_name(images[1]) or ("", -1)
-    with open_video(root / video) as film:
-        assert film.frame(frame) is not None
+    with open_video(root / video) as opened:
+        assert opened.frame(frame) is not None
 
 
-def test_without_boxes_a_frame_is_its_own_box(root: Path) -> None:
+def test_without_boxes_each_frame_is_one_box(root: Path) -> None:
     (root / "Video01.mp4").rename(root / "01.MP4")
     imported = import_polyp_size(root, strict=True)
     boxes = imported.data.detections
@@ -67,7 +67,7 @@ def test_official_lists_become_parts(root: Path) -> None:
     assert line in imported.warnings
 
 
-def test_label_tables_are_found_or_given(root: Path) -> None:
+def test_label_tables_are_found_or_named(root: Path) -> None:
     moved = (root / "labels.csv").rename(root.parent / "labels.csv")
     imported = import_polyp_size(root, boxes=root / "boxes.csv")
     assert imported.data.polyps["size_mm"].null_count() == 2
@@ -86,7 +86,7 @@ def test_label_tables_are_found_or_given(root: Path) -> None:
         import_polyp_size(root, cases=root / "none.csv")
 
 
-def test_videos_and_boxes_that_cannot_be_taken_are_counted(root: Path) -> None:
+def test_unusable_videos_and_boxes_are_counted(root: Path) -> None:
     (root / "09.mp4").write_bytes(b"no video")
     (root / "intro.mp4").touch()
     (root / "a").mkdir()
@@ -113,7 +113,7 @@ def test_videos_and_boxes_that_cannot_be_taken_are_counted(root: Path) -> None:
         import_polyp_size(root)
 
 
-def test_boxes_of_the_side_file_by_video(tmp_path: Path) -> None:
+def test_side_boxes_are_read_by_video(tmp_path: Path) -> None:
     path = tmp_path / "boxes.csv"
     path.write_bytes(
         b"\xef\xbb\xbfvideo_id,frame,x,y,w,h,score\r\nVideo01,0,1,2,3,4.5,0.5\r\n1,2,1,2,3,4,\r\n"

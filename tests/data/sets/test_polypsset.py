@@ -16,7 +16,7 @@ def write_grey(path: Path, height: int, width: int) -> None:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """With what is wrong in the release: sizes in XML files, annotations without an image."""
+    """With the errors of the release: wrong sizes in XML files, annotations without an image."""
     write_polypsset(small_polypsset(), tmp_path, frames=picture(small_polypsset()))
     for path in tmp_path.rglob("*.xml"):
         path.write_text(path.read_text().replace("<width>64<", "<width>65<"))
@@ -26,7 +26,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_files_look_like_those_of_the_release(tmp_path: Path) -> None:
+def test_written_files_have_the_layout_of_the_release(tmp_path: Path) -> None:
     write_polypsset(small_polypsset(), tmp_path, frames=picture(small_polypsset()))
     text = (tmp_path / "val2019/Annotation/10/1.xml").read_text()
     assert "<xmin> 5 </xmin>" in text
@@ -42,7 +42,7 @@ def test_files_look_like_those_of_the_release(tmp_path: Path) -> None:
         write_polypsset(data, tmp_path)
 
 
-def test_the_release_with_all_that_is_odd_in_it(root: Path) -> None:
+def test_errors_of_the_release_are_reported(root: Path) -> None:
     imported = import_polypsset(root, strict=True)
     assert_same(imported.data, small_polypsset())
     assert imported.warnings == [
@@ -52,7 +52,7 @@ def test_the_release_with_all_that_is_odd_in_it(root: Path) -> None:
     ]
 
 
-def test_training_images_have_no_identity_and_are_never_linked(root: Path) -> None:
+def test_training_images_have_no_polyp_ids(root: Path) -> None:
     write_grey(root / "train2019/Image/2.jpg", 50, 60)
     data = import_polypsset(root).data
     train = data.procedures.filter(patient="train")
@@ -63,7 +63,7 @@ def test_training_images_have_no_identity_and_are_never_linked(root: Path) -> No
     assert set(boxes["frame"]) == {0}
 
 
-def test_without_images_sizes_are_those_of_the_xml(root: Path) -> None:
+def test_without_images_sizes_come_from_the_xml(root: Path) -> None:
     for path in root.rglob("*.jpg"):
         path.unlink()
     imported = import_polypsset(root)
@@ -76,7 +76,7 @@ def test_without_images_sizes_are_those_of_the_xml(root: Path) -> None:
     assert any(line.startswith(kind) for line in import_polypsset(root).warnings)
 
 
-def test_histology_is_the_word_of_all_boxes(root: Path) -> None:
+def test_the_histology_of_a_polyp_is_the_class_of_all_boxes(root: Path) -> None:
     path = root / "val2019/Annotation/10/1.xml"
     path.write_text(path.read_text().replace("adenomatous", "hyperplastic"))
     imported = import_polypsset(root)
@@ -94,7 +94,7 @@ def test_histology_is_the_word_of_all_boxes(root: Path) -> None:
     assert line in imported.warnings
 
 
-def test_frames_that_do_not_fit_their_video_and_files_out_of_place(root: Path) -> None:
+def test_misplaced_files_and_frames_of_another_size_are_counted(root: Path) -> None:
     write_grey(root / "val2019/Image/10/1.jpg", 50, 60)
     (root / "val2019/Annotation/10/0.xml").unlink()
     (root / "val2019/Image/10/2.jpg").write_bytes(b"no image")

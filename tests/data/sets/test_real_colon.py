@@ -1,4 +1,4 @@
-"""REAL-Colon: what is written, read back with all its quirks, and its two tables."""
+"""REAL-Colon: writing, reading with the quirks of the release, and its two tables."""
 
 import shutil
 from collections.abc import Callable
@@ -44,7 +44,7 @@ def rewrite(path: Path, change: Callable[[str], str]) -> None:
     path.write_text(change(path.read_text()))
 
 
-def test_a_fault_in_a_worker_is_the_same_error_and_an_interrupt_passes(root: Path) -> None:
+def test_errors_and_interrupts_in_workers_are_raised(root: Path) -> None:
     def interrupt(done: int, total: int) -> None:
         raise KeyboardInterrupt
 
@@ -56,8 +56,8 @@ def test_a_fault_in_a_worker_is_the_same_error_and_an_interrupt_passes(root: Pat
             import_real_colon(root, progress=interrupt, workers=workers)
 
 
-def test_quirks_of_the_release(root: Path) -> None:
-    """Folder without `s`, `.0` in names, sites misspelt, a lesion count that is wrong."""
+def test_quirks_of_the_release_are_read(root: Path) -> None:
+    """A folder without `s`, `.0` in names, misspelt sites, a wrong lesion count."""
     before = import_real_colon(root).data
     (root / "001-001_annotations").rename(root / "001-001_annotation")
     for path in (root / "001-009_annotations").iterdir():
@@ -78,8 +78,8 @@ def test_quirks_of_the_release(root: Path) -> None:
     ]
 
 
-def test_images_of_a_folder_of_an_archive_and_missing_ones(root: Path) -> None:
-    (root / "001-001_frames.tar.gz").write_bytes(b"tens of gigabytes")  # named without a look
+def test_images_come_from_a_folder_or_an_archive_and_missing_ones_are_counted(root: Path) -> None:
+    (root / "001-001_frames.tar.gz").write_bytes(b"tens of gigabytes")  # not opened
     images = import_real_colon(root).data.detections["image"].to_list()
     start = "001-001_frames.tar.gz!/001-001_"
     assert images == [*(f"{start}{i}.jpg" for i in (0, 1, 1)), None]
@@ -98,7 +98,7 @@ def test_images_of_a_folder_of_an_archive_and_missing_ones(root: Path) -> None:
     assert "1 x frame with a box without an image, left out" in counted.warnings[0]
 
 
-def test_only_procedures_that_are_present(root: Path) -> None:
+def test_only_present_procedures_are_imported(root: Path) -> None:
     shutil.rmtree(root / "001-001_annotations")
     data = import_real_colon(root).data
     assert data.procedures["procedure_id"].to_list() == ["001-009", "001-010"]
@@ -106,7 +106,7 @@ def test_only_procedures_that_are_present(root: Path) -> None:
     assert data.splits == {"eval": ["001-009"], "negative": ["001-010"]}
 
 
-def test_archives_read_as_their_folders_do(root: Path) -> None:
+def test_archives_give_the_same_set_as_folders(root: Path) -> None:
     before = import_real_colon(root)
     for procedure_id, prefix in (("001-001", ""), ("001-009", "./001-009_annotations/")):
         folder = root / f"{procedure_id}_annotations"
@@ -118,18 +118,18 @@ def test_archives_read_as_their_folders_do(root: Path) -> None:
         assert again.data.key == before.data.key
         assert again.warnings == []
     packed = root / "001-001_annotations.tar.gz"
-    whole = packed.read_bytes()
-    packed.write_bytes(whole[:-20])
+    content = packed.read_bytes()
+    packed.write_bytes(content[:-20])
     with pytest.raises(PolyplinkError, match=r"001-001_annotations\.tar\.gz is cut short"):
         import_real_colon(root)
-    packed.write_bytes(whole)
-    (root / "001-009_annotations").mkdir()  # the folder is preferred to its archive
+    packed.write_bytes(content)
+    (root / "001-009_annotations").mkdir()  # the folder has priority over its archive
     (root / "001-009_annotations" / "001-009_0.xml").write_text("half unpacked")
     with pytest.raises(PolyplinkError, match="has no annotation that can be read"):
         import_real_colon(root)
 
 
-def test_mistakes_of_folders_and_tables(root: Path) -> None:
+def test_invalid_folders_and_tables_are_refused(root: Path) -> None:
     extra = root / "009-001_annotations"
     extra.mkdir()
     message = r"video_info\.csv has no row for 009-001; add the row"
@@ -149,7 +149,7 @@ def test_mistakes_of_folders_and_tables(root: Path) -> None:
         import_real_colon(root)
 
 
-def test_what_the_simulator_wrote_is_never_called_real(root: Path) -> None:
+def test_simulated_sets_keep_their_name(root: Path) -> None:
     assert set(import_real_colon(root).data.procedures["dataset"]) == {"real-colon"}
     record = '{"command": "simulate", "settings": {"name": "tiny"}, "seed": 3}'
     (root / "run.json").write_text(record)
@@ -157,7 +157,7 @@ def test_what_the_simulator_wrote_is_never_called_real(root: Path) -> None:
 
 
 def source_of(folder: Path, *frames: list[Edges], polyp: str | None = "p_1") -> ProcedureSource:
-    """Write one XML for every list of boxes (left, top, right, bottom)."""
+    """Write one XML file per list of boxes (left, top, right, bottom)."""
     place = folder / "p_annotations"
     place.mkdir()
     for i, boxes in enumerate(frames):
@@ -167,7 +167,7 @@ def source_of(folder: Path, *frames: list[Edges], polyp: str | None = "p_1") -> 
     return ProcedureSource("p", place, None, frozenset({"p_1"}))
 
 
-def test_boxes_come_in_the_order_of_the_frames(tmp_path: Path) -> None:
+def test_boxes_are_in_the_order_of_frames(tmp_path: Path) -> None:
     frames: list[list[Edges]] = [[] for _ in range(12)]
     frames[10], frames[9] = [(1, 2, 11, 22)], [(-3, 40.6, 20.4, 90)]
     size, n_files, read, faults = read_boxes(source_of(tmp_path, *frames), strict=True)
@@ -178,7 +178,7 @@ def test_boxes_come_in_the_order_of_the_frames(tmp_path: Path) -> None:
     ]
 
 
-def test_unknown_polyps_boxes_without_one_and_two_of_one(tmp_path: Path) -> None:
+def test_unknown_missing_and_duplicate_polyps_are_reported(tmp_path: Path) -> None:
     box, other = (1, 1, 9, 9), (20, 20, 30, 30)
     source = source_of(tmp_path, [box], [box, other], [box, other, other])
     *_, boxes, faults = read_boxes(source, strict=True)
@@ -194,7 +194,7 @@ def test_unknown_polyps_boxes_without_one_and_two_of_one(tmp_path: Path) -> None
     assert faults.lines() == ["1 x box without unique_id (first: p_0.xml)"]
 
 
-def test_broken_files_and_frames_of_another_size(tmp_path: Path) -> None:
+def test_broken_files_and_frames_of_another_size_are_counted(tmp_path: Path) -> None:
     source = source_of(tmp_path, [(1, 1, 9, 9)], [(1, 1, 9, 9)], [])
     wide = format_voc("p_frames", "p_2.jpg", (100, H), [("p_1", (1, 1, 90, 9))])
     (source.annotations / "p_2.xml").write_text(wide)
@@ -202,7 +202,7 @@ def test_broken_files_and_frames_of_another_size(tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match=r"p_1\.xml is not valid XML .*; download or unpack"):
         read_boxes(source, strict=True)
     *_, boxes, faults = read_boxes(source, strict=False)
-    assert boxes["w"].to_list() == [8, 89]  # clamped to the frame's own size
+    assert boxes["w"].to_list() == [8, 89]  # clipped to the size of the frame
     assert "1 x annotation file that cannot be read, left out" in faults.lines()[0]
     assert "1 x frame of another size" in faults.lines()[1]
 
@@ -213,7 +213,7 @@ ENDS = ("", ".tar.gz", ".tar", ".zip")
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("prefix", ["", "p_annotations/", "./a/b/"])
-def test_numbers_names_and_texts(tmp_path: Path, end: str, prefix: str) -> None:
+def test_annotation_texts_have_number_name_and_text(tmp_path: Path, end: str, prefix: str) -> None:
     others = {"._p_2.xml": b"left by a Mac", "p_2.jpg": b"an image", "read.me": b""}
     prefix = prefix if end else ""
     texts = {prefix + name: data for name, data in (TEXTS | others).items()}
@@ -223,7 +223,7 @@ def test_numbers_names_and_texts(tmp_path: Path, end: str, prefix: str) -> None:
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_names_that_cannot_be_placed(tmp_path: Path, end: str) -> None:
+def test_file_names_without_a_unique_frame_number_are_refused(tmp_path: Path, end: str) -> None:
     with pytest.raises(PolyplinkError, match=r"two files for frame 3"):
         list(annotation_texts(pack(tmp_path / f"a{end}", {"p_3.xml": b"", "p_3.0.xml": b""})))
     with pytest.raises(PolyplinkError, match=r"x\.xml has no frame number"):
@@ -231,12 +231,12 @@ def test_names_that_cannot_be_placed(tmp_path: Path, end: str) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 65535, 65536, 65537, 200000])
-def test_files_of_any_length_are_read_whole(tmp_path: Path, length: int) -> None:
+def test_files_of_any_length_are_read(tmp_path: Path, length: int) -> None:
     place = pack(tmp_path / "p", {"p_1.xml": b"x" * length})
     assert list(annotation_texts(place)) == [(1, "p_1.xml", "x" * length)]
 
 
-def test_files_that_are_no_text_and_damaged_archives_are_named(tmp_path: Path) -> None:
+def test_files_that_are_not_text_and_damaged_archives_are_refused(tmp_path: Path) -> None:
     place = pack(tmp_path / "p", {"p_1.xml": b"\xff\xfe<"})
     with pytest.raises(PolyplinkError, match=r"p_1\.xml is not UTF-8 text; unpack the archive"):
         list(annotation_texts(place))
@@ -253,11 +253,11 @@ def test_files_that_are_no_text_and_damaged_archives_are_named(tmp_path: Path) -
         list(annotation_texts(packed))
 
 
-def test_released_tables() -> None:
+def test_released_tables_are_read() -> None:
     with as_file(files("polyplink.data") / "released" / "real_colon") as folder:
         videos, lesions = read_tables(folder)
     assert (videos.height, lesions.height) == (60, 132)
-    # One misspelling and four of one spelling against two of the other: eight segments remain.
+    # Sites have one misspelling and two spellings of one segment: eight segments remain.
     assert set(lesions["location"]) == {
         "ascending", "cecum", "descending", "hepatic_flexure", "rectum", "sigma",
         "splenic_flexure", "transverse",
@@ -279,13 +279,13 @@ def test_released_tables() -> None:
         ("video_info.csv", "", r"video_info\.csv is not a table"),
     ],
 )
-def test_tables_that_cannot_be_read(root: Path, name: str, text: str, message: str) -> None:
+def test_invalid_tables_are_refused(root: Path, name: str, text: str, message: str) -> None:
     (root / name).write_text(text)
     with pytest.raises(PolyplinkError, match=message):
         read_tables(root)
 
 
-def test_names_that_look_like_numbers_stay_names(root: Path) -> None:
+def test_names_that_look_like_numbers_stay_texts(root: Path) -> None:
     head = "unique_video_name,age,sex,endoscope_brand,fps,num_frames,num_lesions,bbps\n"
     (root / "video_info.csv").write_text(f"{head}007,,,,,10,0,\n")
     row = read_tables(root)[0].row(0, named=True)
@@ -293,8 +293,8 @@ def test_names_that_look_like_numbers_stay_names(root: Path) -> None:
     assert row["age"] is row["sex"] is row["fps"] is None
 
 
-def test_frames_without_an_object_are_read_as_by_the_full_parser(tmp_path: Path) -> None:
-    """Sizes, children in any order, and what is refused, with and without a tree."""
+def test_frames_without_an_object_are_read_like_the_full_parser(tmp_path: Path) -> None:
+    """Sizes, children in any order, and refused texts."""
     texts = {
         "<annotation><size><height>1080.0</height><width> 1352 </width></size></annotation>": 1352,
         "<annotation><size><height>1080</height><width>1352</width></size></annotation>\n": 1352,
@@ -315,7 +315,7 @@ def test_frames_without_an_object_are_read_as_by_the_full_parser(tmp_path: Path)
             assert read_boxes(source, strict=True)[0] == (width, 1080)
 
 
-# What is written.
+# Written files.
 
 Boxes = list[tuple[str | None, tuple[float, float, float, float]]]
 
@@ -331,7 +331,7 @@ def text_of(boxes: Boxes, size: tuple[int, int] = (1352, 1080)) -> str:
     return format_voc("001-001_frames", "001-001_0.jpg", size, boxes)
 
 
-def test_fields_come_in_the_order_of_the_release_and_boxes_are_numbered_from_one() -> None:
+def test_fields_have_the_order_of_the_release_and_boxes_count_from_one() -> None:
     head = ["annotation", "version_fmt", "folder", "filename", "source", "database", "release"]
     head += ["size", "width", "height", "depth"]
     box = ["object", "name", "unique_id", "box_id", "bndbox", "xmin", "xmax", "ymin", "ymax"]
@@ -381,12 +381,12 @@ _PIECES = [
 
 
 @given(st.lists(st.tuples(st.integers(0, len(TEXT)), st.integers(0, 9), st.sampled_from(_PIECES))))
-def test_released_files_are_read_as_any_other_xml(changes: list[tuple[int, int, str]]) -> None:
+def test_the_fast_parser_equals_the_full_parser(changes: list[tuple[int, int, str]]) -> None:
     text = TEXT
     for at, length, piece in changes[:3]:
         text = text[:at] + piece + text[at + length :]
     read: list[VocFrame | None] = []
-    for written in (text, f"<?xml version='1.0'?>{text}"):  # a declaration is read as a tree
+    for written in (text, f"<?xml version='1.0'?>{text}"):  # a declaration selects the full parser
         try:
             read.append(parse_voc(written, "f.xml"))
         except PolyplinkError:
@@ -394,12 +394,12 @@ def test_released_files_are_read_as_any_other_xml(changes: list[tuple[int, int, 
     assert read[0] == read[1]
 
 
-def test_no_tree_is_built_of_a_released_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_released_files_are_parsed_without_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("polyplink.data.sets.voc.ET.fromstring")
     assert len(parse_voc(TEXT, "f.xml").objects) == 2
 
 
-def test_tables_of_the_release_come_out_byte_for_byte(tmp_path: Path) -> None:
+def test_written_tables_equal_the_released_tables(tmp_path: Path) -> None:
     videos, lesions = video_info(), lesion_info()
     sizes = positive_frames().select("width", "height", unique_video_name="video_id")
     data = DataSet.of(
@@ -418,12 +418,12 @@ def test_tables_of_the_release_come_out_byte_for_byte(tmp_path: Path) -> None:
     with as_file(files("polyplink.data") / "released" / "real_colon") as folder:
         released = [(folder / name).read_text() for name in ("lesion_info.csv", "video_info.csv")]
     assert (tmp_path / "lesion_info.csv").read_text() == released[0]
-    # The one number the release has wrong: 003-012 claims two lesions and lists three.
+    # The only error of the release: video_info.csv gives 003-012 two lesions instead of three.
     corrected = released[1].replace(",25,96731,2,9\n", ",25,96731,3,9\n")
     assert (tmp_path / "video_info.csv").read_text() == corrected
 
 
-def test_folders_are_whole_or_absent_and_kept_only_when_asked(tmp_path: Path) -> None:
+def test_folders_are_complete_or_absent_and_kept_only_on_request(tmp_path: Path) -> None:
     data = small_set()
     write_real_colon(data, tmp_path / "a")
     before = files_of(tmp_path / "a")
@@ -436,15 +436,15 @@ def test_folders_are_whole_or_absent_and_kept_only_when_asked(tmp_path: Path) ->
     assert files_of(tmp_path / "again") == before
     with pytest.raises(PolyplinkError, match="001-001_annotations exists already"):
         write_real_colon(data, tmp_path / "a")
-    kept = tmp_path / "a" / "001-001_annotations" / "001-001_0.xml"
-    kept.write_text("mine")
+    existing = tmp_path / "a" / "001-001_annotations" / "001-001_0.xml"
+    existing.write_text("mine")
     (tmp_path / "a" / "001-009_annotations" / "001-009_0.xml").unlink()
     write_real_colon(data, tmp_path / "a", keep=True)
-    assert kept.read_text() == "mine"
+    assert existing.read_text() == "mine"
     assert len(files_of(tmp_path / "a")) == len(before) - 1
-    late = data_set([("a", 9, 1, 1, 5, 5, None)], [], [procedure_row("a", 6)])
+    beyond_end = data_set([("a", 9, 1, 1, 5, 5, None)], [], [procedure_row("a", 6)])
     with pytest.raises(
         PolyplinkError, match="procedure a: a box in frame 9 of 6; correct n_frames"
     ):
-        write_real_colon(late, tmp_path / "b")
+        write_real_colon(beyond_end, tmp_path / "b")
     assert not (tmp_path / "b" / "a_annotations").exists()

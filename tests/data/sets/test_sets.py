@@ -1,4 +1,4 @@
-"""What all public sets have in common: read, write, images, archives, progress, names."""
+"""Tests of all public sets: reading, writing, images, archives, progress, names."""
 
 import re
 import shutil
@@ -20,14 +20,14 @@ from tests.data.packing import files_of, pack
 from tests.data.public_sets import SETS, assert_same, picture
 from tests.data.sample_sets import data_set, procedure_row, small_set
 
-IMAGES = [name for name in SETS if name != "polyp-size"]  # the others are images in folders
+IMAGES = [name for name in SETS if name != "polyp-size"]  # polyp-size has videos
 
 
 @pytest.mark.parametrize("name", SETS)
 @settings(max_examples=6)
 @given(draw=st.data())
 def test_import_undoes_write(name: str, draw: st.DataObject) -> None:
-    data = draw.draw(SETS[name].any)
+    data = draw.draw(SETS[name].random)
     with TemporaryDirectory() as folder:
         root = Path(folder)
         frames = picture(data) if name == "polyp-size" else None
@@ -37,7 +37,7 @@ def test_import_undoes_write(name: str, draw: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_images_are_named_where_they_are_wanted(name: str, tmp_path: Path) -> None:
+def test_images_are_named_unless_disabled(name: str, tmp_path: Path) -> None:
     data = SETS[name].small()
     SETS[name].write(data, tmp_path, frames=picture(data))
     seen: list[tuple[int, int]] = []
@@ -55,7 +55,7 @@ def test_images_are_named_where_they_are_wanted(name: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", [name for name in IMAGES if name != "real-colon"])
-def test_an_archive_is_the_same_set(name: str, tmp_path: Path) -> None:
+def test_an_archive_gives_the_same_set(name: str, tmp_path: Path) -> None:
     data = SETS[name].small()
     SETS[name].write(data, tmp_path / "plain", frames=picture(data))
     files = {f"a/{path}": data for path, data in files_of(tmp_path / "plain").items()}
@@ -69,10 +69,10 @@ def test_an_archive_is_the_same_set(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_what_is_simulated_is_never_called_real(name: str, tmp_path: Path) -> None:
-    made = SETS[name].small()
-    renamed = made.procedures.with_columns(dataset=pl.lit("simulated tiny 3"))
-    data = DataSet.of(made.detections, renamed, made.polyps)
+def test_simulated_sets_keep_their_name(name: str, tmp_path: Path) -> None:
+    small = SETS[name].small()
+    renamed = small.procedures.with_columns(dataset=pl.lit("simulated tiny 3"))
+    data = DataSet.of(small.detections, renamed, small.polyps)
     SETS[name].write(data, tmp_path, frames=picture(data))
     assert (tmp_path / "dataset.txt").read_text() == "simulated tiny 3\n"
     assert set(SETS[name].read(tmp_path).data.procedures["dataset"]) == {"simulated tiny 3"}
@@ -84,7 +84,7 @@ def test_what_is_simulated_is_never_called_real(name: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_what_a_layout_cannot_hold_and_wrong_folders(name: str, tmp_path: Path) -> None:
+def test_unsuitable_sets_and_wrong_folders_are_refused(name: str, tmp_path: Path) -> None:
     write, read = SETS[name].write, SETS[name].read
     if name != "real-colon":
         with pytest.raises(PolyplinkError, match=r"'001-001' is (not named as )?in .*; name it"):
@@ -111,7 +111,7 @@ INFINITE, NO_FRAME = "box with a side that is not finite", "box without a frame 
 
 
 @pytest.mark.parametrize(
-    ("name", "file", "old", "new", "kind"),  # old "": the file is new or all of it is replaced
+    ("name", "file", "old", "new", "kind"),  # old "": the whole file is replaced or added
     [
         ("real-colon", RC, "<xmax>28<", "<xmax>5<", FLAT),
         ("real-colon", RC, "<xmin>8<", "<xmin>29<", FLAT),
@@ -153,7 +153,7 @@ INFINITE, NO_FRAME = "box with a side that is not finite", "box without a frame 
         ("polyp-size", "boxes.csv", "07,3,", "9,3,", "box of a missing video"),
     ],
 )
-def test_a_fault_is_counted_and_the_rest_read_or_it_is_raised(
+def test_a_fault_is_counted_or_raised_if_strict(
     name: str, file: str, old: str, new: str, kind: str, tmp_path: Path
 ) -> None:
     data = SETS[name].small()
@@ -195,9 +195,9 @@ def test_a_set_is_recognised_by_its_files(name: str, path: str, tmp_path: Path) 
     assert error.hint == f"this looks like {name}: import it as that"
 
 
-def test_several_sets_and_edges_between_pixels_are_refused(tmp_path: Path) -> None:
-    mixed = small_set().procedures.with_columns(dataset=pl.Series(["a", "b", "a"]))
-    data = DataSet.of(small_set().detections, mixed, small_set().polyps)
+def test_several_sets_and_fractional_boxes_are_refused(tmp_path: Path) -> None:
+    two_sets = small_set().procedures.with_columns(dataset=pl.Series(["a", "b", "a"]))
+    data = DataSet.of(small_set().detections, two_sets, small_set().polyps)
     with pytest.raises(PolyplinkError, match=r"several data sets \(a, b\); write each into"):
         write_origin(data, tmp_path, "sun")
     assert whole_edges(small_set(), "it")["001-001"] == {
@@ -210,7 +210,7 @@ def test_several_sets_and_edges_between_pixels_are_refused(tmp_path: Path) -> No
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, width=32))
-def test_short_numbers_come_back(value: float) -> None:
+def test_short_numbers_round_trip(value: float) -> None:
     text = short_number(value)
     assert np.float32(text) == np.float32(value)
     assert "e" not in text
@@ -228,7 +228,7 @@ def xml(*parts: str) -> bytes:
     return f"<annotation>{''.join(parts)}</annotation>".encode()
 
 
-def test_voc_is_read_by_its_tags() -> None:
+def test_voc_files_are_parsed_by_tag() -> None:
     box = VocObject("Adenomatous", None, (10, 2, 30, 4.5))
     assert parse_voc_file(xml(BOX, SIZE, BOX), "x") == VocFrame((384, 288), (box, box))
     text = b"\xef\xbb\xbf<?xml version='1.0'?>\r\n" + xml(SIZE)
@@ -254,6 +254,6 @@ def test_broken_xml_is_refused_by_name(data: bytes, message: str) -> None:
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_read_or_refused(data: bytes) -> None:
-    with suppress(PolyplinkError):  # no other error comes out
+def test_random_bytes_are_parsed_or_refused(data: bytes) -> None:
+    with suppress(PolyplinkError):  # no other error is raised
         assert isinstance(parse_voc_file(data, "x"), VocFrame)

@@ -48,7 +48,9 @@ def to_xml_packaging(root: Path) -> None:
     folder.rename(root / "imgs")
 
 
-def test_lines_restart_after_a_gap_and_cases_have_the_sites_words(tmp_path: Path) -> None:
+def test_written_numbers_restart_after_a_gap_and_cases_use_the_words_of_the_site(
+    tmp_path: Path,
+) -> None:
     boxes = [("case7", f, 1, 2, 3, 4, "case7") for f in (0, 1, 1, 4)]
     polyps = [("case7", "case7", 15.0, "cecum", "SSL", "SSL")]
     write_sun(data_set(boxes, polyps, [procedure_row("case7", 9, patient="p")]), tmp_path)
@@ -57,7 +59,7 @@ def test_lines_restart_after_a_gap_and_cases_have_the_sites_words(tmp_path: Path
     assert lines == [
         "a1_ayy_image0001.jpg 1,2,4,6,0",
         "a1_ayy_image0002.jpg 1,2,4,6,0 1,2,4,6,0",
-        "a2_ayy_image0002.jpg 1,2,4,6,0",  # frame 3 is left out and frame 4 is number 2 after it
+        "a2_ayy_image0002.jpg 1,2,4,6,0",  # frame 3 has no box; frame 4 is number 2 of segment 2
         "",
     ]
     assert (tmp_path / "cases.csv").read_text().splitlines() == [
@@ -67,20 +69,20 @@ def test_lines_restart_after_a_gap_and_cases_have_the_sites_words(tmp_path: Path
 
 
 @pytest.mark.parametrize("packaging", ["text", "xml"])
-def test_both_packagings_with_images(root: Path, packaging: str) -> None:
+def test_both_packagings_are_imported_with_images(root: Path, packaging: str) -> None:
     if packaging == "xml":
         to_xml_packaging(root)
     imported = import_sun(root, cases=root / "cases.csv")
     assert_same(imported.data, small_sun())
     images = imported.data.detections["image"].to_list()
     assert all((root / image).is_file() for image in images)
-    (bound,) = imported.warnings
-    assert bound.endswith(
+    (warning,) = imported.warnings
+    assert warning.endswith(
         "a lower bound, used as the size (first: cases.csv, recording '2' (15mm-))"
     )
 
 
-def test_without_a_table_of_cases_nothing_is_made_up(root: Path) -> None:
+def test_without_a_table_of_cases_facts_are_null(root: Path) -> None:
     imported = import_sun(root)
     for column in ("size_mm", "histology", "histology_class", "location", "morphology"):
         assert imported.data.polyps[column].null_count() == 2
@@ -95,14 +97,14 @@ def test_without_a_table_of_cases_nothing_is_made_up(root: Path) -> None:
     assert "1 x row of cases.csv without its recording (first: 77)" in lines
 
 
-def test_size_is_given_where_there_is_no_image(root: Path) -> None:
+def test_a_case_without_images_needs_a_size(root: Path) -> None:
     shutil.rmtree(root / POSITIVE / "case10")
     imported = import_sun(root)
     assert imported.data.procedures["procedure_id"].to_list() == ["case2", "negative2"]
     kind = "1 x case without an image that gives its size, left out (first: case10)"
     assert kind in imported.warnings
-    given = import_sun(root, size=(60, 50), cases=root / "cases.csv")
-    assert_same(given.data, small_sun())
+    imported_with_size = import_sun(root, size=(60, 50), cases=root / "cases.csv")
+    assert_same(imported_with_size.data, small_sun())
     with pytest.raises(PolyplinkError, match=r"case10: .*; give the frames' width and height"):
         import_sun(root, strict=True)
     for path in root.rglob("*.jpg"):
@@ -127,7 +129,7 @@ def test_an_image_named_twice_keeps_its_boxes(root: Path) -> None:
     assert "1 x box of class 1 (no polyp), left out" in lines
 
 
-def test_files_are_sorted_into_cases_or_counted(root: Path) -> None:
+def test_files_are_assigned_to_cases_or_counted(root: Path) -> None:
     name = "case_M_1_a9_ayy_image0001"
     for path in (
         f"imgs/{name}.jpg",
@@ -135,7 +137,7 @@ def test_files_are_sorted_into_cases_or_counted(root: Path) -> None:
         "imgs/case2/0001.jpg",
         f"part1/negative_02/{name}.jpg",
         f"part2/negative2/{name}.jpg",
-        f"SUN-SEG/Frame/case2_1/{name}.jpg",  # clips made on top of the set
+        f"SUN-SEG/Frame/case2_1/{name}.jpg",  # clips derived from the set
         "part1/readme.txt",
     ):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -152,7 +154,7 @@ def test_files_are_sorted_into_cases_or_counted(root: Path) -> None:
     ]
 
 
-def test_names_of_images() -> None:
+def test_image_names_are_parsed() -> None:
     assert parse_name(RELEASED) == ImageName(10, RELEASED[:-4], 1)
     assert parse_name(RELEASED.upper()) == ImageName(10, RELEASED[:-4].upper(), 1)
     assert parse_name("a_a2_image_12") == ImageName(2, "a_a2_image_", 12)
@@ -161,12 +163,12 @@ def test_names_of_images() -> None:
 
 
 @given(st.sets(st.tuples(st.integers(1, 3), st.sampled_from("ab"), st.integers(0, 9))))
-def test_frames_rise_by_steps_inside_a_segment_and_by_gaps_between(
+def test_frames_follow_numbers_within_a_segment_and_have_gaps_between_segments(
     keys: set[tuple[int, str, int]],
 ) -> None:
-    """Segment 10 comes after 2, numbers restart in each, and 0 or 1 may be the first."""
-    zero, late = ImageName(2, "a", 0), ImageName(10, "b", 5)
-    assert number_frames([late, zero]) == {zero: 0, late: 6}
+    """Segment 10 comes after segment 2; numbers restart in each segment, at 0 or 1."""
+    first, later = ImageName(2, "a", 0), ImageName(10, "b", 5)
+    assert number_frames([later, first]) == {first: 0, later: 6}
     frames = number_frames(ImageName(*key) for key in keys)
     assert list(frames) == sorted(frames)
     for before, after in pairwise(frames):
@@ -177,7 +179,7 @@ def test_frames_rise_by_steps_inside_a_segment_and_by_gaps_between(
             assert step > 1  # a tracklet ends here
 
 
-def test_lines_of_a_case() -> None:
+def test_lines_of_a_case_are_parsed() -> None:
     faults = Faults()
     text = (
         "a b.jpg 1,2,3,4,0\r\nfolder/c.JPG 1,2,3,4,0 5,6.5,7,8,0\r\n\r\nd.jpg\ne 1,2,3,4,0\n\n"
