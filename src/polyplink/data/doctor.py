@@ -66,6 +66,8 @@ class Finding:
     mend: str
 
 
+_POLYP = ["procedure_id", "polyp_id"]  # columns that identify a polyp
+
 # Severity and name -> offending rows, text with `{column}` for values of the first row, and hint.
 _Checks = dict[tuple[Severity, str], tuple[pl.DataFrame, str, str]]
 
@@ -90,7 +92,14 @@ def diagnose(
     Returns:
         The findings, worst first.
     """
-    checks = [_of_splits(data), _of_boxes(data), _of_polyps_and_procedures(data), *_licences(data)]
+    checks = [
+        _of_splits(data),
+        _of_boxes(data),
+        _of_names(data),
+        _of_polyps_and_procedures(data),
+        _of_gaps(data),
+        *_licences(data),
+    ]
     if images or deep:
         opened = open_images(data, folder, deep=deep, progress=progress)
         checks.append(_of_images(data, missing_images(data, folder), opened))
@@ -227,21 +236,11 @@ def near_names(names: Iterable[str]) -> pl.DataFrame:
     return pl.DataFrame(pairs, schema={"first": pl.String, "second": pl.String}, orient="row")
 
 
-def _of_polyps_and_procedures(data: DataSet) -> _Checks:
-    """Similar names, polyps and procedures without boxes, and frames between boxes."""
-    boxes, polyps = data.detections, data.polyps
+def _of_names(data: DataSet) -> _Checks:
+    """Names of one column that differ only in spelling."""
     columns = {"procedure_id": "procedures", "patient": "procedures"}
     columns |= dict.fromkeys(("polyp_id", "histology_class", "location"), "polyps")
-    count = polyps.group_by("procedure_id").len("polyps")
-    procedures = data.procedures.join(count, on="procedure_id", how="left", maintain_order="left")
-    procedures = procedures.with_columns(pl.col("polyps").fill_null(0))
-    polyp = ["procedure_id", "polyp_id"]
-    polyp_frames = boxes.drop_nulls("polyp_id").unique([*polyp, "frame"]).sort(*polyp, "frame")
-    step = pl.col("frame").diff().over(polyp)
-    steps = polyp_frames.with_columns(step=step).drop_nulls("step")
-    usual = steps.group_by("procedure_id", maintain_order=True).agg(pl.col("step").median())
-    box = ["procedure_id", "frame", "x", "y", "w", "h", "polyp_id"]
-    near: _Checks = {
+    return {
         ("warning", f"near names of {column}"): (
             near_names(getattr(data, table)[column].drop_nulls().unique(maintain_order=True)),
             f"table {table}, column {column}: {{first}} and {{second}} are almost the same name",
@@ -249,14 +248,23 @@ def _of_polyps_and_procedures(data: DataSet) -> _Checks:
         )
         for column, table in columns.items()
     }
-    return near | {
+
+
+def _of_polyps_and_procedures(data: DataSet) -> _Checks:
+    """Boxes that occur twice; polyps without boxes; procedures without boxes or of few polyps."""
+    boxes, polyps = data.detections, data.polyps
+    count = polyps.group_by("procedure_id").len("polyps")
+    procedures = data.procedures.join(count, on="procedure_id", how="left", maintain_order="left")
+    procedures = procedures.with_columns(pl.col("polyps").fill_null(0))
+    box = ["procedure_id", "frame", "x", "y", "w", "h", "polyp_id"]
+    return {
         ("warning", "box twice"): (
             boxes.filter(~pl.struct(box).is_first_distinct()),
             f"{_BOX} occurs twice",
             "leave one of them",
         ),
         ("warning", "polyp without box"): (
-            polyps.join(boxes, on=polyp, how="anti", maintain_order="left"),
+            polyps.join(boxes, on=_POLYP, how="anti", maintain_order="left"),
             "procedure {procedure_id}: no box of {polyp_id}",
             "annotate it, or leave its row out: it is counted but cannot be detected",
         ),
@@ -275,6 +283,16 @@ def _of_polyps_and_procedures(data: DataSet) -> _Checks:
             "procedure {procedure_id} has one polyp",
             "none needed: it is left out of false positive rates, which need two",
         ),
+    }
+
+
+def _of_gaps(data: DataSet) -> _Checks:
+    """Frames between boxes of a polyp."""
+    boxes = data.detections.drop_nulls("polyp_id").unique([*_POLYP, "frame"])
+    step = pl.col("frame").diff().over(_POLYP)
+    steps = boxes.sort(*_POLYP, "frame").with_columns(step=step).drop_nulls("step")
+    usual = steps.group_by("procedure_id", maintain_order=True).agg(pl.col("step").median())
+    return {
         ("warning", "frames skipped"): (
             usual.filter(pl.col("step") > 1),
             "procedure {procedure_id}: boxes of a polyp are usually {step:g} frames apart",

@@ -3,7 +3,8 @@
 import gc
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -67,24 +68,12 @@ def import_folder(
     if histology_map is not None:
         stated["histology_map"] = histology_map
     record = RunRecord("import", settings=stated | dict(options))
-    # realpath and not Path.resolve, which fails on a link that leads to itself.
-    if Path(os.path.realpath(out)).is_relative_to(os.path.realpath(source)):
-        raise PolyplinkError(
-            f"{out} is inside the data set {source}, which must not be changed",
-            "give another folder for the tables",
-        )
-    PolyplinkError.unless(
-        not is_data_folder(source),
-        f"{source} is already a data folder, which needs no import",
-        f"continue with `polyplink doctor {source}`, then `polyplink prepare {source}`",
-    )
+    _check_folders(source, out)
     record.claim(out)
     if not limits:
         os.environ[LIFTED] = "1"  # for the worker processes too
-    collects = gc.isenabled()
-    gc.disable()  # millions of tuples without cycles: collection took a third of the time
     try:
-        with record.stage("read"):
+        with record.stage("read"), _without_collection():
             imported = importer(
                 source,
                 images=images,
@@ -98,9 +87,6 @@ def import_folder(
             f"{error.filename or 'the source'}: {error.strerror or error}",
             "check the path and its permissions",
         ) from None
-    finally:
-        if collects:
-            gc.enable()
     data = replace(imported.data, adenoma=maps)
     imported = replace(imported, data=data)
 
@@ -136,6 +122,33 @@ def write_folder(
             write_json(new / "warnings.json", warnings)
             keep(new)
         record.write(new)
+
+
+def _check_folders(source: Path, out: Path) -> None:
+    """Check that the tables are not written into the data set, nor made of a data folder."""
+    # realpath and not Path.resolve, which fails on a link that leads to itself.
+    if Path(os.path.realpath(out)).is_relative_to(os.path.realpath(source)):
+        raise PolyplinkError(
+            f"{out} is inside the data set {source}, which must not be changed",
+            "give another folder for the tables",
+        )
+    PolyplinkError.unless(
+        not is_data_folder(source),
+        f"{source} is already a data folder, which needs no import",
+        f"continue with `polyplink doctor {source}`, then `polyplink prepare {source}`",
+    )
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Read without garbage collection: of millions of tuples, it takes a third of the time."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _check_taken(data_format: str, options: Mapping[str, Any]) -> None:

@@ -315,22 +315,16 @@ def assemble(
         raise PolyplinkError(
             f"none of {boxes.height} boxes can be used: {left_out}", "correct them at the source"
         )
+
     # The polyp of each box.
     facts = [side_polyps.drop("track")]
     if options.identity == "none":
         boxes = checked.with_columns(polyp_id=pl.lit(None, dtype=pl.String))
     else:
         facts += [] if polyps is None else [polyps]
-        keys = ["procedure_id", "track"]
-        known_polyps = side_polyps.drop_nulls("track").select(*keys, known="polyp_id")
-        known_polyps = known_polyps.unique(keys, keep="first", maintain_order=True)
-        boxes = checked.join(known_polyps, on=keys, how="left", maintain_order="left")
-        made_up = pl.concat_str("procedure_id", "track", separator="_")
-        unnamed = boxes.filter(pl.col("polyp_id").is_null() & pl.col("known").is_null())
-        names = unnamed.select(name=made_up).drop_nulls().unique(maintain_order=True)
-        faults.warn_rows("track treated as a separate polyp", names, "name")
-        boxes = boxes.with_columns(polyp_id=pl.coalesce("polyp_id", "known", made_up)).drop("known")
+        boxes = _with_polyps(checked, side_polyps, faults)
     boxes = boxes.drop("track")
+
     # The procedures, and the video of each if needed.
     defaults = {"dataset": options.dataset or name, "source": str(folder.resolve())}
     numbered = numbered.group_by("procedure_id", maintain_order=True).agg(
@@ -351,6 +345,7 @@ def assemble(
         videos = find_videos(film_rows, folder, options.video, faults, single=single)
     boxes = _of_videos(boxes, videos, options.video is not None)
     procedures = _procedures(rows, boxes, videos, options, faults)
+
     # The three tables, and the other results of the import.
     boxes = fit_boxes(boxes, procedures, faults)
     boxes = _with_images(boxes, options.images, faults)
@@ -363,6 +358,26 @@ def assemble(
     places = Places(files, boxes.select("file", "item"), format_options or {})
     without = None if empty is None else _without_polyp(empty, all_boxes, rows, options)
     return Imported(data, faults.lines(), places, without)
+
+
+def _with_polyps(boxes: pl.DataFrame, side_polyps: pl.DataFrame, faults: Faults) -> pl.DataFrame:
+    """Name the polyp of boxes without one: that of their track, or the track itself.
+
+    Args:
+        boxes: procedure_id, track and polyp_id.
+        side_polyps: procedure_id, track and polyp_id of the side table.
+        faults: Gets the tracks that are treated as polyps.
+    """
+    keys = ["procedure_id", "track"]
+    of_tracks = side_polyps.drop_nulls("track").select(*keys, of_track="polyp_id")
+    of_tracks = of_tracks.unique(keys, keep="first", maintain_order=True)
+    boxes = boxes.join(of_tracks, on=keys, how="left", maintain_order="left")
+    track_name = pl.concat_str("procedure_id", "track", separator="_")
+    unnamed = boxes.filter(pl.col("polyp_id").is_null() & pl.col("of_track").is_null())
+    names = unnamed.select(name=track_name).drop_nulls().unique(maintain_order=True)
+    faults.warn_rows("track treated as a separate polyp", names, "name")
+    polyp = pl.coalesce("polyp_id", "of_track", track_name)
+    return boxes.with_columns(polyp_id=polyp).drop("of_track")
 
 
 def _without_polyp(

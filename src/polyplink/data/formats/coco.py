@@ -264,7 +264,7 @@ def _read(
         category, x, y, w, h, score, polyp_id, track, and facts of the polyp; videos with columns of
         `PROCEDURES`.
     """
-    i, (path, part) = numbered
+    file_number, (path, part) = numbered
     content = load_json(path)
     name, faults = path.name, Faults(strict)
     if not isinstance(content, dict) or not {"images", "annotations"} <= set(content):
@@ -276,12 +276,9 @@ def _read(
         )
         faults.warn(NO_COCO, name)
         content = {"images": [], "annotations": []}
-    # Videos by name, or by id if they have no name.
-    videos = read_records(content.get("videos"), f"{name}: videos", _VIDEO)
-    procedure_name = pl.coalesce("name", pl.col("file_name").str.extract(_FILM), "id")
-    videos = videos.with_columns(procedure_id=procedure_name).drop("name")
-    videos = videos.rename({"file_name": "film"})
-    videos = videos.unique("id", keep="first", maintain_order=True)
+
+    # The records as tables.
+    videos = _videos(content.get("videos"), name)
     # Records are deleted once they are tables: millions take gigabytes.
     annotations = content.pop("annotations")
     if results is not None:
@@ -293,6 +290,8 @@ def _read(
     images = images.with_columns(empty=~boxed if results is None else pl.lit(False))
     categories = read_records(content.get("categories"), f"{name}: categories", ("id", "name"))
     names = dict(categories.drop_nulls("id").rows())
+
+    # Boxes that cannot be used are left out; the others may name the procedures of images.
     boxes = apply_rules(
         boxes,
         [
@@ -315,26 +314,40 @@ def _read(
         faults,
     )
     images = _of_identities(images, boxes, faults)
-    # The folder of the first image, relative to the data set's.
-    first = images["image"].drop_nulls().head(1).to_list()
-    folders = ["images/", "", *([f"images/{part}/", f"{part}/"] if part else [])]
-    prefixes = [
-        folder for folder in folders for image in first if (root / folder / image).is_file()
-    ]
-    if first and not prefixes and (root / "images").is_dir():
-        prefixes = ["images/"]
-    prefix, file = prefixes[0] if prefixes else "", pl.lit(i, dtype=pl.Int32)
+
+    # Columns for all files: the file, its part, paths of images, and names of categories.
+    file = pl.lit(file_number, dtype=pl.Int32)
     images = images.with_columns(
         procedure_id=pl.coalesce("procedure_id", "by_name"),
-        image=pl.lit(prefix) + pl.col("image"),
+        image=pl.lit(_image_folder(images["image"], root, part)) + pl.col("image"),
         part=pl.lit(part, dtype=pl.String),
         file=file,
     ).drop("by_name")
-    category_names = {i: name for i, name in names.items() if name is not None}
-    category = (
-        pl.col("category_id").replace(category_names) if category_names else pl.col("category_id")
-    )
+    category_names = {number: name for number, name in names.items() if name is not None}
+    category = pl.col("category_id")
+    if category_names:
+        category = category.replace(category_names)
     return faults, images, boxes.with_columns(category=category, file=file), videos.drop("id")
+
+
+def _videos(records: Any, name: str) -> pl.DataFrame:
+    """The videos of a file, named by `name` or file, or by id if they have neither."""
+    videos = read_records(records, f"{name}: videos", _VIDEO)
+    procedure_name = pl.coalesce("name", pl.col("file_name").str.extract(_FILM), "id")
+    videos = videos.with_columns(procedure_id=procedure_name).drop("name")
+    videos = videos.rename({"file_name": "film"})
+    return videos.unique("id", keep="first", maintain_order=True)
+
+
+def _image_folder(images: pl.Series, root: Path, part: str | None) -> str:
+    """The folder of the images, relative to the data set's: where the first image is."""
+    first = next(iter(images.drop_nulls().head(1)), None)
+    if first is None:
+        return ""
+    for folder in ("images/", "", *([f"images/{part}/", f"{part}/"] if part else [])):
+        if (root / folder / first).is_file():
+            return folder
+    return "images/" if (root / "images").is_dir() else ""
 
 
 def _of_identities(images: pl.DataFrame, boxes: pl.DataFrame, faults: Faults) -> pl.DataFrame:

@@ -264,6 +264,8 @@ def read_boxes(source: ProcedureSource, *, strict: bool) -> ProcedureBoxes:
     # A folder of images is listed. An archive is not, because this would be a pass over tens of
     # gigabytes: an image is assumed for every annotation; `prepare` reports missing ones.
     listed = _frame_files(folder, ".jpg") if folder is not None and folder.is_dir() else None
+
+    # Boxes of polyps that are listed, in frames that exist.
     files: dict[int, str] = {}
     sizes: dict[int, layout.Size] = {}
     rows: list[tuple[Any, ...]] = []
@@ -298,8 +300,10 @@ def read_boxes(source: ProcedureSource, *, strict: bool) -> ProcedureBoxes:
     if not sizes:
         none = "annotation that can be read" if files else "annotations (*.xml)"
         raise PolyplinkError(f"{source.annotations} has no {none}", _AGAIN)
-    first = sizes[min(sizes)]
-    for number in sorted(number for number, size in sizes.items() if size != first):
+
+    # The boxes as a table, checked.
+    first_size = sizes[min(sizes)]
+    for number in sorted(number for number, size in sizes.items() if size != first_size):
         faults.warn("frame of another size than the procedure's first", files[number])
     texts = ("at", "procedure_id", "frame", "polyp_id", "image")
     schema: dict[str, Any] = dict.fromkeys(texts, pl.String) | {"frame": pl.Int64}
@@ -307,7 +311,7 @@ def read_boxes(source: ProcedureSource, *, strict: bool) -> ProcedureBoxes:
     schema |= dict.fromkeys(edges, pl.Float64)
     table = pl.DataFrame(rows, schema=schema, orient="row").sort("frame", maintain_order=True)
     # Frames beyond the number in video_info.csv are only reported by the caller: no limit here.
-    size = {"n_frames": [LARGEST], "width": [first[0]], "height": [first[1]]}
+    size = {"n_frames": [LARGEST], "width": [first_size[0]], "height": [first_size[1]]}
     procedure = pl.DataFrame({"procedure_id": [source.procedure_id], **size})
     boxes = check_boxes(box_table(table), faults)
     boxes = fit_boxes(boxes, procedure, faults, border="pixels")
@@ -316,7 +320,7 @@ def read_boxes(source: ProcedureSource, *, strict: bool) -> ProcedureBoxes:
     repeated = polyp.is_not_null() & ~pl.struct("frame", "polyp_id").is_first_distinct()
     kind = "further box of a polyp in one frame, both kept"
     faults.warn_rows(kind, boxes.filter(repeated))
-    return first, len(files), boxes, faults
+    return first_size, len(files), boxes, faults
 
 
 def _parse_frame(text: str, name: str) -> tuple[layout.Size, tuple[VocObject, ...]]:
