@@ -204,12 +204,7 @@ def evaluate_embeddings(
     """
     settings = settings or EvaluationSettings()
     _check_tasks(samples, settings, boxes, adenoma)
-    unit = {}  # by encoder (n, d), scaled to length 1
-    for name, rows in vectors.items():
-        try:
-            unit[name] = samples.unit_rows(rows)
-        except PolyplinkError as error:
-            raise PolyplinkError(f"encoder {name!r}: {error.what}", error.hint) from None
+    unit = _unit_vectors(vectors, samples)
     PolyplinkError.unless(
         bool(unit), "no encoder to evaluate", "give the embeddings of at least one"
     )
@@ -219,8 +214,10 @@ def evaluate_embeddings(
         f"reference encoder {base!r} is not among those given",
         f"choose one of: {', '.join(unit)}",
     )
+
+    # Each encoder alone.
     truths = _truths(samples, settings, boxes)
-    encoders, measures, ideals = {}, {}, {}
+    encoders, measures = {}, {}
     parts: dict[str, list[pl.DataFrame]] = {}
     for name, rows in unit.items():
         raw = np.asarray(vectors[name], dtype=np.float64)
@@ -233,10 +230,13 @@ def evaluate_embeddings(
         method = pl.lit(name).alias("method")
         for table, pieces in tables.items():
             parts.setdefault(table, []).extend(part.select(method, pl.all()) for part in pieces)
-    for name, clinic in encoders[base].clinic.items():  # the true rates: the best a count can be
-        ideals[f"{name}/PPC"] = clinic.ppc
+
+    # Encoders compared with each other. The best value of a clinical rate is the true one.
+    ideals: dict[str, float] = {}
+    for clusterer, clinic in encoders[base].clinic.items():
+        ideals[f"{clusterer}/PPC"] = clinic.ppc
         if clinic.adr is not None:
-            ideals[f"{name}/ADR"] = clinic.adr
+            ideals[f"{clusterer}/ADR"] = clinic.adr
     evaluation = Evaluation(
         encoders=encoders,
         reference=base,
@@ -260,6 +260,19 @@ def evaluate_embeddings(
     return evaluation, {
         name: pl.concat(pieces, how="diagonal") for name, pieces in parts.items() if pieces
     }
+
+
+def _unit_vectors(
+    vectors: Mapping[str, npt.ArrayLike], samples: Samples
+) -> dict[str, npt.NDArray[np.float64]]:
+    """Vectors (n, d) of each encoder scaled to length 1; an error names the encoder."""
+    unit = {}
+    for name, rows in vectors.items():
+        try:
+            unit[name] = samples.unit_rows(rows)
+        except PolyplinkError as error:
+            raise PolyplinkError(f"encoder {name!r}: {error.what}", error.hint) from None
+    return unit
 
 
 def minus_first_clusterer(measures: Mapping[str, Resampled]) -> dict[str, dict[str, Figure]]:
@@ -395,6 +408,12 @@ def _evaluate_encoder(
     return measures, fields, tables
 
 
+def _polyps(samples: Samples, rows: npt.NDArray[np.int64]) -> list[int | None]:
+    """The polyps (k,) of some samples; None if unknown."""
+    codes = zip(samples.polyp[rows].tolist(), samples.known[rows], strict=True)
+    return [code if is_known else None for code, is_known in codes]
+
+
 def _links(
     vectors: Reals,
     samples: Samples,
@@ -410,8 +429,7 @@ def _links(
         return {}, "the times of the tracklets are unknown"
     views_of = {}
     for procedure, tracklets in rows.items():
-        codes = zip(samples.polyp[tracklets].tolist(), samples.known[tracklets], strict=True)
-        polyps = [str(code) if labelled else None for code, labelled in codes]
+        polyps = [None if polyp is None else str(polyp) for polyp in _polyps(samples, tracklets)]
         views_of[procedure] = (Views(vectors[tracklets], *samples.moments[tracklets].T), polyps)
     fitted_on = [name for name in views_of if not settings.chosen_on or name in settings.chosen_on]
     pairs = [link_terms(views_of[name]) for name in fitted_on]
@@ -469,6 +487,7 @@ def _count_and_track(
 ) -> Results:
     """Cluster every procedure under the whole grid; count, and track with the same settings."""
     kinds, rows, searched, no_links = _search(vectors, samples, settings)
+    polyps = {procedure: _polyps(samples, tracklets) for procedure, tracklets in rows.items()}
     measures: dict[str, Resampled] = {}
     unlabelled = np.array(samples.procedures)[~samples.labelled].tolist()
     fields: dict[str, Any] = {"not_counted": tuple(unlabelled), "no_links": no_links}
@@ -477,11 +496,11 @@ def _count_and_track(
         fields |= {"counting": {}, "converged": {}, "clinic": {}}
     curves, assignments = [], []
     for name in (name for name in settings.clusterers or kinds if name in kinds):
-        counts = []
-        for procedure, rows_there in rows.items():
-            codes = zip(samples.polyp[rows_there].tolist(), samples.known[rows_there], strict=True)
-            polyps = [code if labelled else None for code, labelled in codes]
-            counts.append(count_procedure(searched[procedure][name].labels, polyps, procedure))
+        # Every procedure under every setting.
+        counts = [
+            count_procedure(searched[procedure][name].labels, polyps[procedure], procedure)
+            for procedure in rows
+        ]
         converged = [searched[procedure][name].converged for procedure in rows]
         if name == "temporal_ap":
             fields["not_converged"] = float(1 - np.concatenate(converged).mean())
@@ -489,16 +508,18 @@ def _count_and_track(
         folds, weights = figures.folds, settings.draws(len(figures.folds) or len(counts))
         tracked = {c.procedure: truths[c.procedure].score(c.cut.labels) for c in counts if truths}
         cut = {c.procedure: c.cut.of for c in counts}
-        counted, settled, tracks, assigned = list[CountedProcedure](), [], [], []
+
+        # Every procedure under the setting chosen on others.
+        counted, settled, tracks = list[CountedProcedure](), [], []
         for fold in folds:
             procedure, setting = fold["procedure"], fold["choice"].row
-            clusterings, labelled = searched[procedure][name], samples.known[rows[procedure]]
-            tracklets = rows[procedure][labelled].tolist()
-            labels = clusterings.labels[setting][labelled]
+            clusterings, is_known = searched[procedure][name], samples.known[rows[procedure]]
+            tracklets = rows[procedure][is_known].tolist()
+            labels = clusterings.labels[setting][is_known]
             settled.append(bool(clusterings.converged[setting]))
-            kinds_of = [adenoma[row] if adenoma else None for row in tracklets]
+            adenomas = [adenoma[row] if adenoma else None for row in tracklets]
             truth = samples.polyp[tracklets].tolist()
-            clinic = clinic_row(procedure, labels, truth, kinds_of)
+            clinic = clinic_row(procedure, labels, truth, adenomas)
             counted.append(CountedProcedure(fold, labels, np.asarray(truth), clinic))
             if truths:
                 tracks.append(tracked[procedure].take(cut[procedure][setting]))
@@ -510,7 +531,9 @@ def _count_and_track(
                 "track": pl.Series(tracks[-1].track, dtype=pl.Int64) if truths else None,
                 "converged": settled[-1],
             }
-            assigned.append(pl.DataFrame(columns, schema_overrides={"track": pl.Int64}))
+            assignments.append(pl.DataFrame(columns, schema_overrides={"track": pl.Int64}))
+
+        # Figures of these settings, and of each setting for all procedures.
         curve: dict[str, Reals] = {}
         if "counting" in settings.tasks:
             rates = clinic_figures([dict(procedure.clinic) for procedure in counted])
@@ -527,5 +550,4 @@ def _count_and_track(
         # One row per setting: its parameters, then its figures; undefined is null.
         setting_rows = [{"clusterer": name} | vars(setting) for setting in kinds[name]]
         curves.append(pl.DataFrame(setting_rows).hstack(pl.DataFrame(curve).fill_nan(None)))
-        assignments += assigned
     return measures, fields, {"curve": curves, "assignment": assignments}
