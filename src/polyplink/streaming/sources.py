@@ -12,7 +12,7 @@ import binascii
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -133,16 +133,18 @@ def captured(source: str, fps: float | None = None, stall: float = 0.0) -> LiveS
     import av  # noqa: PLC0415 - heavy
 
     form, _, device = source.partition(":")
-    named, address, patience = form in DEVICES, without_password(source), max(PATIENCE, stall)
+    is_named, address = form in DEVICES, without_password(source)
+    patience = max(PATIENCE, stall)
 
     def reason(error: Exception, seconds: float) -> str:
         late = isinstance(error, av.error.ExitError)
         return f"silent for {seconds:g} s" if late else first_line(error)
 
+    # The source, opened.
     try:
         container: Any = av.open(
-            device if named else source,
-            format=form if named else "v4l2" if source.startswith("/dev/") else None,
+            device if is_named else source,
+            format=form if is_named else "v4l2" if source.startswith("/dev/") else None,
             options={"rtsp_transport": "tcp"} if source.startswith("rtsp") else {},
             timeout=(PATIENCE, patience),
         )
@@ -151,6 +153,8 @@ def captured(source: str, fps: float | None = None, stall: float = 0.0) -> LiveS
             f"{address} cannot be opened ({reason(error, PATIENCE)})",
             "check the address and the cable",
         ) from None
+
+    # Its video, and the size and rate of it.
     streams = container.streams.video
     PolyplinkError.unless(bool(streams), f"{address} has no video", "name a camera or a stream")
     stream = streams[0]
@@ -172,24 +176,39 @@ def captured(source: str, fps: float | None = None, stall: float = 0.0) -> LiveS
                     f"{address} broke off ({reason(error, patience)})", "check the cable"
                 ) from None
 
-    def frames() -> Iterator[LiveFrame]:
-        first = last = None
-        number = -1
-        for picture in pictures():
-            now = picture.time if picture.time is not None else time.monotonic()
-            first = now if first is None else first
-            # A longer gap would have been a timeout, so a larger step is a reset of the clock.
-            if last is not None and not -RESTART <= now - last <= patience + RESTART:
-                warnings.append(f"the clock of {address} jumped by {now - last:.1f} s")
-                first += now - last - 1 / rate
-                last = now - 1 / rate
-            place = round((now - first) * rate)
-            # Jitter may round two frames to one number; going back in time stays visible.
-            number = max(place, number + 1) if last is None or now > last else place
-            last = now
-            yield LiveFrame(number, Picture(picture))
+    def jumped(seconds: float) -> None:
+        warnings.append(f"the clock of {address} jumped by {seconds:.1f} s")
 
-    return LiveSource("live", rate, width, height, frames(), kind="device", warnings=warnings)
+    # A longer gap would have been a timeout, so a larger step is a reset of the clock.
+    frames = _numbered(pictures(), rate, patience + RESTART, jumped)
+    return LiveSource("live", rate, width, height, frames, kind="device", warnings=warnings)
+
+
+def _numbered(
+    pictures: Iterable[Any], rate: float, longest: float, jumped: Callable[[float], None]
+) -> Iterator[LiveFrame]:
+    """Number frames by the clock of a stream; numbers continue if the clock is reset.
+
+    Args:
+        pictures: Decoded frames.
+        rate: Frames per second.
+        longest: Longest step from one frame to the next that is no reset, seconds.
+        jumped: Called with the seconds by which the clock was reset.
+    """
+    first = last = None
+    number = -1
+    for picture in pictures:
+        now = picture.time if picture.time is not None else time.monotonic()
+        first = now if first is None else first
+        if last is not None and not -RESTART <= now - last <= longest:
+            jumped(now - last)
+            first += now - last - 1 / rate
+            last = now - 1 / rate
+        place = round((now - first) * rate)
+        # Jitter may round two frames to one number; going back in time stays visible.
+        number = max(place, number + 1) if last is None or now > last else place
+        last = now
+        yield LiveFrame(number, Picture(picture))
 
 
 def boxes_from(
