@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import torch
 
+from polyplink.associate.clusterers import TemporalAP
 from polyplink.associate.grid_search import PRICES, paper_grid, search
 from polyplink.associate.links import LinkModel, Views, term_names
 from polyplink.associate.partition import partition
@@ -433,6 +434,26 @@ def tracked(procedures: Sequence[Procedure], partitions_of: Sequence[Partitions]
     return dict(tracking_figures(TrackingCounts.total(scores)))
 
 
+def scikit_learn_labels(V: Reals, positions: Reals, setting: TemporalAP) -> np.ndarray | None:
+    """Labels (n,) by scikit-learn's affinity propagation; None if it does not converge."""
+    from sklearn.cluster import AffinityPropagation  # noqa: PLC0415  slow
+    from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
+
+    model = AffinityPropagation(
+        damping=0.9,
+        max_iter=500,
+        convergence_iter=50,
+        preference=setting.preference,
+        affinity="precomputed",
+        random_state=42,
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        labels: np.ndarray = model.fit(setting.similarity(V, positions)).labels_
+    failed = any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
+    return None if failed else labels
+
+
 def sweep(
     size: int, device: torch.device, folder: Path, grid: Any = GRID, every_nth: int = EVERY
 ) -> Work:
@@ -443,9 +464,6 @@ def sweep(
     the tracking figures with those of each setting computed alone, bit by bit. The rate is settings
     per second for all procedures; growth is that of the largest procedure under 41 preferences.
     """
-    from sklearn.cluster import AffinityPropagation  # noqa: PLC0415  slow
-    from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
-
     procedures = [synthetic_procedure(max(3, round(n * size / SIZES[-1]))) for n in SIZES]
     cores, settings = os.cpu_count() or 1, grid.temporal_ap()
     rows = range(0, len(settings), every_nth)
@@ -465,24 +483,11 @@ def sweep(
         return {"FR": rates, **tracked(group, [counted.cut for counted in counts])}, labels
 
     def one_by_one(group: Sequence[Procedure]) -> list[list[np.ndarray | None]]:
-        """scikit-learn's labels under some settings; None if it did not converge."""
-        labels_by_procedure: list[list[np.ndarray | None]] = [[] for _ in group]
-        for (V, positions, _), tried in zip(group, labels_by_procedure, strict=True):
-            for setting in [settings[row] for row in rows]:
-                model = AffinityPropagation(
-                    damping=0.9,
-                    max_iter=500,
-                    convergence_iter=50,
-                    preference=setting.preference,
-                    affinity="precomputed",
-                    random_state=42,
-                )
-                with warnings.catch_warnings(record=True) as caught:
-                    warnings.simplefilter("always")
-                    labels = model.fit(setting.similarity(V, positions)).labels_
-                failed = any(issubclass(w.category, ConvergenceWarning) for w in caught)
-                tried.append(None if failed else labels)
-        return labels_by_procedure
+        """scikit-learn's labels under some settings, by procedure."""
+        return [
+            [scikit_learn_labels(V, positions, settings[row]) for row in rows]
+            for V, positions, _ in group
+        ]
 
     def equal(ours: tuple[dict[str, np.ndarray], list[np.ndarray]], theirs: list[Any]) -> bool:
         figures, labels = ours

@@ -318,6 +318,8 @@ def _measured(
     workspace = settings.workspace
     data = workspace.tables
     measured: dict[tuple[Variant, str], Measured] = {}
+
+    # The figures by how they are measured; the costs are known at once.
     of_vectors: dict[str, dict[Variant, dict[str, str]]] = {}  # part, variant, measure -> figure
     of_probes: list[tuple[Variant, str]] = []
     for cell in (cell for cell in table.cells if cell.subject == name):
@@ -330,20 +332,26 @@ def _measured(
             figure = cell.measure.removeprefix(f"{task}/") if task in TASK_PARTS else cell.measure
             on_part = of_vectors.setdefault(task_part(task, data, part), {})
             on_part.setdefault(variant, {})[cell.measure] = figure
+
+    # The encoder.
     try:
         encoder = find_encoder(name, workspace, part, progress)
     except PolyplinkError as error:
-        keys = {(Variant(c.crop, c.clip), c.measure) for c in table.cells if c.subject == name}
-        missing = {key for key in keys if not key[1].startswith(COSTS)}
+        missing = {
+            (Variant(cell.crop, cell.clip), cell.measure)
+            for cell in table.cells
+            if cell.subject == name and not cell.measure.startswith(COSTS)
+        }
         return measured | dict.fromkeys(missing, (Figure(None, why=str(error)), None)), None
 
     # Stand-ins keep their crop factor unless the table is about crop factors.
     crops = {cell.crop for cell in table.cells if not cell.measure.startswith(COSTS)}
-    keeps = workspace.stand_in and len(crops) == 1
+    keeps_crop = workspace.stand_in and len(crops) == 1
 
     def fed(variant: Variant) -> Variant:
-        return replace(variant, crop=encoder.prepare.crop_factor) if keeps else variant
+        return replace(variant, crop=encoder.prepare.crop_factor) if keeps_crop else variant
 
+    # Figures of its vectors, by part, and of probes on it.
     evaluation = EvaluationSettings(
         grid=find_grid(settings.grid),
         form=similarity_form(table.name),
@@ -361,7 +369,10 @@ def _measured(
             progress=progress,
         )
         for variant, figures in variants.items():
-            measured |= {(variant, m): compared[fed(variant)][f] for m, f in figures.items()}
+            measured |= {
+                (variant, measure): compared[fed(variant)][figure]
+                for measure, figure in figures.items()
+            }
     for variant, measure in of_probes:
         cut = replace(encoder.prepare, crop_factor=fed(variant).crop)
         try:
