@@ -74,8 +74,6 @@ def probe(
     weights, data, out = Path(weights), Path(data), Path(out)
     split = None if split is None else Path(split)
     check_given(weights, data, [part], device)
-    import polars as pl
-
     from polyplink.data.tables import read_data
     from polyplink.encoders.leakage import guard
     from polyplink.encoders.weights import read_record, weights_path
@@ -90,17 +88,18 @@ def probe(
     choices = {"task": task, "weights": weights, "choice": choice, "probe": settings}
     record = RunRecord("probe", settings=choices, seed=split_seed)
     record.claim(out)
-    dataset = read_data(data)
+
     # Refuse missing labels and procedures seen in training before cutting and embedding crops.
+    dataset = read_data(data)
     train, test = divide(probed_task, dataset, part, split_seed, split)
     sides = [side["procedure_id"].to_list() for side in (train, test)]
     guard(read_record(weights_path(weights)).seen, dataset, [*sides[0], *sides[1]])
+    shared = sorted(patients(dataset, sides[0]) & patients(dataset, sides[1]))
+    overlap = f"{len(shared)} patients have polyps on both sides of {split} ({shared[:1]})"
     from polyplink.encoders.load import load_named
     from polyplink.evaluate.probe import PROBE_METRICS
     from polyplink.report.printed_tables import probe_table
 
-    shared = sorted(patients(dataset, sides[0]) & patients(dataset, sides[1]))
-    overlap = f"{len(shared)} patients have polyps on both sides of {split} ({shared[:1]})"
     with record.stage("probe"):
         encoder = load_named(weights, device)
         (probed,) = probe_encoders(
@@ -117,23 +116,13 @@ def probe(
             progress=progress,
         ).values()
     record.inputs |= {"weights": encoder.key, "data": dataset.key}
+
+    # Files, tables and warnings.
     probed = replace(probed, out=out)
     result = probed.result
-    rows = [
-        {
-            "task": task,
-            "figure": name,
-            "value": figure.value,
-            "low": figure.low,
-            "high": figure.high,
-            "polyps": figure.n,
-            "published_figure": name == probed_task.figure,
-        }
-        for name, figure in result.figures.items()
-    ]
     with record.results(out) as new:
         write_json(new / "probe.json", probed.as_dict())
-        write_text(new / "figures.csv", pl.DataFrame(rows).write_csv())
+        write_text(new / "figures.csv", probed.figures.write_csv())
     text = (
         f"trained on {sum(probed.trained_polyps)} polyps {probed.trained_polyps}, tested on "
         f"{sum(result.polyps)} {result.polyps}: (negative, positive); left out: "

@@ -86,6 +86,23 @@ class Probed(Facts):
     left_out: int
     out: Path | None = None
 
+    @property
+    def figures(self) -> pl.DataFrame:
+        """Contents of figures.csv: a row for each figure."""
+        rows = [
+            {
+                "task": self.task,
+                "figure": name,
+                "value": figure.value,
+                "low": figure.low,
+                "high": figure.high,
+                "polyps": figure.n,
+                "published_figure": name == PROBES[self.task].figure,
+            }
+            for name, figure in self.result.figures.items()
+        ]
+        return pl.DataFrame(rows)
+
     def as_dict(self) -> dict[str, Any]:
         """Contents of probe.json."""
         plain: dict[str, Any] = to_plain(self)
