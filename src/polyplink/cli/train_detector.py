@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from polyplink.learn.detector.fit import FitConfig, FitState
 
 Name = TypeVar("Name")
-FALSE_HIGH = 0.1  # boxes in a frame without a polyp, at the score that begins a track
-FALSE_LOW = 0.5  # at the score that continues one
 
 
 def train_detector(
@@ -126,6 +124,7 @@ def train_detector(
     }
     folder = out.with_name(f"{out.stem}-training")
     with sole_writer(folder):
+        # Procedures, and images without a polyp, to train on and to measure on.
         from polyplink.data.files.trees import image_files
         from polyplink.data.tables import read_data
         from polyplink.detect.onnx import DetectorRecord
@@ -144,6 +143,8 @@ def train_detector(
         images, unseen_images = _split(image_files(empty) if empty else [], held)
         read = partial(read_frames, data, data_set, side=side, most=frames, workers=workers)
         learned = read(trained, empty=images, progress=counter(progress, "procedures"))
+
+        # The network, as an ONNX file.
         config = FitConfig(
             side=side,
             epochs=epochs,
@@ -167,6 +168,8 @@ def train_detector(
             name=out.stem,
         )
         export_detector(state.mean, out, record)
+
+        # What it learned, and its figures on what was held out.
         facts: dict[str, Any] = {"out": str(out), "procedures": len(trained), "held": unseen}
         printed = [
             f"{out}: trained on {many(len(learned.pixels), 'frame')} of "
@@ -246,14 +249,15 @@ def _measured(
         (k, 5) of each frame.
     """
     from polyplink.detect.onnx import OnnxDetector, record_path
-    from polyplink.evaluate.detections import measure_in_frames
+    from polyplink.evaluate.detections import measure_in_frames, track_scores
     from polyplink.learn.detector.frames import detect_in_frames, true_boxes
     from polyplink.tracklets.settings import TrackSettings
 
     predicted, truth = detect_in_frames(OnnxDetector(path), frames), true_boxes(frames)
     in_empty = [boxes for boxes, polyps in zip(predicted, truth, strict=True) if not len(polyps)]
     if in_empty:
-        record = _with_track_scores(record, in_empty)
+        high, low = track_scores(in_empty)
+        record = replace(record, high=high, low=low, threshold=round(low / 2, 3))
         write_json(record_path(path), to_plain(record))
     else:
         warnings.append(
@@ -262,20 +266,6 @@ def _measured(
         )
     figures = measure_in_frames(predicted, frames, score=record.high or TrackSettings().high)
     return record, figures, predicted
-
-
-def _with_track_scores(record: "DetectorRecord", empty: "Sequence[Floats]") -> "DetectorRecord":
-    """The record with the scores that begin and continue a track, and the smallest reported.
-
-    Args:
-        record: The record.
-        empty: Boxes (k, 5) of frames without a polyp: how often these are mistaken decides.
-    """
-    from polyplink.evaluate.detections import LEAST_SCORE, score_for_false_boxes
-
-    high = round(max(score_for_false_boxes(empty, FALSE_HIGH), 2 * LEAST_SCORE), 3)
-    low = min(high, round(max(score_for_false_boxes(empty, FALSE_LOW), 2 * LEAST_SCORE), 3))
-    return replace(record, high=high, low=low, threshold=round(low / 2, 3))
 
 
 def _split(names: Sequence[Name], share: float) -> tuple[list[Name], list[Name]]:

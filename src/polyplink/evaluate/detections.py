@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 IOUS = tuple(round(0.5 + 0.05 * k, 2) for k in range(10))
 LEAST_SCORE = 0.02  # smallest score of a box that is evaluated
+FALSE_HIGH = 0.1  # boxes in a frame without a polyp, at the score that begins a track
+FALSE_LOW = 0.5  # at the score that continues one
 PER_FRAME = (0.05, 0.2)  # boxes in a frame without a polyp, on average
 RESAMPLES = 500  # fewer than for other figures, because each sorts all boxes again
 
@@ -124,6 +126,19 @@ def score_for_false_boxes(
     counted = np.repeat(times, [len(boxes) for boxes in predicted])[order].cumsum()
     beyond = np.searchsorted(counted, np.floor(per_frame * times.sum() + 1e-9), side="right")
     return float(np.nextafter(scores[order[beyond]], 2)) if beyond < len(scores) else 0.0
+
+
+def track_scores(empty: Sequence[Floats]) -> tuple[float, float]:
+    """Scores of boxes that begin and continue a track, at which few boxes are mistaken.
+
+    Args:
+        empty: (k, 5) boxes of each frame without a polyp.
+    """
+    high, low = (
+        round(max(score_for_false_boxes(empty, per_frame), 2 * LEAST_SCORE), 3)
+        for per_frame in (FALSE_HIGH, FALSE_LOW)
+    )
+    return high, min(high, low)
 
 
 @dataclass(frozen=True)
