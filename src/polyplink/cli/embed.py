@@ -93,6 +93,7 @@ def embed_data(
     from polyplink.evaluate.truth import mean_aps_text, precision_effect
     from polyplink.scale.on_ray import on_ray, shard as procedures_of
 
+    # The encoder and the procedures.
     load = partial(
         load_named,
         device=device,
@@ -104,6 +105,8 @@ def embed_data(
     procedures = of_part = read_data(data).part(part)
     if shard is not None:
         procedures = procedures_of(of_part, shard)
+
+    # Ray's workers store the vectors, which are then only read here.
     if engine == "ray" and procedures:
         import torch
 
@@ -122,20 +125,23 @@ def embed_data(
     encoded = encode(
         [encoder], data, procedures, keep_crops=keep_crops, workers=workers, progress=progress
     )
-    mean_ap = {}
+
     # The effect of bf16 is measured against float32, if crops exist.
+    mean_ap = {}
     if precision == "bf16" and keep_crops:
         plain = load_named(weights, device, precision="float32")
         plain = replace(plain, prepare=encoder.prepare)
         mean_ap = precision_effect(encoded.prepared, [plain, encoder])
+
+    # The copy of the vectors, and messages.
     embeddings = encoded.embeddings[encoder.name]
     if out is not None:
         write_embeddings(Path(out), embeddings)
-    n, d = embeddings.vectors.shape
+    tracklet_count, width = embeddings.vectors.shape
     counts = {
         "out": str(out or encoded.folders[encoder.name]),
-        "tracklets": n,
-        "width": d,
+        "tracklets": tracklet_count,
+        "width": width,
         "weights": embeddings.weights_id,
         "crops": embeddings.crops_id,
         "precision": encoder.precision,
@@ -146,7 +152,7 @@ def embed_data(
         counts["procedures"] = procedures
         printed.append(f"shard {shard}: {len(procedures)} of {len(of_part)} procedures")
     no_tracklets = "no tracklets: `polyplink doctor` lists options that give some"
-    warnings = [] if n or not procedures else [no_tracklets]
+    warnings = [] if tracklet_count or not procedures else [no_tracklets]
     return Result(encoded, counts, [*printed, *mean_aps_text(mean_ap)], warnings)
 
 
@@ -159,9 +165,6 @@ def start_embedding(
         load: Loads the encoder.
         data: The data folder.
         keep_crops: Keep crops, or remove them once they are embedded.
-
-    Raises:
-        PolyplinkError: On the conditions of `embed_data`.
     """
     from polyplink.encoders.encode import crops_of, prepare_part, stored_vectors, vectors_folder
 

@@ -193,6 +193,7 @@ def evaluate_weights(
         >>> import polyplink
         >>> polyplink.evaluate_weights("run", "data").value.figures  # doctest: +SKIP
     """
+    # Refuse what is wrong before torch is imported.
     paths = tuple(map(Path, (weights,) if isinstance(weights, str | Path) else weights))
     data, out = Path(data), Path(out)
     from polyplink.evaluate.named_settings import evaluation_settings
@@ -233,6 +234,7 @@ def evaluate_weights(
     record.claim(out)
     names, chosen_on = _procedures(paths, data, part, choose_on, probes)
 
+    # Vectors of all methods, their probes and figures.
     from polyplink.encoders.encode import encode
     from polyplink.encoders.load import baselines as load_baselines, load_several
     from polyplink.evaluate.probing import PROBES, probe_encoders
@@ -263,6 +265,8 @@ def evaluate_weights(
         settings = replace(settings, chosen_on=chosen if settings.tasks else ())
         evaluation, tables, remarks = _measure(encoded, samples, settings)
     remarks += tuple(probe_notes(probed))
+
+    # The table, the report and the other files.
     table = with_probes(comparison(evaluation, settings), probed).with_headline(columns)
     with record.stage("report"):
         page = _page(paths[0], data, encoded, table, remarks, record.seconds)

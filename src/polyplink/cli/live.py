@@ -125,6 +125,7 @@ def live(
         PolyplinkError: If the source, the detector or the weights are missing or broken before the
             first frame, or the output folder holds a count that was killed.
     """
+    # Refuse what is wrong before torch is imported.
     weights = Path(weights)
     check_given(weights, device=device)
     from polyplink.detect.recordings import find_recordings
@@ -137,7 +138,9 @@ def live(
         "leave --detector or --boxes out",
     )
     if not (source == STDIN or is_device(source) or Path(source).is_dir()):
-        find_recordings(Path(source), fps)  # before torch is imported
+        find_recordings(Path(source), fps)
+
+    # The record, and how the written data folder is counted in the end.
     from polyplink.associate.online import OnlineSettings
     from polyplink.encoders.load import load_named
     from polyplink.pipeline.count_data import count_and_track
@@ -167,11 +170,14 @@ def live(
         tracklets=tracklets,
         progress=progress,
     )
+
+    # A killed count: only its report is written.
     if written_pieces(Path(source)):
         with sole_writer(Path(source)):
             record.claim(Path(source))
             return _report_killed(Path(source), load(), record, count_folder)
 
+    # A procedure that runs.
     out = output_folder(out, "live", without_password(source))
     with sole_writer(out), ExitStack() as stack:
         record.claim(out)

@@ -76,6 +76,7 @@ def search(
     check_given(weights)
     from polyplink.scale.index import Index, picture_of
 
+    # The query: a view of the index, or a file.
     views, of_file = Index(Path(index)), Path(query).is_file()
     query_row, vector = (None, None) if of_file else views.find(query)
     unread = (
@@ -93,6 +94,7 @@ def search(
     from polyplink.report.page import write_matches
     from polyplink.report.printed_tables import matches_table, write_rows
 
+    # Its vector and picture.
     encoder = load_named(weights, device)
     views.check(encoder.key)
     settings = {"weights": weights, "query": query, "index": index, "k": k, "frame": frame}
@@ -108,6 +110,8 @@ def search(
         picture = picture_of(views.folder, query_row)
         if others:
             conditions["--others"] = pl.col("procedure_id") != query_row["procedure_id"]
+
+    # The views most like it.
     condition = pl.all_horizontal(*conditions.values()) if conditions else None
     matches = views.search(vector, k + (query_row is not None), condition, exact=exact)
     if query_row is not None:
@@ -117,6 +121,8 @@ def search(
         f"no other view of {index} passes {', '.join(conditions) or 'the search'}",
         "leave out a filter" if conditions else "add more procedures with `polyplink index add`",
     )
+
+    # Their pictures and tables.
     rows = matches.rows(named=True)
     title = f"Views like {Path(query).name}"
     pictures = [picture_of(views.folder, row) for row in rows]

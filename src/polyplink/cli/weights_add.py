@@ -92,6 +92,7 @@ def add_weights(
         write_tensors,
     )
 
+    # The encoder that the tensors belong to.
     state = read_published(file, trust_pickle=trust_pickle)
     digest = file_key(file)
     config = FoundationConfig(preset=preset, size=size, pooling=pooling)
@@ -104,6 +105,8 @@ def add_weights(
         check_published(file, digest, published.sha256)
     if crop_factor is not None:
         prepare = replace(prepare, crop_factor=crop_factor)
+
+    # The weights, stored with their record.
     path = stored_path(name or published.name)
     origin = {
         "title": published.title,
