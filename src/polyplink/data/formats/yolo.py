@@ -188,8 +188,9 @@ def _read_labels(
     """
     first, files = chunk
     faults = Faults(strict)
+
+    # The lines of all files, and the files without one.
     rows: list[tuple[int, int, str]] = []
-    sizes: list[tuple[int, int, int]] = []
     blank: list[int] = []
     for i, file in enumerate(files, first):
         try:
@@ -205,6 +206,9 @@ def _read_labels(
         ]
         rows += lines_of_file
         blank += [] if lines_of_file else [i]
+
+    # The sizes of images.
+    sizes: list[tuple[int, int, int]] = []
     for i, file in enumerate(files if open_images else (), first):
         if file.image is not None:
             size = image_size((root / file.image).read_bytes())
@@ -213,13 +217,24 @@ def _read_labels(
                 faults.fault("image that cannot be opened", file.image, hint)
             else:
                 sizes.append((i, *size))
-    schema = {"file": pl.Int64, "line": pl.Int64, "text": pl.String}
+
     names = pl.Series([file.name for file in files], dtype=pl.String)
+    schema = {"file": pl.Int64, "line": pl.Int64, "text": pl.String}
     lines = pl.DataFrame(rows, schema=schema, orient="row")
-    lines = lines.with_columns(
-        at=pl.format("{}, line {}", names.gather(lines["file"] - first), "line"),
-        values=pl.col("text").str.extract_all(r"\S+"),
+    file_name = names.gather(lines["file"] - first)
+    boxes = _boxes(lines.with_columns(at=pl.format("{}, line {}", file_name, "line")), faults)
+    opened = dict.fromkeys(("file", "width", "height"), pl.Int64)
+    return (
+        faults,
+        boxes,
+        pl.DataFrame(sizes, schema=opened, orient="row"),
+        pl.DataFrame({"file": blank}, schema={"file": pl.Int64}),
     )
+
+
+def _boxes(lines: pl.DataFrame, faults: Faults) -> pl.DataFrame:
+    """The boxes of lines (at, file, line, text), see `_read_labels`; others are left out."""
+    lines = lines.with_columns(values=pl.col("text").str.extract_all(r"\S+"))
     count = pl.col("values").list.len()
     kind = "line that is not a box (class, 4 numbers, score, track)"
     hint = "write 5 to 7 values; outlines are not read"
@@ -228,20 +243,14 @@ def _read_labels(
         pl.col("values").list.get(i, null_on_oob=True).cast(pl.Float64, strict=False).alias(name)
         for i, name in enumerate(_VALUES)
     ]
-    table = lines.select("at", "file", *values, given=count, item=pl.col("line") - 1)
+    boxes = lines.select("at", "file", *values, count=count, item=pl.col("line") - 1)
     # A side that is not a number is reported by `check_boxes`.
     number_columns = ((0, "class"), (5, "sixth"), (6, "seventh"))
-    odd = pl.any_horizontal(
-        pl.col(name).is_null() & (pl.col("given") > i) for i, name in number_columns
+    has_text = pl.any_horizontal(
+        pl.col(name).is_null() & (pl.col("count") > i) for i, name in number_columns
     )
-    boxes = leave_out(table, odd, "line with text instead of a number", "write numbers", faults)
-    opened = dict.fromkeys(("file", "width", "height"), pl.Int64)
-    return (
-        faults,
-        boxes.drop("given"),
-        pl.DataFrame(sizes, schema=opened, orient="row"),
-        pl.DataFrame({"file": blank}, schema={"file": pl.Int64}),
-    )
+    kind = "line with text instead of a number"
+    return leave_out(boxes, has_text, kind, "write numbers", faults).drop("count")
 
 
 def _frames(files: Sequence[_LabelFile], source: Path, faults: Faults) -> pl.DataFrame:

@@ -136,9 +136,29 @@ def import_real_colon(source: Path, **options: Unpack[ReleaseOptions]) -> Import
         progress=release.progress,
     )
     faults = release.faults
-    claims = videos.select("n_frames", "num_lesions").iter_rows()
+    _compare_numbers(videos, sources, read, faults)
+    procedures = videos.with_columns(
+        dataset=pl.lit(_dataset(source)),
+        patient=pl.col("procedure_id"),
+        width=pl.Series([size[0] for size, *_ in read], dtype=pl.Int32),
+        height=pl.Series([size[1] for size, *_ in read], dtype=pl.Int32),
+        source=pl.lit(str(source.resolve())),
+    )
+    splits = split_by_rule(videos["procedure_id"], set(lesions["procedure_id"]))
+    data = DataSet.of(pl.concat(boxes for _, _, boxes, _ in read), procedures, lesions, splits)
+    return Imported(data, faults.lines())
+
+
+def _compare_numbers(
+    videos: pl.DataFrame,
+    sources: Sequence[ProcedureSource],
+    read: Sequence[ProcedureBoxes],
+    faults: Faults,
+) -> None:
+    """Warn of numbers of frames and polyps that differ from the files; add the faults of boxes."""
+    stated = videos.select("n_frames", "num_lesions").iter_rows()
     for place, (n_frames, n_lesions), (_, n_files, _, box_faults) in zip(
-        sources, claims, read, strict=True
+        sources, stated, read, strict=True
     ):
         rows, name = len(place.polyp_ids), place.procedure_id
         if n_lesions not in (None, rows):
@@ -151,16 +171,6 @@ def import_real_colon(source: Path, **options: Unpack[ReleaseOptions]) -> Import
             kind = "num_frames of video_info.csv is not the number of annotation files"
             faults.warn(kind, f"{name}: {n_frames} and {n_files}")
         faults.add(box_faults)
-    procedures = videos.with_columns(
-        dataset=pl.lit(_dataset(source)),
-        patient=pl.col("procedure_id"),
-        width=pl.Series([size[0] for size, *_ in read], dtype=pl.Int32),
-        height=pl.Series([size[1] for size, *_ in read], dtype=pl.Int32),
-        source=pl.lit(str(source.resolve())),
-    )
-    splits = split_by_rule(videos["procedure_id"], set(lesions["procedure_id"]))
-    data = DataSet.of(pl.concat(boxes for _, _, boxes, _ in read), procedures, lesions, splits)
-    return Imported(data, faults.lines())
 
 
 def _places(release: Release) -> tuple[dict[str, Path], dict[str, Path]]:
