@@ -7,7 +7,7 @@ from polyplink.associate.grid_search import Grid
 from polyplink.evaluate.evaluation import EvaluationSettings, evaluate_embeddings
 from polyplink.evaluate.metric import TASKS, ideal_of
 from polyplink.report.evaluation_table import by_procedure, comparison, notes
-from tests.evaluate.made import boxes_of, random_samples
+from tests.evaluate.random_tracklets import boxes_of, random_samples
 
 
 def test_all_tasks_have_columns_and_what_is_no_different_is_bold() -> None:

@@ -24,76 +24,79 @@ from polyplink.evaluate.counting import ProcedureCounts, count_procedure
 from polyplink.evaluate.intervals import draw_weights
 
 SETTINGS = (Threshold(0.1), Threshold(0.5), Threshold(0.9))
-ANY = SETTINGS * 2  # as many as `procedures` have
+SIX_SETTINGS = SETTINGS * 2  # the number of settings of `procedures`
 LABELS = [[0, 0, 0, 0], [0, 0, 1, 1], [0, 1, 2, 3]]
 COUNTS = [
     count_procedure(LABELS, polyps, name)
     for name, polyps in [("v", "aabb"), ("w", "abbb"), ("x", "aaaa")]
 ]
-SETTLED = [np.array([True, True, False]), np.array([True, False, False]), np.array([True] * 3)]
+CONVERGED = [np.array([True, True, False]), np.array([True, False, False]), np.array([True] * 3)]
 FIGURES = {metric.key: metric.over_all for metric in rates().values()}  # by rate
 
 
 def procedures(polyps: list[int], seed: int, n_settings: int = 6) -> list[ProcedureCounts]:
-    """One procedure per entry; few tracklets, so that settings often tie."""
+    """Counts of one procedure per entry, with few tracklets, so that settings often tie."""
     rng = np.random.default_rng(seed)
-    made = []
+    counts = []
     for place, k in enumerate(polyps):
         n = k + int(rng.integers(0, 4))
         labels = rng.integers(0, n, (n_settings, n))
         labels[0] = np.arange(n)
         labels[1] = 0
-        made.append(count_procedure(labels, [i % k for i in range(n)], f"v{place}"))
-    return made
+        counts.append(count_procedure(labels, [i % k for i in range(n)], f"v{place}"))
+    return counts
 
 
-def naive_choice(counts: list[ProcedureCounts]) -> int:
+def naive_row(counts: list[ProcedureCounts]) -> int:
     def mean(setting: int, name: str) -> float:
         values = [c.rates[name][setting] for c in counts if name == "fr" or c.polyps > 1]
         return round(sum(values) / len(values), 12) if values else math.nan
 
     rows = range(counts[0].clusters.size)
-    some = [s for s in rows if mean(s, "fpr") > 0]
-    if not some:
+    with_false_positives = [s for s in rows if mean(s, "fpr") > 0]
+    if not with_false_positives:
         return min(rows, key=lambda s: (mean(s, "fr"), s))
-    return min(some, key=lambda s: (round(abs(mean(s, "fpr") - 0.05), 12), mean(s, "fr"), s))
+    return min(
+        with_false_positives,
+        key=lambda s: (round(abs(mean(s, "fpr") - 0.05), 12), mean(s, "fr"), s),
+    )
 
 
 @given(st.lists(st.integers(1, 3), min_size=2, max_size=6), st.integers(0, 10_000))
 def test_leave_one_out_equals_a_naive_loop(polyps: list[int], seed: int) -> None:
     counts = procedures(polyps, seed)
-    folds = counting_figures(counts, ANY).folds
+    folds = counting_figures(counts, SIX_SETTINGS).folds
     for place, fold in enumerate(folds):
         others = [c for i, c in enumerate(counts) if i != place]
-        row = naive_choice(others)
+        row = naive_row(others)
         assert fold["choice"].row == row
-        left = counts[place]
-        assert (fold["procedure"], fold["clusters"]) == (left.procedure, left.clusters[row])
+        held_out = counts[place]
+        assert (fold["procedure"], fold["clusters"]) == (held_out.procedure, held_out.clusters[row])
         for name in FIGURES:
-            value, got = left.rates[name][row], fold[name]
-            assert (got is None) == np.isnan(value)
-            assert got is None or got == pytest.approx(value)
-    assert choose(counts).row == naive_choice(counts)
+            value, actual = held_out.rates[name][row], fold[name]
+            assert (actual is None) == np.isnan(value)
+            assert actual is None or actual == pytest.approx(value)
+    assert choose(counts).row == naive_row(counts)
     assert_summary_is_naive(folds)
 
 
 def assert_summary_is_naive(folds: Sequence[Fold]) -> None:
     summary = summarise(folds)
     for name, over_all in FIGURES.items():
-        taken = folds if over_all else [fold for fold in folds if fold["polyps"] > 1]
-        values = [fold[name] for fold in taken if fold[name] is not None]
-        got = summary[name]
-        assert got.n == len(values)
+        counted_folds = folds if over_all else [fold for fold in folds if fold["polyps"] > 1]
+        values = [fold[name] for fold in counted_folds if fold[name] is not None]
+        actual = summary[name]
+        assert actual.n == len(values)
         if values:
             mean = sum(values) / len(values)
             sd = math.sqrt(sum((v - mean) ** 2 for v in values) / len(values))
-            assert (got.value, got.sd) == (pytest.approx(mean), pytest.approx(sd, abs=1e-9))
+            assert (actual.value, actual.sd) == (pytest.approx(mean), pytest.approx(sd, abs=1e-9))
     errors = [fold["clusters"] - fold["polyps"] for fold in folds]
     assert summary["exact"] == pytest.approx(errors.count(0) / len(errors))
     assert summary["bias"].value == pytest.approx(sum(errors) / len(errors))
 
 
-def test_nearest_to_the_target_then_lowest_fragmentation() -> None:
+def test_the_choice_is_nearest_to_the_target_fpr_then_least_fragmented() -> None:
     polyps = ["a"] * 3 + ["b"] * 3
     labels = [
         [0, 1, 2, 3, 4, 5],  # FPR 0
@@ -106,12 +109,12 @@ def test_nearest_to_the_target_then_lowest_fragmentation() -> None:
     assert choice.fpr == pytest.approx(1 / 9)
     assert choice.fr == pytest.approx(1.5)
     assert choose([count_procedure(labels, polyps)], target=0.9).row == 3
-    # Without a false positive the least fragmented is taken.
+    # Without a false positive the least fragmented is chosen.
     choice = choose([count_procedure([[0, 1, 2], [0, 0, 1], [1, 1, 0]], ["a", "a", "b"])])
     assert (choice.row, choice.rule, choice.fr, choice.fpr) == (1, "no_false_positive", 1.0, 0.0)
 
 
-def test_with_one_polyp_each_the_rule_says_so() -> None:
+def test_procedures_of_one_polyp_have_a_rule_of_their_own() -> None:
     single = count_procedure([[0, 1], [0, 0]], ["a", "a"], "one")
     choice = choose([single, single])
     assert (choice.row, choice.rule, choice.fpr) == (1, "one_polyp_each", None)
@@ -123,52 +126,58 @@ def test_with_one_polyp_each_the_rule_says_so() -> None:
 
 
 def test_too_few_or_unequal_procedures_are_refused() -> None:
-    one = count_procedure([[0]], ["a"])
+    single_setting = count_procedure([[0]], ["a"])
     with pytest.raises(PolyplinkError, match="0 procedures"):
         choose([])
     with pytest.raises(PolyplinkError, match=r"2 procedures with \[1, 2\] settings"):
-        choose([one, count_procedure([[0], [0]], ["a"])])
+        choose([single_setting, count_procedure([[0], [0]], ["a"])])
     with pytest.raises(PolyplinkError, match="no procedure to average over"):
         summarise([])
     with pytest.raises(PolyplinkError, match="no procedure to average over"):
         operating_curve([], [])
 
 
-def test_the_mean_chosen_alpha_is_over_the_folds() -> None:
-    """Temporally-aware counting prints 0.4833 +- 0.1999 of its 19 folds."""
+def test_the_summary_has_mean_and_deviation_of_the_chosen_alphas() -> None:
+    """As the paper on temporally-aware counting prints: 0.4833 +- 0.1999 over 19 folds."""
     grid = [TemporalAP(alpha, 1.0, 0.0) for alpha in (0.0, 0.25, 0.3, 0.5, 0.75, 1.0)]
-    found = counting_figures(procedures([2, 3, 2, 2, 3], 3), grid)
-    alphas = [grid[fold["choice"].row].alpha for fold in found.folds]
+    figures = counting_figures(procedures([2, 3, 2, 2, 3], 3), grid)
+    alphas = [grid[fold["choice"].row].alpha for fold in figures.folds]
     assert len(set(alphas)) > 1
-    assert found.summary is not None
-    alpha = found.summary["alpha"]
+    assert figures.summary is not None
+    alpha = figures.summary["alpha"]
     assert (alpha.value, alpha.sd) == pytest.approx((np.mean(alphas), np.std(alphas)))
 
 
-def test_a_setting_chosen_elsewhere_is_the_same_for_all() -> None:
+def test_a_setting_chosen_on_other_procedures_applies_to_all() -> None:
     counts = procedures([2, 3, 2, 1, 3], 7)
-    folds = counting_figures(counts, ANY, ["v1", "v2"]).folds
+    folds = counting_figures(counts, SIX_SETTINGS, ["v1", "v2"]).folds
     choice = choose(counts[1:3])
     assert [fold["procedure"] for fold in folds] == ["v0", "v3", "v4"]
     assert {fold["choice"] for fold in folds} == {choice}
     assert folds[2]["clusters"] == counts[4].clusters[choice.row]
     for names in (["v0", "v1", "v2", "v3", "v4"], ["w"]):
         with pytest.raises(PolyplinkError, match="labelled procedures to choose a setting on"):
-            counting_figures(counts, ANY, names)
+            counting_figures(counts, SIX_SETTINGS, names)
 
 
-def test_counting_figures_name_the_settings_that_were_chosen() -> None:
+def test_counting_figures_name_the_chosen_settings() -> None:
     figures = counting_figures(COUNTS, SETTINGS)
     assert figures.settings == tuple(SETTINGS[fold["choice"].row] for fold in figures.folds)
     assert figures.setting == SETTINGS[figures.chosen.row]
     assert figures.summary is not None
     assert figures.as_chosen["fr"].value == pytest.approx(figures.chosen.fr)
-    alone = counting_figures([count_procedure([[0, 0], [0, 1], [0, 1]], ["a", "b"])], SETTINGS)
-    assert (alone.folds, alone.summary, alone.setting) == ((), None, SETTINGS[0])
+    without_folds = counting_figures(
+        [count_procedure([[0, 0], [0, 1], [0, 1]], ["a", "b"])], SETTINGS
+    )
+    assert (without_folds.folds, without_folds.summary, without_folds.setting) == (
+        (),
+        None,
+        SETTINGS[0],
+    )
 
 
-def test_a_row_is_the_summary_under_its_setting() -> None:
-    curve = operating_curve(COUNTS, SETTLED)
+def test_a_row_of_the_curve_is_the_summary_of_its_setting() -> None:
+    curve = operating_curve(COUNTS, CONVERGED)
     for row in range(3):
         choice = replace(choose(COUNTS), row=row)
         folds = [apply_choice(c, choice) for c in COUNTS]
@@ -183,10 +192,10 @@ def test_a_row_is_the_summary_under_its_setting() -> None:
     assert curve["fpr"][chosen.row] == pytest.approx(chosen.fpr)
 
 
-def test_one_cluster_a_procedure_gives_the_published_row_of_endovit() -> None:
+def test_one_cluster_per_procedure_gives_the_published_row_of_endovit() -> None:
     """Thesis, table A.3: FR 0.626 +- 0.361 and FPR 0.526 +- 0.499 over the 19 procedures.
 
-    Means are over all 19, an FPR of 0 counting where a procedure has one polyp; ddof is 0.
+    Means are over all 19, with an FPR of 0 for procedures of one polyp; ddof is 0.
     """
     lesions = lesion_info()["unique_video_name"].to_list()
     counts = [
@@ -206,25 +215,25 @@ def test_one_cluster_a_procedure_gives_the_published_row_of_endovit() -> None:
     assert printed("fpr") == (1.0, 0.0, 10)
 
 
-def test_measures_are_means_over_folds_and_say_how_many() -> None:
+def test_measures_are_means_over_folds_with_their_number() -> None:
     counts = procedures([2, 3, 1, 2], 3)
-    folds = counting_figures(counts, ANY).folds
+    folds = counting_figures(counts, SIX_SETTINGS).folds
     summary = summarise(folds)
-    none = np.zeros(0, np.int64)
+    no_labels = np.zeros(0, np.int64)
     counted = [
-        CountedProcedure(fold, none, none, {"adenomas_counted": adenomas})
+        CountedProcedure(fold, no_labels, no_labels, {"adenomas_counted": adenomas})
         for fold, adenomas in zip(folds, (1, None, 0, None), strict=True)
     ]
     measures = counting_measures("ap", counted, draw_weights(4, resamples=50))
     for name, rate in rates().items():
-        found, mean = measures[f"ap/{name}"], summary[rate.key]
-        assert found.n == mean.n
-        assert found.value == (None if mean.value is None else pytest.approx(mean.value))
+        measure, mean = measures[f"ap/{name}"], summary[rate.key]
+        assert measure.n == mean.n
+        assert measure.value == (None if mean.value is None else pytest.approx(mean.value))
     assert measures["ap/exact"].value == pytest.approx(summary["exact"])
     errors = [abs(fold["clusters"] - fold["polyps"]) for fold in folds]
     assert measures["ap/count error"].value == pytest.approx(np.mean(errors))
     assert measures["ap/FPR"].n == 3
     assert measures["ap/PPC"].value == pytest.approx(np.mean([f["clusters"] for f in folds]))
     assert (measures["ap/ADR"].value, measures["ap/ADR"].n) == (0.5, 2)
-    nothing = counting_measures("ap", (), draw_weights(1, resamples=5))
-    assert all(measure.value is None for measure in nothing.values())
+    undefined = counting_measures("ap", (), draw_weights(1, resamples=5))
+    assert all(measure.value is None for measure in undefined.values())

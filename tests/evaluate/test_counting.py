@@ -34,13 +34,13 @@ def naive(labels: np.ndarray, polyps: list[str | None]) -> dict[str, float]:
         fn += same and not together
         tn += not same and not together
     clusters, true = len({labels[i] for i in known}), len({polyps[i] for i in known})
-    # As published: sums over the whole n x n matrix, each pair twice, each tracklet with itself.
-    whole = [(labels[i] == labels[j], polyps[i] == polyps[j]) for i in known for j in known]
-    hits = sum(together and same for together, same in whole)
-    called, true_pairs = sum(t for t, _ in whole), sum(s for _, s in whole)
+    # As published: sums over the n x n matrix, with each pair twice and the diagonal.
+    all_pairs = [(labels[i] == labels[j], polyps[i] == polyps[j]) for i in known for j in known]
+    hits = sum(together and same for together, same in all_pairs)
+    predicted, true_pairs = sum(t for t, _ in all_pairs), sum(s for _, s in all_pairs)
 
-    def ratio(part: int, whole: int) -> float:
-        return part / whole if whole else math.nan
+    def ratio(part: int, all_pairs: int) -> float:
+        return part / all_pairs if all_pairs else math.nan
 
     return {
         "clusters": clusters,
@@ -53,27 +53,27 @@ def naive(labels: np.ndarray, polyps: list[str | None]) -> dict[str, float]:
         "precision": ratio(tp, tp + fp),
         "recall": ratio(tp, tp + fn),
         "fpr_published": fp / (fp + tn) if fp + tn else 0.0,
-        "precision_with_self": hits / called,
+        "precision_with_self": hits / predicted,
         "recall_with_self": hits / true_pairs,
     }
 
 
 def assert_equal_to_naive(
-    found: ProcedureCounts, labels: np.ndarray, polyps: list[str | None]
+    counts: ProcedureCounts, labels: np.ndarray, polyps: list[str | None]
 ) -> None:
     for setting in range(len(labels)):
         for name, value in naive(labels[setting], polyps).items():
-            mine = found.rates[name] if name in found.rates else getattr(found, name)
-            np.testing.assert_allclose(mine[setting], value, atol=1e-12, err_msg=name)
+            actual = counts.rates[name] if name in counts.rates else getattr(counts, name)
+            np.testing.assert_allclose(actual[setting], value, atol=1e-12, err_msg=name)
 
 
 @given(clustered())
 def test_counts_equal_a_naive_double_loop(case: tuple[np.ndarray, list[str | None]]) -> None:
     labels, polyps = case
-    found = count_procedure(labels, polyps)
-    assert_equal_to_naive(found, labels, polyps)
-    assert found.tracklets + found.unlabelled == len(polyps)
-    assert found.polyps == len({polyp for polyp in polyps if polyp is not None})
+    counts = count_procedure(labels, polyps)
+    assert_equal_to_naive(counts, labels, polyps)
+    assert counts.tracklets + counts.unlabelled == len(polyps)
+    assert counts.polyps == len({polyp for polyp in polyps if polyp is not None})
 
 
 @pytest.mark.parametrize(
@@ -86,68 +86,70 @@ def test_counts_equal_a_naive_double_loop(case: tuple[np.ndarray, list[str | Non
         ([[0, 2]], ["a", "b"], r"procedure 'v7': a label is outside \[0, 2\)"),
     ],
 )
-def test_bad_labels_are_refused(
+def test_invalid_labels_are_refused(
     labels: list[list[int]], polyps: list[str | None], message: str
 ) -> None:
     with pytest.raises(PolyplinkError, match=message):
         count_procedure(labels, polyps, "v7")
 
 
-def alike(a: np.ndarray, b: np.ndarray) -> bool:
+def same_partition(a: np.ndarray, b: np.ndarray) -> bool:
     return bool(((a[:, None] == a) == (b[:, None] == b)).all())
 
 
 @given(st.integers(1, 6), st.integers(1, 40), st.integers(0, 1000))
-def test_clusterings_share_a_row_if_and_only_if_they_cut_alike(n: int, s: int, seed: int) -> None:
+def test_clusterings_share_a_row_exactly_if_their_partitions_are_equal(
+    n: int, s: int, seed: int
+) -> None:
     labels = np.random.default_rng(seed).integers(0, 4, (s, n))
-    found = partitions(labels)
-    kept = found.labels[found.of]
-    assert all(alike(kept[i], labels[i]) for i in range(s))
+    unique = partitions(labels)
+    restored = unique.labels[unique.of]
+    assert all(same_partition(restored[i], labels[i]) for i in range(s))
     for i in range(s):
         for j in range(i):
-            assert (found.of[i] == found.of[j]) == alike(labels[i], labels[j])
+            assert (unique.of[i] == unique.of[j]) == same_partition(labels[i], labels[j])
 
 
-def test_clusters_are_numbered_by_their_first_tracklets_also_without_any() -> None:
-    found = partitions(np.array([[7, 7, 2], [0, 1, 1], [3, 3, 9], [1, 0, 0]], dtype=np.int32))
-    assert found.labels.tolist() == [[0, 0, 1], [0, 1, 1]]
-    assert found.of.tolist() == [0, 1, 0, 1]
+def test_clusters_are_numbered_in_the_order_of_their_first_tracklets() -> None:
+    unique = partitions(np.array([[7, 7, 2], [0, 1, 1], [3, 3, 9], [1, 0, 0]], dtype=np.int32))
+    assert unique.labels.tolist() == [[0, 0, 1], [0, 1, 1]]
+    assert unique.of.tolist() == [0, 1, 0, 1]
     assert partitions(np.empty((0, 3), dtype=np.int32)).labels.shape == (0, 3)
-    nothing = partitions(np.empty((2, 0), dtype=np.int32))
-    assert nothing.labels.shape == (1, 0)
-    assert nothing.of.tolist() == [0, 0]
+    without_tracklets = partitions(np.empty((2, 0), dtype=np.int32))
+    assert without_tracklets.labels.shape == (1, 0)
+    assert without_tracklets.of.tolist() == [0, 0]
 
 
-def test_rates_of_three_procedures_by_hand() -> None:
+def test_clinical_rates_of_three_procedures_equal_a_count_by_hand() -> None:
     rows = [
         # An adenoma in two clusters, a hyperplastic polyp alone.
         clinic_row("v", [0, 0, 1, 2], [0, 0, 0, 1], [True, True, True, False]),
-        # An adenoma lost among the views of another polyp.
+        # An adenoma in the cluster of another polyp with more views.
         clinic_row("w", [0, 0, 0], [2, 2, 3], [False, False, True]),
         # No adenoma; one polyp of unknown histology joins the other's cluster.
         clinic_row("x", [5, 5], [4, 5], [False, None]),
     ]
-    found = clinic_figures(rows)
-    assert found is not None
+    figures = clinic_figures(rows)
+    assert figures is not None
     assert [row["polyps"] for row in rows] == [2, 2, 2]
     assert [row["counted"] for row in rows] == [3, 1, 1]
     assert [row["adenomas"] for row in rows] == [1, 1, 0]
     assert [row["adenomas_counted"] for row in rows] == [2, 0, 0]
-    rates = [found.ppc, found.ppc_counted, found.apc, found.apc_counted, found.adr]
+    rates = [figures.ppc, figures.ppc_counted, figures.apc, figures.apc_counted, figures.adr]
     assert rates == pytest.approx([2.0, 5 / 3, 2 / 3, 2 / 3, 2 / 3])
-    assert found.adr_counted == pytest.approx(1 / 3)
-    assert (found.procedures, found.with_histology) == (3, 3)
+    assert figures.adr_counted == pytest.approx(1 / 3)
+    assert (figures.procedures, figures.with_histology) == (3, 3)
 
 
-def test_a_tie_is_an_adenoma_and_unknown_histology_is_not_a_no() -> None:
+def test_a_tie_counts_as_an_adenoma_and_unknown_histology_is_left_out() -> None:
     tie = clinic_row("v", [0, 0], [0, 1], [True, False])
     assert tie["adenomas_counted"] == 1
     unknown = clinic_row("w", [0, 1], [2, 3], [None, None])
     assert (unknown["adenomas"], unknown["adenomas_counted"]) == (None, None)
-    found = clinic_figures([tie, unknown])
-    assert found is not None
-    assert (found.adr, found.with_histology, found.procedures) == (1.0, 1, 2)
-    nothing = clinic_figures([unknown])
-    assert nothing is not None
-    assert (nothing.adr, nothing.apc) == (None, None)
+    figures = clinic_figures([tie, unknown])
+    assert figures is not None
+    assert (figures.adr, figures.with_histology, figures.procedures) == (1.0, 1, 2)
+    without_histology = clinic_figures([unknown])
+    assert without_histology is not None
+    assert (without_histology.adr, without_histology.apc) == (None, None)
     assert clinic_figures([]) is None

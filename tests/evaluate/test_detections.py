@@ -1,4 +1,4 @@
-"""Figures of a detector: average precision by its definition."""
+"""Figures of a detector: average precision, and resampling of procedures."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from polyplink.evaluate.detections import (
 
 
 def frames_of(n: int) -> tuple[list[Floats], list[Floats]]:
-    """Boxes (k, 5) of a poor detector, and true ones (j, 4), of frames."""
+    """Per frame, boxes (k, 5) of a poor detector and true boxes (j, 4)."""
     rng = np.random.default_rng(4)
     truth = [rng.uniform([0, 0, 20, 20], [50, 50, 70, 70], (k % 3, 4)) for k in range(n)]
     predicted = []
@@ -25,49 +25,59 @@ def frames_of(n: int) -> tuple[list[Floats], list[Floats]]:
     return predicted, truth
 
 
-def test_average_precision_is_that_of_the_definition() -> None:
+def test_average_precision_equals_its_definition() -> None:
     predicted, truth = frames_of(30)
     matches = match_detections(predicted, truth)
-    # By the definition: for each recall the best precision of any score that reaches it.
+    # The definition: for each recall, the best precision of all scores that reach it.
     precisions = []
     for recall in np.linspace(0, 1, 101):
         reached = [0.0]
         for score in matches.scores:
-            sure = matches.scores >= score
-            if matches.hits[sure].sum() / len(matches.best) >= recall - 1e-12:
-                reached.append(matches.hits[sure].mean())
+            above = matches.scores >= score
+            if matches.hits[above].sum() / len(matches.best) >= recall - 1e-12:
+                reached.append(matches.hits[above].mean())
         precisions.append(max(reached))
     assert average_precision(matches) == pytest.approx(np.mean(precisions))
-    twice = average_precision(match_detections(predicted * 2, truth * 2))
-    assert twice == pytest.approx(average_precision(matches, np.full(30, 2.0)), abs=0.02)
-    empty = [boxes for boxes, known in zip(predicted, truth, strict=True) if not len(known)]
+    with_copies = average_precision(match_detections(predicted * 2, truth * 2))
+    assert with_copies == pytest.approx(average_precision(matches, np.full(30, 2.0)), abs=0.02)
+    empty = [
+        boxes
+        for boxes, boxes_of_frame in zip(predicted, truth, strict=True)
+        if not len(boxes_of_frame)
+    ]
     score = score_for_false_boxes(empty, 0.5)
     assert sum((boxes[:, 4] >= score).sum() for boxes in empty) == int(0.5 * len(empty))
 
 
-def test_resampled_figures_are_those_of_frames_that_are_there_several_times() -> None:
-    """A resample that draws a procedure twice measures as data that hold its frames twice."""
+def test_weighted_figures_equal_those_of_repeated_frames() -> None:
+    """A resample that draws a procedure twice equals data that contain its frames twice."""
     predicted, truth = frames_of(30)
     sizes = np.full((30, 2), 100.0)
     names = [str(k // 3) for k in range(30)]  # ten procedures
     figures = measure_detector(predicted, truth, sizes, names, score=0.5)
     weights = np.random.default_rng(1).integers(0, 4, 30)
     rows = np.repeat(np.arange(30), weights)
-    again = measure_detector(
+    repeated_figures = measure_detector(
         [predicted[row] for row in rows],
         [truth[row] for row in rows],
         np.full((len(rows), 2), 100.0),
         ["one"] * len(rows), score=0.5,
     )  # fmt: skip
-    empty = [boxes for boxes, known in zip(predicted, truth, strict=True) if not len(known)]
-    counts = np.array([not len(known) for known in truth])
+    empty = [
+        boxes
+        for boxes, boxes_of_frame in zip(predicted, truth, strict=True)
+        if not len(boxes_of_frame)
+    ]
+    without_polyp = np.array([not len(boxes_of_frame) for boxes_of_frame in truth])
     repeated = [predicted[row] for row in rows if not len(truth[row])]
     for per_frame in (0.05, 0.2, 1.0):
         expected = score_for_false_boxes(repeated, per_frame)
-        assert score_for_false_boxes(empty, per_frame, weights[counts]) == expected
+        assert score_for_false_boxes(empty, per_frame, weights[without_polyp]) == expected
     matches = match_detections(predicted, truth)
-    assert again.ap50.value == pytest.approx(average_precision(matches, weights.astype(float)))
-    assert again.ap50.low is None  # one procedure
+    assert repeated_figures.ap50.value == pytest.approx(
+        average_precision(matches, weights.astype(float))
+    )
+    assert repeated_figures.ap50.low is None  # one procedure
     assert figures.false_boxes is not None
     assert figures.false_boxes.value == np.mean([(boxes[:, 4] >= 0.5).sum() for boxes in empty])
     for figure in (figures.ap50, figures.recall, figures.precision, *figures.recall_at.values()):

@@ -20,7 +20,7 @@ from polyplink.evaluate.metric import TASKS
 from polyplink.evaluate.reid import reidentify
 from polyplink.evaluate.retrieval import retrieve
 from polyplink.evaluate.samples import Samples
-from tests.evaluate.made import boxes_of, ends, random_samples
+from tests.evaluate.random_tracklets import boxes_of, ends, random_samples
 
 GRID = Grid(
     alphas=(0.0, 0.5, 1.0), gammas=(1.0, 5.0), preferences=(-1.0, 0.5), thresholds=(0.3, 0.6, 0.9)
@@ -28,7 +28,7 @@ GRID = Grid(
 SETTINGS = EvaluationSettings(grid=GRID, resamples=200, seed=4)
 
 
-def test_figures_are_those_of_the_tasks() -> None:
+def test_figures_equal_those_of_the_tasks() -> None:
     vectors, samples, _ = random_samples(unknown=2)
     result, _ = evaluate_embeddings({"ours": vectors}, samples, SETTINGS)
     ours = result.encoders["ours"]
@@ -38,7 +38,7 @@ def test_figures_are_those_of_the_tasks() -> None:
     assert (result.tracklets, result.procedures, result.reference) == (30, 4, "ours")
 
 
-def test_encoders_are_compared_on_the_same_draws() -> None:
+def test_encoders_are_compared_on_the_same_resamples() -> None:
     vectors, samples, _ = random_samples()
     worse = vectors + 3 * np.random.default_rng(1).normal(size=vectors.shape)
     result, _ = evaluate_embeddings(
@@ -48,17 +48,19 @@ def test_encoders_are_compared_on_the_same_draws() -> None:
     copy, difference = (result.minus_reference[name]["mAP"] for name in ("copy", "worse"))
     np.testing.assert_allclose(ends(copy), 0.0, atol=1e-12)
     weights = draw_weights(4, resamples=200, seed=4)
-    found = [retrieve(v, samples).ap for v in (worse, vectors)]
+    average_precisions = [retrieve(v, samples).ap for v in (worse, vectors)]
     resampled = []
     for w in weights:
         rows = np.repeat(np.arange(30), w[samples.procedure])
-        resampled.append(found[0][rows].mean() - found[1][rows].mean())
+        resampled.append(average_precisions[0][rows].mean() - average_precisions[1][rows].mean())
     low, high = np.percentile(resampled, [2.5, 97.5])
-    assert difference.value == pytest.approx(found[0].mean() - found[1].mean())
+    assert difference.value == pytest.approx(
+        average_precisions[0].mean() - average_precisions[1].mean()
+    )
     np.testing.assert_allclose(ends(difference), [low, high])
 
 
-def test_one_procedure_of_one_polyp_gives_undefined_figures_not_wrong_ones() -> None:
+def test_one_procedure_of_one_polyp_gives_undefined_figures() -> None:
     samples = Samples.of(["a", "b", "c"], ["v"] * 3, ["p"] * 3, [0.0, 0.5, 1.0])
     result, _ = evaluate_embeddings({"ours": np.eye(3)}, samples, SETTINGS)
     ours = result.encoders["ours"]
@@ -67,9 +69,11 @@ def test_one_procedure_of_one_polyp_gives_undefined_figures_not_wrong_ones() -> 
     assert ours.figures["threshold/FR"].value is None
     assert ours.counting["threshold"].summary is None
     assert ours.counting["threshold"].chosen.rule == "one_polyp_each"
-    alone = Samples.of(["a", "b"], ["v", "w"], ["p", "q"], [0, 0])  # one class, and no pair
+    one_class = Samples.of(["a", "b"], ["v", "w"], ["p", "q"], [0, 0])  # one class and no pair
     settings = EvaluationSettings(Grid(thresholds=(0.5,)), resamples=20, tasks=tuple(TASKS))
-    result, _ = evaluate_embeddings({"x": np.eye(2)}, alone, settings, boxes=boxes_of(alone))
+    result, _ = evaluate_embeddings(
+        {"x": np.eye(2)}, one_class, settings, boxes=boxes_of(one_class)
+    )
     figures = result.encoders["x"].figures
     for name in ("mAP", "mAP (as published)", "AUROC", "AUPR (as published)", "threshold/FPR"):
         assert figures[name].value is None
@@ -88,19 +92,21 @@ def test_a_procedure_without_labels_is_named_and_left_out_of_counting() -> None:
     figures = result.encoders["ours"].retrieval
     assert figures is not None
     assert figures["unlabelled"] == 2
-    only = Grid(thresholds=(0.5,))
-    again, _ = evaluate_embeddings({"ours": np.eye(4)}, samples, EvaluationSettings(grid=only))
-    assert set(again.encoders["ours"].counting) == {"threshold"}
+    thresholds_only = Grid(thresholds=(0.5,))
+    with_threshold, _ = evaluate_embeddings(
+        {"ours": np.eye(4)}, samples, EvaluationSettings(grid=thresholds_only)
+    )
+    assert set(with_threshold.encoders["ours"].counting) == {"threshold"}
 
 
-def test_bad_encoders_are_refused_by_name() -> None:
+def test_invalid_vectors_are_refused_with_the_name_of_the_encoder() -> None:
     vectors, samples, _ = random_samples()
-    broken = vectors.copy()
-    broken[7, 2] = np.nan
+    not_finite = vectors.copy()
+    not_finite[7, 2] = np.nan
     empty = vectors.copy()
     empty[3] = 0.0
     for rows, message in [
-        (broken, "encoder 'x': embedding row 7 is not finite"),
+        (not_finite, "encoder 'x': embedding row 7 is not finite"),
         (empty, "encoder 'x': embedding row 3 is zero"),
         (vectors[:5], "encoder 'x': 5 vectors for 30 tracklets"),
     ]:
@@ -112,22 +118,22 @@ def test_bad_encoders_are_refused_by_name() -> None:
         evaluate_embeddings({"x": vectors}, samples, SETTINGS, reference="z")
 
 
-def test_all_tasks_and_their_tables() -> None:
+def test_all_tasks_give_their_figures_and_tables() -> None:
     vectors, samples, names = random_samples(unknown=2)
-    every = EvaluationSettings(
+    all_tasks = EvaluationSettings(
         GRID, resamples=100, tasks=tuple(TASKS), clusterers=("threshold", "ap"), without_own=True
     )
     boxes, adenoma = boxes_of(samples), [bool(i % 2) for i in samples.polyp]
     encoders = {"ours": vectors, "worse": vectors + np.random.default_rng(1).normal(size=(30, 6))}
-    result, tables = evaluate_embeddings(encoders, samples, every, boxes=boxes, adenoma=adenoma)
+    result, tables = evaluate_embeddings(encoders, samples, all_tasks, boxes=boxes, adenoma=adenoma)
     figures = result.encoders["ours"].figures
     for name in ("mAP (as published)", "AUROC (as published)", "mAP (without own)", "ap/ADR"):
         assert figures[name].value is not None
     assert list(result.encoders["ours"].counting) == ["threshold", "ap"]
     assert list(result.encoders["ours"].tracking) == ["threshold", "ap"]
     assert set(result.no_different) == set(figures)
-    for name, alike in result.no_different.items():
-        assert set(alike) <= set(encoders), name
+    for name, names_of_best in result.no_different.items():
+        assert set(names_of_best) <= set(encoders), name
     assert result.no_different["mAP"][0] == "ours"
     assert tables["queries"]["method"].unique(maintain_order=True).to_list() == ["ours", "worse"]
     known = sum(name is not None for name in names)
@@ -136,8 +142,8 @@ def test_all_tasks_and_their_tables() -> None:
     json.dumps(to_plain(result), allow_nan=False)
 
 
-def test_times_in_frames_multiply_gamma_by_frames() -> None:
-    """The thesis's T: exp(-gamma |frame_i - frame_j|), stretched, against scikit-learn."""
+def test_gamma_multiplies_differences_in_frames_if_times_are_frames() -> None:
+    """Against scikit-learn on T of the thesis: exp(-gamma |frame_i - frame_j|), rescaled."""
     vectors, samples, _ = random_samples()
     rng = np.random.default_rng(3)
     frames = rng.integers(100, 900, 30)
@@ -148,10 +154,10 @@ def test_times_in_frames_multiply_gamma_by_frames() -> None:
     settings = EvaluationSettings(
         grid, "sigmoid", "frames", 50, tasks=("counting",), chosen_on=("v0",)
     )
-    found, tables = evaluate_embeddings({"ours": vectors}, samples, settings)
-    chosen = found.encoders["ours"].counting["temporal_ap"].setting
+    result, tables = evaluate_embeddings({"ours": vectors}, samples, settings)
+    chosen = result.encoders["ours"].counting["temporal_ap"].setting
     assert isinstance(chosen, TemporalAP)
-    assert chosen.gamma in grid.gammas  # as given, in each procedure the same
+    assert chosen.gamma in grid.gammas  # the same in each procedure
     for place, name in enumerate(samples.procedures):
         if name == "v0":
             continue
@@ -168,10 +174,10 @@ def test_times_in_frames_multiply_gamma_by_frames() -> None:
             preference=chosen.preference,
             random_state=42,
         ).fit_predict(S)
-        own = tables["assignment"].filter(procedure_id=name)
+        assignment = tables["assignment"].filter(procedure_id=name)
         ids = [samples.tracklet_ids[row] for row in rows]
-        assert own["tracklet_id"].to_list() == ids
-        same = own["cluster"].to_numpy()[:, None] == own["cluster"].to_numpy()[None]
+        assert assignment["tracklet_id"].to_list() == ids
+        same = assignment["cluster"].to_numpy()[:, None] == assignment["cluster"].to_numpy()[None]
         assert (same == (naive[:, None] == naive[None])).all()
     with pytest.raises(PolyplinkError, match="length of every procedure's annotated span"):
         evaluate_embeddings({"ours": vectors}, replace(samples, spans={}), settings)
@@ -179,7 +185,7 @@ def test_times_in_frames_multiply_gamma_by_frames() -> None:
 
 VECTORS, SAMPLES, _ = random_samples(unknown=2)
 BOXES = boxes_of(SAMPLES)
-FEW = Grid(thresholds=(0.3, 0.6, 0.9))
+THRESHOLDS = Grid(thresholds=(0.3, 0.6, 0.9))
 
 
 @pytest.mark.parametrize(
@@ -191,28 +197,28 @@ FEW = Grid(thresholds=(0.3, 0.6, 0.9))
         ("tracking", "tracking/threshold/HOTA"),
     ],
 )
-def test_only_what_is_asked_for_is_done(task: str, figure: str) -> None:
-    asked = EvaluationSettings(FEW, resamples=50, tasks=(task,))
-    result, tables = evaluate_embeddings({"x": VECTORS}, SAMPLES, asked, boxes=BOXES)
+def test_a_task_gives_only_its_figures_and_tables(task: str, figure: str) -> None:
+    settings = EvaluationSettings(THRESHOLDS, resamples=50, tasks=(task,))
+    result, tables = evaluate_embeddings({"x": VECTORS}, SAMPLES, settings, boxes=BOXES)
     figures = result.encoders["x"].figures
     kinds = {"mAP", "AUROC", "threshold/FR", "tracking/threshold/HOTA"}
     assert kinds & set(figures) == {figure}
-    counted = task in ("counting", "tracking")
+    is_counted = task in ("counting", "tracking")
     assert list(tables) == (
-        ["curve", "assignment"] if counted else ["queries"] if task == "retrieval" else []
+        ["curve", "assignment"] if is_counted else ["queries"] if task == "retrieval" else []
     )
-    if counted:
+    if is_counted:
         assert ("fr" in tables["curve"].columns) == (task == "counting")
         assert ("HOTA" in tables["curve"].columns) == (task == "tracking")
 
 
 def test_procedures_to_choose_on_are_not_evaluated() -> None:
-    tasks, on = ("retrieval", "counting", "tracking"), SAMPLES.procedures[:1]
-    asked = EvaluationSettings(FEW, resamples=50, tasks=tasks, chosen_on=on)
-    result, tables = evaluate_embeddings({"x": VECTORS}, SAMPLES, asked, boxes=BOXES)
+    tasks, chosen_on = ("retrieval", "counting", "tracking"), SAMPLES.procedures[:1]
+    settings = EvaluationSettings(THRESHOLDS, resamples=50, tasks=tasks, chosen_on=chosen_on)
+    result, tables = evaluate_embeddings({"x": VECTORS}, SAMPLES, settings, boxes=BOXES)
     figures = result.encoders["x"].figures
-    left = np.flatnonzero(SAMPLES.procedure != 0)
-    exact = retrieve(VECTORS[left], SAMPLES.take(left))
+    rest = np.flatnonzero(SAMPLES.procedure != 0)
+    exact = retrieve(VECTORS[rest], SAMPLES.take(rest))
     assert figures["mAP"].value == pytest.approx(exact.mean_ap)
     assert figures["threshold/FR"].n == result.procedures == 3
     assert set(tables["assignment"]["procedure_id"]) == set(SAMPLES.procedures[1:])
@@ -222,7 +228,7 @@ def test_procedures_to_choose_on_are_not_evaluated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "adenoma", "says"),
+    ("fields", "adenoma", "message"),
     [
         ({"tasks": ("trackin",)}, None, "no task 'trackin'; did you mean track"),
         ({"tasks": ("tracking",)}, None, "tracking needs boxes"),
@@ -233,9 +239,11 @@ def test_procedures_to_choose_on_are_not_evaluated() -> None:
         ({"grid": Grid()}, None, "the grid has no setting"),
     ],
 )
-def test_what_is_missing_is_named(asked: dict[str, Any], adenoma: list[None], says: str) -> None:
-    with pytest.raises(PolyplinkError, match=says):
-        evaluate_embeddings({"x": VECTORS}, SAMPLES, EvaluationSettings(**asked), adenoma=adenoma)
+def test_invalid_settings_and_missing_inputs_are_refused(
+    fields: dict[str, Any], adenoma: list[None], message: str
+) -> None:
+    with pytest.raises(PolyplinkError, match=message):
+        evaluate_embeddings({"x": VECTORS}, SAMPLES, EvaluationSettings(**fields), adenoma=adenoma)
 
 
 def test_without_a_task_there_are_no_figures() -> None:
@@ -246,7 +254,7 @@ def test_without_a_task_there_are_no_figures() -> None:
     assert (result.minus_reference, result.no_different, tables) == ({"y": {}}, {}, {})
 
 
-def test_every_clusterer_is_counted_as_its_settings_alone() -> None:
+def test_each_clusterer_counts_as_its_settings_separately() -> None:
     vectors, samples, names = random_samples(unknown=4)
     grid = Grid(
         alphas=(0.5, 1.0),
@@ -257,10 +265,10 @@ def test_every_clusterer_is_counted_as_its_settings_alone() -> None:
         hdbscans=(Hdbscan(2, 1),),
         linkages=(Agglomerative(0.3), Agglomerative(0.6)),
     )
-    asked = EvaluationSettings(grid, resamples=5, tasks=("counting",))
-    result, tables = evaluate_embeddings({"x": vectors}, samples, asked)
-    found = result.encoders["x"]
-    assert list(found.counting) == list(grid.by_clusterer())
+    evaluation_settings = EvaluationSettings(grid, resamples=5, tasks=("counting",))
+    result, tables = evaluate_embeddings({"x": vectors}, samples, evaluation_settings)
+    encoder = result.encoders["x"]
+    assert list(encoder.counting) == list(grid.by_clusterer())
     parts = [samples.of_procedure(place) for place in range(len(samples.procedures))]
     for name, settings in grid.by_clusterer().items():
         counts = []
@@ -268,15 +276,15 @@ def test_every_clusterer_is_counted_as_its_settings_alone() -> None:
             V = visual(vectors[rows])
             labels = [setting.cluster(V, part.positions).labels for setting in settings]
             counts.append(count_procedure(labels, [names[r] for r in rows], part.procedures[0]))
-        assert found.counting[name] == counting_figures(counts, settings)
+        assert encoder.counting[name] == counting_figures(counts, settings)
         table = tables["assignment"].filter(clusterer=name)
         assert (table.height, table["track"].null_count()) == (26, 26)
         clusters = table.group_by("procedure_id", maintain_order=True).agg(
             pl.col("cluster").n_unique()
         )["cluster"]
-        assert clusters.to_list() == [fold["clusters"] for fold in found.counting[name].folds]
-        assert [row["counted"] for row in found.clinic[name].rows] == clusters.to_list()
-        assert found.clinic[name].adr is None
+        assert clusters.to_list() == [fold["clusters"] for fold in encoder.counting[name].folds]
+        assert [row["counted"] for row in encoder.clinic[name].rows] == clusters.to_list()
+        assert encoder.clinic[name].adr is None
         curve = tables["curve"].filter(clusterer=name)
         expected = operating_curve(counts, [np.ones(len(settings), dtype=np.bool_) for _ in counts])
         for rate in (metric.key for metric in rates().values()):  # null where undefined
@@ -285,12 +293,12 @@ def test_every_clusterer_is_counted_as_its_settings_alone() -> None:
             )
 
 
-def test_histology_travels_with_the_clusters() -> None:
+def test_clinical_rates_use_the_histology_of_tracklets() -> None:
     vectors, samples, _ = random_samples(noise=0.01)
     kinds = [bool(polyp % 2) for polyp in samples.polyp.tolist()]
-    asked = EvaluationSettings(FEW, resamples=5, tasks=("counting",))
-    result, _ = evaluate_embeddings({"x": vectors}, samples, asked, adenoma=kinds)
+    settings = EvaluationSettings(THRESHOLDS, resamples=5, tasks=("counting",))
+    result, _ = evaluate_embeddings({"x": vectors}, samples, settings, adenoma=kinds)
     clinic = result.encoders["x"].clinic["threshold"]
     assert (clinic.with_histology, clinic.ppc) == (4, 2.0)
-    with_one = {int(samples.procedure[i]) for i in range(30) if kinds[i]}
-    assert clinic.adr == len(with_one) / 4
+    with_adenoma = {int(samples.procedure[i]) for i in range(30) if kinds[i]}
+    assert clinic.adr == len(with_adenoma) / 4

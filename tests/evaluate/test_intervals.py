@@ -9,14 +9,14 @@ from polyplink.evaluate.intervals import (
     resampled_mean,
 )
 from polyplink.evaluate.metric import ideal_of
-from tests.evaluate.made import ends
+from tests.evaluate.random_tracklets import ends
 
 SUMS = np.array([3.0, 0.0, 5.5, 2.0])
 COUNTS = np.array([4.0, 0.0, 9.0, 2.0])
 
 
 def naive_means(values: list[list[float]], weights: np.ndarray) -> list[float]:
-    """Mean of the values of the procedures drawn, value by value; empty draws left out."""
+    """Means over all values of the drawn procedures; resamples without values are left out."""
     means = []
     for row in weights:
         drawn = [v for unit, times in enumerate(row) for v in values[unit] * times]
@@ -29,23 +29,23 @@ def test_weights_are_draws_with_replacement() -> None:
     weights = draw_weights(7, resamples=4000, seed=1)
     assert (weights.sum(axis=1) == 7).all()
     np.testing.assert_allclose(weights.mean(axis=0), 1.0, atol=0.06)
-    # Binomial(7, 1/7): a procedure is missing from a share (6/7)^7 of the resamples.
+    # Binomial(7, 1/7): a share (6/7)^7 of the resamples does not draw a procedure.
     np.testing.assert_allclose((weights == 0).mean(), (6 / 7) ** 7, atol=0.01)
     np.testing.assert_array_equal(weights, draw_weights(7, resamples=4000, seed=1))
 
 
-def test_a_mean_equals_resampling_value_by_value() -> None:
+def test_a_resampled_mean_equals_resampling_value_by_value() -> None:
     rng = np.random.default_rng(0)
     values = [rng.random(n).tolist() for n in (5, 0, 2, 11, 1)]
     weights = draw_weights(5, resamples=300, seed=2)
-    found = resampled_mean([sum(v) for v in values], [len(v) for v in values], weights).figure()
+    mean = resampled_mean([sum(v) for v in values], [len(v) for v in values], weights).figure()
     low, high = np.percentile(naive_means(values, weights), [2.5, 97.5])
-    assert found.value == pytest.approx(np.mean([v for unit in values for v in unit]))
-    np.testing.assert_allclose(ends(found), [low, high])
-    assert found.n == 4
+    assert mean.value == pytest.approx(np.mean([v for unit in values for v in unit]))
+    np.testing.assert_allclose(ends(mean), [low, high])
+    assert mean.n == 4
 
 
-def test_paired_difference_sees_the_same_draws() -> None:
+def test_a_difference_is_paired_by_resample() -> None:
     rng = np.random.default_rng(1)
     first, counts = rng.random(6) * 5, rng.integers(1, 9, 6)
     second = first - 0.1 * counts + 0.01 * rng.normal(size=6)
@@ -53,27 +53,34 @@ def test_paired_difference_sees_the_same_draws() -> None:
     differences = [
         (row @ first) / (row @ counts) - (row @ second) / (row @ counts) for row in weights
     ]
-    found = resampled_mean(first, counts, weights).minus(resampled_mean(second, counts, weights))
-    assert found.value == pytest.approx((first - second).sum() / counts.sum())
+    difference = resampled_mean(first, counts, weights).minus(
+        resampled_mean(second, counts, weights)
+    )
+    assert difference.value == pytest.approx((first - second).sum() / counts.sum())
     low, high = np.percentile(differences, [2.5, 97.5])
-    np.testing.assert_allclose(ends(found), [low, high])
-    assert found.low is not None
-    assert found.low > 0  # paired: far tighter than either method's own interval
-    own = resampled_mean(first, counts, weights).figure()
-    assert np.ptp(ends(found)) < np.ptp(ends(own)) / 5
+    np.testing.assert_allclose(ends(difference), [low, high])
+    assert difference.low is not None
+    assert difference.low > 0  # paired, so much narrower than the interval of either method
+    unpaired = resampled_mean(first, counts, weights).figure()
+    assert np.ptp(ends(difference)) < np.ptp(ends(unpaired)) / 5
 
 
-def test_what_cannot_be_said_is_none() -> None:
+def test_undefined_values_and_intervals_are_none() -> None:
     weights = draw_weights(4, resamples=50)
-    nothing = resampled_mean(np.zeros(4), np.zeros(4), weights).figure()
-    assert (nothing.value, nothing.low, nothing.high, nothing.n) == (None, None, None, 0)
-    one = resampled_mean([2.0, 0, 0, 0], [4, 0, 0, 0], weights).figure()
-    assert (one.value, one.low, one.high, one.n) == (0.5, None, None, 1)
+    without_values = resampled_mean(np.zeros(4), np.zeros(4), weights).figure()
+    assert (without_values.value, without_values.low, without_values.high, without_values.n) == (
+        None,
+        None,
+        None,
+        0,
+    )
+    single = resampled_mean([2.0, 0, 0, 0], [4, 0, 0, 0], weights).figure()
+    assert (single.value, single.low, single.high, single.n) == (0.5, None, None, 1)
     assert Resampled(0.5, np.full(3, np.nan), np.ones(3, dtype=np.bool_)).figure().low is None
-    # Draws in which nothing counts are left out, not taken for zero.
-    some = resampled_mean(SUMS, COUNTS, weights).figure()
-    assert some.low is not None
-    assert some.low > 0.5
+    # Resamples without values are left out, not counted as zero.
+    partial = resampled_mean(SUMS, COUNTS, weights).figure()
+    assert partial.low is not None
+    assert partial.low > 0.5
 
 
 @pytest.mark.parametrize(("units", "resamples"), [(0, 10), (3, 0)])
@@ -82,11 +89,11 @@ def test_an_empty_bootstrap_is_refused(units: int, resamples: int) -> None:
         draw_weights(units, resamples=resamples)
 
 
-def test_figures_of_other_procedures_are_no_pairs() -> None:
+def test_a_difference_over_different_procedures_has_no_interval() -> None:
     weights = draw_weights(3, resamples=50)
-    every = resampled_mean([1.0, 2.0, 3.0], [1, 1, 1], weights)
-    some = resampled_mean([1.0, 0.0, 3.0], [1, 0, 1], weights)
-    difference = every.minus(some)
+    all_procedures = resampled_mean([1.0, 2.0, 3.0], [1, 1, 1], weights)
+    two_procedures = resampled_mean([1.0, 0.0, 3.0], [1, 0, 1], weights)
+    difference = all_procedures.minus(two_procedures)
     assert difference.value == 0.0
     assert (difference.low, difference.high, difference.n) == (None, None, 2)
 
@@ -98,7 +105,7 @@ def measure(values: np.ndarray) -> Resampled:
     return resampled_mean(values, np.ones(12), WEIGHTS)
 
 
-def test_those_within_chance_of_the_best_stand_with_it() -> None:
+def test_methods_within_chance_of_the_best_are_no_different() -> None:
     base = np.linspace(0.3, 0.9, 12)
     wave = 0.1 * np.where(np.arange(12) % 2, 1.0, -1.0)
     measures = {
@@ -107,11 +114,11 @@ def test_those_within_chance_of_the_best_stand_with_it() -> None:
         "best": measure(base),
     }
     assert no_different(measures) == ("best", "near")
-    # A difference that is small but in every procedure is told apart: pairs, not overlap.
+    # A small difference in every procedure is distinguished, because the test is paired.
     assert no_different({"a": measure(base), "b": measure(base - 0.001)}) == ("a",)
 
 
-def test_the_ideal_of_a_rate_is_not_its_largest_value_but_its_true_one_in_a_clinic() -> None:
+def test_the_best_method_is_nearest_to_the_ideal_of_the_figure() -> None:
     fr = {"many": measure(np.full(12, 3.0)), "few": measure(np.full(12, 0.8))}
     assert no_different(fr, ideal_of("threshold/FR")) == ("few",)
     assert no_different(fr, ideal_of("tracking/threshold/IDSW")) == ("few",)
@@ -121,7 +128,7 @@ def test_the_ideal_of_a_rate_is_not_its_largest_value_but_its_true_one_in_a_clin
     assert no_different(counted, 5.0) == ("many",)
 
 
-def test_nothing_is_marked_where_nothing_is_known() -> None:
+def test_no_method_is_marked_without_an_interval() -> None:
     one = resampled_mean([1.0], [1.0], draw_weights(1, resamples=9))
     other = resampled_mean([0.5], [1.0], draw_weights(1, resamples=9))
     assert no_different({"a": one, "b": other}) == ()

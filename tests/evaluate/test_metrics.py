@@ -1,4 +1,4 @@
-"""Every metric of the registry, in one evaluation: order, names, the best value, nothing at all."""
+"""All metrics of the registry: order of tracklets, ideal, interval, and undefined values."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from polyplink.evaluate.evaluation import Evaluation, EvaluationSettings, evalua
 from polyplink.evaluate.intervals import Figure
 from polyplink.evaluate.metric import TASKS
 from polyplink.evaluate.samples import Samples
-from tests.evaluate.made import boxes_of, random_samples
+from tests.evaluate.random_tracklets import boxes_of, random_samples
 
 SETTINGS = EvaluationSettings(
     Grid(thresholds=(0.3, 0.6, 0.9)),
@@ -19,15 +19,15 @@ SETTINGS = EvaluationSettings(
     seed=4,
 )
 LEVELS = {"retrieval": "", "reid": "", "counting": "threshold/", "tracking": "tracking/threshold/"}
-COUNTS = {"PPC", "ADR"}  # their ideal is the truth of the data
+COUNTS = {"PPC", "ADR"}  # their ideal depends on the data
 POOLED = {
     "AUROC (as published)",
     "AUPR (as published)",
-}  # all pairs as one, as the papers' tools do
-OF_BOXES = {"DetA", "LocA"}  # they judge the boxes, which are the true ones here
+}  # over all pairs together, as the tools of the papers do
+OF_BOXES = {"DetA", "LocA"}  # figures of boxes, which are true in this data
 
 
-def evaluated(vectors: np.ndarray, samples: Samples) -> Evaluation:
+def evaluate(vectors: np.ndarray, samples: Samples) -> Evaluation:
     adenoma = [bool(polyp % 2) for polyp in samples.polyp]
     return evaluate_embeddings(
         {"x": vectors}, samples, SETTINGS, boxes=boxes_of(samples), adenoma=adenoma
@@ -41,31 +41,31 @@ def figure(name: str, evaluation: Evaluation) -> Figure:
 @pytest.fixture(scope="module")
 def ordinary() -> Evaluation:
     vectors, samples, _ = random_samples(noise=2.0)
-    return evaluated(vectors, samples)
+    return evaluate(vectors, samples)
 
 
 @pytest.fixture(scope="module")
 def reordered() -> Evaluation:
-    """The same tracklets in another order, with vectors that are turned and scaled."""
+    """The same tracklets in another order, with rotated and scaled vectors."""
     vectors, samples, _ = random_samples(noise=2.0)
     rng = np.random.default_rng(1)
-    # The procedures stay in their order, in which they are drawn for intervals.
+    # Procedures keep their order, which decides the resamples.
     order = np.lexsort((rng.random(len(vectors)), samples.procedure))
-    turned = 3 * vectors @ np.linalg.qr(rng.normal(size=(6, 6)))[0]
-    return evaluated(turned[order], samples.take(order))
+    rotated = 3 * vectors @ np.linalg.qr(rng.normal(size=(6, 6)))[0]
+    return evaluate(rotated[order], samples.take(order))
 
 
 @pytest.fixture(scope="module")
 def perfect() -> Evaluation:
-    """Tracklets of a polyp share a vector that is orthogonal to those of all others."""
+    """Tracklets of a polyp share a vector, orthogonal to those of all other polyps."""
     _, samples, _ = random_samples()
-    return evaluated(np.eye(samples.polyp.max() + 1)[samples.polyp], samples)
+    return evaluate(np.eye(samples.polyp.max() + 1)[samples.polyp], samples)
 
 
 @pytest.fixture(scope="module")
 def single() -> Evaluation:
-    """Two procedures of one tracklet: no pair, and no query with a match."""
-    return evaluated(np.eye(2), Samples.of(["a", "b"], ["v", "w"], ["p", "q"], [0.0, 0.0]))
+    """Two procedures of one tracklet each: no pair, and no query with a match."""
+    return evaluate(np.eye(2), Samples.of(["a", "b"], ["v", "w"], ["p", "q"], [0.0, 0.0]))
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -80,17 +80,17 @@ def test_a_metric_does_not_depend_on_the_order_of_tracklets(
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_perfect_vectors_reach_the_ideal_and_ordinary_ones_are_not_beyond(
+def test_perfect_vectors_reach_the_ideal_and_ordinary_ones_do_not(
     name: str, perfect: Evaluation, ordinary: Evaluation
 ) -> None:
-    best, value = figure(name, perfect).value, figure(name, ordinary).value
+    perfect_value, value = figure(name, perfect).value, figure(name, ordinary).value
     assert value is not None
     if name in COUNTS:
-        assert best is not None
-        assert best > 0
+        assert perfect_value is not None
+        assert perfect_value > 0
         return
-    assert best == pytest.approx(METRICS[name].ideal)
-    assert name in OF_BOXES or value != pytest.approx(best)  # hard enough to tell
+    assert perfect_value == pytest.approx(METRICS[name].ideal)
+    assert name in OF_BOXES or value != pytest.approx(perfect_value)  # the data are hard enough
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -107,10 +107,10 @@ def test_an_interval_is_over_resampled_procedures(name: str, ordinary: Evaluatio
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_nothing_to_measure_is_undefined_or_the_ideal(name: str, single: Evaluation) -> None:
+def test_a_metric_without_data_is_undefined_or_ideal(name: str, single: Evaluation) -> None:
     value = figure(name, single).value
     assert value is None or name in COUNTS or value == METRICS[name].ideal
 
 
-def test_the_harness_covers_every_task() -> None:
+def test_these_tests_cover_every_task() -> None:
     assert {metric.task for metric in METRICS.values()} == set(LEVELS) == set(TASKS)

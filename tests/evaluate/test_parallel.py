@@ -5,18 +5,18 @@ from polyplink.evaluate.ranking import parallel
 
 
 def blas_threads() -> set[int]:
-    return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
 
 
 @pytest.mark.parametrize("threads", [1, 5, None])
-def test_every_job_is_done_once_with_one_blas_thread_and_errors_are_raised(
+def test_each_job_runs_once_with_one_blas_thread_and_errors_are_raised(
     threads: int | None,
 ) -> None:
     before = blas_threads()
     parts = parallel(lambda jobs: [(job, blas_threads()) for job in jobs], range(100), threads)
     assert threads in (None, len(parts))
-    done = sorted((pair for part in parts for pair in part), key=lambda pair: pair[0])
-    assert done == [(job, {1}) for job in range(100)]
+    results = sorted((pair for part in parts for pair in part), key=lambda pair: pair[0])
+    assert results == [(job, {1}) for job in range(100)]
     with pytest.raises(ZeroDivisionError):
         parallel(lambda jobs: [1 / job for job in jobs], [1, 0, 2], threads)
     assert blas_threads() == before

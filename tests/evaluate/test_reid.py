@@ -20,7 +20,7 @@ from polyplink.evaluate.reid import (
     squashed,
 )
 from polyplink.evaluate.samples import Samples
-from tests.evaluate.made import ends, random_samples
+from tests.evaluate.random_tracklets import ends, random_samples
 
 
 def naive_pairs(vectors: np.ndarray, names: list[str | None]) -> tuple[list[bool], list[float]]:
@@ -33,7 +33,10 @@ def naive_pairs(vectors: np.ndarray, names: list[str | None]) -> tuple[list[bool
 def naive_reid(
     vectors: np.ndarray, names: list[str | None], procedure: np.ndarray, w: np.ndarray
 ) -> tuple[float, float]:
-    """Copy the tracklets of each drawn procedure; pair all but two copies of one procedure."""
+    """AUROC and AUPR over copies of the tracklets of drawn procedures.
+
+    Tracklets of different copies of the same procedure are no pairs.
+    """
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     copies = [
         (i, copy)
@@ -52,14 +55,14 @@ def naive_reid(
 
 
 def directions(kind: str) -> np.ndarray:
-    """Vectors (30, 6): apart, six among all so that most scores tie, or nearly all alike."""
+    """Vectors (30, 6): random, six distinct ones so that most scores tie, or nearly equal."""
     rng = np.random.default_rng(3)
-    few = rng.normal(size=(6, 6))
+    six_directions = rng.normal(size=(6, 6))
     if kind == "tied":
-        return np.asarray(few[np.arange(30) % 6])
-    if kind == "crowded":  # within a millionth, and one opposite: one cell has nearly all levels
+        return np.asarray(six_directions[np.arange(30) % 6])
+    if kind == "crowded":  # within 1e-6 and one opposite: one cell has nearly all levels
         signs = np.where(np.arange(30) == 7, -1.0, 1.0)[:, None]
-        return np.asarray(few[0] * signs + rng.normal(0, 1e-3, (30, 6)))
+        return np.asarray(six_directions[0] * signs + rng.normal(0, 1e-3, (30, 6)))
     return random_samples(noise=2.0)[0]
 
 
@@ -71,9 +74,9 @@ def directions(kind: str) -> np.ndarray:
         {"ROWS": 1, "COLUMNS": 1, "PICKED": 1},
         {"ROWS": 3, "COLUMNS": 4, "PICKED": 2, "SAMPLED": 100},
         {"NARROW": 0},  # wide counts
-        {"ROOM": 40, "CHUNK": 2},  # a few pairs of procedures, and resamples, at a time
-        {"BLOCK": 1},  # resamples are summed over one procedure's pairs at a time
-        {"EXACT": 4000},  # or over so many as whole numbers allow
+        {"ROOM": 40, "CHUNK": 2},  # a few pairs of procedures, and few resamples, at a time
+        {"BLOCK": 1},  # resamples summed over the pairs of one procedure at a time
+        {"EXACT": 4000},  # or over as many as integers allow
         {"EXACT": 0},  # or in double precision
     ],
 )
@@ -86,22 +89,22 @@ def test_reid_equals_scikit_learn_on_all_pairs(
     vectors = directions(kind)
     truth, scores = naive_pairs(vectors, names)
     tied = np.round(scores, 12)
-    found = reidentify(vectors, samples)
-    assert found.auroc == pytest.approx(roc_auc_score(truth, tied), abs=1e-9)
-    assert found.aupr == pytest.approx(average_precision_score(truth, tied), abs=1e-9)
-    assert (found.positives, found.negatives) == (sum(truth), len(truth) - sum(truth))
-    assert found.unlabelled == 4
-    assert found.counts is not None
+    actual = reidentify(vectors, samples)
+    assert actual.auroc == pytest.approx(roc_auc_score(truth, tied), abs=1e-9)
+    assert actual.aupr == pytest.approx(average_precision_score(truth, tied), abs=1e-9)
+    assert (actual.positives, actual.negatives) == (sum(truth), len(truth) - sum(truth))
+    assert actual.unlabelled == 4
+    assert actual.counts is not None
     same = np.array(truth)
     naive = [
         (above[~same].mean(), above[same].mean(), same[above].mean())
-        for above in (tied >= edge for edge in [*found.counts.edges[::-1], -2.0])
+        for above in (tied >= edge for edge in [*actual.counts.edges[::-1], -2.0])
     ]
-    np.testing.assert_allclose(np.transpose(roc_and_pr(found.counts)), naive)
-    if "SAMPLED" not in limits:  # each score has a bin of its own
+    np.testing.assert_allclose(np.transpose(roc_and_pr(actual.counts)), naive)
+    if "SAMPLED" not in limits:  # each score has a separate bin
         weights = draw_weights(4, resamples=9, seed=5)
-        weights[0] = 0  # nothing was drawn
-        auroc, aupr = resample_reid(found.counts, weights)
+        weights[0] = 0  # an empty resample
+        auroc, aupr = resample_reid(actual.counts, weights)
         assert np.isnan([auroc[0], aupr[0]]).all()
         for r, w in enumerate(weights[1:], start=1):
             expected = naive_reid(vectors, names, samples.procedure, w)
@@ -120,37 +123,39 @@ def test_many_procedures_have_fewer_bins_and_the_same_figures(
     assert fine.counts is not None
     assert coarse.counts is not None
     assert coarse.counts.edges.size <= 2 * module.LEAST_BINS < fine.counts.edges.size
-    for name, off in (("AUROC", 0.001), ("AUPR", 0.005)):  # about the exact figure, not below it
-        few, many = (
-            reid_measures(each, None, samples, weights)[name].resampled for each in (coarse, fine)
+    for name, tolerance in (("AUROC", 0.001), ("AUPR", 0.005)):  # unbiased around the exact figure
+        with_coarse_bins, with_fine_bins = (
+            reid_measures(reid, None, samples, weights)[name].resampled for reid in (coarse, fine)
         )
-        assert abs((few - many).mean()) < off
+        assert abs((with_coarse_bins - with_fine_bins).mean()) < tolerance
 
 
-def test_threads_change_no_bit() -> None:
+def test_figures_do_not_depend_on_the_number_of_threads() -> None:
     vectors, samples, _ = random_samples(unknown=4, noise=2.0)
-    one, four = (reidentify(vectors, samples, threads=threads) for threads in (1, 4))
-    assert (one.auroc, one.aupr) == (four.auroc, four.aupr)
-    assert one.counts is not None
-    assert four.counts is not None
-    np.testing.assert_array_equal(one.counts.edges, four.counts.edges)
-    np.testing.assert_array_equal(one.counts.negatives, four.counts.negatives)
+    single_thread, four_threads = (
+        reidentify(vectors, samples, threads=threads) for threads in (1, 4)
+    )
+    assert (single_thread.auroc, single_thread.aupr) == (four_threads.auroc, four_threads.aupr)
+    assert single_thread.counts is not None
+    assert four_threads.counts is not None
+    np.testing.assert_array_equal(single_thread.counts.edges, four_threads.counts.edges)
+    np.testing.assert_array_equal(single_thread.counts.negatives, four_threads.counts.negatives)
 
 
 @pytest.mark.parametrize("polyps", [["p", "p", "p"], ["p", "q", "r"]])
-def test_one_kind_of_pair_gives_no_figure(polyps: list[str | None]) -> None:
+def test_pairs_of_one_class_give_no_figures(polyps: list[str | None]) -> None:
     samples = Samples.of(["a", "b", "c"], ["v"] * 3, polyps, [0, 0, 0])
-    found = reidentify(np.eye(3), samples)
-    assert (found.auroc, found.aupr, found.counts) == (None, None, None)
+    reid = reidentify(np.eye(3), samples)
+    assert (reid.auroc, reid.aupr, reid.counts) == (None, None, None)
     assert published_reid(np.eye(3), samples) is None
-    assert found.positives + found.negatives == 3
+    assert reid.positives + reid.negatives == 3
 
 
 @settings(max_examples=15)
 @given(st.integers(0, 1000), st.integers(0, 4))
-def test_reid_as_published_is_that_of_torchmetrics(seed: int, unknown: int) -> None:
+def test_reid_as_published_equals_torchmetrics(seed: int, unknown: int) -> None:
     heal_torchvision()
-    theirs = pytest.importorskip("torchmetrics.functional.classification")
+    torchmetrics = pytest.importorskip("torchmetrics.functional.classification")
     vectors, samples, _ = random_samples(seed, unknown, 3.0)
     known = np.flatnonzero(samples.known)
     i, j = np.tril_indices(known.size, -1)
@@ -158,26 +163,28 @@ def test_reid_as_published_is_that_of_torchmetrics(seed: int, unknown: int) -> N
     unit = unit_rows(vectors)
     scores = torch.from_numpy((unit[i] * unit[j]).sum(axis=1)).float().sigmoid()
     same = torch.from_numpy(samples.polyp[i] == samples.polyp[j]).int()
-    found = published_reid(vectors, samples)
-    assert found is not None
+    published = published_reid(vectors, samples)
+    assert published is not None
     tied = squashed(np.round((unit[i] * unit[j]).sum(axis=1), 12))
     truth = same.numpy()
-    assert found[0] == pytest.approx(roc_auc_score(truth, tied), abs=1e-9)
-    assert found[1] == pytest.approx(average_precision_score(truth, tied), abs=1e-9)
-    # In single precision two scores may be equal in one sum and not in another: a pair or two of
-    # some 30,000 change sides.
-    assert found[0] == pytest.approx(float(theirs.binary_auroc(scores, same)), abs=1e-4)
-    assert found[1] == pytest.approx(float(theirs.binary_average_precision(scores, same)), abs=1e-4)
+    assert published[0] == pytest.approx(roc_auc_score(truth, tied), abs=1e-9)
+    assert published[1] == pytest.approx(average_precision_score(truth, tied), abs=1e-9)
+    # In single precision, equal scores can differ by the order of summation: of about 30,000
+    # comparisons one or two change.
+    assert published[0] == pytest.approx(float(torchmetrics.binary_auroc(scores, same)), abs=1e-4)
+    assert published[1] == pytest.approx(
+        float(torchmetrics.binary_average_precision(scores, same)), abs=1e-4
+    )
 
 
-def test_reid_rows_are_over_each_procedures_own_pairs() -> None:
+def test_reid_rows_are_over_the_pairs_within_each_procedure() -> None:
     vectors, samples, _ = random_samples(unknown=2, noise=2.0)
     unit = unit_rows(vectors)
     rows = reid_rows(unit, samples)
     assert [row["procedure"] for row in rows] == list(samples.procedures)
     for place, row in enumerate(rows):
-        own = np.flatnonzero((samples.procedure == place) & samples.known)
-        pairs = [(i, j) for k, i in enumerate(own) for j in own[k + 1 :]]
+        members = np.flatnonzero((samples.procedure == place) & samples.known)
+        pairs = [(i, j) for k, i in enumerate(members) for j in members[k + 1 :]]
         same = [bool(samples.polyp[i] == samples.polyp[j]) for i, j in pairs]
         assert (row["positives"], row["negatives"]) == (sum(same), len(same) - sum(same))
         if row["positives"] and row["negatives"]:
@@ -188,11 +195,11 @@ def test_reid_rows_are_over_each_procedures_own_pairs() -> None:
             assert row["auroc"] is None
 
 
-def test_reid_is_exact_with_an_interval_around_it() -> None:
+def test_reid_measures_have_the_exact_value_and_an_interval() -> None:
     vectors, samples, _ = random_samples(noise=2.0)
-    found = reidentify(vectors, samples)
-    measures = reid_measures(found, None, samples, draw_weights(4, resamples=200))
-    assert (measures["AUROC"].value, measures["AUPR"].value) == (found.auroc, found.aupr)
+    reid = reidentify(vectors, samples)
+    measures = reid_measures(reid, None, samples, draw_weights(4, resamples=200))
+    assert (measures["AUROC"].value, measures["AUPR"].value) == (reid.auroc, reid.aupr)
     assert measures["AUPR (as published)"].value is None
     for name in ("AUROC", "AUPR"):
         interval = measures[name].figure()

@@ -13,10 +13,10 @@ ROWS = st.lists(
 
 
 @given(ROWS)
-def test_codes_are_equal_exactly_where_names_are(
+def test_codes_are_equal_exactly_if_names_are(
     rows: list[tuple[int, int | None, float]],
 ) -> None:
-    # Named like rows: an unknown polyp is none of them.
+    # Polyps are named by numbers, as rows are: a row of an unknown polyp matches none of them.
     procedures = [f"v{procedure}" for procedure, _, _ in rows]
     polyps = [None if polyp is None else f"{3 * procedure + polyp}" for procedure, polyp, _ in rows]
     samples = Samples.of(
@@ -44,7 +44,7 @@ def test_codes_are_equal_exactly_where_names_are(
         (["a"], ["v"], ["p"], [[0]], "give one per tracklet"),
     ],
 )
-def test_bad_columns_are_refused(
+def test_invalid_columns_are_refused(
     ids: list[str],
     procedures: list[str],
     polyps: list[str | None],
@@ -55,7 +55,7 @@ def test_bad_columns_are_refused(
         Samples.of(ids, procedures, polyps, positions)
 
 
-def test_one_procedures_samples() -> None:
+def test_samples_of_one_procedure_keep_their_columns() -> None:
     samples = Samples.of(["a", "b", "c"], ["v", "w", "v"], ["p", "q", None], [0.0, 0.5, 1.0])
     part, rows = samples.of_procedure(0)
     assert rows.tolist() == [0, 2]

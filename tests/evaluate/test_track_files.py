@@ -1,4 +1,4 @@
-"""Tracks go into TrackEval's folders, and its own reader scores them as we do."""
+"""Track files in the layout of TrackEval, which reads and scores them the same."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from tests.samples import write_procedures
 
 
 def by_trackeval(root: Path, part: str) -> dict[str, float]:
-    """TrackEval's combined figures, read from its own folders."""
+    """Figures of TrackEval over all procedures, with its own reader."""
     data = MotChallenge2DBox(
         {
             "GT_FOLDER": str(root / "gt" / "mot_challenge"),
@@ -32,18 +32,20 @@ def by_trackeval(root: Path, part: str) -> dict[str, float]:
         }
     )
     (tracker,) = data.tracker_list
-    found: dict[str, Any] = {}
-    quiet = {"PRINT_CONFIG": False}
-    for metric in (HOTA(), Identity(quiet), CLEAR(quiet)):
-        each = {}
+    combined: dict[str, Any] = {}
+    no_output = {"PRINT_CONFIG": False}
+    for metric in (HOTA(), Identity(no_output), CLEAR(no_output)):
+        counts_by_sequence = {}
         for name in data.seq_list:
             raw = data.get_raw_seq_data(tracker, name)
-            each[name] = metric.eval_sequence(data.get_preprocessed_seq_data(raw, "pedestrian"))
-        found |= metric.combine_sequences(each)
-    return {name: float(np.mean(found[name])) for name in metrics_of("tracking")}
+            counts_by_sequence[name] = metric.eval_sequence(
+                data.get_preprocessed_seq_data(raw, "pedestrian")
+            )
+        combined |= metric.combine_sequences(counts_by_sequence)
+    return {name: float(np.mean(combined[name])) for name in metrics_of("tracking")}
 
 
-def test_trackeval_reads_the_folders_and_agrees_and_broken_ones_are_refused(
+def test_trackeval_gives_the_same_figures_and_damaged_folders_are_refused(
     tmp_path: Path,
 ) -> None:
     data = write_procedures(tmp_path, procedures=2, polyps=2, views=3)
@@ -57,31 +59,31 @@ def test_trackeval_reads_the_folders_and_agrees_and_broken_ones_are_refused(
         pl.Series("track", labels),
     )
     write_trackeval(tmp_path / "out", prepared, table, "eval")
-    theirs = by_trackeval(tmp_path / "out", "eval")
+    expected = by_trackeval(tmp_path / "out", "eval")
     truth = tmp_path / "out" / "gt" / "mot_challenge" / "polyplink-eval"
     tracker = tmp_path / "out/trackers/mot_challenge/polyplink-eval/ours, threshold/data"
     counts = score_files(truth, tracker)
     assert list(counts) == ["001-001", "001-002"]
     total = type(counts["001-001"]).total(list(counts.values()))
     for name, value in tracking_figures(total).items():
-        assert float(value) == pytest.approx(theirs[name], abs=1e-6), name
-    assert 0 < theirs["AssA"] < 1
+        assert float(value) == pytest.approx(expected[name], abs=1e-6), name
+    assert 0 < expected["AssA"] < 1
     rows = tracklet_boxes(prepared).filter(pl.col("procedure_id") == "001-001")
     polyp = np.repeat([0, 1], 3)
-    own = TrackletBoxes(
+    boxes = TrackletBoxes(
         polyp,
         np.arange(7) * 32,
         rows["frame"].to_numpy().astype(np.int64),
         rows.select("x", "y", "w", "h").to_numpy().astype(np.float64),
     )
-    scored = TrackingTruth.of("001-001", own).score([[0, 0, 1, 1, 1, 2]]).counts.take(0)
+    scored = TrackingTruth.of("001-001", boxes).score([[0, 0, 1, 1, 1, 2]]).counts.take(0)
     for name, value in tracking_figures(scored).items():
         assert float(value) == pytest.approx(float(tracking_figures(counts["001-001"])[name]))
     text = (tracker / "001-002.txt").read_text()
     (tracker / "001-002.txt").write_text("1,-1," + text.split(",", 2)[2])
     with pytest.raises(PolyplinkError, match="1 boxes of 001-002 have no track"):
         score_files(truth, tracker)
-    # A part's name from splits.json leads nowhere else.
+    # The name of a part cannot lead out of the folder.
     write_trackeval(tmp_path / "odd" / "out", prepared, table, "a/../../../../../escaped")
     assert [path.name for path in (tmp_path / "odd").iterdir()] == ["out"]
     assert not list(tmp_path.rglob("escaped"))

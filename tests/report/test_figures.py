@@ -31,7 +31,7 @@ from polyplink.report.figures import (
     target_matrices,
 )
 from tests.conftest import SampleRun
-from tests.evaluate.made import boxes_of, random_samples
+from tests.evaluate.random_tracklets import boxes_of, random_samples
 
 RATES = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=20)
 

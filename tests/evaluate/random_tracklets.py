@@ -1,4 +1,4 @@
-"""Random tracklets of several procedures, for the tests of `evaluate`."""
+"""Random tracklets of several procedures: vectors, samples and boxes."""
 
 import numpy as np
 
@@ -40,7 +40,7 @@ def random_samples(
 
 
 def boxes_of(samples: Samples, *, length: int = 12) -> TrackletBoxes:
-    """Boxes of all samples: the tracklets of a procedure follow each other in time order."""
+    """Boxes of all samples; tracklets of a procedure follow each other in time."""
     n = len(samples.tracklet_ids)
     start = np.zeros(n, dtype=np.int64)
     for place in range(len(samples.procedures)):
