@@ -292,6 +292,8 @@ def test_a_clusterer_metrics_and_a_figure_from_a_file_are_used(
         ("--clusterer gone.py:Mutual", "no file gone.py"),
         ("--metric {}:Mutual", "extra_parts.py:Mutual has no value"),
         ("--metric made-up", "no metric 'made-up'"),
+        ("--metric {}", "extra_parts.py:NAME of a metric in it"),
+        ("--tracker {}:NearestTracker", "NearestTracker: a tracker is not taken from a file here"),
     ],
 )
 def test_a_file_without_the_part_is_refused(

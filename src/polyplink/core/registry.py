@@ -107,6 +107,11 @@ class Registry(Mapping[str, Part], Generic[Part]):
             return self[name]
         if name in self._chosen:
             return self._chosen[name]
+        PolyplinkError.unless(
+            ".py:" not in name,
+            f"{name}: a {self.kind} is not taken from a file here",
+            "name it in the pyproject.toml of a package; the how-to on adding parts says how",
+        )
         entries = self.installed()
         parts = {**self._built_in, **entries, **dict.fromkeys(self._chosen)}
         find_named(self.kind, name, parts)
@@ -142,6 +147,11 @@ class Registry(Mapping[str, Part], Generic[Part]):
         file, python, name = text.partition(".py:")
         if text in self:  # not imported, so that mistakes in other options are reported at once
             return text
+        PolyplinkError.unless(
+            not text.endswith(".py"),
+            f"{text} is a file",
+            f"give {text}:NAME of a {self.kind} in it",
+        )
         if not python:
             self._chosen[text] = self.find(text)
             return text
