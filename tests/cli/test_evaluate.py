@@ -244,5 +244,5 @@ def test_encoders_and_clusterers_are_compared_in_pairs(
         wanted = own["agglomerative/FR"]["value"] - own["threshold/FR"]["value"]
         assert gap["value"] == pytest.approx(wanted)
         assert gap["low"] <= gap["value"] <= gap["high"]
-        assert f"clusterers on the vectors of {name}, minus the first:" in result.stdout
+        assert f"clusterers on the vectors of {name}, minus threshold:" in result.stdout
     assert_refused(polyplink("evaluate", copy, copy, another), "weights are given twice")

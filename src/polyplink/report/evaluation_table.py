@@ -1,6 +1,6 @@
 """Tables of an evaluation: methods by figures, with notes, and a table of procedures."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -117,12 +117,25 @@ def _column(key: str, name: str, metric: Metric, group: str) -> FigureColumn:
     )
 
 
-def headline(first: EncoderFigures) -> tuple[str, ...]:
-    """Keys of the five most important figures, those of learned links if they were measured."""
+def headline(first: EncoderFigures, asked: Sequence[str] = ()) -> tuple[str, ...]:
+    """Keys of the five most important figures, those of learned links if they were measured.
+
+    Args:
+        first: Figures of any encoder.
+        asked: Names of further metrics that the user asked for.
+    """
     counted = "links" if "links" in first.counting else next(iter(first.counting), "")
     tracked = "links" if "links" in first.tracking else next(iter(first.tracking), "")
-    keys = ("mAP", "AUROC", f"{counted}/count error", f"{counted}/exact")
-    return (*keys, f"tracking/{tracked}/HOTA")
+    keys = [
+        "mAP",
+        "AUROC",
+        f"{counted}/count error",
+        f"{counted}/exact",
+        f"tracking/{tracked}/HOTA",
+    ]
+    for name in asked:
+        keys += [name, f"{counted}/{name}", f"tracking/{tracked}/{name}"]
+    return tuple(keys)
 
 
 def comparison(evaluation: Evaluation, settings: EvaluationSettings) -> Comparison:
@@ -145,7 +158,7 @@ def comparison(evaluation: Evaluation, settings: EvaluationSettings) -> Comparis
             for name in names
         ),
         evaluation.no_different if len(names) > 1 else {},
-        headline(first),
+        headline(first, settings.metrics),
         note if first.counting or first.tracking else "",
     )
 

@@ -187,7 +187,7 @@ def fields_table(recipe: str, fields: "Sequence[FieldSource]") -> Table:
     return table
 
 
-COMPARED = ("count error", "exact", "tracking/HOTA")  # printed differences of clusterers
+COMPARED = ("count error", "exact", "tracking/HOTA")  # differences of clusterers always printed
 
 
 def difference_tables(
@@ -209,6 +209,12 @@ def difference_tables(
 
     first, *other_methods = by_method
     first_keys = {metric.key for metric in comparison.first_metrics}
+    # Figures of counting and tracking are named "links/FR" and "tracking/links/HOTA".
+    measured = [key.split("/") for key in comparison.methods[0].figures if "/" in key]
+    first_clusterer = next((clusterer for *_, clusterer, _ in measured), "")
+    figures = {*COMPARED}
+    for *group, _, figure in (key.split("/") for key in first_keys if "/" in key):
+        figures.add("/".join([*group, figure]))
     gaps = {
         method.name: method.differences
         for method in comparison.methods
@@ -217,8 +223,8 @@ def difference_tables(
     parts = [f"minus {first}:", difference_table(selected(gaps, first_keys))] if gaps else []
     for name, clusterer_gaps in by_method.items():
         if clusterer_gaps:
-            parts.append(f"clusterers on the vectors of {name}, minus the first:")
-            parts.append(difference_table(selected(clusterer_gaps, COMPARED)))
+            parts.append(f"clusterers on the vectors of {name}, minus {first_clusterer}:")
+            parts.append(difference_table(selected(clusterer_gaps, figures)))
     return parts
 
 
