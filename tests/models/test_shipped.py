@@ -1,4 +1,4 @@
-"""The shipped models: verified, described, and known by name."""
+"""The shipped models: their checksums, cards and names."""
 
 import json
 import re
@@ -21,67 +21,74 @@ from tests.cli.calls import assert_refused, polyplink
 
 
 @pytest.fixture
-def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the shipped files that a test may spoil."""
+def copied_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the shipped files that a test may damage."""
     folder = Path(shutil.copytree(shipped.FOLDER, tmp_path / "models"))
     monkeypatch.setattr(shipped, "FOLDER", folder)
     return folder
 
 
-def test_the_package_has_a_detector_and_an_encoder_that_are_what_they_are_said_to_be() -> None:
-    assert {one.name: one.kind for one in models()} == {DETECTOR: "detector", ENCODER: "encoder"}
-    assert sum(one.bytes for one in models()) <= 12_000_000
-    for one in models():
-        assert file_key(one.path) == one.sha256
-        graphs = [*one.graphs.glob("*")]
-        assert sum(path.stat().st_size for path in (one.path, *graphs)) == one.bytes
-        assert one.card.startswith(f"# {one.name}\n")
-        assert "not a medical device" in one.card
-        for name in one.trained_on:
-            assert name in one.card
-            assert any(name in line for line in one.data)
+def test_the_shipped_detector_and_encoder_match_their_records_and_cards() -> None:
+    assert {model.name: model.kind for model in models()} == {
+        DETECTOR: "detector",
+        ENCODER: "encoder",
+    }
+    assert sum(model.bytes for model in models()) <= 12_000_000
+    for model in models():
+        assert file_key(model.path) == model.sha256
+        graphs = [*model.graphs.glob("*")]
+        assert sum(path.stat().st_size for path in (model.path, *graphs)) == model.bytes
+        assert model.card.startswith(f"# {model.name}\n")
+        assert "not a medical device" in model.card
+        for name in model.trained_on:
+            assert name in model.card
+            assert any(name in line for line in model.data)
     assert isinstance(read_detector_record(shipped_model(DETECTOR).path), DetectorRecord)
     assert read_record(weights_path(Path(ENCODER))).name == ENCODER
 
 
-def test_a_changed_file_is_refused_in_one_line(copied: Path, tmp_path: Path) -> None:
-    for one in models():
-        one.verify()
-        size = one.path.stat().st_size
-        with one.path.open("r+b") as file:
+def test_changed_and_missing_model_files_are_refused(copied_models: Path, tmp_path: Path) -> None:
+    for model in models():
+        model.verify()
+        size = model.path.stat().st_size
+        with model.path.open("r+b") as file:
             file.seek(size // 2)
             (byte,) = file.read(1)
             file.seek(size // 2)
             file.write(bytes([byte ^ 1]))
         with pytest.raises(PolyplinkError, match="not the file that was shipped"):
-            shipped_model(one.name)
+            shipped_model(model.name)
     refused = polyplink("weights", "show", ENCODER)
     assert_refused(refused, "its SHA-256 is another; install polyplink")
     (tmp_path / "a.png").write_bytes(b"")
     refused = polyplink("run", tmp_path, "-o", tmp_path / "o")
     assert_refused(refused, "not the file that was shipped")
-    (copied / f"{DETECTOR}.onnx").unlink()
+    (copied_models / f"{DETECTOR}.onnx").unlink()
     with pytest.raises(PolyplinkError, match="is missing"):
         shipped_model(DETECTOR)
-    (copied / shipped.LIST).write_text('[{"name": "x"}]')
+    (copied_models / shipped.LIST).write_text('[{"name": "x"}]')
     with pytest.raises(PolyplinkError, match="broken"):
         models()
 
 
-def test_the_graphs_of_the_encoder_compute_what_its_weights_do(copied: Path) -> None:
+def test_the_exported_encoder_computes_the_same_as_its_weights(copied_models: Path) -> None:
     weights = Path(ENCODER)
-    quick = load_named(weights, "cpu")
-    slow = load_named(weights_path(weights), "cpu")
-    assert isinstance(quick.embedder, ExportedEncoder)
-    assert isinstance(slow.embedder, NetworkEmbedder)
-    assert (quick.key, quick.record, quick.prepare) == (slow.key, slow.record, slow.prepare)
-    assert quick.embedder.record == slow.record
-    side = slow.prepare.size
+    exported = load_named(weights, "cpu")
+    pytorch = load_named(weights_path(weights), "cpu")
+    assert isinstance(exported.embedder, ExportedEncoder)
+    assert isinstance(pytorch.embedder, NetworkEmbedder)
+    assert (exported.key, exported.record, exported.prepare) == (
+        pytorch.key,
+        pytorch.record,
+        pytorch.prepare,
+    )
+    assert exported.embedder.record == pytorch.record
+    side = pytorch.prepare.size
     crops = np.random.default_rng(0).integers(0, 256, (5, side, side, 3), np.uint8)
-    wanted = slow.embedder(crops, [2, 3])
-    np.testing.assert_allclose(quick.embedder(crops, [2, 3]), wanted, atol=1e-5)
-    assert not any(b".py" in path.read_bytes() for path in (copied / ENCODER).glob("*.onnx"))
-    config = copied / ENCODER / "config.json"
+    expected = pytorch.embedder(crops, [2, 3])
+    np.testing.assert_allclose(exported.embedder(crops, [2, 3]), expected, atol=1e-5)
+    assert not any(b".py" in path.read_bytes() for path in (copied_models / ENCODER).glob("*.onnx"))
+    config = copied_models / ENCODER / "config.json"
     config.write_text(config.read_text().replace('"vectors"', '"vector"', 1))
     with pytest.raises(PolyplinkError, match=r"config\.json is not the file that was shipped"):
         load_named(weights, "cpu")
@@ -90,7 +97,7 @@ def test_the_graphs_of_the_encoder_compute_what_its_weights_do(copied: Path) -> 
         load_named(weights, "cpu")
 
 
-def test_a_file_of_the_name_goes_before_the_shipped_model(
+def test_a_file_of_the_same_name_takes_precedence_over_a_shipped_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -104,13 +111,13 @@ def test_a_file_of_the_name_goes_before_the_shipped_model(
         stored_path(ENCODER)
 
 
-def test_the_command_line_shows_cards_and_lists_the_encoder_first() -> None:
-    shown = polyplink("models")
-    assert shown.exit_code == 0, shown.output
-    assert re.findall(r"^# (\S+)$", shown.stdout, re.M) == [DETECTOR, ENCODER]
-    assert "asks for permission for commercial use" in shown.stdout
-    (one,) = json.loads(polyplink("models", DETECTOR, "--json").stdout)
-    assert one["sha256"] == shipped_model(DETECTOR).sha256
+def test_models_shows_cards_and_weights_list_has_the_encoder_first() -> None:
+    result = polyplink("models")
+    assert result.exit_code == 0, result.output
+    assert re.findall(r"^# (\S+)$", result.stdout, re.M) == [DETECTOR, ENCODER]
+    assert "asks for permission for commercial use" in result.stdout
+    (model,) = json.loads(polyplink("models", DETECTOR, "--json").stdout)
+    assert model["sha256"] == shipped_model(DETECTOR).sha256
     assert_refused(polyplink("models", "detector-v0"), f"did you mean {DETECTOR}?")
     first, *_ = json.loads(polyplink("weights", "list", "--json").stdout)
     assert (first["name"], first["path"]) == (ENCODER, str(shipped_model(ENCODER).path))

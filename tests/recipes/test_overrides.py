@@ -1,4 +1,4 @@
-"""Fields set by name."""
+"""Fields of recipes set by name."""
 
 from pathlib import Path
 
@@ -25,11 +25,11 @@ def test_fields_of_every_depth_can_be_set() -> None:
     assert changed.encoder.frame_weights == Path("a/b.safetensors")
     assert changed.seed == 7
     assert changed.encoder.mean == (0.5, 0.4, 0.3)
-    assert ntssl().loss.temperature == 0.07  # the recipe itself is untouched
+    assert ntssl().loss.temperature == 0.07  # the recipe is unchanged
 
 
 @pytest.mark.parametrize(
-    ("assignment", "says"),
+    ("assignment", "message"),
     [
         ("loss.temprature=1", "did you mean loss.temperature?"),
         ("loss.form=cubic", "loss.form=cubic does not fit"),
@@ -40,6 +40,6 @@ def test_fields_of_every_depth_can_be_set() -> None:
         ("prepare.stride=0", "stride is 0"),
     ],
 )
-def test_what_does_not_fit_is_named(assignment: str, says: str) -> None:
-    with pytest.raises(PolyplinkError, match=says.replace("?", r"\?")):
+def test_invalid_assignments_are_refused(assignment: str, message: str) -> None:
+    with pytest.raises(PolyplinkError, match=message.replace("?", r"\?")):
         override(ntssl(), [assignment])

@@ -1,4 +1,4 @@
-"""Where the fields of recipes come from."""
+"""The sources that `recipes show` gives for fields of recipes."""
 
 import json
 
@@ -17,44 +17,44 @@ def test_every_field_has_a_source(name: str) -> None:
     if name.endswith(("-small", "-demo")):
         assert {field.source for field in fields} == {"ours"}
     else:
-        silent = [f.name for f in fields if f.source == "ours" and not f.note]
-        assert set(silent) <= {"name", "init_from", "bags.window"}
+        without_source = [f.name for f in fields if f.source == "ours" and not f.note]
+        assert set(without_source) <= {"name", "init_from", "bags.window"}
         by_name = {field.name: field.source for field in fields}
         assert by_name["part"] == "text"
         assert by_name["fragment_length"] == "text"
 
 
-def test_no_entry_names_a_field_that_no_recipe_has() -> None:
+def test_every_entry_of_the_source_tables_names_a_field() -> None:
     names = [*RECIPES, "ta384-mve"]
-    every = {f.name for name in names for f in field_sources(find_recipe(name))}
-    groups = {".".join(name.split(".")[:n]) for name in every for n in range(1, 5)}
+    all_fields = {f.name for name in names for f in field_sources(find_recipe(name))}
+    groups = {".".join(name.split(".")[:n]) for name in all_fields for n in range(1, 5)}
     for table in (_COMMON, *_FAMILIES.values()):
         assert set(table) <= groups
 
 
-def test_what_only_the_program_shows_is_said() -> None:
+def test_fields_from_the_program_or_the_text_have_that_source() -> None:
     fields = {f.name: f for f in field_sources(find_recipe("ntssl"))}
     assert fields["loss.form"].source == "program"
     assert fields["bags.k"].source == "text"
     assert fields["augment.hue"].source == "program"
     assert fields["finetune.rank"].source == "unused"
     anchored = {f.name: f.source for f in field_sources(find_recipe("ntssl-text"))}
-    assert anchored["loss.form"] == "text"  # its value is eq. 1
+    assert anchored["loss.form"] == "text"  # its value is from equation 1
     fixed = {f.name: f.source for f in field_sources(find_recipe("ntssl-fixed"))}
     assert (fixed["bags.tau_min"], fixed["bags.k"]) == ("ours", "text")
-    own = {f.name: f for f in field_sources(find_recipe("ta384-mve"))}
-    assert (own["part"].value, own["part"].source) == ("ta384", "text")
-    assert (own["encoder.kind"].value, own["encoder.kind"].source) == ("mve", "program")
-    assert own["optim.warm_up"].source == "unused"  # of a constant rate
-    assert (own["optim.rate"].value, own["optim.rate"].source) == (1e-4, "program")
+    ta384_mve = {f.name: f for f in field_sources(find_recipe("ta384-mve"))}
+    assert (ta384_mve["part"].value, ta384_mve["part"].source) == ("ta384", "text")
+    assert (ta384_mve["encoder.kind"].value, ta384_mve["encoder.kind"].source) == ("mve", "program")
+    assert ta384_mve["optim.warm_up"].source == "unused"  # because the rate is constant
+    assert (ta384_mve["optim.rate"].value, ta384_mve["optim.rate"].source) == (1e-4, "program")
     assert {f.name: f.source for f in field_sources(find_recipe("sfe"))}["optim.rate"] == "ours"
     thesis = {f.name: f.source for f in field_sources(find_recipe("endofm-supervised"))}
     assert (thesis["encoder.tone"], thesis["encoder.projector_out"]) == ("ours", "ours")
 
 
-def test_the_verb_prints_every_field_and_what_was_set() -> None:
-    shown = polyplink("recipes", "show", "ntssl", "--set", "optim.rate=0.1", "--json")
-    fields = {field["name"]: field for field in json.loads(shown.stdout)}
+def test_recipes_show_lists_every_field_and_marks_set_ones() -> None:
+    result = polyplink("recipes", "show", "ntssl", "--set", "optim.rate=0.1", "--json")
+    fields = {field["name"]: field for field in json.loads(result.stdout)}
     assert list(fields) == [field.name for field in field_sources(find_recipe("ntssl"))]
     assert fields["loss.temperature"]["source"] == "program"
     rate = fields["optim.rate"]

@@ -60,14 +60,14 @@ TYPED = [
 
 
 def cell_of(table: str, group: str, row: str, column: str) -> Cell:
-    found = [
+    cells = [
         c for c in published()[table].cells if (c.group, c.row, c.column) == (group, row, column)
     ]
-    assert len(found) == 1
-    return found[0]
+    assert len(cells) == 1
+    return cells[0]
 
 
-def test_every_table_is_there_whole() -> None:
+def test_every_published_table_has_all_its_cells() -> None:
     assert list(published()) == [
         "ntssl/1",
         "ntssl/2",
@@ -79,14 +79,14 @@ def test_every_table_is_there_whole() -> None:
 
 
 @pytest.mark.parametrize(("table", "group", "row", "column", "text", "spread"), TYPED)
-def test_cells_typed_by_hand(
+def test_cells_equal_those_typed_from_the_papers(
     table: str, group: str, row: str, column: str, text: str, spread: str
 ) -> None:
     cell = cell_of(table, group, row, column)
     assert (cell.text, cell.value, cell.spread) == (text, float(text), spread)
 
 
-def test_no_cell_twice_and_all_in_range() -> None:
+def test_cells_are_unique_and_in_range() -> None:
     for table in published().values():
         places = Counter((c.group, c.row, c.column) for c in table.cells)
         assert max(places.values()) == 1, table.name
@@ -97,52 +97,52 @@ def test_no_cell_twice_and_all_in_range() -> None:
                 assert cell.value <= 1.0
 
 
-def test_every_oddity_is_remarked() -> None:
-    # thesis 5.5, SurgeNet, is 5.4, EndoFM-LV at 32 frames, digit for digit.
+def test_copying_mistakes_of_the_papers_have_remarks() -> None:
+    # SurgeNet in thesis 5.5 equals EndoFM-LV at 32 frames in 5.4 in every digit.
     def column(table: str, group: str) -> list[Cell]:
         return [c for c in published()[table].cells if c.group == group]
 
     copied = column("thesis/5.5", "SurgeNet, fragments of 8")
-    first = column("thesis/5.4", "EndoFM-LV, fragments of 32")
-    assert [c.text for c in copied] == [c.text for c in first]
-    assert all("copying mistake" in c.remark for c in [*copied, *first])
-    assert not any(cell.remark for cell in published()["ntssl/2"].cells)  # its marks are known
+    original = column("thesis/5.4", "EndoFM-LV, fragments of 32")
+    assert [c.text for c in copied] == [c.text for c in original]
+    assert all("copying mistake" in c.remark for c in [*copied, *original])
+    assert not any(cell.remark for cell in published()["ntssl/2"].cells)  # its marks have a meaning
     assert "SUN-SEG" in cell_of("ntssl/1", "Endoscopy", "EndoFM", "F1-Score").remark
 
 
-def test_whatever_is_printed_twice_differs_only_with_a_remark() -> None:
-    """The same subject, crop, clip and measure in two tables of the thesis: equal or remarked."""
-    seen: dict[tuple[object, ...], Cell] = {}
-    differ = 0
+def test_cells_printed_twice_are_equal_or_have_a_remark() -> None:
+    """Cells with the same subject, crop, clip and measure in two tables of the thesis."""
+    first_cells: dict[tuple[object, ...], Cell] = {}
+    differences = 0
     for name, table in published().items():
         if not name.startswith("thesis/") or name == "thesis/5.11":
             continue
         for cell in table.cells:
             key = (cell.subject, cell.crop, cell.clip, cell.measure)
-            first = seen.setdefault(key, cell)
+            first = first_cells.setdefault(key, cell)
             if abs(first.value - cell.value) > 1e-9:
-                differ += 1
+                differences += 1
                 assert first.remark or cell.remark, (name, cell)
-    assert differ  # there are some: the test would see them
+    assert differences  # the thesis has some
 
 
-def test_counting_cells_ask_for_the_rates_of_the_programs() -> None:
-    """Means over all procedures, pairs twice and self-pairs once (`evaluate.choosing.rates`)."""
-    asked = {
+def test_counting_cells_use_the_rates_of_the_programs() -> None:
+    """Means over all procedures, with pairs twice and self-pairs (`evaluate.choosing.rates`)."""
+    columns_and_rates = {
         (cell.column, cell.measure.rpartition("/")[2])
         for table in published().values()
         for cell in table.cells
         if cell.column in {"FR", "FPR", "Precision", "Recall"} and cell.row != "No clustering"
     }
     rates = ("FR", "FPR as published", "precision with self", "recall with self")
-    assert asked == set(zip(("FR", "FPR", "Precision", "Recall"), rates, strict=True))
+    assert columns_and_rates == set(zip(("FR", "FPR", "Precision", "Recall"), rates, strict=True))
 
 
-def test_bold_is_that_of_temporally_aware_counting() -> None:
-    """A row of each table, two of the third: its caption's best, FR and FPR."""
-    for name, times in (("ta/1", 1), ("ta/2", 1), ("ta/3", 2)):
+def test_bold_cells_are_those_of_temporally_aware_counting() -> None:
+    """FR and FPR of one row per table, two in the third: the best of their captions."""
+    for name, bold_rows in (("ta/1", 1), ("ta/2", 1), ("ta/3", 2)):
         cells = [cell for cell in published_table(name).cells if cell.bold]
-        assert [cell.column for cell in cells] == ["FR", "FPR"] * times
+        assert [cell.column for cell in cells] == ["FR", "FPR"] * bold_rows
         assert {(cell.text, cell.spread) for cell in cells} == {
             ("2.32", "1.80"),
             ("0.0225", "0.0420"),
@@ -152,24 +152,24 @@ def test_bold_is_that_of_temporally_aware_counting() -> None:
     assert sum(cell.bold for table in published().values() for cell in table.cells) == 8
 
 
-def test_every_cell_is_exact_inferred_or_not_to_be_had() -> None:
+def test_every_cell_is_exact_inferred_or_unavailable() -> None:
     cells = [(name, cell, *standing(cell)) for name, t in published().items() for cell in t.cells]
     assert len(cells) == 1128
     count = Counter(kind for _, _, kind, _ in cells)
     assert set(count) == set(STANDINGS)
-    for name, cell, kind, why in cells:
-        assert bool(why) == (kind != "exact")
+    for name, cell, kind, reason in cells:
+        assert bool(reason) == (kind != "exact")
         counted = cell.measure.startswith("cost/") or cell.subject == "none"
         assert (kind == "exact") == counted
         if cell.measure.startswith(("size/", "histology/")):
-            assert "--split" in why
+            assert "--split" in reason
         if name == "thesis/5.11":
-            assert (kind, why.split()[-1]) == ("unavailable", "procedures")
+            assert (kind, reason.split()[-1]) == ("unavailable", "procedures")
     assert count["exact"] == 36 + 2
-    assert count["unavailable"] == 12 + 12 + 12  # thesis/5.11, and two copied columns
+    assert count["unavailable"] == 12 + 12 + 12  # thesis/5.11 and two copied columns
 
 
-def test_an_unknown_table_names_the_nearest() -> None:
+def test_an_unknown_table_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(PolyplinkError, match=r"did you mean thesis/5\.4"):
         published_table("thesis/5.04")
     assert published_table("ta/3").subjects[-1] == "ta384-temporally-aware"

@@ -1,4 +1,4 @@
-"""Recipes hold their papers' settings, and every one can be built by name."""
+"""Recipes: the settings of their papers, their names and their small siblings."""
 
 import re
 from dataclasses import replace
@@ -54,7 +54,7 @@ from polyplink.tracklets.prepare import enlarge
 from tests.learn.sets import bare_set
 
 
-def test_every_recipe_goes_by_its_own_name() -> None:
+def test_every_recipe_is_registered_by_its_name_and_documents_its_command() -> None:
     assert {"ntssl", "ntssl-demo", "sfe", "mve", "tpc", "supervised"} <= set(RECIPES)
     for name, recipe in RECIPES.items():
         assert recipe().name == name == find_recipe(name).name
@@ -63,7 +63,7 @@ def test_every_recipe_goes_by_its_own_name() -> None:
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_record_of_a_recipe_is_the_recipe(name: str) -> None:
+def test_a_recipe_round_trips_through_its_record(name: str) -> None:
     recipe = find_recipe(name)
     assert TypeAdapter(TrainConfig).validate_python(to_plain(recipe)) == recipe
     assert override(recipe, [f"optim.epochs={recipe.optim.epochs}"]) == recipe
@@ -75,21 +75,21 @@ def test_the_how_to_lists_every_recipe() -> None:
     assert listed == list(RECIPES)
 
 
-def test_an_unknown_name_gets_the_nearest() -> None:
+def test_an_unknown_recipe_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(PolyplinkError, match="did you mean ntssl-demo"):
         find_recipe("ntsl-demo")
     with pytest.raises(PolyplinkError, match="choose one of: ntssl, ntssl-text"):
         find_recipe("simclr")
 
 
-def test_the_papers_setting() -> None:
+def test_ntssl_has_the_settings_of_the_paper() -> None:
     recipe = ntssl()
     assert isinstance(recipe.bags, TemporalBags)
     assert isinstance(recipe.encoder, EncoderConfig)
     assert isinstance(recipe.loss, NoiseAwareLoss)
     assert (recipe.bags.k, recipe.bags.tau_min, recipe.bags.tau_max) == (4, 0.3, 12.0)
     assert (recipe.optim.epochs, recipe.optim.rate, recipe.optim.weight_decay) == (50, 1e-5, 1e-4)
-    assert recipe.optim.bags_per_batch * (1 + recipe.bags.k) == 60  # the paper's batch
+    assert recipe.optim.bags_per_batch * (1 + recipe.bags.k) == 60  # the batch of the paper
     encoder = recipe.encoder
     assert (encoder.width, encoder.layers, encoder.heads, encoder.feedforward) == (256, 3, 8, 1024)
     assert (encoder.projector_hidden, encoder.projector_out, encoder.dropout) == (256, 128, 0.1)
@@ -103,19 +103,21 @@ def test_the_papers_setting() -> None:
     assert recipe.fragment_length == 8
 
 
-def test_the_ablations_change_one_thing_each() -> None:
-    plain = ntssl()
-    for recipe, changed in (
+def test_each_ablation_changes_one_part() -> None:
+    paper_recipe = ntssl()
+    for recipe, changed_field in (
         (ntssl_text(), "loss"),
         (ntssl_frame(), "loss"),
         (ntssl_tracklet(), "loss"),
         (ntssl_nearest(), "bags"),
         (ntssl_fixed(), "bags"),
     ):
-        different = {
-            field for field in vars(plain) if getattr(plain, field) != getattr(recipe, field)
+        differences = {
+            field
+            for field in vars(paper_recipe)
+            if getattr(paper_recipe, field) != getattr(recipe, field)
         }
-        assert different == {"name", changed}
+        assert differences == {"name", changed_field}
 
 
 def test_sfe_pairs_frames_at_thirty_frames() -> None:
@@ -133,16 +135,16 @@ def test_sfe_pairs_frames_at_thirty_frames() -> None:
 
 def test_mve_pairs_parts_and_tpc_adds_its_curriculum() -> None:
     recipe = mve()
-    assert recipe.encoder == temporally_aware().encoder  # NTSSL's: 25.6 M, as printed
+    assert recipe.encoder == temporally_aware().encoder  # that of NTSSL: 25.6 M, as printed
     assert isinstance(override(recipe, ["encoder.kind=mve"]).encoder, MveConfig)
     assert (recipe.bags, recipe.fragment_length) == (TrackletParts(longest=4), 8)
-    assert recipe.validation.select == "bags"  # no label enters
+    assert recipe.validation.select == "bags"  # uses no labels
     assert tpc().bags == PolypParts(longest=4, alpha_first=1.0, alpha_last=0.0)
     assert tpc().encoder == recipe.encoder
 
 
-def test_every_published_row_is_evaluated_on_one_frame_in_four() -> None:
-    """NTSSL's program, `fragment_stride`: one comparison, one setting, however each is trained."""
+def test_published_rows_are_evaluated_at_stride_four() -> None:
+    """As with `fragment_stride` of NTSSL's program: the same for all, however they are trained."""
     for name in [*RECIPES, "ta384-sfe", "ta384-mve", "ta384-tpc"]:
         recipe = find_recipe(name)
         assert recipe.prepare_evaluation.stride == 4
@@ -151,7 +153,7 @@ def test_every_published_row_is_evaluated_on_one_frame_in_four() -> None:
     assert override(sfe(), ["evaluation_stride=none"]).prepare_evaluation.stride == 1
 
 
-def test_a_batch_is_56_views_however_it_is_shared() -> None:
+def test_a_batch_of_temporally_aware_has_56_views_in_every_division() -> None:
     for recipe in (
         temporally_aware(),
         temporally_aware_2x28(),
@@ -165,13 +167,13 @@ def test_a_batch_is_56_views_however_it_is_shared() -> None:
     assert temporally_aware().bags == PolypViews(views=14)
 
 
-def test_the_others_differ_in_the_loss_alone() -> None:
+def test_the_other_supervised_recipes_differ_only_in_the_loss() -> None:
     assert supervised().loss == SupervisedLoss(temperature=0.25)
     assert intra_inter().loss == IntraInterLoss(temperature=0.25, decay=1.0, gamma=0.2)
     assert supervised().encoder == intra_inter().encoder == temporally_aware().encoder
 
 
-def test_the_thesis_setting() -> None:
+def test_recipes_of_endofm_have_the_settings_of_the_thesis() -> None:
     losses: tuple[Any, ...] = (SupervisedLoss(), TemporallyAwareLoss(), IntraInterLoss())
     recipes = (endofm_supervised(), endofm_temporally_aware(), endofm_intra_inter())
     for recipe, loss in zip(recipes, losses, strict=True):
@@ -182,17 +184,17 @@ def test_the_thesis_setting() -> None:
         assert recipe.bags == PolypViews(views=4)
         assert recipe.optim == replace(ntssl().optim, bags_per_batch=2)
         assert (recipe.prepare.size, recipe.prepare.stride, recipe.fragment_length) == (224, 4, 8)
-        # The program resizes whole frames to 224 pixels, whatever box is in them.
+        # The program resizes full frames to 224 pixels, whatever their boxes are.
         frame = np.random.default_rng(0).integers(0, 256, (300, 400, 3), dtype=np.uint8)
         (place,) = enlarge(np.array([[40.0, 30, 20, 10]]), recipe.prepare.crop_factor, 400, 300)
         pixels = torch.from_numpy(frame).permute(2, 0, 1)[None].float()
-        whole = interpolate(pixels, (224, 224), mode="bilinear", antialias=True)[0]
-        made = torch.from_numpy(cut(frame, place, recipe.prepare.size).copy()).permute(2, 0, 1)
-        assert (made - whole).abs().max() <= 1.0
+        resized = interpolate(pixels, (224, 224), mode="bilinear", antialias=True)[0]
+        crop = torch.from_numpy(cut(frame, place, recipe.prepare.size).copy()).permute(2, 0, 1)
+        assert (crop - resized).abs().max() <= 1.0
 
 
 SMALL = [recipe() for name, recipe in RECIPES.items() if name.endswith("-small")]
-# Crops of the first tracklets that `small` trains on, by polyp (seed 0), three times over.
+# Crops of the first tracklets that the small recipes train on, by polyp (seed 0), three times.
 CROPS = 3 * [
     [13, 11, 11, 8], [12, 11, 15, 15, 15], [8, 8, 8, 8], [12, 8, 13, 11, 14], [13, 8, 8, 8],
     [11, 9, 9, 12, 13, 12], [12, 14, 13, 15], [15, 15, 15], [15, 12, 15, 14, 11], [12, 15, 15],
@@ -206,7 +208,7 @@ DATA = bare_set(LENGTHS, POLYPS, fragment=2)
 
 
 def frames_seen(config: TrainConfig) -> tuple[int, int]:
-    """Of a training, and of its fullest step."""
+    """Number of frames of a training, and of its largest step."""
     size, total, step = config.optim.bags_per_batch, 0, 0
     for epoch in range(config.optim.epochs):
         drawn = config.bags.draw(DATA, epoch / config.optim.epochs, size, rng_of(epoch))
@@ -215,53 +217,57 @@ def frames_seen(config: TrainConfig) -> tuple[int, int]:
     return total, step
 
 
-def test_all_see_nearly_as_many_frames() -> None:
+def test_small_recipes_train_on_nearly_the_same_number_of_frames() -> None:
     totals = {}
     assert len(SMALL) == 9
     for config in SMALL:
         assert getattr(config.encoder, "frame_encoder", "") == "timm:test_resnet"
         assert (config.prepare, config.validation) == (SMALL[0].prepare, SMALL[0].validation)
-        assert config.validation.select == "last"  # no label chooses a checkpoint
+        assert config.validation.select == "last"  # labels choose no checkpoint
         totals[config.name], step = frames_seen(config)
         assert step == FRAMES, config.name
     assert min(totals.values()) > 0.9 * max(totals.values()), totals
 
 
-def test_a_variant_keeps_its_bags_and_loss() -> None:
+def test_the_small_sibling_of_a_variant_keeps_its_bags_and_loss() -> None:
     for name in ("ntssl-frame", "ntssl-tracklet", "ntssl-nearest", "ntssl-fixed", "sfe-uniform"):
-        recipe, small = find_recipe(name), small_sibling(find_recipe(name))
-        assert small is not None
-        assert (small.name, small.bags, small.loss) == (f"{name}-small", recipe.bags, recipe.loss)
+        recipe, sibling = find_recipe(name), small_sibling(find_recipe(name))
+        assert sibling is not None
+        assert (sibling.name, sibling.bags, sibling.loss) == (
+            f"{name}-small",
+            recipe.bags,
+            recipe.loss,
+        )
         method = find_recipe(f"{name.split('-')[0]}-small")
-        assert (small.encoder, small.optim) == (method.encoder, method.optim)
+        assert (sibling.encoder, sibling.optim) == (method.encoder, method.optim)
     assert small_sibling(find_recipe("tpc")) == find_recipe("tpc-small")
     assert small_sibling(find_recipe("endofm-supervised")) is None
 
 
-def test_views_of_a_variant_fill_the_same_step() -> None:
-    small = small_sibling(find_recipe("temporally-aware-4x14"))
-    assert small is not None
-    assert isinstance(small.bags, PolypViews)
-    assert small.optim.bags_per_batch * small.bags.views * 2 <= FRAMES
-    assert small.optim.bags_per_batch * (small.bags.views + 1) * 2 > FRAMES * 0.8
+def test_the_small_sibling_fills_a_step_with_views() -> None:
+    sibling = small_sibling(find_recipe("temporally-aware-4x14"))
+    assert sibling is not None
+    assert isinstance(sibling.bags, PolypViews)
+    assert sibling.optim.bags_per_batch * sibling.bags.views * 2 <= FRAMES
+    assert sibling.optim.bags_per_batch * (sibling.bags.views + 1) * 2 > FRAMES * 0.8
 
 
-def test_published_rows_compute_as_their_programs() -> None:
+def test_published_rows_compute_in_tf32_as_their_programs() -> None:
     for name in RECIPES:
-        own = name == "ntssl-demo" or name.endswith("-small")
-        assert find_recipe(name).optim.precision == (None if own else "tf32")
+        is_small = name == "ntssl-demo" or name.endswith("-small")
+        assert find_recipe(name).optim.precision == (None if is_small else "tf32")
 
 
-def test_published_rows_name_the_papers_procedures_and_others_do_not() -> None:
-    """Trained on a merged folder they take the paper's 27 procedures and no others."""
+def test_only_published_rows_train_on_the_procedures_of_the_paper() -> None:
+    """On a merged folder they use only the paper's 27 procedures."""
     for name in RECIPES:
-        own = name == "ntssl-demo" or name.endswith("-small")
-        assert find_recipe(name).part == ("train" if own else "rc27")
+        is_small = name == "ntssl-demo" or name.endswith("-small")
+        assert find_recipe(name).part == ("train" if is_small else "rc27")
 
 
-def test_the_predecessors_settings_are_their_programs() -> None:
+def test_sfe_mve_and_tpc_have_the_settings_of_their_programs() -> None:
     assert sfe().optim.rate == pytest.approx(2.19e-4, abs=1e-6)  # 1e-3 x 56 pairs / 256
-    assert mve().optim.rate == tpc().optim.rate == 1e-4  # the program's default, not scaled
+    assert mve().optim.rate == tpc().optim.rate == 1e-4  # the default of the program, not scaled
     assert (sfe().optim.schedule, sfe().optim.warm_up) == ("one_cycle", 0.1)
     assert (mve().optim.schedule, tpc().optim.schedule) == ("constant", "constant")
     assert (sfe().optim.weight_decay, mve().optim.weight_decay) == (1e-4, 0.0)
@@ -281,8 +287,8 @@ def test_the_predecessors_settings_are_their_programs() -> None:
         (endofm_supervised(), 16),
     ],
 )
-def test_validation_batches_are_the_programs(recipe: TrainConfig, views: int) -> None:
-    watched = recipe.validation
-    assert (watched.views, watched.views * (watched.bags_per_batch or 0)) == (2, views)
-    assert watched.loss == ("tracklet" if recipe.name == "ntssl" else "training")
-    assert watched.select == "labels"
+def test_validation_batches_equal_those_of_the_program(recipe: TrainConfig, views: int) -> None:
+    validation = recipe.validation
+    assert (validation.views, validation.views * (validation.bags_per_batch or 0)) == (2, views)
+    assert validation.loss == ("tracklet" if recipe.name == "ntssl" else "training")
+    assert validation.select == "labels"

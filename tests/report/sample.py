@@ -1,4 +1,4 @@
-"""Small fictitious reports for the tests of `report`."""
+"""Small reports of invented data, and a parser of pages."""
 
 import io
 from dataclasses import replace
@@ -12,7 +12,7 @@ from polyplink.associate.identities import Doubt
 from polyplink.evaluate.intervals import Figure
 from polyplink.report.records import Comparison, FigureColumn, Method, Procedure, Report, Tracklet
 
-RUDE = "<script>alert('x')</script>&\"</title>"
+HTML_INJECTION = "<script>alert('x')</script>&\"</title>"
 
 
 def tracklet(
@@ -24,7 +24,7 @@ def tracklet(
 
 
 def procedure(name: str = "p0") -> Procedure:
-    """Five tracklets, three counted and two true polyps, one tracklet in a group of its own."""
+    """Five tracklets of two true polyps, counted as three."""
     members = (
         tracklet("t0", 0, 99, "x", "a"),
         tracklet("t1", 150, 260, "x", "a"),
@@ -38,7 +38,7 @@ def procedure(name: str = "p0") -> Procedure:
 
 
 def comparison() -> Comparison:
-    """Two methods; the second is significantly better in mAP, but not in FPR."""
+    """Two methods; the second is significantly better in mAP but not in FPR."""
     metrics = (
         FigureColumn("mAP", "mAP", "Retrieval", 1.0),
         FigureColumn("FPR", "FPR", "Counting", 0.0, unit="polyps", style="reference"),
@@ -80,8 +80,8 @@ def report() -> Report:
     )
 
 
-def printed(table: RenderableType, width: int = 140) -> str:
-    """The text of a table in a terminal of `width` columns."""
+def print_table(table: RenderableType, width: int = 140) -> str:
+    """The text of a table as printed in a terminal of `width` columns."""
     console = Console(width=width, file=io.StringIO(), record=True)
     console.print(table)
     return console.export_text()
@@ -89,7 +89,7 @@ def printed(table: RenderableType, width: int = 140) -> str:
 
 @st.composite
 def procedures(draw: st.DrawFn) -> Procedure:
-    """Any procedure: overlaps, unknown truth, one-frame tracklets, no tracklet at all."""
+    """Random procedures: with overlaps, unknown truth, one-frame tracklets or no tracklets."""
     n = draw(st.integers(0, 12))
     n_frames = draw(st.integers(1, 5000))
     members = []
@@ -103,8 +103,8 @@ def procedures(draw: st.DrawFn) -> Procedure:
     return Procedure("p", n_frames, tuple(members), fps)
 
 
-class Page(HTMLParser):
-    """Elements, their attributes and texts, and whether every tag is closed in order."""
+class ParsedPage(HTMLParser):
+    """Elements, attributes and text of a page, and whether its tags are balanced."""
 
     VOID = frozenset({"meta", "link", "img", "br"})
 

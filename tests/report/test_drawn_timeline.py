@@ -14,33 +14,33 @@ SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=25)
 )
 
 
-def drawn(made: Procedure) -> Timeline:
-    return layout(made, match(made))
+def draw(case: Procedure) -> Timeline:
+    return layout(case, match(case))
 
 
 @given(procedures())
-def test_every_tracklet_has_a_bar_in_each_row_and_ticks_are_few(made: Procedure) -> None:
-    drawing = drawn(made)
-    truth = any(t.polyp_id is not None for t in made.tracklets)
+def test_every_tracklet_has_a_bar_in_each_row_and_ticks_are_few(case: Procedure) -> None:
+    drawing = draw(case)
+    truth = any(t.polyp_id is not None for t in case.tracklets)
     assert [row.name for row in drawing.rows] == ["counted", "true"][: 1 + truth]
-    assert {len(row.bars) for row in drawing.rows} == {len(made.tracklets)}
-    assert len(drawing.crosses) == sum(match(made).is_wrong(t) for t in made.tracklets)
-    at = [x for x, _ in drawing.ticks]
-    assert at == sorted(set(at))
-    assert len(at) <= TICKS + 1
-    assert drawing.left == at[0] <= at[-1] <= drawing.right
+    assert {len(row.bars) for row in drawing.rows} == {len(case.tracklets)}
+    assert len(drawing.crosses) == sum(match(case).is_wrong(t) for t in case.tracklets)
+    positions = [x for x, _ in drawing.ticks]
+    assert positions == sorted(set(positions))
+    assert len(positions) <= TICKS + 1
+    assert drawing.left == positions[0] <= positions[-1] <= drawing.right
 
 
-def test_far_apart_bars_of_a_polyp_get_a_label_each_where_there_is_room() -> None:
+def test_distant_bars_of_a_polyp_have_separate_labels() -> None:
     near, far = Tracklet("b", 110, 200, "x"), Tracklet("b", 900, 990, "x")
     for other, labels in ((near, ["1"]), (far, ["1", "1"])):
-        made = Procedure("p", 1000, (Tracklet("a", 0, 100, "x"), other))
-        assert [label.text for label in drawn(made).rows[0].labels] == labels
+        case = Procedure("p", 1000, (Tracklet("a", 0, 100, "x"), other))
+        assert [label.text for label in draw(case).rows[0].labels] == labels
 
 
-def test_hover_text_tells_all() -> None:
-    made = procedure()
-    assert describe(made.tracklets[2], match(made), 25.0).split("\n") == [
+def test_hover_texts_and_the_summary_describe_the_views() -> None:
+    case = procedure()
+    assert describe(case.tracklets[2], match(case), 25.0).split("\n") == [
         "view t2",
         "frames 700 to 720 (from 0:28)",
         "counted as polyp 2",
@@ -48,14 +48,14 @@ def test_hover_text_tells_all() -> None:
         "confidence 75 %",
         "counted with another polyp than the one it shows",
     ]
-    bridged = replace(made.tracklets[2], bridged=0.25)
-    assert "\nno box in 25 % of them\n" in describe(bridged, match(made), 25.0)
-    assert drawn(made).summary == (
+    bridged = replace(case.tracklets[2], bridged=0.25)
+    assert "\nno box in 25 % of them\n" in describe(bridged, match(case), 25.0)
+    assert draw(case).summary == (
         "Time line of 5 views of 3 polyps; truth: 2 polyps, 1 views are counted with another"
     )
     # 3,000 frames at 25 a second: two minutes
-    assert [text for _, text in drawn(made).ticks][:3] == ["0:00", "0:10", "0:20"]
-    assert [text for _, text in drawn(replace(made, fps=None)).ticks][:2] == ["0", "500"]
+    assert [text for _, text in draw(case).ticks][:3] == ["0:00", "0:10", "0:20"]
+    assert [text for _, text in draw(replace(case, fps=None)).ticks][:2] == ["0", "500"]
 
 
 def test_a_tracklet_must_end_within_the_recording() -> None:
@@ -64,11 +64,11 @@ def test_a_tracklet_must_end_within_the_recording() -> None:
 
 
 @given(SPANS)
-def test_lanes_never_overlap_and_are_as_few_as_can_be(spans: list[tuple[int, int]]) -> None:
-    placed = assign_lanes(spans)
+def test_lanes_never_overlap_and_are_as_few_as_possible(spans: list[tuple[int, int]]) -> None:
+    lanes = assign_lanes(spans)
     for i, (first, last) in enumerate(spans):
         for j in range(i):
-            if placed[i] == placed[j]:
+            if lanes[i] == lanes[j]:
                 assert spans[j][1] < first or last < spans[j][0]
-    together = [sum(a <= at <= b for a, b in spans) for at in range(100)]
-    assert max(placed, default=-1) + 1 == max(together)
+    concurrent = [sum(a <= positions <= b for a, b in spans) for positions in range(100)]
+    assert max(lanes, default=-1) + 1 == max(concurrent)

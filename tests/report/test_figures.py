@@ -1,4 +1,4 @@
-"""Figures of encoders show what was computed, and their parts equal loops."""
+"""Figures of encoders: drawn values equal computed ones, and their parts equal loops."""
 
 import numpy as np
 import pytest
@@ -45,46 +45,46 @@ def test_recall_equals_a_loop() -> None:
     naive = []
     for k in range(1, 6):
         hits = []
-        for i, own in enumerate(polyps):
-            if own is None or polyps.count(own) == 1:
+        for i, polyp in enumerate(polyps):
+            if polyp is None or polyps.count(polyp) == 1:
                 continue
             others = [j for j in range(9) if j != i and polyps[j] is not None]
-            near = sorted(others, key=lambda j: -unit[i] @ unit[j])[:k]
-            hits.append(any(polyps[j] == own for j in near))
+            nearest = sorted(others, key=lambda j: -unit[i] @ unit[j])[:k]
+            hits.append(any(polyps[j] == polyp for j in nearest))
         naive.append(np.mean(hits))
     assert np.allclose(recall_at(vectors, samples, 5), naive)
-    alone = Samples.of(["0", "1"], ["v"] * 2, ["a", "b"], [0.0, 1.0])
+    without_matches = Samples.of(["0", "1"], ["v"] * 2, ["a", "b"], [0.0, 1.0])
     with pytest.raises(PolyplinkError, match="no tracklet has another of its polyp"):
-        recall_at(vectors[:2], alone)
+        recall_at(vectors[:2], without_matches)
 
 
 def test_targets_equal_a_loop_over_pairs() -> None:
     polyp, time = np.array([0, 0, 0, 1, 1]), np.array([0.0, 0.5, 1.0, 0.0, 1.0])
-    found = target_matrices(polyp, time)
+    targets = target_matrices(polyp, time)
     for i in range(5):
         for j in range(5):
             same = float(polyp[i] == polyp[j])
             near = same * np.exp(-abs(time[i] - time[j]))  # lambda = 1
             naive = (float(i == j), same, near, near + 0.2)  # gamma = 0.2, one procedure
-            for weights, value in zip(found.values(), naive, strict=True):
+            for weights, value in zip(targets.values(), naive, strict=True):
                 assert weights[i, j] == pytest.approx(value)
 
 
-def test_validation_losses_of_as_many_views_share_a_panel() -> None:
+def test_validation_losses_with_equal_views_share_a_panel() -> None:
     losses = {"2 views": {"a": [3.0, 2.0], "b": [3.0, 2.0]}, "4 views": {"c": [2.0, 1.0]}}
     panels = plot_losses(losses).axes
     assert [panel.get_title(loc="left") for panel in panels] == list(losses)
-    drawn = [[np.asarray(line.get_ydata()).tolist() for line in panel.lines] for panel in panels]
-    assert drawn == [[[3.0, 2.0], [3.0, 2.0]], [[2.0, 1.0]]]
+    lines = [[np.asarray(line.get_ydata()).tolist() for line in panel.lines] for panel in panels]
+    assert lines == [[[3.0, 2.0], [3.0, 2.0]], [[2.0, 1.0]]]
     assert not plot_losses({}).axes[0].lines
 
 
-def legend(axis: Axes) -> list[str]:
-    found = axis.get_legend()
-    return [] if found is None else [text.get_text() for text in found.get_texts()]
+def legend_texts(axis: Axes) -> list[str]:
+    box = axis.get_legend()
+    return [] if box is None else [text.get_text() for text in box.get_texts()]
 
 
-def test_figures_show_what_was_computed(
+def test_figures_draw_the_computed_values(
     sample_run: SampleRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoded = encode([load_named(sample_run.run, "cpu")], sample_run.data)
@@ -92,55 +92,55 @@ def test_figures_show_what_was_computed(
     left, right = draw_curriculum(figure_data).axes
     median, share = (np.asarray(axis.lines[0].get_xydata()) for axis in (left, right))
     assert median.shape == share.shape == (STEPS, 2)
-    assert median[0, 1] < median[-1, 1]  # members are drawn from further and further away
+    assert median[0, 1] < median[-1, 1]  # members are drawn from further away with progress
     assert share[0, 1] >= share[-1, 1] > 0
 
     axis = draw_similarities(figure_data).axes[0]
     panel = axis.images[0].get_array()
     assert panel is not None
-    first = encoded.vectors["ntssl-demo"][:6]  # procedures are alike: the first is shown
+    first = encoded.vectors["ntssl-demo"][:6]  # the first procedure is shown
     unit = first / np.linalg.norm(first, axis=1, keepdims=True)
     assert np.allclose(panel, unit @ unit.T, atol=1e-6)
     assert [text.get_text() for text in axis.texts] == ["1", "1", "2", "2"]
 
     (axis,) = draw_counting(figure_data).axes
-    assert "temporal affinity propagation" in legend(axis)
+    assert "temporal affinity propagation" in legend_texts(axis)
     assert "FPR 0.05" in [text.get_text() for text in axis.texts]
 
     roc, pr = draw_reid(figure_data).axes
     samples, unit = figure_data.samples, unit_rows(encoded.vectors["ntssl-demo"])
     first, second = np.triu_indices(30, 1)
     same, scores = samples.polyp[first] == samples.polyp[second], (unit @ unit.T)[first, second]
-    assert legend(roc)[0].endswith(f"{roc_auc_score(same, scores):.3f}")
+    assert legend_texts(roc)[0].endswith(f"{roc_auc_score(same, scores):.3f}")
     x, y = np.asarray(roc.lines[0].get_xydata()).T
     assert np.trapezoid(y, x) == pytest.approx(roc_auc_score(same, scores), abs=1e-3)
     assert pr.get_ylabel() == "precision"
 
     (axis,) = draw_vectors(figure_data, "pca").axes
-    assert legend(axis) == encoded.table["polyp_id"].unique(maintain_order=True).to_list()
+    assert legend_texts(axis) == encoded.table["polyp_id"].unique(maintain_order=True).to_list()
     monkeypatch.setattr("polyplink.report.figures.MOST_IN_LEGEND", 9)
-    assert legend(draw_vectors(figure_data, "pca").axes[0]) == []
+    assert legend_texts(draw_vectors(figure_data, "pca").axes[0]) == []
 
 
-def test_bars_are_the_figures_of_every_encoder_and_clusterer() -> None:
+def test_bars_have_the_figures_of_every_encoder_and_clusterer() -> None:
     vectors, samples, _ = random_samples()
     grid = Grid((0.5,), (1.0,), (0.5, -1.0), (0.3, 0.7))
     settings = EvaluationSettings(grid, resamples=50, tasks=("counting", "tracking"))
     encoders = {"ours": vectors, "other": vectors[::-1]}
-    found, _ = evaluate_embeddings(encoders, samples, settings, boxes=boxes_of(samples))
-    axes = draw_bars(found, "made").axes
+    result, _ = evaluate_embeddings(encoders, samples, settings, boxes=boxes_of(samples))
+    axes = draw_bars(result, "made").axes
     assert [axis.get_title("left") for axis in axes] == list(BARS.values())
     for axis, key in zip(axes, BARS, strict=True):
         names = [tick.get_text() for tick in axis.get_xticklabels()]
         assert names == ["temporal AP", "threshold"]
         for name, bars in zip(encoders, axis.containers[::2], strict=True):
-            figures = found.encoders[name].figures
-            wanted = [figures[key.format(kind)].value for kind in ("temporal_ap", "threshold")]
-            assert [bar.get_height() for bar in bars] == wanted
+            figures = result.encoders[name].figures
+            expected = [figures[key.format(kind)].value for kind in ("temporal_ap", "threshold")]
+            assert [bar.get_height() for bar in bars] == expected
 
 
 @given(RATES)
-def test_the_pareto_front_is_what_no_setting_beats(rates: list[tuple[int, int]]) -> None:
+def test_no_setting_dominates_the_pareto_front(rates: list[tuple[int, int]]) -> None:
     fr, fpr = np.array(rates, dtype=float).T
     x, y = pareto_front(fr, fpr)
     naive = {
@@ -154,18 +154,18 @@ def test_the_pareto_front_is_what_no_setting_beats(rates: list[tuple[int, int]])
 
 
 @pytest.mark.parametrize("method", ["tsne", "pca"])
-def test_polyps_that_are_apart_stay_apart(method: str) -> None:
+def test_projections_keep_polyps_apart(method: str) -> None:
     rng = np.random.default_rng(0)
     vectors = np.repeat(np.eye(3), 8, axis=0) + 0.05 * rng.normal(size=(24, 3))
-    own = np.repeat(np.arange(3), 8)
+    polyp = np.repeat(np.arange(3), 8)
     flat = project(vectors, method)  # type: ignore[arg-type]
-    far = np.linalg.norm(flat[:, None] - flat[None], axis=-1)
-    np.fill_diagonal(far, np.inf)
-    assert (own[far.argmin(axis=1)] == own).all()
+    distances = np.linalg.norm(flat[:, None] - flat[None], axis=-1)
+    np.fill_diagonal(distances, np.inf)
+    assert (polyp[distances.argmin(axis=1)] == polyp).all()
     assert np.array_equal(flat, project(vectors, method))  # type: ignore[arg-type]
-    # Few vectors and one dimension are projected, bad ones refused.
+    # Few vectors and one dimension are projected, invalid ones refused.
     assert project(np.eye(2)).shape == (2, 2)
     assert project(np.array([[1.0], [-1.0], [1.0]])).shape == (3, 2)
-    for bad in (np.ones((1, 3)), np.zeros((4, 3)), np.full((4, 3), np.nan)):
+    for invalid in (np.ones((1, 3)), np.zeros((4, 3)), np.full((4, 3), np.nan)):
         with pytest.raises(PolyplinkError, match="vectors to draw"):
-            project(bad)
+            project(invalid)

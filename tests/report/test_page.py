@@ -15,7 +15,14 @@ from polyplink.evaluate.intervals import Figure
 from polyplink.report.page import VIEW, jpeg, most_doubtful, render
 from polyplink.report.polyps import match
 from polyplink.report.records import Comparison, FigureColumn, Method, Procedure, Report, Tracklet
-from tests.report.sample import RUDE, Page, comparison, procedure, procedures, report
+from tests.report.sample import (
+    HTML_INJECTION,
+    ParsedPage,
+    comparison,
+    procedure,
+    procedures,
+    report,
+)
 
 EMPTY = Report("Nothing", "none", "today", "a machine")
 
@@ -25,8 +32,8 @@ def svgs(text: str) -> list[ElementTree.Element]:
     return [ElementTree.fromstring(svg) for svg in re.findall(r"<svg.*?</svg>", text, re.DOTALL)]
 
 
-def test_page_is_whole_and_well_formed() -> None:
-    page = Page(render(report()))
+def test_a_page_is_balanced_with_unique_ids_and_resolved_links() -> None:
+    page = ParsedPage(render(report()))
     assert page.balanced
     assert [tag for tag, _ in page.elements].count("main") == 1
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
@@ -37,67 +44,76 @@ def test_page_is_whole_and_well_formed() -> None:
     assert ["open" in a for _, a in page.with_class("procedure")] == [True, False]
 
 
-@pytest.mark.parametrize("given_report", [report(), EMPTY], ids=["full", "empty"])
-def test_page_asks_for_nothing_outside_itself(given_report: Report) -> None:
-    text = render(given_report)
+@pytest.mark.parametrize("any_report", [report(), EMPTY], ids=["full", "empty"])
+def test_a_page_loads_nothing_from_elsewhere(any_report: Report) -> None:
+    text = render(any_report)
     assert "http:" not in text
     assert "https:" not in text
     assert "@import" not in text
-    for tag, attributes in Page(text).elements:
+    for tag, attributes in ParsedPage(text).elements:
         assert tag not in {"iframe", "object", "embed"}
         for name in ("src", "href"):
             assert attributes.get(name, "#").startswith(("#", "data:"))
     assert all(part.startswith("#") for part in re.findall(r"url\((.*?)\)", text))
     (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = next(a["content"] for _, a in Page(text).elements if "http-equiv" in a)
+    policy = next(a["content"] for _, a in ParsedPage(text).elements if "http-equiv" in a)
     assert policy.startswith("default-src 'none'; img-src data:;")
     assert f"script-src 'sha256-{digest}'" in policy
 
 
-def test_a_page_of_methods_alone_has_figures_and_no_counts() -> None:
+def test_a_page_with_only_a_comparison_has_figures_and_no_counts() -> None:
     table = comparison().with_headline(["FPR"])
-    deviated = {"FPR": Figure(0.05, 0.01, 0.09, n=10, sd=0.012)}
-    seeds = Method("second", deviated)
+    with_deviation = {"FPR": Figure(0.05, 0.01, 0.09, n=10, sd=0.012)}
+    seeds = Method("second", with_deviation)
     text = render(replace(EMPTY, comparison=replace(table, methods=(table.methods[0], seeds))))
     assert "0.050 ± 0.012" in text
     assert "standard deviation over seeds" in text
     assert "All 2 figures" in text
-    links = {a["href"] for tag, a in Page(text).elements if tag == "a"}
+    links = {a["href"] for tag, a in ParsedPage(text).elements if tag == "a"}
     assert links == {"#figures", "#made"}
     assert "standard deviation" not in render(replace(EMPTY, comparison=table))
 
 
-def test_whatever_comes_from_data_is_inert() -> None:
-    rude = Procedure(
-        RUDE,
+def test_texts_from_data_are_escaped() -> None:
+    hostile_procedure = Procedure(
+        HTML_INJECTION,
         100,
-        (Tracklet(RUDE, 0, 9, RUDE, RUDE, 0.5), Tracklet("t", 20, 29, "x", "other")),
+        (
+            Tracklet(HTML_INJECTION, 0, 9, HTML_INJECTION, HTML_INJECTION, 0.5),
+            Tracklet("t", 20, 29, "x", "other"),
+        ),
         25.0,
         2,
         np.ones((2, 2)),
         False,
         (Doubt((0,), (1,), False, 0.9, (0, 1)),),
     )
-    metric = FigureColumn("m", RUDE, RUDE, 1.0, RUDE, RUDE, "reference")
-    table = Comparison((metric,), (Method(RUDE, {"m": Figure(None, why=RUDE)}),))
-    texts: Any = dict.fromkeys(("title", "dataset", "date", "machine", "weights", "crops"), RUDE)
-    given_report = Report(
+    metric = FigureColumn(
+        "m", HTML_INJECTION, HTML_INJECTION, 1.0, HTML_INJECTION, HTML_INJECTION, "reference"
+    )
+    table = Comparison(
+        (metric,), (Method(HTML_INJECTION, {"m": Figure(None, why=HTML_INJECTION)}),)
+    )
+    texts: Any = dict.fromkeys(
+        ("title", "dataset", "date", "machine", "weights", "crops"), HTML_INJECTION
+    )
+    any_report = Report(
         **texts,
         seed=1,
         simulated=True,
-        version=RUDE,
-        procedures=(rude,),
+        version=HTML_INJECTION,
+        procedures=(hostile_procedure,),
         comparison=table,
         curves={"loss": (1.0,)},
-        operating_point={"method": RUDE, RUDE: 1.0, "chosen": RUDE},
-        settings={RUDE: RUDE},
-        seconds={RUDE: 1.0},
-        notes=(RUDE,),
-        warnings=(RUDE,),
+        operating_point={"method": HTML_INJECTION, HTML_INJECTION: 1.0, "chosen": HTML_INJECTION},
+        settings={HTML_INJECTION: HTML_INJECTION},
+        seconds={HTML_INJECTION: 1.0},
+        notes=(HTML_INJECTION,),
+        warnings=(HTML_INJECTION,),
     )
-    text = render(given_report)
-    page = Page(text)
+    text = render(any_report)
+    page = ParsedPage(text)
     assert [tag for tag, _ in page.elements].count("script") == 1
     assert "<script>alert" not in text
     assert page.balanced
@@ -106,7 +122,7 @@ def test_whatever_comes_from_data_is_inert() -> None:
     assert not [name for _, a in page.elements for name in a if name.startswith("on")]
 
 
-def test_every_tracklet_is_shown_and_can_be_read_aloud() -> None:
+def test_every_tracklet_is_shown_and_described_for_screen_readers() -> None:
     text = render(replace(report(), procedures=(procedure(),)))
     timeline = next(s for s in svgs(text) if s.get("class") == "timeline")
     tracklets = [g for g in timeline.iter("g") if g.get("class") == "tracklet"]
@@ -114,16 +130,16 @@ def test_every_tracklet_is_shown_and_can_be_read_aloud() -> None:
     assert all(g.find("title") is not None for g in tracklets)
     assert len([p for p in timeline.iter("path") if p.get("class") == "cross"]) == 1
     assert len([r for r in timeline.iter("rect") if r.get("class") == "wrong"]) == 2
-    page = Page(text)
-    assert len(page.with_class("view")) == 5 + 3  # strips, and the uncertain link
+    page = ParsedPage(text)
+    assert len(page.with_class("view")) == 5 + 3  # in strips and in the uncertain link
     assert all("alt" in a for tag, a in page.elements if tag == "img")
     assert len([e for e in page.with_class("view") if "wrong" in e[1]["class"].split()]) == 2
     for svg in svgs(text):
         assert svg.get("aria-hidden") == "true" or svg.get("aria-label")
 
 
-def test_header_says_what_it_is_and_is_not() -> None:
-    words = Page(render(report())).words
+def test_the_header_names_the_data_and_warns() -> None:
+    words = ParsedPage(render(report())).words
     for part in ("Simulated data: says nothing about patients", "not a medical device"):
         assert part in words
     for part in ("made-up data", "w123", "c456", "a machine", "2025-01-02"):
@@ -135,56 +151,56 @@ def test_header_says_what_it_is_and_is_not() -> None:
     assert "Simulated data" not in render(real)
     assert "not a medical device" in render(real)
     known, unknown = procedure("p0"), replace(procedure("p1"), n_polyps=None)
-    words = Page(render(replace(EMPTY, procedures=(known, unknown)))).words
+    words = ParsedPage(render(replace(EMPTY, procedures=(known, unknown)))).words
     assert "6polyps counted in 2 procedures" in words
     assert "2true polyps where known (1 of 2 procedures; 3 counted there)" in words
 
 
-def test_the_best_figures_are_marked_and_missing_ones_give_the_reason() -> None:
+def test_best_figures_are_marked_and_missing_ones_have_a_reason() -> None:
     text = render(report())
     assert re.findall(r'<span class="value best">(.*?)</span>', text) == ["0.700"]
-    page = Page(text)
+    page = ParsedPage(text)
     assert "0.600 to 0.800 · n 19" in page.words
     assert "Δ +0.200 (0.100 to 0.300)" in page.words
     assert "in the published programs (FPR)" in page.words
-    honest = Comparison(
+    strict = Comparison(
         tuple(replace(m, style="honest") for m in comparison().metrics), comparison().methods
     )
-    assert "A tracklet is never paired with itself" in render(replace(report(), comparison=honest))
+    assert "A tracklet is never paired with itself" in render(replace(report(), comparison=strict))
     metric = FigureColumn("m", "m", "g", 1.0)
     methods = (Method("a", {"m": Figure(float("nan"), why="one polyp only")}), Method("b", {}))
-    page = Page(render(replace(EMPTY, comparison=Comparison((metric,), methods))))
+    page = ParsedPage(render(replace(EMPTY, comparison=Comparison((metric,), methods))))
     titles = [attributes["title"] for _, attributes in page.with_class("missing")]
     assert all(titles)
     assert {"one polyp only", "not measured for this method"} <= set(titles)
 
 
-def test_nothing_at_all_is_said() -> None:
-    page = Page(render(EMPTY))
+def test_empty_sections_say_that_they_are_empty() -> None:
+    page = ParsedPage(render(EMPTY))
     assert page.balanced
     for part in ("No procedure was read", "Nothing was recorded"):
         assert part in page.words
-    bare = replace(
+    empty_sections = replace(
         EMPTY,
         procedures=(Procedure("p", 10, ()),),
         comparison=Comparison((), ()),
         curves={"loss": ()},
     )
-    words = Page(render(bare)).words
+    words = ParsedPage(render(empty_sections)).words
     for part in ("No view", "No method was measured", "No curve was recorded"):
         assert part in words
-    without = replace(procedure(), similarity=None)
-    text = render(replace(EMPTY, procedures=(without,), curves={"loss": (1.0, None)}))
+    without_similarities = replace(procedure(), similarity=None)
+    text = render(replace(EMPTY, procedures=(without_similarities,), curves={"loss": (1.0, None)}))
     assert "No similarities were given." in text
-    assert text.count('class="plot"') == 1  # of three curves one has values
+    assert text.count('class="plot"') == 1  # one of three curves has values
 
 
 @given(procedures())
 @settings(max_examples=8)
-def test_any_procedure_makes_a_well_formed_page(made: Procedure) -> None:
-    text = render(replace(EMPTY, procedures=(made,)))
-    assert Page(text).balanced
-    assert len(svgs(text)) == (2 if made.tracklets else 1)
+def test_random_procedures_give_balanced_pages(case: Procedure) -> None:
+    text = render(replace(EMPTY, procedures=(case,)))
+    assert ParsedPage(text).balanced
+    assert len(svgs(text)) == (2 if case.tracklets else 1)
 
 
 def test_crops_are_stored_small() -> None:
@@ -192,31 +208,31 @@ def test_crops_are_stored_small() -> None:
     image = np.repeat(np.repeat(ramp[None, :, None], 200, axis=0), 3, axis=2)
     uri = jpeg(image)
     assert uri.startswith("data:image/jpeg;base64,")
-    seen = simplejpeg.decode_jpeg(base64.b64decode(uri.partition(",")[2]))
-    assert seen.shape == (107, VIEW, 3)
-    assert np.abs(np.linspace(0, 255, VIEW)[None, :, None] - seen).mean() < 3
+    decoded = simplejpeg.decode_jpeg(base64.b64decode(uri.partition(",")[2]))
+    assert decoded.shape == (107, VIEW, 3)
+    assert np.abs(np.linspace(0, 255, VIEW)[None, :, None] - decoded).mean() < 3
 
 
-def test_a_long_strip_keeps_the_wrong_and_the_least_sure() -> None:
+def test_a_long_strip_keeps_wrong_and_least_certain_views() -> None:
     members = [
         Tracklet(f"t{i}", 100 * i, 100 * i + 50, "x", "a", 0.9 - 0.01 * i) for i in range(20)
     ]
     members[0] = replace(members[0], polyp_id="b", confidence=1.0)
     members[1] = replace(members[1], confidence=None)
     members[2] = replace(members[2], confidence=float("nan"))
-    made = Procedure("p", 3000, tuple(members))
-    shown = most_doubtful(members, match(made))
-    assert [t.tracklet_id for t in shown] == [f"t{i}" for i in (0, 1, 2, *range(11, 20))]
-    assert "the 12 least certain shown" in render(replace(EMPTY, procedures=(made,)))
+    case = Procedure("p", 3000, tuple(members))
+    views = most_doubtful(members, match(case))
+    assert [t.tracklet_id for t in views] == [f"t{i}" for i in (0, 1, 2, *range(11, 20))]
+    assert "the 12 least certain shown" in render(replace(EMPTY, procedures=(case,)))
 
 
-def test_least_sure_links_come_first_over_all_procedures() -> None:
-    made = []
+def test_links_of_all_procedures_are_listed_least_certain_first() -> None:
+    procedures_with_links = []
     for name, confidence in (("p0", (0.3, 0.1)), ("p1", (0.2, 0.45))):
         links = tuple(Doubt((0, 1, 2), (3,), True, s, (0, 3)) for s in confidence)
-        made.append(replace(procedure(name), uncertain=links))
-    text = render(replace(EMPTY, procedures=tuple(made)))
-    listed = text[text.index('<ol class="pairs">') : text.index("</ol>")]
-    assert re.findall(r"</b> confidence (\d+ %)", listed) == ["10 %", "20 %", "30 %", "45 %"]
-    assert listed.count("and 1 more") == 4  # two views of each side
-    assert listed.count("<figure") == 4 * 3
+        procedures_with_links.append(replace(procedure(name), uncertain=links))
+    text = render(replace(EMPTY, procedures=tuple(procedures_with_links)))
+    link_list = text[text.index('<ol class="pairs">') : text.index("</ol>")]
+    assert re.findall(r"</b> confidence (\d+ %)", link_list) == ["10 %", "20 %", "30 %", "45 %"]
+    assert link_list.count("and 1 more") == 4  # two views of each side
+    assert link_list.count("<figure") == 4 * 3

@@ -10,24 +10,24 @@ from polyplink.evaluate.intervals import Figure
 from polyplink.report.formats import duration, interval, moment, number, reason, signed
 from polyplink.report.printed_tables import comparison_table, count_table, probe_table, write_csv
 from polyplink.report.records import Comparison, FigureColumn, Method
-from tests.report.sample import comparison, printed, report
+from tests.report.sample import comparison, print_table, report
 
 
-def test_a_comparison_without_a_value_measured_nothing() -> None:
-    found = comparison()
-    assert found.measured
-    nothing = {"mAP": Figure(None, why="no polyp has two tracklets")}
-    assert not replace(found, methods=(Method("first", nothing),)).measured
+def test_a_comparison_without_values_is_not_measured() -> None:
+    table = comparison()
+    assert table.measured
+    undefined = {"mAP": Figure(None, why="no polyp has two tracklets")}
+    assert not replace(table, methods=(Method("first", undefined),)).measured
 
 
-def test_the_table_shows_figures_and_intervals_on_a_narrow_terminal() -> None:
+def test_a_comparison_table_fits_a_narrow_terminal() -> None:
     table = comparison_table(comparison())
     styles = [
         [str(cell.style) for cell in column.cells if isinstance(cell, Text)]
         for column in table.columns[1:-1]
     ]
     assert [column.count("bold") for column in styles] == [0, 1]  # significantly different
-    text = printed(table, width=80)
+    text = print_table(table, width=80)
     assert "…" not in text
     for words in ("Retrieval", "Counting", "(self-pairs counted)", "0.700", "0.600 to 0.800"):
         assert words in text
@@ -39,32 +39,32 @@ def test_the_table_shows_figures_and_intervals_on_a_narrow_terminal() -> None:
     }
 
 
-def test_names_are_not_read_as_markup() -> None:
+def test_names_are_not_interpreted_as_markup() -> None:
     metric = FigureColumn("m", "[red]m[/red]", "[b]group[/b]", 1.0)
     table = Comparison((metric,), (Method("[link=x]a[/link]", {"m": Figure(None)}),))
-    text = printed(comparison_table(table))
+    text = print_table(comparison_table(table))
     assert "[red]m[/red]" in text
     assert "[link=x]a[/link]" in text
     assert "[b]group[/b]" in text
     assert "–" in text
 
 
-def test_count_table_has_truth_only_where_known() -> None:
-    given = report()
-    text = printed(count_table(given))
+def test_a_count_table_has_truth_only_where_it_is_known() -> None:
+    sample_report = report()
+    text = print_table(count_table(sample_report))
     assert "true" in text
     rows = [line.split() for line in text.splitlines() if "│ p" in line]
     assert [[cell for cell in row if cell != "│"] for row in rows] == [
         ["p0", "5", "3", "2", "1"],
         ["p1", "5", "3", "2", "1"],
     ]
-    unknown = tuple(replace(p, n_polyps=None) for p in given.procedures)
-    assert "true" not in printed(count_table(replace(given, procedures=unknown)))
-    mixed = (replace(given.procedures[0], n_polyps=None), given.procedures[1])
-    assert "–" in printed(count_table(replace(given, procedures=mixed)))
+    unknown = tuple(replace(p, n_polyps=None) for p in sample_report.procedures)
+    assert "true" not in print_table(count_table(replace(sample_report, procedures=unknown)))
+    mixed = (replace(sample_report.procedures[0], n_polyps=None), sample_report.procedures[1])
+    assert "–" in print_table(count_table(replace(sample_report, procedures=mixed)))
 
 
-def test_csv_can_be_read_back_with_full_precision(tmp_path: Path) -> None:
+def test_csv_has_full_precision_and_reasons(tmp_path: Path) -> None:
     third = 1 / 3
     metric = FigureColumn("m", "mAP", "Retrieval", 1.0)
     methods = (
@@ -87,15 +87,15 @@ def test_csv_can_be_read_back_with_full_precision(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["figures.csv"]
 
 
-def test_a_probe_table_tells_values_intervals_and_units() -> None:
+def test_a_probe_table_has_values_intervals_and_units() -> None:
     figures = {"F1": Figure(0.7, 0.6, 0.8, 57), "AUROC": Figure(None)}
-    text = printed(probe_table("size", figures, dict.fromkeys(figures, "what it means")))
+    text = print_table(probe_table("size", figures, dict.fromkeys(figures, "what it means")))
     assert all(part in text for part in ("size", "0.700", "0.600 to 0.800", "57", "polyps"))
     assert "what it means" in text
     assert "None" not in text
 
 
-def test_numbers_have_fixed_digits_and_true_signs_and_what_is_missing_a_reason() -> None:
+def test_numbers_have_fixed_digits_and_minus_signs_and_missing_ones_a_dash() -> None:
     assert (number(0.12349), number(-1.5, 1)) == ("0.123", "−1.5")
     assert (signed(0.5, 2), signed(-0.5, 2)) == ("+0.50", "−0.50")
     for small in (0.0, -0.0, -0.0001, 0.0001):

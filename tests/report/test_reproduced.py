@@ -18,13 +18,13 @@ from polyplink_lab.reproduce.reproduced import (
     states_table,
     write_reproduced,
 )
-from tests.report.sample import comparison, printed
+from tests.report.sample import comparison, print_table
 
 
 def cell(
-    row: str, column: str, ours: Figure, text: str = "63.13", **more: object
+    row: str, column: str, ours: Figure, text: str = "63.13", **changes: object
 ) -> ReproducedCell:
-    other = {"spread": "", "difference": None, "remark": ""} | more
+    fields = {"spread": "", "difference": None, "remark": ""} | changes
     return ReproducedCell(
         group="Self & others",
         row=row,
@@ -33,7 +33,7 @@ def cell(
         published=text,
         ours=ours,
         units_of="procedures",
-        **other,  # type: ignore[arg-type]
+        **fields,  # type: ignore[arg-type]
     )
 
 
@@ -49,31 +49,31 @@ def sample(incomparable: str = "SIMULATED data") -> ReproducedTable:
     )
 
 
-def test_published_numbers_stand_beside_ours() -> None:
-    text = printed(reproduced_table(sample("")))
+def test_the_table_shows_published_and_computed_numbers() -> None:
+    text = print_table(reproduced_table(sample("")))
     for words in ("61.50 (58.25 to 64.00)", "−1.63", "2.32 ± 1.80", "2.40 ± 1.75", "63.13*"):
         assert words in text
     assert "SIMULATED" not in text
-    assert "SIMULATED" in printed(reproduced_table(sample()))
+    assert "SIMULATED" in print_table(reproduced_table(sample()))
 
 
 def test_reasons_and_remarks_name_their_cells() -> None:
     result = sample()
     assert result.computed == 2
-    ((why, cells),) = result.reasons.items()
-    assert why.startswith("weights of endofm")
+    ((reason, cells),) = result.reasons.items()
+    assert reason.startswith("weights of endofm")
     assert places(cells) == places(cells * 2) == "Self & others: Endo<FM> (mAP)"
     assert list(result.remarks) == ["odd"]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("reproduced")
-    write_reproduced(made, sample())
-    return made
+    out = tmp_path_factory.mktemp("reproduced")
+    write_reproduced(out, sample())
+    return out
 
 
-def test_csv_has_full_precision_and_says_what_is_not_comparable(folder: Path) -> None:
+def test_csv_has_full_precision_and_why_figures_are_not_comparable(folder: Path) -> None:
     with (folder / "table.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert " ".join(rows[0]) == (
@@ -87,7 +87,7 @@ def test_csv_has_full_precision_and_says_what_is_not_comparable(folder: Path) ->
     assert sorted(path.suffix for path in folder.iterdir()) == [".csv", ".html", ".tex"]
 
 
-def test_what_the_paper_prints_in_bold_is_bold(folder: Path) -> None:
+def test_bold_cells_of_the_paper_are_bold(folder: Path) -> None:
     assert "<b>2.32 ± 1.80</b>" in (folder / "table.html").read_text(encoding="utf-8")
     assert "<b>63.13" not in (folder / "table.html").read_text(encoding="utf-8")
     assert r"\textbf{2.32 $\pm$ 1.80}" in (folder / "table.tex").read_text(encoding="utf-8")
@@ -95,20 +95,20 @@ def test_what_the_paper_prints_in_bold_is_bold(folder: Path) -> None:
         assert [row["published_bold"] for row in csv.DictReader(file)] == ["False", "True", "False"]
 
 
-def test_the_page_is_escaped_and_warns(folder: Path) -> None:
+def test_the_page_is_escaped_and_has_a_warning(folder: Path) -> None:
     page = (folder / "table.html").read_text(encoding="utf-8")
     assert "Endo&lt;FM&gt;" in page
     assert "Endo<FM>" not in page
     assert page.count('class="banner"') == 1
     assert page.count("<tr") == 1 + 3
-    assert page.count("Self &amp; others</td>") == 2  # once a row of the table
+    assert page.count("Self &amp; others</td>") == 2  # once per row of the table
     for words in ("61.50 (58.25 to 64.00)", "Not computed", 'class="missing" title="weights of'):
         assert words in page
     assert "http" not in page  # nothing is loaded
 
 
-def compiled(text: str, folder: Path) -> bool:
-    """Whether a table compiles where a document reads it."""
+def compiles(text: str, folder: Path) -> bool:
+    """Whether a document that inputs the table compiles."""
     (folder / "table.tex").write_text(text, encoding="utf-8")
     rules = "".join(rf"\let\{rule}rule\hline" for rule in ("top", "mid", "bottom"))
     booktabs = rf"\IfFileExists{{booktabs.sty}}{{\usepackage{{booktabs}}}}{{{rules}}}"
@@ -118,7 +118,7 @@ def compiled(text: str, folder: Path) -> bool:
     return subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode == 0
 
 
-def test_latex_is_escaped_and_shaped_as_the_paper_prints_it(tmp_path: Path) -> None:
+def test_latex_is_escaped_and_compiles(tmp_path: Path) -> None:
     text = latex(sample())
     assert r"Ours (published) & 63.13" in text
     assert r"ours & \textbf{61.50 (58.25 to 64.00)}" in text
@@ -129,12 +129,12 @@ def test_latex_is_escaped_and_shaped_as_the_paper_prints_it(tmp_path: Path) -> N
     widths = {line.count(" & ") for line in table.splitlines() if " & " in line}
     assert len(widths) == 1
     if shutil.which("pdflatex"):
-        assert compiled(text, tmp_path)
-        assert compiled(comparison_latex(comparison()), tmp_path)
-        assert not compiled(text.replace(r"\end{tabular}", ""), tmp_path)
+        assert compiles(text, tmp_path)
+        assert compiles(comparison_latex(comparison()), tmp_path)
+        assert not compiles(text.replace(r"\end{tabular}", ""), tmp_path)
 
 
-def test_columns_of_a_comparison_are_chosen_by_name() -> None:
+def test_headline_columns_are_selected_by_name() -> None:
     text = comparison_latex(comparison().with_headline(["FPR"]))
     assert r" & FPR \\" in text
     assert r"second & 0.050 \\" in text
@@ -143,7 +143,7 @@ def test_columns_of_a_comparison_are_chosen_by_name() -> None:
         comparison().with_headline(["mpa"])
 
 
-def test_the_list_of_tables_says_what_each_needs() -> None:
+def test_the_list_of_tables_shows_what_each_needs() -> None:
     state = {
         "name": "ta/1",
         "cells": 10,
@@ -154,13 +154,13 @@ def test_the_list_of_tables_says_what_each_needs() -> None:
         "runs": "in part",
         "missing": {"endofm": "not here; add it"},
     }
-    nothing = {**state, "name": "ta/2", "missing": {"endofm": "", "ta384-tpc": ""}}
-    text = printed(states_table([state, nothing]))
+    complete = {**state, "name": "ta/2", "missing": {"endofm": "", "ta384-tpc": ""}}
+    text = print_table(states_table([state, complete]))
     assert "all of them" in text
     assert all(part in text for part in ("ta/1", "10", "2 7 1", "ta384-tpc", "in part", "endofm"))
 
 
-def test_our_ranking_stands_beside_the_printed_one() -> None:
+def test_rankings_are_listed_as_published_and_as_computed() -> None:
     cells = [
         cell(row, "FR", Figure(value, n=19), text)
         for row, text, value in (("a", "1.8", 2.5), ("b", "2.0", 1.4), ("c", "2.1", None))
@@ -176,7 +176,7 @@ def test_our_ranking_stands_beside_the_printed_one() -> None:
             for c, share in zip(cells, (0.9, 0.8, None), strict=True)
         ),
     )
-    assert auroc.rankings[0].endswith("ours a, b")  # a larger AUROC is better
+    assert auroc.rankings[0].endswith("ours a, b")  # larger AUROC is better
     tied = replace(table, cells=tuple(replace(c, ours=cells[0].ours) for c in cells))
     assert tied.rankings[0].endswith("ours a = b = c")
     assert replace(table, ranked_by="").rankings == []

@@ -1,4 +1,4 @@
-"""Stills in motion: frames show what the boxes say, and identities are visited again."""
+"""Stills in motion: boxes bound the polyps in the frames, and polyps are visited again."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,7 @@ CONFIG = StillsConfig(
 @pytest.fixture(scope="module")
 def stills(tmp_path_factory: pytest.TempPathFactory) -> list[Still]:
     """Grey images with one blue ellipse each."""
-    folder, rng, made = tmp_path_factory.mktemp("stills"), np.random.default_rng(0), []
+    folder, rng, images = tmp_path_factory.mktemp("stills"), np.random.default_rng(0), []
     y, x = np.mgrid[:200, :240] + 0.5
     for k in range(6):
         half, middle = rng.uniform(18, 35, 2), rng.uniform([70, 70], [170, 130])
@@ -32,32 +32,32 @@ def stills(tmp_path_factory: pytest.TempPathFactory) -> list[Still]:
         inside = ((x - middle[0]) / half[0]) ** 2 + ((y - middle[1]) / half[1]) ** 2 < 1
         pixels[inside] = [40, 60, 200]
         Image.fromarray(pixels).save(folder / f"{k}.png")
-        made.append(
+        images.append(
             Still(folder / f"{k}.png", f"g{k}", np.array([[*(middle - half), *(2 * half)]]))
         )
-    return made
+    return images
 
 
 def test_boxes_bound_the_polyps_in_the_frames(stills: list[Still], tmp_path: Path) -> None:
     data = write_procedures(tmp_path / "out", stills, (), CONFIG, name="ellipses")
     assert read_data(tmp_path / "out").detections.equals(data.detections)
     assert set(data.procedures["dataset"]) == {"stills in motion, ellipses"}
-    off = []
+    errors = []
     for row in data.detections.iter_rows(named=True):
         pixels = read_image(tmp_path / "out" / row["image"])
         assert not isinstance(pixels, str)
         blue = pixels[..., 2].astype(int) > pixels[..., 0].astype(int) + 40
         y, x = np.nonzero(blue)
-        seen = np.array([x.min(), y.min(), x.max() + 1, y.max() + 1])
+        pixel_box = np.array([x.min(), y.min(), x.max() + 1, y.max() + 1])
         x0, y0, w, h = (row[side] for side in "xywh")
-        off.append(np.abs(seen - [x0, y0, x0 + w, y0 + h]).max())
-    assert np.median(off) < 4  # highlights and blur move an edge
-    assert len(off) > 40
+        errors.append(np.abs(pixel_box - [x0, y0, x0 + w, y0 + h]).max())
+    assert np.median(errors) < 4  # highlights and blur shift an edge
+    assert len(errors) > 40
     per_procedure = data.polyps.group_by("procedure_id").len()["len"]
     assert per_procedure.is_between(2, 3).all()
 
 
-def test_the_same_seed_makes_the_same_and_a_stopped_run_continues(
+def test_a_seed_reproduces_the_frames_and_an_interrupted_run_continues(
     stills: list[Still], tmp_path: Path
 ) -> None:
     first = write_procedures(tmp_path / "a", stills, (), CONFIG, name="n")
@@ -65,40 +65,40 @@ def test_the_same_seed_makes_the_same_and_a_stopped_run_continues(
     assert len(files) == first.procedures["n_frames"].sum()
     content = files[-1].read_bytes()
     files[-1].unlink()
-    kept = files[0].stat().st_mtime_ns
-    again = write_procedures(tmp_path / "a", stills, (), CONFIG, name="n")
-    assert again.detections.equals(first.detections)
+    modified = files[0].stat().st_mtime_ns
+    continued = write_procedures(tmp_path / "a", stills, (), CONFIG, name="n")
+    assert continued.detections.equals(first.detections)
     assert files[-1].read_bytes() == content
-    assert files[0].stat().st_mtime_ns == kept
-    more = write_procedures(tmp_path / "a", stills, (), replace(CONFIG, procedures=3), name="n")
-    assert more.detections.filter(pl.col("procedure_id") != "s0002").equals(first.detections)
+    assert files[0].stat().st_mtime_ns == modified
+    extended = write_procedures(tmp_path / "a", stills, (), replace(CONFIG, procedures=3), name="n")
+    assert extended.detections.filter(pl.col("procedure_id") != "s0002").equals(first.detections)
     with pytest.raises(PolyplinkError, match="already has 3 procedures, more than the 2"):
         write_procedures(tmp_path / "a", stills, (), CONFIG, name="n")
-    # Frames of other settings are never taken for those that are asked for.
+    # Frames of other settings are not reused.
     with pytest.raises(PolyplinkError, match="has frames of other stills or of other settings"):
         write_procedures(tmp_path / "a", stills, (), replace(CONFIG, seed=1), name="n")
 
 
-def test_views_show_the_polyp_of_their_still_and_depend_on_no_other(stills: list[Still]) -> None:
+def test_views_show_the_polyp_of_their_still_independently_of_others(stills: list[Still]) -> None:
     drawn = list(draw_views(stills[:3], 4, 32, 1.5))
     assert [crops.shape for crops in drawn] == [(5, 32, 32, 3)] * 3
     for crops in drawn:
         pixels = crops.astype(int)
         assert (pixels[..., 2] > pixels[..., 0] + 40).mean((1, 2)).min() > 0.15  # a blue ellipse
         assert len(np.unique(crops.reshape(5, -1), axis=0)) == 5
-    alone = next(draw_views(stills[:1], 4, 32, 1.5))
-    assert np.array_equal(alone, drawn[0])
+    views_of_first = next(draw_views(stills[:1], 4, 32, 1.5))
+    assert np.array_equal(views_of_first, drawn[0])
 
 
-def test_a_box_leaves_the_view_gradually() -> None:
+def test_the_visible_share_of_a_box_falls_as_it_leaves_the_view() -> None:
     box, still = np.array([[100.0, 80, 40, 20]]), np.zeros((200, 240, 3), np.uint8)
     identity = np.eye(3)
-    whole, share = boxes_in_view(box, identity, (240, 200))
-    np.testing.assert_allclose(whole, box, atol=0.4)
+    full_box, share = boxes_in_view(box, identity, (240, 200))
+    np.testing.assert_allclose(full_box, box, atol=0.4)
     assert share == pytest.approx(1)
-    moved = np.array([[1.0, 0, -120], [0, 1, 0], [0, 0, 1]])
-    half, share = boxes_in_view(box, moved, (240, 200))
-    np.testing.assert_allclose(half, [[0, 80, 20, 20]], atol=0.4)
+    shift = np.array([[1.0, 0, -120], [0, 1, 0], [0, 0, 1]])
+    half_box, share = boxes_in_view(box, shift, (240, 200))
+    np.testing.assert_allclose(half_box, [[0, 80, 20, 20]], atol=0.4)
     assert share == pytest.approx(0.5, abs=0.02)
     rng = np.random.default_rng(1)
     path = draw_path(rng, 30, 10, (240, 200), (160, 128), target=box[0])
@@ -107,16 +107,18 @@ def test_a_box_leaves_the_view_gradually() -> None:
     assert render(still, path, 3, (160, 128), rng).shape == (128, 160, 3)
 
 
-def test_every_polyp_is_visited_and_some_again() -> None:
+def test_a_course_visits_every_polyp_and_some_again() -> None:
     courses = [draw_course(np.random.default_rng(seed), 4) for seed in range(50)]
     assert all(set(course) == {0, 1, 2, 3} for course in courses)
-    firsts = [[course.index(polyp) for polyp in range(4)] for course in courses]
-    assert all(places == sorted(places) for places in firsts)
+    first_visits = [[course.index(polyp) for polyp in range(4)] for course in courses]
+    assert all(places == sorted(places) for places in first_visits)
     lengths = np.array([len(course) for course in courses])
     assert 4 < lengths.mean() < 12
 
 
-def test_what_cannot_be_made_is_refused(stills: list[Still], tmp_path: Path) -> None:
+def test_too_few_stills_and_unreadable_images_are_refused(
+    stills: list[Still], tmp_path: Path
+) -> None:
     with pytest.raises(PolyplinkError, match="1 groups of stills are too few"):
         write_procedures(tmp_path, stills[:1], (), CONFIG, name="n")
     (tmp_path / "broken.png").write_bytes(b"no image")
