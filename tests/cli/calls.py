@@ -13,16 +13,16 @@ from polyplink.cli.command import app
 typer.testing._get_command = lambda group: group  # type: ignore[attr-defined, assignment, return-value]
 
 
-def invoke(group: TyperGroup, *arguments: str | Path, typed: str | None = None) -> Result:
+def invoke(group: TyperGroup, *arguments: str | Path, stdin: str | None = None) -> Result:
     """Call a group of commands, or one command.
 
     Args:
         group: The built group or command.
         arguments: Arguments of the command line.
-        typed: Text for standard input.
+        stdin: Text for standard input.
     """
-    built: Any = group
-    return CliRunner().invoke(built, [str(argument) for argument in arguments], input=typed)
+    command: Any = group
+    return CliRunner().invoke(command, [str(argument) for argument in arguments], input=stdin)
 
 
 def polyplink(*arguments: str | Path) -> Result:

@@ -1,4 +1,4 @@
-"""A small data set whose polyps have sizes and classes."""
+"""A small data set with sizes and histology classes of polyps."""
 
 from dataclasses import replace
 from pathlib import Path

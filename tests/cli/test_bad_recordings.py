@@ -1,4 +1,4 @@
-"""`run` on what is no recording of a polyp: one line, or a report that says so."""
+"""`run` on files that are not recordings, and on recordings without a polyp."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.cli.calls import assert_refused, polyplink
 from tests.data.videos import write_video
 
 
-def write_sound(path: Path) -> None:
+def write_audio(path: Path) -> None:
     with av.open(str(path), "w") as container:
         stream = container.add_stream("aac", rate=8000)
         assert isinstance(stream, av.AudioStream)
@@ -24,7 +24,7 @@ def write_sound(path: Path) -> None:
         container.mux(stream.encode())
 
 
-def write_black(path: Path) -> None:
+def write_black_video(path: Path) -> None:
     with av.open(str(path), "w") as container:
         stream = container.add_stream("libx264", rate=25)
         assert isinstance(stream, av.VideoStream)
@@ -46,28 +46,24 @@ def write_black(path: Path) -> None:
         ("nothing", "holds no video and no image"),
     ],
 )
-def test_what_is_no_recording_is_refused_in_one_line(
-    tmp_path: Path, kind: str, message: str
-) -> None:
+def test_files_that_are_not_recordings_are_refused(tmp_path: Path, kind: str, message: str) -> None:
     path = tmp_path / (kind if "." in kind else f"{kind}.mp4")
     if kind == "empty":
         path.write_bytes(b"")
     elif kind in ("text", "notes.txt"):
         path.write_text("not a video\n" * 200)
     elif kind == "sound":
-        write_sound(path)
+        write_audio(path)
     elif kind == "nothing":
         path.mkdir()
     assert_refused(polyplink("run", path, "-o", tmp_path / "out"), message)
 
 
 @pytest.mark.parametrize("kind", ["black", "still", "cut short"])
-def test_nothing_to_count_is_reported_with_how_much_was_looked_at(
-    tmp_path: Path, kind: str
-) -> None:
+def test_an_empty_count_is_reported_with_the_number_of_frames(tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"{kind}.mp4"
     if kind == "black":
-        write_black(path)
+        write_black_video(path)
     elif kind == "still":
         path = path.with_suffix(".png")
         Image.new("RGB", (96, 80)).save(path)

@@ -11,15 +11,15 @@ def test_every_benchmark_can_be_named() -> None:
     assert set(NAMES) == set(CASES)
 
 
-def test_bench_prints_one_object_per_path() -> None:
+def test_bench_prints_one_json_object_per_benchmark() -> None:
     result = polyplink("bench", "bags", "--size", "64", "--json")
     assert result.exit_code == 0, result.stderr
     (line,) = result.stdout.splitlines()
-    found = json.loads(line)
-    assert (found["name"], found["size"], found["equal"]) == ("bags", 64, True)
+    printed = json.loads(line)
+    assert (printed["name"], printed["size"], printed["equal"]) == ("bags", 64, True)
 
 
-def test_what_fell_is_named_and_ends_in_1(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fallen_ratio_is_reported_with_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
     last = {"bags": {"size": 64, "ratio": 1e9}}
     monkeypatch.setattr("polyplink_lab.bench.harness.read_recorded", lambda: last)
     result = polyplink("bench", "bags", "--size", "64", "--compare")
@@ -29,9 +29,10 @@ def test_what_fell_is_named_and_ends_in_1(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_ratios_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept: list[str] = []
+    recorded: list[str] = []
     monkeypatch.setattr(
-        "polyplink_lab.bench.harness.record", lambda results: kept.extend(r.name for r in results)
+        "polyplink_lab.bench.harness.record",
+        lambda results: recorded.extend(r.name for r in results),
     )
     assert polyplink("bench", "bags", "--size", "64", "--record").exit_code == 0
-    assert kept == ["bags"]
+    assert recorded == ["bags"]

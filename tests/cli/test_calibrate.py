@@ -1,4 +1,4 @@
-"""False alarms: fitted on annotated procedures, then left out of a count and shown apart."""
+"""`calibrate`: the false-alarm filter, links, and probes of size and histology."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ from tests.conftest import SampleRun
 
 @pytest.fixture(scope="module")
 def detected(sample_run: SampleRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Boxes of a detector with false alarms that last."""
+    """Boxes of a detector with persistent false alarms."""
     folder = tmp_path_factory.mktemp("detected")
     result = polyplink(
         "detect", sample_run.data, folder, "--detector", "sim:shifted", "--seed", "1"
@@ -50,39 +50,39 @@ def calibrated(
     return out
 
 
-def test_alarms_are_left_out_and_shown_apart(
+def test_false_alarms_are_left_out_and_shown_separately(
     sample_run: SampleRun, detected: Path, calibrated: Path, tmp_path: Path
 ) -> None:
     options = ("--device", "cpu", "--truth", sample_run.data)
-    raw = polyplink("count", sample_run.run, detected, "-o", tmp_path / "raw", *options)
-    assert "`polyplink calibrate` adds that" in raw.stderr
+    uncalibrated = polyplink("count", sample_run.run, detected, "-o", tmp_path / "raw", *options)
+    assert "`polyplink calibrate` adds that" in uncalibrated.stderr
     result = polyplink("count", calibrated, detected, "-o", tmp_path / "c", *options)
     assert result.exit_code == 0, result.output
     before = json.loads((tmp_path / "raw" / "count.json").read_text())
     after = json.loads((tmp_path / "c" / "count.json").read_text())
-    n = after["false_alarms"]
-    assert n > 5
-    assert f"{n} views left out as false alarms (--alarms keep counts them)" in result.stdout
-    both = zip(before["procedures"], after["procedures"], strict=True)
-    assert all(b["tracklets"] == a["tracklets"] + len(a["alarms"]) for b, a in both)
+    n_alarms = after["false_alarms"]
+    assert n_alarms > 5
+    assert f"{n_alarms} views left out as false alarms (--alarms keep counts them)" in result.stdout
+    pairs = zip(before["procedures"], after["procedures"], strict=True)
+    assert all(b["tracklets"] == a["tracklets"] + len(a["alarms"]) for b, a in pairs)
     threshold = after["operating_point"]["alarms"]["threshold"]
     views = pl.read_csv(tmp_path / "c" / "views.csv")
-    left, linked = views.filter(pl.col("polyp").is_null()), views.drop_nulls("polyp")
-    assert left.height == n
-    assert (left["shows_polyp"] <= threshold + 1e-4).all()
+    left_out, linked = views.filter(pl.col("polyp").is_null()), views.drop_nulls("polyp")
+    assert left_out.height == n_alarms
+    assert (left_out["shows_polyp"] <= threshold + 1e-4).all()
     assert (linked["shows_polyp"] >= threshold - 1e-4).all()
-    false, fewer = (
-        sum(row["false_tracklets"] for row in one["against_truth"]["procedures"])
-        for one in (before, after)
+    false_before, false_after = (
+        sum(row["false_tracklets"] for row in counts["against_truth"]["procedures"])
+        for counts in (before, after)
     )
-    assert fewer < false / 3
+    assert false_after < false_before / 3
     assert after["against_truth"]["figures"]["polyps found"]["value"] >= 0.4
     page = (tmp_path / "c" / "report.html").read_text()
     assert "Left out as false alarms" in page
     settings = json.loads((tmp_path / "c" / "run.json").read_text())["settings"]
     assert settings["alarms"] == "drop"
     assert settings["tracklets"]["tracks"]["bridge"] == 0.7
-    kept = polyplink(
+    with_alarms = polyplink(
         *(
             "count",
             calibrated,
@@ -95,7 +95,7 @@ def test_alarms_are_left_out_and_shown_apart(
             "--json",
         )
     )
-    summary = json.loads(kept.stdout)
+    summary = json.loads(with_alarms.stdout)
     assert summary["false_alarms"] == 0
     assert summary["polyps"] == before["polyps"]
 
@@ -112,7 +112,7 @@ def test_annotated_boxes_are_never_false_alarms(
     assert views["shows_polyp"].null_count() == views.height == 30
 
 
-def test_what_was_calibrated_on_is_recorded_and_what_cannot_be_is_refused(
+def test_calibration_procedures_are_recorded_and_unlabelled_data_are_refused(
     sample_run: SampleRun, detected: Path, calibrated: Path, tmp_path: Path
 ) -> None:
     seen, before = (
@@ -121,8 +121,8 @@ def test_what_was_calibrated_on_is_recorded_and_what_cannot_be_is_refused(
     assert (seen.data, seen.trained) == (before.data, before.trained)
     assert {name for _, name, _ in seen.validated} == {f"001-00{i}" for i in range(1, 6)}
     for truth in (("--truth", detected), ()):
-        other = ("calibrate", sample_run.run, detected, *truth, "-o", tmp_path / "o")
-        assert_refused(polyplink(*other, "--device", "cpu"), "no tracklet has a known polyp")
+        command = ("calibrate", sample_run.run, detected, *truth, "-o", tmp_path / "o")
+        assert_refused(polyplink(*command, "--device", "cpu"), "no tracklet has a known polyp")
 
 
 def test_links_are_fitted_again_on_annotated_boxes(sample_run: SampleRun, tmp_path: Path) -> None:
@@ -148,12 +148,10 @@ def test_links_are_fitted_again_on_annotated_boxes(sample_run: SampleRun, tmp_pa
     assert after.operating["alarms"] is None
 
 
-def test_links_are_fitted_where_there_are_no_false_alarms(
-    sample_run: SampleRun, tmp_path: Path
-) -> None:
+def test_links_are_fitted_without_false_alarms(sample_run: SampleRun, tmp_path: Path) -> None:
     boxes = tmp_path / "boxes"
     polyplink("detect", sample_run.data, boxes, "--detector", "sim:misses-15")
-    for data, why in (
+    for data, reason in (
         (boxes, "tracklets show a polyp"),
         (sample_run.data, "no tracklet of a detector"),
     ):
@@ -162,51 +160,53 @@ def test_links_are_fitted_where_there_are_no_false_alarms(
         result = polyplink(*command, "--device", "cpu")
         assert result.exit_code == 0, result.output
         assert "false alarms are not filtered: " in result.stderr
-        assert why in result.stderr
+        assert reason in result.stderr
         operating = read_record(out / "weights.safetensors").operating
         assert operating is not None
         assert operating["links"] is not None
         assert operating["alarms"] is None
 
 
-def test_size_and_histology_reach_the_hand_off(
+def test_size_and_histology_are_in_the_hand_off(
     sample_run: SampleRun, run_folder: Path, tmp_path: Path
 ) -> None:
     data = tmp_path / "data"
     shutil.copytree(sample_run.data, data, ignore=shutil.ignore_patterns("prepared"))
     vectors = pl.read_parquet(run_folder / "count" / "vectors.parquet")
-    known = pl.read_csv(run_folder / "count" / "views.csv")
-    tracklets = known.join(vectors, left_on="tracklet", right_on="tracklet_id").with_columns(
-        # Each polyp of the sample has three views, one polyp after the other.
+    counted_views = pl.read_csv(run_folder / "count" / "views.csv")
+    tracklets = counted_views.join(
+        vectors, left_on="tracklet", right_on="tracklet_id"
+    ).with_columns(
+        # Each polyp of the sample has three consecutive views.
         polyp_id=pl.format("{}_{}", "procedure", pl.int_range(pl.len()).over("procedure") // 3 + 1)
     )
     names = tracklets["polyp_id"].unique(maintain_order=True).to_list()
     units = mean_units(
         tracklets["vector"].to_numpy(), np.array([names.index(n) for n in tracklets["polyp_id"]])
     )
-    # Sizes and histology that the vectors tell: their place along the widest direction.
-    place = np.linalg.svd(units - units.mean(axis=0))[0][:, 0]
-    steps = np.sort(place)
-    gap = np.diff(steps)[2:-2].argmax() + 2  # of each class three polyps or more
-    middle = steps[gap : gap + 2].mean()
-    planted = pl.DataFrame(
+    # Sizes and histology depend on the projection on the first principal component.
+    projection = np.linalg.svd(units - units.mean(axis=0))[0][:, 0]
+    ordered = np.sort(projection)
+    gap = np.diff(ordered)[2:-2].argmax() + 2  # at least three polyps of each class
+    threshold = ordered[gap : gap + 2].mean()
+    labels = pl.DataFrame(
         {
             "polyp_id": names,
-            "size_mm": np.exp(1.5 + place),
-            "histology_class": np.where(place > middle, "AD", "HP"),
+            "size_mm": np.exp(1.5 + projection),
+            "histology_class": np.where(projection > threshold, "AD", "HP"),
         }
     )
     polyps = pl.read_parquet(data / "polyps.parquet").drop("size_mm", "histology_class")
-    polyps.join(planted, "polyp_id", maintain_order="left").write_parquet(data / "polyps.parquet")
+    polyps.join(labels, "polyp_id", maintain_order="left").write_parquet(data / "polyps.parquet")
     procedures = pl.read_parquet(data / "procedures.parquet")
     procedures.with_columns(dataset=pl.lit("simulated x")).write_parquet(
         data / "procedures.parquet"
     )
     weights, out = tmp_path / "calibrated", tmp_path / "count"
-    made_ones = polyplink("calibrate", sample_run.run, data, "-o", weights, "--device", "cpu")
-    assert made_ones.exit_code == 0, made_ones.output
-    assert "size fitted on 10 polyps of 5 patients" in made_ones.stdout, made_ones.output
-    assert "histology fitted on 10 polyps" in made_ones.stdout, made_ones.output
+    calibration = polyplink("calibrate", sample_run.run, data, "-o", weights, "--device", "cpu")
+    assert calibration.exit_code == 0, calibration.output
+    assert "size fitted on 10 polyps of 5 patients" in calibration.stdout, calibration.output
+    assert "histology fitted on 10 polyps" in calibration.stdout, calibration.output
     counted = polyplink("count", weights, data, "-o", out, "--device", "cpu")
     assert counted.exit_code == 0, counted.output
     assert "probes fitted on simulated polyps" in counted.stderr

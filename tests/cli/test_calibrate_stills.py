@@ -1,4 +1,4 @@
-"""`calibrate --stills` as a user types it: still images and a detector give a tested count."""
+"""`calibrate --stills`: calibration for a detector on still images in motion."""
 
 import json
 from pathlib import Path
@@ -24,23 +24,23 @@ from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import SampleRun
 from tests.encoders.small import SFE
 
-WIDTH, HEIGHT = 400, 320  # of the frames that `calibrate` makes
-BLUE = 0.2  # how much more blue than red makes a pixel a polyp, of 1
+WIDTH, HEIGHT = 400, 320  # of the frames rendered by `calibrate`
+BLUE = 0.2  # a pixel shows a polyp if blue exceeds red by this share
 
 
 @pytest.fixture(scope="module")
 def stills(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder of grey images with one blue polyp each, two images a group."""
+    """A data folder of grey images with one blue polyp each, two images per group."""
     folder, rng, rows = tmp_path_factory.mktemp("stills"), np.random.default_rng(0), []
     (folder / "csv").mkdir()
     y, x = np.mgrid[:240, :300] + 0.5
     for k in range(12):
-        half, middle = rng.uniform(30, 50, 2), rng.uniform([120, 100], [180, 140])
+        half_axes, centre = rng.uniform(30, 50, 2), rng.uniform([120, 100], [180, 140])
         pixels = np.full((240, 300, 3), rng.integers(80, 150), np.uint8)
-        inside = ((x - middle[0]) / half[0]) ** 2 + ((y - middle[1]) / half[1]) ** 2 < 1
+        inside = ((x - centre[0]) / half_axes[0]) ** 2 + ((y - centre[1]) / half_axes[1]) ** 2 < 1
         pixels[inside] = [40, 25 * (k // 2), 230]
         Image.fromarray(pixels).save(folder / "csv" / f"{k}.png")
-        left, top, w, h = *(middle - half), *(2 * half)
+        left, top, w, h = *(centre - half_axes), *(2 * half_axes)
         rows.append((f"g{k // 2}", k % 2, left, top, w, h, f"g{k // 2}-{k}", f"{k}.png"))
     columns = ["procedure_id", "frame", "x", "y", "w", "h", "polyp_id", "image"]
     pl.DataFrame(rows, columns, orient="row").write_csv(folder / "csv" / "detections.csv")
@@ -48,14 +48,14 @@ def stills(tmp_path_factory: pytest.TempPathFactory) -> Path:
     groups.with_columns(width=300, height=240, n_frames=2, dataset=pl.lit("blue polyps")).write_csv(
         folder / "csv" / "procedures.csv"
     )
-    made = polyplink("import", "csv", folder / "csv", folder / "data")
-    assert made.exit_code == 0, made.output
+    result = polyplink("import", "csv", folder / "csv", folder / "data")
+    assert result.exit_code == 0, result.output
     return folder / "data"
 
 
 @pytest.fixture(scope="module")
 def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Finds the box of what is blue, else a score of 0; trained on g0 and an empty image."""
+    """An ONNX detector of blue regions; its record says that g0 and an empty image trained it."""
     constants: dict[str, tuple[int, Any]] = {
         "red": (TensorProto.INT64, [0]),
         "blue": (TensorProto.INT64, [2]),
@@ -116,7 +116,7 @@ def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_stills_and_a_detector_give_a_count_that_was_tested(
+def test_a_detector_is_calibrated_and_tested_on_stills(
     sample_run: SampleRun, stills: Path, detector: Path, tmp_path: Path
 ) -> None:
     command: tuple[str | Path, ...] = ("calibrate", sample_run.run, "--stills", stills)
@@ -131,19 +131,19 @@ def test_stills_and_a_detector_give_a_count_that_was_tested(
     assert figures["false_polyps"] == 0
     assert "the detector was trained on 2 of 12 stills, which are left out" in result.stderr
     assert "trained on 1 of 3 images without a polyp, which are left out" in result.stderr
-    # What was fitted on is other stills than what was tested on, and none that trained.
+    # The stills of the fit are not those of the test, and none trained the detector.
     parts = [read_data(tmp_path / "out" / "stills" / part) for part in ("fit", "test")]
     assert all(
         set(data.procedures["dataset"]) == {"stills in motion, blue polyps"} for data in parts
     )
     operating = read_record(tmp_path / "out" / "weights.safetensors").operating
     assert operating is not None
-    made_of = operating["calibration"]
-    assert (made_of["detector"], made_of["material"]) == ("blue", "stills in motion")
-    assert made_of["procedures"] == 4
+    calibration = operating["calibration"]
+    assert (calibration["detector"], calibration["material"]) == ("blue", "stills in motion")
+    assert calibration["procedures"] == 4
 
 
-def test_what_calibrate_cannot_do_with_stills_is_refused(
+def test_invalid_options_of_calibrate_with_stills_are_refused(
     sample_run: SampleRun, stills: Path, detector: Path, tmp_path: Path
 ) -> None:
     command = (
@@ -156,20 +156,22 @@ def test_what_calibrate_cannot_do_with_stills_is_refused(
         "--device",
         "cpu",
     )
-    named = (*command, "--detector", detector)
+    with_detector = (*command, "--detector", detector)
     assert_refused(polyplink(*command), "no detector to calibrate for")
-    assert_refused(polyplink(*named, "--polyps", "6-3"), "--polyps '6-3' is not a range")
+    assert_refused(polyplink(*with_detector, "--polyps", "6-3"), "--polyps '6-3' is not a range")
     broken = tmp_path / "broken.onnx"
     broken.write_bytes(b"no model")
     assert_refused(polyplink(*command, "--detector", broken), "broken.onnx")
     assert not (tmp_path / "o" / "stills").exists()
-    assert_refused(polyplink(*named), "groups of stills are too few for 6 polyps a procedure")
-    both = ("calibrate", sample_run.run, sample_run.data, "--stills", stills)
-    assert_refused(polyplink(*both), "both DATA and --stills are given")
+    assert_refused(
+        polyplink(*with_detector), "groups of stills are too few for 6 polyps a procedure"
+    )
+    with_data = ("calibrate", sample_run.run, sample_run.data, "--stills", stills)
+    assert_refused(polyplink(*with_data), "both DATA and --stills are given")
     assert_refused(polyplink("calibrate", sample_run.run), "no data to calibrate on")
 
 
-def test_an_encoder_is_whitened_by_what_views_of_a_still_differ_in(
+def test_whitening_is_fitted_on_views_of_stills(
     stills: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
@@ -185,11 +187,11 @@ def test_an_encoder_is_whitened_by_what_views_of_a_still_differ_in(
     data = read_data(stills)
     annotated = read_stills(stills, data, data.part(None))
     views = map(torch.from_numpy, draw_views(annotated, 3, 32, 2.0))
-    wanted = WhitenedEncoder(encoder).fit_within(views).features_map
+    expected = WhitenedEncoder(encoder).fit_within(views).features_map
     adapted = load_encoder(stored_path("within"), torch.device("cpu")).encoder
     assert isinstance(adapted, WhitenedEncoder)
     assert torch.allclose(
-        adapted.features_map @ adapted.features_map.T, wanted @ wanted.T, rtol=1e-3
+        adapted.features_map @ adapted.features_map.T, expected @ expected.T, rtol=1e-3
     )
     refused = polyplink(*adapt, "--in-motion", "3", "--tone", "1", "--as", "both")
     assert_refused(refused, "--in-motion goes with --whiten, and without --tone")

@@ -1,4 +1,4 @@
-"""The command line: built from annotations, one line for a mistake, quick to help."""
+"""The command line: built from annotations, one line per mistake, fast help."""
 
 import errno
 import importlib
@@ -30,12 +30,12 @@ from tests.cli.calls import assert_refused, invoke, polyplink
 from tests.conftest import SampleRun
 
 
-def test_the_version() -> None:
+def test_version_and_unknown_verb_have_exit_codes_0_and_2() -> None:
     assert polyplink("--version").stdout == f"polyplink {__version__}\n"
     assert polyplink("no-such-verb").exit_code == 2
 
 
-def test_help_lists_every_verb_in_its_section_with_a_whole_sentence() -> None:
+def test_help_lists_every_verb_in_its_section_with_a_complete_sentence() -> None:
     pages = {"": polyplink("--help").stdout} | {
         group: polyplink(group, "--help").stdout for group in GROUPS
     }
@@ -164,14 +164,14 @@ MISTAKES = {
 }
 
 
-BROKEN = ("broken.onnx", "broken.pth", "film.mp4", "boxes.json")  # files that hold something else
-SLOW_MISTAKES = (  # libraries are asked whether they are mistakes
+BROKEN_FILES = ("broken.onnx", "broken.pth", "film.mp4", "boxes.json")  # with other contents
+SLOW_MISTAKES = (  # detected by heavy libraries
     "embed RUN DATA --precision int8",
     "train ntssl-demo DATA --device cuda:77",
     "weights add broken.pth",
     "bench bags --device cuda",
 )
-WITHOUT = """
+PROGRAM = """
 import json, sys
 
 class Refused:
@@ -180,7 +180,7 @@ class Refused:
             caller = sys._getframe(1)
             while "importlib" in caller.f_code.co_filename:
                 caller = caller.f_back
-            if "polyplink" in caller.f_globals["__name__"]:  # polars only looks whether it is there
+            if "polyplink" in caller.f_globals["__name__"]:  # polars only checks that it exists
                 raise AssertionError(f"{{name}} is imported")
 
 sys.meta_path.insert(0, Refused())
@@ -193,57 +193,57 @@ print(json.dumps([run(app, call).stderr for call in {calls}]))
 
 
 @pytest.mark.parametrize("line", MISTAKES)
-def test_mistakes_are_one_line_before_anything_is_written_or_started(
+def test_mistakes_are_refused_before_anything_is_written_or_started(
     line: str, sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[object] = []
     monkeypatch.setattr("polyplink.core.workers.start_server", started.append)
     monkeypatch.setenv("POLYPLINK_HOME", "store")
     monkeypatch.chdir(tmp_path)
-    for name in BROKEN:
+    for name in BROKEN_FILES:
         Path(name).write_bytes(b"no weights")
-    given = {"RUN": str(sample_run.run), "DATA": str(sample_run.data)}
-    assert_refused(polyplink(*(given.get(word, word) for word in line.split())), MISTAKES[line])
-    assert (started, [path.name for path in tmp_path.iterdir()]) == ([], [*BROKEN])
+    paths = {"RUN": str(sample_run.run), "DATA": str(sample_run.data)}
+    assert_refused(polyplink(*(paths.get(word, word) for word in line.split())), MISTAKES[line])
+    assert (started, [path.name for path in tmp_path.iterdir()]) == ([], [*BROKEN_FILES])
 
 
-def test_a_mistake_of_any_verb_is_answered_before_torch_is_imported(
+def test_mistakes_of_every_verb_are_refused_before_torch_is_imported(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
     lines = [line for line in MISTAKES if line not in SLOW_MISTAKES]
     assert {word for line in lines for word in line.split()[:1]} == {
         name.partition(" ")[0] for name in VERBS.names()
-    } - {"plugins"}  # which has no mistakes
-    given = {"RUN": str(sample_run.run), "DATA": str(sample_run.data)}
-    calls = [[given.get(word, word) for word in line.split()] for line in lines]
-    for name in BROKEN:
+    } - {"plugins"}  # which takes no arguments
+    paths = {"RUN": str(sample_run.run), "DATA": str(sample_run.data)}
+    calls = [[paths.get(word, word) for word in line.split()] for line in lines]
+    for name in BROKEN_FILES:
         (tmp_path / name).write_bytes(b"no weights")
     result = subprocess.run(
-        [sys.executable, "-c", WITHOUT.format(calls=json.dumps(calls))],
+        [sys.executable, "-c", PROGRAM.format(calls=json.dumps(calls))],
         capture_output=True,
         text=True,
         check=False,
         cwd=tmp_path,
         env={**os.environ, "POLYPLINK_HOME": "store"},
     )
-    said = dict(zip(lines, json.loads(result.stdout), strict=True))
-    assert {line: text for line, text in said.items() if MISTAKES[line] not in text} == {}
+    errors = dict(zip(lines, json.loads(result.stdout), strict=True))
+    assert {line: text for line, text in errors.items() if MISTAKES[line] not in text} == {}
 
 
-def test_ctrl_c_after_the_work_is_done_ends_without_a_traceback() -> None:
+def test_ctrl_c_at_exit_prints_no_traceback() -> None:
     script = (
         "import atexit, sys, time; from polyplink.__main__ import main; "
         "atexit.register(lambda: (print('at exit', flush=True), time.sleep(60))); "
         "sys.argv[1:] = ['--version']; main()"
     )
     command = [sys.executable, "-c", script]
-    with subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True) as running:
-        assert running.stdout is not None
-        assert running.stdout.readline().startswith("polyplink ")
-        assert running.stdout.readline() == "at exit\n"
-        running.send_signal(signal.SIGINT)
-        assert running.communicate(timeout=30)[1] == ""
-    assert running.returncode == 130
+    with subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("polyplink ")
+        assert process.stdout.readline() == "at exit\n"
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=30)[1] == ""
+    assert process.returncode == 130
 
 
 @pytest.mark.parametrize(
@@ -261,14 +261,14 @@ def test_ctrl_c_after_the_work_is_done_ends_without_a_traceback() -> None:
         ),
     ],
 )
-def test_interrupts_and_full_disks(
+def test_interrupts_and_system_errors_are_one_line(
     error: BaseException, code: int, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    replaced: Callable[..., None] = fail
-    monkeypatch.setattr(importlib.import_module("polyplink.cli.embed"), "check_given", replaced)
+    check: Callable[..., None] = fail
+    monkeypatch.setattr(importlib.import_module("polyplink.cli.embed"), "check_given", check)
     result = polyplink("embed", "run", "data")
     assert result.exit_code == code
     assert message in result.stderr
@@ -288,7 +288,7 @@ class Shared(TypedDict, total=False):
     many: Annotated[int | None, Option(min=1, help="A number.")]
 
 
-def test_a_command_is_made_from_a_function(tmp_path: Path) -> None:
+def test_a_command_is_built_from_a_function(tmp_path: Path) -> None:
     def verb(
         word: Annotated["str | Fraction", Argument(help="A word.")],
         path: Annotated[str | Path, Argument(help="A path.")],
@@ -299,9 +299,9 @@ def test_a_command_is_made_from_a_function(tmp_path: Path) -> None:
         progress: Progress = silent,
         **shared: Unpack[Shared],
     ) -> Result[dict[str, Any]]:
-        """Say what was asked.
+        """Return the arguments.
 
-        At length.
+        With details.
         """
         assert progress is not silent
         values = {"word": word, "path": path, "several": several, "flag": flag, "hidden": hidden}
@@ -340,7 +340,7 @@ with contextlib.redirect_stdout(io.StringIO()):
     assert imported(code, heavy) == []
 
 
-def spawned(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run_process(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "polyplink", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
@@ -355,8 +355,10 @@ def spawned(*arguments: str) -> subprocess.CompletedProcess[str]:
         (("simulate", "x", "--workers", "0"), "--workers"),
     ],
 )
-def test_one_line_and_exit_code_2(arguments: tuple[str, ...], message: str) -> None:
-    result = spawned(*arguments)
+def test_mistakes_in_arguments_are_one_line_and_exit_code_2(
+    arguments: tuple[str, ...], message: str
+) -> None:
+    result = run_process(*arguments)
     assert result.returncode == 2
     assert result.stdout == ""
     (line,) = result.stderr.splitlines()
@@ -364,11 +366,11 @@ def test_one_line_and_exit_code_2(arguments: tuple[str, ...], message: str) -> N
     assert message in line
 
 
-def test_the_shell_completes_names() -> None:
-    place = {"COMP_WORDS": "polyplink train ntssl-n", "COMP_CWORD": "2"}
+def test_shell_completion_completes_recipe_names() -> None:
+    words = {"COMP_WORDS": "polyplink train ntssl-n", "COMP_CWORD": "2"}
     result = subprocess.run(
         [sys.executable, "-m", "polyplink"],
-        env={**os.environ, **place, "_POLYPLINK_COMPLETE": "complete_bash"},
+        env={**os.environ, **words, "_POLYPLINK_COMPLETE": "complete_bash"},
         capture_output=True,
         text=True,
         check=False,
@@ -383,21 +385,21 @@ def test_recipes_are_listed() -> None:
     assert 'table 1, row "SFE"' in rows["sfe"]["what it is"]
 
 
-def test_a_group_without_a_verb_shows_its_page() -> None:
-    found = spawned("recipes")
-    assert found.returncode == 2
-    assert found.stderr.startswith("Usage: polyplink recipes")
-    assert len(found.stderr.splitlines()) > 5
+def test_a_group_without_a_verb_prints_its_help() -> None:
+    result = run_process("recipes")
+    assert result.returncode == 2
+    assert result.stderr.startswith("Usage: polyplink recipes")
+    assert len(result.stderr.splitlines()) > 5
 
 
-def test_no_arguments_are_a_question() -> None:
-    result = spawned()
+def test_no_arguments_print_the_help() -> None:
+    result = run_process()
     assert result.returncode == 0
     assert "Count a recording:" in result.stdout
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_output_is_one_line() -> None:
+def test_a_full_output_device_is_one_line() -> None:
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-m", "polyplink", "--help"]
         result = subprocess.run(
@@ -409,25 +411,25 @@ def test_a_full_output_is_one_line() -> None:
 
 
 def test_a_path_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
-    odd = tmp_path / os.fsdecode(b"a\xffb")
-    odd.mkdir()
+    folder = tmp_path / os.fsdecode(b"a\xffb")
+    folder.mkdir()
     assert_refused(
-        polyplink("import", "csv", odd, tmp_path / "out"), r"a\udcffb is not UTF-8; rename"
+        polyplink("import", "csv", folder, tmp_path / "out"), r"a\udcffb is not UTF-8; rename"
     )
 
 
-def test_what_an_encoding_lacks_is_escaped(tmp_path: Path) -> None:
+def test_characters_outside_the_encoding_are_escaped(tmp_path: Path) -> None:
     boxes = tmp_path / "boxes.csv"
     boxes.write_text("procedure_id,frame,x,y,w,h\nα,0,1,2,30,40\n", encoding="utf-8")
     polyplink("import", "csv", boxes, tmp_path / "data", "--size", "640x480")
     command = [sys.executable, "-m", "polyplink", "doctor", str(tmp_path / "data"), "--no-images"]
-    streams = os.environ | {"PYTHONIOENCODING": "cp1252"}  # of a pipe on Windows
-    result = subprocess.run(command, env=streams, capture_output=True, check=False)
+    environment = os.environ | {"PYTHONIOENCODING": "cp1252"}  # as of a pipe on Windows
+    result = subprocess.run(command, env=environment, capture_output=True, check=False)
     assert (result.returncode, result.stderr) == (0, b"")
     assert rb"procedure \u03b1" in result.stdout
 
 
-def test_only_our_own_lines_reach_the_terminal() -> None:
+def test_only_messages_of_polyplink_are_printed() -> None:
     worker = [sys.executable, "-c", "import warnings; warnings.warn('of a worker')"]
     script = f"""
 import logging, subprocess, warnings
@@ -440,33 +442,33 @@ subprocess.run({worker!r})
 """
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONWARNINGS"}
 
-    def said(*options: str) -> str:
+    def stderr(*options: str) -> str:
         command = [sys.executable, *options, "-c", script]
         return subprocess.run(command, env=environment, stderr=PIPE, text=True, check=True).stderr
 
-    assert said() == "warning: ours\n"
-    assert "odd pixels" in said("-Wdefault")
+    assert stderr() == "warning: ours\n"
+    assert "odd pixels" in stderr("-Wdefault")
 
 
 @pytest.mark.parametrize("streams", [">&-", "<&- >&- 2>&-"])
-def test_closed_streams_are_no_mistake(streams: str) -> None:
+def test_closed_streams_are_accepted(streams: str) -> None:
     command = f"{sys.executable} -m polyplink weights list --json {streams}"
     result = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_a_reader_that_has_gone_is_no_traceback() -> None:
+def test_a_closed_pipe_gives_no_traceback() -> None:
     command = [sys.executable, "-m", "polyplink", "weights", "list", "--json"]
-    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert run.stdout is not None
-    assert run.stderr is not None
-    run.stdout.close()
-    assert run.stderr.read() == ""
-    run.stderr.close()
-    assert run.wait() == 0
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.wait() == 0
 
 
-def test_a_mistake_names_the_page_of_its_verb() -> None:
+def test_a_mistake_refers_to_the_help_of_its_verb() -> None:
     command = [sys.executable, "-m", "polyplink", "index", "build", "--nothing"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 2

@@ -47,7 +47,7 @@ def test_every_tracklet_is_in_one_group_and_tables_agree(counted: Path) -> None:
         assert len(procedure["groups"]) == procedure["polyps"]
         assert all(t["confidence"] is not None for g in procedure["groups"] for t in g["tracklets"])
         firsts = [g["tracklets"][0]["first_frame"] for g in procedure["groups"]]
-        assert firsts == sorted(firsts)  # polyps are numbered as they appear
+        assert firsts == sorted(firsts)  # polyps are numbered in order of appearance
     assert summary["polyps"] == sum(p["polyps"] for p in summary["procedures"])
     counts = pl.read_csv(counted / "counts.csv")
     assert counts["polyps"].to_list() == [p["polyps"] for p in summary["procedures"]]
@@ -73,34 +73,34 @@ def test_every_tracklet_is_in_one_group_and_tables_agree(counted: Path) -> None:
     assert "001-005" in text
 
 
-def test_a_part_without_any_tracklet_counts_nothing(sample_run: SampleRun, tmp_path: Path) -> None:
+def test_a_part_without_tracklets_has_a_count_of_0(sample_run: SampleRun, tmp_path: Path) -> None:
     data = read_data(sample_run.data)
-    none = data.detections.filter(pl.col("procedure_id") != "001-005")
-    write_data(tmp_path / "d", DataSet.of(none, data.procedures, data.polyps, data.splits))
+    boxes = data.detections.filter(pl.col("procedure_id") != "001-005")
+    write_data(tmp_path / "d", DataSet.of(boxes, data.procedures, data.polyps, data.splits))
     counted = count(sample_run.run, tmp_path / "d", out=tmp_path / "c", part="eval", device="cpu")
     assert counted.value.summary["procedures"][0]["polyps"] == 0
     assert "001-005" in counted.value.report.read_text()
 
 
-def test_a_count_from_one_view_says_what_to_look_at(sample_run: SampleRun, tmp_path: Path) -> None:
+def test_a_count_from_a_single_view_has_a_warning(sample_run: SampleRun, tmp_path: Path) -> None:
     data, name = read_data(sample_run.data), pl.col("procedure_id")
     first = int(data.detections.filter(name == "001-005")["frame"].to_numpy().min())
-    kept = (name != "001-005") | (pl.col("frame") < first + 32)
-    boxes = data.detections.filter(kept)
+    first_view = (name != "001-005") | (pl.col("frame") < first + 32)
+    boxes = data.detections.filter(first_view)
     write_data(tmp_path / "d", DataSet.of(boxes, data.procedures, data.polyps, data.splits))
     counted = count(sample_run.run, tmp_path / "d", out=tmp_path / "c", part="eval", device="cpu")
     ((polyps, questions),) = [
-        (one["polyps"], one["to_look_at"])
-        for one in counted.value.summary["procedures"]
-        if one["procedure_id"] == "001-005"
+        (procedure["polyps"], procedure["to_look_at"])
+        for procedure in counted.value.summary["procedures"]
+        if procedure["procedure_id"] == "001-005"
     ]
     assert (polyps, questions) == (1, [])
-    said = "Counted from a single view in 1 procedure (001-005)"
-    assert sum(said in line for line in counted.warnings) == 1
-    assert said in counted.value.report.read_text()
+    warning = "Counted from a single view in 1 procedure (001-005)"
+    assert sum(warning in line for line in counted.warnings) == 1
+    assert warning in counted.value.report.read_text()
 
 
-def test_another_commands_folder_and_a_broken_history_are_refused(
+def test_the_folder_of_another_command_and_a_broken_history_are_refused(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
     with pytest.raises(PolyplinkError, match="holds a run of `train`"):
@@ -111,7 +111,7 @@ def test_another_commands_folder_and_a_broken_history_are_refused(
         count(tmp_path / "run", sample_run.data, out=tmp_path / "c", device="cpu")
 
 
-def test_the_history_of_a_method_without_a_curriculum_is_shown(
+def test_the_report_shows_a_history_without_a_curriculum(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
     shutil.copytree(sample_run.run, tmp_path / "run")
@@ -120,7 +120,7 @@ def test_the_history_of_a_method_without_a_curriculum_is_shown(
     assert counted.value.page.curves == {"loss": (2.5, 2.0), "validation_loss": (1.0, 1.0)}
 
 
-def test_the_page_holds_every_procedure_and_says_what_to_doubt(sample_run: SampleRun) -> None:
+def test_the_report_has_every_procedure_and_its_uncertain_decisions(sample_run: SampleRun) -> None:
     encoded = encode([load_named(sample_run.run, "cpu")], sample_run.data)
     assert encoded.first.record is not None
     point = from_record(encoded.first.record.operating)
@@ -138,23 +138,23 @@ def test_the_page_holds_every_procedure_and_says_what_to_doubt(sample_run: Sampl
     assert first.tracklets[0].crop is not None
     assert first.tracklets[0].crop.shape == (32, 32, 3)
     assert all(0 <= doubt.doubt <= 1 for doubt in first.uncertain)
-    stuck = replace(linked[0], identities=replace(linked[0].identities, converged=False))
+    unconverged = replace(linked[0], identities=replace(linked[0].identities, converged=False))
     point = untuned("no labels")
-    assert list(map(str, link_messages(point, [stuck, *linked[1:]]))) == [
+    assert list(map(str, link_messages(point, [unconverged, *linked[1:]]))) == [
         "Links have no probabilities (not tuned: no labels).",
         "Grouping the views into polyps did not settle for 001-001. "
         "Look at these counts before using them.",
     ]
 
 
-def test_counting_again_gives_the_same_and_json_alone_is_printed(
+def test_a_second_count_gives_equal_results_and_prints_only_json(
     counted: Path, sample_run: SampleRun, tmp_path: Path
 ) -> None:
     command = ("count", sample_run.run / "weights.safetensors", sample_run.data, "-o", tmp_path)
     result = polyplink(*command, "--device", "cpu", "--json")
     assert result.exit_code == 0, result.stderr
     again, first = json.loads(result.stdout), json.loads((counted / "count.json").read_text())
-    for name in ("data", "weights_file"):  # relative to the folder
+    for name in ("data", "weights_file"):  # paths are relative to the folder
         assert (tmp_path / again.pop(name)).resolve() == (counted / first.pop(name)).resolve()
     assert again == first
     text = polyplink(*command).stdout
@@ -162,14 +162,14 @@ def test_counting_again_gives_the_same_and_json_alone_is_printed(
     assert f"report: {tmp_path / 'report.html'}" in text
 
 
-def test_an_untuned_operating_point_is_said(sample_run: SampleRun, tmp_path: Path) -> None:
-    given = load_named(sample_run.run, "cpu")
-    assert given.record is not None
+def test_an_untuned_operating_point_has_a_warning(sample_run: SampleRun, tmp_path: Path) -> None:
+    encoder = load_named(sample_run.run, "cpu")
+    assert encoder.record is not None
     path = tmp_path / "weights.safetensors"
     save_weights(
         path,
         load_encoder(sample_run.run, pick_device("cpu")).encoder,
-        replace(given.record, operating=None),
+        replace(encoder.record, operating=None),
     )
     for weights, message in ((path, True), (sample_run.run, False)):
         result = polyplink(
@@ -179,17 +179,19 @@ def test_an_untuned_operating_point_is_said(sample_run: SampleRun, tmp_path: Pat
         assert ("calibrated on no labelled procedures (not tuned" in result.stderr) is message
 
 
-def test_a_count_enters_few_files(run_folder: Path, sample_run: SampleRun, tmp_path: Path) -> None:
-    """After one count has imported everything; templates and scripts of the report do not count."""
+def test_a_count_calls_few_source_files(
+    run_folder: Path, sample_run: SampleRun, tmp_path: Path
+) -> None:
+    """After a first count has imported all modules; only Python files are counted."""
     source, entered = str(Path(from_record.__code__.co_filename).parents[1]), set[str]()
 
-    def note(frame: FrameType, event: str, _: object) -> None:
+    def record_file(frame: FrameType, event: str, _: object) -> None:
         file = frame.f_code.co_filename
         if event == "call" and file.startswith(source) and file.endswith(".py"):
             entered.add(file)
 
     before = sys.getprofile()
-    sys.setprofile(note)
+    sys.setprofile(record_file)
     try:
         count(sample_run.run, sample_run.data, out=tmp_path / "count", device="cpu")
     finally:

@@ -1,4 +1,4 @@
-"""The verbs doctor, convert and prepare, as a user calls them."""
+"""The verbs doctor, convert and prepare."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from tests.data.sample_sets import procedure_row
 from tests.samples import write_procedures
 
 
-def test_the_doctor_ends_with_1_where_there_is_an_error(tmp_path: Path) -> None:
+def test_the_doctor_has_exit_code_1_for_errors(tmp_path: Path) -> None:
     data = write_procedures(tmp_path, procedures=2)
     assert polyplink("doctor", data).exit_code == 0
     next((tmp_path / "frames").rglob("*.jpg")).unlink()
@@ -28,7 +28,7 @@ def test_the_doctor_ends_with_1_where_there_is_an_error(tmp_path: Path) -> None:
     assert result.stdout.startswith("error")
 
 
-def test_the_doctor_says_how_many_tracklets_there_will_be_and_what_loses_the_others(
+def test_the_doctor_predicts_tracklets_and_the_boxes_left_out(
     tmp_path: Path,
 ) -> None:
     """Polyp a: 40 boxes in a row; b: 40, every other frame; c: 9; without a polyp: 9 in a row."""
@@ -48,34 +48,34 @@ def test_the_doctor_says_how_many_tracklets_there_will_be_and_what_loses_the_oth
     assert_refused(polyplink("doctor", tmp_path / "no"), "no folder")
 
 
-def test_single_frames_are_embedded_and_trained_on_as_the_doctor_says(
+def test_the_doctor_s_options_make_single_frames_usable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Frames ten apart, of which no polyp is known, and weights of others."""
+    """With frames ten apart, boxes without polyps, and the weights of a published backbone."""
     monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
-    made = read_data(write_procedures(tmp_path, procedures=2, views=1))
-    boxes = made.detections.gather_every(10).with_columns(
+    sample = read_data(write_procedures(tmp_path, procedures=2, views=1))
+    boxes = sample.detections.gather_every(10).with_columns(
         pl.col("frame") // 10 * 10, polyp_id=pl.lit(None, pl.String)
     )
     data = tmp_path / "single"
-    write_data(data, DataSet.of(boxes, made.procedures, made.polyps.clear()))
+    write_data(data, DataSet.of(boxes, sample.procedures, sample.polyps.clear()))
     weights = tmp_path / "timm.pth"
     torch.save(build_frame_encoder("timm:test_resnet")[0].state_dict(), weights)
     add = ("weights", "add", weights, "--timm", "test_resnet", "--size", "16", "--as", "imagenet")
     assert polyplink(*add).exit_code == 0
-    said = polyplink("embed", "imagenet", data, "--device", "cpu")
-    assert "0 vectors" in said.stdout
-    assert "no tracklets: `polyplink doctor`" in said.stderr
+    embedding = polyplink("embed", "imagenet", data, "--device", "cpu")
+    assert "0 vectors" in embedding.stdout
+    assert "no tracklets: `polyplink doctor`" in embedding.stderr
     advice = polyplink("doctor", data, "--no-images").stdout
     options = re.search(r"short sequences: (.*) gives (\d+) tracklets of (\d+) boxes", advice)
     assert options is not None, advice
     assert options[2] == options[3] == str(boxes.height)
-    given = options[1].split()
-    found = json.loads(polyplink("embed", "imagenet", data, *given, "--json").stdout)
-    assert found["tracklets"] == boxes.height
+    advised = options[1].split()
+    embedded = json.loads(polyplink("embed", "imagenet", data, *advised, "--json").stdout)
+    assert embedded["tracklets"] == boxes.height
     adapt = ("weights", "adapt", "imagenet", data, "--as", "own", "--device", "cpu")
     assert_refused(polyplink(*adapt), "`polyplink doctor` lists options")
-    assert polyplink(*adapt, *given).exit_code == 0
+    assert polyplink(*adapt, *advised).exit_code == 0
     assert_refused(polyplink("evaluate", "own", data, "--part", "all"), "was trained or validated")
     shown = json.loads(polyplink("weights", "show", "own").stdout)
     assert (shown["origin"]["name"], shown["origin"]["adapted_from"]) == (
@@ -83,21 +83,25 @@ def test_single_frames_are_embedded_and_trained_on_as_the_doctor_says(
         "imagenet",
     )
     assert load_named(Path("own")).name == "own"
-    small = ("encoder.frame_encoder=timm:test_resnet", "encoder.kind=sfe", "prepare.size=16",
+    settings = ("encoder.frame_encoder=timm:test_resnet", "encoder.kind=sfe", "prepare.size=16",
              "optim.epochs=1", "optim.bags_per_batch=2", "validation.every=0")  # fmt: skip
-    sets = [part for value in small for part in ("--set", value)]
+    sets = [part for value in settings for part in ("--set", value)]
     train = ("train", "ntssl-demo", data, "--out", tmp_path / "run", "--init-from", "imagenet",
-             "--part", "all", "--device", "cpu", *given, *sets)  # fmt: skip
+             "--part", "all", "--device", "cpu", *advised, *sets)  # fmt: skip
     assert_refused(polyplink(*train), "--set fragment_length=1")
     result = polyplink(*train, "--set", "fragment_length=1")
     assert result.exit_code == 0, result.output
-    fed = read_record(tmp_path / "run" / "weights.safetensors").encoder
-    assert fed.mean == read_record(weights_path(Path("imagenet"))).encoder.mean != REFERENCE_MEAN
-    other = (*train, "--set", "encoder.frame_encoder=timm:test_vit")
-    assert_refused(polyplink(*other), "build theirs with --set encoder.frame_encoder=timm:test_res")
+    encoder = read_record(tmp_path / "run" / "weights.safetensors").encoder
+    assert (
+        encoder.mean == read_record(weights_path(Path("imagenet"))).encoder.mean != REFERENCE_MEAN
+    )
+    other_backbone = (*train, "--set", "encoder.frame_encoder=timm:test_vit")
+    assert_refused(
+        polyplink(*other_backbone), "build theirs with --set encoder.frame_encoder=timm:test_res"
+    )
 
 
-def test_prepare_tells_of_frames_that_do_not_decode_or_stops_at_them(tmp_path: Path) -> None:
+def test_prepare_reports_or_refuses_frames_that_do_not_decode(tmp_path: Path) -> None:
     data = write_procedures(tmp_path, procedures=1, polyps=1, views=2)
     (tmp_path / "frames" / "001-001" / "4.jpg").write_bytes(b"half")
     command = ("prepare", data, "--set", "prepare.size=8")
@@ -112,13 +116,13 @@ def test_prepare_tells_of_frames_that_do_not_decode_or_stops_at_them(tmp_path: P
     assert_refused(polyplink(*command, "--strict"), f"restore it, remove {crops}, or")
 
 
-def test_a_data_folder_is_converted_once_and_imported_again(tmp_path: Path) -> None:
+def test_a_data_folder_is_converted_once_and_can_be_imported(tmp_path: Path) -> None:
     folder = write_procedures(tmp_path, procedures=2, images=False)
     data = read_data(folder)
     result = polyplink("convert", folder, "coco", tmp_path / "coco", "--json")
     assert result.exit_code == 0, result.output
-    told = json.loads(result.stdout)
-    assert (told["procedures"], told["boxes"]) == (2, data.detections.height)
+    summary = json.loads(result.stdout)
+    assert (summary["procedures"], summary["boxes"]) == (2, data.detections.height)
     assert import_coco(tmp_path / "coco").data.detections.equals(data.detections)
     record = json.loads((tmp_path / "coco" / "run.json").read_text())
     assert record["inputs"] == {str(folder): data.key}

@@ -1,4 +1,4 @@
-"""The demo, small."""
+"""The demo on a small preset."""
 
 import json
 from dataclasses import replace
@@ -23,8 +23,8 @@ PRESET = replace(smoke(), name="test", width=48, height=40)
 SETS = (*TINY, "validation.every=2")
 
 
-@pytest.mark.slow  # `.ci/run` makes the whole demo as well, and the verbs have quick tests
-def test_it_goes_the_whole_way(out: Path) -> None:
+@pytest.mark.slow  # `.ci/run` runs the full demo, and its verbs have quick tests
+def test_the_demo_writes_all_results(out: Path) -> None:
     for name in ("raw/video_info.csv", "data/detections.parquet", "run/weights.safetensors"):
         assert (out / name).is_file()
     assert json.loads((out / "count" / "count.json").read_text())["polyps"] > 0
@@ -36,7 +36,9 @@ def test_it_goes_the_whole_way(out: Path) -> None:
 
 
 @pytest.mark.slow
-def test_given_again_it_goes_on_and_other_folders_are_left_alone(out: Path, tmp_path: Path) -> None:
+def test_a_second_run_gives_equal_figures_and_other_folders_are_refused(
+    out: Path, tmp_path: Path
+) -> None:
     before = (out / "run" / "weights.safetensors").stat().st_mtime_ns
     figures = json.loads((out / "evaluation.json").read_text())
     again = demo(out, workers=1, preset=PRESET, sets=SETS)

@@ -1,4 +1,4 @@
-"""From a recording to a count, as a user types it."""
+"""Detection, counting of detected boxes, and training of a detector."""
 
 import json
 from pathlib import Path
@@ -21,59 +21,61 @@ from tests.detect.test_onnx import write_model
 
 @pytest.fixture(scope="module")
 def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Finds the box (10, 8, 16, 12) in every frame; its input has the frames' size."""
+    """An ONNX detector with the box (10, 8, 16, 12) for every frame, of the frames' size."""
     path = tmp_path_factory.mktemp("detector") / "detector.onnx"
     (path.with_suffix(".json")).write_text(json.dumps({"trained_on": ["001-005"]}))
-    answer = {"output0": np.array([[[10.0, 8.0, 26.0, 20.0, 0.9, 0.0]]])}
-    return write_model(path, answer, [1, 3, 40, 48])
+    output = {"output0": np.array([[[10.0, 8.0, 26.0, 20.0, 0.9, 0.0]]])}
+    return write_model(path, output, [1, 3, 40, 48])
 
 
-def test_a_recording_becomes_a_counted_report(
+def test_run_counts_a_recording_and_writes_a_report(
     sample_run: SampleRun, tmp_path: Path, detector: Path
 ) -> None:
     frames, out = sample_run.root / "frames" / "001-005", tmp_path / "out"
     command = ("run", frames, "--detector", detector, "--weights", sample_run.run, "--out", out)
     result = polyplink(*command, "--video", "--device", "cpu", "--json")
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    assert found["videos"] == [str(out / "video-with-boxes" / "001-005.mp4")]
-    with av.open(found["videos"][0]) as container:
+    summary = json.loads(result.stdout)
+    assert summary["videos"] == [str(out / "video-with-boxes" / "001-005.mp4")]
+    with av.open(summary["videos"][0]) as container:
         assert sum(1 for _ in container.decode(video=0)) == len(list(frames.iterdir()))
-    assert "boxes" not in found  # a detector's boxes were not given
-    assert found["polyps"] == found["procedures"][0]["polyps"]
-    assert found["polyps"] in (1, 2)  # both polyps are at one place, their colours differ
-    assert found["lost_boxes"] == {"boxes": 192, "min_length": 0, "min_seconds": 0, "low": 0}
+    assert "boxes" not in summary  # boxes come from the detector, not from a file
+    assert summary["polyps"] == summary["procedures"][0]["polyps"]
+    assert summary["polyps"] in (1, 2)  # both polyps are at the same position and differ in colour
+    assert summary["lost_boxes"] == {"boxes": 192, "min_length": 0, "min_seconds": 0, "low": 0}
     assert "The detector was trained on 1 of these procedures (001-005" in result.stderr
     assert "The detector was trained on 1 of these" in (out / "count" / "report.html").read_text()
     assert result.stderr.count("The detector was trained on 1 of these") == 1
     lines = (out / "tracks" / "001-005.txt").read_text().splitlines()
     assert len(lines) == 192
     assert lines[0] == "1,1,10.0,8.0,16.0,12.0,0.9,-1,-1,-1"
-    assert list((out / "data" / "kept").iterdir())  # crops of the same decoding were used
+    assert list((out / "data" / "kept").iterdir())  # crops stored during detection were used
 
 
-def test_a_count_of_nothing_says_why(sample_run: SampleRun, tmp_path: Path, detector: Path) -> None:
+def test_an_empty_count_has_a_reason(sample_run: SampleRun, tmp_path: Path, detector: Path) -> None:
     frames = sample_run.root / "frames" / "001-005"
     data = tmp_path / "data"
     assert polyplink("detect", frames, data, "--detector", detector).exit_code == 0
     counted = polyplink("count", sample_run.run, data, "-o", tmp_path / "c", "--min-seconds", "60")
     assert counted.exit_code == 0, counted.output
-    why = "192 of 192 boxes in tracks shorter than 60 s (--min-seconds)"
-    assert f"Counted 0 in 1 procedure (001-005): {why}" in counted.stderr.replace("\n", " ")
-    assert why in (tmp_path / "c" / "report.html").read_text()
-    none = run(
+    reason = "192 of 192 boxes in tracks shorter than 60 s (--min-seconds)"
+    assert f"Counted 0 in 1 procedure (001-005): {reason}" in counted.stderr.replace("\n", " ")
+    assert reason in (tmp_path / "c" / "report.html").read_text()
+    without_boxes = run(
         frames,
         weights=sample_run.run,
         out=tmp_path / "none",
         device="cpu",
         function=lambda image: np.zeros((0, 5)),
     )
-    assert none.value.summary["polyps"] == 0
-    assert any("no box in 1 procedure" in line for line in none.warnings)
-    assert any("there is no box in them" in line for line in none.warnings)
+    assert without_boxes.value.summary["polyps"] == 0
+    assert any("no box in 1 procedure" in line for line in without_boxes.warnings)
+    assert any("there is no box in them" in line for line in without_boxes.warnings)
 
 
-def test_a_simulated_detector_on_annotated_boxes(sample_run: SampleRun, tmp_path: Path) -> None:
+def test_a_simulated_detector_is_applied_to_annotated_boxes(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
     result = polyplink(
         "detect", sample_run.data, tmp_path / "d", "--detector", "sim:good", "--json"
     )
@@ -82,7 +84,7 @@ def test_a_simulated_detector_on_annotated_boxes(sample_run: SampleRun, tmp_path
     assert data.detections["polyp_id"].is_null().all()
     assert data.detections["score"].is_not_null().all()
     assert data.polyps.is_empty()
-    # Views of different polyps are ten frames apart at one place: no gap as long may be bridged.
+    # Views of different polyps are ten frames apart at one position: such gaps must not be bridged.
     options = ("--bridge", "0.2", "--device", "cpu")
     compared = polyplink(
         *("count", sample_run.run, tmp_path / "d", "-o", tmp_path / "c", "--json"),
@@ -106,8 +108,8 @@ def test_boxes_of_a_format_are_counted_without_a_detector(
 ) -> None:
     boxes = read_data(sample_run.data).detections.filter(pl.col("procedure_id") == "001-005")
     table = boxes.select("procedure_id", "frame", "x", "y", "w", "h", "image")
-    missed = table.filter(pl.col("frame") % 4 != 1)  # a detector misses a quarter of the frames
-    missed.write_csv(sample_run.root / "frames" / "boxes.csv")
+    detected = table.filter(pl.col("frame") % 4 != 1)  # without a quarter of the frames
+    detected.write_csv(sample_run.root / "frames" / "boxes.csv")
     with (sample_run.root / "frames" / "boxes.csv").open("a") as file:
         file.write("001-005,90,40,30,5,5,\n")  # in one frame: no track
     command = (
@@ -122,47 +124,48 @@ def test_boxes_of_a_format_are_counted_without_a_detector(
     size.write_text("procedure_id,width,height,n_frames,fps\n001-005,48,40,252,25\n")
     result = polyplink(*command, "--out", tmp_path / "o", "--device", "cpu")
     assert result.exit_code == 0, result.output
-    tracks, made_up = (
+    tracks, interpolated = (
         np.loadtxt(tmp_path / "o" / "tracks" / place / "001-005.txt", delimiter=",")
         for place in (".", "interpolated")
     )
     assert (tracks[:, 6] == 1).all()  # boxes without a score
-    assert tracks[:, 0].tolist() == (missed["frame"] + 1).to_list()
-    assert (made_up[:, 6] == 0).all()
-    assert not np.isin(made_up[:, 0] - 1, missed["frame"]).any()
-    filled = np.isin(table["frame"], made_up[:, 0] - 1).sum()
-    assert filled > 0.8 * (table.height - missed.height)  # but where a view begins or ends
-    assert len(np.unique(made_up[:, :2], axis=0)) == len(made_up)
-    # The boxes come back as they were written, with the polyp that the tracks give them.
-    back = pl.read_csv(tmp_path / "o" / "boxes-with-tracks" / "boxes.csv")
+    assert tracks[:, 0].tolist() == (detected["frame"] + 1).to_list()
+    assert (interpolated[:, 6] == 0).all()
+    assert not np.isin(interpolated[:, 0] - 1, detected["frame"]).any()
+    n_filled = np.isin(table["frame"], interpolated[:, 0] - 1).sum()
+    # Missed frames are filled, except at the start or end of a view.
+    assert n_filled > 0.8 * (table.height - detected.height)
+    assert len(np.unique(interpolated[:, :2], axis=0)) == len(interpolated)
+    # The boxes are returned unchanged, with the polyps of their tracks.
+    returned = pl.read_csv(tmp_path / "o" / "boxes-with-tracks" / "boxes.csv")
     assert f"your boxes with tracks (csv): {tmp_path / 'o' / 'boxes-with-tracks'}" in result.stdout
     written = pl.read_csv(sample_run.root / "frames" / "boxes.csv")
-    assert back.drop("track_id", "polyp").equals(written)
-    assert back.row(-1)[-2:] == (None, None)
-    assert back["track_id"].null_count() == back["polyp"].null_count() == 1
-    assert back["polyp"].to_list()[:-1] == tracks[:, 1].astype(int).tolist()
+    assert returned.drop("track_id", "polyp").equals(written)
+    assert returned.row(-1)[-2:] == (None, None)
+    assert returned["track_id"].null_count() == returned["polyp"].null_count() == 1
+    assert returned["polyp"].to_list()[:-1] == tracks[:, 1].astype(int).tolist()
     views = pl.read_csv(tmp_path / "o" / "count" / "views.csv")
-    seen = (
-        back.drop_nulls()
+    expected = (
+        returned.drop_nulls()
         .group_by("track_id")
         .agg(pl.col("frame").min(), pl.col("frame").max().alias("last"))
     )
-    shown = views.select("track_id", "start_frame", "end_frame")
-    assert sorted(seen.rows()) == sorted(shown.rows())
-    # `count` gives them back too, in a table of its own where the file is no longer that one.
+    reported = views.select("track_id", "start_frame", "end_frame")
+    assert sorted(expected.rows()) == sorted(reported.rows())
+    # `count` returns them too: in a separate table, as the file has changed.
     with (sample_run.root / "frames" / "boxes.csv").open("a") as file:
         file.write("\n")
-    again = polyplink("count", sample_run.run, tmp_path / "o" / "data", "-o", tmp_path / "c")
-    assert again.exit_code == 0, again.output
-    assert "boxes.csv has changed since the import: boxes are in boxes.csv" in again.stderr
+    recount = polyplink("count", sample_run.run, tmp_path / "o" / "data", "-o", tmp_path / "c")
+    assert recount.exit_code == 0, recount.output
+    assert "boxes.csv has changed since the import: boxes are in boxes.csv" in recount.stderr
     table = pl.read_csv(tmp_path / "c" / "boxes-with-tracks" / "boxes.csv")
-    assert table.select(back.columns).equals(back)
+    assert table.select(returned.columns).equals(returned)
 
 
-def test_a_detector_is_trained_stopped_continued_measured_and_used(
+def test_a_detector_is_trained_evaluated_and_used(
     sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a network learns is tested in tests/learn; here the file has one box in every frame."""
+    """Training itself is tested in tests/learn; here the exported file has a fixed box."""
 
     def export(network: object, path: Path, record: DetectorRecord) -> None:
         answer = np.array([[[36.0], [28.0], [32.0], [24.0], [0.9]]])  # x, y, w, h, score
@@ -190,23 +193,23 @@ def test_a_detector_is_trained_stopped_continued_measured_and_used(
     assert (facts["procedures"], len(facts["held"]), len(facts["losses"])) == (4, 1, 2)
     assert facts["figures"]["polyps"] >= 1
     record = json.loads(out.with_suffix(".json").read_text())
-    learned = {file_key(empty / f"{k}.png") for k in range(4)} & set(record["trained_on"])
-    assert len(learned) == 3
-    learned |= {f"001-00{k}" for k in range(1, 6)}
-    assert set(record["trained_on"]) | set(facts["held"]) == learned
+    trained_on = {file_key(empty / f"{k}.png") for k in range(4)} & set(record["trained_on"])
+    assert len(trained_on) == 3
+    trained_on |= {f"001-00{k}" for k in range(1, 6)}
+    assert set(record["trained_on"]) | set(facts["held"]) == trained_on
     folder = tmp_path / "ours-training"
     assert (folder / "epochs.csv").read_text().splitlines()[0] == "epoch,loss"
     assert (folder / "training.png").stat().st_size > 10_000
-    again = polyplink(*command, "--epochs", "2", "--held", "0.2", "--json")  # nothing is left to do
+    again = polyplink(*command, "--epochs", "2", "--held", "0.2", "--json")  # finished already
     assert json.loads(again.stdout)["losses"] == facts["losses"]
-    other = polyplink(*command, "--epochs", "3", "--held", "0.2")
-    assert_refused(other, "ours-training holds a training with other data or options")
+    other_epochs = polyplink(*command, "--epochs", "3", "--held", "0.2")
+    assert_refused(other_epochs, "ours-training holds a training with other data or options")
     measured = polyplink("evaluate-detector", out, sample_run.data, "--frames", "9", "--json")
     assert measured.exit_code == 0, measured.output
     assert 0 <= json.loads(measured.stdout)["ap50"]["value"] <= 1
     assert "trained on 4 of these procedures" in measured.stderr
     masks = tmp_path / "masks"
-    for k in (3, 4, 5):  # the detector learned from image 3 that it shows none; the last has one
+    for k in (3, 4, 5):  # image 3 trained the detector, as one without a polyp; image 5 has a polyp
         pixels = np.full((60, 90, 3), 40 * k, np.uint8)
         mask = np.zeros((60, 90), np.uint8)
         mask[:20] = 255 * (k == 5)
@@ -218,13 +221,13 @@ def test_a_detector_is_trained_stopped_continued_measured_and_used(
     figures = json.loads(measured.stdout)
     assert (figures["frames"], figures["empty"], figures["polyps"]) == (3, 2, 1)
     assert "the detector was trained on 1 of 2 images without a polyp" in measured.stderr
-    changed = record | {"datasets": ["simulated tiny 0"]}
-    out.with_suffix(".json").write_text(json.dumps(changed))
+    simulated = record | {"datasets": ["simulated tiny 0"]}
+    out.with_suffix(".json").write_text(json.dumps(simulated))
     frames = sample_run.root / "frames" / record["trained_on"][0]
-    used = polyplink("detect", frames, tmp_path / "data", "--detector", out)
-    assert used.exit_code == 0, used.output
-    assert "trained on simulated pictures: do not rely on what it finds" in used.stderr
-    assert "trained on 1 of these procedures" in used.stderr
+    detection = polyplink("detect", frames, tmp_path / "data", "--detector", out)
+    assert detection.exit_code == 0, detection.output
+    assert "trained on simulated pictures: do not rely on what it finds" in detection.stderr
+    assert "trained on 1 of these procedures" in detection.stderr
     refused = polyplink("train-detector", sample_run.data, "-o", "weights.pt")
     assert_refused(refused, "weights.pt is not named as an ONNX file")
     refused = polyplink("train-detector", sample_run.data, "--side", "100")
@@ -239,7 +242,7 @@ def test_a_detector_is_trained_stopped_continued_measured_and_used(
         (("--boxes", "coko"), "did you mean coco?"),
     ],
 )
-def test_what_cannot_be_run_is_refused(
+def test_invalid_detectors_and_formats_are_refused(
     sample_run: SampleRun, tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     frames = sample_run.root / "frames" / "001-005"
@@ -248,7 +251,7 @@ def test_what_cannot_be_run_is_refused(
     assert_refused(result, message)
 
 
-def test_a_data_folder_says_which_detector_its_boxes_are_from(
+def test_a_data_folder_records_the_detector_of_its_boxes(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
     simulated = tmp_path / "simulated"

@@ -1,4 +1,4 @@
-"""Videos with boxes drawn: every frame in its place, and lines where they belong."""
+"""Videos with boxes: frames in order, and lines at the boxes."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def drawing(*rows: tuple[int, float, float, float, float, int | None, bool]) -> 
 
 
 def frames_of(path: Path) -> dict[int, np.ndarray]:
-    """Number, by its time at 25 a second, and pixels of each frame."""
+    """Frame number, from the time at 25 frames per second -> pixels."""
     with av.open(str(path)) as container:
         return {
             round((frame.time or 0) * 25): frame.to_ndarray(format="rgb24")
@@ -37,39 +37,39 @@ def test_boxes_are_drawn_on_the_frames_of_a_video(
 ) -> None:
     monkeypatch.setattr(av, "codecs_available", {codec})
     write_video(tmp_path / "film.mp4", 9)
-    # The last rows are left free: a frame carries its number there.
+    # The last rows stay free for the stripes with the frame number.
     lines = drawing((4, 20, 22, 30, 12, 1, False), (6, 20.0, 22.0, 30.0, 12.0, 1, True))
-    seen: list[tuple[int, int]] = []
+    steps: list[tuple[int, int]] = []
     pictures = _pictures(tmp_path, {0: "film.mp4#0"}, 9)
-    n = draw_video(tmp_path / "drawn.mp4", pictures, lines, lambda *done: seen.append(done))
+    n = draw_video(tmp_path / "drawn.mp4", pictures, lines, lambda *done: steps.append(done))
     with av.open(str(tmp_path / "drawn.mp4")) as container:
         assert container.streams.video[0].codec_context.name in (codec, "h264")
         assert not container.streams.audio
-    shown = frames_of(tmp_path / "drawn.mp4")
-    assert (n, seen, list(shown)) == (9, [(k, 9) for k in range(1, 10)], list(range(9)))
-    for number, pixels in shown.items():
+    frames = frames_of(tmp_path / "drawn.mp4")
+    assert (n, steps, list(frames)) == (9, [(k, 9) for k in range(1, 10)], list(range(9)))
+    for number, pixels in frames.items():
         assert pixels.shape == (HEIGHT, WIDTH, 3)
         assert number_of(np.tile(pixels[-8:], (6, 1, 1))) == number
         blue = np.abs(pixels[32:34, 22:48].astype(int) - BLUE).max(axis=2) < 60  # the lower line
         share = blue.mean()
         assert share > 0.9 if number == 4 else 0.3 < share < 0.8 if number == 6 else share == 0
-    corner = {number: pixels[:12, :60].astype(int) for number, pixels in shown.items()}
+    corner = {number: pixels[:12, :60].astype(int) for number, pixels in frames.items()}
     same, other = (np.abs(corner[k] - corner[3]).mean() for k in (2, 4))
     assert other > 5 * same  # "0 polyps" becomes "1 polyp"
 
 
-def test_frames_without_a_picture_are_shown_as_the_one_before(tmp_path: Path) -> None:
-    home = tmp_path / "case7"
-    home.mkdir()
+def test_missing_frames_repeat_the_previous_frame(tmp_path: Path) -> None:
+    folder = tmp_path / "case7"
+    folder.mkdir()
     for number in (3, 4, 7, 8):
-        Image.fromarray(frame_of(number)[:-1, :-1]).save(home / f"img_{number:03d}.png")
-    (home / "img_008.png").write_bytes(b"damaged")
-    images = {1: "case7/img_004.png"}  # frame 0 is number 3, and 2 and 3 are not there
+        Image.fromarray(frame_of(number)[:-1, :-1]).save(folder / f"img_{number:03d}.png")
+    (folder / "img_008.png").write_bytes(b"damaged")
+    images = {1: "case7/img_004.png"}  # frame 0 is number 3; frames 2 and 3 are missing
     n = draw_video(tmp_path / "a.mp4", _pictures(tmp_path, images, 99), drawing())
-    shown = frames_of(tmp_path / "a.mp4")
-    assert (n, list(shown)) == (3, [0, 1, 4])
-    assert [pixels.shape[:2] for pixels in shown.values()] == [(HEIGHT - 2, WIDTH - 2)] * 3
-    # Names in order are the frames of a recording, whatever their numbers.
+    frames = frames_of(tmp_path / "a.mp4")
+    assert (n, list(frames)) == (3, [0, 1, 4])
+    assert [pixels.shape[:2] for pixels in frames.values()] == [(HEIGHT - 2, WIDTH - 2)] * 3
+    # Sorted names are consecutive frames, independent of their numbers.
     images = {0: "case7/img_003.png", 2: "case7/img_007.png"}
     draw_video(tmp_path / "b.mp4", _pictures(tmp_path, images, 4), drawing())
     assert list(frames_of(tmp_path / "b.mp4")) == [0, 1, 2]

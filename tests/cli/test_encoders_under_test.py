@@ -31,69 +31,69 @@ def _empty_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
 
 
-def test_weights_that_are_given_are_used(sample_run: SampleRun, tmp_path: Path) -> None:
-    place = Workspace(tmp_path, sample_run.data, {"endofm": sample_run.run}, device="cpu")
-    assert what_is_missing("endofm", place) == ""
-    encoder = find_encoder("endofm", place, "eval")
+def test_named_weights_are_used(sample_run: SampleRun, tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path, sample_run.data, {"endofm": sample_run.run}, device="cpu")
+    assert what_is_missing("endofm", workspace) == ""
+    encoder = find_encoder("endofm", workspace, "eval")
     assert encoder.name == "endofm"
     with pytest.raises(PolyplinkError, match="trained or validated on"):
-        find_encoder("endofm", place, "train")
+        find_encoder("endofm", workspace, "train")
 
 
-def test_what_is_missing_is_named_with_its_mend(sample_run: SampleRun, tmp_path: Path) -> None:
-    place = Workspace(tmp_path, sample_run.data, may_train=False, device="cpu")
+def test_missing_weights_are_named_with_a_fix(sample_run: SampleRun, tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path, sample_run.data, may_train=False, device="cpu")
     with pytest.raises(PolyplinkError, match="endofm"):
-        find_encoder("endofm", place, "eval")
+        find_encoder("endofm", workspace, "eval")
     with pytest.raises(PolyplinkError, match=r"ntssl is not trained in .*--weights ntssl=FILE"):
-        find_encoder("ntssl", place, "eval")
-    ready = replace(place, may_train=True)
-    lacking = what_is_missing("ntssl", ready)
-    assert "ntssl trains on rc27: rc27 consists of 27 procedures" in lacking
-    assert "--set part=NAME" in lacking
-    elsewhere = replace(ready, sets=("part=train",))
-    assert "the backbone of ntssl" in what_is_missing("ntssl", elsewhere)
-    able = ("part=train", "encoder.frame_weights=none")
-    assert what_is_missing("ntssl", replace(ready, sets=able)) == ""
+        find_encoder("ntssl", workspace, "eval")
+    may_train = replace(workspace, may_train=True)
+    missing = what_is_missing("ntssl", may_train)
+    assert "ntssl trains on rc27: rc27 consists of 27 procedures" in missing
+    assert "--set part=NAME" in missing
+    other_part = replace(may_train, sets=("part=train",))
+    assert "the backbone of ntssl" in what_is_missing("ntssl", other_part)
+    sets = ("part=train", "encoder.frame_weights=none")
+    assert what_is_missing("ntssl", replace(may_train, sets=sets)) == ""
     assert what_is_missing("none") == ""
 
 
-def test_a_run_that_is_there_is_used_again(sample_run: SampleRun, tmp_path: Path) -> None:
-    place = Workspace(tmp_path, sample_run.data, may_train=False, device="cpu")
-    run = run_folder(place, find_recipe("ntssl"))
+def test_an_existing_run_is_used(sample_run: SampleRun, tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path, sample_run.data, may_train=False, device="cpu")
+    run = run_folder(workspace, find_recipe("ntssl"))
     run.mkdir(parents=True)
     (run / "weights.safetensors").write_bytes((sample_run.run / "weights.safetensors").read_bytes())
-    assert find_encoder("ntssl", place, "eval").name == "ntssl"
-    assert run != run_folder(place, find_recipe("ntssl-demo"))
+    assert find_encoder("ntssl", workspace, "eval").name == "ntssl"
+    assert run != run_folder(workspace, find_recipe("ntssl-demo"))
     other = override(find_recipe("ta384-mve"), ["optim.epochs=2"])
     assert (other.name, other.part, other.optim.epochs) == ("ta384-mve", "ta384", 2)
 
 
-def test_published_encoders_are_fed_as_by_the_program(
+def test_published_encoders_get_the_input_of_the_program(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
-    """224 pixels, mean 0.45 and deviation 0.225 for every encoder; whole tracklets as clips."""
-    own = FoundationConfig("dinov3-s", depth=1)
-    network = build_encoder(own)
-    record = WeightsRecord(own, PrepareSettings(size=224), {"name": "dinov3-s"}, Seen(), {})
+    """224 pixels, mean 0.45 and standard deviation 0.225; complete tracklets as clips."""
+    config = FoundationConfig("dinov3-s", depth=1)
+    network = build_encoder(config)
+    record = WeightsRecord(config, PrepareSettings(size=224), {"name": "dinov3-s"}, Seen(), {})
     save_weights(stored_path("dinov3-s"), network, record)
     crops = np.random.default_rng(0).integers(0, 256, (2, 224, 224, 3), dtype=np.uint8)
-    place = Workspace(tmp_path, sample_run.data, device="cpu")
-    encoder = find_encoder("dinov3-s", place, "eval")
+    workspace = Workspace(tmp_path, sample_run.data, device="cpu")
+    encoder = find_encoder("dinov3-s", workspace, "eval")
     pixels = (torch.from_numpy(crops).permute(0, 3, 1, 2) / 255 - 0.45) / 0.225
     with torch.inference_mode():
         naive = network.eval().backbone(pixels).last_hidden_state[:, 0].mean(dim=0)
     assert np.allclose(encoder.embedder(crops, [2])[0], naive, atol=1e-4)
-    as_pretrained = find_encoder("dinov3-s", replace(place, preset="own"), "eval")
+    as_pretrained = find_encoder("dinov3-s", replace(workspace, preset="own"), "eval")
     assert not np.allclose(as_pretrained.embedder(crops, [2])[0], naive, atol=1e-2)
-    assert encoder.key == f"{as_pretrained.key}-reference"  # vectors are cached apart
+    assert encoder.key == f"{as_pretrained.key}-reference"  # vectors are cached separately
     clips = replace(encoder, record=replace(record, encoder=FoundationConfig("endofm", depth=1)))
-    moving = build_encoder(FoundationConfig("endofm", depth=1))
-    fed = fed_as(replace(clips, embedder=NetworkEmbedder(moving)), "reference").embedder
-    assert isinstance(fed, NetworkEmbedder)
-    assert (fed.encoder.config.clip, moving.config.clip) == (0, 8)
+    video_encoder = build_encoder(FoundationConfig("endofm", depth=1))
+    adapted = fed_as(replace(clips, embedder=NetworkEmbedder(video_encoder)), "reference").embedder
+    assert isinstance(adapted, NetworkEmbedder)
+    assert (adapted.encoder.config.clip, video_encoder.config.clip) == (0, 8)
 
 
-def test_each_training_starts_from_what_it_needs(
+def test_each_training_starts_from_its_predecessor(
     sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained: list[tuple[str, str]] = []
@@ -107,25 +107,28 @@ def test_each_training_starts_from_what_it_needs(
         (out / "weights.safetensors").write_bytes(weights)
 
     monkeypatch.setattr(encoders_under_test, "train", train)
-    place = Workspace(
+    workspace = Workspace(
         tmp_path,
         sample_run.data,
         sets=("part=train", "encoder.frame_weights=none"),
         device="cpu",
     )
     for name in ("tpc", "mve", "tpc", "ta384-mve"):
-        find_encoder(name, place, "eval")
+        find_encoder(name, workspace, "eval")
     assert [name for name, _ in trained] == ["sfe", "tpc", "mve", "ta384-sfe", "ta384-mve"]
-    own = override(find_recipe("ta384-mve"), place.sets).encoder
-    assert isinstance(own, MveConfig)  # of the predecessor, from an SFE with its head
+    encoder_config = override(find_recipe("ta384-mve"), workspace.sets).encoder
+    # The encoder of the preceding paper starts from an SFE with its head.
+    assert isinstance(encoder_config, MveConfig)
     assert find_recipe("ta384-sfe").encoder.vector == "projected"
     assert [bool(start) for _, start in trained] == [False, True, True, False, True]
 
 
-def test_stand_ins_differ_by_name_and_not_by_call(sample_run: SampleRun, tmp_path: Path) -> None:
-    place = Workspace(tmp_path, sample_run.data, stand_in=True, device="cpu")
+def test_stand_ins_depend_only_on_their_name(sample_run: SampleRun, tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path, sample_run.data, stand_in=True, device="cpu")
     crops = np.random.default_rng(0).integers(0, 255, (4, 48, 48, 3), dtype=np.uint8)
-    one, same, other = (untrained_stand_in(n, place) for n in ("dinov2-s", "dinov2-s", "endovit"))
+    one, same, other = (
+        untrained_stand_in(n, workspace) for n in ("dinov2-s", "dinov2-s", "endovit")
+    )
     assert np.array_equal(one.embedder(crops, [4]), same.embedder(crops, [4]))
     assert not np.allclose(one.embedder(crops, [4]), other.embedder(crops, [4]))
     assert one.key != other.key
@@ -135,4 +138,4 @@ def test_stand_ins_differ_by_name_and_not_by_call(sample_run: SampleRun, tmp_pat
         small = stand_in_recipe(name)
         assert small is not None
         assert small.name == f"{name.removeprefix('ta384-')}-small"
-    assert find_encoder("none", place, "eval").prepare.size == 48
+    assert find_encoder("none", workspace, "eval").prepare.size == 48

@@ -1,4 +1,4 @@
-"""All tasks beside methods that learned nothing."""
+"""`evaluate`: all tasks, beside baselines without training."""
 
 import json
 from pathlib import Path
@@ -23,8 +23,8 @@ NAMES = [f"001-00{i}" for i in range(1, 6)]
 
 
 @pytest.fixture(scope="module")
-def another(sample_run: SampleRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same procedures as another data set, so that all five may be evaluated on."""
+def renamed_data(sample_run: SampleRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same procedures under another data set name, so that all five can be evaluated."""
     folder, data = tmp_path_factory.mktemp("another"), read_data(sample_run.data)
     other = data.procedures.with_columns(dataset=pl.lit("another"))
     parts = {"eval": NAMES, "val": NAMES[:2], "test": NAMES[2:]}
@@ -32,16 +32,16 @@ def another(sample_run: SampleRun, tmp_path_factory: pytest.TempPathFactory) -> 
     return folder
 
 
-def test_figures_of_three_methods_with_intervals(
-    sample_run: SampleRun, another: Path, tmp_path: Path
+def test_three_methods_are_evaluated_with_all_tables(
+    sample_run: SampleRun, renamed_data: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    given: dict[str, Any] = {"grid": "demo", "curve_csv": True, "device": "cpu"}
-    # Text for paths, and one encoder by itself.
-    result = evaluate_weights(str(sample_run.run), str(another), out=str(out), **given).value
+    options: dict[str, Any] = {"grid": "demo", "curve_csv": True, "device": "cpu"}
+    # Paths as text, and a single encoder.
+    result = evaluate_weights(str(sample_run.run), str(renamed_data), out=str(out), **options).value
     figures = result.as_dict()
     assert set(figures["encoders"]) == {"ntssl-demo", "untrained encoder", "colour histogram"}
-    # Plain colours: the histogram finds every polyp again.
+    # Polyps have plain colours, so that the histogram re-identifies all of them.
     histogram = figures["encoders"]["colour histogram"]["figures"]
     assert histogram["mAP"]["value"] == pytest.approx(1.0)
     assert histogram["mAP"]["n"] == 5
@@ -50,17 +50,17 @@ def test_figures_of_three_methods_with_intervals(
     assert json.loads((tmp_path / "out" / "evaluation.json").read_text()) == figures
     assert pl.read_csv(tmp_path / "out" / "procedures.csv").height == 15
     assert "colour histogram" in (tmp_path / "out" / "report.html").read_text()
-    # Every clip is tracked and scored: the histogram finds every polyp, and loses none.
-    tracked = figures["encoders"]["colour histogram"]["figures"]["tracking/threshold/HOTA"]
-    assert 0 < tracked["value"] <= 1
-    assert tracked["n"] == 5
+    # Every clip is tracked and scored.
+    tracking = figures["encoders"]["colour histogram"]["figures"]["tracking/threshold/HOTA"]
+    assert 0 < tracking["value"] <= 1
+    assert tracking["n"] == 5
     queries = pl.read_parquet(tmp_path / "out" / "queries.parquet")
     assert queries.height == 3 * 30
     assert pl.read_parquet(tmp_path / "out" / "assignment.parquet").height == 3 * 3 * 30
     curve = pl.read_parquet(tmp_path / "out" / "curve.parquet")
     sizes = curve.group_by("method", "clusterer").len()["len"].sort().unique()
     assert sizes.to_list() == [33, 51, 325]
-    # Every setting has its counting and its tracking figures.
+    # Every setting has counting and tracking figures.
     written = pl.read_csv(tmp_path / "out" / "curve.csv", infer_schema_length=None)
     assert (written.columns, written.height) == (curve.columns, curve.height)
     assert {"alpha", "gamma", "preference", "value", "fr", "fpr", "recall"} < set(curve.columns)
@@ -72,14 +72,17 @@ def test_figures_of_three_methods_with_intervals(
 
 
 def test_settings_chosen_on_another_part_and_tasks_by_name(
-    sample_run: SampleRun, another: Path, tmp_path: Path
+    sample_run: SampleRun, renamed_data: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "out").mkdir()
-    for name in ("mine.csv", "queries.parquet"):  # the user's, and an earlier one's
+    for name in (
+        "mine.csv",
+        "queries.parquet",
+    ):  # a file of the user, and one of an earlier evaluation
         (tmp_path / "out" / name).touch()
     result = evaluate_weights(
         sample_run.run,
-        another,
+        renamed_data,
         out=tmp_path / "out",
         part="test",
         choose_on="val",
@@ -93,9 +96,9 @@ def test_settings_chosen_on_another_part_and_tasks_by_name(
     ).value
     ours = result.evaluation.encoders["ntssl-demo"]
     assert list(ours.counting) == ["dbscan", "hdbscan", "agglomerative", "ap"]
-    for name, found in ours.counting.items():
-        assert [fold["procedure"] for fold in found.folds] == NAMES[2:], name
-        assert len(set(found.settings)) == 1
+    for name, counting in ours.counting.items():
+        assert [fold["procedure"] for fold in counting.folds] == NAMES[2:], name
+        assert len(set(counting.settings)) == 1
     text = (tmp_path / "out" / "report.html").read_text()
     assert "visual similarity sigmoid, sigmoid of cosines, as in the thesis" in text
     assert "distances in time in frames, as in the thesis" in text
@@ -108,10 +111,10 @@ def test_settings_chosen_on_another_part_and_tasks_by_name(
     assert "HOTA" not in pl.read_parquet(tmp_path / "out" / "curve.parquet").columns
 
 
-def test_procedures_that_were_trained_on_and_unknown_polyps_are_refused(
+def test_trained_procedures_and_unknown_polyps_are_refused(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
-    """Also after a correction: a corrected table has another key, but the same procedures."""
+    """Even with corrected tables, which have another key but the same procedures."""
     data = read_data(sample_run.data)
     corrected = data.polyps.with_columns(size_mm=pl.lit(3.0))
     write_data(
@@ -121,7 +124,7 @@ def test_procedures_that_were_trained_on_and_unknown_polyps_are_refused(
         evaluate_weights(
             sample_run.run, tmp_path / "data", out=tmp_path, part="train", device="cpu"
         )
-    assert not (tmp_path / "data" / "prepared").exists()  # told before anything is cut
+    assert not (tmp_path / "data" / "prepared").exists()  # refused before crops are cut
     unknown = data.detections.with_columns(polyp_id=pl.lit(None, dtype=pl.String))
     folder = tmp_path / "unknown"
     write_data(folder, DataSet.of(unknown, data.procedures, data.polyps, {"eval": NAMES[4:]}))
@@ -129,9 +132,7 @@ def test_procedures_that_were_trained_on_and_unknown_polyps_are_refused(
         evaluate_weights(sample_run.run, folder, out=tmp_path, device="cpu")
 
 
-def test_one_procedure_says_that_no_setting_can_be_chosen(
-    sample_run: SampleRun, tmp_path: Path
-) -> None:
+def test_one_procedure_has_no_counting_figures(sample_run: SampleRun, tmp_path: Path) -> None:
     options: dict[str, Any] = {"grid": "demo", "clusterers": ["threshold"], "baselines": False}
     result = evaluate_weights(
         sample_run.run, sample_run.data, out=tmp_path / "out", **options
@@ -143,11 +144,11 @@ def test_one_procedure_says_that_no_setting_can_be_chosen(
     assert not (tmp_path / "out" / "trackeval").exists()
     assert (tmp_path / "out" / "report.html").is_file()
     tasks = ("counting",)
-    blank = evaluate_weights(
+    counting_only = evaluate_weights(
         sample_run.run, sample_run.data, out=tmp_path / "out", tasks=tasks, **options
     )
-    uncovered, unmeasured = blank.warnings
-    assert (blank.code, unmeasured) == (1, UNMEASURED)
+    uncovered, unmeasured = counting_only.warnings
+    assert (counting_only.code, unmeasured) == (1, UNMEASURED)
     assert uncovered.startswith("No 90 % interval is given: the weights were calibrated on 4 recor")
 
 
@@ -156,24 +157,24 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_labelled(tmp_path_factory.mktemp("probed_tasks"))
 
 
-def test_size_and_histology_stand_in_the_table_of_all_methods(
+def test_size_and_histology_are_in_the_table_of_all_methods(
     sample_run: SampleRun, labelled: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     tasks = ["size", "retrieval", "histology"]
-    given: dict[str, Any] = {"device": "cpu", "workers": 1}
-    result = evaluate_weights(sample_run.run, labelled, out=out, tasks=tasks, **given).value
+    options: dict[str, Any] = {"device": "cpu", "workers": 1}
+    result = evaluate_weights(sample_run.run, labelled, out=out, tasks=tasks, **options).value
     table = pl.read_csv(out / "figures.csv")
     probes = table.filter(pl.col("unit") == "polyps")
     assert set(table["method"]) == {"ntssl-demo", "untrained encoder", "colour histogram"}
     assert probes.height == 3 * 2 * 4
-    # Eight patients of two polyps: five train, three are tested on.
+    # Eight patients with two polyps each: five for training, three for the test.
     assert probes["units"].unique().to_list() == [6]
     assert table.filter(pl.col("metric") == "mAP")["units"].unique().to_list() == [8]
     others = probes.filter(pl.col("method") != "ntssl-demo")
     ours = probes.filter(pl.col("method") == "ntssl-demo")["value"]
-    gap = others["value"] - pl.concat([ours, ours])
-    assert gap.to_list() == pytest.approx(others["difference"].to_list())
+    difference = others["value"] - pl.concat([ours, ours])
+    assert difference.to_list() == pytest.approx(others["difference"].to_list())
     record = read_json(out / "evaluation.json")
     assert record == result.as_dict()
     assert record["probes"]["size"]["colour histogram"]["result"]["polyps"] == [3, 3]
@@ -183,7 +184,7 @@ def test_size_and_histology_stand_in_the_table_of_all_methods(
     assert "of the polyps&#39; mean probability" in (out / "report.html").read_text()
 
 
-def test_probes_alone_write_no_other_table(
+def test_an_evaluation_of_probes_writes_no_other_tables(
     sample_run: SampleRun, labelled: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -198,7 +199,7 @@ def test_probes_alone_write_no_other_table(
     assert (out / "report.html").is_file()
 
 
-def test_a_missing_column_and_one_class_are_told_before_anything_is_cut(
+def test_missing_columns_and_classes_are_refused_before_crops_are_cut(
     sample_run: SampleRun, labelled: Path, tmp_path: Path
 ) -> None:
     data = read_data(labelled)
@@ -216,33 +217,36 @@ def test_a_missing_column_and_one_class_are_told_before_anything_is_cut(
     ):
         check_labels(["histology"], read_data(folder), "test")
     assert not (folder / "prepared").exists()
-    check_labels(["size", "histology"], data, "eval")  # both are there
+    check_labels(["size", "histology"], data, "eval")  # both columns exist
 
 
 def test_encoders_and_clusterers_are_compared_in_pairs(
-    sample_run: SampleRun, another: Path, tmp_path: Path
+    sample_run: SampleRun, renamed_data: Path, tmp_path: Path
 ) -> None:
     copy = tmp_path / "again"
     copytree(sample_run.run, copy)
     options = ("--grid=demo", "--no-baselines", "--device=cpu", "--task=counting")
     kinds = ("--clusterer=threshold", "--clusterer=agglomerative")
     result = polyplink(
-        "evaluate", sample_run.run, copy, another, "-o", tmp_path / "out", *options, *kinds
+        "evaluate", sample_run.run, copy, renamed_data, "-o", tmp_path / "out", *options, *kinds
     )
     assert result.exit_code == 0, result.output
     names = [f"ntssl-demo ({path})" for path in (sample_run.run, copy)]
     assert f"minus {names[0]}" in result.stdout
     figures = read_json(tmp_path / "out" / "evaluation.json")
     assert list(figures["encoders"]) == names
-    for gap in figures["minus_reference"][names[1]].values():  # the same weights
-        assert gap["value"] in (0.0, None)
+    for difference in figures["minus_reference"][names[1]].values():  # equal weights
+        assert difference["value"] in (0.0, None)
     rows = pl.read_csv(tmp_path / "out" / "clusterers.csv")
     assert rows["clusterer"].unique().to_list() == ["agglomerative"]
     for name in names:
-        own = figures["encoders"][name]["figures"]
-        gap = figures["minus_clusterer"][name]["agglomerative"]["FR"]
-        wanted = own["agglomerative/FR"]["value"] - own["threshold/FR"]["value"]
-        assert gap["value"] == pytest.approx(wanted)
-        assert gap["low"] <= gap["value"] <= gap["high"]
+        figures_of_encoder = figures["encoders"][name]["figures"]
+        difference = figures["minus_clusterer"][name]["agglomerative"]["FR"]
+        expected = (
+            figures_of_encoder["agglomerative/FR"]["value"]
+            - figures_of_encoder["threshold/FR"]["value"]
+        )
+        assert difference["value"] == pytest.approx(expected)
+        assert difference["low"] <= difference["value"] <= difference["high"]
         assert f"clusterers on the vectors of {name}, minus threshold:" in result.stdout
-    assert_refused(polyplink("evaluate", copy, copy, another), "weights are given twice")
+    assert_refused(polyplink("evaluate", copy, copy, renamed_data), "weights are given twice")

@@ -1,4 +1,4 @@
-"""From an evaluation to the table."""
+"""The table of an evaluation."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from polyplink.report.evaluation_table import by_procedure, comparison, notes
 from tests.evaluate.random_tracklets import boxes_of, random_samples
 
 
-def test_all_tasks_have_columns_and_what_is_no_different_is_bold() -> None:
+def test_all_tasks_have_columns_and_the_best_figures_are_bold() -> None:
     vectors, samples, _ = random_samples(unknown=2)
     grid = Grid((1.0,), (1.0,), (0.5, -1.0), (0.3, 0.7))
     settings = EvaluationSettings(grid, resamples=50, tasks=tuple(TASKS), without_own=True)
@@ -31,10 +31,10 @@ def test_all_tasks_have_columns_and_what_is_no_different_is_bold() -> None:
     assert difference == pytest.approx(right - left)
     keys = {metric.key: metric for metric in table.metrics}
     first_keys = [metric.key for metric in table.first_metrics]
-    counted = "links" if "links/exact" in keys else first_keys[2].partition("/")[0]
+    clusterer = "links" if "links/exact" in keys else first_keys[2].partition("/")[0]
     assert first_keys == [
-        *("mAP", "AUROC", f"{counted}/count error", f"{counted}/exact"),
-        f"tracking/{counted}/HOTA",
+        *("mAP", "AUROC", f"{clusterer}/count error", f"{clusterer}/exact"),
+        f"tracking/{clusterer}/HOTA",
     ]
     assert list(keys)[:2] == ["mAP", "HR@1"]
     assert set(keys) == set(evaluation.encoders["ours"].figures)
@@ -50,15 +50,15 @@ def test_all_tasks_have_columns_and_what_is_no_different_is_bold() -> None:
     rows = by_procedure(evaluation)
     assert rows.height == 8
     assert {"threshold HOTA", "ap converged", "adenomas", "ap adenomas"} <= set(rows.columns)
-    own = rows.filter(method="ours")
-    assert own["procedure"].to_list() == list(samples.procedures)
-    polyps = dict(own.select("procedure", "polyps").iter_rows())
+    rows_of_ours = rows.filter(method="ours")
+    assert rows_of_ours["procedure"].to_list() == list(samples.procedures)
+    polyps = dict(rows_of_ours.select("procedure", "polyps").iter_rows())
     assert polyps == {"v0": 2, "v1": 1, "v2": 3, "v3": 2}
     assert first.retrieval is not None
-    assert own["mAP"][0] == first.retrieval["procedures"][0]["mean_ap"]
-    assert own["AUROC"][2] == first.reid[2]["auroc"]
-    assert own["threshold fr"][1] == first.counting["threshold"].folds[1]["fr"]
-    said = " ".join(notes(evaluation, settings))
-    for words in ("2 of unknown polyp left out", "4 procedures", "Tracking, threshold:"):
-        assert words in said
-    assert f"True polyps per colonoscopy (with a tracklet): {clinic.ppc:.2f}" in said
+    assert rows_of_ours["mAP"][0] == first.retrieval["procedures"][0]["mean_ap"]
+    assert rows_of_ours["AUROC"][2] == first.reid[2]["auroc"]
+    assert rows_of_ours["threshold fr"][1] == first.counting["threshold"].folds[1]["fr"]
+    text = " ".join(notes(evaluation, settings))
+    for expected in ("2 of unknown polyp left out", "4 procedures", "Tracking, threshold:"):
+        assert expected in text
+    assert f"True polyps per colonoscopy (with a tracklet): {clinic.ppc:.2f}" in text

@@ -1,4 +1,4 @@
-"""Exporting an encoder, and using the folder as weights."""
+"""`export`, and the exported folder as weights."""
 
 import json
 from pathlib import Path
@@ -33,38 +33,44 @@ NAME = "ntssl-demo"
 
 
 @pytest.mark.slow
-def test_a_folder_serves_as_its_weights_do(sample_run: SampleRun, tmp_path: Path) -> None:
+def test_an_exported_folder_gives_the_results_of_its_weights(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
     result = export(sample_run.run, str(tmp_path / "wide")).value
     assert (result.bits, result.size) == (32, 32)
     expected = embed_data(
         sample_run.run, sample_run.data, part="eval", device="cpu"
     ).value.embeddings[NAME]
-    found = embed_data(result.path, sample_run.data, part="eval").value.embeddings[NAME]
-    assert list(found.tracklet_ids) == list(expected.tracklet_ids)
-    np.testing.assert_allclose(found.vectors, expected.vectors, atol=1e-4)
-    assert found.weights_id != expected.weights_id == result.weights
+    exported = embed_data(result.path, sample_run.data, part="eval").value.embeddings[NAME]
+    assert list(exported.tracklet_ids) == list(expected.tracklet_ids)
+    np.testing.assert_allclose(exported.vectors, expected.vectors, atol=1e-4)
+    assert exported.weights_id != expected.weights_id == result.weights
     options = ("--grid", "demo", "--no-baselines", "--task", "retrieval", "--json")
-    each = [
+    evaluations = [
         polyplink("evaluate", weights, sample_run.data, "--out", tmp_path / name, *options)
         for name, weights in (("a", result.path), ("b", sample_run.run))
     ]
-    assert not any(one.exit_code for one in each), each[0].stderr
-    figures = [json.loads(one.stdout)["encoders"][NAME]["figures"] for one in each]
-    assert [one["value"] for one in figures[0].values()] == pytest.approx(
-        [one["value"] for one in figures[1].values()]
+    assert not any(evaluation.exit_code for evaluation in evaluations), evaluations[0].stderr
+    figures = [
+        json.loads(evaluation.stdout)["encoders"][NAME]["figures"] for evaluation in evaluations
+    ]
+    assert [evaluation["value"] for evaluation in figures[0].values()] == pytest.approx(
+        [evaluation["value"] for evaluation in figures[1].values()]
     )
     part = ("--part", "train", "--json")
-    again = polyplink("calibrate", result.path, sample_run.data, "--out", tmp_path / "cal", *part)
-    assert again.exit_code == 0, again.stderr
+    calibration = polyplink(
+        "calibrate", result.path, sample_run.data, "--out", tmp_path / "cal", *part
+    )
+    assert calibration.exit_code == 0, calibration.stderr
     point = read_record(weights_path(tmp_path / "cal")).operating
     assert point is not None
-    assert point["origin"] == json.loads(again.stdout)["links"]
-    assert weights_id(weights_path(tmp_path / "cal")) == found.weights_id
+    assert point["origin"] == json.loads(calibration.stdout)["links"]
+    assert weights_id(weights_path(tmp_path / "cal")) == exported.weights_id
     assert_refused(polyplink("export", result.path, tmp_path / "two"), "is an exported encoder")
 
 
 @pytest.mark.slow
-def test_eight_bits_are_scaled_by_crops_of_a_part_and_counted(
+def test_an_8_bit_export_is_calibrated_on_a_part_and_used(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
     file = tmp_path / "int8"
@@ -79,21 +85,21 @@ def test_eight_bits_are_scaled_by_crops_of_a_part_and_counted(
     out = tmp_path / "int8.parquet"
     embedded = polyplink("embed", file, sample_run.data, "--part", "eval", "--out", out)
     assert embedded.exit_code == 0, embedded.stderr
-    found = read_embeddings(out).vectors
-    norms = np.linalg.norm(found, axis=1) * np.linalg.norm(expected, axis=1)
-    assert ((found * expected).sum(1) / norms > 0.98).all()
-    counted = polyplink("count", file, sample_run.data, "--out", tmp_path / "count", "--json")
-    assert counted.exit_code == 0, counted.stderr
+    vectors = read_embeddings(out).vectors
+    norms = np.linalg.norm(vectors, axis=1) * np.linalg.norm(expected, axis=1)
+    assert ((vectors * expected).sum(1) / norms > 0.98).all()
+    count = polyplink("count", file, sample_run.data, "--out", tmp_path / "count", "--json")
+    assert count.exit_code == 0, count.stderr
 
 
-def test_typical_crops_are_spread_over_all(sample_run: SampleRun) -> None:
+def test_typical_crops_are_spread_over_all_procedures(sample_run: SampleRun) -> None:
     prepared = embed_data(sample_run.run, sample_run.data, device="cpu").value.prepared
     names = prepared.tracklets["procedure_id"].unique(maintain_order=True).to_list()
     last = prepared.crops(names[-1])
-    few = typical_crops(prepared, 3)
-    assert few.shape == (3, 32, 32, 3)
-    assert np.array_equal(few[0], prepared.crops(names[0])[0])
-    assert np.array_equal(few[-1], last[-1])
+    three = typical_crops(prepared, 3)
+    assert three.shape == (3, 32, 32, 3)
+    assert np.array_equal(three[0], prepared.crops(names[0])[0])
+    assert np.array_equal(three[-1], last[-1])
     total = sum(len(prepared.crops(name)) for name in names)
     assert len(typical_crops(prepared, 10**6)) == total
     with pytest.raises(PolyplinkError, match=r"no tracklets with crops in "):
@@ -106,7 +112,7 @@ def write_untrained(path: Path, config: AnyEncoderConfig) -> Path:
     return path
 
 
-def test_exports_that_cannot_be_are_refused(sample_run: SampleRun, tmp_path: Path) -> None:
+def test_invalid_exports_are_refused(sample_run: SampleRun, tmp_path: Path) -> None:
     assert_refused(
         polyplink("export", sample_run.run, tmp_path), "exists already; name a new folder"
     )
@@ -118,7 +124,7 @@ def test_exports_that_cannot_be_are_refused(sample_run: SampleRun, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_bf16_is_a_choice_whose_effect_is_printed(sample_run: SampleRun, tmp_path: Path) -> None:
+def test_a_bf16_export_prints_its_effect(sample_run: SampleRun, tmp_path: Path) -> None:
     file = tmp_path / "narrow"
     part = ("--part", "train")
     result = polyplink(
@@ -126,17 +132,19 @@ def test_bf16_is_a_choice_whose_effect_is_printed(sample_run: SampleRun, tmp_pat
     )
     assert result.exit_code == 0, result.stderr
     assert "narrow: bf16, crops of 32 pixels" in result.stdout
-    computes = "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-    assert ("mAP on a sample: float32 " in result.stdout) == computes
-    if not computes:
+    supported = "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    assert ("mAP on a sample: float32 " in result.stdout) == supported
+    if not supported:
         assert_refused(polyplink("embed", file, sample_run.data), "does not compute in bf16")
-    base = ("embed", sample_run.run, sample_run.data, "--device", "cpu", "--json", *part)
+    command = ("embed", sample_run.run, sample_run.data, "--device", "cpu", "--json", *part)
     outs = {name: tmp_path / name for name in ("float32", "bf16")}
-    plain, narrow = (polyplink(*base, "--precision", p, "--out", o) for p, o in outs.items())
-    assert plain.exit_code == narrow.exit_code == 0, plain.stderr + narrow.stderr
-    found = [json.loads(run.stdout) for run in (plain, narrow)]
-    assert [one["precision"] for one in found] == ["float32", "bf16"]
-    assert (found[0]["mAP"], set(found[1]["mAP"])) == ({}, {"float32", "bf16"})
-    assert found[1]["weights"] == f"{found[0]['weights']}-bf16"
+    float32_run, bf16_run = (
+        polyplink(*command, "--precision", p, "--out", o) for p, o in outs.items()
+    )
+    assert float32_run.exit_code == bf16_run.exit_code == 0, float32_run.stderr + bf16_run.stderr
+    summaries = [json.loads(run.stdout) for run in (float32_run, bf16_run)]
+    assert [summary["precision"] for summary in summaries] == ["float32", "bf16"]
+    assert (summaries[0]["mAP"], set(summaries[1]["mAP"])) == ({}, {"float32", "bf16"})
+    assert summaries[1]["weights"] == f"{summaries[0]['weights']}-bf16"
     vectors = [read_embeddings(out).vectors for out in outs.values()]
     assert 1e-5 < np.abs(vectors[0] - vectors[1]).max() < 0.5

@@ -1,4 +1,4 @@
-"""The verb figures, as a user types it."""
+"""The verb figures."""
 
 import json
 from pathlib import Path
@@ -35,19 +35,19 @@ def test_all_figures_are_drawn(sample_run: SampleRun, tmp_path: Path) -> None:
     assert (tmp_path / "run.json").is_file()
 
 
-def empty(_: FigureData) -> None:
+def draw_nothing(_: FigureData) -> None:
     raise PolyplinkError("no polyp has another one", "give two")
 
 
-def test_a_figure_that_the_data_cannot_fill_is_left_out_unless_it_was_asked_for(
+def test_a_figure_without_data_is_left_out_unless_requested(
     sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def only_have(**figures: str) -> None:
+    def register(**figures: str) -> None:
         registry = Registry[Any]("figure", "polyplink.figures", figures)
         monkeypatch.setattr("polyplink.cli.figures.FIGURES", registry)
 
-    nothing = f"{__name__}:empty"
-    only_have(similarity=nothing, pca=nothing)
+    failing = f"{__name__}:draw_nothing"
+    register(similarity=failing, pca=failing)
     command = (
         "figures",
         sample_run.run,
@@ -61,7 +61,7 @@ def test_a_figure_that_the_data_cannot_fill_is_left_out_unless_it_was_asked_for(
     )
     for only in ((), ("--only", "pca")):
         assert_refused(polyplink(*command, *only), "no polyp has another one; give two")
-    only_have(similarity=nothing, pca="polyplink.report.figures:draw_pca")
+    register(similarity=failing, pca="polyplink.report.figures:draw_pca")
     result = polyplink(*command)
     assert result.exit_code == 0, result.stderr
     assert "similarity is left out: no polyp has another one; give two" in result.stderr

@@ -1,4 +1,4 @@
-"""The verbs import and merge: released sets, boxes of any source, several sets in one folder."""
+"""The verbs import and merge: public sets, boxes in any format, several sets in one folder."""
 
 import json
 import os
@@ -30,22 +30,22 @@ from tests.samples import write_procedures
 def test_tables_and_run_record_are_written_outside_the_data_set(tmp_path: Path) -> None:
     data = read_data(write_procedures(tmp_path, procedures=2, images=False))
     write_real_colon(data, tmp_path / "raw")
-    told: list[tuple[str, int, int]] = []
+    steps: list[tuple[str, int, int]] = []
     imported = import_data(
         "real-colon",
         tmp_path / "raw",
         str(tmp_path / "out"),
-        progress=lambda *step: told.append(step),
+        progress=lambda *step: steps.append(step),
     )
     assert read_data(tmp_path / "out").key == imported.value.key
-    assert told[-1] == ("procedures", 2, 2)
+    assert steps[-1] == ("procedures", 2, 2)
     assert json.loads((tmp_path / "out" / "run.json").read_text())["command"] == "import"
     for out in (tmp_path / "raw", tmp_path / "raw" / "tables"):
         with pytest.raises(PolyplinkError, match="which must not be changed"):
             import_data("real-colon", tmp_path / "raw", out)
 
 
-def test_a_link_to_itself_is_no_data_set(tmp_path: Path) -> None:
+def test_a_link_to_itself_is_refused(tmp_path: Path) -> None:
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
     for name in FORMATS:
@@ -53,7 +53,7 @@ def test_a_link_to_itself_is_no_data_set(tmp_path: Path) -> None:
             import_data(name, loop, tmp_path / "out")
 
 
-def test_what_was_left_out_is_written_down(tmp_path: Path) -> None:
+def test_warnings_of_an_import_are_written(tmp_path: Path) -> None:
     (tmp_path / "boxes.csv").write_text(
         "procedure_id,frame,x,y,w,h\na,0,1,1,5,5\na,1,1,1,0,5\n", encoding="utf-8"
     )
@@ -67,8 +67,8 @@ def test_what_was_left_out_is_written_down(tmp_path: Path) -> None:
 
 
 @contextmanager
-def nobody() -> Iterator[None]:
-    """Act as one who is not root, whom no permission stops."""
+def without_root() -> Iterator[None]:
+    """Act as a user other than root, who would ignore permissions."""
     root = os.geteuid() == 0
     if root:
         os.seteuid(65534)
@@ -80,43 +80,43 @@ def nobody() -> Iterator[None]:
 
 
 @pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """A folder that others may enter, which pytest's own is not."""
+def readable_folder() -> Iterator[Path]:
+    """A folder that other users can read, unlike those of pytest."""
     folder = Path(tempfile.mkdtemp(dir="/tmp"))
     folder.chmod(0o755)
     yield folder
     shutil.rmtree(folder)
 
 
-def _needed(name: str, folder: Path) -> dict[str, Any]:
-    """What an importer of `write_every_format` must be given."""
-    own: dict[str, dict[str, Any]] = {
+def _required_options(name: str, folder: Path) -> dict[str, Any]:
+    """Required options of an importer for the files of `write_every_format`."""
+    options_of_format: dict[str, dict[str, Any]] = {
         "yolo": {"size": "64x48"},
         "sun": {"cases": folder / "cases.csv"},
     }
-    return {"workers": 1} | own.get(name, {})
+    return {"workers": 1} | options_of_format.get(name, {})
 
 
-@pytest.mark.parametrize("what", ["file", "folder"])
-def test_what_may_not_be_read_is_named_in_one_line(open_folder: Path, what: str) -> None:
-    readers = write_every_format(open_folder)
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_unreadable_files_and_folders_are_refused(readable_folder: Path, kind: str) -> None:
+    readers = write_every_format(readable_folder)
     for name in readers:
-        folder = open_folder / name
-        own = _needed(name, folder)
-        # Once before anything is closed, so that all modules are imported.
-        import_data(name, folder, open_folder / f"{name} tables", **own)
+        folder = readable_folder / name
+        options = _required_options(name, folder)
+        # The first import loads all modules, which are unreadable later.
+        import_data(name, folder, readable_folder / f"{name} tables", **options)
         texts = {".xml", ".txt", ".json", ".csv", ".xlsx"}
         files = sorted(p for p in folder.rglob("*") if p.suffix in texts)
-        closed = files[0] if what == "file" else folder
-        closed.chmod(0)
-        with nobody(), pytest.raises(PolyplinkError, match="Permission denied") as caught:
-            import_data(name, folder, open_folder / "out", **own)
-        closed.chmod(0o755)
-        assert str(closed) in str(caught.value)
+        unreadable = files[0] if kind == "file" else folder
+        unreadable.chmod(0)
+        with without_root(), pytest.raises(PolyplinkError, match="Permission denied") as caught:
+            import_data(name, folder, readable_folder / "out", **options)
+        unreadable.chmod(0o755)
+        assert str(unreadable) in str(caught.value)
         assert "\n" not in str(caught.value)
 
 
-def test_import_of_boxes_with_their_options(tmp_path: Path) -> None:
+def test_options_of_import_are_checked_and_applied(tmp_path: Path) -> None:
     boxes = tmp_path / "boxes.csv"
     boxes.write_text("procedure_id,frame,x,y,w,h\na,1,1,1,5,5\n", encoding="utf-8")
     command = ("import", "csv", boxes, tmp_path / "out", "--first-frame", "1", "--json")
@@ -129,18 +129,27 @@ def test_import_of_boxes_with_their_options(tmp_path: Path) -> None:
     assert_refused(polyplink(*command, "--datasets", "x"), "--datasets x is not a pair")
     mapped = (*command, "--size", "64x48", "--histology-map")
     assert polyplink(*mapped, "tsa-adenoma").exit_code == 0
-    assert read_data(tmp_path / "out").adenoma["real-colon"]["TSA"] is True  # kept with the tables
+    # The map is stored with the tables.
+    assert read_data(tmp_path / "out").adenoma["real-colon"]["TSA"] is True
     refused = polyplink(*mapped, tmp_path / "map.json")
     assert_refused(refused, "map.json is missing")
     assert refused.stderr.count("\n") == 1  # no blank line before it
 
 
-CHEAP = ("--set", "prepare.size=8", "--set", "prepare.min_length=1", "--workers", "1", "--json")
+FAST_OPTIONS = (
+    "--set",
+    "prepare.size=8",
+    "--set",
+    "prepare.min_length=1",
+    "--workers",
+    "1",
+    "--json",
+)
 
 
 @pytest.fixture(scope="module")
 def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All five sets, written as released, imported, and merged by their commands."""
+    """All five public sets, written, imported and merged by the commands."""
     root = tmp_path_factory.mktemp("merged")
     folders = []
     for name, (source, *options) in write_complete_sets(root / "raw").items():
@@ -149,23 +158,23 @@ def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert result.exit_code == 0, result.output
     result = polyplink("merge", root / "all", *folders, "--json")
     assert result.exit_code == 0, result.output
-    told = json.loads(result.stdout)
-    assert (told["procedures"], told["polyps"]) == (46 + 160 + 100 + 39 + 42, 132 + 341)
+    summary = json.loads(result.stdout)
+    assert (summary["procedures"], summary["polyps"]) == (46 + 160 + 100 + 39 + 42, 132 + 341)
     return root / "all"
 
 
 @pytest.mark.parametrize(("part", "videos"), [("rsp", 161), ("rspp", 200 - 2 - 2)])
-def test_both_sides_of_a_probe_are_cut_from_each_set_s_own_place(
+def test_both_sides_of_a_probe_are_cut_from_the_images_of_each_set(
     merged: Path, part: str, videos: int
 ) -> None:
-    told = []
+    summaries = []
     for side in ("train", "test"):
-        result = polyplink("prepare", merged, "--part", f"{part}-{side}", *CHEAP)
+        result = polyplink("prepare", merged, "--part", f"{part}-{side}", *FAST_OPTIONS)
         assert result.exit_code == 0, result.output
-        told.append(json.loads(result.stdout))
-        assert told[-1]["crops"] >= told[-1]["procedures"]  # each has one at least
-        assert told[-1]["broken_frames"] == {}
-    assert sum(each["procedures"] for each in told) == videos
+        summaries.append(json.loads(result.stdout))
+        assert summaries[-1]["crops"] >= summaries[-1]["procedures"]  # at least one per procedure
+        assert summaries[-1]["broken_frames"] == {}
+    assert sum(summary["procedures"] for summary in summaries) == videos
     data = read_data(merged)
     sides = [set(data.part(f"{part}-{side}")) for side in ("train", "test")]
     assert not sides[0] & sides[1]
@@ -174,11 +183,12 @@ def test_both_sides_of_a_probe_are_cut_from_each_set_s_own_place(
     }  # fmt: skip
 
 
-def test_the_doctor_and_the_parts_know_a_merged_set(merged: Path) -> None:
-    result = polyplink("prepare", merged, "--part", "ta384", "--no-crops", *CHEAP)
+def test_doctor_and_protocols_work_on_a_merged_set(merged: Path) -> None:
+    result = polyplink("prepare", merged, "--part", "ta384", "--no-crops", *FAST_OPTIONS)
     assert json.loads(result.stdout)["procedures"] == 27 + 160 + 100 + 39
     result = polyplink("doctor", merged, "--json")
-    assert result.exit_code == 0, result.output  # no error: images are found, no patient is split
+    # There is no error: images exist, and no patient is in two parts.
+    assert result.exit_code == 0, result.output
     licences = [f["what"] for f in json.loads(result.stdout) if f["check"] == "licence"]
     assert len(licences) == 5
     assert_refused(polyplink("prepare", merged, "--part", "loo19:001-001"), "is not one of the 19")
@@ -193,35 +203,35 @@ def other_set(**changes: str) -> DataSet:
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> tuple[Path, Path, Path]:
-    """Folders of two sets, and of the merged one, which is not there yet."""
+def set_folders(tmp_path: Path) -> tuple[Path, Path, Path]:
+    """Folders of two sets, and the folder for the merged set."""
     a, b, out = tmp_path / "a", tmp_path / "b", tmp_path / "out"
     write_data(a, small_set())
     write_data(b, other_set())
     return a, b, out
 
 
-def test_nothing_is_renamed_and_sources_stay_where_they_are(
-    places: tuple[Path, Path, Path],
+def test_merging_keeps_names_and_sources(
+    set_folders: tuple[Path, Path, Path],
 ) -> None:
-    a, b, out = places
-    both = merge_data(out, [a, b])
+    a, b, out = set_folders
+    outcome = merge_data(out, [a, b])
     data = read_data(out)
-    assert data.key == both.value.key
+    assert data.key == outcome.value.key
     assert data.procedures["source"].to_list() == ["/nowhere"] * 3 + [str(b)]
     assert data.splits["train"] == ["001-001", "a"]
     assert data.detections.height == small_set().detections.height + 1
-    assert both.warnings == json.loads((out / "warnings.json").read_text())
-    assert "Colon-Bench is made of REAL-Colon's videos" in both.warnings[0]
+    assert outcome.warnings == json.loads((out / "warnings.json").read_text())
+    assert "Colon-Bench is made of REAL-Colon's videos" in outcome.warnings[0]
     result = polyplink("merge", out, a, b)
-    assert result.exit_code == 0, result.output  # again: the same tables in their place
+    assert result.exit_code == 0, result.output  # a second merge replaces the tables
     assert "warning: real-colon and colon-bench overlap" in result.stderr
 
 
-def test_clashes_are_refused_with_the_name_and_both_folders(
-    places: tuple[Path, Path, Path],
+def test_equal_names_are_refused_with_both_folders(
+    set_folders: tuple[Path, Path, Path],
 ) -> None:
-    a, b, out = places
+    a, b, out = set_folders
     for changes, message in (
         ({"procedure": "001-009"}, f"procedure_id '001-009' is in {a} and in {b}; leave one"),
         ({"polyp": "001-009_1"}, f"polyp_id '001-009_1' is in {a} and in {b}; leave one"),
@@ -234,13 +244,13 @@ def test_clashes_are_refused_with_the_name_and_both_folders(
     assert not out.exists()
 
 
-def test_the_map_of_adenoma_goes_with_the_tables(
-    places: tuple[Path, Path, Path], tmp_path: Path
+def test_the_adenoma_map_is_stored_with_the_tables(
+    set_folders: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
-    a, b, out = places
-    own = tmp_path / "map.json"
-    own.write_text('{"real-colon": {"HP": true}}')
-    for name, labels in (("tsa-adenoma", [1, 0, None, None]), (str(own), [1, 1, None, None])):
+    a, b, out = set_folders
+    map_file = tmp_path / "map.json"
+    map_file.write_text('{"real-colon": {"HP": true}}')
+    for name, labels in (("tsa-adenoma", [1, 0, None, None]), (str(map_file), [1, 1, None, None])):
         merge_data(out, [a, b], histology_map=name)
         assert read_data(out).adenoma_labels().to_list() == labels
     write_data(b, replace(other_set(), adenoma={"colon-bench": {}}))
@@ -250,11 +260,11 @@ def test_the_map_of_adenoma_goes_with_the_tables(
     assert_refused(refused, "no histology map 'paper'; did you mean papers?")
 
 
-def test_scenes_are_merged_too(tmp_path: Path) -> None:
-    given = {"a": np.array([[0, 0], [40, 1]]), "b": np.array([[0, 0], [7, 1]])}
-    for name, scenes in given.items():
-        written = write_procedures(tmp_path / name, procedures=1, images=False)
-        data = read_data(written)
+def test_scenes_are_merged(tmp_path: Path) -> None:
+    scenes_of = {"a": np.array([[0, 0], [40, 1]]), "b": np.array([[0, 0], [7, 1]])}
+    for name, scenes in scenes_of.items():
+        folder = write_procedures(tmp_path / name, procedures=1, images=False)
+        data = read_data(folder)
         ids = {"001-001": name}
         boxes, procedures, polyps = (
             table.with_columns(pl.col("procedure_id").replace(ids)).with_columns(
@@ -264,17 +274,17 @@ def test_scenes_are_merged_too(tmp_path: Path) -> None:
             )
             for table in (data.detections, data.procedures, data.polyps)
         )
-        write_data(written, DataSet.of(boxes, procedures, polyps))
-        write_scenes(written, {name: scenes})
-    result = polyplink("merge", tmp_path / "all", *(tmp_path / name / "data" for name in given))
+        write_data(folder, DataSet.of(boxes, procedures, polyps))
+        write_scenes(folder, {name: scenes})
+    result = polyplink("merge", tmp_path / "all", *(tmp_path / name / "data" for name in scenes_of))
     assert result.exit_code == 0, result.stderr
-    found = read_scenes(tmp_path / "all")
-    assert {name: own.tolist() for name, own in found.items()} == {
-        name: own.tolist() for name, own in given.items()
+    merged_scenes = read_scenes(tmp_path / "all")
+    assert {name: own.tolist() for name, own in merged_scenes.items()} == {
+        name: own.tolist() for name, own in scenes_of.items()
     }
 
 
-def test_a_path_is_a_file_and_never_a_pattern(tmp_path: Path) -> None:
+def test_paths_are_not_patterns(tmp_path: Path) -> None:
     for name, x in (("set1", 1), ("set[1]", 2), ("set*", 3), ("set?", 4)):
         (tmp_path / name).mkdir()
         text = f"procedure_id,frame,x,y,w,h\na,0,{x},1,5,5\n"

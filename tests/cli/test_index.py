@@ -1,4 +1,4 @@
-"""The verbs `index build`, `index add` and `search`, as a user types them."""
+"""The verbs `index build`, `index add` and `search`."""
 
 import json
 import shutil
@@ -19,19 +19,21 @@ from tests.conftest import SampleRun
 from tests.data.videos import write_video
 from tests.samples import write_procedures
 
-USUAL = ("--device", "cpu")
+COMMON = ("--device", "cpu")
 
 
 @pytest.fixture(scope="module")
 def index(sample_run: SampleRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("indexed") / "index"
-    result = polyplink("index", "build", sample_run.run, sample_run.data, "--index", folder, *USUAL)
+    result = polyplink(
+        "index", "build", sample_run.run, sample_run.data, "--index", folder, *COMMON
+    )
     assert result.exit_code == 0, result.stderr
     assert "30 views (30 added) of weights" in result.stdout
     return folder
 
 
-def test_a_tracklet_finds_what_its_vector_is_near_to(
+def test_search_returns_the_nearest_views_of_a_tracklet(
     sample_run: SampleRun, index: Path, run_folder: Path, tmp_path: Path
 ) -> None:
     embeddings = read_embeddings(run_folder / "count" / "vectors.parquet")
@@ -49,50 +51,50 @@ def test_a_tracklet_finds_what_its_vector_is_near_to(
         tmp_path,
         "-k",
         "5",
-        *USUAL,
+        *COMMON,
         "--json",
     )
     assert result.exit_code == 0, result.stderr
-    found = json.loads(result.stdout)
+    matches = json.loads(result.stdout)
     cosines = vectors @ vectors[query]
-    best = [i for i in np.argsort(-cosines) if i != query][:5]
-    assert np.allclose([one["similarity"] for one in found], cosines[best], atol=1e-6)
-    assert {one["tracklet_id"] for one in found} == set(ids[best])
-    assert found == json.loads((tmp_path / "matches.json").read_text())
+    expected = [i for i in np.argsort(-cosines) if i != query][:5]
+    assert np.allclose([match["similarity"] for match in matches], cosines[expected], atol=1e-6)
+    assert {match["tracklet_id"] for match in matches} == set(ids[expected])
+    assert matches == json.loads((tmp_path / "matches.json").read_text())
     assert pl.read_csv(tmp_path / "matches.csv")["similarity"].len() == 5
     page = (tmp_path / "search.html").read_text()
-    assert page.count("data:image/jpeg") == 6  # the query and what was found
+    assert page.count("data:image/jpeg") == 6  # the query and its matches
     assert "no picture" not in page
 
 
-def test_filters_pictures_and_videos_choose(
+def test_search_filters_and_accepts_pictures_and_videos(
     sample_run: SampleRun, index: Path, tmp_path: Path
 ) -> None:
     row, vector = Index(index).find("001-002:00000")
     views_like = partial(search, sample_run.run, index=index, out=str(tmp_path / "o"), device="cpu")
-    found = views_like("001-002:00000", k=99, others=True).value
-    assert found.height == 24
-    assert row["procedure_id"] not in found["procedure_id"].to_list()
-    found = views_like("001-002:00000", patient="001-003").value
-    assert set(found["patient"]) == {"001-003"}
-    # A picture of the polyp finds its views, whole or with a box; so does a frame of a video.
+    matches = views_like("001-002:00000", k=99, others=True).value
+    assert matches.height == 24
+    assert row["procedure_id"] not in matches["procedure_id"].to_list()
+    matches = views_like("001-002:00000", patient="001-003").value
+    assert set(matches["patient"]) == {"001-003"}
+    # A picture of the polyp, complete or with a box, finds its views; so does a frame of a video.
     polyp = {row["tracklet_id"] for row in Index(index).search(vector, 3).rows(named=True)}
     frame = sample_run.root / "frames" / "001-002" / "4.jpg"
     for box in (None, "14,8,16,12"):
         assert polyp & {*views_like(str(frame), k=3, box=box).value["tracklet_id"]}
-    film = write_video(tmp_path / "film.mp4", 12)
+    video = write_video(tmp_path / "film.mp4", 12)
     result = polyplink(
         *(
             "search",
             sample_run.run,
-            film,
+            video,
             "--index",
             index,
             "-o",
             tmp_path / "f",
             "-k",
             "2",
-            *USUAL,
+            *COMMON,
         ),
         *("--frame", "11", "--box", "4,4,20,20"),
     )
@@ -100,13 +102,13 @@ def test_filters_pictures_and_videos_choose(
     assert pl.read_csv(tmp_path / "f" / "matches.csv").height == 2
 
 
-def test_dates_of_procedures_filter(sample_run: SampleRun, tmp_path: Path) -> None:
+def test_search_filters_by_date(sample_run: SampleRun, tmp_path: Path) -> None:
     folder, index = Path(shutil.copytree(sample_run.data, tmp_path / "data")), tmp_path / "index"
     data = read_data(folder)
-    days = pl.Series("date", [f"2024-0{month}-10" for month in range(1, 6)])
-    tables = data.detections, data.procedures.with_columns(days), data.polyps, data.splits
+    dates = pl.Series("date", [f"2024-0{month}-10" for month in range(1, 6)])
+    tables = data.detections, data.procedures.with_columns(dates), data.polyps, data.splits
     write_data(folder, DataSet.of(*tables))
-    assert read_data(folder).keys == data.keys  # nothing is computed anew
+    assert read_data(folder).keys == data.keys  # dates are not part of the keys of vectors
     build_index(sample_run.run, [folder], index=index, device="cpu")
     command = (
         "search",
@@ -116,28 +118,30 @@ def test_dates_of_procedures_filter(sample_run: SampleRun, tmp_path: Path) -> No
         index,
         "-o",
         tmp_path / "o",
-        *USUAL,
+        *COMMON,
     )
     result = polyplink(*command, "--since", "2024-02-10", "--until", "2024-03-31", "--json")
-    assert {one["procedure_id"] for one in json.loads(result.stdout)} == {"001-002", "001-003"}
+    assert {match["procedure_id"] for match in json.loads(result.stdout)} == {"001-002", "001-003"}
     assert_refused(polyplink(*command, "--since", "2024-2-1"), "--since 2024-2-1 is not a date")
 
 
 def test_folders_are_added_once(sample_run: SampleRun, index: Path, tmp_path: Path) -> None:
     copy = tmp_path / "index"
     shutil.copytree(index, copy)
-    again = polyplink(
-        "index", "add", sample_run.run, sample_run.data, "--index", copy, *USUAL, "--json"
+    second = polyplink(
+        "index", "add", sample_run.run, sample_run.data, "--index", copy, *COMMON, "--json"
     )
-    assert json.loads(again.stdout)["added"] == 0
+    assert json.loads(second.stdout)["added"] == 0
     other = write_procedures(tmp_path, procedures=6, views=2)  # 001-006 is new, the others changed
-    refused = polyplink("index", "add", sample_run.run, other, "--index", copy, *USUAL)
+    refused = polyplink("index", "add", sample_run.run, other, "--index", copy, *COMMON)
     assert_refused(refused, "is in the index with other boxes")
     assert len(Index(copy)) == 30
 
 
-def test_mistakes_are_one_line(sample_run: SampleRun, index: Path, tmp_path: Path) -> None:
-    asked = ("--index", index, "-o", tmp_path / "o", *USUAL)
+def test_invalid_searches_and_indexes_are_refused(
+    sample_run: SampleRun, index: Path, tmp_path: Path
+) -> None:
+    common = ("--index", index, "-o", tmp_path / "o", *COMMON)
     for query, options, message in (
         ("nothing", ("--box", "1,2,3,4"), "no tracklet 'nothing'"),
         ("001-001:00000", ("--patient", "nobody"), "no other view of"),
@@ -146,12 +150,12 @@ def test_mistakes_are_one_line(sample_run: SampleRun, index: Path, tmp_path: Pat
         (sample_run.run / "run.json", ("--others",), " is a picture or a video"),
         (sample_run.run / "run.json", (), "cannot be searched for (in an unknown image format)"),
     ):
-        assert_refused(polyplink("search", sample_run.run, query, *asked, *options), message)
-    film = tmp_path / "film.mp4"
-    film.write_bytes(b"no film")
-    assert_refused(polyplink("search", sample_run.run, film, *asked), "give --frame N and --box")
+        assert_refused(polyplink("search", sample_run.run, query, *common, *options), message)
+    video = tmp_path / "film.mp4"
+    video.write_bytes(b"no film")
+    assert_refused(polyplink("search", sample_run.run, video, *common), "give --frame N and --box")
     assert_refused(
-        polyplink("search", sample_run.run, film, *asked, "--frame", "1", "--box", "1,2"),
+        polyplink("search", sample_run.run, video, *common, "--frame", "1", "--box", "1,2"),
         "cannot be opened",
     )
     assert_refused(
@@ -169,4 +173,4 @@ def test_mistakes_are_one_line(sample_run: SampleRun, index: Path, tmp_path: Pat
     twice = build_index(
         sample_run.run, [sample_run.data] * 2, index=tmp_path / "twice", device="cpu"
     )
-    assert len(twice.value) == 30  # the same folder twice is no mistake
+    assert len(twice.value) == 30  # a folder that is named twice is added once

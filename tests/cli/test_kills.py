@@ -1,4 +1,4 @@
-"""A command that is killed at any file event loses nothing and mixes nothing."""
+"""A command killed at any file event leaves old or new results, and can be repeated."""
 
 import json
 import os
@@ -25,7 +25,8 @@ from tests.kills import Killer, contents, killer, spread
 
 pytestmark = pytest.mark.slow
 TRAIN = [word for setting in TINY for word in ("--set", setting)]
-MOST = 10**6 if os.environ.get("KILLS") == "1" else 4  # kills of a verb; `make kill` takes all
+# Kills per verb; `make kill` has no limit.
+MAX_KILLS = 10**6 if os.environ.get("KILLS") == "1" else 4
 
 
 @pytest.fixture(scope="module")
@@ -35,25 +36,29 @@ def kills() -> Iterator[Killer]:
 
 
 @pytest.fixture(scope="module")
-def places(
+def inputs(
     sample_run: SampleRun, run_folder: Path, kills: Killer, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Path]:
-    """What commands read.
+    """Inputs of commands.
 
-    Data, weights, a count, a finished review, frames, a detector that finds one box in every
-    frame, data with sizes, and an index of three of the procedures.
+    Data, weights, a count, a finished review, frames, a detector with one box per frame, data with
+    polyp sizes, and an index of three procedures.
     """
     root = tmp_path_factory.mktemp("places")
     data = read_data(sample_run.data)
     shutil.copytree(sample_run.data, root / "less")
-    three = pl.col("procedure_id").is_in(["001-001", "001-002", "001-003"])
-    less = (data.detections.filter(three), data.procedures.filter(three), data.polyps.filter(three))
-    write_data(root / "less", DataSet.of(*less))
-    build = ("index", "build", sample_run.run, root / "less", "--index", root / "index")
-    kills.run(*build, "--device", "cpu", below=root / "index")
+    first_three = pl.col("procedure_id").is_in(["001-001", "001-002", "001-003"])
+    tables = (
+        data.detections.filter(first_three),
+        data.procedures.filter(first_three),
+        data.polyps.filter(first_three),
+    )
+    write_data(root / "less", DataSet.of(*tables))
+    command = ("index", "build", sample_run.run, root / "less", "--index", root / "index")
+    kills.run(*command, "--device", "cpu", below=root / "index")
     shutil.copytree(run_folder / "count", root / "review")
     finish_review(root / "review", sample_run.data)
-    answer = {"output0": np.array([[[10.0, 8.0, 26.0, 20.0, 0.9, 0.0]]])}
+    output = {"output0": np.array([[[10.0, 8.0, 26.0, 20.0, 0.9, 0.0]]])}
     return {
         "DATA": sample_run.data,
         "RUN": sample_run.run,
@@ -61,7 +66,7 @@ def places(
         "INDEX": root / "index",
         "REVIEW": root / "review",
         "FRAMES": sample_run.root / "frames" / "001-005",
-        "DETECTOR": write_model(root / "detector.onnx", answer, [1, 3, 40, 48]),
+        "DETECTOR": write_model(root / "detector.onnx", output, [1, 3, 40, 48]),
         "SIZED": write_labelled(root / "sized"),
     }
 
@@ -71,10 +76,12 @@ def write_csv(folder: Path, data: DataSet) -> Path:
     return folder
 
 
-def test_an_import_over_another_leaves_the_old_or_the_new(kills: Killer, tmp_path: Path) -> None:
+def test_an_import_over_another_leaves_the_old_or_the_new_tables(
+    kills: Killer, tmp_path: Path
+) -> None:
     first, second = write_csv(tmp_path / "a", small_set()), write_csv(tmp_path / "b", scored_set())
-    words = {"real-colon": {"HP": True, "AD": True, "NO POLYP": False}}
-    (tmp_path / "map.json").write_text(json.dumps(words))
+    adenoma_map = {"real-colon": {"HP": True, "AD": True, "NO POLYP": False}}
+    (tmp_path / "map.json").write_text(json.dumps(adenoma_map))
     old = ("import", "csv", first, tmp_path / "out", "--histology-map", tmp_path / "map.json")
     new = ("import", "csv", second, tmp_path / "out")
     kills.run(*old, below=tmp_path / "out")
@@ -84,13 +91,13 @@ def test_an_import_over_another_leaves_the_old_or_the_new(kills: Killer, tmp_pat
     after = contents(tmp_path / "out")
     new_key = read_data(tmp_path / "out").key
     assert old_key != new_key
-    kinds = {old_key: before, new_key: after}
-    seen, events = [], spread(kills.events, MOST)
+    contents_by_key = {old_key: before, new_key: after}
+    seen, events = [], spread(kills.events, MAX_KILLS)
     kills.run(*old, below=tmp_path / "out")
     for _ in kills.at_events(*new, below=tmp_path / "out", events=events):
-        found = read_data(tmp_path / "out").key
-        assert contents(tmp_path / "out") == kinds[found]
-        seen.append(found)
+        key = read_data(tmp_path / "out").key
+        assert contents(tmp_path / "out") == contents_by_key[key]
+        seen.append(key)
         kills.run(*old, below=tmp_path / "out")
         assert contents(tmp_path / "out") == before
     assert seen == sorted(seen, key=[old_key, new_key].index)
@@ -123,46 +130,46 @@ VERBS = {
     "reproduce": "reproduce all OUT --workspace OUT/runs --only supervised --stand-in --grid demo "
     "--seeds 1 --device cpu --workers 1",
 }
-# They write into the folder that they read.
-WITHIN = dict.fromkeys(("prepare", "embed", "shard", "split", "reproduce"), "DATA")
-WITHIN |= {"hand-off": "COUNT", "index add": "INDEX"}
-ONCE = ("index build", "export", "convert")  # they refuse a whole result that is there
+# Verbs that write into their input folder.
+INPUT_FOLDERS = dict.fromkeys(("prepare", "embed", "shard", "split", "reproduce"), "DATA")
+INPUT_FOLDERS |= {"hand-off": "COUNT", "index add": "INDEX"}
+REFUSE_EXISTING = ("index build", "export", "convert")  # these verbs refuse an existing result
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_killed_command_is_finished_by_the_same_command(
-    verb: str, kills: Killer, places: dict[str, Path], tmp_path: Path
+def test_a_killed_command_is_completed_by_repeating_it(
+    verb: str, kills: Killer, inputs: dict[str, Path], tmp_path: Path
 ) -> None:
     out = tmp_path / "killed" / "out"
-    places = {**places, "OUT": out}
+    inputs = {**inputs, "OUT": out}
     words = VERBS[verb].split() + (TRAIN if verb in {"train", "reproduce"} else [])
-    pattern = "^(" + "|".join(places) + ")"
-    command = [words[0], *(re.sub(pattern, lambda m: str(places[m[0]]), w) for w in words[1:])]
+    pattern = "^(" + "|".join(inputs) + ")"
+    command = [words[0], *(re.sub(pattern, lambda m: str(inputs[m[0]]), w) for w in words[1:])]
 
-    def clear() -> None:
+    def reset() -> None:
         shutil.rmtree(out.parent, ignore_errors=True)
-        if verb in WITHIN:
+        if verb in INPUT_FOLDERS:
             others = shutil.ignore_patterns("prepared")
-            shutil.copytree(places[WITHIN[verb]], out, ignore=others)
+            shutil.copytree(inputs[INPUT_FOLDERS[verb]], out, ignore=others)
 
-    for _ in range(2):  # the first run also fills caches beside the data, which a report tells
-        clear()
+    for _ in range(2):  # the first run also fills caches beside the data, which change the report
+        reset()
         kills.run(*command, below=out.parent)
-    wanted, killed = contents(out), 0
-    clear()
-    most = MOST // 2 if verb == "export" else MOST  # one takes many seconds
-    for event in spread(kills.events, most):
+    expected, killed = contents(out), 0
+    reset()
+    max_kills = MAX_KILLS // 2 if verb == "export" else MAX_KILLS  # an export takes many seconds
+    for event in spread(kills.events, max_kills):
         killed += bool(kills.run(*command, below=out.parent, event=event))
         resume = ["--resume"] if verb == "train" and (out / "last.safetensors").is_file() else []
-        if verb not in ONCE or contents(out) != wanted:
+        if verb not in REFUSE_EXISTING or contents(out) != expected:
             kills.run(*command, *resume, below=out)
-        assert contents(out) == wanted, event
-        clear()
+        assert contents(out) == expected, event
+        reset()
     assert killed
     print(f"{verb}: {killed} kills")
 
 
-def test_results_over_older_ones_are_the_old_or_the_new(
+def test_overwritten_results_are_the_old_or_the_new_ones(
     kills: Killer, sample_run: SampleRun, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -171,25 +178,25 @@ def test_results_over_older_ones_are_the_old_or_the_new(
         options = ("--part", "eval", "--device", "cpu", "--purpose", purpose, "--out", out)
         return ("count", sample_run.run, sample_run.data, *options)
 
-    whole, events = [], 0
+    results, events = [], 0
     for purpose in ("count", "link", "count", "link"):  # the first two fill caches
         kills.run(*command(purpose), below=out)
-        whole.append(contents(out))
+        results.append(contents(out))
         events = kills.events if purpose == "count" else events
-    after, before = whole[2:]
+    after, before = results[2:]
     assert after != before
-    seen, numbers = [], spread(events, MOST)
+    seen, numbers = [], spread(events, MAX_KILLS)
     for _ in kills.at_events(*command("count"), below=out, events=numbers):
         settle(out)
-        found = contents(out)
-        assert found in (before, after)
-        seen.append(found == after)
+        current = contents(out)
+        assert current in (before, after)
+        seen.append(current == after)
         kills.run(*command("link"), below=out)
     assert seen == sorted(seen)
     print(f"count over another: {len(seen)} kills")
 
 
-def test_an_answer_is_in_the_log_or_not(
+def test_an_answer_is_logged_completely_or_not_at_all(
     kills: Killer, sample_run: SampleRun, run_folder: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -197,8 +204,8 @@ def test_an_answer_is_in_the_log_or_not(
     (out / "count" / "corrections.jsonl").unlink(missing_ok=True)
     answers = 0
     for _ in kills.at_events("answer", out, sample_run.data, below=out, events=count(1)):
-        found = read_corrections(out / "count")
-        assert len(found) in (answers, answers + 1)
-        assert all(one.kind == "same" for one in found)
-        answers = len(found)
+        corrections = read_corrections(out / "count")
+        assert len(corrections) in (answers, answers + 1)
+        assert all(correction.kind == "same" for correction in corrections)
+        answers = len(corrections)
     assert len(read_corrections(out / "count")) == answers + 1

@@ -1,4 +1,4 @@
-"""What an encoder has seen, and whether it meets it again."""
+"""Procedures that an encoder has seen, found in the data of an evaluation."""
 
 from pathlib import Path
 
@@ -14,14 +14,14 @@ def names(seen: Seen, data: DataSet, procedures: list[str]) -> list[str]:
     return [name for name, _ in seen_procedures(seen, data, procedures)]
 
 
-def test_procedures_and_patients_are_known_again_whatever_the_key(tmp_path: Path) -> None:
+def test_seen_procedures_and_patients_are_detected_in_changed_tables(tmp_path: Path) -> None:
     folder = write_procedures(tmp_path, procedures=4, images=False)
     data = read_data(folder)
-    every = data.part(None)
+    all_names = data.part(None)
     seen = seen_by(data, ["001-001"], ["001-002"], Seen())
-    assert names(seen, data, every) == ["001-001", "001-002"]
+    assert names(seen, data, all_names) == ["001-001", "001-002"]
     assert names(seen, data, ["001-003"]) == []
-    assert names(Seen(), data, every) == []
+    assert names(Seen(), data, all_names) == []
     for columns, expected in (
         ({"age": pl.lit(50, dtype=pl.Int32)}, ["001-001", "001-002"]),  # another key
         ({"dataset": pl.lit("another")}, []),
@@ -29,10 +29,10 @@ def test_procedures_and_patients_are_known_again_whatever_the_key(tmp_path: Path
     ):
         table = data.procedures.with_columns(**columns)
         other = DataSet.of(data.detections, table, data.polyps)
-        assert names(seen, other, every) == expected
+        assert names(seen, other, all_names) == expected
 
 
-def test_how_a_procedure_was_met_is_told(tmp_path: Path) -> None:
+def test_the_reason_of_leakage_is_reported(tmp_path: Path) -> None:
     data = read_data(write_procedures(tmp_path, procedures=3, images=False))
     table = data.procedures.with_columns(dataset=pl.lit("SUN"), patient=pl.Series(["p", "p", "q"]))
     sun = DataSet.of(data.detections, table, data.polyps)
@@ -45,7 +45,7 @@ def test_how_a_procedure_was_met_is_told(tmp_path: Path) -> None:
     assert seen_procedures(cut, sun, ["001-003"]) == [
         ("001-003", "SUN-SEG is cut from SUN's videos")
     ]
-    seen = Seen(datasets=("sun", "Kvasir-Capsule"))  # in another's pre-training
+    seen = Seen(datasets=("sun", "Kvasir-Capsule"))  # in the pre-training of a published encoder
     assert seen_procedures(seen, sun, ["001-001"]) == [("001-001", "SUN was in its pre-training")]
     cut = Seen(datasets=("SUN-SEG",))
     assert seen_procedures(cut, sun, ["001-001"]) == [
@@ -54,9 +54,9 @@ def test_how_a_procedure_was_met_is_told(tmp_path: Path) -> None:
     assert seen_procedures(seen, data, ["001-001"]) == []
 
 
-def test_what_the_start_had_seen_counts_too(tmp_path: Path) -> None:
+def test_procedures_of_the_initial_weights_are_seen(tmp_path: Path) -> None:
     data = read_data(write_procedures(tmp_path, procedures=2, images=False))
-    one, two = (("sample", name, name) for name in ("001-001", "001-002"))
-    start = Seen("other", [("b", "9", "q"), one], [], ["SUN"])
-    both = seen_by(data, ["001-001"], ["001-002"], start)
-    assert both == Seen(data.key, [one, ("b", "9", "q")], [two], ["SUN"])
+    first, second = (("sample", name, name) for name in ("001-001", "001-002"))
+    start = Seen("other", [("b", "9", "q"), first], [], ["SUN"])
+    seen = seen_by(data, ["001-001"], ["001-002"], start)
+    assert seen == Seen(data.key, [first, ("b", "9", "q")], [second], ["SUN"])

@@ -1,4 +1,4 @@
-"""What `pip install polyplink` alone can do: tables, checks, reports, without torch and numba."""
+"""The core without extras: tables, checks and reports without torch and numba."""
 
 import json
 import os
@@ -22,7 +22,7 @@ class Absent:
         if name in {module for modules in EXTRAS.values() for module in modules} - {"pyarrow"}:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
-polars = __import__("polars")  # it looks which of them are there
+polars = __import__("polars")  # it checks which of them exist
 sys.meta_path.insert(0, Absent())
 """
 CALLS = """
@@ -45,16 +45,16 @@ print(json.dumps([*(call(*words) for words in {calls!r}), len(render(report()))]
 """
 
 
-def test_tables_are_read_and_reported_and_other_verbs_say_what_to_install(tmp_path: Path) -> None:
-    """In one process without the libraries: as with all of them, or refused in one line."""
+def test_tables_work_without_extras_and_other_verbs_name_the_extra(tmp_path: Path) -> None:
+    """In one process without the libraries, results are equal or a verb is refused."""
     data = write_procedures(tmp_path, procedures=1)
     assert polyplink("convert", data, "csv", tmp_path / "csv").exit_code == 0
     doctor = ("doctor", str(data), "--no-images", "--json")  # it builds tracklets
-    again, made = str(tmp_path / "again"), str(tmp_path / "made")
+    imported, simulated = str(tmp_path / "again"), str(tmp_path / "made")
     calls = (
-        ("import", "csv", str(tmp_path / "csv"), again),
+        ("import", "csv", str(tmp_path / "csv"), imported),
         doctor,
-        ("simulate", made, "--preset", "smoke", "--workers", "1"),
+        ("simulate", simulated, "--preset", "smoke", "--workers", "1"),
         ("train", "ntssl-demo", str(data), "--part", "all", "--workers", "1"),
     )
     root = str(Path(__file__).parents[2])
@@ -66,19 +66,19 @@ def test_tables_are_read_and_reported_and_other_verbs_say_what_to_install(tmp_pa
         env={**os.environ, "PYTHONPATH": os.pathsep.join([root, *sys.path])},
     )
     assert result.stdout, result.stderr
-    read, plain, simulate, train, size = json.loads(result.stdout)
-    assert (read[0], read[1].split(":")[0]) == (0, again), read
-    assert plain[1] == polyplink(*doctor).stdout != ""
+    import_call, doctor_call, simulate, train, size = json.loads(result.stdout)
+    assert (import_call[0], import_call[1].split(":")[0]) == (0, imported), import_call
+    assert doctor_call[1] == polyplink(*doctor).stdout != ""
     assert size > 10_000
-    for name, (code, _, said) in (("simulate", simulate), ("train", train)):
+    for name, (code, _, error) in (("simulate", simulate), ("train", train)):
         assert code == 2
-        assert said == (
+        assert error == (
             f"polyplink: polyplink {name} needs torch, which is not installed; "
             'pip install "polyplink[encoders]"\n'
         )
 
 
-def test_a_fault_of_an_import_is_not_taken_for_a_missing_extra() -> None:
+def test_an_import_error_of_polyplink_is_not_reported_as_a_missing_extra() -> None:
     with pytest.raises(ModuleNotFoundError), extras_installed():
         raise ModuleNotFoundError(name="polyplink.nothing")
     with (

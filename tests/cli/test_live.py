@@ -1,4 +1,4 @@
-"""A procedure counted while it runs, as a user types it."""
+"""The verb live: counting during a procedure."""
 
 import base64
 import json
@@ -30,11 +30,11 @@ from tests.data.videos import write_video
 from tests.kills import killer
 from tests.samples import HEIGHT, WIDTH, colour_of, write_procedures
 
-PLAIN = ("--no-page", "--speed", "0", "--device", "cpu")
-SHORT = ("--bridge", "0.2", "--min-seconds", "0.3")
+NO_PAGE = ("--no-page", "--speed", "0", "--device", "cpu")
+SHORT_TRACKS = ("--bridge", "0.2", "--min-seconds", "0.3")
 HEAD = {"fps": 25, "width": WIDTH, "height": HEIGHT, "procedure": "room 1"}
-VIEW, GAP = 24, 16  # frames of a view, and without a box before it
-END = 320  # frames of the recording that is counted and killed
+VIEW, GAP = 24, 16  # frames with boxes, and frames before them without
+N_FRAMES = 320  # of the recording of the killed count
 
 
 def box(frame: int) -> list[float]:
@@ -48,19 +48,19 @@ def crop(polyp: int) -> str:
 
 
 def lines(polyps: str = "aabba") -> list[str]:
-    """Views of polyps, each box with its crop."""
-    found = [json.dumps(HEAD)]
+    """Input lines with views of polyps; each box has a crop."""
+    rows = [json.dumps(HEAD)]
     for view, polyp in enumerate(polyps):
         for step in range(GAP, GAP + VIEW):
             frame = view * (GAP + VIEW) + step
             crops = [crop(8 + ord(polyp) - ord("a"))]
-            found.append(json.dumps({"frame": frame, "boxes": [box(frame)], "crops": crops}))
-    return found
+            rows.append(json.dumps({"frame": frame, "boxes": [box(frame)], "crops": crops}))
+    return rows
 
 
-def typed(given: list[str], *arguments: str | Path) -> Result:
-    texts = ["live", "-", *map(str, arguments), *PLAIN, *SHORT]
-    return invoke(app, *texts, typed="\n".join(given) + "\n")
+def run_live(stdin_lines: list[str], *arguments: str | Path) -> Result:
+    texts = ["live", "-", *map(str, arguments), *NO_PAGE, *SHORT_TRACKS]
+    return invoke(app, *texts, stdin="\n".join(stdin_lines) + "\n")
 
 
 def events(result: Result) -> list[dict[str, Any]]:
@@ -68,71 +68,70 @@ def events(result: Result) -> list[dict[str, Any]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def of_kind(kind: str, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [one for one in found if one["event"] == kind]
+def events_of_kind(kind: str, all_events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [event for event in all_events if event["event"] == kind]
 
 
-def test_boxes_from_stdin_become_events_and_a_counted_report(
-    sample_run: SampleRun, tmp_path: Path
-) -> None:
+def test_boxes_from_stdin_give_events_and_a_report(sample_run: SampleRun, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    found = events(typed(lines(), "--weights", sample_run.run, "--out", out))
-    assert [one["event"] for one in found][:: len(found) - 1] == ["started", "finished"]
-    assert [json.loads(line) for line in (out / "live" / "events.jsonl").open()] == found
-    closed = of_kind("closed", found)
-    assert len(closed) == len(of_kind("opened", found)) == 5
-    assert len(of_kind("count", found)) == 5 * (GAP + VIEW) // 25
-    for one in closed:
-        assert (out / one["thumbnail"]).is_file()
-        earlier = one["seen_before"]
+    all_events = events(run_live(lines(), "--weights", sample_run.run, "--out", out))
+    assert [event["event"] for event in all_events][:: len(all_events) - 1] == [
+        "started",
+        "finished",
+    ]
+    assert [json.loads(line) for line in (out / "live" / "events.jsonl").open()] == all_events
+    closed = events_of_kind("closed", all_events)
+    assert len(closed) == len(events_of_kind("opened", all_events)) == 5
+    assert len(events_of_kind("count", all_events)) == 5 * (GAP + VIEW) // 25
+    for event in closed:
+        assert (out / event["thumbnail"]).is_file()
+        earlier = event["seen_before"]
         assert (earlier is None) == (
-            one["polyp"] not in {o["polyp"] for o in closed[: closed.index(one)]}
+            event["polyp"] not in {other["polyp"] for other in closed[: closed.index(event)]}
         )
         if earlier is not None:
             assert earlier["clock"] == f"0:{round(earlier['time']):02d}"
             assert (out / earlier["thumbnail"]).is_file()
     summary = json.loads((out / "count" / "count.json").read_text())
-    (own,) = summary["procedures"]
-    assert own["procedure_id"] == "room 1"
-    assert found[-1]["final"]["polyps"] == own["polyps"]
-    # Tracklets have the names that the report gives them, and vectors are not computed again.
-    named = {t["tracklet_id"] for group in own["groups"] for t in group["tracklets"]}
-    assert named == {one["tracklet"] for one in closed}
+    (procedure,) = summary["procedures"]
+    assert procedure["procedure_id"] == "room 1"
+    assert all_events[-1]["final"]["polyps"] == procedure["polyps"]
+    # Tracklets have the same names as in the report, and vectors are not recomputed.
+    reported = {t["tracklet_id"] for group in procedure["groups"] for t in group["tracklets"]}
+    assert reported == {event["tracklet"] for event in closed}
     assert not (out / "live" / "pieces").exists()
     assert pl.read_parquet(out / "data" / "detections.parquet").height == 5 * VIEW
     assert Desk(out).overview()["procedures"][0]["tracklets"] == 5
 
 
-def test_a_recording_is_played_in_time_and_may_have_boxes_on_disk(
+def test_a_recording_with_boxes_in_a_file_is_played_at_its_speed(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
     images = sample_run.root / "frames" / "001-005"
-    given = tmp_path / "boxes.jsonl"
+    boxes = tmp_path / "boxes.jsonl"
     rows = [json.dumps({"frame": k, "boxes": [box(k)] if k % 32 >= 10 else []}) for k in range(96)]
-    given.write_text("\n".join(["{}", *rows]))
+    boxes.write_text("\n".join(["{}", *rows]))
     command = (
         "live",
         images,
         "--boxes",
-        given,
+        boxes,
         "--weights",
         sample_run.run,
         "--out",
         tmp_path / "out",
     )
-    begun = time.monotonic()
-    found = events(polyplink(*command, "--no-page", *SHORT, "--speed", "8"))
-    assert time.monotonic() - begun > 95 / 25 / 8
-    # Where the machine is busy, frames come too late.
-    assert len(of_kind("closed", found)) == 3 or found[-1]["late"] > 0
+    start = time.monotonic()
+    all_events = events(polyplink(*command, "--no-page", *SHORT_TRACKS, "--speed", "8"))
+    assert time.monotonic() - start > 95 / 25 / 8
+    # On a busy machine frames may be late.
+    assert len(events_of_kind("closed", all_events)) == 3 or all_events[-1]["late"] > 0
     data = pl.read_parquet(tmp_path / "out" / "data" / "detections.parquet")
     assert data["image"].null_count() == 0
 
 
 @pytest.mark.slow
-def test_a_function_is_a_detector_and_a_slow_one_drops_frames(
-    sample_run: SampleRun, tmp_path: Path
-) -> None:
+def test_a_slow_detector_function_drops_frames(sample_run: SampleRun, tmp_path: Path) -> None:
     def slow(image: np.ndarray) -> np.ndarray:
         time.sleep(0.02)
         return np.array([box(0)])
@@ -151,120 +150,133 @@ def test_a_function_is_a_detector_and_a_slow_one_drops_frames(
     assert len(result.value.summary["procedures"]) == 1
 
 
-def test_time_that_goes_backwards_is_said_once_and_nothing_is_lost(
+def test_time_that_goes_backwards_gives_one_warning_and_loses_nothing(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
-    given = lines("ab")
-    mixed = [*given[:30], given[5], given[6], *given[30:]]
-    found = events(typed(mixed, "--weights", sample_run.run, "--out", tmp_path / "out"))
-    said = [one["kind"] for one in of_kind("warning", found)]
-    assert said == ["cover.boxes", "live.backwards", "live.left_out"]
-    assert [one["kind"] for one in found[-1]["messages"]][:3] == said
-    assert found[-1]["backwards"] == 2
-    assert found[-1]["final"]["tracklets"] == 2
+    rows = lines("ab")
+    disordered = [*rows[:30], rows[5], rows[6], *rows[30:]]
+    all_events = events(
+        run_live(disordered, "--weights", sample_run.run, "--out", tmp_path / "out")
+    )
+    kinds = [event["kind"] for event in events_of_kind("warning", all_events)]
+    assert kinds == ["cover.boxes", "live.backwards", "live.left_out"]
+    assert [event["kind"] for event in all_events[-1]["messages"]][:3] == kinds
+    assert all_events[-1]["backwards"] == 2
+    assert all_events[-1]["final"]["tracklets"] == 2
 
 
 @pytest.mark.slow
-def test_a_source_that_breaks_off_ends_in_a_report(sample_run: SampleRun, tmp_path: Path) -> None:
-    cuts = ("{", '{"frame": 1e400, "boxes": []}', '{"frame": 400, "boxes": [[1, 2]]}')
-    for number, cut in enumerate(cuts):
-        broken = [*lines("ab"), cut]
-        found = events(typed(broken, "--weights", sample_run.run, "--out", tmp_path / str(number)))
-        uncovered, said = of_kind("warning", found)
+def test_an_interrupted_source_ends_with_a_report(sample_run: SampleRun, tmp_path: Path) -> None:
+    last_lines = ("{", '{"frame": 1e400, "boxes": []}', '{"frame": 400, "boxes": [[1, 2]]}')
+    for number, last_line in enumerate(last_lines):
+        broken = [*lines("ab"), last_line]
+        all_events = events(
+            run_live(broken, "--weights", sample_run.run, "--out", tmp_path / str(number))
+        )
+        uncovered, ended = events_of_kind("warning", all_events)
         assert uncovered["kind"] == "cover.boxes"
-        assert "The source has ended: stdin, line 50" in said["message"]
-        assert found[-1]["final"]["tracklets"] == 2
+        assert "The source has ended: stdin, line 50" in ended["message"]
+        assert all_events[-1]["final"]["tracklets"] == 2
 
 
-def test_a_stream_whose_clock_is_set_anew_counts_on_until_it_is_silent(
+def test_a_stream_with_a_reset_clock_is_counted_until_it_stalls(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
-    film = write_video(tmp_path / "film.ts", 50).read_bytes()
+    video = write_video(tmp_path / "film.ts", 50).read_bytes()
 
     def serve(listening: socket.socket) -> None:
         with listening, listening.accept()[0] as viewer:
-            viewer.sendall(film + b"\0" * 188 + film)
-            viewer.recv(1)  # silent until the other side has gone
+            viewer.sendall(video + b"\0" * 188 + video)
+            viewer.recv(1)  # send nothing until the client disconnects
 
     listening = socket.create_server(("127.0.0.1", 0))
     Thread(target=serve, args=(listening,), daemon=True).start()
     source = f"tcp://me:secret@127.0.0.1:{listening.getsockname()[1]}"
-    out, none = tmp_path / "out", np.zeros((0, 5))
+    out, no_boxes = tmp_path / "out", np.zeros((0, 5))
     result = live(
-        source, weights=sample_run.run, out=out, page=False, stall=3.0, function=lambda _: none
+        source, weights=sample_run.run, out=out, page=False, stall=3.0, function=lambda _: no_boxes
     )
-    uncovered, clock, stall, *_ = (one for one in result.warnings if "too late" not in one)
+    uncovered, clock, stall, *_ = (
+        warning for warning in result.warnings if "too late" not in warning
+    )
     assert "not calibrated for boxes of the detector a function" in uncovered
     assert "jumped by -" in clock
     assert clock.startswith("the clock of tcp://127.0.0.1:")
     assert "no new frame for 3 s" in stall
-    assert 95 <= result.json["frame"] <= 99  # of 100 frames, the last of which still wait
+    assert 95 <= result.json["frame"] <= 99  # of 100 frames; the decoder still holds the last ones
     assert "secret" not in (out / "run.json").read_text()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["stall", "SIGINT", "SIGTERM"])
-def test_a_stalled_or_stopped_source_ends_in_a_report(
-    sample_run: SampleRun, tmp_path: Path, how: str
+@pytest.mark.parametrize("ending", ["stall", "SIGINT", "SIGTERM"])
+def test_a_stalled_or_stopped_source_ends_with_a_report(
+    sample_run: SampleRun, tmp_path: Path, ending: str
 ) -> None:
     out = tmp_path / "out"
-    stall = "1.5" if how == "stall" else "60"
+    stall = "1.5" if ending == "stall" else "60"
     command = [sys.executable, "-m", "polyplink", "live", "-", "--weights", str(sample_run.run)]
-    command += ["--out", str(out), *PLAIN, *SHORT, "--stall", stall]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
-        assert running.stdin is not None
-        assert running.stdout is not None
-        running.stdin.write(("\n".join(lines("ab")) + "\n").encode())
-        running.stdin.flush()
-        for line in running.stdout:  # all lines have arrived
+    command += ["--out", str(out), *NO_PAGE, *SHORT_TRACKS, "--stall", stall]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(("\n".join(lines("ab")) + "\n").encode())
+        process.stdin.flush()
+        for line in process.stdout:  # until all lines were read
             if json.loads(line)["event"] == "count" and json.loads(line)["time"] >= 3:
                 break
         time.sleep(0.5)
-        if how != "stall":
-            os.kill(running.pid, getattr(signal, how))
-        rest = running.stdout.read()
-        assert running.wait(60) == 0
+        if ending != "stall":
+            os.kill(process.pid, getattr(signal, ending))
+        rest = process.stdout.read()
+        assert process.wait(60) == 0
     last = json.loads(rest.splitlines()[-1])
     assert (last["event"], last["final"]["tracklets"]) == ("finished", 2)
-    assert ("--stall" in rest.decode()) == (how == "stall")
+    assert ("--stall" in rest.decode()) == (ending == "stall")
     assert (out / "count" / "report.html").is_file()
 
 
 @pytest.mark.slow
-def test_what_a_killed_count_has_written_is_reported(sample_run: SampleRun, tmp_path: Path) -> None:
-    """Killed at file events while it runs and while it reports."""
+def test_a_killed_count_is_reported_from_its_written_pieces(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
+    """The command is killed at file events, during the count and during the report."""
     write_procedures(tmp_path, procedures=1, views=5)
     images, boxes, out = tmp_path / "frames" / "001-001", tmp_path / "boxes", tmp_path / "out"
-    rows = [json.dumps({"frame": k, "boxes": [box(k)] if k % 32 >= 10 else []}) for k in range(END)]
+    rows = [
+        json.dumps({"frame": k, "boxes": [box(k)] if k % 32 >= 10 else []}) for k in range(N_FRAMES)
+    ]
     boxes.write_text("\n".join(["{}", *rows]))
-    weights = ("--weights", sample_run.run, "--device", "cpu", *SHORT)
+    weights = ("--weights", sample_run.run, "--device", "cpu", *SHORT_TRACKS)
     command = ("live", images, "--boxes", boxes, *weights, "--speed", "0", "--no-page", "--out")
-    step, told = 1 if os.environ.get("KILLS") == "1" else 7, dict.fromkeys((0, PIECE, END), 0)
+    step, kills_by_frames = (
+        1 if os.environ.get("KILLS") == "1" else 7,
+        dict.fromkeys((0, PIECE, N_FRAMES), 0),
+    )
     with killer() as kills:
         kills.run(*command, tmp_path / "whole", below=tmp_path / "whole")
-        whole = pl.read_parquet(tmp_path / "whole" / "data" / "detections.parquet")
+        uninterrupted = pl.read_parquet(tmp_path / "whole" / "data" / "detections.parquet")
         for _ in kills.at_events(*command, out, below=out, events=count(1, step)):
-            frames = END if (out / "run.json").is_file() else 0
+            frames = N_FRAMES if (out / "run.json").is_file() else 0
             if [*out.glob("live/pieces/[0-9]*")]:
                 assert_refused(polyplink(*command, out), f"{out} holds a count that was killed")
                 events_before = (out / "live" / "events.jsonl").read_text()
-                found = events(polyplink("live", out, *weights))
-                frames = found[-1]["frame"] + 1
+                all_events = events(polyplink("live", out, *weights))
+                frames = all_events[-1]["frame"] + 1
                 assert (out / "live" / "events.jsonl").read_text().startswith(events_before)
                 summary = json.loads((out / "count" / "count.json").read_text())
                 assert "was killed" in summary["warnings"][1]
             if frames:
                 data = pl.read_parquet(out / "data" / "detections.parquet")
-                assert data.equals(whole.filter(pl.col("frame") < frames))
+                assert data.equals(uninterrupted.filter(pl.col("frame") < frames))
                 assert (out / "count" / "report.html").is_file()
-            told[frames] += 1
+            kills_by_frames[frames] += 1
             shutil.rmtree(out, ignore_errors=True)
-    print("kills, by the number of frames that were reported:", told)
-    assert told[PIECE] > 0
+    print("kills, by the number of frames that were reported:", kills_by_frames)
+    assert kills_by_frames[PIECE] > 0
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("stdin_lines", "message"),
     [
         (["[]"], "stdin, line 1 is not a JSON object"),
         (["{}"], "fps is None"),
@@ -282,17 +294,20 @@ def test_what_a_killed_count_has_written_is_reported(sample_run: SampleRun, tmp_
         ),
     ],
 )
-def test_wrong_lines_are_refused_in_one_line(
-    sample_run: SampleRun, tmp_path: Path, given: list[str], message: str
+def test_invalid_input_lines_are_refused(
+    sample_run: SampleRun, tmp_path: Path, stdin_lines: list[str], message: str
 ) -> None:
-    result = typed(given, "--weights", sample_run.run, "--out", tmp_path / "out")
+    result = run_live(stdin_lines, "--weights", sample_run.run, "--out", tmp_path / "out")
     assert result.exit_code == 2
     assert message in result.stderr.splitlines()[-1]
     assert "Traceback" not in result.stderr
 
 
-def test_what_cannot_be_counted_is_refused(sample_run: SampleRun, tmp_path: Path) -> None:
-    images, weights = sample_run.root / "frames" / "001-005", ("--weights", sample_run.run, *PLAIN)
+def test_invalid_sources_and_options_are_refused(sample_run: SampleRun, tmp_path: Path) -> None:
+    images, weights = (
+        sample_run.root / "frames" / "001-005",
+        ("--weights", sample_run.run, *NO_PAGE),
+    )
     boxes = tmp_path / "b.jsonl"
     boxes.write_text("{}")
     for arguments, message in (

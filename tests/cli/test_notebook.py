@@ -1,4 +1,4 @@
-"""Results as a notebook shows them: short reprs, HTML, tables, progress."""
+"""Results in a notebook: short reprs, HTML, tables, progress."""
 
 import sys
 from dataclasses import replace
@@ -17,25 +17,25 @@ from polyplink.tracklets.prepare import prepare
 from tests.conftest import SampleRun, recipe
 
 
-def test_a_count_shows_itself(sample_run: SampleRun, tmp_path: Path) -> None:
+def test_a_count_has_an_html_repr(sample_run: SampleRun, tmp_path: Path) -> None:
     result = count(sample_run.run, sample_run.data, out=tmp_path / "<count>", device="cpu")
     assert len(repr(result)) < 500
     assert len(repr(result.value.page)) < 500
-    shown = result._repr_html_()
+    html = result._repr_html_()
     for part in ('<svg class="timeline"', "data:image/jpeg", "Counted polyps", "warning:"):
-        assert part in shown
-    for part in ("<script", "\nbody {", ":root"):  # would act on the whole notebook
-        assert part not in shown
+        assert part in html
+    for part in ("<script", "\nbody {", ":root"):  # they would affect the notebook
+        assert part not in html
     assert pl.read_csv(tmp_path / "<count>" / "counts.csv").equals(result.value.counts)
     written = pl.read_csv(tmp_path / "<count>" / "views.csv", schema=result.value.views.schema)
     assert written.equals(result.value.views)
     page = result.value.page
-    many = render_fragment(replace(page, procedures=page.procedures * 3))
-    assert many.count('<svg class="timeline"') == 8
-    assert "7 more procedures are in the report" in many
+    fragment = render_fragment(replace(page, procedures=page.procedures * 3))
+    assert fragment.count('<svg class="timeline"') == 8
+    assert "7 more procedures are in the report" in fragment
 
 
-def test_an_evaluation_shows_itself(sample_run: SampleRun, tmp_path: Path) -> None:
+def test_an_evaluation_has_an_html_repr(sample_run: SampleRun, tmp_path: Path) -> None:
     tasks = ("retrieval",)
     result = evaluate_weights(
         sample_run.run, sample_run.data, out=tmp_path, tasks=tasks, device="cpu"
@@ -49,21 +49,21 @@ def test_an_evaluation_shows_itself(sample_run: SampleRun, tmp_path: Path) -> No
     assert result.value.figures.to_pandas().shape == written.shape
 
 
-def test_figures_show_themselves(sample_run: SampleRun, tmp_path: Path) -> None:
-    drawn = draw_figures(
+def test_figures_have_an_html_repr(sample_run: SampleRun, tmp_path: Path) -> None:
+    result = draw_figures(
         sample_run.run, sample_run.data, out=tmp_path, only=["recall"], device="cpu"
     )
-    assert drawn._repr_html_().count("data:image/png;base64,") == 1
+    assert result._repr_html_().count("data:image/png;base64,") == 1
 
 
-def test_what_has_no_form_of_its_own_is_shown_as_printed() -> None:
+def test_other_results_are_shown_as_printed() -> None:
     table = Table("name", "n", title="<b>")
     table.add_row("a\x1b[31m", "1\n2")
-    shown = result_html(None, ["<i>", table], ["<u>"])
-    assert ">&lt;i&gt;</pre>" in shown
-    assert "&lt;u&gt;" in shown
-    assert "<caption>&lt;b&gt;</caption>" in shown
-    assert "<td>a\\x1b[31m</td><td>1<br>2</td>" in shown
+    html = result_html(None, ["<i>", table], ["<u>"])
+    assert ">&lt;i&gt;</pre>" in html
+    assert "&lt;u&gt;" in html
+    assert "<caption>&lt;b&gt;</caption>" in html
+    assert "<td>a\\x1b[31m</td><td>1<br>2</td>" in html
 
 
 def test_reprs_are_short(sample_run: SampleRun, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_reprs_are_short(sample_run: SampleRun, tmp_path: Path) -> None:
         assert len(repr(value)) < 500, value
 
 
-def test_bars_are_one_block_a_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_bars_are_one_block_per_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks: list[list[str]] = []
 
     def display(block: str, *, display_id: bool) -> SimpleNamespace:
@@ -82,15 +82,15 @@ def test_bars_are_one_block_a_cell(monkeypatch: pytest.MonkeyPatch) -> None:
         return SimpleNamespace(update=blocks[-1].append)
 
     shell = SimpleNamespace(execution_count=1)
-    shown = SimpleNamespace(HTML=str, display=display)
-    fake = SimpleNamespace(get_ipython=lambda: shell, display=shown)
-    monkeypatch.setitem(sys.modules, "IPython", fake)
+    ipython_display = SimpleNamespace(HTML=str, display=display)
+    ipython = SimpleNamespace(get_ipython=lambda: shell, display=ipython_display)
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
     bars = CellBars()
     for done in range(1, 100):
         bars("<crops>", done, 99)
     bars("tracklets", 1, 2)
     assert len(blocks) == 1
-    assert len(blocks[0]) == 3  # the first crop, the last, tracklets: the others came too soon
+    assert len(blocks[0]) == 3  # the first crop, the last, tracklets; others came too early
     assert "&lt;crops&gt; 99 of 99" in blocks[0][-1]
     assert "tracklets 1 of 2" in blocks[0][-1]
     shell.execution_count = 2
@@ -99,22 +99,22 @@ def test_bars_are_one_block_a_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "crops" not in blocks[1][0]
 
 
-def test_nothing_is_shown_outside_a_notebook(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_progress_is_shown_outside_a_notebook(capsys: pytest.CaptureFixture[str]) -> None:
     inform("crops", 1, 2)
     assert capsys.readouterr() == ("", "")
 
 
 def test_results_without_a_page_show_their_fields_and_tables() -> None:
     trained = Trained(Path("<run>"), 3, 10, 0.5, "links", ())
-    shown = trained._repr_html_()
-    assert "<th>epoch</th><td>3</td>" in shown
-    assert "&lt;run&gt;" in shown
-    # With its result, what the command line prints is shown.
+    html = trained._repr_html_()
+    assert "<th>epoch</th><td>3</td>" in html
+    assert "&lt;run&gt;" in html
+    # A result also shows the text of the command line.
     assert Result(trained, printed=["done"])._repr_html_().endswith(">done</pre>")
     assert len(repr(recipe())) < 700
 
 
-def test_a_narrow_terminal_cuts_no_cell(
+def test_a_narrow_terminal_does_not_truncate_cells(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")

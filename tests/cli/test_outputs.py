@@ -1,4 +1,4 @@
-"""Where counts are written, and that none is lost without a word."""
+"""Output folders of counts, and the protection of existing counts."""
 
 import subprocess
 import sys
@@ -22,26 +22,28 @@ from tests.conftest import SampleRun
 from tests.samples import write_procedures
 
 
-def test_a_count_is_named_after_what_is_counted(tmp_path: Path) -> None:
+def test_the_default_folder_of_a_count_is_named_after_its_source(tmp_path: Path) -> None:
     (tmp_path / "case 7.v2").mkdir()
     (tmp_path / "case7.mp4").touch()
     assert output_folder(None, "run", tmp_path / "case7.mp4") == Path("run/case7")
     assert output_folder(None, "count", tmp_path / "case 7.v2") == Path("count/case 7.v2")
     names = [
-        output_folder(None, "live", one).name for one in ("-", "/dev/video0", "rtsp://t/1?a=b")
+        output_folder(None, "live", source).name
+        for source in ("-", "/dev/video0", "rtsp://t/1?a=b")
     ]
     assert names == ["all", "video0", "t-1-a-b"]
     assert output_folder(Path("x"), "run", "case7.mp4") == Path("x")
 
 
-def test_a_count_of_the_same_is_written_over_and_no_other(tmp_path: Path) -> None:
-    out, film = tmp_path / "out", tmp_path / "a.mp4"
-    RunRecord("run", settings={"source": str(film)}).write(out)
-    protect_other_counts(out, tmp_path / "b.mp4", ["count"], replace=False)  # it holds no count
+def test_only_a_count_of_the_same_source_is_overwritten(tmp_path: Path) -> None:
+    out, video = tmp_path / "out", tmp_path / "a.mp4"
+    RunRecord("run", settings={"source": str(video)}).write(out)
+    # A folder without a count is not protected.
+    protect_other_counts(out, tmp_path / "b.mp4", ["count"], replace=False)
     (out / "count").mkdir()
     (out / "notes.txt").touch()
-    protect_other_counts(out, film, ["count"], replace=False)
-    for other in (tmp_path / "b.mp4", None):  # None: a camera shows another procedure each time
+    protect_other_counts(out, video, ["count"], replace=False)
+    for other in (tmp_path / "b.mp4", None):  # None: a camera, with another procedure each time
         with pytest.raises(PolyplinkError, match=r"holds the count of .*a\.mp4; .* --replace"):
             protect_other_counts(out, other, ["count"], replace=False)
     assert (out / "count").is_dir()
@@ -49,7 +51,7 @@ def test_a_count_of_the_same_is_written_over_and_no_other(tmp_path: Path) -> Non
     assert sorted(path.name for path in out.iterdir()) == ["notes.txt", "run.json"]
 
 
-def test_a_second_recording_does_not_replace_the_first_unasked(
+def test_a_second_recording_replaces_the_first_only_with_replace(
     sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -72,25 +74,27 @@ def test_a_second_recording_does_not_replace_the_first_unasked(
         "60",
     )
     assert polyplink("run", "001-004", *options).exit_code == 0
-    assert polyplink("run", "001-004", *options).exit_code == 0  # the same again
+    assert polyplink("run", "001-004", *options).exit_code == 0  # repeated
     folder = tmp_path / "run" / "001-004"
     assert (folder / "count" / "report.html").is_file()
-    into = ("run", "001-005", *options, "--out", folder)
-    assert_refused(polyplink(*into), "holds the count of")
+    command = ("run", "001-005", *options, "--out", folder)
+    assert_refused(polyplink(*command), "holds the count of")
     assert [path.stem for path in (folder / "data").glob("*.parquet")]
-    again = polyplink(*into, "--replace")
-    assert again.exit_code == 0, again.output
+    replaced = polyplink(*command, "--replace")
+    assert replaced.exit_code == 0, replaced.output
     assert read_data(folder / "data").procedures["procedure_id"].to_list() == ["001-005"]
     data = folder / "data"
-    counted = ("count", sample_run.run, data, "--min-seconds", "60", "--device", "cpu")
-    assert_refused(polyplink(*counted, "--out", "001-004/../run/001-004"), "holds a run of `run`")
-    assert polyplink(*counted).exit_code == 0
+    count_command = ("count", sample_run.run, data, "--min-seconds", "60", "--device", "cpu")
     assert_refused(
-        polyplink(*counted[:2], sample_run.data, "--out", "count/data"), "with --replace"
+        polyplink(*count_command, "--out", "001-004/../run/001-004"), "holds a run of `run`"
+    )
+    assert polyplink(*count_command).exit_code == 0
+    assert_refused(
+        polyplink(*count_command[:2], sample_run.data, "--out", "count/data"), "with --replace"
     )
 
 
-def test_a_folder_that_another_command_writes_into_is_refused(
+def test_a_folder_in_use_by_another_command_is_refused(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -105,24 +109,24 @@ def test_a_folder_that_another_command_writes_into_is_refused(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", ["export", "index build", "train", "prepare"])
-def test_of_two_commands_at_once_both_end_well_or_one_is_refused(
+def test_two_simultaneous_commands_succeed_or_one_is_refused(
     verb: str, sample_run: SampleRun, tmp_path: Path
 ) -> None:
     out, data = tmp_path / "out", write_procedures(tmp_path, procedures=2)
-    line: dict[str, tuple[str | Path, ...]] = {
+    arguments: dict[str, tuple[str | Path, ...]] = {
         "export": (sample_run.run, out),
         "index build": (sample_run.run, data, "--index", out, "--device", "cpu"),
         "train": ("ntssl-demo", data, "--out", out, "--device", "cpu", "--set", "optim.epochs=1"),
         "prepare": (data, "--set", "prepare.size=8", "--workers", "1"),
     }
-    command = [sys.executable, "-m", "polyplink", *verb.split(), *map(str, line[verb])]
-    both = [subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True) for _ in range(2)]
-    ends = [(run.communicate()[1], run.returncode) for run in both]
-    refused = [text for text, code in ends if code]
-    assert [code for _, code in ends if code] == [2] * (verb != "prepare"), ends
+    command = [sys.executable, "-m", "polyplink", *verb.split(), *map(str, arguments[verb])]
+    processes = [subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True) for _ in range(2)]
+    outcomes = [(run.communicate()[1], run.returncode) for run in processes]
+    refused = [text for text, code in outcomes if code]
+    assert [code for _, code in outcomes if code] == [2] * (verb != "prepare"), outcomes
     for text in refused:
-        (said,) = [one for one in text.splitlines() if one.startswith("polyplink: ")]
-        assert str(out) in said
+        (message,) = [row for row in text.splitlines() if row.startswith("polyplink: ")]
+        assert str(out) in message
         assert "Traceback" not in text
     if verb == "index build":
         assert len(Index(out)) > 0

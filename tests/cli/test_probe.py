@@ -19,7 +19,13 @@ from tests.cli.calls import assert_refused, polyplink
 from tests.cli.labelled_polyps import write_labelled
 from tests.conftest import SampleRun
 
-USUAL: dict[str, Any] = {"length": 4, "seeds": 2, "rate": 1e-2, "device": "cpu", "workers": 1}
+COMMON_OPTIONS: dict[str, Any] = {
+    "length": 4,
+    "seeds": 2,
+    "rate": 1e-2,
+    "device": "cpu",
+    "workers": 1,
+}
 
 
 @pytest.fixture(scope="module")
@@ -27,12 +33,14 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_labelled(tmp_path_factory.mktemp("probed"))
 
 
-def test_a_probe_writes_its_figures_and_goes_fast_the_second_time(
+def test_a_probe_writes_its_figures_and_uses_cached_vectors(
     sample_run: SampleRun, labelled: Path, tmp_path: Path
 ) -> None:
     stages: list[str] = []
-    size = partial(probe, "size", sample_run.run, str(labelled), out=tmp_path / "p", **USUAL)
-    first = size(progress=lambda stage, done, total: stages.append(stage)).value
+    probe_size = partial(
+        probe, "size", sample_run.run, str(labelled), out=tmp_path / "p", **COMMON_OPTIONS
+    )
+    first = probe_size(progress=lambda stage, done, total: stages.append(stage)).value
     assert "embed fragments of 4" in stages
     assert sum(first.trained_polyps) + sum(first.result.polyps) == 16
     assert first.left_out == 0
@@ -42,12 +50,14 @@ def test_a_probe_writes_its_figures_and_goes_fast_the_second_time(
     table = pl.read_csv(tmp_path / "p" / "figures.csv")
     assert table.filter("published_figure")["figure"].to_list() == ["F1"]
     stages.clear()
-    again = size(progress=lambda stage, done, total: stages.append(stage)).value
-    assert again.result == first.result
-    assert set(stages) == {"probe size"}  # nothing is cut or embedded again
+    second = probe_size(progress=lambda stage, done, total: stages.append(stage)).value
+    assert second.result == first.result
+    assert set(stages) == {"probe size"}  # crops and vectors are cached
 
 
-def test_a_table_or_json_is_printed(sample_run: SampleRun, labelled: Path, tmp_path: Path) -> None:
+def test_a_probe_prints_a_table_or_json(
+    sample_run: SampleRun, labelled: Path, tmp_path: Path
+) -> None:
     options = ("--length", "4", "--seeds", "1", "--workers", "1", "--device", "cpu")
     result = polyplink("probe", "size", sample_run.run, labelled, "-o", tmp_path / "p", *options)
     assert result.exit_code == 0, result.stderr
@@ -56,9 +66,9 @@ def test_a_table_or_json_is_printed(sample_run: SampleRun, labelled: Path, tmp_p
     result = polyplink(
         "probe", "histology", sample_run.run, labelled, "-o", tmp_path / "h", *options, "--json"
     )
-    told = json.loads(result.stdout)
-    assert told["task"] == "histology"
-    assert len(told["result"]["per_seed"]["accuracy"]) == 1
+    summary = json.loads(result.stdout)
+    assert summary["task"] == "histology"
+    assert len(summary["result"]["per_seed"]["accuracy"]) == 1
 
 
 @given(st.integers(0, 10_000))
@@ -70,8 +80,8 @@ def test_no_patient_is_on_both_sides(labelled: Path, seed: int) -> None:
     data = replace(data, procedures=data.procedures.with_columns(patient=patients))
     sides = divide(PROBES["size"], data, "eval", seed)
     train, test = (side["procedure_id"].to_list() for side in sides)
-    own = dict(zip(data.procedures["procedure_id"], patients, strict=True))
-    assert not {own[p] for p in train} & {own[p] for p in test}
+    patient_of = dict(zip(data.procedures["procedure_id"], patients, strict=True))
+    assert not {patient_of[p] for p in train} & {patient_of[p] for p in test}
     assert sorted({*train, *test}) == sorted(data.part("eval"))
 
 
@@ -82,11 +92,11 @@ def test_a_polyp_and_a_patient_on_both_sides_are_refused(labelled: Path) -> None
         divide(PROBES["size"], data, "rsp")
 
 
-def test_what_is_tested_is_not_trained_on() -> None:
-    """Vectors that tell the polyp but not its class: a leak would score 1."""
+def test_test_polyps_are_not_trained_on() -> None:
+    """Vectors identify the polyp but not its class, so that a leak would score 1."""
     rng = np.random.default_rng(0)
-    polyps, many = 80, 6
-    ids = np.repeat(np.arange(polyps), many)
+    polyps, per_polyp = 80, 6
+    ids = np.repeat(np.arange(polyps), per_polyp)
     vectors = rng.normal(size=(polyps, 16))[ids] + 0.01 * rng.normal(size=(len(ids), 16))
     fragments = pl.DataFrame(
         {"procedure_id": [f"v{i}" for i in ids], "polyp_id": [f"v{i}_1" for i in ids]}
@@ -98,34 +108,38 @@ def test_what_is_tested_is_not_trained_on() -> None:
             "label": rng.permutation(polyps) % 2 == 0,
         }
     )
-    quick = ProbeSettings(rate=1e-2, epochs=15)
+    settings = ProbeSettings(rate=1e-2, epochs=15)
 
     def auroc(train: pl.DataFrame) -> float:
-        found, _ = probe_vectors(
+        result, _ = probe_vectors(
             fragments,
             vectors.astype(np.float32),
             train,
             labels[50:],
-            settings=quick,
+            settings=settings,
             seeds=[0],
             resamples=50,
         )
-        return float(found.figures["AUROC"].value or 0)
+        return float(result.figures["AUROC"].value or 0)
 
     assert auroc(labels[:50]) < 0.8
-    assert auroc(labels) > 0.95  # the leak, which would be seen
+    assert auroc(labels) > 0.95  # with the leak
 
 
-def test_a_file_divides_the_polyps_as_its_lists_say(
+def test_a_split_file_divides_the_polyps(
     sample_run: SampleRun, labelled: Path, tmp_path: Path
 ) -> None:
     data = read_data(labelled)
     names = data.polyps["polyp_id"].to_list()
-    lists = {"train": names[:7], "test": names[7:15]}  # procedure 4 on both sides; one left out
+    # Procedure 4 is on both sides; one polyp is left out.
+    lists = {
+        "train": names[:7],
+        "test": names[7:15],
+    }
     path = tmp_path / "split.json"
 
-    def refused(written: Any, message: str) -> None:
-        path.write_text(json.dumps(written))
+    def assert_split_refused(content: Any, message: str) -> None:
+        path.write_text(json.dumps(content))
         args = (sample_run.run, labelled, "-o", tmp_path / "p", "--split", path)
         assert_refused(polyplink("probe", "size", *args), message)
 
@@ -133,34 +147,43 @@ def test_a_file_divides_the_polyps_as_its_lists_say(
         "probe", "size", sample_run.run, labelled, "--split", tmp_path / "none.json"
     )
     assert_refused(missing, "none.json that divides polyps; give a JSON file")
-    refused(lists | {"test": ["x_9", names[1]]}, "names polyps that are not in the data set: x_9;")
-    refused(lists | {"test": names[6:]}, f"names polyp ['{names[6]}'] twice")
-    refused([lists], 'does not divide polyps; write {"train": [polyp ids]')
-    refused({"train": names}, "does not divide polyps")
-    refused(lists | {"train": names[0:6:2]}, "the 3 labelled polyps of")
+    assert_split_refused(
+        lists | {"test": ["x_9", names[1]]}, "names polyps that are not in the data set: x_9;"
+    )
+    assert_split_refused(lists | {"test": names[6:]}, f"names polyp ['{names[6]}'] twice")
+    assert_split_refused([lists], 'does not divide polyps; write {"train": [polyp ids]')
+    assert_split_refused({"train": names}, "does not divide polyps")
+    assert_split_refused(lists | {"train": names[0:6:2]}, "the 3 labelled polyps of")
 
     path.write_text(json.dumps(lists))
-    result = probe("size", sample_run.run, labelled, out=tmp_path / "p", split=path, **USUAL)
+    result = probe(
+        "size", sample_run.run, labelled, out=tmp_path / "p", split=path, **COMMON_OPTIONS
+    )
     large = {name for name in names if name.endswith("_2")}
     for side, count in zip(
         ("train", "test"), (result.value.trained_polyps, result.value.result.polyps), strict=True
     ):
         assert count == (len(set(lists[side]) - large), len(set(lists[side]) & large))
-    assert any("1 patients have polyps on both sides" in said for said in result.warnings)
+    assert any("1 patients have polyps on both sides" in warning for warning in result.warnings)
 
 
-def test_bad_input_is_refused(sample_run: SampleRun, labelled: Path, tmp_path: Path) -> None:
-    def refused(message: str, task: str, data: Path, **changes: Any) -> None:
+def test_invalid_input_is_refused(sample_run: SampleRun, labelled: Path, tmp_path: Path) -> None:
+    def assert_probe_refused(message: str, task: str, data: Path, **changes: Any) -> None:
         with pytest.raises(PolyplinkError, match=message):
-            probe(task, sample_run.run, data, out=tmp_path / "out", **(USUAL | changes))
+            probe(task, sample_run.run, data, out=tmp_path / "out", **(COMMON_OPTIONS | changes))
 
-    refused("0 seeds", "size", labelled, seeds=0)
-    refused("no tracklet has 90 crops", "size", labelled, length=90)
+    assert_probe_refused("0 seeds", "size", labelled, seeds=0)
+    assert_probe_refused("no tracklet has 90 crops", "size", labelled, length=90)
     data = read_data(labelled)
-    large = data.polyps.with_columns(size_mm=pl.lit(9.0))
-    write_data(tmp_path / "one", DataSet.of(data.detections, data.procedures, large, data.splits))
-    refused("not of both classes", "size", tmp_path / "one")
-    seen = read_data(sample_run.data)
-    known = seen.polyps.with_columns(size_mm=pl.Series([3.0, 8.0] * 5))
-    write_data(tmp_path / "d", DataSet.of(seen.detections, seen.procedures, known, seen.splits))
-    refused("trained or validated on", "size", tmp_path / "d", part="train")
+    only_large = data.polyps.with_columns(size_mm=pl.lit(9.0))
+    write_data(
+        tmp_path / "one", DataSet.of(data.detections, data.procedures, only_large, data.splits)
+    )
+    assert_probe_refused("not of both classes", "size", tmp_path / "one")
+    trained_data = read_data(sample_run.data)
+    polyps = trained_data.polyps.with_columns(size_mm=pl.Series([3.0, 8.0] * 5))
+    write_data(
+        tmp_path / "d",
+        DataSet.of(trained_data.detections, trained_data.procedures, polyps, trained_data.splits),
+    )
+    assert_probe_refused("trained or validated on", "size", tmp_path / "d", part="train")

@@ -1,4 +1,4 @@
-"""Published tables beside ours."""
+"""`reproduce`: published tables beside computed ones."""
 
 import json
 import shutil
@@ -57,10 +57,10 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(labelled: Path, tmp_path: Path) -> Run:
-    """Reproduce on small labelled data, quickly."""
+    """A function that reproduces a table on small labelled data."""
 
     def call(table: str, **changes: Any) -> ReproducedTable:
-        usual: dict[str, Any] = {
+        options: dict[str, Any] = {
             "data": labelled,
             "out": tmp_path / "out",
             "workspace": tmp_path,
@@ -71,14 +71,14 @@ def run(labelled: Path, tmp_path: Path) -> Run:
             "device": "cpu",
             "workers": 1,
         }
-        found = reproduce(table, **(usual | changes))
-        assert isinstance(found.value, ReproducedTable)
-        return found.value
+        outcome = reproduce(table, **(options | changes))
+        assert isinstance(outcome.value, ReproducedTable)
+        return outcome.value
 
     return call
 
 
-def test_ours_stands_beside_the_published_and_the_rest_says_why(
+def test_computed_figures_are_beside_published_ones_and_others_have_a_reason(
     sample_run: SampleRun, run: Run, tmp_path: Path
 ) -> None:
     result = run("ntssl/1", only=["ntssl", "endovit"], weights=[f"ntssl={sample_run.run}"])
@@ -90,7 +90,7 @@ def test_ours_stands_beside_the_published_and_the_rest_says_why(
     assert ours.ours.low is not None
     assert ours.ours.n == 6
     assert cells["Ours", "F1-Score"].units_of == "polyps"
-    # Costs need no weights, and are comparable on any data.
+    # Costs need no weights and are comparable on any data.
     params, macs = cells["Ours", "Params"], cells["Ours", "FLOPs"]
     assert params.ours.value == pytest.approx(26.5, abs=0.05)
     assert params.remark.startswith("26.40 M without projectors and unused heads; the stated sizes")
@@ -101,8 +101,9 @@ def test_ours_stands_beside_the_published_and_the_rest_says_why(
     assert cells["EndoViT", "mAP"].ours.value is None
     assert "weights" in cells["EndoViT", "mAP"].ours.why
     assert cells["SFE", "mAP"].ours.why == "left out by --only"
-    both = cells["Ours", PUBLISHED_MAP]  # of the program's tools, beside the exact one
-    assert (both.published, both.ours.known) == ("63.13", True)
+    # This mAP is computed like the program's, in addition to the exact one.
+    published_map = cells["Ours", PUBLISHED_MAP]
+    assert (published_map.published, published_map.ours.known) == ("63.13", True)
     assert result.settings.endswith("reference; visual similarity: raw_l2; times: normalised.")
     assert {similarity_form(name) for name in published() if "thesis" in name} == {"sigmoid"}
     written = sorted(path.name for path in (tmp_path / "out").iterdir())
@@ -110,7 +111,7 @@ def test_ours_stands_beside_the_published_and_the_rest_says_why(
     assert read_json(tmp_path / "out" / "table.json")["name"] == "ntssl/1"
 
 
-def test_columns_are_chosen_and_nothing_else_is_computed(run: Run, tmp_path: Path) -> None:
+def test_only_the_chosen_columns_are_computed(run: Run, tmp_path: Path) -> None:
     result = run("ntssl/1", only=["endovit"], columns=["Params", "FLOPs"])
     assert {cell.column for cell in result.cells} == {"Params", "FLOPs"}
     assert {c.row for c in result.cells if c.ours.known} == {"EndoViT"}
@@ -126,32 +127,32 @@ def test_columns_are_chosen_and_nothing_else_is_computed(run: Run, tmp_path: Pat
         run("all", only=["none"], columns=["Params"])
 
 
-def test_no_difference_is_shown_of_what_is_not_comparable(run: Run, sample_run: SampleRun) -> None:
-    plain = run("ta/1", only=["none"])
-    assert plain.incomparable == "the part eval, not rc19"
-    assert all(cell.difference is None for cell in plain.cells)
-    fr = plain.cells[0]
-    assert (fr.row, fr.ours.value) == ("No clustering", 2.0)  # two tracklets of each polyp
+def test_differences_are_shown_only_for_comparable_figures(run: Run, sample_run: SampleRun) -> None:
+    on_eval = run("ta/1", only=["none"])
+    assert on_eval.incomparable == "the part eval, not rc19"
+    assert all(cell.difference is None for cell in on_eval.cells)
+    fr = on_eval.cells[0]
+    assert (fr.row, fr.ours.value) == ("No clustering", 2.0)  # two tracklets per polyp
     weights = [f"ta384-temporally-aware={sample_run.run}"]
     ours = run("ta/1", only=["ta384-temporally-aware"], weights=weights, anyway=True)
-    own = [cell for cell in ours.cells if cell.row == "Ours, learned links of polyplink"]
-    assert [cell.column for cell in own] == ["FR", "FPR"]
-    assert [cell.published_words for cell in own] == ["–", "–"]
-    assert [cell.difference for cell in own] == [None, None]  # the paper has no such row
-    assert all(cell.ours.known or cell.ours.why for cell in own)
-    far = run("ta/1", only=["ta384-temporally-aware"], weights=weights, time="frames")
-    assert far.settings.endswith("times: frames.")
-    assert [cell.ours for cell in far.cells] != [cell.ours for cell in ours.cells]
+    added_row = [cell for cell in ours.cells if cell.row == "Ours, learned links of polyplink"]
+    assert [cell.column for cell in added_row] == ["FR", "FPR"]
+    assert [cell.published_words for cell in added_row] == ["–", "–"]
+    assert [cell.difference for cell in added_row] == [None, None]  # the paper has no such row
+    assert all(cell.ours.known or cell.ours.why for cell in added_row)
+    in_frames = run("ta/1", only=["ta384-temporally-aware"], weights=weights, time="frames")
+    assert in_frames.settings.endswith("times: frames.")
+    assert [cell.ours for cell in in_frames.cells] != [cell.ours for cell in ours.cells]
     anyway = run("ta/1", only=["none"], anyway=True)
     assert anyway.cells[0].difference == pytest.approx(2.0 - 20.74)
     assert "nevertheless" in anyway.banner
 
 
-def test_simulated_data_are_named(labelled: Path) -> None:
+def test_incomparable_data_are_named(labelled: Path) -> None:
     data = read_data(labelled)
-    made_up = data.procedures.with_columns(dataset=pl.lit("simulated smoke 0"))
+    simulated = data.procedures.with_columns(dataset=pl.lit("simulated smoke 0"))
     plain, divided = published()["thesis/5.3"], published()["thesis/5.11"]
-    assert incomparable(replace(data, procedures=made_up), "rc19", plain, stand_in=True) == (
+    assert incomparable(replace(data, procedures=simulated), "rc19", plain, stand_in=True) == (
         "SIMULATED data, stand-in encoders"
     )
     assert incomparable(data, "rc19", plain, stand_in=False) == ""
@@ -161,26 +162,24 @@ def test_simulated_data_are_named(labelled: Path) -> None:
     assert find_part(data, None) == "eval"
 
 
-def test_stand_ins_fill_a_table_of_crops_and_are_marked(
-    run: Run, labelled: Path, tmp_path: Path
-) -> None:
+def test_stand_ins_fill_a_table_and_are_marked(run: Run, labelled: Path, tmp_path: Path) -> None:
     result = run("thesis/5.3", stand_in=True, train=True)
     assert {cell.stand_in for cell in result.cells} == {"an untrained network"}
     assert all(row.endswith(" (stand-in)") for _, row, _ in result.rows)
     for file in ("table.html", "table.tex", "table.csv"):
         assert "an untrained network" in (tmp_path / "out" / file).read_text()
     cost = next(c for c in published()["ntssl/1"].cells if c.measure == "cost/parameters")
-    place = Workspace(tmp_path, labelled, stand_in=True, device="cpu")
+    workspace = Workspace(tmp_path, labelled, stand_in=True, device="cpu")
     ours = reproduction._beside(
-        cost, Figure(1e6), True, False, untrained_stand_in(cost.subject, place)
+        cost, Figure(1e6), True, False, untrained_stand_in(cost.subject, workspace)
     )
-    assert ours.stand_in == ""  # a cost is of the network that the row names
+    assert ours.stand_in == ""  # costs are those of the named network
     assert result.computed == len(result.cells) == 12
     assert any(cell.best for cell in result.cells)
-    cut = [
+    crop_factors = [
         read_json(path)["settings"]["crop_factor"] for path in labelled.glob("prepared/*/run.json")
     ]
-    assert {1.0, 2.0, 3.0, 5.0, 10.0, None} <= set(cut)  # every crop factor was looked at
+    assert {1.0, 2.0, 3.0, 5.0, 10.0, None} <= set(crop_factors)  # all crop factors were cut
 
 
 def test_a_checkpoint_chosen_on_the_evaluation_is_refused_or_marked(
@@ -191,49 +190,49 @@ def test_a_checkpoint_chosen_on_the_evaluation_is_refused_or_marked(
     splits = {"train": names[:3], "eval": names[3:], "half": names[3:4]}
     shutil.copytree(labelled, tmp_path / "data")
     write_data(tmp_path / "data", replace(data, splits=splits))
-    own = ["part=train", "validation.part=half", "optim.epochs=1"]
-    asked: dict[str, Any] = {
+    sets = ["part=train", "validation.part=half", "optim.epochs=1"]
+    options: dict[str, Any] = {
         "data": tmp_path / "data", "only": ["ntssl-frame"], "stand_in": True, "train": True,
-        "sets": own,
+        "sets": sets,
     }  # fmt: skip
-    refused = run("ntssl/2", **asked)
+    refused = run("ntssl/2", **options)
     assert refused.computed == 0
-    assert not (tmp_path / "runs").exists()  # before anything is trained
-    (why,) = {cell.ours.why for cell in refused.cells if "--only" not in cell.ours.why}
-    assert "would be trained or validated on 1 of the procedures of the part eval" in why
-    assert "give --as-published" in why
-    dry: dict[str, Any] = {
+    assert not (tmp_path / "runs").exists()  # refused before training
+    (reason,) = {cell.ours.why for cell in refused.cells if "--only" not in cell.ours.why}
+    assert "would be trained or validated on 1 of the procedures of the part eval" in reason
+    assert "give --as-published" in reason
+    dry_run: dict[str, Any] = {
         **{"part": "eval", "workspace": tmp_path, "grid": "demo", "dry_run": True},
-        **{"device": "cpu", **asked},
+        **{"device": "cpu", **options},
     }
-    planned = reproduce("ntssl/2", **dry).value
+    planned = reproduce("ntssl/2", **dry_run).value
     assert isinstance(planned, list)
     (step,) = (step for step in planned if isinstance(step, Step))
     assert (step.what, step.state) == ("encoder ntssl-frame", "refused")
-    assert step.why == why
-    allowed = reproduce("ntssl/2", as_published=True, **dry).value
+    assert step.why == reason
+    allowed = reproduce("ntssl/2", as_published=True, **dry_run).value
     assert isinstance(allowed, list)
     assert step not in allowed
-    ours = run("ntssl/2", as_published=True, **asked)
+    ours = run("ntssl/2", as_published=True, **options)
     assert ours.computed > 0
     for cell in ours.cells:
         chosen = "as published: its checkpoint was chosen on 1 of the evaluated procedures"
         assert (cell.ours.why == "left out by --only") != cell.remark.startswith(chosen)
         if cell.remark:
             assert "ntssl-frame-small" in cell.stand_in
-    on_trained = run("ntssl/2", as_published=True, **asked | {"sets": ["part=eval", *own[2:]]})
-    assert on_trained.computed == 0  # a training on them is never allowed
+    on_trained = run("ntssl/2", as_published=True, **options | {"sets": ["part=eval", *sets[2:]]})
+    assert on_trained.computed == 0  # training on evaluated procedures is always refused
 
 
-def test_size_and_histology_take_the_authors_lists_of_polyps(
+def test_size_and_histology_use_lists_of_polyps(
     run: Run, sample_run: SampleRun, labelled: Path, tmp_path: Path
 ) -> None:
     names = read_data(labelled).polyps["polyp_id"].to_list()
     lists, other = tmp_path / "lists.json", tmp_path / "other.json"
     lists.write_text(json.dumps({"train": names[:4], "test": names[4:]}))
     other.write_text(json.dumps({"train": names[4:], "test": names[:4]}))
-    asked: dict[str, Any] = {"only": ["ntssl"], "weights": [f"ntssl={sample_run.run}"]}
-    result = run("ntssl/2", split=[str(lists), f"histology={other}"], **asked)
+    options: dict[str, Any] = {"only": ["ntssl"], "weights": [f"ntssl={sample_run.run}"]}
+    result = run("ntssl/2", split=[str(lists), f"histology={other}"], **options)
     assert f"Polyps of size: {lists}. Polyps of histology: {other}." in result.settings
     tested = {cell.column: cell.ours.n for cell in result.cells if cell.units_of == "polyps"}
     assert tested == {"F1-Score": len(names) - 4, "Acc": 4}
@@ -242,7 +241,7 @@ def test_size_and_histology_take_the_authors_lists_of_polyps(
         (f"size={sample_run.run / 'run.json'}", "does not divide polyps"),
     ):
         with pytest.raises(PolyplinkError, match=message):
-            run("ntssl/2", split=[split], **asked)
+            run("ntssl/2", split=[split], **options)
     ntssl = f"ntssl={sample_run.run}"
     command = ("reproduce", "ntssl/2", labelled, "--part", "eval", "--only", "ntssl", "--dry-run",
                "--weights", ntssl, "--split", lists, "--device", "cpu")  # fmt: skip
@@ -250,7 +249,7 @@ def test_size_and_histology_take_the_authors_lists_of_polyps(
     assert {"split of size", "split of histology", "eval"} == {step["part"] for step in steps}
 
 
-def test_accuracy_in_batches_has_our_cells_and_says_which_part(run: Run, labelled: Path) -> None:
+def test_accuracy_in_batches_is_computed_and_names_its_part(run: Run, labelled: Path) -> None:
     result = run("thesis/5.11", stand_in=True, train=True)
     assert result.computed == len(result.cells) == 12
     assert result.cells[0].units_of == "polyps"
@@ -258,26 +257,26 @@ def test_accuracy_in_batches_has_our_cells_and_says_which_part(run: Run, labelle
         "division of rc19 (tpc-val and tpc-test), or both the part named" in result.cells[0].remark
     )
     by_column = {cell.column: cell.ours.value for cell in result.cells if cell.row == "Supervised"}
-    assert by_column["Val Top-1"] == by_column["Test Top-1"]  # one part
+    assert by_column["Val Top-1"] == by_column["Test Top-1"]  # the same part
     data = read_data(labelled)
     parts = [task_part(task, data, "rc19") for task in ("val", "test", "size", "mAP")]
     assert parts == ["tpc-val", "tpc-test", "rsp", "rc19"]
-    # Batches are of 16 views of 8 polyps: a random encoder is right in k of 15.
+    # Batches have 16 views of 8 polyps: a random encoder is right in k of 15 cases.
     polyps = [f"p{i // 20}" for i in range(400)]
     ids, procedures, times = [f"f{i}" for i in range(400)], ["a"] * 400, np.zeros(400)
     samples = Samples.of(ids, procedures, polyps, times)
     figures = ("top-1", "top-5")
     random = named_figures(figures, np.random.default_rng(0).normal(size=(400, 32)), samples)
-    found = [random[name][0].value for name in figures]
-    assert found == pytest.approx([1 / 15, 5 / 15], abs=0.02)
-    good = named_figures(figures, np.eye(20)[samples.polyp], samples)
-    assert [good[name][0] for name in figures] == [Figure(1.0, n=20)] * 2
+    accuracies = [random[name][0].value for name in figures]
+    assert accuracies == pytest.approx([1 / 15, 5 / 15], abs=0.02)
+    perfect = named_figures(figures, np.eye(20)[samples.polyp], samples)
+    assert [perfect[name][0] for name in figures] == [Figure(1.0, n=20)] * 2
     single = Samples.of(ids[:20], procedures[:20], polyps[:20], times[:20])
-    (why,) = {figure.why for figure, _ in named_figures(figures, np.eye(20), single).values()}
-    assert "needs two polyps with two fragments" in why
+    (reason,) = {figure.why for figure, _ in named_figures(figures, np.eye(20), single).values()}
+    assert "needs two polyps with two fragments" in reason
 
 
-def test_bad_input_is_refused(run: Run, labelled: Path, tmp_path: Path) -> None:
+def test_invalid_input_is_refused(run: Run, labelled: Path, tmp_path: Path) -> None:
     write_data(tmp_path / "d", replace(read_data(labelled), splits={}))
     unlabelled = write_procedures(tmp_path / "u", procedures=2, labelled=False, images=False)
     for table, changes, message in (
@@ -298,15 +297,15 @@ def test_bad_input_is_refused(run: Run, labelled: Path, tmp_path: Path) -> None:
             run(table, **changes)
 
 
-def test_bold_is_the_best_and_what_a_paired_bootstrap_cannot_tell_from_it() -> None:
+def test_best_cells_are_those_without_a_significant_paired_difference() -> None:
     rng = np.random.default_rng(0)
     weights = draw_weights(19, resamples=2000)
     quality = {"a": 0.9, "b": 0.89, "c": 0.4}  # mean of each over 19 procedures
-    noise = rng.normal(0, 0.2, 19)  # common to all: the comparison must be in pairs
+    noise = rng.normal(0, 0.2, 19)  # equal for all, so that the comparison must be paired
     values = {name: q + noise + rng.normal(0, 0.05, 19) for name, q in quality.items()}
     ours = [resampled_mean(values[name], np.ones(19), weights) for name in quality]
-    plain = published()["ntssl/2"].cells[0]
-    cells = [replace(plain, group="g", subject=name) for name in quality]
+    cell = published()["ntssl/2"].cells[0]
+    cells = [replace(cell, group="g", subject=name) for name in quality]
     naive = {0, 1, 2} - {
         i
         for i, name in enumerate(quality)
@@ -314,56 +313,56 @@ def test_bold_is_the_best_and_what_a_paired_bootstrap_cannot_tell_from_it() -> N
     }
     assert best_cells(cells, ours) == naive == {0, 1}
     assert best_cells(cells, [ours[0], None, None]) == set()
-    # One encoder in two groups: each group has its own best.
-    apart = [replace(plain, group=group, subject=s) for group, s in ("ga", "ha", "hb")]
-    assert best_cells(apart, ours) == {1}
+    # With one encoder in two groups, each group has its best cell.
+    two_groups = [replace(cell, group=group, subject=s) for group, s in ("ga", "ha", "hb")]
+    assert best_cells(two_groups, ours) == {1}
 
 
-def test_counting_tables_have_a_row_of_our_own() -> None:
+def test_counting_tables_have_an_added_row_of_learned_links() -> None:
     for name in ("ta/1", "ta/3", "thesis/5.14"):
         cells = list(with_learned_links(published()[name].cells))
-        own = [cell for cell in cells if cell.measure.startswith("links/")]
-        assert len(own) == len(cells) - len(published()[name].cells) > 0
-        assert {cell.text for cell in own} == {""}
-        assert len({(cell.row, cell.subject) for cell in own}) == 1
-        after = cells[cells.index(own[0]) - 1]
-        assert (after.group, after.subject) == (own[0].group, own[0].subject)
-        assert own[0].row == f"{after.row}, learned links of polyplink"
-    plain = published()["ntssl/1"].cells
-    assert tuple(with_learned_links(plain)) == plain
+        added_row = [cell for cell in cells if cell.measure.startswith("links/")]
+        assert len(added_row) == len(cells) - len(published()[name].cells) > 0
+        assert {cell.text for cell in added_row} == {""}
+        assert len({(cell.row, cell.subject) for cell in added_row}) == 1
+        before = cells[cells.index(added_row[0]) - 1]
+        assert (before.group, before.subject) == (added_row[0].group, added_row[0].subject)
+        assert added_row[0].row == f"{before.row}, learned links of polyplink"
+    other_cells = published()["ntssl/1"].cells
+    assert tuple(with_learned_links(other_cells)) == other_cells
 
 
-def test_all_tables_are_computed_once_with_the_fewest_trainings_first(
+def test_all_tables_are_computed_once_in_the_order_of_trainings(
     run: Run, labelled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done: list[str] = []
+    computed: list[str] = []
     table_of = reproduction.reproduce_table
 
-    def counted(settings: Any, table: PublishedTable, out: Path, progress: Progress) -> Any:
-        done.append(table.name)
+    def record_table(settings: Any, table: PublishedTable, out: Path, progress: Progress) -> Any:
+        computed.append(table.name)
         return table_of(settings, table, out, progress)
 
-    monkeypatch.setattr(reproduction, "reproduce_table", counted)
-    every: dict[str, Any] = {
+    monkeypatch.setattr(reproduction, "reproduce_table", record_table)
+    options: dict[str, Any] = {
         **{"data": labelled, "workspace": tmp_path, "part": "eval", "grid": "demo"},
         **{"only": ["none", "endofm-supervised"], "train": False, "device": "cpu", "workers": 1},
     }
-    rows: Any = reproduce("all", **every).value
-    assert [row["table"] for row in rows] == done
-    assert {"ta/1", "thesis/5.12", "thesis/5.14", "thesis/A.19"} <= set(done)
-    needed = [sum(map(has_recipe, published()[name].subjects)) for name in done]
-    assert needed == sorted(needed)
-    one = next(row for row in rows if row["table"] == "ta/1")
-    assert (one["computed"], one["cells"]) == (2, 12)
+    rows: Any = reproduce("all", **options).value
+    assert [row["table"] for row in rows] == computed
+    assert {"ta/1", "thesis/5.12", "thesis/5.14", "thesis/A.19"} <= set(computed)
+    n_trainings = [sum(map(has_recipe, published()[name].subjects)) for name in computed]
+    assert n_trainings == sorted(n_trainings)
+    row_of_table = next(row for row in rows if row["table"] == "ta/1")
+    assert (row_of_table["computed"], row_of_table["cells"]) == (2, 12)
     assert (tmp_path / "ta" / "1" / "table.html").is_file()
-    done.clear()
-    assert reproduce("all", **every).value == rows
-    assert done == []  # all were there
-    reproduce("all", **every, seeds=1)
-    assert done  # other settings: computed again
+    computed.clear()
+    assert reproduce("all", **options).value == rows
+    assert computed == []  # all tables exist
+    reproduce("all", **options, seeds=1)
+    assert computed  # other settings are computed
 
 
-def test_a_table_is_printed_or_json(sample_run: SampleRun, tmp_path: Path) -> None:
+def test_reproduce_prints_a_table_or_json(sample_run: SampleRun, tmp_path: Path) -> None:
     options = ("--workspace", tmp_path, "--part", "eval", "--grid", "demo", "--workers", "1")
     command = ("reproduce", "ta/1", sample_run.data, *options, "--only", "none", "--device", "cpu")
     result = polyplink(*command)
@@ -374,30 +373,34 @@ def test_a_table_is_printed_or_json(sample_run: SampleRun, tmp_path: Path) -> No
     assert_refused(polyplink("reproduce", "ntssl/1"), "no data folder")
 
 
-def test_every_table_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_names_the_requirements_of_every_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path))
     states = {state["name"]: state for state in list_tables()}
     assert list(states) == list(published())
-    one = states["ntssl/1"]
-    assert one["cells"] == 162
-    assert {c["standing"] for c in one["standing"] if c["column"] == "Params"} == {"exact"}
-    assert one["runs"] == "not"  # neither weights nor the backbone's
-    assert "backbone" in one["missing"]["ntssl"]
-    assert "ntssl" in one["recipes"]
-    assert "dinov2-s" in one["weights"]
-    assert "; " in one["missing"]["dinov2-s"]  # what is missing, and the mend
-    assert states["ta/1"]["runs"] == "in part"  # a row without any encoder
+    state_of_table = states["ntssl/1"]
+    assert state_of_table["cells"] == 162
+    assert {c["standing"] for c in state_of_table["standing"] if c["column"] == "Params"} == {
+        "exact"
+    }
+    assert state_of_table["runs"] == "not"  # without weights and backbone
+    assert "backbone" in state_of_table["missing"]["ntssl"]
+    assert "ntssl" in state_of_table["recipes"]
+    assert "dinov2-s" in state_of_table["weights"]
+    assert "; " in state_of_table["missing"]["dinov2-s"]  # what is missing, and how to fix it
+    assert states["ta/1"]["runs"] == "in part"  # one row needs no encoder
     assert "ta384-tpc" in states["ta/1"]["recipes"]
-    every = [name for state in states.values() for name in state["weights"]]
-    assert set(every) <= set(FOUNDATION)  # whatever is no recipe can be added by name
+    weights = [name for state in states.values() for name in state["weights"]]
+    assert set(weights) <= set(FOUNDATION)  # weights without a recipe can be added by name
     listed = json.loads(polyplink("reproduce", "list", "--json").stdout)
     assert len(listed) == len(states) == 48
-    cells = set()  # each of the papers' once, exact, inferred or unavailable
+    cells = set()  # each cell of the papers once
     for state in listed:
         standing = [cell["standing"] for cell in state["standing"]]
         assert state["cells"] == len(standing)
         assert state["standings"] == {name: standing.count(name) for name in STANDINGS}
-        at = ("group", "row", "column")
-        cells |= {(state["name"], *(cell[key] for key in at)) for cell in state["standing"]}
+        keys = ("group", "row", "column")
+        cells |= {(state["name"], *(cell[key] for key in keys)) for cell in state["standing"]}
     assert len(cells) == 1128 == sum(state["cells"] for state in listed)
     assert "thesis/A.20" in polyplink("reproduce", "list").stdout

@@ -1,4 +1,4 @@
-"""What `reproduce --dry-run` lists, against a count by hand."""
+"""The steps of `reproduce --dry-run`, compared with a count by hand."""
 
 import json
 from dataclasses import replace
@@ -17,7 +17,7 @@ from polyplink_lab.reproduce.reproduction_plan import Step, cost
 from tests.cli.calls import polyplink
 from tests.cli.labelled_polyps import write_labelled
 
-RATE = 1e9  # multiply-accumulates of a second
+RATE = 1e9  # multiply-accumulates per second
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def _known_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Six procedures to train on, six to measure on."""
+    """Six training procedures and six evaluated ones."""
     folder = write_labelled(tmp_path_factory.mktemp("planned"), procedures=12)
     data = read_data(folder)
     names = data.part(None)
@@ -43,46 +43,51 @@ def settings(data: Path, tmp_path: Path) -> ReproductionSettings:
     return ReproductionSettings(workspace, part="eval", grid="demo")
 
 
-def test_the_work_is_counted_as_by_hand_and_nothing_is_done(labelled: Path, tmp_path: Path) -> None:
-    asked = settings(labelled, tmp_path)
-    steps = {step.what: step for step in plan(asked, [published()["ntssl/2"]]).value}
+def test_steps_equal_a_count_by_hand_and_nothing_is_run(labelled: Path, tmp_path: Path) -> None:
+    plan_settings = settings(labelled, tmp_path)
+    steps = {step.what: step for step in plan(plan_settings, [published()["ntssl/2"]]).value}
     trained = [what for what in steps if what.startswith("train ")]
     names = ("nearest", "fixed", "", "frame", "tracklet")
     assert trained == [f"train ntssl{'-' if name else ''}{name}-small" for name in names]
-    # Six procedures of two polyps with two views of 32 frames: 8 crops of a view, one frame in 4.
+    # Six procedures, two polyps each, two views of 32 frames each; 8 crops per view.
     views = 6 * 2 * 2
     recipe = stand_in_recipe("ntssl")
     assert recipe is not None
     cut = next(step for what, step in steps.items() if what.startswith("cut crops, psi 1.3"))
     assert cut.settings.startswith(f"{views * 8} crops of 6 procedures")
-    assert not [what for what in steps if "psi 5" in what]  # stand-ins keep their crops
+    assert not [what for what in steps if "psi 5" in what]  # stand-ins use one crop factor
     assert cut.disk == 3 * views * 8 * recipe.prepare.size**2
-    own = cost(recipe.encoder, recipe.prepare.size)
+    network_cost = cost(recipe.encoder, recipe.prepare.size)
     fragments = views * 8 // recipe.fragment_length
-    frames = fragments * (1 + 4) * recipe.fragment_length  # every bag an anchor and four more
+    frames = fragments * (1 + 4) * recipe.fragment_length  # a bag is an anchor and four others
     step = steps["train ntssl-small"]
     assert step.state == "to do"
-    assert step.seconds == pytest.approx(recipe.optim.epochs * frames * 3 * own.macs / RATE)
-    # Tables that look at the same vectors are one step, with the figures of all.
+    assert step.seconds == pytest.approx(
+        recipe.optim.epochs * frames * 3 * network_cost.macs / RATE
+    )
+    # Tables of the same vectors are one step, with the figures of all tables.
     tables = [published()["thesis/5.1"], published()["thesis/5.6"], published()["thesis/5.11"]]
-    every = {step.what: step for step in plan(asked, tables).value}
-    seen = [
+    steps_of_tables = {step.what: step for step in plan(plan_settings, tables).value}
+    cells = [
         c for t in tables for c in t.cells if (c.subject, c.crop, c.clip) == ("endofm", 5, None)
     ]
-    assert len({cell.measure for cell in seen}) > len({c.measure for c in tables[0].cells})
-    one = every["embed and measure endofm, psi 5, whole tracklets"]
-    assert one.settings == f"grid demo, {len({cell.measure for cell in seen})} figures"
+    assert len({cell.measure for cell in cells}) > len({c.measure for c in tables[0].cells})
+    measuring = steps_of_tables["embed and measure endofm, psi 5, whole tracklets"]
+    assert measuring.settings == f"grid demo, {len({cell.measure for cell in cells})} figures"
     assert not (tmp_path / "w").exists()
     assert not (labelled / "prepared").exists()
 
 
-def test_what_is_there_is_done_and_what_is_missing_says_why(labelled: Path, tmp_path: Path) -> None:
+def test_existing_runs_are_done_and_missing_files_have_a_reason(
+    labelled: Path, tmp_path: Path
+) -> None:
     recipe = stand_in_recipe("ntssl")
     assert recipe is not None
-    asked = settings(labelled, tmp_path)
+    plan_settings = settings(labelled, tmp_path)
 
     run = run_folder(
-        Workspace(tmp_path / "w", labelled, stand_in=True), override(recipe, asked.workspace.sets)
+        Workspace(tmp_path / "w", labelled, stand_in=True),
+        override(recipe, plan_settings.workspace.sets),
     )
     run.mkdir(parents=True)
     (run / "weights.safetensors").touch()
@@ -105,14 +110,14 @@ def test_what_is_there_is_done_and_what_is_missing_says_why(labelled: Path, tmp_
     assert states["train ntssl-frame-small"] == "to do"
     command = ("reproduce", "ntssl/1", labelled, "--only", "ntssl", "--only", "endofm", "--part",
              "eval", "--dry-run", "--device", "cpu", "--grid", "demo")  # fmt: skip
-    found = json.loads(polyplink(*command, "--json").stdout)
-    whys = {step["what"]: step["why"] for step in found if step["state"] == "missing"}
-    assert "ntssl trains on rc27: rc27 consists of 27 procedures" in whys["encoder ntssl"]
-    assert "--set part=NAME" in whys["encoder ntssl"]
-    assert "weights" in whys["encoder endofm"]
-    waiting = [step["what"] for step in found if step["state"] == "waits"]  # its cost is known
+    listed = json.loads(polyplink(*command, "--json").stdout)
+    reasons = {step["what"]: step["why"] for step in listed if step["state"] == "missing"}
+    assert "ntssl trains on rc27: rc27 consists of 27 procedures" in reasons["encoder ntssl"]
+    assert "--set part=NAME" in reasons["encoder ntssl"]
+    assert "weights" in reasons["encoder endofm"]
+    waiting = [step["what"] for step in listed if step["state"] == "waits"]  # with a known cost
     assert waiting[1] == "embed and measure endofm, psi 5, whole tracklets"
-    assert all(step["seconds"] > 0 for step in found if step["state"] == "waits")
+    assert all(step["seconds"] > 0 for step in listed if step["state"] == "waits")
     text = polyplink(*command).stdout
     assert "0 steps to do" in text
     assert "free)" in text

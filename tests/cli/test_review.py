@@ -1,4 +1,4 @@
-"""The verbs of a review, as a user types them."""
+"""The verbs review, hand-off and learn-from."""
 
 import json
 import re
@@ -28,33 +28,35 @@ def counted(run_folder: Path) -> Path:
 
 
 def finish_review(counted: Path, data: Path) -> Desk:
-    """Review every procedure as someone who knows the identities of `data`."""
+    """Review every procedure with the polyps of `data` as the truth."""
     desk = Desk(counted, reviewer="me")
     truth = read_data(data).detections
     for index, name in enumerate(desk.names):
-        now = desk.procedure(index)
-        known = truth.filter(procedure_id=name)
-        polyp = dict(known.select("frame", "polyp_id").rows())
-        for place in sorted(set(polyp.values())):
-            rows = [t["row"] for t in now["tracklets"] if polyp[t["first_frame"]] == place]
-            others = [t["row"] for t in now["tracklets"] if t["row"] not in rows]
+        procedure = desk.procedure(index)
+        boxes = truth.filter(procedure_id=name)
+        polyp_of = dict(boxes.select("frame", "polyp_id").rows())
+        for polyp_id in sorted(set(polyp_of.values())):
+            rows = [
+                t["row"] for t in procedure["tracklets"] if polyp_of[t["first_frame"]] == polyp_id
+            ]
+            others = [t["row"] for t in procedure["tracklets"] if t["row"] not in rows]
             desk.correct(index, {"kind": "merge", "rows": rows})
             desk.correct(index, {"kind": "split", "rows": rows, "others": others})
         desk.correct(index, {"kind": "done"})
     return desk
 
 
-def test_the_page_is_served_until_it_is_interrupted(counted: Path) -> None:
+def test_the_page_is_served_until_the_process_ends(counted: Path) -> None:
     command = [sys.executable, "-m", "polyplink", "review", str(counted), "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         address = re.search(r"http://127.0.0.1:\d+/\?token=\S+", process.stdout.readline())
         assert address is not None
         token = address[0].partition("token=")[2]
-        asked = urllib.request.Request(
+        request = urllib.request.Request(
             address[0].partition("?")[0] + "api/overview", headers={"X-Polyplink-Token": token}
         )
-        with urllib.request.urlopen(asked) as answer:
+        with urllib.request.urlopen(request) as answer:
             assert len(json.load(answer)["procedures"]) == 5
         process.terminate()
         process.wait(20)
@@ -69,38 +71,38 @@ def test_a_finished_review_is_handed_off_and_learned_from(
     assert "mark some as finished in `polyplink review`" in refused.stderr
     desk = finish_review(counted, sample_run.data)
     truth = read_data(sample_run.data).detections
-    handed = polyplink("hand-off", counted, "--language", "de", "--json")
-    assert handed.exit_code == 0, handed.stderr
-    files = json.loads(handed.stdout)["files"]
+    hand_off = polyplink("hand-off", counted, "--language", "de", "--json")
+    assert hand_off.exit_code == 0, hand_off.stderr
+    files = json.loads(hand_off.stdout)["files"]
     assert any(file.endswith("polyps.xlsx") for file in files)
-    learned = learn_from(str(sample_run.run), str(counted), out=tmp_path / "learned")
-    assert learned.value.procedures == 5
-    labelled = read_data(learned.value.data)
+    learning = learn_from(str(sample_run.run), str(counted), out=tmp_path / "learned")
+    assert learning.value.procedures == 5
+    labelled = read_data(learning.value.data)
     assert labelled.polyps.height == 10
-    given = labelled.detections.join(
+    joined = labelled.detections.join(
         truth.select("procedure_id", "frame", true="polyp_id"), on=["procedure_id", "frame"]
     )
-    pairs = given.select("polyp_id", "true").unique()
+    pairs = joined.select("polyp_id", "true").unique()
     assert pairs.height == pairs["true"].n_unique() == 10
-    record = read_record(learned.value.weights)
+    record = read_record(learning.value.weights)
     assert record.operating is not None
     assert {name for _, name, _ in record.seen.validated} >= set(desk.names)
-    again = count(learned.value.weights, sample_run.data, out=tmp_path / "again", device="cpu")
-    assert again.value.summary["tracklets"] == to_plain(desk.count.tracklets)
+    recount = count(learning.value.weights, sample_run.data, out=tmp_path / "again", device="cpu")
+    assert recount.value.summary["tracklets"] == to_plain(desk.count.tracklets)
     with pytest.raises(PolyplinkError, match="was counted with weights"):
-        learn_from(learned.value.weights, [counted], out=tmp_path / "other")
+        learn_from(learning.value.weights, [counted], out=tmp_path / "other")
 
 
-def test_what_cannot_be_reviewed_is_one_line(
+def test_invalid_review_folders_are_refused(
     sample_run: SampleRun, tmp_path: Path, counted: Path
 ) -> None:
-    for given, message in (
+    for arguments, message in (
         ((tmp_path,), "count.json is missing"),
         ((counted, "--mask-overlay", "1,2"), "give LEFT,TOP,WIDTH,HEIGHT"),
         ((counted, "--data", tmp_path), "is no data folder|is missing|no folder"),
     ):
         for verb in ("review", "hand-off"):
-            result = polyplink(verb, *given)
+            result = polyplink(verb, *arguments)
             assert result.exit_code == 2
             assert re.search(message, result.stderr), result.stderr
             assert result.stderr.count("\n") == 1

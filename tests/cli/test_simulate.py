@@ -12,7 +12,7 @@ from tests.cli.calls import polyplink
 
 
 @pytest.mark.slow
-def test_simulate_imports_no_other_room_than_its_own(tmp_path: Path) -> None:
+def test_simulate_does_not_import_other_packages(tmp_path: Path) -> None:
     code = f"""
 import contextlib, io
 from polyplink.cli.command import app
@@ -37,7 +37,7 @@ def test_simulate_writes_tables(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--preview", "--times=2", "--device=cpu"])
-def test_the_check_refuses_what_it_does_not_read(option: str) -> None:
+def test_the_check_refuses_unused_options(option: str) -> None:
     result = polyplink("simulate", "--check", option)
     name = option.partition("=")[0]
     assert result.exit_code == 2
@@ -45,7 +45,7 @@ def test_the_check_refuses_what_it_does_not_read(option: str) -> None:
 
 
 @pytest.mark.parametrize("holds", [True, False])
-def test_the_check_ends_with_0_only_if_all_holds(
+def test_the_check_has_exit_code_0_only_if_all_rows_hold(
     monkeypatch: pytest.MonkeyPatch, holds: bool
 ) -> None:
     rows = [
@@ -58,5 +58,5 @@ def test_the_check_ends_with_0_only_if_all_holds(
     result = polyplink("simulate", "--check")
     assert result.exit_code == (0 if holds else 1)
     assert "published" in result.stdout
-    told = json.loads(polyplink("simulate", "--check", "--json").stdout)
-    assert [row["holds"] for row in told] == [True, holds]
+    listed = json.loads(polyplink("simulate", "--check", "--json").stdout)
+    assert [row["holds"] for row in listed] == [True, holds]

@@ -1,4 +1,4 @@
-"""Parts of a data folder by patient, as a user asks for them."""
+"""The verb split: parts of a data folder by patient."""
 
 import json
 from pathlib import Path
@@ -10,18 +10,18 @@ from tests.cli.calls import assert_refused, polyplink
 from tests.samples import write_procedures
 
 
-def two_a_patient(tmp_path: Path) -> Path:
-    """Eight procedures of four patients, in no part."""
+def two_procedures_per_patient(tmp_path: Path) -> Path:
+    """Eight procedures of four patients, without parts."""
     folder = write_procedures(tmp_path, procedures=8, polyps=1, views=1, images=False)
     data = read_data(folder)
-    patient = [f"p{i // 2}" for i in range(8)]
-    procedures = data.procedures.with_columns(patient=pl.Series(patient))
+    patients = [f"p{i // 2}" for i in range(8)]
+    procedures = data.procedures.with_columns(patient=pl.Series(patients))
     write_data(folder, DataSet.of(data.detections, procedures, data.polyps))
     return folder
 
 
-def test_shares_keep_patients_whole_and_the_seed_decides(tmp_path: Path) -> None:
-    folder = two_a_patient(tmp_path)
+def test_shares_divide_no_patient_and_depend_on_the_seed(tmp_path: Path) -> None:
+    folder = two_procedures_per_patient(tmp_path)
     splits = []
     for seed in ("0", "0", "1", "2"):
         options = ("--shares", "train=0.5,eval=0.25,test=0.25", "--seed", seed)
@@ -30,16 +30,16 @@ def test_shares_keep_patients_whole_and_the_seed_decides(tmp_path: Path) -> None
         splits.append(read_data(folder).splits)
     assert [len(ids) for ids in splits[0].values()] == [4, 2, 2]
     assert splits[0] == splits[1]
-    assert len({str(each) for each in splits}) > 1
+    assert len({str(split) for split in splits}) > 1
     findings = json.loads(polyplink("doctor", folder, "--no-images", "--json").stdout)
     assert not [f for f in findings if f["check"] == "patient in two parts"]
     assert "replaced the parts train, eval, test" in polyplink("split", folder).stderr
-    every = polyplink("prepare", folder, "--part", "all", "--no-crops", "--json")
-    assert json.loads(every.stdout)["procedures"] == 8
+    all_parts = polyplink("prepare", folder, "--part", "all", "--no-crops", "--json")
+    assert json.loads(all_parts.stdout)["procedures"] == 8
 
 
-def test_lists_that_overlap_or_name_strangers_are_refused(tmp_path: Path) -> None:
-    folder, lists = two_a_patient(tmp_path), tmp_path / "lists.json"
+def test_lists_with_overlaps_or_unknown_procedures_are_refused(tmp_path: Path) -> None:
+    folder, lists = two_procedures_per_patient(tmp_path), tmp_path / "lists.json"
     first, second, third, *_ = read_data(folder).part("all")
     for content, message in (
         ({"train": [first], "test": [second]}, "patient p0 is in test and in train"),

@@ -13,7 +13,7 @@ from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import TINY
 from tests.samples import write_procedures
 
-OWN = """
+RECIPES = """
 from polyplink.learn.train_config import TrainConfig
 from polyplink.recipes.by_name import override
 from polyplink.recipes.ntssl import ntssl_demo
@@ -27,7 +27,7 @@ def broken() -> TrainConfig:
     return override(ntssl_demo(), ["name=broken", "init_from=nowhere"])
 """
 CHANGES = (*TINY, "optim.epochs=1", "validation.every=0", "validation.select=last")
-SETS = tuple(f"--set={one}" for one in CHANGES)
+SETS = tuple(f"--set={change}" for change in CHANGES)
 FAST = ("--grid=demo", "--device=cpu", "--task=retrieval", "--task=counting")
 KINDS = ("--clusterer=threshold", "--clusterer=agglomerative")
 
@@ -37,17 +37,17 @@ def test_recipes_are_trained_once_and_compared(tmp_path: Path) -> None:
     data = write_procedures(tmp_path, procedures=5)
     names = sorted(read_data(data).procedures["procedure_id"])
     write_json(data / "splits.json", {"train": names[:3], "eval": names[3:]})
-    own = tmp_path / "study_recipes.py"
-    own.write_text(OWN)
+    recipes = tmp_path / "study_recipes.py"
+    recipes.write_text(RECIPES)
     out = tmp_path / "study"
     options: tuple[str | Path, ...] = (data, "-o", out, "--seeds=2", *SETS, *FAST, *KINDS)
-    result = polyplink("study", "ntssl-demo", f"{own}:shuffled", f"{own}:broken", *options)
+    result = polyplink("study", "ntssl-demo", f"{recipes}:shuffled", f"{recipes}:broken", *options)
     assert result.exit_code == 0, result.output
-    # A mistake in one is named, and the others are kept.
+    # A mistake in one recipe is reported, and the others are trained.
     assert result.stderr.count("warning: broken, seed ") == 2
     assert "minus ntssl-demo:" in result.stdout
-    found = read_json(out / "study.json")
-    assert len(found["failed"]) == 2
+    study = read_json(out / "study.json")
+    assert len(study["failed"]) == 2
     runs = pl.read_csv(out / "runs.csv")
     assert runs["seed"].unique().sort().to_list() == [42, 43]
     table = pl.read_csv(out / "figures.csv").filter(metric="mAP")
@@ -62,19 +62,19 @@ def test_recipes_are_trained_once_and_compared(tmp_path: Path) -> None:
     assert {"study.svg", "study.png", "clusterers.csv", "run.json", "table.tex", "report.html"} <= {
         path.name for path in out.iterdir()
     }
-    # Again, with the mistake corrected: nothing else is trained.
+    # With the mistake corrected, only that recipe is trained.
     weights = {path: path.stat().st_mtime_ns for path in out.glob("runs/*/weights.safetensors")}
     assert len(weights) == 4
-    mended = own.with_name("mended_recipes.py")
-    mended.write_text(OWN.replace("init_from=nowhere", "seed=43"))
-    again = polyplink("study", "ntssl-demo", f"{mended}:broken", *options, "--seeds=1")
-    assert again.exit_code == 0, again.output
-    assert again.stderr.count("epoch 1 of 1") == 1
+    corrected = recipes.with_name("corrected_recipes.py")
+    corrected.write_text(RECIPES.replace("init_from=nowhere", "seed=43"))
+    second = polyplink("study", "ntssl-demo", f"{corrected}:broken", *options, "--seeds=1")
+    assert second.exit_code == 0, second.output
+    assert second.stderr.count("epoch 1 of 1") == 1
     after = {path: path.stat().st_mtime_ns for path in out.glob("runs/*/weights.safetensors")}
     assert weights.items() <= after.items()
 
 
-def test_mistakes_are_found_before_anything_is_trained(tmp_path: Path) -> None:
+def test_mistakes_are_refused_before_training(tmp_path: Path) -> None:
     data = write_procedures(tmp_path, procedures=4)
     mistakes: tuple[tuple[tuple[str, ...], str], ...] = (
         (("ntsl",), "did you mean ntssl?"),
@@ -83,14 +83,14 @@ def test_mistakes_are_found_before_anything_is_trained(tmp_path: Path) -> None:
         (("ntssl-demo", "--task=size"), "a study has no task"),
         (("ntssl-demo", "--set=optim.epoch=1"), "did you mean optim.epochs?"),
     )
-    for given, message in mistakes:
-        names = [one for one in given if not one.startswith("-")]
-        rest = [one for one in given if one.startswith("-")]
+    for arguments, message in mistakes:
+        names = [argument for argument in arguments if not argument.startswith("-")]
+        rest = [argument for argument in arguments if argument.startswith("-")]
         assert_refused(polyplink("study", *names, data, "-o", tmp_path / "out", *rest), message)
     assert not (data / "prepared").exists()
-    unknown = read_data(data)
-    bare = unknown.detections.with_columns(polyp_id=pl.lit(None, pl.String))
-    write_data(data, replace(unknown, detections=bare))
+    original = read_data(data)
+    boxes = original.detections.with_columns(polyp_id=pl.lit(None, pl.String))
+    write_data(data, replace(original, detections=boxes))
     refused = polyplink("study", "ntssl-demo", data, "-o", tmp_path / "out")
     assert_refused(refused, "needs true polyps")
     assert not list(tmp_path.glob("out/runs/*"))

@@ -57,13 +57,15 @@ from polyplink_lab.simulate.tolerance_checks import (
         (AT_LEAST, (100, math.nan), False),
     ],
 )
-def test_a_row_holds_or_not(tolerance: Tolerance, values: tuple[float, ...], holds: bool) -> None:
+def test_compare_applies_the_tolerance(
+    tolerance: Tolerance, values: tuple[float, ...], holds: bool
+) -> None:
     row = compare("polyps", "somebody", tolerance, (100, 10), values)
     assert row.holds is holds
     assert (row.name, row.source, row.published) == ("polyps", "somebody", (100, 10))
 
 
-def test_rows_become_lines() -> None:
+def test_rows_are_formatted_as_a_table() -> None:
     rows = [
         compare("polyps", "x", within(0.1), (100, 10), (105.25, 10)),
         compare("boxes", "x", EXACT, (351_264,), (0.125,)),
@@ -75,13 +77,13 @@ def test_rows_become_lines() -> None:
     ]
 
 
-# --- Whole tables ---------------------------------------------------------------------------
+# --- Complete tables ------------------------------------------------------------------------
 
 COLUMNS = ("polyp", "frame", "x", "y", "w", "h")
 
 
 def procedure_boxes(seed: int, spec: ProcedureSpec) -> pl.DataFrame:
-    """Boxes of the timeline's looks, whose sizes wander as those of CVC-ClinicDB do."""
+    """Boxes of the timeline's looks; sizes vary as in CVC-ClinicDB."""
     timeline = draw_timeline(stream(seed, spec.procedure_id, "course"), spec, real_colon_sim())
     rng, rows = stream(seed, spec.procedure_id, "test"), [np.zeros((6, 0))]
     for look in timeline.looks:
@@ -105,12 +107,12 @@ def procedure_boxes(seed: int, spec: ProcedureSpec) -> pl.DataFrame:
 
 @functools.cache
 def simulated_tables(seed: int) -> DataSet:
-    """Tables of real-colon-sim whose boxes follow the timelines, without cameras or polyps."""
+    """Tables of real-colon-sim with boxes from the timelines, without simulating cameras."""
     specs = procedure_specs(real_colon_sim(), seed)
     names = [spec.procedure_id for spec in specs]
     boxes = pl.concat([procedure_boxes(seed, spec) for spec in specs])
     rows, polyps = tables_of(specs, "simulated", ".")
-    # Not by DataSet.of: its key, that nobody asks for here, takes longer than all the rest.
+    # Not with DataSet.of, which spends most of its time on an unused key.
     return DataSet(
         check(boxes, DETECTIONS, "detections").sort("procedure_id", "frame"),
         check(rows, PROCEDURES, "procedures"),
@@ -121,41 +123,45 @@ def simulated_tables(seed: int) -> DataSet:
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_all_figures_hold(seed: int) -> None:
+def test_simulated_tables_hold_all_figures(seed: int) -> None:
     rows = check_tables(simulated_tables(seed))
     assert len({row.name for row in rows}) == len(rows) == 35
     assert [row.name for row in rows if not row.holds] == []
 
 
-def changed(data: DataSet, table: str, **columns: pl.Expr) -> DataSet:
+def with_columns(data: DataSet, table: str, **columns: pl.Expr) -> DataSet:
     return replace(data, **{table: getattr(data, table).with_columns(**columns)})
 
 
-def one(column: str, value: object, row: int = 0) -> pl.Expr:
+def set_row(column: str, value: object, row: int = 0) -> pl.Expr:
     return pl.when(pl.int_range(pl.len()) == row).then(pl.lit(value)).otherwise(column)
 
 
 Change = Callable[[DataSet], DataSet]
 CHANGES: dict[str, Change] = {
-    "a patient has two procedures": lambda d: changed(
-        d, "procedures", patient=one("patient", "001-002")
+    "a patient has two procedures": lambda d: with_columns(
+        d, "procedures", patient=set_row("patient", "001-002")
     ),
     "a procedure has no part": lambda d: replace(
         d, splits=dict(d.splits) | {"eval": d.splits["eval"][1:], "negative": []}
     ),
     "a polyp is lost": lambda d: replace(d, polyps=d.polyps[1:]),
-    "a rate is off": lambda d: changed(d, "procedures", fps=one("fps", 30.0)),
-    "a brand is off": lambda d: changed(d, "procedures", brand=one("brand", "polyplink")),
-    "a sex is off": lambda d: changed(d, "procedures", sex=one("sex", None)),
-    "a frame size is off": lambda d: changed(d, "procedures", width=one("width", 1350)),
-    "a procedure is longer": lambda d: changed(d, "procedures", n_frames=one("n_frames", 45_466)),
-    "procedures are longer": lambda d: changed(d, "procedures", n_frames=pl.col("n_frames") * 2),
-    "polyps are larger": lambda d: changed(d, "polyps", size_mm=pl.col("size_mm") + 1),
-    "classes are exchanged": lambda d: changed(
+    "a rate is off": lambda d: with_columns(d, "procedures", fps=set_row("fps", 30.0)),
+    "a brand is off": lambda d: with_columns(d, "procedures", brand=set_row("brand", "polyplink")),
+    "a sex is off": lambda d: with_columns(d, "procedures", sex=set_row("sex", None)),
+    "a frame size is off": lambda d: with_columns(d, "procedures", width=set_row("width", 1350)),
+    "a procedure is longer": lambda d: with_columns(
+        d, "procedures", n_frames=set_row("n_frames", 45_466)
+    ),
+    "procedures are longer": lambda d: with_columns(
+        d, "procedures", n_frames=pl.col("n_frames") * 2
+    ),
+    "polyps are larger": lambda d: with_columns(d, "polyps", size_mm=pl.col("size_mm") + 1),
+    "classes are exchanged": lambda d: with_columns(
         d, "polyps", histology_class=pl.col("histology_class").replace({"AD": "HP", "HP": "AD"})
     ),
-    "a class is unknown": lambda d: changed(
-        d, "polyps", histology_class=one("histology_class", None)
+    "a class is unknown": lambda d: with_columns(
+        d, "polyps", histology_class=set_row("histology_class", None)
     ),
     "half of the boxes": lambda d: replace(
         d, detections=d.detections.filter(pl.col("frame") % 2 == 0)
@@ -169,17 +175,17 @@ CHANGES: dict[str, Change] = {
     "one box a frame": lambda d: replace(
         d, detections=d.detections.unique(["procedure_id", "frame"], maintain_order=True)
     ),
-    "a box without a polyp": lambda d: changed(
-        d, "detections", procedure_id=one("procedure_id", "001-002")
+    "a box without a polyp": lambda d: with_columns(
+        d, "detections", procedure_id=set_row("procedure_id", "001-002")
     ),
-    "never out of sight": lambda d: changed(
+    "never out of sight": lambda d: with_columns(
         d, "detections", frame=pl.int_range(pl.len(), dtype=pl.Int32).over("polyp_id")
     ),
-    "boxes jump": lambda d: changed(
+    "boxes jump": lambda d: with_columns(
         d, "detections", x=pl.col("x") + 3000 * (pl.col("frame") // 20 % 2)
     ),
-    "small boxes": lambda d: changed(d, "detections", w=pl.col("w") / 2, h=pl.col("h") / 2),
-    "sizes swing": lambda d: changed(
+    "small boxes": lambda d: with_columns(d, "detections", w=pl.col("w") / 2, h=pl.col("h") / 2),
+    "sizes swing": lambda d: with_columns(
         d, "detections", h=pl.col("h") * pl.when(pl.col("frame") % 40 < 20).then(6.0).otherwise(1.0)
     ),
 }
@@ -189,39 +195,39 @@ def test_every_change_makes_a_row_fail_and_every_row_can_fail() -> None:
     data = simulated_tables(0)
     failed: set[str] = set()
     for name, change in CHANGES.items():
-        own = {row.name for row in check_tables(change(data)) if not row.holds}
-        assert own, name
-        failed |= own
+        failed_rows = {row.name for row in check_tables(change(data)) if not row.holds}
+        assert failed_rows, name
+        failed |= failed_rows
     assert {row.name for row in check_tables(data)} == failed
     empty = replace(data, detections=data.detections.clear(), polyps=data.polyps.clear())
     assert sum(not row.holds for row in check_tables(empty)) > 20
 
 
-def test_a_simulation_is_made_without_pictures_and_left_nowhere(
+def test_check_simulation_renders_no_pictures_and_leaves_no_files(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[tuple[Path, Preset, int]] = []
-    genius: list[Row] = []
+    calls: list[tuple[Path, Preset, int]] = []
+    detector_rows: list[Row] = []
 
-    def checked(data: DataSet, preset: DetectorPreset, *rest: object) -> list[Row]:
+    def record_detector(data: DataSet, preset: DetectorPreset, *rest: object) -> list[Row]:
         assert preset == DETECTORS["gi-genius"]
-        genius.extend(check_detector(data, preset, 0))
-        return genius
+        detector_rows.extend(check_detector(data, preset, 0))
+        return detector_rows
 
-    def made(out: Path, preset: Preset, seed: int, **_: object) -> DataSet:
+    def record_simulation(out: Path, preset: Preset, seed: int, **_: object) -> DataSet:
         out.mkdir()
-        asked.append((out, preset, seed))
+        calls.append((out, preset, seed))
         return simulated_tables(seed)
 
-    monkeypatch.setattr(tolerance_checks, "simulate", made)
-    monkeypatch.setattr(tolerance_checks, "check_detector", checked)
+    monkeypatch.setattr(tolerance_checks, "simulate", record_simulation)
+    monkeypatch.setattr(tolerance_checks, "check_detector", record_detector)
     tables = simulated_tables(0)
-    assert check_simulation(real_colon_sim(), 0) == check_tables(tables) + genius
-    assert [row.holds for row in genius] == [True] * 3
-    # A detector with other rates is found out in every row.
+    assert check_simulation(real_colon_sim(), 0) == check_tables(tables) + detector_rows
+    assert [row.holds for row in detector_rows] == [True] * 3
+    # A detector with other rates fails in every row.
     slow = DetectorPreset(0.6, 30.0, 20.0, median_alarm=6.0)
     assert [row.holds for row in check_detector(tables, slow, 0)] == [False] * 3
-    ((out, preset, seed),) = asked
+    ((out, preset, seed),) = calls
     assert (preset.frames, preset.annotations, seed) == ("none", "none", 0)
     assert preset.polyps == real_colon_sim().polyps
     assert not out.exists()

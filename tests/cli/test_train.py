@@ -1,4 +1,4 @@
-"""Training down to weights that know how they were made."""
+"""`train`: the weights with their record, and the options of training."""
 
 import json
 import re
@@ -19,13 +19,13 @@ from tests.conftest import SampleRun, recipe
 from tests.samples import write_procedures
 
 
-def test_weights_carry_recipe_procedures_and_operating_point(sample_run: SampleRun) -> None:
+def test_weights_record_recipe_procedures_and_operating_point(sample_run: SampleRun) -> None:
     record = read_record(sample_run.run / "weights.safetensors")
     assert record.prepare == recipe().prepare
     trained, validated = record.seen.trained, record.seen.validated
     assert [row[1] for row in trained] == ["001-001", "001-002", "001-004"]
     assert list(validated) == [("sample", "001-003", "001-003")]  # data set, procedure, patient
-    assert "seconds" not in record.origin  # equal trainings give equal files
+    assert "seconds" not in record.origin  # equal runs give equal files
     assert record.operating is not None
     assert "pairs of tracklets of 4 procedures" in record.operating["origin"]
     assert set(record.operating["prices"]) == {"count", "link", "published"}
@@ -34,7 +34,7 @@ def test_weights_carry_recipe_procedures_and_operating_point(sample_run: SampleR
     assert {"prepare", "train", "operating point"} == run["seconds"].keys()
 
 
-def test_weights_are_used_on_the_crops_of_their_evaluation(tmp_path: Path) -> None:
+def test_weights_record_the_crops_of_their_evaluation(tmp_path: Path) -> None:
     data = write_procedures(tmp_path, procedures=3)
     config = override(recipe(), ["prepare.stride=1", "evaluation_stride=4", "optim.epochs=1"])
     train(config, data, out=tmp_path / "run", device="cpu")
@@ -53,7 +53,7 @@ def test_a_finished_run_is_not_overwritten_and_resumes_to_the_same_weights(
     assert (sample_run.run / "weights.safetensors").read_bytes() == before
 
 
-def test_without_labels_it_says_so_and_trains_all_the_same(tmp_path: Path) -> None:
+def test_training_without_labels_has_a_warning(tmp_path: Path) -> None:
     data = write_procedures(tmp_path, procedures=4, labelled=False)
     config = override(recipe(), ["validation.select=bags"])
     result = train(config, data, out=tmp_path / "run", device="cpu").value
@@ -64,44 +64,50 @@ def test_without_labels_it_says_so_and_trains_all_the_same(tmp_path: Path) -> No
     views = override(recipe(), ["bags.kind=polyp_views", "prepare.size=48"])
     with pytest.raises(PolyplinkError, match=r"column polyp_id is empty in the part 'train'"):
         train(views, data, out=tmp_path / "views", device="cpu")
-    assert len(list((data / "prepared").iterdir())) == 1  # refused before crops of 48 are cut
+    assert len(list((data / "prepared").iterdir())) == 1  # refused before crops of size 48 are cut
 
 
-def test_links_on_polyps_that_the_encoder_was_taught_come_with_a_warning(tmp_path: Path) -> None:
+def test_links_fitted_on_training_polyps_have_a_warning(tmp_path: Path) -> None:
     data = write_procedures(tmp_path, procedures=4)
-    taught = ["bags.kind=polyp_views", "bags.refill=true", "loss.kind=supervised"]
-    for changes, said in ((taught, "`polyplink calibrate`"), ([], "")):
+    supervised = ["bags.kind=polyp_views", "bags.refill=true", "loss.kind=supervised"]
+    for changes, warning in ((supervised, "`polyplink calibrate`"), ([], "")):
         config = override(recipe(), [*changes, "optim.epochs=1"])
-        result = train(config, data, out=tmp_path / f"run{said[:1]}", device="cpu").value
-        assert said in "".join(result.warnings)
-        assert bool(result.warnings) == bool(said)
+        result = train(config, data, out=tmp_path / f"run{warning[:1]}", device="cpu").value
+        assert warning in "".join(result.warnings)
+        assert bool(result.warnings) == bool(warning)
 
 
-def test_polyps_that_another_encoder_finds_are_trained_on_and_no_label_is_read(
+def test_polyps_from_another_encoder_replace_all_labels(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
-    taught = ["bags.kind=polyp_views", "bags.refill=true", "loss.kind=supervised", "optim.epochs=1"]
-    config = override(recipe(), taught)
+    changes = [
+        "bags.kind=polyp_views",
+        "bags.refill=true",
+        "loss.kind=supervised",
+        "optim.epochs=1",
+    ]
+    config = override(recipe(), changes)
     histories = []
-    for wrong in (False, True):
-        data = write_procedures(tmp_path / f"data-{wrong}", procedures=3, polyps=5)
-        if wrong:  # the views of a procedure show its polyps in turn
+    for false_labels in (False, True):
+        data = write_procedures(tmp_path / f"data-{false_labels}", procedures=3, polyps=5)
+        if false_labels:  # polyps alternate between the views of a procedure
             boxes, polyp = pl.read_parquet(data / "detections.parquet"), pl.col("frame") // 42 % 5
             names = pl.format("{}_{}", "procedure_id", polyp + 1)
             boxes.with_columns(polyp_id=names).write_parquet(data / "detections.parquet")
-        run = tmp_path / f"run-{wrong}"
+        run = tmp_path / f"run-{false_labels}"
         train(config, data, out=run, polyps_from=sample_run.run, device="cpu")
-        histories.append((run / "history.csv").read_text().rpartition(",")[0])  # no seconds
+        # The last column, the seconds, differs between runs.
+        histories.append((run / "history.csv").read_text().rpartition(",")[0])
         inputs = json.loads((run / "run.json").read_text())["inputs"]
         assert inputs["polyps_from"] == load_encoder(sample_run.run, pick_device("cpu")).weights_id
         seen = {row[1] for row in read_record(run / "weights.safetensors").seen.trained}
-        assert "001-004" in seen  # by the first encoder, and not in this folder
+        assert "001-004" in seen  # a procedure of the first encoder, missing in this folder
     assert histories[0] == histories[1]
     with pytest.raises(PolyplinkError, match="holds a run of other data; resume with the same"):
         train(config, data, out=run, resume=True, device="cpu")
 
 
-def test_polyps_are_not_found_for_what_needs_none_or_by_other_tracklets(
+def test_polyps_from_is_refused_without_use_or_with_other_tracklets(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
     command = (
@@ -114,49 +120,54 @@ def test_polyps_are_not_found_for_what_needs_none_or_by_other_tracklets(
         sample_run.run,
     )
     assert_refused(polyplink(*command), "bags.kind=temporal does not use polyps")
-    taught = ["bags.kind=polyp_views", "loss.kind=supervised", "prepare.min_length=33"]
+    changes = ["bags.kind=polyp_views", "loss.kind=supervised", "prepare.min_length=33"]
     with pytest.raises(PolyplinkError, match="tracklets with other settings than the recipe"):
-        train(override(recipe(), taught), sample_run.data, out=tmp_path, polyps_from=sample_run.run)
+        train(
+            override(recipe(), changes), sample_run.data, out=tmp_path, polyps_from=sample_run.run
+        )
 
 
-def test_another_run_starts_from_its_weights_and_has_seen_what_they_saw(
+def test_a_run_from_weights_records_their_procedures_as_seen(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
     data = write_procedures(tmp_path, procedures=2, images=True)
     changes = ["validation.every=0", "validation.select=last", "optim.epochs=1"]
-    config, out = override(recipe(), changes), str(tmp_path / "run")  # text for a path
+    config, out = override(recipe(), changes), str(tmp_path / "run")  # a path as text
     result = train(config, str(data), out=out, init_from=str(sample_run.run), device="cpu").value
-    first, then = read_record(sample_run.run / "weights.safetensors"), read_record(result.weights)
-    assert {row[1] for row in first.seen.trained} <= {row[1] for row in then.seen.trained}
-    assert list(first.seen.validated) == list(then.seen.validated)
+    initial, trained = (
+        read_record(sample_run.run / "weights.safetensors"),
+        read_record(result.weights),
+    )
+    assert {row[1] for row in initial.seen.trained} <= {row[1] for row in trained.seen.trained}
+    assert list(initial.seen.validated) == list(trained.seen.validated)
     run = json.loads((tmp_path / "run" / "run.json").read_text())
     assert run["inputs"]["init_from"] == load_encoder(sample_run.run, pick_device("cpu")).weights_id
     assert train(config, data, out=tmp_path / "other", device="cpu").value.loss != result.loss
 
 
-def test_paper_recipe_asks_for_its_backbone(tmp_path: Path) -> None:
+def test_a_paper_recipe_without_its_backbone_is_refused(tmp_path: Path) -> None:
     data = write_procedures(tmp_path, procedures=2)
     options = ("--part", "train", "--out", tmp_path / "run", "--device", "cpu")
     result = polyplink("train", "ntssl", data, *options)
     assert_refused(
         result, "no file resnet50.tv2_in1k.safetensors with weights of the frame encoder"
     )
-    assert not (data / "prepared").exists()  # told before anything is cut
+    assert not (data / "prepared").exists()  # refused before crops are cut
 
 
-def test_a_part_of_its_own_validates(
+def test_a_separate_part_can_be_used_for_validation(
     sample_run: SampleRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = override(recipe(), ["validation.part=eval", "validation.loss=tracklet"])
     out = tmp_path / "run"
     train(config, sample_run.data, out=out, device="cpu", workers=1, progress=lambda *step: None)
-    first, last = capsys.readouterr().err.splitlines()  # a line an epoch without a terminal
+    first, last = capsys.readouterr().err.splitlines()  # without a terminal, one line per epoch
     assert re.fullmatch(r"epoch 1 of 2: loss \d+\.\d{3}, loss_labels [\d., a-z_]+ s", first)
     assert last.startswith("epoch 2 of 2: loss ")
     seen = read_record(tmp_path / "run" / "weights.safetensors").seen
     data = read_data(sample_run.data)
     assert [row[1] for row in seen.trained] == data.part("train")
     assert [row[1] for row in seen.validated] == data.part("eval")
-    both = override(config, ["validation.part=train"])
+    same_part = override(config, ["validation.part=train"])
     with pytest.raises(PolyplinkError, match="is in 'train' and in 'train'"):
-        train(both, sample_run.data, out=tmp_path / "no", device="cpu", workers=1)
+        train(same_part, sample_run.data, out=tmp_path / "no", device="cpu", workers=1)

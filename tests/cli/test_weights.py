@@ -1,4 +1,4 @@
-"""Weights of others: added once, then known by name."""
+"""Published weights: adding them, and using them by name."""
 
 import json
 import os
@@ -27,7 +27,7 @@ from tests.encoders.checkpoints import caformer_shapes, golden_state
 from tests.samples import write_procedures
 
 CPU = torch.device("cpu")
-counted = cache(cost_of)
+cached_cost = cache(cost_of)
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +44,7 @@ def surgenet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def home(surgenet: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """A home to which they were added as a user does it, and what that printed."""
+    """A store with the added weights, and the output of `weights add`."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("POLYPLINK_HOME", str(tmp_path_factory.mktemp("home")))
         result = polyplink("weights", "add", surgenet, "--preset", "reference", "--json")
@@ -69,7 +69,7 @@ def test_added_weights_are_listed_shown_and_loaded_by_name(
     assert "NC" in record.origin["licence"]
     config = record.encoder
     assert isinstance(config, FoundationConfig)
-    assert (config.mean, config.clip) == ((0.45,) * 3, 0)  # the preset's, filled in
+    assert (config.mean, config.clip) == ((0.45,) * 3, 0)  # values of the preset
     shown = json.loads(polyplink("weights", "show", "surgenet").stdout)
     assert shown["origin"]["sha256"] == added["sha256"]
     loaded = load_encoder(Path("surgenet"), CPU)
@@ -78,7 +78,7 @@ def test_added_weights_are_listed_shown_and_loaded_by_name(
         assert loaded.encoder(crops, [2]).tracklet.shape == (1, 512)
 
 
-def test_a_data_set_is_embedded_by_a_name(surgenet: Path, tmp_path: Path) -> None:
+def test_a_data_set_is_embedded_with_named_weights(surgenet: Path, tmp_path: Path) -> None:
     add_weights(surgenet, name="mine", size=32)
     data = write_procedures(tmp_path, procedures=2, views=1)
     result = embed_data("mine", data, device="cpu")
@@ -89,7 +89,7 @@ def test_a_data_set_is_embedded_by_a_name(surgenet: Path, tmp_path: Path) -> Non
         embed_data("endofm", data, device="cpu")
 
 
-def test_a_tampered_file_is_noticed(home: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+def test_a_changed_file_is_refused(home: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     shutil.copytree(home[0], tmp_path / "home")
     path = weights_path(Path("surgenet"))
     data = bytearray(path.read_bytes())
@@ -103,15 +103,15 @@ def test_a_tampered_file_is_noticed(home: tuple[Path, dict[str, Any]], tmp_path:
             read()
 
 
-def test_what_is_known_of_a_digest_is_held_against_it() -> None:
+def test_published_digests_are_checked() -> None:
     check_published(Path("x.pth"), "ab12", "")
     check_published(Path("m-0123abcd.pth"), "0123abcd99", "")
-    for path, wanted in ((Path("x.pth"), "cd"), (Path("m-0123abcd.pth"), "")):
+    for path, expected in ((Path("x.pth"), "cd"), (Path("m-0123abcd.pth"), "")):
         with pytest.raises(PolyplinkError, match=r"not the published file.*--unverified"):
-            check_published(path, "ab12" * 16, wanted)
+            check_published(path, "ab12" * 16, expected)
 
 
-def test_a_backbone_is_found_by_the_recipes(tmp_path: Path) -> None:
+def test_an_added_backbone_is_found_by_its_file_name(tmp_path: Path) -> None:
     model, width = build_frame_encoder("timm:resnet50")
     state = dict(model.state_dict()) | {"fc.weight": torch.zeros(1000, width)}
     state |= {"fc.bias": torch.zeros(1000)}
@@ -121,69 +121,72 @@ def test_a_backbone_is_found_by_the_recipes(tmp_path: Path) -> None:
         add_weights(path)
     added = add_weights(path, unverified=True).value
     assert added["name"] == "resnet50.tv2_in1k"
-    again, _ = build_frame_encoder("timm:resnet50.tv2_in1k", Path("resnet50.tv2_in1k.safetensors"))
-    assert torch.equal(again.state_dict()["conv1.weight"], state["conv1.weight"])
+    loaded, _ = build_frame_encoder("timm:resnet50.tv2_in1k", Path("resnet50.tv2_in1k.safetensors"))
+    assert torch.equal(loaded.state_dict()["conv1.weight"], state["conv1.weight"])
     rows = {row["name"]: row for row in list_weights().value}
     assert rows["resnet50.tv2_in1k"]["path"] == str(added["path"])
 
 
-TABLE = [cell for cell in published()["ntssl/1"].cells if cell.measure.startswith("cost/")]
+COST_CELLS = [cell for cell in published()["ntssl/1"].cells if cell.measure.startswith("cost/")]
 
 
-ONE_OF_A_KIND = ("dinov2-s", "endofm", "surgenet", "ntssl")
+QUICK_ENCODERS = ("dinov2-s", "endofm", "surgenet", "ntssl")
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow] * (name not in ONE_OF_A_KIND))
-        for name in dict.fromkeys(cell.subject for cell in TABLE)
+        pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK_ENCODERS))
+        for name in dict.fromkeys(cell.subject for cell in COST_CELLS)
     ],
 )
-def test_parameters_and_macs_are_those_printed(name: str) -> None:
-    found = counted(name)
-    for cell in TABLE:
+def test_parameters_and_macs_equal_the_published_table(name: str) -> None:
+    cost = cached_cost(name)
+    for cell in COST_CELLS:
         if cell.subject != name or (name, cell.measure) == ("ntssl", "cost/parameters"):
-            continue  # "Ours" is printed with 25.6 M, which is the predecessor's encoder
+            continue  # the table gives "Ours" 25.6 M, the encoder of the preceding paper
         kind = {"cost/parameters": "params_m", "cost/macs": "macs_g"}[cell.measure]
         digits = len(cell.text.partition(".")[2])
-        # 190.05 is printed as 190.1, 85.66 M of DINOv3-B as 85.7 and 137.62 G as 137.7.
-        room = 0.5 * 10**-digits + (0.031 if name == "dinov3-b" else 0.006)
-        assert abs(found[f"published_{kind}"] - float(cell.text)) <= room, cell
+        # The table has 190.1 for 190.05, and 85.7 and 137.7 for 85.66 M and 137.62 G of DINOv3-B.
+        tolerance = 0.5 * 10**-digits + (0.031 if name == "dinov3-b" else 0.006)
+        assert abs(cost[f"published_{kind}"] - float(cell.text)) <= tolerance, cell
 
 
 @pytest.mark.slow
-def test_more_digits_where_they_were_measured() -> None:
-    own = counted("hmve")
-    assert round(own["params_m"], 2) == 26.40  # by the sizes that the paper states
-    assert round(own["params_m"] + own["projector_m"], 2) == 26.50
-    assert round(own["published_params_m"], 2) == 26.50
-    counting = counted("supervised")  # 25.6 in the table: the program's module has its projector
-    assert (round(counting["params_m"], 3), round(counting["published_params_m"], 3)) == (
+def test_costs_equal_measured_values() -> None:
+    hmve = cached_cost("hmve")
+    assert round(hmve["params_m"], 2) == 26.40  # with the sizes in the paper's text
+    assert round(hmve["params_m"] + hmve["projector_m"], 2) == 26.50
+    assert round(hmve["published_params_m"], 2) == 26.50
+    # The table has 25.6 M, because the program's module includes its projector.
+    supervised = cached_cost("supervised")
+    assert (round(supervised["params_m"], 3), round(supervised["published_params_m"], 3)) == (
         25.550,
         25.583,
     )
-    assert round(own["macs_g"], 2) == 33.07
-    assert round(counted("hmve", 232)["macs_g"], 2) == 37.68
-    assert round(counted("sfe")["macs_g"], 2) == 33.05
-    jepa = counted("vjepa2-l")
+    assert round(hmve["macs_g"], 2) == 33.07
+    assert round(cached_cost("hmve", 232)["macs_g"], 2) == 37.68
+    assert round(cached_cost("sfe")["macs_g"], 2) == 33.05
+    jepa = cached_cost("vjepa2-l")
     assert (round(jepa["params_m"], 2), round(jepa["macs_g"], 2)) == (303.89, 238.15)
     assert round(jepa["published_macs_g"], 2) == 272.12
-    dino = counted("dinov3-b")
+    dino = cached_cost("dinov3-b")
     assert (round(dino["params_m"], 2), round(dino["macs_g"], 2)) == (85.66, 137.62)
-    every = {"endofm": 195.83, "endovit": 140.50, "surgenet": 32.83, "dinov2-s": 48.99}
-    assert {name: round(counted(name)["all_macs_g"], 2) for name in every} == every
+    expected_macs = {"endofm": 195.83, "endovit": 140.50, "surgenet": 32.83, "dinov2-s": 48.99}
+    assert {
+        name: round(cached_cost(name)["all_macs_g"], 2) for name in expected_macs
+    } == expected_macs
 
 
-def test_cost() -> None:
+def test_the_cost_of_an_encoder_is_printed() -> None:
     text = polyplink("weights", "cost", "surgenet").stdout
     assert "23.24 M parameters (24.29 M as the paper counts" in text
     assert "31.00 G multiply-accumulates" in text
-    found = json.loads(polyplink("weights", "cost", "surgenet", "--size", "256", "--json").stdout)
-    assert round(found["macs_g"], 2) == 40.49
+    cost = json.loads(polyplink("weights", "cost", "surgenet", "--size", "256", "--json").stdout)
+    assert round(cost["macs_g"], 2) == 40.49
 
 
-def test_a_saved_folder_is_added_by_a_name(
+def test_a_saved_folder_can_be_added_by_name(
     home: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
     shutil.copytree(home[0], tmp_path / "home")

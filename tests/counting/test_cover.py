@@ -95,9 +95,8 @@ def test_an_interval_is_given_only_for_calibrated_boxes(
 
 def test_cover_names_another_purpose_and_accepts_kept_alarms() -> None:
     assert cover_of(POINT, SOURCE, purpose="link").gap == "purpose"
-    assert (
-        cover_of(POINT, SOURCE, alarms_kept=True).gap == ""
-    )  # these weights have no false-alarm filter
+    # Without a false-alarm filter, kept alarms make no difference.
+    assert cover_of(POINT, SOURCE, alarms_kept=True).gap == ""
 
 
 def test_the_interval_covers_polyps_that_the_detector_misses() -> None:

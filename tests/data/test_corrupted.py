@@ -163,6 +163,5 @@ def test_corrupted_files_are_imported_with_warnings_or_refused(
             name in BOX_FORMATS and kind in RECORD_LOSSES
         ):
             assert new, f"{path} ({kind}): a loss without a warning"
-    assert (
-        refused + warned >= FILES_PER_FORMAT // 4
-    )  # the others hit whitespace or gave valid numbers
+    # The others hit whitespace or gave valid numbers.
+    assert refused + warned >= FILES_PER_FORMAT // 4

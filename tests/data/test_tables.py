@@ -154,9 +154,8 @@ def test_a_damaged_byte_of_a_table_is_refused_at_every_position(tmp_path: Path) 
         with pytest.raises(PolyplinkError, match=r"a\.parquet .*; import again$"):
             read_table(path, "import again")
     path.write_bytes(content[: checksum[0]] + b"x" + content[checksum[0] + 1 :])
-    assert read_table(path, "import again").equals(
-        table
-    )  # as a file of another program, without a checksum
+    # As a file of another program, without a checksum.
+    assert read_table(path, "import again").equals(table)
 
 
 def test_a_small_file_with_very_many_rows_is_refused_before_reading(

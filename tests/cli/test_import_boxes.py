@@ -1,4 +1,4 @@
-"""Boxes of one's own beside a recording or images, imported as a user types it."""
+"""`import` of boxes with a recording or images, and of masks."""
 
 import json
 import os
@@ -19,90 +19,92 @@ from tests.data.videos import HEIGHT, WIDTH, write_video
 FRAMES = 9
 
 
-def write_boxes(name: str, folder: Path, first: int | None = None) -> Path:
-    """Boxes in the frames 0 and 3 of procedure `case7`, without size, rate or length."""
+def write_boxes(name: str, folder: Path, first_frame: int | None = None) -> Path:
+    """Write boxes in frames 0 and 3 of procedure `case7`, without size, rate or length."""
     folder.mkdir(parents=True, exist_ok=True)
-    number = [(int(name == "mot") if first is None else first) + frame for frame in (0, 3)]
+    numbers = [
+        (int(name == "mot") if first_frame is None else first_frame) + frame for frame in (0, 3)
+    ]
     if name == "csv":
-        rows = "".join(f"case7,{n},10,10,20,10\n" for n in number)
+        rows = "".join(f"case7,{n},10,10,20,10\n" for n in numbers)
         (folder / "boxes.csv").write_text(f"procedure_id,frame,x,y,w,h\n{rows}")
     elif name == "mot":
-        (folder / "case7.txt").write_text("".join(f"{n},1,10,10,20,10,1\n" for n in number))
+        (folder / "case7.txt").write_text("".join(f"{n},1,10,10,20,10,1\n" for n in numbers))
     elif name == "yolo":
         (folder / "labels").mkdir(exist_ok=True)
-        for n in number:
+        for n in numbers:
             (folder / "labels" / f"case7_{n}.txt").write_text("0 0.5 0.5 0.25 0.25\n")
     elif name == "cvat":
         box = '<box frame="{}" xtl="10" ytl="10" xbr="30" ybr="20"/>'
-        boxes = "".join(map(box.format, number))
+        boxes = "".join(map(box.format, numbers))
         meta = "<meta><task><name>case7</name></task></meta>"
         text = f'<annotations>{meta}<track id="1" label="polyp">{boxes}</track></annotations>'
         (folder / "a.xml").write_text(text)
     else:
-        images = [{"id": n, "file_name": "case7.mp4", "frame_id": n} for n in number]
-        bboxes = [{"id": n, "image_id": n, "bbox": [10, 10, 20, 10]} for n in number]
+        images = [{"id": n, "file_name": "case7.mp4", "frame_id": n} for n in numbers]
+        bboxes = [{"id": n, "image_id": n, "bbox": [10, 10, 20, 10]} for n in numbers]
         content = {"images": images, "annotations": bboxes}
         (folder / "instances.json").write_text(json.dumps(content))
     return folder
 
 
-def imported(name: str, source: Path, out: Path, *options: object) -> DataSet:
+def import_data(name: str, source: Path, out: Path, *options: object) -> DataSet:
     result = polyplink("import", name, source, out, *map(str, options))
     assert result.exit_code == 0, result.output
     return read_data(out)
 
 
 @pytest.mark.parametrize("name", ["csv", "mot", "yolo", "cvat", "coco"])
-def test_a_recording_beside_the_boxes_is_found_and_read(name: str, tmp_path: Path) -> None:
-    film = write_video(tmp_path / "case7.mp4", FRAMES)
-    places = ["boxes/case7.mp4", "case7.mp4", "boxes/videos/case7.mp4", "boxes/any.mkv"]
-    places += ["elsewhere/any.mp4"]
+def test_a_recording_near_the_boxes_is_found_and_read(name: str, tmp_path: Path) -> None:
+    video = write_video(tmp_path / "case7.mp4", FRAMES)
+    locations = ["boxes/case7.mp4", "case7.mp4", "boxes/videos/case7.mp4", "boxes/any.mkv"]
+    locations += ["elsewhere/any.mp4"]
     source = write_boxes(name, tmp_path / "boxes")
-    for place in places:
-        target = tmp_path / place
+    for location in locations:
+        target = tmp_path / location
         target.parent.mkdir(exist_ok=True)
-        film = film.rename(target)
-        if place == "boxes/case7.mp4":  # the nearest of a name
+        video = video.rename(target)
+        if location == "boxes/case7.mp4":  # the nearest video of the name is used
             write_video(tmp_path / "case7.mp4", 2)
-        given = ("--video", film) if "elsewhere" in place else ()
-        data = imported(name, source, tmp_path / "out", *given)
+        options = ("--video", video) if "elsewhere" in location else ()
+        data = import_data(name, source, tmp_path / "out", *options)
         (row,) = data.procedures.select("n_frames", "fps", "width", "height").rows()
         assert row == (FRAMES, 25, WIDTH, HEIGHT)
-        path = os.path.relpath(film, source)
+        path = os.path.relpath(video, source)
         assert data.detections["image"].to_list() == [f"{path}#0", f"{path}#3"]
     findings = json.loads(polyplink("doctor", tmp_path / "out", "--deep", "--json").stdout)
     assert "error" not in {finding["severity"] for finding in findings}
     write_video(source / "other.mp4", 2)
-    film.rename(source / "any.mp4")
+    video.rename(source / "any.mp4")
     refused = polyplink("import", name, source, tmp_path / "out")
     if name != "mot":
         assert_refused(refused, "any.mp4 or ")
         assert "--video FILE" in refused.stderr
 
 
-def test_boxes_away_from_their_recording_are_counted(
+def test_boxes_with_a_separate_recording_are_counted(
     sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`run` with --recording and --first-frame makes the data folder that `import` makes."""
+    """`run` with --recording and --first-frame writes the same data folder as `import`."""
     monkeypatch.chdir(tmp_path)
-    film = write_video(tmp_path / "elsewhere.mp4", FRAMES)
+    video = write_video(tmp_path / "elsewhere.mp4", FRAMES)
     source = write_boxes("csv", tmp_path / "deep" / "boxes", first=1)
     command = ("run", source, "--boxes", "csv", "--weights", sample_run.run, "--device", "cpu")
-    result = polyplink(*command, "--recording", film, "--first-frame", "1")
+    result = polyplink(*command, "--recording", video, "--first-frame", "1")
     assert result.exit_code == 0, result.output
     data = read_data(Path("run/boxes/data"))
-    of_import = imported("csv", source, tmp_path / "out", "--video", film, "--first-frame", "1")
-    assert data.detections["frame"].to_list() == of_import.detections["frame"].to_list() == [0, 3]
-    film_of = [
+    imported = import_data("csv", source, tmp_path / "out", "--video", video, "--first-frame", "1")
+    assert data.detections["frame"].to_list() == imported.detections["frame"].to_list() == [0, 3]
+    frames_of_boxes = [
         (tmp_path / "deep" / "boxes" / image).resolve() for image in data.detections["image"]
     ]
-    assert film_of == [Path(f"{film.resolve()}#{frame}") for frame in (0, 3)]
+    assert frames_of_boxes == [Path(f"{video.resolve()}#{frame}") for frame in (0, 3)]
     assert_refused(polyplink("hand-off", "run"), "did you mean run/boxes/count?")
 
 
 @pytest.mark.parametrize("name", ["csv", "mot", "yolo", "cvat", "coco"])
-def test_labels_that_count_from_1_are_pointed_out(name: str, tmp_path: Path) -> None:
-    """By a lowest number of 1, or a highest one that is the video's number of frames."""
+def test_labels_that_count_from_1_have_a_warning(name: str, tmp_path: Path) -> None:
+    """The lowest number is 1, or the highest is the number of frames of the video."""
     write_video(tmp_path / "case7.mp4", FRAMES)
     for first, message in (
         (1, "frames from 1, the lowest"),
@@ -114,25 +116,25 @@ def test_labels_that_count_from_1_are_pointed_out(name: str, tmp_path: Path) -> 
         assert ("from 0 (--first-frame 0" if name == "mot" else message) in result.stderr, (
             result.output
         )
-        right = "0" if name == "mot" else "1"
-        assert "labels seem" not in polyplink(*command, "--first-frame", right).stderr
+        correct = "0" if name == "mot" else "1"
+        assert "labels seem" not in polyplink(*command, "--first-frame", correct).stderr
 
 
-def test_a_video_that_is_not_there_or_of_nobody_is_refused(tmp_path: Path) -> None:
+def test_missing_and_ambiguous_videos_are_refused(tmp_path: Path) -> None:
     source, out = write_boxes("csv", tmp_path / "boxes"), tmp_path / "out"
     command = ("import", "csv", source, out)
     assert_refused(polyplink(*command), "give its recording with --video FILE")
-    counted = polyplink("run", source, "--boxes", "csv", "-o", out)
-    assert_refused(counted, "give its recording with --recording FILE")
-    assert f"`run` lacks: `polyplink import csv {source} DATA`, and then" in counted.stderr
+    refused = polyplink("run", source, "--boxes", "csv", "-o", out)
+    assert_refused(refused, "give its recording with --recording FILE")
+    assert f"`run` lacks: `polyplink import csv {source} DATA`, and then" in refused.stderr
     assert_refused(polyplink(*command, "--video", tmp_path / "no.mp4"), "no file or folder")
     assert_refused(polyplink(*command, "--video", tmp_path), "has no video of procedure case7")
     (source / "case7.mp4").write_bytes(b"no video")
     assert_refused(polyplink(*command), "cannot be opened")
     with (source / "boxes.csv").open("a") as file:
         file.write("other,0,1,1,5,5\n")
-    film = write_video(tmp_path / "any.mp4", 2)
-    assert_refused(polyplink(*command, "--video", film), "the boxes are of several procedures")
+    video = write_video(tmp_path / "any.mp4", 2)
+    assert_refused(polyplink(*command, "--video", video), "the boxes are of several procedures")
 
 
 def test_sizes_are_read_from_images(tmp_path: Path) -> None:
@@ -140,7 +142,7 @@ def test_sizes_are_read_from_images(tmp_path: Path) -> None:
     Image.new("RGB", (70, 50)).save(tmp_path / "case7" / "0.png")
     boxes = "procedure_id,frame,x,y,w,h,image\ncase7,0,1,1,9,9,case7/0.png\n"
     (tmp_path / "boxes.csv").write_text(boxes)
-    data = imported("csv", tmp_path / "boxes.csv", tmp_path / "out")
+    data = import_data("csv", tmp_path / "boxes.csv", tmp_path / "out")
     assert data.procedures.select("width", "height").rows() == [(70, 50)]
     (tmp_path / "case7" / "0.png").write_bytes(b"half")
     refused = polyplink("import", "csv", tmp_path / "boxes.csv", tmp_path / "out")
@@ -156,15 +158,16 @@ def write_mask(path: Path, *boxes: tuple[int, int, int, int]) -> None:
 
 
 def test_every_component_of_a_mask_is_a_box(tmp_path: Path) -> None:
-    set_, out = tmp_path / "set", tmp_path / "out"
-    write_mask(set_ / "masks" / "case7" / "0.png", (1, 2, 3, 4), (40, 30, 10, 5))
-    write_mask(set_ / "masks" / "case7" / "1.png")
-    write_mask(set_ / "masks" / "abc.png", (5, 5, 4, 4), (9, 9, 2, 2))  # touch at a corner
-    (set_ / "pictures" / "case7").mkdir(parents=True)
+    source, out = tmp_path / "set", tmp_path / "out"
+    write_mask(source / "masks" / "case7" / "0.png", (1, 2, 3, 4), (40, 30, 10, 5))
+    write_mask(source / "masks" / "case7" / "1.png")
+    # The boxes touch at a corner.
+    write_mask(source / "masks" / "abc.png", (5, 5, 4, 4), (9, 9, 2, 2))
+    (source / "pictures" / "case7").mkdir(parents=True)
     for name in ("case7/0.jpg", "case7/1.jpg", "abc.jpg"):
-        Image.new("RGB", (70, 50)).save(set_ / "pictures" / name)
-    assert_refused(polyplink("import", "masks", set_, out), "--image-folder")
-    data = imported("masks", set_, out, "--image-folder", "pictures")
+        Image.new("RGB", (70, 50)).save(source / "pictures" / name)
+    assert_refused(polyplink("import", "masks", source, out), "--image-folder")
+    data = import_data("masks", source, out, "--image-folder", "pictures")
     assert data.detections.select("procedure_id", "frame", *"xywh", "image").rows() == [
         ("abc", 0, 5, 5, 6, 6, "pictures/abc.jpg"),
         ("case7", 0, 1, 2, 3, 4, "pictures/case7/0.jpg"),
@@ -175,35 +178,35 @@ def test_every_component_of_a_mask_is_a_box(tmp_path: Path) -> None:
     assert data.detections["polyp_id"].null_count() == 3
 
 
-def test_a_table_of_frames_says_which_sequence_and_polyp_a_mask_is_of(tmp_path: Path) -> None:
-    set_, out = tmp_path / "set", tmp_path / "out"
-    write_mask(set_ / "p1.tif", (1, 2, 3, 4), (40, 30, 10, 5))  # beside the images
-    write_mask(set_ / "p12.tif", (5, 5, 4, 4))
-    write_mask(set_ / "3_mask.jpg", (8, 8, 16, 16))
+def test_a_table_of_frames_gives_sequence_and_polyp_of_masks(tmp_path: Path) -> None:
+    source, out = tmp_path / "set", tmp_path / "out"
+    write_mask(source / "p1.tif", (1, 2, 3, 4), (40, 30, 10, 5))  # in the folder of the images
+    write_mask(source / "p12.tif", (5, 5, 4, 4))
+    write_mask(source / "3_mask.jpg", (8, 8, 16, 16))
     for name, size in (("1.tif", (70, 50)), ("12.tif", (70, 50)), ("3.jpg", (70, 50))):
-        Image.new("RGB", size).save(set_ / name)
-    (set_ / "frames.csv").write_text("image,procedure_id,polyp_id\n12.tif,s1,a\n1,s1,a\n3,s2,\n")
+        Image.new("RGB", size).save(source / name)
+    (source / "frames.csv").write_text("image,procedure_id,polyp_id\n12.tif,s1,a\n1,s1,a\n3,s2,\n")
     folders = ("--image-folder", ".", "--mask-folder", ".")
-    data = imported("masks", set_, out, *folders)
+    data = import_data("masks", source, out, *folders)
     columns = ("procedure_id", "frame", *"xywh", "polyp_id", "image")
     assert data.detections.select(columns).rows() == [
         ("s1", 0, 5, 5, 4, 4, "a", "./12.tif"),
         ("s1", 1, 1, 2, 49, 33, "a", "./1.tif"),
         ("s2", 0, 8, 8, 16, 16, None, "./3.jpg"),
     ]
-    (set_ / "frames.csv").write_text("name\n1\n")
-    refused = polyplink("import", "masks", set_, out, *folders)
+    (source / "frames.csv").write_text("name\n1\n")
+    refused = polyplink("import", "masks", source, out, *folders)
     assert_refused(refused, "frames.csv has no column image, procedure_id")
 
 
-def test_a_source_of_which_nothing_is_read_is_refused_with_the_reason(tmp_path: Path) -> None:
-    set_ = tmp_path / "set"
-    write_mask(set_ / "masks" / "0.png", (1, 2, 3, 4))
-    write_mask(set_ / "images" / "0.png")
-    (set_ / "masks" / "0.png").write_bytes(b"half")
-    command = ("import", "masks", set_, tmp_path / "out")
+def test_a_source_without_usable_boxes_is_refused_with_the_reason(tmp_path: Path) -> None:
+    source = tmp_path / "set"
+    write_mask(source / "masks" / "0.png", (1, 2, 3, 4))
+    write_mask(source / "images" / "0.png")
+    (source / "masks" / "0.png").write_bytes(b"half")
+    command = ("import", "masks", source, tmp_path / "out")
     assert_refused(polyplink(*command), "no procedure: 1 x mask that cannot be opened, left out")
-    (set_ / "frames.csv").write_text("image,procedure_id\n7.png,s1\n")
+    (source / "frames.csv").write_text("image,procedure_id\n7.png,s1\n")
     assert_refused(polyplink(*command), "frames.csv lists none of 1 masks (first: 0.png)")
     (tmp_path / "a.json").write_text('{"images": [], "annotations": []}')
     refused = polyplink("import", "coco", tmp_path / "a.json", tmp_path / "out")
@@ -212,32 +215,35 @@ def test_a_source_of_which_nothing_is_read_is_refused_with_the_reason(tmp_path: 
 
 
 def test_frames_of_several_sizes_are_divided_by_size(tmp_path: Path) -> None:
-    set_ = tmp_path / "set"
-    (set_ / "images").mkdir(parents=True)
+    source = tmp_path / "set"
+    (source / "images").mkdir(parents=True)
     for number, size in enumerate(((70, 50), (70, 50), (50, 50))):
-        write_mask(set_ / "masks" / f"{number}.png", (1, 2, 3, 4))
-        Image.new("L", size).save(set_ / "images" / f"{number}.png")
-    Image.fromarray(np.eye(50, dtype=np.uint8) * 255).save(set_ / "masks" / "2.png")
-    data = imported("masks", set_, tmp_path / "out")
+        write_mask(source / "masks" / f"{number}.png", (1, 2, 3, 4))
+        Image.new("L", size).save(source / "images" / f"{number}.png")
+    Image.fromarray(np.eye(50, dtype=np.uint8) * 255).save(source / "masks" / "2.png")
+    data = import_data("masks", source, tmp_path / "out")
     sizes = data.procedures.select("procedure_id", "width", "height").rows()
     assert sorted(sizes) == [("set-50x50", 50, 50), ("set-70x50", 70, 50)]
 
 
 def write_stills(name: str, folder: Path) -> Path:
-    """One image with a box, two without, and one that nobody looked at; grey of 60 a step."""
-    names = {"case_0": ((10, 12, 20, 16),), "case_1": (), "other_0": ()}
+    """Write an image with a box, two without, and one without annotation, in steps of grey."""
+    boxes_by_stem = {"case_0": ((10, 12, 20, 16),), "case_1": (), "other_0": ()}
     (folder / "images").mkdir(parents=True)
-    for k, stem in enumerate((*names, "unseen_0")):
+    for k, stem in enumerate((*boxes_by_stem, "unseen_0")):
         Image.new("RGB", (70, 50), (60 * k + 30,) * 3).save(folder / "images" / f"{stem}.png")
     if name == "coco":
         images = [
             {"id": k, "file_name": f"{stem}.png", "width": 70, "height": 50}
-            for k, stem in enumerate(names)
+            for k, stem in enumerate(boxes_by_stem)
         ]
-        content = {"images": images, "annotations": [{"image_id": 0, "bbox": names["case_0"][0]}]}
+        content = {
+            "images": images,
+            "annotations": [{"image_id": 0, "bbox": boxes_by_stem["case_0"][0]}],
+        }
         (folder / "annotations").mkdir()
         (folder / "annotations" / "instances.json").write_text(json.dumps(content))
-    for stem, boxes in names.items():
+    for stem, boxes in boxes_by_stem.items():
         if name == "masks":
             write_mask(folder / "masks" / f"{stem}.png", *boxes)
         elif name == "yolo":
@@ -249,11 +255,11 @@ def write_stills(name: str, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["coco", "yolo", "masks"])
-def test_images_annotated_to_be_without_a_polyp_are_kept_and_learned_from(
+def test_images_annotated_as_free_of_polyps_are_stored_and_used_for_training(
     name: str, tmp_path: Path
 ) -> None:
     source, out = write_stills(name, tmp_path / "stills"), tmp_path / "out"
-    data = imported(name, source, out)
+    data = import_data(name, source, out)
     procedures = data.part(None)
     without = [("case", 1, "images/case_1.png"), ("other", 0, "images/other_0.png")]
     assert read_empty(out, procedures).rows() == without
@@ -269,9 +275,9 @@ def test_images_annotated_to_be_without_a_polyp_are_kept_and_learned_from(
     merged = polyplink("merge", tmp_path / "all", out)
     assert merged.exit_code == 0, merged.output
     assert empty_files(tmp_path / "all", read_data(tmp_path / "all"), procedures) == files
-    # What a detector did not mark is not annotated, and an image that is gone is not named.
-    imported(name, source, out, "--detector", "mine")
+    # A detector's missing box is no annotation, and a removed image is not listed.
+    import_data(name, source, out, "--detector", "mine")
     assert read_empty(out, procedures).is_empty()
     files[0].unlink()
-    imported(name, source, out)
+    import_data(name, source, out)
     assert read_empty(out, procedures).rows() == without[1:]

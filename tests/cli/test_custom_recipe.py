@@ -1,4 +1,4 @@
-"""Recipes, losses and encoders of one's own from a file, and what can be set of a recipe."""
+"""Recipes and losses from a file, and the list of settings of a recipe."""
 
 import importlib
 import json
@@ -12,7 +12,7 @@ from polyplink.recipes.by_name import find_recipe, override
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import TINY, SampleRun
 
-OWN = """
+RECIPE = """
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -36,56 +36,61 @@ def recipe() -> TrainConfig:
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Iterator[Path]:
+def recipe_file(tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "spread_recipe.py"
-    path.write_text(OWN)
+    path.write_text(RECIPE)
     yield path
     sys.modules.pop("spread_recipe", None)
     sys.path.remove(str(tmp_path))
     importlib.invalidate_caches()
 
 
-def test_a_loss_of_ones_own_trains_from_the_command_line(sample_run: SampleRun, own: Path) -> None:
-    sets = [f"--set={one}" for one in (*TINY, "loss.least=0.25", "optim.epochs=1")]
-    out = own.parent / "run"
-    result = polyplink("train", f"{own}:recipe", sample_run.data, "-o", out, "--device=cpu", *sets)
+def test_a_recipe_and_loss_from_a_file_are_trained(
+    sample_run: SampleRun, recipe_file: Path
+) -> None:
+    sets = [f"--set={setting}" for setting in (*TINY, "loss.least=0.25", "optim.epochs=1")]
+    out = recipe_file.parent / "run"
+    result = polyplink(
+        "train", f"{recipe_file}:recipe", sample_run.data, "-o", out, "--device=cpu", *sets
+    )
     assert result.exit_code == 0, result.output
     assert "epoch 1 of 1: loss " in result.stderr
     run = json.loads((out / "run.json").read_text())
     assert run["settings"]["loss"] == {"kind": "spread", "least": 0.25}
     assert run["settings"]["optim"]["epochs"] == 1
-    more = [*sets[:-1], "--set=optim.epochs=2", "--resume"]
-    extended = polyplink("train", own, sample_run.data, "-o", out, "--device=cpu", *more)
+    changes = [*sets[:-1], "--set=optim.epochs=2", "--resume"]
+    extended = polyplink("train", recipe_file, sample_run.data, "-o", out, "--device=cpu", *changes)
     assert extended.exit_code == 0, extended.output
     assert len((out / "history.csv").read_text().splitlines()) == 1 + 2
-    assert override(find_recipe(str(own)), ["loss.least=1"]).loss.least == 1.0
+    assert override(find_recipe(str(recipe_file)), ["loss.least=1"]).loss.least == 1.0
 
 
-def test_mistakes_in_a_file_are_named(own: Path, sample_run: SampleRun) -> None:
-    for given, message in (
-        (own.parent / "none.py", "no file "),
-        (f"{own}:receipt", "has no recipe 'receipt'; define a function receipt"),
+def test_mistakes_in_recipe_files_are_refused(recipe_file: Path, sample_run: SampleRun) -> None:
+    for recipe, message in (
+        (recipe_file.parent / "none.py", "no file "),
+        (f"{recipe_file}:receipt", "has no recipe 'receipt'; define a function receipt"),
     ):
-        assert_refused(polyplink("train", given, sample_run.data), message)
+        assert_refused(polyplink("train", recipe, sample_run.data), message)
     assert_refused(
-        polyplink("train", own, sample_run.data, "--set", "loss.lest=1"), "did you mean loss.least?"
+        polyplink("train", recipe_file, sample_run.data, "--set", "loss.lest=1"),
+        "did you mean loss.least?",
     )
-    broken = own.parent / "broken_recipe.py"
+    broken = recipe_file.parent / "broken_recipe.py"
     broken.write_text("import nothing_like_that")
     assert_refused(
         polyplink("train", broken, sample_run.data), "No module named 'nothing_like_that'"
     )
-    json_file = own.parent / "json.py"
+    json_file = recipe_file.parent / "json.py"
     json_file.write_text("")
     assert_refused(
         polyplink("train", json_file, sample_run.data), "there is another module called json"
     )
 
 
-def test_what_can_be_set_is_listed_with_its_type() -> None:
-    shown = polyplink("train", "--help-recipe", "ntssl")
-    assert shown.exit_code == 0
-    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.stdout.splitlines()]
+def test_settings_of_a_recipe_are_listed_with_types() -> None:
+    result = polyplink("train", "--help-recipe", "ntssl")
+    assert result.exit_code == 0
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.stdout.splitlines()]
     by_name = {row[0]: row[1:] for row in rows if row}
     assert by_name["optim.epochs"][:3] == ["int, 1 or more", "50", "program"]
     assert by_name["loss.form"][0] == "symmetric | anchored"

@@ -1,0 +1,139 @@
+"""`encode`: preparing, embedding and caching of vectors."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from polyplink import embed_data
+from polyplink.core.errors import PolyplinkError
+from polyplink.data.tables import DataSet, read_data, write_data
+from polyplink.encoders.encode import encode
+from polyplink.encoders.load import NamedEncoder, baselines, load_named
+from polyplink.encoders.vectors import read_embeddings, write_embeddings
+from polyplink.evaluate.truth import samples_of, tracklet_boxes
+from tests.conftest import SampleRun, recipe
+
+
+def mean_colour(crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
+    starts = np.cumsum([0, *lengths])
+    means = [crops[a:b].mean(axis=(0, 1, 2)) for a, b in pairwise(starts)]
+    return np.stack(means).astype(np.float32)
+
+
+def refuse_to_embed(crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
+    raise AssertionError("embedded twice")
+
+
+COLOUR = NamedEncoder("colour", "colour-once", mean_colour, torch.device("cpu"), recipe().prepare)
+
+
+def test_vectors_are_cached_and_damaged_files_are_recomputed(
+    sample_run: SampleRun, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    embed = partial(embed_data, sample_run.run, sample_run.data, part="eval", device="cpu")
+    first = embed(out=tmp_path / "v.parquet").value
+    stages: list[str] = []
+    second = embed(progress=lambda stage, done, total: stages.append(stage)).value
+    assert not [stage for stage in stages if stage.startswith("embed")]
+    vectors = first.vectors["ntssl-demo"]
+    assert np.array_equal(vectors, second.vectors["ntssl-demo"])
+    assert np.array_equal(read_embeddings(tmp_path / "v.parquet").vectors, vectors)
+    assert first.embeddings["ntssl-demo"].crops_id == first.prepared.key
+    stem = second.prepared.stem(second.prepared.procedures[0])
+    file = second.folders["ntssl-demo"] / f"{stem}.parquet"
+    stored, content = read_embeddings(file), file.read_bytes()
+    narrow = replace(stored, vectors=stored.vectors[:, :3])
+    for corrupt in (
+        lambda: file.write_bytes(b"junk"),
+        lambda: write_embeddings(file, narrow),
+        lambda: write_embeddings(file, replace(stored, vectors=stored.vectors * np.nan)),
+        lambda: write_embeddings(file, replace(stored, weights_id="others")),
+    ):
+        corrupt()
+        caplog.clear()
+        assert np.array_equal(embed().value.vectors["ntssl-demo"], vectors)
+        assert f"{file} is damaged or of other tracklets; it is made again" in caplog.text
+        assert file.read_bytes() == content
+
+
+@pytest.mark.parametrize("clip", [None, 4])
+def test_vectors_are_cached_by_key_and_clip_length(sample_run: SampleRun, clip: int | None) -> None:
+    first = encode([COLOUR], sample_run.data, "eval", clip=clip)
+    cached = replace(COLOUR, embedder=refuse_to_embed)
+    second = encode([cached], sample_run.data, "eval", clip=clip)
+    assert np.array_equal(first.vectors["colour"], second.vectors["colour"])
+    # A cached file with the vectors of other rows is not used.
+    other = encode([COLOUR], sample_run.data, "train", clip=clip)
+    eval_file, train_file = (
+        encoded.folders["colour"]
+        / f"{encoded.prepared.stem(encoded.prepared.procedures[0])}.parquet"
+        for encoded in (first, other)
+    )
+    eval_file.write_bytes(train_file.read_bytes())
+    with pytest.raises(AssertionError, match="embedded twice"):
+        encode([cached], sample_run.data, "eval", clip=clip)
+    assert len(encode([COLOUR], sample_run.data, "eval", clip=clip).vectors["colour"]) == len(
+        first.table
+    )
+
+
+def test_fragments_have_the_polyps_of_their_tracklets(
+    sample_run: SampleRun,
+) -> None:
+    tracklets, fragments = (
+        encode([COLOUR], sample_run.data, "eval"),
+        encode([COLOUR], sample_run.data, "eval", clip=4),
+    )
+    tracklet_samples, fragment_samples = (
+        samples_of(encoded.prepared, encoded.clip) for encoded in (tracklets, fragments)
+    )
+    assert len(fragment_samples.tracklet_ids) == 2 * len(tracklet_samples.tracklet_ids)
+    assert np.bincount(tracklet_samples.polyp).tolist() == [3, 3]
+    assert np.bincount(fragment_samples.polyp).tolist() == [6, 6]
+    boxes = tracklet_boxes(tracklets.prepared, tracklet_samples)
+    assert boxes.sizes.tolist() == tracklets.table["n"].to_list()
+    assert boxes.box[0].tolist() == [10.0, 8.0, 16.0, 12.0]
+
+
+def test_baselines_have_the_same_rows_and_other_tracklets_are_refused(
+    sample_run: SampleRun,
+) -> None:
+    encoder = load_named(sample_run.run, "cpu")
+    encoded = encode([encoder], sample_run.data, "eval").add(baselines(encoder))
+    assert list(encoded.vectors) == ["ntssl-demo", "untrained encoder", "colour histogram"]
+    assert {len(vectors) for vectors in encoded.vectors.values()} == {6}
+    assert not np.allclose(encoded.vectors["ntssl-demo"], encoded.vectors["untrained encoder"])
+    other_tracklets = replace(COLOUR, name="short", prepare=replace(COLOUR.prepare, min_length=40))
+    with pytest.raises(PolyplinkError, match="short has other settings of tracklets"):
+        encoded.add([other_tracklets])
+
+
+def test_only_an_added_procedure_is_embedded(sample_run: SampleRun, tmp_path: Path) -> None:
+    data = read_data(sample_run.data)
+    names = data.procedures["procedure_id"].to_list()
+    all_but_last = pl.col("procedure_id").is_in(names[:-1])
+    write_data(
+        tmp_path, DataSet.of(data.detections.filter(all_but_last), data.procedures, data.polyps)
+    )
+    encode([COLOUR], tmp_path)
+    write_data(tmp_path, data)
+    n_tracklets: list[int] = []
+
+    def counting_embedder(crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
+        n_tracklets.append(len(lengths))
+        return mean_colour(crops, lengths)
+
+    encoded = encode([replace(COLOUR, embedder=counting_embedder)], tmp_path)
+    assert n_tracklets == [6]  # the tracklets of one procedure
+    assert np.array_equal(
+        encoded.vectors["colour"], encode([COLOUR], sample_run.data).vectors["colour"]
+    )
+    files = {path.stem for path in encoded.folders["colour"].glob("*.parquet")}
+    assert files == {encoded.prepared.stem(name) for name in names}

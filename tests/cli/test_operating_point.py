@@ -1,0 +1,124 @@
+"""Finding an operating point, and linking with it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from polyplink.associate.clusterers import LearnedLinks, TemporalAP
+from polyplink.associate.identities import UNTUNED, Calibration, OperatingPoint, from_record
+from polyplink.associate.links import Views
+from polyplink.associate.similarity import cosine
+from polyplink.core.artefacts import to_plain
+from polyplink.core.errors import PolyplinkError
+from polyplink.counting.link import ProcedureTracklets, by_procedure, link
+from polyplink.counting.operating_point import find_operating_point
+from polyplink.data.origin import BoxSource
+from polyplink.encoders.embed import colour_histogram, embed
+from polyplink.encoders.vectors import Embeddings
+from polyplink.tracklets.prepare import prepare
+from polyplink.tracklets.settings import PrepareSettings
+from tests.samples import write_procedures
+
+
+def tracklets(name: str, polyps: list[str | None]) -> ProcedureTracklets:
+    """Tracklets with high similarity within a polyp."""
+    n = len(polyps)
+    table = pl.DataFrame({"polyp_id": polyps}, schema={"polyp_id": pl.String})
+    codes = {polyp: code for code, polyp in enumerate(dict.fromkeys(polyps))}
+    vectors = np.eye(len(codes) + 1)[[codes[polyp] for polyp in polyps]]
+    vectors += np.random.default_rng(n).normal(scale=0.3, size=vectors.shape)
+    start = 3.0 * np.arange(n, dtype=np.float64)
+    views = Views(vectors, start, np.asarray(start + 1.0, np.float64))
+    return ProcedureTracklets(name, table, np.linspace(0, 1, n), views)
+
+
+def test_the_operating_point_counts_separable_polyps_with_an_interval() -> None:
+    polyps: list[str | None] = ["a", "a", "a", "b", "b", "c", "c", "c"]
+    procedures = [tracklets(f"v{i}", [None, *polyps[: 4 + i % 5]]) for i in range(20)]
+    point = find_operating_point(procedures)
+    assert "of 20 procedures; cross-fitted there: count off by 0.00 polyps" in point.origin
+    assert point.spread is not None
+    assert point.calibration is None  # the source of the boxes is unknown
+    point = find_operating_point(procedures, BoxSource("9f", "Own", "recordings"))
+    assert point.calibration == Calibration("9f", "Own", "recordings", procedures=20)
+    assert from_record(to_plain(point)) == point
+    without_calibration = {
+        name: value for name, value in to_plain(point).items() if name != "calibration"
+    }
+    # A record of an earlier version.
+    assert from_record(without_calibration) == replace(point, calibration=None)
+    for procedure in procedures:
+        linked = link(procedure, point).identities
+        low, high = linked.interval or (0, 0)
+        assert low <= len(linked.names) <= high
+        assert len(linked.names) - 1 <= len(set(procedure.polyps) - {None}) <= len(linked.names)
+        wide = link(procedure, replace(point, spread=1e3)).identities.interval or (0, 0)
+        assert wide[0] <= low <= high <= wide[1]
+    assert isinstance(point.at("link").setting, LearnedLinks)
+    assert point.prices["link"] <= point.prices["count"]
+    few = find_operating_point(procedures[:6])
+    assert few.spread is None  # six procedures cannot show that 90 % are covered
+    assert link(procedures[0], few).identities.interval is None
+
+
+def test_without_labels_of_several_polyps_the_point_is_untuned() -> None:
+    for procedures, message in (
+        (
+            [tracklets("v", [None])],
+            "no procedure has known polyps, and no procedure has two tracklets",
+        ),
+        ([tracklets("v", ["a", "a", "a"])], "all 3 labelled pairs show one polyp"),
+    ):
+        point = find_operating_point(procedures)
+        assert point.setting == UNTUNED
+        assert point.links is None
+        assert message in point.origin
+    assert from_record(None).setting == UNTUNED
+    unlabelled = find_operating_point([tracklets(f"v{n}", [None] * n) for n in range(2, 14)])
+    assert "links fitted without labels on 12 procedures" in unlabelled.origin
+    assert unlabelled.at("link") == unlabelled
+    linked = link(tracklets("v", [None] * 9), unlabelled).identities
+    assert linked.interval is None
+    assert np.isfinite(linked.scores).all()
+    with pytest.raises(PolyplinkError, match="broken operating point"):
+        from_record({"setting": 3})
+
+
+def test_polyps_are_numbered_in_order_of_appearance() -> None:
+    point = OperatingPoint(
+        TemporalAP(alpha=1.0, gamma=1.0, preference=0.5),
+        find_operating_point([tracklets("w", ["a", "a", "b", "b"])] * 3).links,
+        "made up",
+    )
+    procedure = tracklets("v", ["a", "a", "a", "b", "b", "b"])
+    start = procedure.views.start[::-1].copy()
+    reversed_times = replace(procedure, views=Views(procedure.views.vectors, start, start + 1.0))
+    for current, labels in ((procedure, [0, 0, 0, 1, 1, 1]), (reversed_times, [1, 1, 1, 0, 0, 0])):
+        identities = link(current, point).identities
+        assert identities.names == ["P1", "P2"]
+        assert identities.labels.tolist() == labels
+        assert np.isfinite(identities.scores).all()
+
+
+def test_by_procedure_groups_vectors_in_any_order(tmp_path: Path) -> None:
+    prepared = prepare(
+        write_procedures(tmp_path, procedures=3), PrepareSettings(size=32, crop_factor=2.0)
+    )
+    embeddings = embed(prepared, colour_histogram, "h")
+    # Vectors can be in any order.
+    order = np.random.default_rng(0).permutation(len(embeddings.tracklet_ids))
+    ids = [embeddings.tracklet_ids[i] for i in order]
+    shuffled = Embeddings(ids, embeddings.vectors[order], "h", "c")
+    procedures = by_procedure(prepared, shuffled)
+    assert [procedure.procedure_id for procedure in procedures] == ["001-001", "001-002", "001-003"]
+    for procedure in procedures:
+        V = cosine(procedure.views.vectors)
+        polyps = np.array(procedure.polyps)
+        same = polyps[:, None] == polyps[None, :]
+        assert V[same].min() > V[~same].max()  # plain colours
+    incomplete = Embeddings(embeddings.tracklet_ids[1:], embeddings.vectors[1:], "h", "c")
+    with pytest.raises(PolyplinkError, match="tracklet 001-001:00000 has no vector"):
+        by_procedure(prepared, incomplete)
