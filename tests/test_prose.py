@@ -5,12 +5,18 @@ Rewrite the sentence; `ALLOWED` is for terms. CONTRIBUTING.md has the rules of s
 """
 
 import ast
+import io
 import json
 import re
+import tokenize
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
+# Folders of tests with checked docstrings, comments and names.
+TESTS = ("associate", "bench", "cli", "core", "counting", "data")
 # The changelog says what was written for a version.
 PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")} - {ROOT / "CHANGELOG.md"})
 WORDS = {  # and what to write instead
@@ -91,6 +97,20 @@ def docstrings(source: str) -> list[tuple[int, str]]:
     ]
 
 
+def comments_and_names(source: str) -> list[tuple[int, str]]:
+    """Line and text of a file's comments and of the names that it defines, with spaces for "_"."""
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    texts = [(token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            texts.append((node.lineno, node.name))
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            texts.append((node.lineno, node.id))
+        elif isinstance(node, ast.arg):
+            texts.append((node.lineno, node.arg))
+    return [(line, text.replace("_", " ")) for line, text in texts]
+
+
 def words_of_page(path: Path) -> str:
     """What a reader sees of a template, of a page, or of a file of messages."""
     text = path.read_text(encoding="utf-8")
@@ -134,6 +154,23 @@ def test_docstrings_are_written_in_plain_words() -> None:
         for first, text in docstrings(path.read_text(encoding="utf-8"))
         for line, word in refused(text)
         if line == 1 or word not in FIRST_LINE_ALONE
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("folder", TESTS)
+def test_tests_are_written_in_plain_words(folder: str) -> None:
+    code = "def told(found: int) -> None:  # It mends\n    own_part = 1\n"
+    words = [word for _, text in comments_and_names(code) for _, word in refused(text)]
+    assert sorted(words) == ["found", "mends", "own", "told"]
+    files = sorted((ROOT / "tests" / folder).rglob("*.py"))
+    assert files
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}: {word}: {WORDS[word]}"
+        for path in files
+        for source in [path.read_text(encoding="utf-8")]
+        for line, text in [*docstrings(source), *comments_and_names(source)]
+        for _, word in refused(text)
     ]
     assert not wrong, "\n".join(wrong)
 

@@ -279,8 +279,8 @@ def test_scenes_are_merged(tmp_path: Path) -> None:
     result = polyplink("merge", tmp_path / "all", *(tmp_path / name / "data" for name in scenes_of))
     assert result.exit_code == 0, result.stderr
     merged_scenes = read_scenes(tmp_path / "all")
-    assert {name: own.tolist() for name, own in merged_scenes.items()} == {
-        name: own.tolist() for name, own in scenes_of.items()
+    assert {name: rows.tolist() for name, rows in merged_scenes.items()} == {
+        name: rows.tolist() for name, rows in scenes_of.items()
     }
 
 

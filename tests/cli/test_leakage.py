@@ -1,4 +1,4 @@
-"""Procedures that an encoder has seen, found in the data of an evaluation."""
+"""Procedures that an encoder has seen, detected in the data of an evaluation."""
 
 from pathlib import Path
 

@@ -111,7 +111,7 @@ def test_published_digests_are_checked() -> None:
             check_published(path, "ab12" * 16, expected)
 
 
-def test_an_added_backbone_is_found_by_its_file_name(tmp_path: Path) -> None:
+def test_an_added_backbone_is_loaded_by_its_file_name(tmp_path: Path) -> None:
     model, width = build_frame_encoder("timm:resnet50")
     state = dict(model.state_dict()) | {"fc.weight": torch.zeros(1000, width)}
     state |= {"fc.bias": torch.zeros(1000)}

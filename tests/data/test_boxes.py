@@ -59,9 +59,9 @@ def naive_box(box: tuple[float, ...], border: Border) -> tuple[float, ...] | Non
 def test_boxes_equal_a_naive_version(border: Border, edges: list[tuple[float, ...]]) -> None:
     faults = Faults()
     checked = check_boxes(boxes_by_edges(*edges), faults)
-    kept = fit_boxes(checked, PROCEDURES, faults, border=border)
+    fitted = fit_boxes(checked, PROCEDURES, faults, border=border)
     expected = [naive_box(box, border) for box in edges]
-    assert kept.select("x", "y", "w", "h").rows() == [box for box in expected if box is not None]
+    assert fitted.select("x", "y", "w", "h").rows() == [box for box in expected if box is not None]
     left_out = sum(n for kind, (n, _) in faults.counts.items() if kind.endswith("left out"))
     assert left_out == expected.count(None)
 
@@ -70,11 +70,11 @@ def test_boxes_equal_a_naive_version(border: Border, edges: list[tuple[float, ..
 def test_checked_boxes_are_valid_and_others_are_counted(rows: list[tuple[object, ...]]) -> None:
     boxes = boxes_by_sides(*((str(i), *row) for i, row in enumerate(rows)))
     faults = Faults()
-    kept = check_boxes(boxes, faults)
+    valid = check_boxes(boxes, faults)
     left_out = sum(n for kind, (n, _) in faults.counts.items() if not kind.startswith("score"))
-    assert kept.height + left_out == len(rows)
-    assert kept.schema["frame"] == pl.Int32
-    for row in kept.iter_rows(named=True):
+    assert valid.height + left_out == len(rows)
+    assert valid.schema["frame"] == pl.Int32
+    for row in valid.iter_rows(named=True):
         assert row["procedure_id"] == "v"
         assert row["frame"] >= 0
         assert all(abs(np.float32(row[side])) < float("inf") for side in "xywh")
@@ -106,8 +106,8 @@ def test_boxes_partly_outside_stay_and_boxes_beyond_the_last_frame_are_left_out(
         ("partly", "v", 0, -4, 76, 5, 5, 1.5),
     )
     faults = Faults()
-    kept = fit_boxes(check_boxes(boxes, faults), PROCEDURES, faults)
-    assert kept.select("at", "x", "score").rows() == [("in", 1, None), ("partly", -4, None)]
+    fitted = fit_boxes(check_boxes(boxes, faults), PROCEDURES, faults)
+    assert fitted.select("at", "x", "score").rows() == [("in", 1, None), ("partly", -4, None)]
     assert faults.lines() == [
         "1 x score outside [0, 1], left out (first: partly)",
         "1 x box beyond the last frame of its procedure, left out (first: late (1, 1, 5, 5))",
@@ -119,8 +119,8 @@ def test_boxes_partly_outside_stay_and_boxes_beyond_the_last_frame_are_left_out(
 
 def test_a_frame_s_size_has_priority_over_its_procedure_s() -> None:
     boxes = boxes_by_edges((90, 10, 120, 20)).with_columns(width=pl.lit(110.0), height=pl.lit(80.0))
-    kept = fit_boxes(check_boxes(boxes, Faults()), PROCEDURES, Faults(), border="pixels")
-    assert kept.select("x", "y", "w", "h").row(0) == (90, 10, 19, 10)
+    fitted = fit_boxes(check_boxes(boxes, Faults()), PROCEDURES, Faults(), border="pixels")
+    assert fitted.select("x", "y", "w", "h").row(0) == (90, 10, 19, 10)
 
 
 def test_a_fault_is_raised_with_its_fix_if_strict() -> None:

@@ -117,7 +117,7 @@ def test_the_procedure_is_the_video_then_the_sequence_then_the_identity(tmp_path
     assert rows == [("by video", 1), ("d3_004-005", 3), ("s", 9), ("x", 4)]  # x: from the name
 
 
-def test_annotation_files_and_images_are_found_in_a_folder(tmp_path: Path) -> None:
+def test_annotation_files_and_images_of_a_folder_are_read(tmp_path: Path) -> None:
     root = tmp_path / "annotations"
     content = [image(1, "v_3.jpg")], [box(1, 1)]
     write(root / "instances_train.json", *content)

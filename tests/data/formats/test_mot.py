@@ -91,7 +91,7 @@ def test_byte_order_marks_windows_lines_and_blanks_do_not_matter(tmp_path: Path)
     assert before.detections["polyp_id"].to_list() == ["s_3"]
 
 
-def test_images_are_found_in_a_video_or_in_img1(tmp_path: Path) -> None:
+def test_images_are_those_of_a_video_or_of_img1(tmp_path: Path) -> None:
     root = write_sequence(tmp_path, "1,1,1,2,3,4,1,1,1\n2,1,1,2,3,4,1,1,1\n")
     write_video(root / "s.mp4", 9)
     assert import_mot(root).data.detections["image"].to_list() == ["s.mp4#0", "s.mp4#1"]

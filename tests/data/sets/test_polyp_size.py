@@ -10,7 +10,7 @@ from polyplink.data.sets.polyp_size import import_polyp_size, read_side_boxes, w
 from tests.data.public_sets import assert_same, picture, small_polyp_size
 from tests.data.sample_sets import data_set, procedure_row
 
-WHOLE = "whole frame used as a box, no file of boxes given"
+WHOLE_FRAME_USED = "whole frame used as a box, no file of boxes given"
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_without_boxes_each_frame_is_one_box(root: Path) -> None:
     assert boxes.select("x", "y", "w", "h").unique().rows() == [(0, 0, 64, 48)]
     assert boxes["frame"].to_list() == [0, 1, 2, 3] * 2
     assert boxes["image"][1] == "01.MP4#1"
-    assert imported.warnings == [f"8 x {WHOLE} (first: 01)"]
+    assert imported.warnings == [f"8 x {WHOLE_FRAME_USED} (first: 01)"]
 
 
 def test_official_lists_become_parts(root: Path) -> None:
@@ -67,7 +67,7 @@ def test_official_lists_become_parts(root: Path) -> None:
     assert line in imported.warnings
 
 
-def test_label_tables_are_found_or_named(root: Path) -> None:
+def test_label_tables_are_read_from_the_folder_or_named(root: Path) -> None:
     moved = (root / "labels.csv").rename(root.parent / "labels.csv")
     imported = import_polyp_size(root, boxes=root / "boxes.csv")
     assert imported.data.polyps["size_mm"].null_count() == 2
