@@ -87,8 +87,8 @@ def test_constraints_hold_and_are_not_asked_again() -> None:
     rng = np.random.default_rng(2)
     start = 3.0 * np.arange(10.0)
     views = Views(rng.normal(size=(10, 3)), start, start + 1.0)
-    learned = OperatingPoint(LearnedLinks(1.0), links, "made up", spread=4.0)
-    for point in (learned, untuned("no links")):
+    learned_links = OperatingPoint(LearnedLinks(1.0), links, "made up", spread=4.0)
+    for point in (learned_links, untuned("no links")):
         free = identify(views, np.linspace(0, 1, 10), point)
         same, other = np.flatnonzero(free.labels == free.labels[0]), free.labels != free.labels[0]
         cannot = ((int(same[0]), int(same[1])),)
@@ -107,13 +107,13 @@ def test_constraints_hold_and_are_not_asked_again() -> None:
             assert first_starts == sorted(first_starts)
             if not (constraints.must or constraints.cannot):
                 assert result.labels.tolist() == free.labels.tolist()
-    pair = identify(views, np.linspace(0, 1, 10), learned).doubts[0].pair
+    pair = identify(views, np.linspace(0, 1, 10), learned_links).doubts[0].pair
     for constraints in (
         Constraints(must=(pair,)),
         Constraints(cannot=(pair,)),
         Constraints(unsure=(pair,)),
     ):
-        result = identify(views, np.linspace(0, 1, 10), learned, constraints)
+        result = identify(views, np.linspace(0, 1, 10), learned_links, constraints)
         assert pair not in [doubt.pair for doubt in result.doubts]
         assert result.interval is not None
         assert result.interval[0] <= len(result.names) <= result.interval[1]

@@ -108,9 +108,9 @@ def test_broken_frames_are_remembered_without_stored_crops(
             assert result.exit_code == 0, result.stderr
             embeddings.append(read_embeddings(tmp_path / "v"))
     assert "001-001:00000.1" in embeddings[0].tracklet_ids
-    for again in embeddings[1:]:
-        assert again.tracklet_ids == embeddings[0].tracklet_ids
-        assert np.array_equal(again.vectors, embeddings[0].vectors)
+    for others in embeddings[1:]:
+        assert others.tracklet_ids == embeddings[0].tracklet_ids
+        assert np.array_equal(others.vectors, embeddings[0].vectors)
 
 
 @pytest.mark.parametrize(

@@ -207,9 +207,9 @@ def test_size_and_histology_are_in_the_hand_off(
     assert calibration.exit_code == 0, calibration.output
     assert "size fitted on 10 polyps of 5 patients" in calibration.stdout, calibration.output
     assert "histology fitted on 10 polyps" in calibration.stdout, calibration.output
-    counted = polyplink("count", weights, data, "-o", out, "--device", "cpu")
-    assert counted.exit_code == 0, counted.output
-    assert "probes fitted on simulated polyps" in counted.stderr
+    count = polyplink("count", weights, data, "-o", out, "--device", "cpu")
+    assert count.exit_code == 0, count.output
+    assert "probes fitted on simulated polyps" in count.stderr
     views = pl.read_csv(out / "views.csv")
     assert views["size_mm"].null_count() == views["adenoma"].null_count() == 0
     group = json.loads((out / "count.json").read_text())["procedures"][0]["groups"][0]
@@ -226,10 +226,10 @@ def test_size_and_histology_are_in_the_hand_off(
     polyp = review["procedures"][0]["reviewed_polyps"][0]
     assert polyp["size_high_mm"] == group["size_high_mm"]
     # Weights calibrated on procedures of unknown sizes keep their probes.
-    again = polyplink(
+    recalibration = polyplink(
         "calibrate", weights, sample_run.data, "-o", tmp_path / "again", "--device", "cpu"
     )
-    assert again.exit_code == 0, again.output
+    assert recalibration.exit_code == 0, recalibration.output
     point = read_record(tmp_path / "again" / "weights.safetensors").operating
     assert point is not None
     assert point["size"]["vector"]

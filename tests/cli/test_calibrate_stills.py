@@ -73,20 +73,20 @@ def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
         helper.make_node("ReduceMax", ["inside"], ["score"], keepdims=1),
     ]
     corners = []
-    for axis, other in ((3, 2), (2, 3)):
+    for axis, across in ((3, 2), (2, 3)):
         profile = f"profile{axis}"
-        nodes.append(helper.make_node("ReduceMax", ["inside"], [profile], axes=[other]))
+        nodes.append(helper.make_node("ReduceMax", ["inside"], [profile], axes=[across]))
         for last in (0, 1):
-            at = f"at{axis}{last}"
+            index = f"at{axis}{last}"
             nodes.append(
-                helper.make_node("ArgMax", [profile], [at], axis=axis, select_last_index=last)
+                helper.make_node("ArgMax", [profile], [index], axis=axis, select_last_index=last)
             )
             if last:
-                nodes.append(helper.make_node("Add", [at, "one"], [f"{at}+"]))
-                at = f"{at}+"
-            nodes.append(helper.make_node("Cast", [at], [f"{at}f"], to=TensorProto.FLOAT))
-            corners.append((last, axis, f"{at}f"))
-    box = [name for _, _, name in sorted(corners, key=lambda one: (one[0], -one[1]))]
+                nodes.append(helper.make_node("Add", [index, "one"], [f"{index}+"]))
+                index = f"{index}+"
+            nodes.append(helper.make_node("Cast", [index], [f"{index}f"], to=TensorProto.FLOAT))
+            corners.append((last, axis, f"{index}f"))
+    box = [name for _, _, name in sorted(corners, key=lambda corner: (corner[0], -corner[1]))]
     parts = [f"{name}r" for name in [*box, "score"]]
     nodes += [
         helper.make_node("Reshape", [name, "flat"], [part])
@@ -109,8 +109,8 @@ def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files = [path.parent / "empty" / f"{k}.png" for k in range(3)]
     for k, file in enumerate(files):
         Image.fromarray(np.full((240, 300, 3), 90 + k, np.uint8)).save(file)
-    learned = ["g0", file_key(files[0])]
-    record = {"layout": "nms", "trained_on": learned, "name": "blue", "high": 0.5, "low": 0.3}
+    trained_on = ["g0", file_key(files[0])]
+    record = {"layout": "nms", "trained_on": trained_on, "name": "blue", "high": 0.5, "low": 0.3}
     path.with_suffix(".json").write_text(json.dumps(record))
     return path
 

@@ -28,18 +28,18 @@ from tests.conftest import SampleRun
 
 
 @pytest.fixture
-def counted(run_folder: Path) -> Path:
+def count_folder(run_folder: Path) -> Path:
     return run_folder / "count"
 
 
-def test_a_count_of_an_earlier_version_is_read(counted: Path, tmp_path: Path) -> None:
-    text = (counted / "count.json").read_text()
+def test_a_count_of_an_earlier_version_is_read(count_folder: Path, tmp_path: Path) -> None:
+    text = (count_folder / "count.json").read_text()
     (tmp_path / "count.json").write_text(text.replace('"confidence"', '"sureness"'))
-    assert Count.read(tmp_path) == Count.read(counted)
+    assert Count.read(tmp_path) == Count.read(count_folder)
 
 
-def test_every_tracklet_is_in_one_group_and_tables_agree(counted: Path) -> None:
-    summary = json.loads((counted / "count.json").read_text())
+def test_every_tracklet_is_in_one_group_and_tables_agree(count_folder: Path) -> None:
+    summary = json.loads((count_folder / "count.json").read_text())
     assert [p["procedure_id"] for p in summary["procedures"]] == [f"001-00{i}" for i in range(1, 6)]
     for procedure in summary["procedures"]:
         ids = [t["tracklet_id"] for g in procedure["groups"] for t in g["tracklets"]]
@@ -49,9 +49,9 @@ def test_every_tracklet_is_in_one_group_and_tables_agree(counted: Path) -> None:
         firsts = [g["tracklets"][0]["first_frame"] for g in procedure["groups"]]
         assert firsts == sorted(firsts)  # polyps are numbered in order of appearance
     assert summary["polyps"] == sum(p["polyps"] for p in summary["procedures"])
-    counts = pl.read_csv(counted / "counts.csv")
+    counts = pl.read_csv(count_folder / "counts.csv")
     assert counts["polyps"].to_list() == [p["polyps"] for p in summary["procedures"]]
-    views = pl.read_csv(counted / "views.csv")
+    views = pl.read_csv(count_folder / "views.csv")
     tracklets = [
         (p["procedure_id"], g["polyp"], t["tracklet_id"], t["first_frame"], t["confidence"])
         for p in summary["procedures"]
@@ -62,13 +62,13 @@ def test_every_tracklet_is_in_one_group_and_tables_agree(counted: Path) -> None:
     assert sorted(views.select(columns).rows()) == sorted(tracklets)
     assert (views["end_s"] > views["start_s"]).all()
     assert views["bridged"].to_list() == [0.0] * 30  # every frame has a box
-    assignment = pl.read_parquet(counted / "assignment.parquet")
+    assignment = pl.read_parquet(count_folder / "assignment.parquet")
     assert assignment.columns == ["procedure_id", "tracklet_id", "label", "score", "converged"]
     assert assignment.height == 30
     groups = assignment.group_by("procedure_id", maintain_order=True)
     labels = groups.agg(pl.col("label").n_unique())["label"]
     assert labels.to_list() == counts["polyps"].to_list()
-    text = (counted / "report.html").read_text()
+    text = (count_folder / "report.html").read_text()
     assert "trained or validated on 4 of these procedures" in text
     assert "001-005" in text
 
@@ -77,9 +77,9 @@ def test_a_part_without_tracklets_has_a_count_of_0(sample_run: SampleRun, tmp_pa
     data = read_data(sample_run.data)
     boxes = data.detections.filter(pl.col("procedure_id") != "001-005")
     write_data(tmp_path / "d", DataSet.of(boxes, data.procedures, data.polyps, data.splits))
-    counted = count(sample_run.run, tmp_path / "d", out=tmp_path / "c", part="eval", device="cpu")
-    assert counted.value.summary["procedures"][0]["polyps"] == 0
-    assert "001-005" in counted.value.report.read_text()
+    result = count(sample_run.run, tmp_path / "d", out=tmp_path / "c", part="eval", device="cpu")
+    assert result.value.summary["procedures"][0]["polyps"] == 0
+    assert "001-005" in result.value.report.read_text()
 
 
 def test_a_count_from_a_single_view_has_a_warning(sample_run: SampleRun, tmp_path: Path) -> None:
@@ -88,16 +88,16 @@ def test_a_count_from_a_single_view_has_a_warning(sample_run: SampleRun, tmp_pat
     first_view = (name != "001-005") | (pl.col("frame") < first + 32)
     boxes = data.detections.filter(first_view)
     write_data(tmp_path / "d", DataSet.of(boxes, data.procedures, data.polyps, data.splits))
-    counted = count(sample_run.run, tmp_path / "d", out=tmp_path / "c", part="eval", device="cpu")
+    result = count(sample_run.run, tmp_path / "d", out=tmp_path / "c", part="eval", device="cpu")
     ((polyps, questions),) = [
         (procedure["polyps"], procedure["to_look_at"])
-        for procedure in counted.value.summary["procedures"]
+        for procedure in result.value.summary["procedures"]
         if procedure["procedure_id"] == "001-005"
     ]
     assert (polyps, questions) == (1, [])
     warning = "Counted from a single view in 1 procedure (001-005)"
-    assert sum(warning in line for line in counted.warnings) == 1
-    assert warning in counted.value.report.read_text()
+    assert sum(warning in line for line in result.warnings) == 1
+    assert warning in result.value.report.read_text()
 
 
 def test_the_folder_of_another_command_and_a_broken_history_are_refused(
@@ -116,8 +116,8 @@ def test_the_report_shows_a_history_without_a_curriculum(
 ) -> None:
     shutil.copytree(sample_run.run, tmp_path / "run")
     (tmp_path / "run" / "history.csv").write_text("epoch,loss,loss_labels\n0,2.5,1\n1,2,1\n")
-    counted = count(tmp_path / "run", sample_run.data, out=tmp_path / "c", device="cpu")
-    assert counted.value.page.curves == {"loss": (2.5, 2.0), "validation_loss": (1.0, 1.0)}
+    result = count(tmp_path / "run", sample_run.data, out=tmp_path / "c", device="cpu")
+    assert result.value.page.curves == {"loss": (2.5, 2.0), "validation_loss": (1.0, 1.0)}
 
 
 def test_the_report_has_every_procedure_and_its_uncertain_decisions(sample_run: SampleRun) -> None:
@@ -148,15 +148,15 @@ def test_the_report_has_every_procedure_and_its_uncertain_decisions(sample_run: 
 
 
 def test_a_second_count_gives_equal_results_and_prints_only_json(
-    counted: Path, sample_run: SampleRun, tmp_path: Path
+    count_folder: Path, sample_run: SampleRun, tmp_path: Path
 ) -> None:
     command = ("count", sample_run.run / "weights.safetensors", sample_run.data, "-o", tmp_path)
     result = polyplink(*command, "--device", "cpu", "--json")
     assert result.exit_code == 0, result.stderr
-    again, first = json.loads(result.stdout), json.loads((counted / "count.json").read_text())
+    second, first = json.loads(result.stdout), json.loads((count_folder / "count.json").read_text())
     for name in ("data", "weights_file"):  # paths are relative to the folder
-        assert (tmp_path / again.pop(name)).resolve() == (counted / first.pop(name)).resolve()
-    assert again == first
+        assert (tmp_path / second.pop(name)).resolve() == (count_folder / first.pop(name)).resolve()
+    assert second == first
     text = polyplink(*command).stdout
     assert "001-005" in text
     assert f"report: {tmp_path / 'report.html'}" in text

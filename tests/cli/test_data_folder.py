@@ -77,8 +77,8 @@ def test_the_doctor_s_options_make_single_frames_usable(
     assert_refused(polyplink(*adapt), "`polyplink doctor` lists options")
     assert polyplink(*adapt, *advised).exit_code == 0
     assert_refused(polyplink("evaluate", "own", data, "--part", "all"), "was trained or validated")
-    shown = json.loads(polyplink("weights", "show", "own").stdout)
-    assert (shown["origin"]["name"], shown["origin"]["adapted_from"]) == (
+    record = json.loads(polyplink("weights", "show", "own").stdout)
+    assert (record["origin"]["name"], record["origin"]["adapted_from"]) == (
         "own",
         "imagenet",
     )

@@ -41,8 +41,8 @@ def test_a_second_run_gives_equal_figures_and_other_folders_are_refused(
 ) -> None:
     before = (out / "run" / "weights.safetensors").stat().st_mtime_ns
     figures = json.loads((out / "evaluation.json").read_text())
-    again = demo(out, workers=1, preset=PRESET, sets=SETS)
-    assert again.value.as_dict() == figures
+    second = demo(out, workers=1, preset=PRESET, sets=SETS)
+    assert second.value.as_dict() == figures
     assert (out / "run" / "weights.safetensors").stat().st_mtime_ns >= before
     with pytest.raises(PolyplinkError, match="holds something else"):
         demo(out, seed=1, workers=1, preset=PRESET, sets=SETS)

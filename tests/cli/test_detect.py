@@ -56,10 +56,10 @@ def test_an_empty_count_has_a_reason(sample_run: SampleRun, tmp_path: Path, dete
     frames = sample_run.root / "frames" / "001-005"
     data = tmp_path / "data"
     assert polyplink("detect", frames, data, "--detector", detector).exit_code == 0
-    counted = polyplink("count", sample_run.run, data, "-o", tmp_path / "c", "--min-seconds", "60")
-    assert counted.exit_code == 0, counted.output
+    result = polyplink("count", sample_run.run, data, "-o", tmp_path / "c", "--min-seconds", "60")
+    assert result.exit_code == 0, result.output
     reason = "192 of 192 boxes in tracks shorter than 60 s (--min-seconds)"
-    assert f"Counted 0 in 1 procedure (001-005): {reason}" in counted.stderr.replace("\n", " ")
+    assert f"Counted 0 in 1 procedure (001-005): {reason}" in result.stderr.replace("\n", " ")
     assert reason in (tmp_path / "c" / "report.html").read_text()
     without_boxes = run(
         frames,
@@ -86,18 +86,18 @@ def test_a_simulated_detector_is_applied_to_annotated_boxes(
     assert data.polyps.is_empty()
     # Views of different polyps are ten frames apart at one position: such gaps must not be bridged.
     options = ("--bridge", "0.2", "--device", "cpu")
-    compared = polyplink(
+    count_with_truth = polyplink(
         *("count", sample_run.run, tmp_path / "d", "-o", tmp_path / "c", "--json"),
         *("--truth", sample_run.data, *options),
     )
-    assert compared.exit_code == 0, compared.output
-    against = json.loads(compared.stdout)["against_truth"]
+    assert count_with_truth.exit_code == 0, count_with_truth.output
+    against = json.loads(count_with_truth.stdout)["against_truth"]
     assert against["figures"]["polyps found"]["value"] == 1
     assert sum(row["polyps"] for row in against["procedures"]) == 10
-    counted = polyplink(
+    run_of_boxes = polyplink(
         "run", tmp_path / "d", "--weights", sample_run.run, "-o", tmp_path / "o", *options
     )
-    assert counted.exit_code == 0, counted.output
+    assert run_of_boxes.exit_code == 0, run_of_boxes.output
     summary = json.loads((tmp_path / "o" / "count" / "count.json").read_text())
     assert summary["tracklets"]["tracks"]["bridge"] == 0.2
     assert summary["polyps"] >= 5
@@ -200,8 +200,8 @@ def test_a_detector_is_trained_evaluated_and_used(
     folder = tmp_path / "ours-training"
     assert (folder / "epochs.csv").read_text().splitlines()[0] == "epoch,loss"
     assert (folder / "training.png").stat().st_size > 10_000
-    again = polyplink(*command, "--epochs", "2", "--held", "0.2", "--json")  # finished already
-    assert json.loads(again.stdout)["losses"] == facts["losses"]
+    repeated = polyplink(*command, "--epochs", "2", "--held", "0.2", "--json")  # finished already
+    assert json.loads(repeated.stdout)["losses"] == facts["losses"]
     other_epochs = polyplink(*command, "--epochs", "3", "--held", "0.2")
     assert_refused(other_epochs, "ours-training holds a training with other data or options")
     measured = polyplink("evaluate-detector", out, sample_run.data, "--frames", "9", "--json")
@@ -213,9 +213,9 @@ def test_a_detector_is_trained_evaluated_and_used(
         pixels = np.full((60, 90, 3), 40 * k, np.uint8)
         mask = np.zeros((60, 90), np.uint8)
         mask[:20] = 255 * (k == 5)
-        for place, image in (("images", pixels), ("masks", mask)):
-            (masks / place).mkdir(parents=True, exist_ok=True)
-            Image.fromarray(image).save(masks / place / f"s{k}.png")
+        for folder_name, image in (("images", pixels), ("masks", mask)):
+            (masks / folder_name).mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image).save(masks / folder_name / f"s{k}.png")
     assert polyplink("import", "masks", masks, tmp_path / "stills").exit_code == 0
     measured = polyplink("evaluate-detector", out, tmp_path / "stills", "--json")
     figures = json.loads(measured.stdout)

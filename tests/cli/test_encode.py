@@ -70,11 +70,11 @@ def test_vectors_are_cached_by_key_and_clip_length(sample_run: SampleRun, clip: 
     second = encode([cached], sample_run.data, "eval", clip=clip)
     assert np.array_equal(first.vectors["colour"], second.vectors["colour"])
     # A cached file with the vectors of other rows is not used.
-    other = encode([COLOUR], sample_run.data, "train", clip=clip)
+    train_part = encode([COLOUR], sample_run.data, "train", clip=clip)
     eval_file, train_file = (
         encoded.folders["colour"]
         / f"{encoded.prepared.stem(encoded.prepared.procedures[0])}.parquet"
-        for encoded in (first, other)
+        for encoded in (first, train_part)
     )
     eval_file.write_bytes(train_file.read_bytes())
     with pytest.raises(AssertionError, match="embedded twice"):

@@ -295,7 +295,7 @@ def test_paths_are_not_patterns(tmp_path: Path) -> None:
         result = polyplink(*command)
         assert result.exit_code == 0, result.output
         assert read_data(out).detections["x"].to_list() == [x]
-    both = tmp_path / "both.csv"
-    both.write_text("procedure_id,video_id,frame,x,y,w,h\na,a,0,1,1,5,5\n")
-    refused = polyplink("import", "csv", both, tmp_path / "o", "--size", "64x48")
+    two_columns = tmp_path / "both.csv"
+    two_columns.write_text("procedure_id,video_id,frame,x,y,w,h\na,a,0,1,1,5,5\n")
+    refused = polyplink("import", "csv", two_columns, tmp_path / "o", "--size", "64x48")
     assert_refused(refused, "has the columns procedure_id and video_id")

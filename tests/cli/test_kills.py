@@ -85,26 +85,26 @@ def test_an_import_over_another_leaves_the_old_or_the_new_tables(
     old = ("import", "csv", first, tmp_path / "out", "--histology-map", tmp_path / "map.json")
     new = ("import", "csv", second, tmp_path / "out")
     kills.run(*old, below=tmp_path / "out")
-    before = contents(tmp_path / "out")
+    old_contents = contents(tmp_path / "out")
     old_key = read_data(tmp_path / "out").key
     kills.run(*new, below=tmp_path / "out")
-    after = contents(tmp_path / "out")
+    new_contents = contents(tmp_path / "out")
     new_key = read_data(tmp_path / "out").key
     assert old_key != new_key
-    contents_by_key = {old_key: before, new_key: after}
-    seen, events = [], spread(kills.events, MAX_KILLS)
+    contents_by_key = {old_key: old_contents, new_key: new_contents}
+    keys, events = [], spread(kills.events, MAX_KILLS)
     kills.run(*old, below=tmp_path / "out")
     for _ in kills.at_events(*new, below=tmp_path / "out", events=events):
         key = read_data(tmp_path / "out").key
         assert contents(tmp_path / "out") == contents_by_key[key]
-        seen.append(key)
+        keys.append(key)
         kills.run(*old, below=tmp_path / "out")
-        assert contents(tmp_path / "out") == before
-    assert seen == sorted(seen, key=[old_key, new_key].index)
-    assert set(seen) == {old_key, new_key}
-    assert contents(tmp_path / "out") == after
+        assert contents(tmp_path / "out") == old_contents
+    assert keys == sorted(keys, key=[old_key, new_key].index)
+    assert set(keys) == {old_key, new_key}
+    assert contents(tmp_path / "out") == new_contents
     assert not [path for path in (tmp_path / "out").iterdir() if path.name.startswith(".")]
-    print(f"import: {len(seen)} kills")
+    print(f"import: {len(keys)} kills")
 
 
 VERBS = {
@@ -142,15 +142,18 @@ def test_a_killed_command_is_completed_by_repeating_it(
 ) -> None:
     out = tmp_path / "killed" / "out"
     inputs = {**inputs, "OUT": out}
-    words = VERBS[verb].split() + (TRAIN if verb in {"train", "reproduce"} else [])
+    verb_words = VERBS[verb].split() + (TRAIN if verb in {"train", "reproduce"} else [])
     pattern = "^(" + "|".join(inputs) + ")"
-    command = [words[0], *(re.sub(pattern, lambda m: str(inputs[m[0]]), w) for w in words[1:])]
+    command = [
+        verb_words[0],
+        *(re.sub(pattern, lambda m: str(inputs[m[0]]), w) for w in verb_words[1:]),
+    ]
 
     def reset() -> None:
         shutil.rmtree(out.parent, ignore_errors=True)
         if verb in INPUT_FOLDERS:
-            others = shutil.ignore_patterns("prepared")
-            shutil.copytree(inputs[INPUT_FOLDERS[verb]], out, ignore=others)
+            ignored = shutil.ignore_patterns("prepared")
+            shutil.copytree(inputs[INPUT_FOLDERS[verb]], out, ignore=ignored)
 
     for _ in range(2):  # the first run also fills caches beside the data, which change the report
         reset()
@@ -183,17 +186,17 @@ def test_overwritten_results_are_the_old_or_the_new_ones(
         kills.run(*command(purpose), below=out)
         results.append(contents(out))
         events = kills.events if purpose == "count" else events
-    after, before = results[2:]
-    assert after != before
-    seen, numbers = [], spread(events, MAX_KILLS)
+    new_contents, old_contents = results[2:]
+    assert new_contents != old_contents
+    is_new, numbers = [], spread(events, MAX_KILLS)
     for _ in kills.at_events(*command("count"), below=out, events=numbers):
         settle(out)
         current = contents(out)
-        assert current in (before, after)
-        seen.append(current == after)
+        assert current in (old_contents, new_contents)
+        is_new.append(current == new_contents)
         kills.run(*command("link"), below=out)
-    assert seen == sorted(seen)
-    print(f"count over another: {len(seen)} kills")
+    assert is_new == sorted(is_new)
+    print(f"count over another: {len(is_new)} kills")
 
 
 def test_an_answer_is_logged_completely_or_not_at_all(

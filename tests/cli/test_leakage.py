@@ -41,14 +41,14 @@ def test_the_reason_of_leakage_is_reported(tmp_path: Path) -> None:
         ("001-001", "the procedure itself"),
         ("001-002", "its patient p"),
     ]
-    cut = Seen("", [("sun_seg", "case1_1", "case1")], [])
-    assert seen_procedures(cut, sun, ["001-003"]) == [
+    seen_clips = Seen("", [("sun_seg", "case1_1", "case1")], [])
+    assert seen_procedures(seen_clips, sun, ["001-003"]) == [
         ("001-003", "SUN-SEG is cut from SUN's videos")
     ]
     seen = Seen(datasets=("sun", "Kvasir-Capsule"))  # in the pre-training of a published encoder
     assert seen_procedures(seen, sun, ["001-001"]) == [("001-001", "SUN was in its pre-training")]
-    cut = Seen(datasets=("SUN-SEG",))
-    assert seen_procedures(cut, sun, ["001-001"]) == [
+    seen_clips = Seen(datasets=("SUN-SEG",))
+    assert seen_procedures(seen_clips, sun, ["001-001"]) == [
         ("001-001", "SUN-SEG is cut from SUN's videos")
     ]
     assert seen_procedures(seen, data, ["001-001"]) == []

@@ -227,11 +227,11 @@ def test_a_stalled_or_stopped_source_ends_with_a_report(
         time.sleep(0.5)
         if ending != "stall":
             os.kill(process.pid, getattr(signal, ending))
-        rest = process.stdout.read()
+        output = process.stdout.read()
         assert process.wait(60) == 0
-    last = json.loads(rest.splitlines()[-1])
+    last = json.loads(output.splitlines()[-1])
     assert (last["event"], last["final"]["tracklets"]) == ("finished", 2)
-    assert ("--stall" in rest.decode()) == (ending == "stall")
+    assert ("--stall" in output.decode()) == (ending == "stall")
     assert (out / "count" / "report.html").is_file()
 
 

@@ -55,13 +55,13 @@ def test_the_operating_point_counts_separable_polyps_with_an_interval() -> None:
         low, high = linked.interval or (0, 0)
         assert low <= len(linked.names) <= high
         assert len(linked.names) - 1 <= len(set(procedure.polyps) - {None}) <= len(linked.names)
-        wide = link(procedure, replace(point, spread=1e3)).identities.interval or (0, 0)
-        assert wide[0] <= low <= high <= wide[1]
+        wide_interval = link(procedure, replace(point, spread=1e3)).identities.interval or (0, 0)
+        assert wide_interval[0] <= low <= high <= wide_interval[1]
     assert isinstance(point.at("link").setting, LearnedLinks)
     assert point.prices["link"] <= point.prices["count"]
-    few = find_operating_point(procedures[:6])
-    assert few.spread is None  # six procedures cannot show that 90 % are covered
-    assert link(procedures[0], few).identities.interval is None
+    six_procedures = find_operating_point(procedures[:6])
+    assert six_procedures.spread is None  # six procedures cannot show that 90 % are covered
+    assert link(procedures[0], six_procedures).identities.interval is None
 
 
 def test_without_labels_of_several_polyps_the_point_is_untuned() -> None:

@@ -53,10 +53,10 @@ def test_steps_equal_a_count_by_hand_and_nothing_is_run(labelled: Path, tmp_path
     views = 6 * 2 * 2
     recipe = stand_in_recipe("ntssl")
     assert recipe is not None
-    cut = next(step for what, step in steps.items() if what.startswith("cut crops, psi 1.3"))
-    assert cut.settings.startswith(f"{views * 8} crops of 6 procedures")
+    cutting = next(step for what, step in steps.items() if what.startswith("cut crops, psi 1.3"))
+    assert cutting.settings.startswith(f"{views * 8} crops of 6 procedures")
     assert not [what for what in steps if "psi 5" in what]  # stand-ins use one crop factor
-    assert cut.disk == 3 * views * 8 * recipe.prepare.size**2
+    assert cutting.disk == 3 * views * 8 * recipe.prepare.size**2
     network_cost = cost(recipe.encoder, recipe.prepare.size)
     fragments = views * 8 // recipe.fragment_length
     frames = fragments * (1 + 4) * recipe.fragment_length  # a bag is an anchor and four others

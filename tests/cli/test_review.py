@@ -21,15 +21,15 @@ from tests.conftest import SampleRun
 
 
 @pytest.fixture
-def counted(run_folder: Path) -> Path:
+def count_folder(run_folder: Path) -> Path:
     """The count without corrections."""
     (run_folder / "count" / "corrections.jsonl").unlink(missing_ok=True)
     return run_folder / "count"
 
 
-def finish_review(counted: Path, data: Path) -> Desk:
+def finish_review(count_folder: Path, data: Path) -> Desk:
     """Review every procedure with the polyps of `data` as the truth."""
-    desk = Desk(counted, reviewer="me")
+    desk = Desk(count_folder, reviewer="me")
     truth = read_data(data).detections
     for index, name in enumerate(desk.names):
         procedure = desk.procedure(index)
@@ -46,8 +46,8 @@ def finish_review(counted: Path, data: Path) -> Desk:
     return desk
 
 
-def test_the_page_is_served_until_the_process_ends(counted: Path) -> None:
-    command = [sys.executable, "-m", "polyplink", "review", str(counted), "--no-browser"]
+def test_the_page_is_served_until_the_process_ends(count_folder: Path) -> None:
+    command = [sys.executable, "-m", "polyplink", "review", str(count_folder), "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         address = re.search(r"http://127.0.0.1:\d+/\?token=\S+", process.stdout.readline())
@@ -63,19 +63,19 @@ def test_the_page_is_served_until_the_process_ends(counted: Path) -> None:
 
 
 def test_a_finished_review_is_handed_off_and_learned_from(
-    counted: Path, sample_run: SampleRun, tmp_path: Path
+    count_folder: Path, sample_run: SampleRun, tmp_path: Path
 ) -> None:
-    refused = polyplink("learn-from", sample_run.run, counted, "-o", tmp_path / "none")
+    refused = polyplink("learn-from", sample_run.run, count_folder, "-o", tmp_path / "none")
     assert refused.exit_code == 2
     assert "no procedure of" in refused.stderr
     assert "mark some as finished in `polyplink review`" in refused.stderr
-    desk = finish_review(counted, sample_run.data)
+    desk = finish_review(count_folder, sample_run.data)
     truth = read_data(sample_run.data).detections
-    hand_off = polyplink("hand-off", counted, "--language", "de", "--json")
+    hand_off = polyplink("hand-off", count_folder, "--language", "de", "--json")
     assert hand_off.exit_code == 0, hand_off.stderr
     files = json.loads(hand_off.stdout)["files"]
     assert any(file.endswith("polyps.xlsx") for file in files)
-    learning = learn_from(str(sample_run.run), str(counted), out=tmp_path / "learned")
+    learning = learn_from(str(sample_run.run), str(count_folder), out=tmp_path / "learned")
     assert learning.value.procedures == 5
     labelled = read_data(learning.value.data)
     assert labelled.polyps.height == 10
@@ -90,16 +90,16 @@ def test_a_finished_review_is_handed_off_and_learned_from(
     recount = count(learning.value.weights, sample_run.data, out=tmp_path / "again", device="cpu")
     assert recount.value.summary["tracklets"] == to_plain(desk.count.tracklets)
     with pytest.raises(PolyplinkError, match="was counted with weights"):
-        learn_from(learning.value.weights, [counted], out=tmp_path / "other")
+        learn_from(learning.value.weights, [count_folder], out=tmp_path / "other")
 
 
 def test_invalid_review_folders_are_refused(
-    sample_run: SampleRun, tmp_path: Path, counted: Path
+    sample_run: SampleRun, tmp_path: Path, count_folder: Path
 ) -> None:
     for arguments, message in (
         ((tmp_path,), "count.json is missing"),
-        ((counted, "--mask-overlay", "1,2"), "give LEFT,TOP,WIDTH,HEIGHT"),
-        ((counted, "--data", tmp_path), "is no data folder|is missing|no folder"),
+        ((count_folder, "--mask-overlay", "1,2"), "give LEFT,TOP,WIDTH,HEIGHT"),
+        ((count_folder, "--data", tmp_path), "is no data folder|is missing|no folder"),
     ):
         for verb in ("review", "hand-off"):
             result = polyplink(verb, *arguments)

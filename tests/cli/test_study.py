@@ -85,8 +85,8 @@ def test_mistakes_are_refused_before_training(tmp_path: Path) -> None:
     )
     for arguments, message in mistakes:
         names = [argument for argument in arguments if not argument.startswith("-")]
-        rest = [argument for argument in arguments if argument.startswith("-")]
-        assert_refused(polyplink("study", *names, data, "-o", tmp_path / "out", *rest), message)
+        options = [argument for argument in arguments if argument.startswith("-")]
+        assert_refused(polyplink("study", *names, data, "-o", tmp_path / "out", *options), message)
     assert not (data / "prepared").exists()
     original = read_data(data)
     boxes = original.detections.with_columns(polyp_id=pl.lit(None, pl.String))

@@ -70,8 +70,8 @@ def test_added_weights_are_listed_shown_and_loaded_by_name(
     config = record.encoder
     assert isinstance(config, FoundationConfig)
     assert (config.mean, config.clip) == ((0.45,) * 3, 0)  # values of the preset
-    shown = json.loads(polyplink("weights", "show", "surgenet").stdout)
-    assert shown["origin"]["sha256"] == added["sha256"]
+    printed = json.loads(polyplink("weights", "show", "surgenet").stdout)
+    assert printed["origin"]["sha256"] == added["sha256"]
     loaded = load_encoder(Path("surgenet"), CPU)
     crops = torch.zeros(2, 224, 224, 3, dtype=torch.uint8)
     with torch.no_grad():

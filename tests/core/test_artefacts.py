@@ -73,8 +73,8 @@ def test_a_folder_is_complete_or_absent(tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match="exists already"), whole_folder(target):
         pass
     other = tmp_path / "other"
-    with pytest.raises(PolyplinkError, match="exists already"), whole_folder(other) as late:
-        (late / "a").write_text("late")
+    with pytest.raises(PolyplinkError, match="exists already"), whole_folder(other) as second:
+        (second / "a").write_text("late")
         with whole_folder(other) as first:  # as if another process were faster
             (first / "a").write_text("first")
     assert (other / "a").read_text() == "first"
@@ -111,16 +111,16 @@ def test_a_run_is_recorded_and_the_folder_of_another_command_is_refused(tmp_path
 
 def test_parts_of_killed_runs_are_removed_and_parts_of_live_runs_stay(tmp_path: Path) -> None:
     target = tmp_path / "table"
-    with whole_file(target) as mine:
-        mine.write_text("x")
-        node = mine.name.split(".")[2].split("-")[0]
+    with whole_file(target) as first:
+        first.write_text("x")
+        node = first.name.split(".")[2].split("-")[0]
         dead = tmp_path / f".table.{node}-999999999-abcdef01.part"
         other_machine = tmp_path / ".table.ffffffff-1-abcdef01.part"
         for path in (dead, other_machine):
             path.write_text("half")
         with whole_file(target) as second:  # a second write of this process, which is alive
             second.write_text("y")
-        assert mine.is_file()
+        assert first.is_file()
     assert {p.name for p in tmp_path.iterdir()} == {"table", other_machine.name}
 
 

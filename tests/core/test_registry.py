@@ -190,8 +190,8 @@ def test_a_plugin_verb_is_added_and_replaces_no_built_in_verb(
     installed_parts: Path, sample_run: SampleRun
 ) -> None:
     entries = next(installed_parts.glob("*.dist-info/entry_points.txt"))
-    more = "[polyplink.verbs]\nmine longest = my_parts:longest\ntrain = my_parts:longest\n"
-    entries.write_text(entries.read_text().replace("[polyplink.verbs]\n", more))
+    added = "[polyplink.verbs]\nmine longest = my_parts:longest\ntrain = my_parts:longest\n"
+    entries.write_text(entries.read_text().replace("[polyplink.verbs]\n", added))
     assert {"longest", "mine longest"} < {*sections()["Research"]}
     assert [*sections()["Train"]] == [*SECTIONS["Train"]]
     assert VERBS.find("train") is train
@@ -271,7 +271,7 @@ def test_a_clusterer_metrics_and_a_figure_from_a_file_are_used(
     assert 0 <= rows["Counting, Mutual", "V_MEASURE"] <= 1
     assert {"RECIPROCAL", "V_MEASURE"} <= {*re.findall(r"\w+", result.stdout)}  # asked for
     assert len(set(clusters)) == rows["Counting, Mutual", "PPC"]
-    drawn = polyplink(
+    figures_run = polyplink(
         "figures",
         sample_run.run,
         sample_run.data,
@@ -281,12 +281,12 @@ def test_a_clusterer_metrics_and_a_figure_from_a_file_are_used(
         "--only",
         f"{parts_file}:draw_cosines",
     )
-    assert drawn.exit_code == 0, drawn.stderr
+    assert figures_run.exit_code == 0, figures_run.stderr
     assert {path.name for path in (tmp_path / "f").glob("*.svg")} == {"draw_cosines.svg"}
 
 
 @pytest.mark.parametrize(
-    ("typed", "message"),
+    ("options_text", "message"),
     [
         ("--clusterer {}:Nothing", "extra_parts.py has no clusterer 'Nothing'"),
         ("--clusterer {}:dataclass", "extra_parts.py:dataclass has no cluster and no grid"),
@@ -298,9 +298,9 @@ def test_a_clusterer_metrics_and_a_figure_from_a_file_are_used(
     ],
 )
 def test_a_file_without_the_part_is_refused(
-    parts_file: Path, sample_run: SampleRun, typed: str, message: str
+    parts_file: Path, sample_run: SampleRun, options_text: str, message: str
 ) -> None:
-    options = typed.format(parts_file).split()
+    options = options_text.format(parts_file).split()
     assert_refused(polyplink("evaluate", sample_run.run, sample_run.data, *options), message)
 
 

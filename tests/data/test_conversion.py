@@ -46,28 +46,28 @@ def test_import_of_a_conversion_gives_the_data_set(name: str, data: DataSet) -> 
         return
     with TemporaryDirectory() as folder:
         warnings = convert(data, name, Path(folder))
-        again = IMPORTERS[name](Path(folder)).data
+        imported = IMPORTERS[name](Path(folder)).data
     drop = "source" if name == "coco" else ()
-    assert again.procedures.drop(drop).equals(data.procedures.drop(drop))
+    assert imported.procedures.drop(drop).equals(data.procedures.drop(drop))
     if name == "coco":  # polyps exist only through their boxes
         named = data.polyps.join(data.detections, on="polyp_id", how="semi")
         empty = data.polyps.height - named.height
         assert warnings == ([f"{empty} x polyp without a box, not written"] if empty else [])
-        assert again.polyps.sort("polyp_id").equals(named.sort("polyp_id"))
+        assert imported.polyps.sort("polyp_id").equals(named.sort("polyp_id"))
     else:
-        assert again.polyps.equals(data.polyps)
+        assert imported.polyps.equals(data.polyps)
         assert warnings == []
     if name == "yolo":  # coordinates relative to the image size are rounded
-        sides = [d.detections.select("x", "y", "w", "h").to_numpy() for d in (data, again)]
+        sides = [d.detections.select("x", "y", "w", "h").to_numpy() for d in (data, imported)]
         assert np.abs(sides[0] - sides[1]).max() < 1e-3
-        rest = [d.detections.drop("x", "y", "w", "h") for d in (data, again)]
-        assert rest[0].equals(rest[1])
+        other_columns = [d.detections.drop("x", "y", "w", "h") for d in (data, imported)]
+        assert other_columns[0].equals(other_columns[1])
     elif name == "cvat":  # boxes of a frame are in the order of their tracks
         columns = data.detections.columns
-        assert again.detections.sort(columns).equals(data.detections.sort(columns))
+        assert imported.detections.sort(columns).equals(data.detections.sort(columns))
     else:
-        assert again.key == data.key or name == "coco"
-        assert again.detections.equals(data.detections)
+        assert imported.key == data.key or name == "coco"
+        assert imported.detections.equals(data.detections)
 
 
 @pytest.mark.parametrize("name", ["coco", "mot", "yolo", "cvat"])

@@ -55,7 +55,7 @@ def counts(findings: list[Finding]) -> dict[str, int]:
 @given(box_rows)
 def test_counts_of_boxes_polyps_and_gaps_equal_a_naive_loop(rows: list[tuple[Any, ...]]) -> None:
     naive: Counter[str] = Counter()
-    seen = set()
+    earlier = set()
     frames = defaultdict(set)
     for procedure_id, frame, x, y, w, h, polyp_id in rows:
         naive["frame number"] += not 0 <= frame < N_FRAMES
@@ -69,8 +69,8 @@ def test_counts_of_boxes_polyps_and_gaps_equal_a_naive_loop(rows: list[tuple[Any
             continue
         naive["unknown polyp"] += polyp_id == "c_1"
         naive["polyp of another procedure"] += polyp_id != "c_1" and polyp_id[0] != procedure_id
-        naive["polyp twice in a frame"] += (procedure_id, frame, polyp_id) in seen
-        seen.add((procedure_id, frame, polyp_id))
+        naive["polyp twice in a frame"] += (procedure_id, frame, polyp_id) in earlier
+        earlier.add((procedure_id, frame, polyp_id))
         frames[procedure_id, polyp_id].add(frame)
     for numbers in frames.values():
         naive["gap"] += sum(b - a > 1 for a, b in pairwise(sorted(numbers)))

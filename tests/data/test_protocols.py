@@ -122,9 +122,9 @@ def test_each_fold_of_loo19_leaves_out_one_procedure() -> None:
     nineteen = published_splits()["rc19"]
     assert protocol_part("loo19", procedures, polyps) == nineteen
     for left_out in nineteen:
-        rest = protocol_part(f"loo19-train:{left_out}", procedures, polyps) or []
+        train = protocol_part(f"loo19-train:{left_out}", procedures, polyps) or []
         assert protocol_part(f"loo19:{left_out}", procedures, polyps) == [left_out]
-        assert sorted([*rest, left_out]) == sorted(nineteen)
+        assert sorted([*train, left_out]) == sorted(nineteen)
     with pytest.raises(PolyplinkError, match="'001-001' is not one of the 19 procedures of loo19"):
         protocol_part("loo19:001-001", procedures, polyps)
     assert protocol_part("rc19:001-009", procedures, polyps) is None
@@ -150,8 +150,8 @@ def test_released_tables_have_the_published_totals() -> None:
     assert (lesions["size [mm]"] <= 5).sum() == 117
     listed = Counter(lesions["unique_video_name"])
     claimed = dict(videos.select("unique_video_name", "num_lesions").iter_rows())
-    wrong = {name: (n, listed[name]) for name, n in claimed.items() if listed[name] != n}
-    assert wrong == {"003-012": (2, 3)}
+    differing = {name: (n, listed[name]) for name, n in claimed.items() if listed[name] != n}
+    assert differing == {"003-012": (2, 3)}
     # A third party counted the frames.
     assert counts["num_frames"].sum() == videos["num_frames"].sum() == 2_757_723
     assert counts["n_polyp_frames"].sum() == 342_109

@@ -121,10 +121,10 @@ def test_detections_are_sorted_and_keep_their_order_within_a_frame() -> None:
 def test_write_and_read_give_the_same_tables_and_key(data: DataSet) -> None:
     with TemporaryDirectory() as folder:
         write_data(Path(folder), data)
-        again = read_data(Path(folder))
+        read_back = read_data(Path(folder))
     for name in TABLES:
-        assert getattr(again, name).equals(getattr(data, name))
-    assert (again.key, again.splits) == (data.key, data.splits)
+        assert getattr(read_back, name).equals(getattr(data, name))
+    assert (read_back.key, read_back.splits) == (data.key, data.splits)
 
 
 def test_tables_of_two_imports_are_refused_and_tables_of_other_programs_are_read(

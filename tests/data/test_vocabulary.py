@@ -23,10 +23,10 @@ from polyplink.data.vocabulary import (
 from tests.data.sample_sets import small_set
 
 
-def labels_of(words: list[str | None], dataset: str) -> list[int | None]:
+def labels_of(histologies: list[str | None], dataset: str) -> list[int | None]:
     """Adenoma labels of polyps with these histologies, by the papers' map of a data set."""
     procedures = pl.DataFrame({"procedure_id": ["p"], "dataset": [dataset]})
-    polyps = pl.DataFrame({"histology_class": pl.Series(words, dtype=pl.String)})
+    polyps = pl.DataFrame({"histology_class": pl.Series(histologies, dtype=pl.String)})
     return label_polyps(
         procedures, polyps.with_columns(procedure_id=pl.lit("p")), ADENOMA
     ).to_list()

@@ -50,10 +50,12 @@ def double(value: int) -> int:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_read_each_keeps_the_order_and_reports_progress(workers: int) -> None:
-    seen: list[tuple[int, int]] = []
-    read = read_each(double, [3, 1, 2], workers=workers, progress=lambda *step: seen.append(step))
-    assert read == [6, 2, 4]
-    assert seen == [(1, 3), (2, 3), (3, 3)]
+    steps: list[tuple[int, int]] = []
+    results = read_each(
+        double, [3, 1, 2], workers=workers, progress=lambda *step: steps.append(step)
+    )
+    assert results == [6, 2, 4]
+    assert steps == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_read_each_raises_the_error_of_reading() -> None:

@@ -26,9 +26,9 @@ VIDEOS = [
 ]
 
 
-def numbers(video: Video, wanted: list[int]) -> list[tuple[int, int | None]]:
-    frames = video.frames(wanted)
-    return [(n, None if shown is None else number_of(shown.rgb())) for n, shown in frames]
+def numbers(video: Video, indices: list[int]) -> list[tuple[int, int | None]]:
+    frames = video.frames(indices)
+    return [(n, None if picture is None else number_of(picture.rgb())) for n, picture in frames]
 
 
 @pytest.mark.parametrize(("suffix", "codec", "varying"), VIDEOS)
@@ -44,9 +44,9 @@ def test_every_frame_is_read_by_its_number(
         assert numbers(video, [*subset, 60]) == [*((n, n) for n in subset), (60, None)]
         assert numbers(video, []) == []
         for number in (50, 2, 59, 13, 0):  # seeks forward and back
-            shown = video.frame(number)
-            assert shown is not None
-            assert number_of(shown.rgb()) == number
+            picture = video.frame(number)
+            assert picture is not None
+            assert number_of(picture.rgb()) == number
 
 
 @pytest.mark.parametrize(("suffix", "codec", "varying"), VIDEOS)
@@ -90,8 +90,8 @@ def test_frames_of_a_damaged_video_have_its_size(tmp_path: Path, suffix: str, co
     for seed in range(40):
         path.write_bytes(flip_many(content, random.Random(seed)))
         with suppress(PolyplinkError), open_video(path) as video:
-            for _, shown in video.frames(range(24)):
-                pixels = "lost" if shown is None else shown.rgb()
+            for _, picture in video.frames(range(24)):
+                pixels = "lost" if picture is None else picture.rgb()
                 assert isinstance(pixels, str) or pixels.shape == (video.height, video.width, 3)
             n_read += 1
     assert n_read > 10
@@ -102,13 +102,13 @@ def test_conversions_of_a_frame_are_close_to_those_of_its_pixels(tmp_path: Path)
         frames = [*container.decode(video=0)]
     for frame in frames:
         pixels = np.asarray(frame.to_ndarray(format="rgb24"), np.uint8)
-        shown, known = Picture(frame), Picture(pixels)
-        small = shown.resized(24, 30)
-        np.testing.assert_allclose(small, known.resized(24, 30), atol=4)
-        np.testing.assert_allclose(shown.points, known.points, atol=4)
-        np.testing.assert_array_equal(shown.rgb(), pixels)
-        np.testing.assert_array_equal(shown.resized(24, 30), small)  # the order does not matter
-        assert shown.size == known.size == (WIDTH, HEIGHT)
+        picture, reference = Picture(frame), Picture(pixels)
+        small = picture.resized(24, 30)
+        np.testing.assert_allclose(small, reference.resized(24, 30), atol=4)
+        np.testing.assert_allclose(picture.points, reference.points, atol=4)
+        np.testing.assert_array_equal(picture.rgb(), pixels)
+        np.testing.assert_array_equal(picture.resized(24, 30), small)  # the order does not matter
+        assert picture.size == reference.size == (WIDTH, HEIGHT)
 
 
 def test_files_that_are_not_videos_are_refused(tmp_path: Path) -> None:

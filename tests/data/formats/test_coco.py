@@ -299,9 +299,9 @@ def test_the_first_present_key_of_a_column_is_read() -> None:
     table = read_records(rows, "rows", ["track", "size_mm", "polyp_id"])
     assert table.rows() == [("1", 2, None), ("x", None, None), (None, 3, None)]
     assert read_records(None, "rows", ["id"]).is_empty()
-    for odd in ([{}, [1]], "text"):
+    for invalid in ([{}, [1]], "text"):
         with pytest.raises(PolyplinkError, match="rows is not a list of records"):
-            read_records(odd, "rows", ["id"])
+            read_records(invalid, "rows", ["id"])
 
 
 @given(st.lists(values))

@@ -19,9 +19,9 @@ INFO = "[Sequence]\nname=s\nimDir=img1\nframeRate=25\nseqLength=9\nimWidth=64\ni
 def test_import_undoes_write_of_ground_truth(data: DataSet) -> None:
     with TemporaryDirectory() as folder:
         write_mot(data, Path(folder), kind="gt")
-        again = import_mot(Path(folder)).data
+        imported = import_mot(Path(folder)).data
     for name in TABLES:
-        assert getattr(again, name).equals(getattr(data, name))
+        assert getattr(imported, name).equals(getattr(data, name))
 
 
 def write_sequence(

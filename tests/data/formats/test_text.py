@@ -52,8 +52,8 @@ def test_invalid_tables_are_refused(tmp_path: Path) -> None:
 def test_numbers_are_parsed_and_other_texts_are_marked() -> None:
     table = pl.DataFrame({"v": [" 1.5 ", "1e2", "x", "", " ", None]})
     assert table.select(number("v"))["v"].to_list() == [1.5, 100, None, None, None, None]
-    odd = table.select(no_number("v").fill_null(False))["v"].to_list()
-    assert odd == [False, False, True, False, False, False]
+    marked = table.select(no_number("v").fill_null(False))["v"].to_list()
+    assert marked == [False, False, True, False, False, False]
 
 
 @pytest.mark.parametrize(

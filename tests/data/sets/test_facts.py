@@ -23,10 +23,12 @@ LABELS = (
 )
 
 
-def parse(text: str, strict: bool = False, wanted: tuple[str, ...] = ()) -> tuple[Facts, list[str]]:
+def parse(
+    text: str, strict: bool = False, columns: tuple[str, ...] = ()
+) -> tuple[Facts, list[str]]:
     faults = Faults(strict)
     rows = read_rows(text.encode("utf-8-sig"), "x.csv")
-    return parse_facts(rows, "x.csv", wanted, CLASSES, faults), faults.lines()
+    return parse_facts(rows, "x.csv", columns, CLASSES, faults), faults.lines()
 
 
 def test_values_are_parsed_from_words_and_abbreviations() -> None:

@@ -158,13 +158,13 @@ def test_simulated_sets_keep_their_name(root: Path) -> None:
 
 def source_of(folder: Path, *frames: list[Edges], polyp: str | None = "p_1") -> ProcedureSource:
     """Write one XML file per list of boxes (left, top, right, bottom)."""
-    place = folder / "p_annotations"
-    place.mkdir()
+    annotations = folder / "p_annotations"
+    annotations.mkdir()
     for i, boxes in enumerate(frames):
         named = [(polyp, edges) for edges in boxes]
         text = format_voc("p_frames", f"p_{i}.jpg", (W, H), named)
-        (place / f"p_{i}.xml").write_text(text)
-    return ProcedureSource("p", place, None, frozenset({"p_1"}))
+        (annotations / f"p_{i}.xml").write_text(text)
+    return ProcedureSource("p", annotations, None, frozenset({"p_1"}))
 
 
 def test_boxes_are_in_the_order_of_frames(tmp_path: Path) -> None:
@@ -217,9 +217,9 @@ def test_annotation_texts_have_number_name_and_text(tmp_path: Path, end: str, pr
     others = {"._p_2.xml": b"left by a Mac", "p_2.jpg": b"an image", "read.me": b""}
     prefix = prefix if end else ""
     texts = {prefix + name: data for name, data in (TEXTS | others).items()}
-    place = pack(tmp_path / f"p_annotations{end}", texts)
+    source = pack(tmp_path / f"p_annotations{end}", texts)
     expected = [(2, "p_2.xml", "two"), (3, "p_3.0.xml", "three"), (10, "p_10.xml", "ten")]
-    assert sorted(annotation_texts(place)) == expected
+    assert sorted(annotation_texts(source)) == expected
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -232,21 +232,21 @@ def test_file_names_without_a_unique_frame_number_are_refused(tmp_path: Path, en
 
 @pytest.mark.parametrize("length", [0, 65535, 65536, 65537, 200000])
 def test_files_of_any_length_are_read(tmp_path: Path, length: int) -> None:
-    place = pack(tmp_path / "p", {"p_1.xml": b"x" * length})
-    assert list(annotation_texts(place)) == [(1, "p_1.xml", "x" * length)]
+    source = pack(tmp_path / "p", {"p_1.xml": b"x" * length})
+    assert list(annotation_texts(source)) == [(1, "p_1.xml", "x" * length)]
 
 
 def test_files_that_are_not_text_and_damaged_archives_are_refused(tmp_path: Path) -> None:
-    place = pack(tmp_path / "p", {"p_1.xml": b"\xff\xfe<"})
+    source = pack(tmp_path / "p", {"p_1.xml": b"\xff\xfe<"})
     with pytest.raises(PolyplinkError, match=r"p_1\.xml is not UTF-8 text; unpack the archive"):
-        list(annotation_texts(place))
-    (place / "p_1.xml").unlink()
-    (place / "p_1.xml").mkdir()
+        list(annotation_texts(source))
+    (source / "p_1.xml").unlink()
+    (source / "p_1.xml").mkdir()
     with pytest.raises(
         PolyplinkError,
         match=r"p_1\.xml: Is a directory; restore the file, or check its permissions",
     ):
-        list(annotation_texts(place))
+        list(annotation_texts(source))
     packed = pack(tmp_path / "p_annotations.zip", TEXTS)
     packed.write_bytes(packed.read_bytes()[:-30])
     with pytest.raises(PolyplinkError, match=r"p_annotations\.zip is not a whole zip archive "):
@@ -304,10 +304,10 @@ def test_frames_without_an_object_are_read_like_the_full_parser(tmp_path: Path) 
         "<!DOCTYPE a []><annotation><width>5</width><height>9</height></annotation>": None,
     }
     for i, (text, width) in enumerate(texts.items()):
-        place = tmp_path / f"{i}_annotations"
-        place.mkdir()
-        (place / "p_0.xml").write_text(text)
-        source = ProcedureSource("p", place, None, frozenset())
+        annotations = tmp_path / f"{i}_annotations"
+        annotations.mkdir()
+        (annotations / "p_0.xml").write_text(text)
+        source = ProcedureSource("p", annotations, None, frozenset())
         if width is None:
             with pytest.raises(PolyplinkError, match=r"p_0\.xml"):
                 read_boxes(source, strict=True)

@@ -40,10 +40,12 @@ def test_import_undoes_write(name: str, draw: st.DataObject) -> None:
 def test_images_are_named_unless_disabled(name: str, tmp_path: Path) -> None:
     data = SETS[name].small()
     SETS[name].write(data, tmp_path, frames=picture(data))
-    seen: list[tuple[int, int]] = []
-    imported = SETS[name].read(tmp_path, strict=True, workers=1, progress=lambda *s: seen.append(s))
+    steps: list[tuple[int, int]] = []
+    imported = SETS[name].read(
+        tmp_path, strict=True, workers=1, progress=lambda *s: steps.append(s)
+    )
     n = data.procedures.height
-    assert seen == [(i + 1, n) for i in range(n)]
+    assert steps == [(i + 1, n) for i in range(n)]
     assert_same(imported.data, data)
     assert set(imported.data.procedures["source"]) == {str(tmp_path.resolve())}
     images = imported.data.detections["image"]
