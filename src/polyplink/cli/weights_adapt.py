@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from polyplink.encoders.build import LoadedEncoder
     from polyplink.encoders.encoder import Encoder
     from polyplink.tracklets.prepare import Prepared
-    from polyplink.tracklets.settings import PrepareSettings, with_options
+    from polyplink.tracklets.settings import PrepareSettings
 
 
 def adapt_weights(
@@ -94,6 +94,7 @@ def adapt_weights(
     from polyplink.encoders.encode import prepare_part
     from polyplink.encoders.leakage import seen_by
     from polyplink.encoders.weights import save_weights, seal, stored_path
+    from polyplink.tracklets.settings import with_options
 
     path, loaded = stored_path(name), load_encoder(weights, pick_device(device))
     record, fits = loaded.record, tone > 0 or whiten
