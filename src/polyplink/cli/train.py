@@ -150,6 +150,7 @@ def train(
         record = RunRecord("train", settings=config, seed=config.seed)
         record.claim(out)
         _check_checkpoint(out, resume)
+        from polyplink.counting.calibration import fit_trained
         from polyplink.encoders.build import build_started
         from polyplink.encoders.device import pick_device
         from polyplink.encoders.encode import encode, prepare_part
@@ -195,7 +196,7 @@ def train(
             used = prepared
             if config.prepare_evaluation != config.prepare:
                 used = prepare(config.prepare_evaluation)
-            point = _operating_point(encoder, used, data)
+            point = fit_trained(encoder, used, data)
         record.write(out)
         seen = seen_by(prepared.data, fitted.train, fitted.held, seen)
         return _saved(out, config, replace(fitted, encoder=encoder), seen, point)
@@ -338,23 +339,6 @@ def _fitted_to_crops(encoder: "Encoder", config: "TrainConfig", prepared: "Prepa
     if not (tone or whiten):
         return encoder
     return fitted_to_crops(encoder, typical_crops(prepared, CROPS), tone, bool(whiten))
-
-
-def _operating_point(encoder: "Encoder", prepared: "Prepared", data: Path) -> "OperatingPoint":
-    """Fitted on all training procedures, held out or not: three are too few to choose on."""
-    from polyplink.associate.identities import untuned
-    from polyplink.counting.labels import true_counts
-    from polyplink.counting.link import by_procedure
-    from polyplink.counting.operating_point import find_operating_point
-    from polyplink.data.origin import box_source
-    from polyplink.encoders.embed import NetworkEmbedder, embed
-
-    if prepared.tracklets.is_empty():
-        return untuned("the procedures have no tracklets")
-    embeddings = embed(prepared, NetworkEmbedder(encoder), "in training")
-    source = box_source(data, prepared.data, prepared.procedures)
-    polyps = true_counts(prepared.data, prepared.procedures, every=False)
-    return find_operating_point(by_procedure(prepared, embeddings), source, polyps)
 
 
 def _saved(
