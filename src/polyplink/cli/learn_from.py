@@ -1,9 +1,9 @@
 """The verb `learn-from`: links fitted on reviewed counts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Argument
 
@@ -13,11 +13,6 @@ from polyplink.cli.verb import Result
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.notebook import Facts
-
-if TYPE_CHECKING:
-    from polyplink.associate.identities import OperatingPoint
-    from polyplink.counting.link import ProcedureTracklets
-    from polyplink.serve.desk import Desk
 
 
 @dataclass(frozen=True)
@@ -69,6 +64,7 @@ def learn_from(
     from polyplink.data.tables import write_data
     from polyplink.encoders.weights import weights_id
     from polyplink.serve.desk import Desk
+    from polyplink.serve.finished_reviews import finished_procedures, fit_reviews
     from polyplink.serve.handoff import identified
 
     record = RunRecord("learn-from", settings={"weights": weights, "folders": reviewed})
@@ -81,14 +77,14 @@ def learn_from(
             f"{desk.out} was counted with weights {desk.count.weights}, not with {key} of {path}",
             "give the weights of the count",
         )
-    labelled = [labels for desk in desks for labels in _finished(desk)]
+    labelled = [labels for desk in desks for labels in finished_procedures(desk)]
     PolyplinkError.unless(
         bool(labelled),
         f"no procedure of {', '.join(map(str, reviewed))} is marked as finished",
         "mark some as finished in `polyplink review`",
     )
     with record.stage("learn"):
-        point, notes = _fit(desks, labelled, before)
+        point, notes = fit_reviews(desks, labelled, before)
     data = merge([(desk.data, identified(desk, finished=True)) for desk in desks])
     write_data(out / "data", data)
     names = data.procedures["procedure_id"].to_list()
@@ -97,63 +93,3 @@ def learn_from(
     learned = Learned(stored, out / "data", len(labelled), point.origin)
     printed = [f"{stored}: {point.origin}", f"{learned.data}: boxes with the corrected identities"]
     return Result(learned, printed=printed, warnings=notes)
-
-
-def _fit(
-    desks: "Sequence[Desk]", labelled: "Sequence[ProcedureTracklets]", before: "OperatingPoint"
-) -> "tuple[OperatingPoint, list[str]]":
-    """Fit an operating point on finished procedures; the previous one stays if it counts better.
-
-    Args:
-        desks: The reviews.
-        labelled: Their finished procedures, with the corrected identities.
-        before: The operating point of the weights of the count.
-
-    Returns:
-        The operating point, and a warning if it is the previous one.
-    """
-    import numpy as np
-
-    from polyplink.counting.operating_point import find_operating_point
-    from polyplink.data.origin import box_source
-
-    sources = {box_source(desk.data, desk.prepared.data, desk.names) for desk in desks}
-    point = find_operating_point(labelled, sources.pop() if len(sources) == 1 else None)
-    PolyplinkError.unless(
-        point.error is not None, point.origin, "finish the review of more procedures"
-    )
-    assert point.error is not None
-    was = np.mean([abs(polyps) for desk in desks for polyps in _corrected(desk)])
-    if point.error > was:
-        note = (
-            f"links fitted on the reviews would count them off by {point.error:.2f} polyps, those "
-            f"of the weights by {was:.2f}: the weights keep theirs; review more procedures"
-        )
-        return before, [note]
-    return replace(point, alarms=before.alarms, size=before.size, adenoma=before.adenoma), []
-
-
-def _corrected(desk: "Desk") -> list[int]:
-    """Change in the number of polyps that the review made to each finished procedure."""
-    before = [procedure.polyps for procedure in desk.count.procedures]
-    rows = desk.overview()["procedures"]
-    return [row["polyps"] - was for row, was in zip(rows, before, strict=True) if row["done"]]
-
-
-def _finished(desk: "Desk") -> "list[ProcedureTracklets]":
-    """The finished procedures of a desk, with the corrected identities as their polyps."""
-    import polars as pl
-
-    from polyplink.counting.link import ProcedureTracklets
-
-    labelled = []
-    for index, name in enumerate(desk.names):
-        solved = desk.solve(index)
-        if solved.decided.done and solved.views is not None:
-            table = solved.table[solved.counted]
-            polyps = [f"P{(solved.polyps[row] or 0) + 1}" for row in solved.counted]
-            table = table.with_columns(polyp_id=pl.Series(polyps))
-            labelled.append(
-                ProcedureTracklets(name, table, table["position"].to_numpy(), solved.views)
-            )
-    return labelled

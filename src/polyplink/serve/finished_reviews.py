@@ -1,0 +1,67 @@
+"""Procedures of finished reviews, with the corrected polyps as labels; links fitted on them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+
+from polyplink.associate.identities import OperatingPoint
+from polyplink.core.errors import PolyplinkError
+from polyplink.counting.link import ProcedureTracklets
+from polyplink.counting.operating_point import find_operating_point
+from polyplink.data.origin import box_source
+from polyplink.serve.desk import Desk
+
+
+def fit_reviews(
+    desks: Sequence[Desk], labelled: Sequence[ProcedureTracklets], before: OperatingPoint
+) -> tuple[OperatingPoint, list[str]]:
+    """Fit an operating point on finished procedures; the previous one stays if it counts better.
+
+    Args:
+        desks: The reviews.
+        labelled: Their finished procedures, with the corrected identities.
+        before: The operating point of the weights of the count.
+
+    Returns:
+        The operating point, and a warning if it is the previous one.
+
+    Raises:
+        PolyplinkError: If the reviews hold no pair of views of one polyp, or none of two polyps.
+    """
+    sources = {box_source(desk.data, desk.prepared.data, desk.names) for desk in desks}
+    point = find_operating_point(labelled, sources.pop() if len(sources) == 1 else None)
+    PolyplinkError.unless(
+        point.error is not None, point.origin, "finish the review of more procedures"
+    )
+    assert point.error is not None
+    error_before = np.mean([abs(polyps) for desk in desks for polyps in _corrected(desk)])
+    if point.error > error_before:
+        note = (
+            f"links fitted on the reviews would count them off by {point.error:.2f} polyps, those "
+            f"of the weights by {error_before:.2f}: the weights keep theirs; review more procedures"
+        )
+        return before, [note]
+    return replace(point, alarms=before.alarms, size=before.size, adenoma=before.adenoma), []
+
+
+def _corrected(desk: Desk) -> list[int]:
+    """Change in the number of polyps that the review made to each finished procedure."""
+    procedures = zip(desk.overview()["procedures"], desk.count.procedures, strict=True)
+    return [row["polyps"] - before.polyps for row, before in procedures if row["done"]]
+
+
+def finished_procedures(desk: Desk) -> list[ProcedureTracklets]:
+    """The finished procedures of a desk, with the corrected identities as their polyps."""
+    labelled = []
+    for index, name in enumerate(desk.names):
+        solved = desk.solve(index)
+        if solved.decided.done and solved.views is not None:
+            table = solved.table[solved.counted]
+            polyps = [f"P{(solved.polyps[row] or 0) + 1}" for row in solved.counted]
+            table = table.with_columns(polyp_id=pl.Series(polyps))
+            labelled.append(
+                ProcedureTracklets(name, table, table["position"].to_numpy(), solved.views)
+            )
+    return labelled
