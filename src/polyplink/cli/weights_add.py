@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from typer import Argument, Option
 
@@ -12,10 +12,6 @@ from polyplink.cli.options import StrPath
 from polyplink.cli.verb import Result
 from polyplink.core.artefacts import file_key, whole_file
 from polyplink.core.errors import PolyplinkError
-
-if TYPE_CHECKING:
-    from polyplink.encoders.spec import Published
-    from polyplink.encoders.weights import Seen
 
 
 def add_weights(
@@ -82,6 +78,7 @@ def add_weights(
         fit_published,
         fit_timm,
         read_published,
+        seen_by_published,
     )
     from polyplink.encoders.weights import (
         RECORD,
@@ -116,7 +113,9 @@ def add_weights(
         "source": published.source,
         "verified": bool(published.sha256) and not unverified,
     }
-    record = WeightsRecord(encoder, prepare, {"name": path.stem}, _seen(published), origin)
+    record = WeightsRecord(
+        encoder, prepare, {"name": path.stem}, seen_by_published(published), origin
+    )
     write_tensors(path, tensors, {RECORD: record_text(record)})
     seal(path)
     added = {
@@ -133,17 +132,6 @@ def add_weights(
         "in which all shapes agree"
     ]
     return Result(added, printed=[text, str(path)], warnings=warnings if renamed else ())
-
-
-def _seen(published: "Published") -> "Seen":
-    """Procedures that published weights were trained on."""
-    from polyplink.data.protocols import published_splits
-    from polyplink.encoders.catalogue import HMVE
-    from polyplink.encoders.weights import Seen
-
-    if published is HMVE:
-        return Seen(trained=[("real-colon", n, n) for n in published_splits()["rc27"]])
-    return Seen(datasets=published.saw)
 
 
 def _add_saved(folder: Path, name: str) -> Result[dict[str, Any]]:

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.data.protocols import published_splits
 from polyplink.encoders.build import (
     COUNTER,
     FAMILY,
@@ -26,10 +27,17 @@ from polyplink.encoders.build import (
     build_encoder,
     build_frame_encoder,
 )
-from polyplink.encoders.catalogue import BACKBONE, FOUNDATION, REFERENCES, Reference, recognise
+from polyplink.encoders.catalogue import (
+    BACKBONE,
+    FOUNDATION,
+    HMVE,
+    REFERENCES,
+    Reference,
+    recognise,
+)
 from polyplink.encoders.config import AnyEncoderConfig, FoundationConfig, SfeConfig
 from polyplink.encoders.spec import REFERENCE_SIZE, Published, Spec, State
-from polyplink.encoders.weights import SUFFIX, check_state, read_tensors
+from polyplink.encoders.weights import SUFFIX, Seen, check_state, read_tensors
 from polyplink.tracklets.settings import PrepareSettings
 
 _WRAPPINGS = ("teacher", "encoder", "model", "state_dict")  # DINO, V-JEPA, MAE, Lightning
@@ -277,3 +285,10 @@ def _by_order(expected_state: State, state: State) -> dict[str, torch.Tensor] | 
             return None
         tensors[key] = tensor
     return tensors
+
+
+def seen_by_published(published: Published) -> Seen:
+    """Procedures and data sets that published weights were trained on."""
+    if published is HMVE:
+        return Seen(trained=[("real-colon", name, name) for name in published_splits()["rc27"]])
+    return Seen(datasets=published.saw)
