@@ -324,28 +324,20 @@ def _measure(
         settings: Tasks, clusterers, and the procedures to choose settings on.
     """
     from polyplink.evaluate.evaluation import evaluate_embeddings
-    from polyplink.evaluate.truth import tracklet_boxes
+    from polyplink.evaluate.truth import tracklet_adenomas, tracklet_boxes
     from polyplink.report.evaluation_table import notes
 
-    adenoma, missing = _adenoma(encoded)
+    adenoma, missing = None, list[str]()
+    try:
+        adenoma = tracklet_adenomas(encoded.prepared)
+    except PolyplinkError as error:  # the other figures of counting need no histology
+        missing = [f"No adenoma detection rate: {error}."]
     boxes = tracklet_boxes(encoded.prepared, samples)
     evaluation, tables = evaluate_embeddings(
         encoded.vectors, samples, settings, boxes=boxes, adenoma=adenoma
     )
-    adenoma_notes = missing if "counting" in settings.tasks else ()
+    adenoma_notes = missing if "counting" in settings.tasks else []
     return evaluation, tables, (*notes(evaluation, settings), *adenoma_notes)
-
-
-def _adenoma(encoded: "Encoded") -> tuple[list[bool | None] | None, tuple[str, ...]]:
-    """Whether each tracklet's polyp is an adenoma, and notes on missing histology."""
-    data = encoded.prepared.data
-    try:
-        labels = data.adenoma_labels()
-    except PolyplinkError as error:  # the other figures of counting need no histology
-        return None, (f"No adenoma detection rate: {error}.",)
-    by_polyp = dict(zip(data.polyps["polyp_id"], labels, strict=True))
-    kinds = [by_polyp.get(polyp) for polyp in encoded.table["polyp_id"]]
-    return [None if kind is None else bool(kind) for kind in kinds], ()
 
 
 def _page(

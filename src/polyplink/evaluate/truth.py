@@ -97,3 +97,15 @@ def tracklet_boxes(prepared: Prepared, samples: Samples) -> TrackletBoxes:
         boxes["frame"].to_numpy().astype(np.int64),
         boxes.select("x", "y", "w", "h").to_numpy().astype(np.float64),
     )
+
+
+def tracklet_adenomas(prepared: Prepared) -> list[bool | None]:
+    """Whether the polyp of each tracklet is an adenoma; None if unknown.
+
+    Raises:
+        PolyplinkError: If a data set with histology has no map, or a term is not in its map.
+    """
+    data = prepared.data
+    by_polyp = dict(zip(data.polyps["polyp_id"], data.adenoma_labels(), strict=True))
+    labels = [by_polyp.get(polyp) for polyp in prepared.tracklets["polyp_id"]]
+    return [None if label is None else bool(label) for label in labels]
