@@ -28,16 +28,11 @@ from polyplink.models.shipped import ENCODER
 from polyplink.pipeline.outputs import RUN_PARTS, SOURCE, output_folder, protect_other_counts
 
 if TYPE_CHECKING:
-    from polyplink.associate.identities import OperatingPoint
     from polyplink.core.messages import Message
-    from polyplink.counting.cover import Cover
-    from polyplink.data.origin import BoxesOrigin
-    from polyplink.detect.first_pass import Detector
     from polyplink.encoders.load import NamedEncoder
     from polyplink.pipeline.counted import Counted
     from polyplink.streaming.live_count import LiveCount
     from polyplink.streaming.live_page import LivePage
-    from polyplink.streaming.sources import LiveSource
 
     CountFolder = Callable[..., Result[Counted]]  # count_and_track, of a data folder into a folder
 
@@ -146,6 +141,7 @@ def live(
     from polyplink.pipeline.count_data import count_and_track
     from polyplink.streaming.live_count import LIVE, LiveCount, written_pieces
     from polyplink.streaming.session import event_log, follow, wait_for_signal
+    from polyplink.streaming.setup import open_detector, open_linking, weights_messages
 
     settings = {
         "source": source,
@@ -191,10 +187,10 @@ def live(
         box_detector, origin = (
             (None, None)
             if brings_boxes
-            else _detector(detector, function, opened, detector_messages)
+            else open_detector(detector, function, opened, detector_messages)
         )
         shutil.rmtree(out / LIVE, ignore_errors=True)
-        encoder, point, cover = _linking(
+        encoder, point, cover = open_linking(
             load, origin, out, purpose=purpose, alarms_kept=alarms == "keep"
         )
 
@@ -220,8 +216,8 @@ def live(
             page=served and served.address,
             weights=encoder.key,
         )
-        weights_messages = _weights_messages(weights, encoder, cover, point, out)
-        for message in (*weights_messages, *detector_messages):
+        of_weights = weights_messages(weights, encoder, cover, point, out)
+        for message in (*of_weights, *detector_messages):
             counting.warn(message)
 
         # Frames, until the source ends or is stopped.
@@ -229,14 +225,13 @@ def live(
             stopped = follow(opened, box_detector, counting, speed=speed, stall=stall)
         PolyplinkError.unless(
             counting.frames > 0,
-            "; ".join(map(str, counting.warnings[len(weights_messages) :]))
-            or f"{source} has no frame",
+            "; ".join(map(str, counting.warnings[len(of_weights) :])) or f"{source} has no frame",
             "give a source that is running",
         )
         counting.end()
 
         # The report, and the pages until they are closed.
-        warnings = counting.warnings[len(weights_messages) :]
+        warnings = counting.warnings[len(of_weights) :]
         counted, facts = _report(out, record, count_folder, warnings)
         stays = served is not None and bool(served.open) and not stopped
         review = stack.enter_context(_reviewed(out)) if stays else None
@@ -258,63 +253,6 @@ def _claim(out: Path, recording: str | None, *, replace: bool) -> None:
         "name another --out",
     )
     protect_other_counts(out, recording, RUN_PARTS, replace=replace)
-
-
-def _detector(
-    name: str | None,
-    function: DetectorFunction,
-    source: "LiveSource",
-    warnings: "list[Message]",
-) -> "tuple[Detector, BoxesOrigin]":
-    """The detector, and its entry in the run's record."""
-    import numpy as np
-
-    from polyplink.detect.folder import find_detector, origin_of
-
-    detector, key = find_detector(name, function, [source.name], warnings)
-    if function is None:  # warm up: a slow first call would delay the first frames
-        detector(np.zeros((source.height, source.width, 3), np.uint8))
-    return detector, origin_of(detector, key)
-
-
-def _linking(
-    load: "Callable[..., NamedEncoder]",
-    origin: "BoxesOrigin | None",
-    out: Path,
-    *,
-    purpose: str,
-    alarms_kept: bool,
-) -> "tuple[NamedEncoder, OperatingPoint, Cover]":
-    """The encoder, its operating point, and the cover of its intervals for these boxes.
-
-    The detector that the boxes are from is recorded in `out`.
-    """
-    from polyplink.associate.identities import from_record
-    from polyplink.counting.cover import cover_of
-    from polyplink.data.origin import UNKNOWN, BoxSource, write_origin
-    from polyplink.streaming.live_count import LIVE
-
-    source = BoxSource(UNKNOWN, None, "recordings")
-    if origin is not None:
-        write_origin(out / LIVE, origin)
-        source = BoxSource(origin.key, origin.name, "recordings")
-    encoder = load(origin=origin)
-    assert encoder.record is not None
-    point = from_record(encoder.record.operating).at(purpose)
-    cover = cover_of(point, source, purpose=purpose, alarms_kept=alarms_kept)
-    return encoder, cover.applied(point), cover
-
-
-def _weights_messages(
-    weights: Path, encoder: "NamedEncoder", cover: "Cover", point: "OperatingPoint", out: Path
-) -> "list[Message]":
-    """Warnings about the weights, which apply to every procedure."""
-    from polyplink.counting.used_models import shipped_messages, used_models
-    from polyplink.encoders.weights import weights_path
-    from polyplink.streaming.live_count import LIVE
-
-    used = used_models(weights_path(weights), encoder.name, out / LIVE)
-    return [*cover.warnings(point), *shipped_messages(used, point)]
 
 
 @contextmanager
@@ -347,14 +285,12 @@ def _report(
 ) -> "tuple[Result[Counted], dict[str, Any]]":
     """Count the written data folder; remove the files from which a killed count is reported."""
     from polyplink.data.origin import read_origin, write_origin
-    from polyplink.streaming.live_count import LIVE, PIECES, VECTORS
+    from polyplink.streaming.live_count import LIVE, remove_pieces
 
     write_origin(out / "data", read_origin(out / LIVE))
     counted = count_folder(out / "data", out, warnings=warnings)
     record.write(out)
-    (out / VECTORS).unlink(missing_ok=True)
-    (out / PIECES).rename(out / f"{PIECES}.part")  # the folder disappears atomically
-    shutil.rmtree(out / f"{PIECES}.part")
+    remove_pieces(out)
     (procedure,) = counted.value.count.procedures
     final = {name: getattr(procedure, name) for name in ("polyps", "low", "high", "tracklets")}
     facts = {"report": str(counted.value.report), "final": final}

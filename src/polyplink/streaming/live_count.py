@@ -1,6 +1,7 @@
 """Count a running procedure: from frames and boxes to events and, at the end, a data folder."""
 
 import json
+import shutil
 import time
 from array import array
 from collections.abc import Callable, Mapping, Sequence
@@ -434,6 +435,13 @@ def write_pieces(out: Path, source: LiveSource, frames: int, encoder: NamedEncod
 def written_pieces(out: Path) -> list[Path]:
     """The pieces of a count without a report yet."""
     return [*(out / PIECES).glob("[0-9]*")]
+
+
+def remove_pieces(out: Path) -> None:
+    """Remove the files from which a killed count is reported."""
+    (out / VECTORS).unlink(missing_ok=True)
+    (out / PIECES).rename(out / f"{PIECES}.part")  # the folder disappears atomically
+    shutil.rmtree(out / f"{PIECES}.part")
 
 
 def killed_source(out: Path) -> tuple[LiveSource, int]:

@@ -1,0 +1,85 @@
+"""What a live count needs before its first frame: a detector, the links for its boxes, warnings."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from polyplink.associate.identities import OperatingPoint, from_record
+from polyplink.core.messages import Message
+from polyplink.counting.cover import Cover, cover_of
+from polyplink.counting.used_models import shipped_messages, used_models
+from polyplink.data.origin import UNKNOWN, BoxesOrigin, BoxSource, write_origin
+from polyplink.detect.first_pass import Detector
+from polyplink.detect.folder import find_detector, origin_of
+from polyplink.encoders.load import NamedEncoder
+from polyplink.encoders.weights import weights_path
+from polyplink.streaming.live_count import LIVE
+from polyplink.streaming.sources import LiveSource
+
+
+def open_detector(
+    name: str | None,
+    function: Detector | None,
+    source: LiveSource,
+    warnings: list[Message],
+) -> tuple[Detector, BoxesOrigin]:
+    """The detector of a live count, warmed up, and its entry in the run's record.
+
+    Args:
+        name: Its name or file; None for the shipped one.
+        function: A detector of the user's own, in place of a name.
+        source: The procedure.
+        warnings: Gets warnings about the detector.
+
+    Raises:
+        PolyplinkError: As for `find_detector`.
+    """
+    detector, key = find_detector(name, function, [source.name], warnings)
+    if function is None:  # warm up: a slow first call would delay the first frames
+        detector(np.zeros((source.height, source.width, 3), np.uint8))
+    return detector, origin_of(detector, key)
+
+
+def open_linking(
+    load: Callable[..., NamedEncoder],
+    origin: BoxesOrigin | None,
+    out: Path,
+    *,
+    purpose: str,
+    alarms_kept: bool,
+) -> tuple[NamedEncoder, OperatingPoint, Cover]:
+    """The encoder, its operating point, and the cover of its intervals for these boxes.
+
+    Args:
+        load: Loads the encoder, given the `origin` of the boxes.
+        origin: The detector of the boxes, which is recorded in `out`; None if it is unknown.
+        out: The output folder.
+        purpose: Purpose for which the price of a polyp is chosen.
+        alarms_kept: Whether false alarms are counted.
+    """
+    source = BoxSource(UNKNOWN, None, "recordings")
+    if origin is not None:
+        write_origin(out / LIVE, origin)
+        source = BoxSource(origin.key, origin.name, "recordings")
+    encoder = load(origin=origin)
+    assert encoder.record is not None
+    point = from_record(encoder.record.operating).at(purpose)
+    cover = cover_of(point, source, purpose=purpose, alarms_kept=alarms_kept)
+    return encoder, cover.applied(point), cover
+
+
+def weights_messages(
+    weights: Path, encoder: NamedEncoder, cover: Cover, point: OperatingPoint, out: Path
+) -> list[Message]:
+    """Warnings about the weights, which apply to every procedure.
+
+    Args:
+        weights: The weights file or folder.
+        encoder: The encoder.
+        cover: The cover of the intervals.
+        point: The operating point.
+        out: The output folder, which holds the origin of the boxes.
+    """
+    used = used_models(weights_path(weights), encoder.name, out / LIVE)
+    return [*cover.warnings(point), *shipped_messages(used, point)]
