@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.files.folders import files_in, images_in
+from polyplink.data.files.folders import IMAGE_ENDINGS, files_in, images_in
 from polyplink.data.files.images import Picture
 from polyplink.data.files.video import frame_name, open_video, videos_in
 from polyplink.tracklets.box_runs import USUAL_FPS
@@ -90,6 +90,11 @@ def find_recordings(source: Path, fps: float | None = None) -> list[Recording]:
             recordings have the same name.
     """
     PolyplinkError.unless(source.exists(), f"no recording {source}", "give a video or a folder")
+    PolyplinkError.unless(
+        source.suffix.lower() not in IMAGE_ENDINGS or source.is_dir(),
+        f"{source} is an image",
+        "give the folder of the recording's images, or a video",
+    )
     if source.is_file():
         return [_video(source, fps)]
     recordings = [_video(path, fps) for path in videos_in(source)]
