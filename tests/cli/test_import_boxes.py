@@ -129,6 +129,8 @@ def test_missing_and_ambiguous_videos_are_refused(tmp_path: Path) -> None:
     assert f"`run` lacks: `polyplink import csv {source} DATA`, and then" in refused.stderr
     assert_refused(polyplink(*command, "--video", tmp_path / "no.mp4"), "no file or folder")
     assert_refused(polyplink(*command, "--video", tmp_path), "has no video of procedure case7")
+    of_run = polyplink("run", source, "--boxes", "csv", "--recording", "no.mp4", "-o", out)
+    assert_refused(of_run, "no file or folder no.mp4; check the path of the video")
     (source / "case7.mp4").write_bytes(b"no video")
     assert_refused(polyplink(*command), "cannot be opened")
     with (source / "boxes.csv").open("a") as file:
@@ -211,6 +213,9 @@ def test_a_source_without_usable_boxes_is_refused_with_the_reason(tmp_path: Path
     (tmp_path / "a.json").write_text('{"images": [], "annotations": []}')
     refused = polyplink("import", "coco", tmp_path / "a.json", tmp_path / "out")
     assert_refused(refused, "no procedure: it is empty")
+    (tmp_path / "a.csv").write_text("procedure_id,frame,x,y,w,h\n")
+    refused = polyplink("import", "csv", tmp_path / "a.csv", tmp_path / "out")
+    assert_refused(refused, "a.csv holds no procedure: it is empty")
     assert not (tmp_path / "out").exists()
 
 

@@ -202,6 +202,13 @@ def _check_boxes(source: Path, boxes: str | None, *, alone: bool) -> None:
             f"if it holds boxes, count them with `polyplink run {source} --boxes {form}`",
         )
         return
+    from polyplink.data.tables import is_data_folder
+
+    PolyplinkError.unless(
+        not is_data_folder(source),
+        f"{source} is a data folder, whose boxes are already read",
+        f"`polyplink run {source}` counts it, without --boxes",
+    )
     PolyplinkError.unless(
         not Path(boxes).is_file(),
         f"--boxes takes the format of the boxes, and {boxes} is a file",

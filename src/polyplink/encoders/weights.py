@@ -124,7 +124,7 @@ def weights_path(weights: Path) -> Path:
     PolyplinkError.unless(
         not is_data_folder(weights),
         f"{weights} is a data folder and holds no weights",
-        f"give the weights before it, for example `polyplink count encoder-v1 {weights}`",
+        f"give the weights before it, for example `encoder-v1 {weights}`",
     )
     from polyplink.encoders.catalogue import FOUNDATION  # noqa: PLC0415 - only needed for errors
 

@@ -332,8 +332,9 @@ def assemble(
     )
     stated = [table for table in (side_procedures, procedures, numbered) if table is not None]
     rows = _stated(stated, defaults)
+    place = files[0] if len(files) == 1 else folder
     PolyplinkError.unless(
-        rows.height > 0, f"{folder} holds no procedure: {left_out}", "correct it at the source"
+        rows.height > 0, f"{place} holds no procedure: {left_out}", "correct it at the source"
     )
     boxes = boxes.join(
         rows.select("procedure_id", "source"), on="procedure_id", how="left", maintain_order="left"

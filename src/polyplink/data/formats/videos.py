@@ -54,12 +54,12 @@ def find_videos(
     if video_source is not None and video_source.is_file() and single is None:
         raise PolyplinkError(
             f"{video_source} is one video, but the boxes are of several procedures",
-            "give --video a folder of videos, each named as its procedure",
+            "give a folder of videos, each named as its procedure",
         )
     PolyplinkError.unless(
         video_source is None or video_source.exists(),
         f"no file or folder {video_source}",
-        "check --video",
+        "check the path of the video",
     )
     rows = []
     for row in procedures.iter_rows(named=True):
