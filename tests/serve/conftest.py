@@ -1,4 +1,4 @@
-"""A counted folder for the tests of its review."""
+"""A counted folder, for tests of its review."""
 
 from pathlib import Path
 
@@ -8,13 +8,13 @@ from polyplink.serve.desk import Desk
 
 
 @pytest.fixture(scope="session")
-def counted(run_folder: Path) -> Path:
-    """The folder that `run` writes: five procedures of two polyps and six tracklets each."""
+def counted_folder(run_folder: Path) -> Path:
+    """A folder as `run` writes it: five procedures of two polyps and six tracklets each."""
     return run_folder
 
 
 @pytest.fixture
-def desk(counted: Path) -> Desk:
+def desk(counted_folder: Path) -> Desk:
     """The counted folder, opened without corrections."""
-    (counted / "count" / "corrections.jsonl").unlink(missing_ok=True)
-    return Desk(counted, reviewer="Dr. Rossi")
+    (counted_folder / "count" / "corrections.jsonl").unlink(missing_ok=True)
+    return Desk(counted_folder, reviewer="Dr. Rossi")

@@ -23,8 +23,8 @@ from polyplink.serve.desk import Desk
 from polyplink.tracklets.prepare import prepare
 from polyplink.tracklets.settings import PrepareSettings
 
-TRACKLETS = [13] * 16 + [12] * 44  # of each procedure: 736 in all
-LENGTH, APART = 32, 200  # frames of a tracklet, and from one tracklet's start to the next
+TRACKLETS = [13] * 16 + [12] * 44  # of each procedure: 736 in total
+LENGTH, SPACING = 32, 200  # frames of a tracklet, and from the start of one tracklet to the next
 VIEWS = 3  # tracklets of a polyp
 
 
@@ -32,7 +32,7 @@ def write_counted(root: Path, tracklets: Sequence[int] = TRACKLETS) -> Path:
     """Write tables and vectors, as `count` does, of polyps with three similar views each."""
     names = [f"001-{p + 1:03}" for p in range(len(tracklets))]
     rows = [
-        (name, k * APART + step, f"{name}_{k // VIEWS + 1}")
+        (name, k * SPACING + step, f"{name}_{k // VIEWS + 1}")
         for name, n in zip(names, tracklets, strict=True)
         for k in range(n)
         for step in range(LENGTH)
@@ -42,7 +42,7 @@ def write_counted(root: Path, tracklets: Sequence[int] = TRACKLETS) -> Path:
     )
     procedures = pl.DataFrame({"procedure_id": names, "patient": names}).with_columns(
         dataset=pl.lit("made"),
-        n_frames=13 * APART,
+        n_frames=13 * SPACING,
         fps=25.0,
         width=200,
         height=200,

@@ -1,4 +1,4 @@
-"""The log of corrections, and what it says."""
+"""The log of corrections: writing it, and the constraints that it decides."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -22,34 +22,40 @@ from polyplink.serve.corrections import (
 IDS = ["a", "b", "c", "d", "e"]
 
 
-def said(kind: Any, own: str = "", others: str = "", **more: Any) -> Correction:
-    return Correction("v", kind, tuple(own), tuple(others), **more)
+def correction(
+    kind: Any, tracklets: str = "", other_tracklets: str = "", **changes: Any
+) -> Correction:
+    return Correction("v", kind, tuple(tracklets), tuple(other_tracklets), **changes)
 
 
-def test_the_log_keeps_every_line_whoever_writes_and_whatever_is_cut_short(tmp_path: Path) -> None:
+def test_the_log_keeps_all_lines_of_concurrent_and_interrupted_writers(tmp_path: Path) -> None:
     assert read_corrections(tmp_path) == []
-    lines = [said("same", "a", "b", reviewer=f"r{i} ä\n,=1") for i in range(40)]
+    lines = [correction("same", "a", "b", reviewer=f"r{i} ä\n,=1") for i in range(40)]
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda one: append_correction(tmp_path, one), lines))
-    assert sorted(one.id for one in read_corrections(tmp_path)) == sorted(one.id for one in lines)
+        list(pool.map(lambda correction: append_correction(tmp_path, correction), lines))
+    assert sorted(correction.id for correction in read_corrections(tmp_path)) == sorted(
+        correction.id for correction in lines
+    )
     assert set(read_corrections(tmp_path)) == set(lines)
     path = tmp_path / LOG
-    whole = path.read_bytes()
-    path.write_bytes(whole + b'{"procedure": "v", "ki')  # killed while writing
+    complete_log = path.read_bytes()
+    path.write_bytes(complete_log + b'{"procedure": "v", "ki')  # killed while writing
     assert len(read_corrections(tmp_path)) == 40
-    append_correction(tmp_path, said("done"))
-    assert [one.kind for one in read_corrections(tmp_path)][-1] == "done"
-    assert path.read_bytes().startswith(whole)
-    path.write_bytes(whole + b'{"procedure": "v", "kind": "shrug"}\n')
+    append_correction(tmp_path, correction("done"))
+    assert [correction.kind for correction in read_corrections(tmp_path)][-1] == "done"
+    assert path.read_bytes().startswith(complete_log)
+    path.write_bytes(complete_log + b'{"procedure": "v", "kind": "shrug"}\n')
     with pytest.raises(PolyplinkError, match="line 41: not a correction"):
         read_corrections(tmp_path)
 
 
 def consistent(must: set[tuple[str, str]], cannot: set[tuple[str, str]]) -> bool:
-    """Whether some assignment of polyps satisfies all pairs; naive: all are tried."""
+    """Whether any assignment of polyps satisfies all pairs, by trying all assignments."""
     for labels in product(range(5), repeat=5):
-        of = dict(zip(IDS, labels, strict=True))
-        if all(of[a] == of[b] for a, b in must) and all(of[a] != of[b] for a, b in cannot):
+        polyp_of = dict(zip(IDS, labels, strict=True))
+        if all(polyp_of[a] == polyp_of[b] for a, b in must) and all(
+            polyp_of[a] != polyp_of[b] for a, b in cannot
+        ):
             return True
     return False
 
@@ -60,69 +66,78 @@ answers = st.tuples(
 
 
 @given(st.lists(answers, max_size=6))
-def test_the_latest_answers_hold_as_far_as_they_agree(given: list[tuple[str, str, str]]) -> None:
-    log = [said(kind, a, b) for kind, a, b in given]
+def test_contradicting_answers_are_set_aside_latest_first(
+    answers_in_order: list[tuple[str, str, str]],
+) -> None:
+    log = [correction(kind, a, b) for kind, a, b in answers_in_order]
     must: set[tuple[str, str]] = set()
     cannot: set[tuple[str, str]] = set()
-    aside = set()
-    for one in reversed(log):
-        pair = {(one.tracklets[0], one.others[0])}
-        more = (must | pair, cannot) if one.kind == "same" else (must, cannot | pair)
-        if consistent(*more):
-            must, cannot = more
+    set_aside = set()
+    for entry in reversed(log):
+        pair = {(entry.tracklets[0], entry.others[0])}
+        extended = (must | pair, cannot) if entry.kind == "same" else (must, cannot | pair)
+        if consistent(*extended):
+            must, cannot = extended
         else:
-            aside.add(one.id)
-    found = decide(log, IDS)
-    assert (set(found.must), set(found.cannot), set(found.set_aside)) == (must, cannot, aside)
-    for by in found.set_aside.values():
-        assert by
-        assert not aside & set(by)
+            set_aside.add(entry.id)
+    decided = decide(log, IDS)
+    assert (set(decided.must), set(decided.cannot), set(decided.set_aside)) == (
+        must,
+        cannot,
+        set_aside,
+    )
+    for conflicting in decided.set_aside.values():
+        assert conflicting
+        assert not set_aside & set(conflicting)
 
 
-def test_every_kind_says_its_pairs() -> None:
+def test_every_kind_of_correction_gives_its_pairs() -> None:
     log = [
-        said("merge", "abc"),
-        said("split", "a", "de"),
-        said("unsure", "d", "e"),
-        said("move", "d", "e", apart=("b",)),
+        correction("merge", "abc"),
+        correction("split", "a", "de"),
+        correction("unsure", "d", "e"),
+        correction("move", "d", "e", apart=("b",)),
     ]
-    found = decide(log, IDS)
-    assert set(found.must) == {("a", "b"), ("a", "c"), ("d", "e")}
-    assert set(found.cannot) == {("a", "d"), ("a", "e"), ("d", "b")}
-    assert found.unsure == (("d", "e"),)
-    away = decide([*log, said("not_polyp", "a"), said("polyp", "e")], IDS)
-    assert away.removed == {"a"}
-    assert away.restored == {"e"}
-    assert set(away.must) == {("d", "e")}  # nothing is said of a tracklet that is out
-    assert decide([*log, said("not_polyp", "a"), said("polyp", "a")], IDS).removed == frozenset()
-    assert decide(log, ["a", "b"]).must == (("a", "b"),)  # others are no longer there
+    decided = decide(log, IDS)
+    assert set(decided.must) == {("a", "b"), ("a", "c"), ("d", "e")}
+    assert set(decided.cannot) == {("a", "d"), ("a", "e"), ("d", "b")}
+    assert decided.unsure == (("d", "e"),)
+    without_removed = decide([*log, correction("not_polyp", "a"), correction("polyp", "e")], IDS)
+    assert without_removed.removed == {"a"}
+    assert without_removed.restored == {"e"}
+    assert set(without_removed.must) == {("d", "e")}  # a removed tracklet has no pairs
+    assert (
+        decide([*log, correction("not_polyp", "a"), correction("polyp", "a")], IDS).removed
+        == frozenset()
+    )
+    assert decide(log, ["a", "b"]).must == (("a", "b"),)  # the other tracklets no longer exist
 
 
-def test_undo_and_redo_are_lines_too() -> None:
-    one, two = said("same", "a", "b"), said("different", "b", "c")
-    log = [one, two]
-    assert decide(log, IDS).undo == two.id
-    log.append(said("undo", of=two.id))
-    found = decide(log, IDS)
-    assert (found.cannot, found.undo, found.redo) == ((), one.id, two.id)
-    log.append(said("undo", of=one.id))
-    found = decide(log, IDS)
-    assert (found.must, found.undo, found.redo) == ((), None, one.id)
-    log.append(said("redo", of=one.id))
-    found = decide(log, IDS)
-    assert (found.must, found.undo, found.redo) == ((("a", "b"),), one.id, two.id)
-    log.append(said("done"))
-    found = decide(log, IDS)
-    assert (found.done, found.redo) == (True, None)
-    assert not decide([*log, said("reopen")], IDS).done
-    assert not decide([*log, said("undo", of=log[-1].id)], IDS).done
+def test_undo_and_redo_are_lines_of_the_log() -> None:
+    first, second = correction("same", "a", "b"), correction("different", "b", "c")
+    log = [first, second]
+    assert decide(log, IDS).undo == second.id
+    log.append(correction("undo", of=second.id))
+    decided = decide(log, IDS)
+    assert (decided.cannot, decided.undo, decided.redo) == ((), first.id, second.id)
+    log.append(correction("undo", of=first.id))
+    decided = decide(log, IDS)
+    assert (decided.must, decided.undo, decided.redo) == ((), None, first.id)
+    log.append(correction("redo", of=first.id))
+    decided = decide(log, IDS)
+    assert (decided.must, decided.undo, decided.redo) == ((("a", "b"),), first.id, second.id)
+    log.append(correction("done"))
+    decided = decide(log, IDS)
+    assert (decided.done, decided.redo) == (True, None)
+    assert not decide([*log, correction("reopen")], IDS).done
+    assert not decide([*log, correction("undo", of=log[-1].id)], IDS).done
 
 
-def test_what_the_page_sends_is_checked() -> None:
-    found = parse_correction({"kind": "move", "row": 1, "others": [3, 4]}, "v", IDS, "me")
-    assert (found.kind, found.tracklets, found.others) == ("move", ("b",), ("d", "e"))
-    assert json.loads(json.dumps(found.id))
-    wrong: tuple[Any, ...] = (
+def test_invalid_requests_of_the_page_are_refused() -> None:
+    parsed = parse_correction({"kind": "move", "row": 1, "others": [3, 4]}, "v", IDS, "me")
+    assert (parsed.kind, parsed.tracklets, parsed.others) == ("move", ("b",), ("d", "e"))
+    assert json.loads(json.dumps(parsed.id))
+    invalid_requests: tuple[Any, ...] = (
         None,
         [],
         {},
@@ -139,13 +154,13 @@ def test_what_the_page_sends_is_checked() -> None:
         {"kind": "undo"},
         {"kind": "undo", "of": 3},
     )
-    for broken in wrong:
+    for request in invalid_requests:
         with pytest.raises(PolyplinkError, match="reload the page"):
-            parse_correction(broken, "v", IDS, "me")
+            parse_correction(request, "v", IDS, "me")
 
 
-def test_what_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
-    append_correction(tmp_path, said("done"))
+def test_a_correction_that_is_not_utf_8_is_not_written(tmp_path: Path) -> None:
+    append_correction(tmp_path, correction("done"))
     with pytest.raises(PolyplinkError, match="not UTF-8"):
-        append_correction(tmp_path, said("done", reviewer="x\udcff"))
+        append_correction(tmp_path, correction("done", reviewer="x\udcff"))
     assert len(read_corrections(tmp_path)) == 1

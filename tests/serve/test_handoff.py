@@ -1,4 +1,4 @@
-"""What leaves a review."""
+"""The files that a review hands off."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ from polyplink.serve.desk import Desk
 from polyplink.serve.handoff import FOLDER, Review, hand_off, review_schema, reviewed
 
 
-def test_the_files_hold_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None:
+def test_all_files_have_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None:
     desk.correct(0, {"kind": "not_polyp", "rows": [5]})
     desk.correct(0, {"kind": "merge", "rows": [0, 1, 2, 3, 4]})
     desk.correct(0, {"kind": "done"})
@@ -41,17 +41,17 @@ def test_the_files_hold_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None
     assert book == [table.columns, *([*row] for row in table.rows())]
     views = pl.read_csv(out / "views.csv")
     assert views["tracklet"].n_unique() == views.height == 29
-    # The tracks are those of the corrected polyps, in formats that are read back.
+    # COCO and MOT files have the corrected tracks and can be imported.
     for data in (import_coco(out / "coco", images=False).data, import_mot(out / "mot").data):
-        own = data.detections.filter(procedure_id=first.procedure)
-        assert own["polyp_id"].n_unique() == 1
-        assert own.height == 5 * 32
+        boxes = data.detections.filter(procedure_id=first.procedure)
+        assert boxes["polyp_id"].n_unique() == 1
+        assert boxes.height == 5 * 32
     page = (out / "report.html").read_text()
     assert page.count('class="polyp"') == table.height
     assert "http" not in page.replace("http-equiv", "")
 
 
-def test_imported_boxes_come_back_with_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None:
+def test_imported_boxes_are_returned_with_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None:
     data, folder, source = desk.prepared.data, desk.pictures.folder, tmp_path / "mine.csv"
     data.detections.reverse().write_csv(source)
     n = data.detections.height
@@ -64,19 +64,19 @@ def test_imported_boxes_come_back_with_the_corrected_polyps(desk: Desk, tmp_path
     finally:
         for name in SOURCE_FILES:
             (folder / name).unlink()
-    back = pl.read_csv(desk.out / FOLDER / "boxes-with-tracks" / "mine.csv")
-    assert back.drop("track_id", "polyp").equals(pl.read_csv(source))
+    returned = pl.read_csv(desk.out / FOLDER / "boxes-with-tracks" / "mine.csv")
+    assert returned.drop("track_id", "polyp").equals(pl.read_csv(source))
     table, polyps = desk.solve(0).table, desk.solve(0).polyps
-    own = back.filter(procedure_id=desk.names[0])
+    boxes_of_procedure = returned.filter(procedure_id=desk.names[0])
     for row, polyp in zip(table.iter_rows(named=True), polyps, strict=True):
         frames = pl.col("frame").is_between(row["first_frame"], row["last_frame"])
-        (numbers,) = own.filter(frames).select("track_id", "polyp").unique().rows()
+        (numbers,) = boxes_of_procedure.filter(frames).select("track_id", "polyp").unique().rows()
         assert numbers[1] == (None if polyp is None else polyp + 1)
-    assert own["track_id"].n_unique() == table.height
-    assert own["polyp"].drop_nulls().unique().to_list() == [1]
+    assert boxes_of_procedure["track_id"].n_unique() == table.height
+    assert boxes_of_procedure["polyp"].drop_nulls().unique().to_list() == [1]
 
 
-def test_text_from_people_and_data_is_only_text(desk: Desk) -> None:
+def test_texts_of_reviewers_are_escaped_in_every_file(desk: Desk) -> None:
     append_correction(desk.out, Correction(desk.names[0], "done", reviewer='=1+1"<script>\x1b[31m'))
     hand_off(desk, "it")
     out = desk.out / FOLDER
@@ -84,7 +84,7 @@ def test_text_from_people_and_data_is_only_text(desk: Desk) -> None:
     assert "<script" not in page
     assert "\x1b" not in page + (out / "polyps.csv").read_text()
     book = CalamineWorkbook.from_path(out / "polyps.xlsx").get_sheet_by_index(0).to_python()
-    assert str(book[1][-1]).startswith('=1+1"<script>')  # a text in its cell, as written
+    assert str(book[1][-1]).startswith('=1+1"<script>')  # a text cell, unchanged
     assert pl.read_csv(out / "polyps.csv")["Revisore"][0].startswith("'=1+1")
     with pytest.raises(PolyplinkError, match="no language 'xx'; choose among en, de, it"):
         hand_off(desk, "xx")

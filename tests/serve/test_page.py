@@ -1,4 +1,4 @@
-"""The page of the review desk in a browser, from opening to hand-off."""
+"""The page of a review in a browser, from opening to hand-off."""
 
 import re
 import shutil
@@ -21,24 +21,30 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
 ]
-FAULTS: dict[Page, list[str]] = {}  # messages of the console and requests to elsewhere
-ALIKE = {"index": None, "id": "E0-001", "tracklet": "E0-001:1", "start_s": 9.5, "end_s": 11.0}
-ALIKE |= {"size_mm": 6.0, "histology": "adenoma", "picture": None, "similarity": 0.93}
+PAGE_ERRORS: dict[Page, list[str]] = {}  # messages of the console, and requests to other hosts
+SIMILAR_VIEW = {
+    "index": None,
+    "id": "E0-001",
+    "tracklet": "E0-001:1",
+    "start_s": 9.5,
+    "end_s": 11.0,
+}
+SIMILAR_VIEW |= {"size_mm": 6.0, "histology": "adenoma", "picture": None, "similarity": 0.93}
 REVIEWER = '<img src="x" onerror="alert(1)">Rossi'
 
 
 @pytest.fixture(scope="module")
-def address(counted: Path) -> Iterator[str]:
-    """The address that `polyplink review` prints."""
-    (counted / "count" / "corrections.jsonl").unlink(missing_ok=True)
-    command = ["review", str(counted), "--no-browser", "--reviewer", REVIEWER]
+def address(counted_folder: Path) -> Iterator[str]:
+    """The address that `polyplink review` prints, while it runs."""
+    (counted_folder / "count" / "corrections.jsonl").unlink(missing_ok=True)
+    command = ["review", str(counted_folder), "--no-browser", "--reviewer", REVIEWER]
     process = subprocess.Popen(
         [sys.executable, "-m", "polyplink", *command], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
-    found = re.search(r"http://\S+", process.stdout.readline())
-    assert found is not None
-    yield found.group()
+    match = re.search(r"http://\S+", process.stdout.readline())
+    assert match is not None
+    yield match.group()
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=20) in {0, 130}
 
@@ -52,28 +58,28 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def context(browser: Browser, counted: Path) -> Iterator[BrowserContext]:
-    """A browser without cookies, on a folder without corrections."""
-    (counted / "count" / "corrections.jsonl").unlink(missing_ok=True)
+def context(browser: Browser, counted_folder: Path) -> Iterator[BrowserContext]:
+    """A browser context without cookies, on a folder without corrections."""
+    (counted_folder / "count" / "corrections.jsonl").unlink(missing_ok=True)
     context = browser.new_context(viewport={"width": 1400, "height": 900}, locale="en-GB")
     context.set_default_timeout(15_000)
     yield context
     context.close()
 
 
-def opened(context: BrowserContext, address: str, place: str = "#/1") -> Page:
-    """A page on a procedure."""
+def open_page(context: BrowserContext, address: str, place: str = "#/1") -> Page:
+    """Open a page of the review, by default on a procedure."""
     page = context.new_page()
-    FAULTS[page] = faults = []
-    page.on("console", lambda message: faults.append(message.text))
-    page.on("pageerror", lambda error: faults.append(str(error)))
+    PAGE_ERRORS[page] = errors = []
+    page.on("console", lambda message: errors.append(message.text))
+    page.on("pageerror", lambda error: errors.append(str(error)))
     home = address.partition("?")[0]
 
-    def asked(request: Request) -> None:
+    def check_address(request: Request) -> None:
         if not request.url.startswith((home, "data:")):
-            faults.append(request.url)
+            errors.append(request.url)
 
-    page.on("request", asked)
+    page.on("request", check_address)
     page.goto(address)
     expect(page).to_have_url(re.compile(re.escape(home) + r"(#/\d*)?$"))  # without the token
     page.goto(home + place)
@@ -86,16 +92,18 @@ def count_of(page: Page) -> int:
 
 
 def ask(page: Page) -> None:
-    """Show a question, those that are not close included."""
-    page.wait_for_selector("#further, #same")  # what answered before may still be on its way
+    """Show a question, also if it is not close."""
+    page.wait_for_selector("#further, #same")  # an earlier answer may still be on its way
     if page.locator("#further").count():
         page.locator("#further").click()
     page.wait_for_selector("#same")
 
 
-def test_from_opening_to_hand_off(context: BrowserContext, address: str, counted: Path) -> None:
-    page = opened(context, address, "#/")
-    desk = Desk(counted)
+def test_a_review_from_opening_to_hand_off(
+    context: BrowserContext, address: str, counted_folder: Path
+) -> None:
+    page = open_page(context, address, "#/")
+    desk = Desk(counted_folder)
     expect(page.locator("tbody tr")).to_have_count(5)
     page.keyboard.press("/")
     page.keyboard.type("003")
@@ -103,14 +111,14 @@ def test_from_opening_to_hand_off(context: BrowserContext, address: str, counted
     page.keyboard.press("Enter")
     expect(page.locator(".facts")).to_contain_text("001-003")
 
-    shown = desk.procedure(2)
-    assert count_of(page) == shown["polyps"]
+    procedure = desk.procedure(2)
+    assert count_of(page) == procedure["polyps"]
     expect(page.locator("main .strip .view")).to_have_count(6)
     expect(page.locator(".bar")).to_have_count(6)
     assert page.locator("main .view img").first.bounding_box()["width"] >= 120  # type: ignore[index]
 
-    # A merge, a contradiction, the way out of it.
-    a, b = (group["rows"][0] for group in shown["groups"][:2])
+    # A merge, a contradiction, and its resolution.
+    a, b = (group["rows"][0] for group in procedure["groups"][:2])
     for row in range(6):
         page.locator(f"#pick-{row}").check()
     page.keyboard.press("m")
@@ -124,9 +132,9 @@ def test_from_opening_to_hand_off(context: BrowserContext, address: str, counted
     expect(page.locator(".conflicts")).to_have_count(0)
     page.keyboard.press("z")
     expect(page.locator(".log .undone")).to_have_count(2)
-    assert count_of(page) == shown["polyps"]
+    assert count_of(page) == procedure["polyps"]
 
-    # Not a polyp, and a polyp after all.
+    # Mark a view as not a polyp, and take it back.
     page.locator(f"#view-{a}").focus()
     page.keyboard.press("x")
     expect(page.locator(".alarms .view")).to_have_count(1)
@@ -139,7 +147,7 @@ def test_from_opening_to_hand_off(context: BrowserContext, address: str, counted
     expect(page.locator(".log li")).to_have_count(5)
     assert count_of(page) == desk.procedure(2)["polyps"]
 
-    # What the reviewer is called is text.
+    # The name of the reviewer is escaped.
     page.locator(".log summary").click()
     expect(page.locator(".log li").first).to_contain_text(REVIEWER)
     assert page.locator("img[src='x']").count() == 0
@@ -154,14 +162,14 @@ def test_from_opening_to_hand_off(context: BrowserContext, address: str, counted
         answer = context.request.get(address.partition("/?")[0] + str(link.get_attribute("href")))
         assert answer.ok
         assert len(answer.body()) > 0
-    assert Desk(counted).overview()["done"] == 1
-    assert FAULTS[page] == []
+    assert Desk(counted_folder).overview()["done"] == 1
+    assert PAGE_ERRORS[page] == []
 
 
 def test_questions_are_answered_with_three_keys(
-    context: BrowserContext, address: str, counted: Path
+    context: BrowserContext, address: str, counted_folder: Path
 ) -> None:
-    page, desk = opened(context, address), Desk(counted)
+    page, desk = open_page(context, address), Desk(counted_folder)
     ask(page)
     before = count_of(page)
     questions = desk.procedure(1)["questions"]
@@ -170,8 +178,8 @@ def test_questions_are_answered_with_three_keys(
         started = page.evaluate("performance.now()")
         page.keyboard.press(key)
         expect(page.locator("#undo")).to_be_enabled()
-        took = page.evaluate("performance.now()") - started
-        assert took < 2000
+        milliseconds = page.evaluate("performance.now()") - started
+        assert milliseconds < 2000
         entry = desk.procedure(1)["log"][-1]
         assert (entry["kind"], entry["rows"], entry["others"]) == (
             kind,
@@ -187,11 +195,11 @@ def test_questions_are_answered_with_three_keys(
     first = page.locator("#asked-left img").get_attribute("src")
     page.keyboard.press("1")
     expect(page.locator("#asked-left img")).not_to_have_attribute("src", str(first))
-    assert FAULTS[page] == []
+    assert PAGE_ERRORS[page] == []
 
 
-def test_the_keyboard_reaches_everything(context: BrowserContext, address: str) -> None:
-    page = opened(context, address)
+def test_the_page_can_be_used_with_the_keyboard(context: BrowserContext, address: str) -> None:
+    page = open_page(context, address)
     for _ in range(40):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.matches('.strip .view')"):
@@ -231,11 +239,11 @@ def test_the_keyboard_reaches_everything(context: BrowserContext, address: str) 
         "e.getAttribute('aria-label') || e.innerText || e.labels?.length)).map(e => e.outerHTML)"
     )
     assert names == []
-    assert FAULTS[page] == []
+    assert PAGE_ERRORS[page] == []
 
 
-def test_it_is_printed_with_every_picture(context: BrowserContext, address: str) -> None:
-    page = opened(context, address)
+def test_printing_loads_every_picture(context: BrowserContext, address: str) -> None:
+    page = open_page(context, address)
     loaded = "[...document.querySelectorAll('#main img')].map(e => e.complete && e.naturalWidth)"
     page.evaluate(f"window.print = () => {{ window.printed = {loaded}; }}")
     page.keyboard.press("Control+p")
@@ -245,12 +253,12 @@ def test_it_is_printed_with_every_picture(context: BrowserContext, address: str)
     assert all(pictures)
 
 
-def test_the_browser_s_menu_prints_pictures_not_scrolled_to(
+def test_pictures_below_the_window_load_for_printing_from_the_menu(
     context: BrowserContext, address: str
 ) -> None:
-    far = "document.getElementById('main').style.paddingTop = '20000px'"
-    context.add_init_script(f"addEventListener('DOMContentLoaded', () => {{ {far} }})")
-    page = opened(context, address)
+    far_below = "document.getElementById('main').style.paddingTop = '20000px'"
+    context.add_init_script(f"addEventListener('DOMContentLoaded', () => {{ {far_below} }})")
+    page = open_page(context, address)
     complete = page.wait_for_function(
         "() => (all => all.length > 4 && all.every(e => e.complete && e.naturalWidth))"
         "([...document.querySelectorAll('#main img')])"
@@ -258,11 +266,11 @@ def test_the_browser_s_menu_prints_pictures_not_scrolled_to(
     assert complete.json_value()
 
 
-def test_a_view_is_cut_and_an_index_is_shown(
-    context: BrowserContext, address: str, counted: Path
+def test_the_viewer_cuts_a_view_and_shows_similar_views_of_an_index(
+    context: BrowserContext, address: str, counted_folder: Path
 ) -> None:
-    page = opened(context, address)
-    page.route("**/similar", lambda route: route.fulfill(json=[ALIKE]))
+    page = open_page(context, address)
+    page.route("**/similar", lambda route: route.fulfill(json=[SIMILAR_VIEW]))
     page.locator("main .strip .view").first.click()
     page.wait_for_selector("#viewer .picture img")
     page.keyboard.press("g")
@@ -275,22 +283,22 @@ def test_a_view_is_cut_and_an_index_is_shown(
     expect(page.locator("#viewer")).not_to_be_visible()
     # The first cut imports torch.
     expect(page.locator("main .strip .view")).to_have_count(7, timeout=60_000)
-    entry = Desk(counted).procedure(1)["log"][-1]
+    entry = Desk(counted_folder).procedure(1)["log"][-1]
     assert (entry["kind"], len(entry["others"])) == ("cut", 2)
     page.keyboard.press("z")
     expect(page.locator("main .strip .view")).to_have_count(6)
-    assert FAULTS[page] == []
+    assert PAGE_ERRORS[page] == []
 
 
-def test_it_speaks_three_languages_and_remembers(context: BrowserContext, address: str) -> None:
-    page = opened(context, address)
+def test_language_and_theme_are_remembered(context: BrowserContext, address: str) -> None:
+    page = open_page(context, address)
     expect(page.locator(".unit")).to_have_text(re.compile("polyps?"))
     for language, polyps, procedure in (
         ("de", "Polyp(en)?", "Untersuchung"),
         ("it", "polip[oi]", "Esame"),
     ):
         page.locator("#language").select_option(language)
-        for _ in range(2):  # the second time after opening it anew
+        for _ in range(2):  # the second time after a reload
             expect(page.locator(".unit")).to_have_text(re.compile(polyps))
             expect(page.locator(".facts")).to_contain_text(procedure)
             assert page.evaluate("document.documentElement.lang") == language
@@ -301,29 +309,29 @@ def test_it_speaks_three_languages_and_remembers(context: BrowserContext, addres
     page.wait_for_selector("#count")
     dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert max(map(int, re.findall(r"\d+", dark))) < 40
-    assert FAULTS[page] == []
+    assert PAGE_ERRORS[page] == []
 
 
 @pytest.mark.parametrize("width", [400, 800, 1400])
-def test_it_fits_any_width(context: BrowserContext, address: str, width: int) -> None:
-    page = opened(context, address)
+def test_the_page_fits_any_width(context: BrowserContext, address: str, width: int) -> None:
+    page = open_page(context, address)
     page.set_viewport_size({"width": width, "height": 850})
     ask(page)
     for language in ("en", "de", "it"):
         page.locator("#language").select_option(language)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        wide = page.evaluate("Math.min(...[...document.querySelectorAll('.strip img')]"
+        narrowest = page.evaluate("Math.min(...[...document.querySelectorAll('.strip img')]"
                              ".map(image => image.getBoundingClientRect().width))")  # fmt: skip
-        assert wide >= 120
+        assert narrowest >= 120
     page.locator("#asked-left").click()
     page.wait_for_selector("#viewer .picture img")
     assert page.evaluate("document.querySelector('#viewer').scrollWidth") <= width
 
 
-def test_two_pages_show_each_others_corrections(context: BrowserContext, address: str) -> None:
-    one, other = opened(context, address), opened(context, address)
-    one.locator("main .strip .view").first.focus()
-    one.keyboard.press("x")
-    expect(other.locator(".alarms .view")).to_have_count(1)
-    assert count_of(other) == count_of(one)
-    expect(other.locator("#toast")).to_contain_text("another page")
+def test_pages_show_the_corrections_of_other_pages(context: BrowserContext, address: str) -> None:
+    first_page, second_page = open_page(context, address), open_page(context, address)
+    first_page.locator("main .strip .view").first.focus()
+    first_page.keyboard.press("x")
+    expect(second_page.locator(".alarms .view")).to_have_count(1)
+    assert count_of(second_page) == count_of(first_page)
+    expect(second_page.locator("#toast")).to_contain_text("another page")

@@ -1,4 +1,4 @@
-"""The server of the review desk: its routes, and everybody whom it refuses."""
+"""The server of a review: its routes, and the requests that it refuses."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ CORRECT = "/api/procedures/0/corrections"
 
 
 @pytest.fixture
-def stranger(desk: Desk) -> Iterator[TestClient]:
+def client_without_token(desk: Desk) -> Iterator[TestClient]:
     """A client without the token."""
     app = build_app(desk, TOKEN, port=PORT)
     with TestClient(app, base_url=HOME, follow_redirects=False) as client:
@@ -40,49 +40,51 @@ def stranger(desk: Desk) -> Iterator[TestClient]:
 
 
 @pytest.fixture
-def client(stranger: TestClient) -> TestClient:
-    """A client that opened the address with the token."""
-    stranger.get("/", params={"token": TOKEN})
-    return stranger
+def client(client_without_token: TestClient) -> TestClient:
+    """A client that has opened the address with the token."""
+    client_without_token.get("/", params={"token": TOKEN})
+    return client_without_token
 
 
-def test_the_token_is_exchanged_for_a_cookie_that_scripts_and_other_sites_cannot_use(
-    stranger: TestClient,
+def test_the_token_is_exchanged_for_a_strict_http_only_cookie(
+    client_without_token: TestClient,
 ) -> None:
-    entered = stranger.get("/", params={"token": TOKEN})
-    assert (entered.status_code, entered.headers["location"]) == (303, "/")
-    cookie = entered.headers["set-cookie"].lower()
+    response = client_without_token.get("/", params={"token": TOKEN})
+    assert (response.status_code, response.headers["location"]) == (303, "/")
+    cookie = response.headers["set-cookie"].lower()
     assert cookie.startswith(f"polyplink-{PORT}={TOKEN}")
     assert "httponly" in cookie
     assert "samesite=strict" in cookie
-    assert stranger.get("/").status_code == 200
+    assert client_without_token.get("/").status_code == 200
 
 
-def test_nothing_is_answered_without_the_token(stranger: TestClient) -> None:
+def test_requests_without_the_token_are_refused(client_without_token: TestClient) -> None:
     paths = ("/", "/page/review.js", "/api/overview", "/api/version", "/api/hand-off/a.csv", "/x")
     for path in paths:
         for headers in ({}, {"X-Polyplink-Token": TOKEN[:-1]}, {"Cookie": f"polyplink-{PORT}=ü"}):
             raw = {name: value.encode() for name, value in headers.items()}
-            assert stranger.get(path, headers=raw).status_code == 403, path  # type: ignore[arg-type]
-    assert stranger.get("/", params={"token": "wrong"}).status_code == 403
+            assert client_without_token.get(path, headers=raw).status_code == 403, path  # type: ignore[arg-type]
+    assert client_without_token.get("/", params={"token": "wrong"}).status_code == 403
     for path in paths:
-        stranger.cookies.clear()
-        assert stranger.get(path, params={"token": TOKEN}).status_code in {303, 403}, path
-    stranger.cookies.clear()
-    held = stranger.get("/api/version", headers={"X-Polyplink-Token": TOKEN})
-    assert held.json() == {"version": 0}
+        client_without_token.cookies.clear()
+        assert client_without_token.get(path, params={"token": TOKEN}).status_code in {303, 403}, (
+            path
+        )
+    client_without_token.cookies.clear()
+    response = client_without_token.get("/api/version", headers={"X-Polyplink-Token": TOKEN})
+    assert response.json() == {"version": 0}
 
 
-def test_foreign_hosts_are_refused_and_this_machine_has_two_names(client: TestClient) -> None:
+def test_only_127_0_0_1_and_localhost_are_accepted_as_hosts(client: TestClient) -> None:
     for host in ("polyps.example:8123", "127.0.0.1", "127.0.0.1:80", "localhost:8123.example", ""):
         assert client.get("/api/version", headers={"Host": host}).status_code == 403, host
-        entered = client.get("/", params={"token": TOKEN}, headers={"Host": host})
-        assert entered.status_code == 403, host
-    named = {"Host": f"localhost:{PORT}", "X-Polyplink-Token": TOKEN}
-    assert client.get("/api/version", headers=named).status_code == 200
+        response = client.get("/", params={"token": TOKEN}, headers={"Host": host})
+        assert response.status_code == 403, host
+    headers = {"Host": f"localhost:{PORT}", "X-Polyplink-Token": TOKEN}
+    assert client.get("/api/version", headers=headers).status_code == 200
 
 
-def test_other_pages_cannot_correct(client: TestClient) -> None:
+def test_pages_of_other_origins_cannot_correct(client: TestClient) -> None:
     origins = (
         "https://polyps.example",
         "null",
@@ -94,20 +96,20 @@ def test_other_pages_cannot_correct(client: TestClient) -> None:
         *({"Origin": origin} for origin in origins),
         *({"Sec-Fetch-Site": site} for site in sites),
     ):
-        refused = client.post(CORRECT, json={"kind": "done"}, headers=headers)
-        assert refused.status_code == 403, headers
+        response = client.post(CORRECT, json={"kind": "done"}, headers=headers)
+        assert response.status_code == 403, headers
         assert client.get("/api/version").json()["version"] == 0
-    own = {"Origin": HOME, "Sec-Fetch-Site": "same-origin"}
-    assert client.post(CORRECT, json={"kind": "done"}, headers=own).status_code == 200
+    same_origin = {"Origin": HOME, "Sec-Fetch-Site": "same-origin"}
+    assert client.post(CORRECT, json={"kind": "done"}, headers=same_origin).status_code == 200
 
 
-def test_other_pages_cannot_show_pictures(client: TestClient) -> None:
+def test_pages_of_other_sites_cannot_show_pictures(client: TestClient) -> None:
     address = "/api/procedures/0/tracklets/0/pictures/0.jpg"
     assert client.get(address, headers={"Sec-Fetch-Site": "same-origin"}).status_code == 200
     assert client.get(address, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
 
 
-def test_bodies_are_small_json(client: TestClient) -> None:
+def test_bodies_other_than_small_json_are_refused(client: TestClient) -> None:
     large = json.dumps({"kind": "x" * BODY_LIMIT}).encode()
     as_json = {"Content-Type": "application/json"}
     assert client.post(CORRECT, content=large, headers=as_json).status_code == 413
@@ -116,19 +118,19 @@ def test_bodies_are_small_json(client: TestClient) -> None:
         yield from (large[at : at + 4096] for at in range(0, len(large), 4096))
 
     assert client.post(CORRECT, content=slices(), headers=as_json).status_code == 413
-    form = {"Content-Type": "text/plain"}  # what a foreign form can send without being asked
+    form = {"Content-Type": "text/plain"}  # a form of another site can send this
     assert client.post(CORRECT, content=b'{"kind": "done"}', headers=form).status_code == 415
-    deep = [b"[" * 60_000, b'{"a":' * 10_000, b"[" * 900 + b"]" * 900]
-    for body in (b"", b"{", b"[1]", b'"same"', b"\xff", b"9" * 5000, *deep):
+    nested = [b"[" * 60_000, b'{"a":' * 10_000, b"[" * 900 + b"]" * 900]
+    for body in (b"", b"{", b"[1]", b'"same"', b"\xff", b"9" * 5000, *nested):
         assert client.post(CORRECT, content=body, headers=as_json).status_code == 400
-    wrong = client.post(CORRECT, json={"kind": "<script>"})
-    assert (wrong.status_code, set(wrong.json())) == (400, {"error"})
+    response = client.post(CORRECT, json={"kind": "<script>"})
+    assert (response.status_code, set(response.json())) == (400, {"error"})
     assert client.get("/api/version").json() == {"version": 0}
 
 
-@pytest.mark.parametrize("gone", [False, True])
-def test_a_body_that_does_not_arrive_is_not_waited_for(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, gone: bool
+@pytest.mark.parametrize("disconnected", [False, True])
+def test_waiting_for_a_body_ends_after_a_timeout(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, disconnected: bool
 ) -> None:
     monkeypatch.setattr(guard, "BODY_SECONDS", 0.01)
     headers = {
@@ -146,7 +148,7 @@ def test_a_body_that_does_not_arrive_is_not_waited_for(
     sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
-        if gone:
+        if disconnected:
             return {"type": "http.disconnect"}
         await asyncio.sleep(60)
         return {}
@@ -155,10 +157,10 @@ def test_a_body_that_does_not_arrive_is_not_waited_for(
         sent.append(message)
 
     asyncio.run(build_app(desk, TOKEN, port=PORT)(scope, receive, send))
-    assert sent[0]["status"] == (400 if gone else 408)
+    assert sent[0]["status"] == (400 if disconnected else 408)
 
 
-NOWHERE = (
+UNKNOWN_PATHS = (
     "/page/../server.py",
     "/page/..%2fserver.py",
     "/page/%2e%2e/messages.json",
@@ -191,17 +193,17 @@ NOWHERE = (
 )
 
 
-def test_unknown_names_and_numbers_lead_nowhere(client: TestClient, counted: Path) -> None:
-    (counted / "count" / "secret.txt").write_text("secret")
+def test_unknown_paths_are_not_found(client: TestClient, counted_folder: Path) -> None:
+    (counted_folder / "count" / "secret.txt").write_text("secret")
     client.post("/api/hand-off", json={})
-    for path in NOWHERE:
-        refused = client.get(path)
-        assert refused.status_code == 404, path
-        assert "secret" not in refused.text
+    for path in UNKNOWN_PATHS:
+        response = client.get(path)
+        assert response.status_code == 404, path
+        assert "secret" not in response.text
 
 
-def test_every_answer_has_the_headers_of_safety(client: TestClient) -> None:
-    answers = [
+def test_every_response_has_the_security_headers(client: TestClient) -> None:
+    responses = [
         client.get("/"),
         client.get("/page/review.js"),
         client.get("/api/overview"),
@@ -210,27 +212,27 @@ def test_every_answer_has_the_headers_of_safety(client: TestClient) -> None:
         client.get("/", headers={"Host": "polyps.example"}),
         client.post(CORRECT, content=b"{"),
     ]
-    for answer in answers:
+    for response in responses:
         for name, value in HEADERS.items():
-            assert answer.headers[name] == value, (answer.url, name)
+            assert response.headers[name] == value, (response.url, name)
     policy = HEADERS["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
 
 
-def test_a_fault_of_the_desk_is_one_line_without_its_inside(
+def test_an_internal_error_does_not_show_its_message(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(self: Desk, index: int) -> None:
-        raise RuntimeError("secret of the inside")
+        raise RuntimeError("secret")
 
     monkeypatch.setattr(Desk, "solve", fail)
-    failed = client.get("/api/procedures/0")
-    assert (failed.status_code, "secret" in failed.text) == (500, False)
-    assert failed.headers["x-content-type-options"] == "nosniff"
+    response = client.get("/api/procedures/0")
+    assert (response.status_code, "secret" in response.text) == (500, False)
+    assert response.headers["x-content-type-options"] == "nosniff"
 
 
-def test_what_the_page_asks_is_answered(client: TestClient) -> None:
+def test_routes_of_the_page_return_data_and_pictures(client: TestClient) -> None:
     overview = client.get("/api/overview").json()
     before = client.get("/api/procedures/1").json()
     assert (overview["reviewer"], len(overview["procedures"])) == ("Dr. Rossi", 5)
@@ -252,10 +254,10 @@ def test_what_the_page_asks_is_answered(client: TestClient) -> None:
         assert picture.content.startswith(b"\xff\xd8")
 
 
-def test_written_files_are_handed_out_by_name(client: TestClient) -> None:
+def test_files_of_a_hand_off_are_served_by_name(client: TestClient) -> None:
     assert client.get("/api/hand-off/polyps.csv").status_code == 404  # nothing written yet
-    written = client.post("/api/hand-off", json={}).json()["files"]
-    for file in written:
+    listed_files = client.post("/api/hand-off", json={}).json()["files"]
+    for file in listed_files:
         assert len(client.get(f"/api/hand-off/{file['name']}").content) == file["bytes"]
     table = client.get("/api/hand-off/polyps.csv")
     assert table.headers["content-disposition"].startswith("attachment")
@@ -276,7 +278,7 @@ def test_written_files_are_handed_out_by_name(client: TestClient) -> None:
         ("../en", "de", "de"),
     ],
 )
-def test_the_language_is_the_chosen_one_else_the_browsers(
+def test_the_language_of_the_cookie_precedes_that_of_the_browser(
     cookie: str | None, accepted: str, language: str
 ) -> None:
     assert negotiated(cookie, accepted) == language
@@ -291,7 +293,7 @@ def test_the_page_opens_in_the_chosen_language_and_colours(client: TestClient) -
     assert '<html lang="it" data-theme="dark">' in client.get("/").text
 
 
-def test_the_catalogue_is_whole(client: TestClient) -> None:
+def test_the_catalogue_has_exactly_the_messages_of_the_pages(client: TestClient) -> None:
     catalogue = client.get("/api/messages").json()
     assert tuple(catalogue) == guard.LANGUAGES
     english = catalogue["en"]
@@ -302,35 +304,37 @@ def test_the_catalogue_is_whole(client: TestClient) -> None:
             assert set(re.findall(r"{\w+}", text)) == set(re.findall(r"{\w+}", english[key])), key
     page = files("polyplink.serve").joinpath("page")
     scripts = "".join(page.joinpath(name).read_text() for name in SCRIPTS)
-    named = set(re.findall(r'\bt\(\s*"([\w.]+)"', scripts))
-    assert named <= set(english)
-    counted = set(re.findall(r'\bcount\(\s*"([\w.]+)"', scripts))
-    assert {f"{key}.{form}" for key in counted for form in ("one", "other")} <= set(english)
-    started = tuple(re.findall(r"\b(?:t|has)\(`([\w.]+)\$", scripts)) + tuple(counted)
-    used = set(re.findall(r'"([\w.]+)"', scripts))
-    started += ("handoff.", "decimal")  # which the hand-off writes
-    idle = [key for key in english if key not in used and not key.startswith(started)]
-    assert idle == []
+    used_keys = set(re.findall(r'\bt\(\s*"([\w.]+)"', scripts))
+    assert used_keys <= set(english)
+    counted_keys = set(re.findall(r'\bcount\(\s*"([\w.]+)"', scripts))
+    assert {f"{key}.{form}" for key in counted_keys for form in ("one", "other")} <= set(english)
+    dynamic_prefixes = tuple(re.findall(r"\b(?:t|has)\(`([\w.]+)\$", scripts)) + tuple(counted_keys)
+    literal_keys = set(re.findall(r'"([\w.]+)"', scripts))
+    dynamic_prefixes += ("handoff.", "decimal")  # used by the hand-off
+    unused_keys = [
+        key for key in english if key not in literal_keys and not key.startswith(dynamic_prefixes)
+    ]
+    assert unused_keys == []
 
 
-# Messages that are the same word, or no word, in another language.
+# Messages that are the same, or no word, in another language.
 SAME = {
     "de": "polyp researcher.id researcher.polyp researcher.frames handoff.polyp live.polyp",
     "it": "polyp.adenoma researcher.id",
 }
 
 
-def test_no_text_of_the_pages_is_left_in_english(client: TestClient) -> None:
+def test_all_messages_of_the_pages_are_translated(client: TestClient) -> None:
     messages = client.get("/api/messages").json()
-    for language, same in SAME.items():
-        left = [
+    for language, same_keys in SAME.items():
+        untranslated = [
             key
             for key, text in messages[language].items()
             if text == messages["en"][key] and re.search(r"[a-z]{3}", re.sub(r"{\w+}", "", text))
         ]
-        assert left == same.split(), language
+        assert untranslated == same_keys.split(), language
     page = files("polyplink.serve").joinpath("page")
-    for name in SCRIPTS:  # what is shown comes from the messages
+    for name in SCRIPTS:  # scripts have no visible texts of their own
         code = re.sub(r"//.*|/\*.*?\*/", "", page.joinpath(name).read_text())
         texts = re.findall(r"[\"`]([A-Z]?[a-z]+ [a-z][^\"`{<=:;,/-]*[a-z.])[\"`]", code)
         assert not [text for text in texts if text[0].isupper()], name
@@ -339,40 +343,40 @@ def test_no_text_of_the_pages_is_left_in_english(client: TestClient) -> None:
     assert set(re.findall(r"[A-Za-z]{3,}", visible)) == {"UTC"}
 
 
-def test_the_page_has_the_colours_of_the_report_and_writes_no_markup() -> None:
+def test_the_page_has_the_colours_of_the_report_and_scripts_write_no_html() -> None:
     page = files("polyplink.serve").joinpath("page")
     style = page.joinpath("review.css").read_text()
-    for place, hue in enumerate(HUES):
-        assert f".hue-{place} {{ --hue: {hue};" in style
+    for host_and_port, hue in enumerate(HUES):
+        assert f".hue-{host_and_port} {{ --hue: {hue};" in style
     for name in SCRIPTS:
         code = page.joinpath(name).read_text()
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", code)
         assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", code), name
 
 
-def test_a_port_that_is_taken_is_an_error_of_one_line(desk: Desk) -> None:
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
+def test_a_used_port_is_refused_with_the_option_to_set(desk: Desk) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
         with pytest.raises(PolyplinkError, match="--port"):
-            serve(desk, port=other.getsockname()[1], ready=pytest.fail)
+            serve(desk, port=listener.getsockname()[1], ready=pytest.fail)
 
 
 @contextmanager
-def served(build: Callable[[str, int], Any]) -> Iterator[tuple[tuple[str, int], str]]:
-    """A running server, for this machine alone: host and port, and the token."""
-    one, listening, address = guard.local_server(build, 0)
-    assert listening.getsockname()[0] == "127.0.0.1"
-    running = threading.Thread(target=one.run, kwargs={"sockets": [listening]})
-    running.start()
+def serve_in_thread(build: Callable[[str, int], Any]) -> Iterator[tuple[tuple[str, int], str]]:
+    """Run a server for this machine only; its host and port, and the token."""
+    http_server, listener_socket, address = guard.local_server(build, 0)
+    assert listener_socket.getsockname()[0] == "127.0.0.1"
+    thread = threading.Thread(target=http_server.run, kwargs={"sockets": [listener_socket]})
+    thread.start()
     try:
-        yield listening.getsockname(), address.partition("token=")[2]
+        yield listener_socket.getsockname(), address.partition("token=")[2]
     finally:
-        one.should_exit = True
-        running.join()
+        http_server.should_exit = True
+        thread.join()
 
 
-def test_a_hundred_clients_with_slow_and_large_requests_cost_no_memory(
+def test_a_hundred_slow_and_large_requests_need_little_memory(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guard, "BODY_SECONDS", 0.2)
@@ -381,17 +385,21 @@ def test_a_hundred_clients_with_slow_and_large_requests_cost_no_memory(
         "PUT": b"Content-Length: 900000000\r\n\r\n" + b"x" * 200_000,
         "GET": b"\r\n",
     }
-    asked = {"POST": CORRECT, "PUT": "/", "GET": "/api/messages"}
-    with served(lambda token, port: build_app(desk, token, port=port)) as (place, token):
-        head = f" HTTP/1.1\r\nHost: 127.0.0.1:{place[1]}\r\nX-Polyplink-Token: {token}\r\n".encode()
+    paths = {"POST": CORRECT, "PUT": "/", "GET": "/api/messages"}
+    with serve_in_thread(lambda token, port: build_app(desk, token, port=port)) as (
+        host_and_port,
+        token,
+    ):
+        host = f"127.0.0.1:{host_and_port[1]}"
+        head = f" HTTP/1.1\r\nHost: {host}\r\nX-Polyplink-Token: {token}\r\n".encode()
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         clients, answers = [], list[bytes]()
         for number in range(100):
             kind = [*kinds][number % 3]
-            client = socket.create_connection(place, timeout=60)
+            client = socket.create_connection(host_and_port, timeout=60)
             with suppress(ConnectionError):
-                client.sendall(f"{kind} {asked[kind]}".encode() + head + kinds[kind])
-            # Where the server gets no turn before all hundred are there, it refuses every one.
+                client.sendall(f"{kind} {paths[kind]}".encode() + head + kinds[kind])
+            # Read some responses at once: a server that sees all 100 clients first refuses all.
             if number < 9 and kind == "GET":
                 answers.append(client.recv(12))
                 client.close()
@@ -401,11 +409,11 @@ def test_a_hundred_clients_with_slow_and_large_requests_cost_no_memory(
             with suppress(ConnectionError):
                 answers.append(client.recv(12))
             client.close()
-        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-        assert grown < 100 * 1024  # KiB
+        growth = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        assert growth < 100 * 1024  # KiB
         assert {b"HTTP/1.1 200", b"HTTP/1.1 408"} <= {*answers}
         assert {*answers} <= {b"", *(b"HTTP/1.1 %d" % code for code in (200, 405, 408, 503))}
-        with socket.create_connection(place, timeout=60) as client:
+        with socket.create_connection(host_and_port, timeout=60) as client:
             client.sendall(b"GET /api/messages" + head + b"\r\n")
             assert client.recv(12) == b"HTTP/1.1 200"
 
@@ -416,10 +424,10 @@ def test_a_connection_without_a_request_is_closed(monkeypatch: pytest.MonkeyPatc
     def page(token: str, port: int) -> Any:
         return guard.page_app("review.html", {}, [], token, port=port, verb="review")
 
-    with served(page) as (place, _):
-        with socket.create_connection(place, timeout=5) as slow:
-            slow.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
-            assert slow.recv(100) == b""  # closed, without an answer
-        with socket.create_connection(place, timeout=5) as huge:
-            huge.sendall(b"GET / HTTP/1.1\r\nX-Huge: " + b"x" * 200_000)
-            assert huge.recv(100).startswith(b"HTTP/1.1 400")
+    with serve_in_thread(page) as (host_and_port, _):
+        with socket.create_connection(host_and_port, timeout=5) as slow_client:
+            slow_client.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
+            assert slow_client.recv(100) == b""  # closed without a response
+        with socket.create_connection(host_and_port, timeout=5) as large_client:
+            large_client.sendall(b"GET / HTTP/1.1\r\nX-Huge: " + b"x" * 200_000)
+            assert large_client.recv(100).startswith(b"HTTP/1.1 400")

@@ -1,4 +1,4 @@
-"""A small data folder with images, and random tables."""
+"""A small data folder with images, and random tables of boxes."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ def detections(rows: list[dict[str, Any]]) -> pl.DataFrame:
 
 
 def random_rows(labelled: bool) -> st.SearchStrategy[list[dict[str, Any]]]:
-    """Boxes on a coarse grid, so that overlaps, gaps and equal IoUs all happen often."""
+    """Boxes on a coarse grid, so that overlaps, gaps and equal IoUs are frequent."""
     polyps = st.sampled_from(["a", "b"]) if labelled else st.sampled_from([None, None, "a"])
     row = st.fixed_dictionaries(
         {
@@ -36,14 +36,14 @@ def random_rows(labelled: bool) -> st.SearchStrategy[list[dict[str, Any]]]:
 
 
 def frame_pixels(procedure: int, frame: int) -> np.ndarray:
-    """A smooth frame that differs from every other."""
+    """A smooth frame (HEIGHT, WIDTH, 3) that differs from all other frames."""
     y, x = np.mgrid[:HEIGHT, :WIDTH]
     planes = (3 * x + frame, 4 * y + 5 * frame, x + y + 40 * procedure)
     return np.stack(planes, axis=2).astype(np.uint8)
 
 
 def write_sample(folder: Path, *, images: bool = True) -> DataSet:
-    """Three procedures: one with a polyp and a detector's box, one with a polyp, one with none."""
+    """Write three procedures: with a polyp and unlabelled boxes, with a polyp, and with none."""
     rows: list[dict[str, Any]] = []
     for procedure, polyps in enumerate((("p0_a", None), ("p1_a",))):
         for frame in range(34):

@@ -1,4 +1,4 @@
-"""Tracklets against naive loops."""
+"""Building tracklets from boxes, against naive loops, and filling gaps."""
 
 from itertools import pairwise
 from typing import Any
@@ -38,66 +38,68 @@ BOX = st.tuples(PLACE, PLACE, SIDE, SIDE)
 
 
 @given(BOX, BOX)
-def test_overlap_equals_its_definition(one: Box, other: Box) -> None:
-    assert overlap(one, other) == pytest.approx(min(iou(one, other), 1.0), abs=1e-9)
+def test_overlap_equals_its_definition(first: Box, second: Box) -> None:
+    assert overlap(first, second) == pytest.approx(min(iou(first, second), 1.0), abs=1e-9)
 
 
 def naive_labelled(rows: list[Row], max_gap: int, min_iou: float) -> list[list[Row]]:
     tracklets: list[list[Row]] = []
-    for owner in {(row["procedure_id"], row["polyp_id"]) for row in rows}:
-        own = [row for row in rows if (row["procedure_id"], row["polyp_id"]) == owner]
+    for polyp in {(row["procedure_id"], row["polyp_id"]) for row in rows}:
+        boxes_of_polyp = [row for row in rows if (row["procedure_id"], row["polyp_id"]) == polyp]
         last: Row | None = None
-        for row in sorted(own, key=lambda row: row["frame"]):
+        for row in sorted(boxes_of_polyp, key=lambda row: row["frame"]):
             step = row["frame"] - last["frame"] if last else 0
-            near = last is not None and 1 <= step <= max_gap
-            if last is None or not near or iou(as_box(last), as_box(row)) < min_iou:
+            is_continued = last is not None and 1 <= step <= max_gap
+            if last is None or not is_continued or iou(as_box(last), as_box(row)) < min_iou:
                 tracklets.append([])
             tracklets[-1].append(row)
             last = row
     return tracklets
 
 
-def tracked(rows: list[Row]) -> list[list[Row]]:
-    """What the tracker makes of each procedure's boxes; one it leaves out is a track of its own."""
+def tracks_of(rows: list[Row]) -> list[list[Row]]:
+    """Tracks of each procedure by the tracker; a box that it leaves out is a separate track."""
     tracks: dict[tuple[str, int], list[Row]] = {}
     for procedure in {row["procedure_id"] for row in rows}:
-        own = [row for row in rows if row["procedure_id"] == procedure]
-        own.sort(key=lambda row: row["frame"])
-        frames = np.array([row["frame"] for row in own], dtype=np.int64)
-        boxes = np.array([as_box(row) for row in own], dtype=np.float64).reshape(-1, 4)
-        scores = np.array([row.get("score", 1.0) for row in own])
+        boxes_of_procedure = [row for row in rows if row["procedure_id"] == procedure]
+        boxes_of_procedure.sort(key=lambda row: row["frame"])
+        frames = np.array([row["frame"] for row in boxes_of_procedure], dtype=np.int64)
+        boxes = np.array([as_box(row) for row in boxes_of_procedure], dtype=np.float64).reshape(
+            -1, 4
+        )
+        scores = np.array([row.get("score", 1.0) for row in boxes_of_procedure])
         numbers = Tracker(25.0).update(frames, boxes, scores).tolist()
-        for k, (row, number) in enumerate(zip(own, numbers, strict=True)):
+        for k, (row, number) in enumerate(zip(boxes_of_procedure, numbers, strict=True)):
             tracks.setdefault((procedure, number if number >= 0 else -k - 1), []).append(row)
     return list(tracks.values())
 
 
-def found(rows: list[Row], max_gap: int, min_iou: float) -> list[list[Key]]:
+def built_tracklets(rows: list[Row], max_gap: int, min_iou: float) -> list[list[Key]]:
     ordered, tracklets = build_tracklets(detections(rows), max_gap=max_gap, min_iou=min_iou)
     boxes = [key(row) for row in ordered.iter_rows(named=True)]
     return [boxes[offset : offset + n] for offset, n in tracklets.select("offset", "n").iter_rows()]
 
 
 @given(random_rows(labelled=True), st.integers(1, 3), st.sampled_from([0.0, 0.1, 0.5, 1.0]))
-def test_equals_a_naive_loop_over_polyps(rows: list[Row], max_gap: int, min_iou: float) -> None:
+def test_labelled_tracklets_equal_a_naive_loop(
+    rows: list[Row], max_gap: int, min_iou: float
+) -> None:
     expected = [[key(row) for row in t] for t in naive_labelled(rows, max_gap, min_iou)]
-    assert sorted(found(rows, max_gap, min_iou)) == sorted(expected)
+    assert sorted(built_tracklets(rows, max_gap, min_iou)) == sorted(expected)
 
 
 @given(random_rows(labelled=False), st.sampled_from([0.05, 0.3, 0.9]))
-def test_boxes_without_a_polyp_are_tracked_beside_those_of_polyps(
-    rows: list[Row], score: float
-) -> None:
+def test_boxes_without_a_polyp_are_tracked_separately(rows: list[Row], score: float) -> None:
     rows = [row | {"score": score if k % 3 else 1.0} for k, row in enumerate(rows)]
     known = [row for row in rows if row["polyp_id"] is not None]
     unknown = [row for row in rows if row["polyp_id"] is None]
-    expected = naive_labelled(known, 1, 0.1) + tracked(unknown)
+    expected = naive_labelled(known, 1, 0.1) + tracks_of(unknown)
     keys = [[key(row) for row in tracklet] for tracklet in expected]
-    assert sorted(found(rows, 1, 0.1), key=repr) == sorted(keys, key=repr)
+    assert sorted(built_tracklets(rows, 1, 0.1), key=repr) == sorted(keys, key=repr)
 
 
 @given(random_rows(labelled=False))
-def test_tracklets_cover_the_detections_once_and_in_order(rows: list[Row]) -> None:
+def test_tracklets_cover_all_boxes_once_and_in_order(rows: list[Row]) -> None:
     before = detections(rows)
     ordered, tracklets = build_tracklets(before)
     columns = ["procedure_id", "frame", "x", "y", "w", "h", "polyp_id"]
@@ -115,10 +117,10 @@ def test_tracklets_cover_the_detections_once_and_in_order(rows: list[Row]) -> No
 
 
 @given(random_rows(labelled=True), st.randoms(use_true_random=False))
-def test_the_order_of_the_rows_does_not_matter(rows: list[Row], random: object) -> None:
-    # One box per polyp and frame: among several the rows' order is all there is to go by.
-    one = {(r["procedure_id"], r["polyp_id"], r["frame"]): r for r in rows}
-    rows = list(one.values())
+def test_tracklets_do_not_depend_on_the_order_of_rows(rows: list[Row], random: object) -> None:
+    # One box per polyp and frame, because among several the order of rows decides.
+    distinct = {(r["procedure_id"], r["polyp_id"], r["frame"]): r for r in rows}
+    rows = list(distinct.values())
     shuffled = list(rows)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     pieces = pl.concat([detections(shuffled[:3]), detections(shuffled[3:])], rechunk=False)
@@ -162,19 +164,19 @@ NAMES = st.text("ab\0é", max_size=3)
 
 
 @given(st.lists(st.tuples(NAMES, st.none() | NAMES), max_size=40), st.booleans())
-def test_owners_are_told_apart_even_if_hashes_collide(
-    pairs: list[tuple[str, str | None]], collide: bool
+def test_owners_are_distinguished_even_if_hashes_collide(
+    pairs: list[tuple[str, str | None]], hashes_collide: bool
 ) -> None:
     schema = {"procedure_id": pl.String, "polyp_id": pl.String}
     table = pl.DataFrame(pairs, schema=schema, orient="row")
     with pytest.MonkeyPatch.context() as patch:
-        if collide:
+        if hashes_collide:
             patch.setattr(pl.Expr, "hash", lambda self: self.is_null().cast(pl.UInt64) * 0)
         assert _owners(table).tolist() == [pairs.index(pair) for pair in pairs]
 
 
 @given(st.lists(st.sets(st.integers(0, 20), min_size=1), max_size=4), st.integers(0, 99))
-def test_gaps_are_filled_as_numpy_interpolates(tracklets: list[set[int]], seed: int) -> None:
+def test_filled_gaps_equal_interpolation_by_numpy(tracklets: list[set[int]], seed: int) -> None:
     rows = [(frame, k) for k, frames in enumerate(tracklets) for frame in sorted(frames)]
     schema = {"frame": pl.Int32, "tracklet": pl.Int32}
     sides = np.random.default_rng(seed).uniform(1, 99, (len(rows), 4)).astype(np.float32)
@@ -183,11 +185,11 @@ def test_gaps_are_filled_as_numpy_interpolates(tracklets: list[set[int]], seed: 
     )
     filled = fill_gaps(boxes)
     assert_frame_equal(filled.filter(~pl.col("interpolated")).drop("interpolated"), boxes)
-    made = filled.filter("interpolated")
-    assert made["score"].is_null().all()
+    interpolated = filled.filter("interpolated")
+    assert interpolated["score"].is_null().all()
     for k, frames in enumerate(tracklets):
-        own, new = boxes.filter(tracklet=k), made.filter(tracklet=k)
-        assert new["frame"].to_list() == sorted(set(range(min(frames), max(frames))) - frames)
+        detected, added = boxes.filter(tracklet=k), interpolated.filter(tracklet=k)
+        assert added["frame"].to_list() == sorted(set(range(min(frames), max(frames))) - frames)
         for name in "xywh":
-            expected = np.interp(new["frame"], own["frame"], own[name])
-            np.testing.assert_allclose(new[name], expected, rtol=1e-5)
+            expected = np.interp(added["frame"], detected["frame"], detected[name])
+            np.testing.assert_allclose(added[name], expected, rtol=1e-5)

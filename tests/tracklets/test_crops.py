@@ -1,4 +1,4 @@
-"""Crops are decoded and cut as Pillow and torchvision do."""
+"""Crops: decoded and cut as by Pillow and torchvision, and enlarged as in the program."""
 
 import io
 
@@ -33,21 +33,21 @@ def crops(draw: st.DrawFn) -> np.ndarray:
 
 
 @given(crops(), st.integers(1, 70))
-def test_cut_equals_torchvision_and_is_near_pillow(crop: np.ndarray, size: int) -> None:
+def test_cut_equals_torchvision_and_nearly_pillow(crop: np.ndarray, size: int) -> None:
     image = noise()
     left, top, right, bottom = crop
     part = torch.from_numpy(image[top:bottom, left:right].copy()).permute(2, 0, 1)
     expected = resize(part, [size, size], antialias=True).permute(1, 2, 0).numpy()
-    got = cut(image, crop, size)
-    assert got.shape == (size, size, 3)
-    assert got.dtype == np.uint8
-    assert np.abs(got.astype(int) - expected).max() <= 1
+    actual = cut(image, crop, size)
+    assert actual.shape == (size, size, 3)
+    assert actual.dtype == np.uint8
+    assert np.abs(actual.astype(int) - expected).max() <= 1
     pillow = Image.fromarray(image[top:bottom, left:right])
-    other = np.asarray(pillow.resize((size, size), Image.Resampling.BILINEAR))
-    assert np.abs(got.astype(int) - other).max() <= 2
+    by_pillow = np.asarray(pillow.resize((size, size), Image.Resampling.BILINEAR))
+    assert np.abs(actual.astype(int) - by_pillow).max() <= 2
 
 
-def encoded(image: np.ndarray, kind: str) -> bytes:
+def encode(image: np.ndarray, kind: str) -> bytes:
     buffer = io.BytesIO()
     Image.fromarray(image).save(buffer, kind)
     return buffer.getvalue()
@@ -56,31 +56,31 @@ def encoded(image: np.ndarray, kind: str) -> bytes:
 def test_png_tiff_and_jpeg_are_decoded() -> None:
     image = noise()
     for kind in ("png", "tiff"):
-        np.testing.assert_array_equal(np.asarray(decode_image(encoded(image, kind))), image)
+        np.testing.assert_array_equal(np.asarray(decode_image(encode(image, kind))), image)
     data = simplejpeg.encode_jpeg(image)
-    got = decode_image(data)
-    assert not isinstance(got, str)
-    with Image.open(io.BytesIO(data)) as other:
-        difference = got.astype(int) - np.asarray(other)
+    actual = decode_image(data)
+    assert not isinstance(actual, str)
+    with Image.open(io.BytesIO(data)) as by_pillow:
+        difference = actual.astype(int) - np.asarray(by_pillow)
     assert np.abs(difference).max() <= 2
-    grey = decode_image(encoded(image[:, :, 0], "png"))
+    grey = decode_image(encode(image[:, :, 0], "png"))
     assert not isinstance(grey, str)
     assert grey.shape == (HEIGHT, WIDTH, 3)
 
 
-def test_what_is_no_whole_image_is_unreadable() -> None:
+def test_truncated_and_other_files_are_unreadable() -> None:
     half = simplejpeg.encode_jpeg(noise())[:1000]
-    for data in (half, b"no image", b"", encoded(noise(), "png")[:99]):
-        got = decode_image(data)
-        assert isinstance(got, str)
-        assert got
+    for data in (half, b"no image", b"", encode(noise(), "png")[:99]):
+        actual = decode_image(data)
+        assert isinstance(actual, str)
+        assert actual
 
 
 def test_libtiff_prints_nothing_about_damaged_files(capfd: pytest.CaptureFixture[str]) -> None:
     buffer = io.BytesIO()
     Image.fromarray(noise()).save(buffer, "tiff", compression="tiff_deflate")
     data = bytearray(buffer.getvalue())
-    data[100:120] = bytes(20)  # of the pixels
+    data[100:120] = bytes(20)  # in the pixels
     assert isinstance(decode_image(bytes(data)), str)
     assert capfd.readouterr().err == ""
 
@@ -89,11 +89,11 @@ def frame(crops: list[list[int]], size: tuple[int, int] = (WIDTH, HEIGHT)) -> Fr
     return FrameCrops("a.png", 0, *size, np.arange(len(crops)), np.array(crops))
 
 
-def test_all_crops_of_a_frame() -> None:
+def test_cut_frame_cuts_all_crops_of_a_frame() -> None:
     boxes = [[0, 0, 30, 20], [5, 6, 50, 60]]
-    got = cut_frame(noise(), frame(boxes), "a.png", 9)
-    assert not isinstance(got, str)
-    for pixels, box in zip(got, boxes, strict=True):
+    actual = cut_frame(noise(), frame(boxes), "a.png", 9)
+    assert not isinstance(actual, str)
+    for pixels, box in zip(actual, boxes, strict=True):
         np.testing.assert_array_equal(pixels, cut(noise(), np.array(box), 9))
     assert cut_frame("cut short", frame(boxes), "a.png", 9) == "cut short"
 
@@ -109,10 +109,10 @@ BOXES = st.lists(st.tuples(PLACE, PLACE, SIDE, SIDE), min_size=1, max_size=8).ma
 
 def naive_crop(box: np.ndarray, factor: float, width: int, height: int) -> list[int]:
     edges = []
-    for start, span, most in zip(box[:2].tolist(), box[2:].tolist(), (width, height), strict=True):
-        low, wide = int(start - span * (factor - 1) / 2), int(span * factor)
-        low, high = (min(max(edge, 0), most) for edge in (low, low + wide))
-        low = min(low, most - 1)
+    for start, span, limit in zip(box[:2].tolist(), box[2:].tolist(), (width, height), strict=True):
+        low, width_of_crop = int(start - span * (factor - 1) / 2), int(span * factor)
+        low, high = (min(max(edge, 0), limit) for edge in (low, low + width_of_crop))
+        low = min(low, limit - 1)
         edges.append((low, max(high, low + 1)))
     (left, right), (top, bottom) = edges
     return [left, top, right, bottom]
@@ -133,13 +133,15 @@ def test_enlarge_equals_a_naive_loop(boxes: np.ndarray, factor: float, w: int, h
         ([500, 400, 33, 47], 5, [434, 306, 599, 541]),
     ],
 )
-def test_crops_are_those_of_the_program(box: list[int], factor: int, crop: list[int]) -> None:
-    """Recorded from torchvision, its conversions in the program's order, on 1350 x 1080 pixels."""
-    found = enlarge(np.array([box], float), factor, 1350, 1080)
-    np.testing.assert_array_equal(found, [crop])
+def test_enlarged_boxes_equal_those_of_the_program(
+    box: list[int], factor: int, crop: list[int]
+) -> None:
+    """Expected crops are recorded from torchvision, with the conversions of the program."""
+    actual = enlarge(np.array([box], float), factor, 1350, 1080)
+    np.testing.assert_array_equal(actual, [crop])
 
 
-def test_factors_of_one_and_none_and_those_refused() -> None:
+def test_crop_factors_of_one_and_none_and_invalid_ones() -> None:
     box = np.array([[10.0, 20.0, 30.0, 40.0]])
     np.testing.assert_array_equal(enlarge(box, 1.0, 100, 100), [[10, 20, 40, 60]])
     np.testing.assert_array_equal(enlarge(box, None, 100, 90), [[0, 0, 100, 90]])

@@ -1,4 +1,4 @@
-"""Fragments and positions in time against naive loops."""
+"""Fragments and their positions in time, against naive loops."""
 
 from typing import Any
 
@@ -35,21 +35,25 @@ def test_fragments_equal_a_naive_loop(
     tracklets = sampled(tracklets, PrepareSettings(min_length=3, stride=stride))
     frames = table["frame"].to_numpy()
     spans = spans_of(table)
-    got = fragments(tracklets, spans, frames, stride=stride, length=length, pad=pad)
+    actual = fragments(tracklets, spans, frames, stride=stride, length=length, pad=pad)
 
     expected, indices = [], []
     crop_first = dict.fromkeys("pq", 0)
     for row, tracklet in enumerate(tracklets.iter_rows(named=True)):
         procedure, polyp = tracklet["procedure_id"], tracklet["polyp_id"]
-        own = [r["frame"] for r in rows if r["polyp_id"] == polyp]
-        crops = sorted(own)[::stride]
-        around = [r["frame"] for r in rows if r["procedure_id"] == procedure]
+        frames_of_polyp = [r["frame"] for r in rows if r["polyp_id"] == polyp]
+        crops = sorted(frames_of_polyp)[::stride]
+        frames_of_procedure = [r["frame"] for r in rows if r["procedure_id"] == procedure]
         for start in range(0, len(crops), length):
             part = crops[start : start + length]
             if len(part) < length and not pad:
                 continue
-            position = (part[0] - min(around)) / max(max(around) - min(around), 1)
-            polyp_position = (part[0] - min(own)) / max(max(own) - min(own), 1)
+            position = (part[0] - min(frames_of_procedure)) / max(
+                max(frames_of_procedure) - min(frames_of_procedure), 1
+            )
+            polyp_position = (part[0] - min(frames_of_polyp)) / max(
+                max(frames_of_polyp) - min(frames_of_polyp), 1
+            )
             first = crop_first[procedure] + start
             expected.append(
                 (row, procedure, polyp, first, len(part), part[0], position, polyp_position)
@@ -57,7 +61,7 @@ def test_fragments_equal_a_naive_loop(
             indices.append([first + min(k, len(part) - 1) for k in range(length)])
         crop_first[procedure] += len(crops)
 
-    assert got.columns == [
+    assert actual.columns == [
         "tracklet",
         "procedure_id",
         "polyp_id",
@@ -67,12 +71,12 @@ def test_fragments_equal_a_naive_loop(
         "position",
         "polyp_position",
     ]
-    assert got.rows() == expected
-    assert crop_rows(got, length).tolist() == indices
+    assert actual.rows() == expected
+    assert crop_rows(actual, length).tolist() == indices
 
 
 @pytest.mark.parametrize("length", [0, 1001, 1_000_000_000])
-def test_fragments_that_would_fill_the_memory_are_refused(length: int) -> None:
+def test_fragments_of_an_invalid_length_are_refused(length: int) -> None:
     table, tracklets = build_tracklets(detections([]))
     with pytest.raises(PolyplinkError, match="give a length of 1 to 1000"):
         fragments(tracklets, spans_of(table), table["frame"].to_numpy(), length=length)
@@ -89,10 +93,10 @@ def test_positions_equal_a_naive_loop(rows: list[Row]) -> None:
     spans = spans_of(table)
     of_procedure, of_polyp = [], []
     for tracklet in tracklets.iter_rows(named=True):
-        same = [r for r in rows if r["procedure_id"] == tracklet["procedure_id"]]
-        frames = [r["frame"] for r in same]
+        rows_of_procedure = [r for r in rows if r["procedure_id"] == tracklet["procedure_id"]]
+        frames = [r["frame"] for r in rows_of_procedure]
         of_procedure.append(naive_position(tracklet["first_frame"], frames))
-        frames = [r["frame"] for r in same if r["polyp_id"] == tracklet["polyp_id"]]
+        frames = [r["frame"] for r in rows_of_procedure if r["polyp_id"] == tracklet["polyp_id"]]
         known = tracklet["polyp_id"] is not None
         of_polyp.append(naive_position(tracklet["first_frame"], frames) if known else None)
     assert positions(tracklets, spans.procedures).to_list() == of_procedure

@@ -1,4 +1,4 @@
-"""Preparing a data set, opening it again, and broken frames."""
+"""Prepared data: crops and tables, resumption, broken frames, and damaged files."""
 
 import errno
 import json
@@ -36,7 +36,7 @@ def images(folder: Path, procedure: int) -> list[np.ndarray]:
     return [simplejpeg.decode_jpeg(path.read_bytes()) for path in paths]
 
 
-def test_crops_equal_a_naive_loop_over_the_boxes(tmp_path: Path) -> None:
+def test_crops_equal_a_naive_loop_over_boxes(tmp_path: Path) -> None:
     write_sample(tmp_path)
     prepared = prepare(tmp_path, SETTINGS)
     for procedure in (0, 1):
@@ -50,7 +50,7 @@ def test_crops_equal_a_naive_loop_over_the_boxes(tmp_path: Path) -> None:
         np.testing.assert_array_equal(prepared.crops(f"p{procedure}"), np.stack(expected))
 
 
-def test_tables_without_images_and_some_procedures_alone(tmp_path: Path) -> None:
+def test_tables_need_no_images_and_procedures_can_be_selected(tmp_path: Path) -> None:
     write_sample(tmp_path, images=False)
     tracklets = prepare(tmp_path, SETTINGS, with_crops=False).tracklets
     assert tracklets.select("tracklet_id", "polyp_id", "n", "crop_first", "n_crops").rows() == [
@@ -58,34 +58,38 @@ def test_tables_without_images_and_some_procedures_alone(tmp_path: Path) -> None
         ("p0:00001", None, 34, 9, 9),
         ("p1:00000", "p1_a", 34, 0, 9),
     ]
-    longer = PrepareSettings(min_length=35, min_seconds=2.0)
-    none = prepare(tmp_path, longer, with_crops=False)
-    assert (len(none.tracklets), len(none.detections), len(none.fragments())) == (0, 102, 0)
+    long_only = PrepareSettings(min_length=35, min_seconds=2.0)
+    without_tracklets = prepare(tmp_path, long_only, with_crops=False)
+    assert (
+        len(without_tracklets.tracklets),
+        len(without_tracklets.detections),
+        len(without_tracklets.fragments()),
+    ) == (0, 102, 0)
     with pytest.raises(PolyplinkError, match="procedure 'p0', frame 0: no image; import the data"):
         prepare(tmp_path, SETTINGS)
     write_sample(tmp_path)
     prepared = prepare(tmp_path, SETTINGS, procedures=["p1", "none"], workers=1)
     assert prepared.procedures == ("p1", "none")
-    there = set((prepared.folder / "crops").iterdir())
-    assert there == {prepared.crops_path(name) for name in ("p1", "none")}
+    crop_files = set((prepared.folder / "crops").iterdir())
+    assert crop_files == {prepared.crops_path(name) for name in ("p1", "none")}
     assert prepared.crops("none").shape == (0, 8, 8, 3)
     with pytest.raises(ValueError, match="read-only"):
         prepared.crops("p1")[0] = 0
-    for call, says in (
+    for call, message in (
         (lambda: prepare(tmp_path, SETTINGS, procedures=["p7"]), "no procedure 'p7'; choose among"),
         (lambda: prepare(tmp_path, workers=0), "give --workers 1 or more"),
         (lambda: prepared.fragments(0), "fragments of 0 crops; give a length of 1 to 1000"),
     ):
-        with pytest.raises(PolyplinkError, match=says):
+        with pytest.raises(PolyplinkError, match=message):
             call()
 
 
-def test_position_is_the_first_frame_in_the_annotated_span(tmp_path: Path) -> None:
+def test_a_position_is_relative_to_the_annotated_span(tmp_path: Path) -> None:
     data = write_sample(tmp_path, images=False)
-    # A lone box stretches the procedure's span, though its tracklet is too short to keep.
-    lone = data.detections.filter(pl.col("procedure_id") == "p1")[:1]
+    # A single box extends the span although its tracklet is too short.
+    single_box = data.detections.filter(pl.col("procedure_id") == "p1")[:1]
     shifted = data.detections.with_columns(pl.col("frame") + 20)
-    tables = DataSet.of(pl.concat([lone, shifted]), data.procedures, data.polyps)
+    tables = DataSet.of(pl.concat([single_box, shifted]), data.procedures, data.polyps)
     write_data(tmp_path, tables)
     tracklets = prepare(tmp_path, SETTINGS, with_crops=False).tracklets
     assert tracklets["position"].to_list() == [0.0, 0.0, 20 / 53]
@@ -96,16 +100,16 @@ def test_each_frame_is_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     decoded: list[Path] = []
     read_image = sources.read_image
 
-    def counting(path: Path) -> Pixels | str:
+    def record_path(path: Path) -> Pixels | str:
         decoded.append(path)
         return read_image(path)
 
-    monkeypatch.setattr(sources, "read_image", counting)
+    monkeypatch.setattr(sources, "read_image", record_path)
     prepare(tmp_path, SETTINGS, workers=2)
     assert len(decoded) == len(set(decoded)) == 18
 
 
-def test_a_second_run_changes_nothing_and_reads_no_image(tmp_path: Path) -> None:
+def test_a_second_run_writes_nothing_and_reads_no_image(tmp_path: Path) -> None:
     write_sample(tmp_path)
     first = prepare(tmp_path, SETTINGS)
     files = sorted(path for path in first.folder.rglob("*") if path.is_file())
@@ -131,47 +135,47 @@ def test_a_second_run_changes_nothing_and_reads_no_image(tmp_path: Path) -> None
     assert moved.crops("p1").shape == (9, 8, 8, 3)
 
 
-def failing_at(monkeypatch: pytest.MonkeyPatch, name: str, error: BaseException) -> None:
+def fail_at(monkeypatch: pytest.MonkeyPatch, name: str, error: BaseException) -> None:
     read_image = sources.read_image
 
-    def failing(path: Path) -> Pixels | str:
+    def read_or_fail(path: Path) -> Pixels | str:
         if path.match(name):
             raise error
         return read_image(path)
 
-    monkeypatch.setattr(sources, "read_image", failing)
+    monkeypatch.setattr(sources, "read_image", read_or_fail)
 
 
-def test_a_killed_run_goes_on_at_the_first_procedure_not_done(
+def test_an_interrupted_run_continues_at_the_first_unfinished_procedure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_sample(tmp_path)
     with monkeypatch.context() as patch:
-        failing_at(patch, "p1/8.jpg", KeyboardInterrupt())
+        fail_at(patch, "p1/8.jpg", KeyboardInterrupt())
         with pytest.raises(KeyboardInterrupt):
             prepare(tmp_path, SETTINGS)
     prepared = prepare(tmp_path, SETTINGS, with_crops=False)
     assert list((prepared.folder / "crops").iterdir()) == [prepared.crops_path("p0")]
     for path in (tmp_path / "images" / "p0").iterdir():
-        path.unlink()  # what is done is not done again
-    seen: list[tuple[int, int]] = []
-    prepare(tmp_path, SETTINGS, progress=lambda done, total: seen.append((done, total)))
+        path.unlink()  # finished procedures are not cut again
+    progress_calls: list[tuple[int, int]] = []
+    prepare(tmp_path, SETTINGS, progress=lambda done, total: progress_calls.append((done, total)))
     assert prepared.crops("p1").shape == (9, 8, 8, 3)
-    assert seen == [(18 + k, 27) for k in range(1, 10)]
+    assert progress_calls == [(18 + k, 27) for k in range(1, 10)]
 
 
-def test_a_full_disk_is_a_clear_error_and_leaves_nothing_half_written(
+def test_a_full_disk_is_one_line_and_leaves_no_partial_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_sample(tmp_path)
-    failing_at(monkeypatch, "p0/8.jpg", OSError(errno.ENOSPC, "No space left on device"))
+    fail_at(monkeypatch, "p0/8.jpg", OSError(errno.ENOSPC, "No space left on device"))
     with pytest.raises(PolyplinkError, match="is full; free disk space and run it again"):
         prepare(tmp_path, SETTINGS)
     folder = prepare(tmp_path, SETTINGS, with_crops=False).folder
     assert list((folder / "crops").iterdir()) == []
 
 
-def test_a_frame_that_does_not_decode_cuts_its_tracklet(tmp_path: Path) -> None:
+def test_an_undecodable_frame_divides_its_tracklet(tmp_path: Path) -> None:
     write_sample(tmp_path)
     settings = PrepareSettings(size=8, min_length=10)
     (tmp_path / "images" / "p0" / "12.jpg").write_bytes(b"half")
@@ -186,19 +190,19 @@ def test_a_frame_that_does_not_decode_cuts_its_tracklet(tmp_path: Path) -> None:
         ("p1:00000", 0, 33, 34, 0, 9),
     ]
     assert prepared.tracklets["position"].to_list() == [0.0, 16 / 33, 0.0, 16 / 33, 0.0]
-    again = prepare(tmp_path, settings)
-    assert_frame_equal(again.tracklets, prepared.tracklets)
+    reopened = prepare(tmp_path, settings)
+    assert_frame_equal(reopened.tracklets, prepared.tracklets)
     assert prepared.crops("p0")[[0, 1, 2, 4]].any(axis=(1, 2, 3)).all()
 
 
-def test_crops_come_straight_from_a_video(tmp_path: Path) -> None:
+def test_crops_are_cut_from_a_video_without_extracting_frames(tmp_path: Path) -> None:
     data = write_sample(tmp_path, images=False)
     (tmp_path / "images").mkdir()
     write_video(tmp_path / "images" / "a.mp4", 40)
-    named = data.detections.with_columns(image=pl.format("a.mp4#{}", "frame"))
-    write_data(tmp_path, DataSet.of(named, data.procedures, data.polyps))
-    whole = PrepareSettings(size=WIDTH, crop_factor=None)
-    prepared = prepare(tmp_path, whole)
+    with_images = data.detections.with_columns(image=pl.format("a.mp4#{}", "frame"))
+    write_data(tmp_path, DataSet.of(with_images, data.procedures, data.polyps))
+    full_frames = PrepareSettings(size=WIDTH, crop_factor=None)
+    prepared = prepare(tmp_path, full_frames)
     numbers = [number_of(np.asarray(crop)) for crop in prepared.crops("p1")]
     assert numbers == list(range(0, 34, 4))
     assert sorted(path.name for path in (tmp_path / "images").iterdir()) == ["a.mp4"]
@@ -211,15 +215,15 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     return prepare(folder, SETTINGS)
 
 
-def test_a_prepared_folder_opens_as_it_was_made(prepared: Prepared) -> None:
-    again = prepare(prepared.folder.parent.parent, SETTINGS)
-    assert (again.key, again.procedures) == (prepared.key, prepared.procedures)
-    assert_frame_equal(again.tracklets, prepared.tracklets)
-    assert_frame_equal(again.detections, prepared.detections)
-    assert_frame_equal(again.spans.polyps, prepared.spans.polyps)
+def test_a_prepared_folder_reopens_equal(prepared: Prepared) -> None:
+    reopened = prepare(prepared.folder.parent.parent, SETTINGS)
+    assert (reopened.key, reopened.procedures) == (prepared.key, prepared.procedures)
+    assert_frame_equal(reopened.tracklets, prepared.tracklets)
+    assert_frame_equal(reopened.detections, prepared.detections)
+    assert_frame_equal(reopened.spans.polyps, prepared.spans.polyps)
 
 
-def test_a_part_holds_its_procedures_alone(prepared: Prepared) -> None:
+def test_a_part_has_only_its_procedures(prepared: Prepared) -> None:
     train, rest = prepared.part("train"), prepared.part("eval")
     assert train.procedures == ("p0", "none")
     assert train.tracklets["procedure_id"].to_list() == ["p0", "p0"]
@@ -230,7 +234,7 @@ def test_a_part_holds_its_procedures_alone(prepared: Prepared) -> None:
     assert rest.crops("p1").shape == (9, 8, 8, 3)
 
 
-def test_a_tracklet_tells_how_much_of_it_was_bridged(tmp_path: Path) -> None:
+def test_tracklets_have_their_bridged_share(tmp_path: Path) -> None:
     data = write_sample(tmp_path, images=False)
     missed = pl.col("polyp_id").is_null() & pl.col("frame").is_between(16, 18)
     boxes = data.detections.filter(~missed)
@@ -246,7 +250,7 @@ def test_unknown_parts_and_procedures_are_refused(prepared: Prepared) -> None:
         prepared.select(["p9"])
 
 
-def test_missing_and_broken_files_say_how_to_mend_them(tmp_path: Path) -> None:
+def test_missing_and_damaged_crops_name_the_command_to_run(tmp_path: Path) -> None:
     write_sample(tmp_path)
     prepared = prepare(tmp_path, SETTINGS, procedures=["p0"])
     with pytest.raises(PolyplinkError, match=r"no crops of procedure 'p1' in .*; run `polyplink"):
@@ -257,39 +261,39 @@ def test_missing_and_broken_files_say_how_to_mend_them(tmp_path: Path) -> None:
         prepared.crops("p0")
 
 
-def test_what_is_kept_and_does_not_fit_is_made_again_and_said(
+def test_damaged_files_are_computed_again_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     write_sample(tmp_path)
     prepared = prepare(tmp_path, SETTINGS)
-    path, whole = prepared.crops_path("p0"), np.array(prepared.crops("p0"))
+    path, expected = prepared.crops_path("p0"), np.array(prepared.crops("p0"))
 
-    def zipped() -> None:
+    def write_zipped() -> None:
         with path.open("wb") as file:
-            np.savez(file, whole)
+            np.savez(file, expected)
 
-    spoils = [
-        lambda: np.save(path, whole[:-1]),
-        lambda: np.save(path, whole[:, :4, :4]),
-        lambda: np.save(path, whole.astype(np.float32)),
+    damages = [
+        lambda: np.save(path, expected[:-1]),
+        lambda: np.save(path, expected[:, :4, :4]),
+        lambda: np.save(path, expected.astype(np.float32)),
         lambda: path.write_bytes(b""),
-        zipped,
+        write_zipped,
     ]
-    for spoil in spoils:
-        spoil()
+    for damage in damages:
+        damage()
         with pytest.raises(PolyplinkError, match="run `polyplink prepare`"):
             prepared.crops("p0")
         caplog.clear()
-        assert np.array_equal(prepare(tmp_path, SETTINGS).crops("p0"), whole)
-        (said,) = caplog.messages
-        assert said == f"warning: {path} is damaged or of other tracklets; it is made again"
+        assert np.array_equal(prepare(tmp_path, SETTINGS).crops("p0"), expected)
+        (warning,) = caplog.messages
+        assert warning == f"warning: {path} is damaged or of other tracklets; it is made again"
     (prepared.folder / "detections.parquet").write_bytes(b"no table")
-    again = prepare(tmp_path, SETTINGS, with_crops=False)
-    assert_frame_equal(again.detections, prepared.detections)
+    prepared_again = prepare(tmp_path, SETTINGS, with_crops=False)
+    assert_frame_equal(prepared_again.detections, prepared.detections)
     assert "detections.parquet is damaged" in caplog.messages[-1]
 
 
-def test_each_setting_and_each_data_set_has_its_key(tmp_path: Path) -> None:
+def test_different_settings_have_different_folders(tmp_path: Path) -> None:
     write_sample(tmp_path)
     variants = [
         PrepareSettings(),
@@ -301,34 +305,34 @@ def test_each_setting_and_each_data_set_has_its_key(tmp_path: Path) -> None:
         PrepareSettings(size=224),
     ]
     assert len({prepared_folder(tmp_path, s) for s in variants}) == len(variants)
-    whole = PrepareSettings(crop_factor=5, min_iou=0.1)
-    assert prepared_folder(tmp_path, whole) == prepared_folder(tmp_path, variants[0])
+    equal_settings = PrepareSettings(crop_factor=5, min_iou=0.1)
+    assert prepared_folder(tmp_path, equal_settings) == prepared_folder(tmp_path, variants[0])
 
 
-def test_a_changed_procedure_is_the_only_one_that_is_cut_again(
+def test_only_a_changed_procedure_is_cut_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = write_sample(tmp_path)
-    few = data.detections.filter(pl.col("procedure_id") == "p0")
-    write_data(tmp_path, DataSet.of(few, data.procedures, data.polyps))
+    first_boxes = data.detections.filter(pl.col("procedure_id") == "p0")
+    write_data(tmp_path, DataSet.of(first_boxes, data.procedures, data.polyps))
     first = prepare(tmp_path, SETTINGS)
-    write_data(tmp_path, data)  # p1 has boxes now
+    write_data(tmp_path, data)  # now with boxes of p1
     with monkeypatch.context() as patch:
-        failing_at(patch, "p0/*.jpg", AssertionError("p0 is cut again"))
-        later = prepare(tmp_path, SETTINGS)
-    assert later.folder == first.folder
-    assert later.key != first.key
-    assert [name for name in later.keys if later.keys[name] != first.keys[name]] == ["p1"]
+        fail_at(patch, "p0/*.jpg", AssertionError("p0 is cut again"))
+        second = prepare(tmp_path, SETTINGS)
+    assert second.folder == first.folder
+    assert second.key != first.key
+    assert [name for name in second.keys if second.keys[name] != first.keys[name]] == ["p1"]
     (tmp_path / "prepared").rename(tmp_path / "before")
-    again = prepare(tmp_path, SETTINGS)
-    assert_frame_equal(later.tracklets, again.tracklets)
-    assert_frame_equal(later.detections, again.detections)
-    for name in again.procedures:
-        before = tmp_path / "before" / later.crops_path(name).relative_to(tmp_path / "prepared")
-        assert before.read_bytes() == again.crops_path(name).read_bytes()
+    fresh = prepare(tmp_path, SETTINGS)
+    assert_frame_equal(second.tracklets, fresh.tracklets)
+    assert_frame_equal(second.detections, fresh.detections)
+    for name in fresh.procedures:
+        before = tmp_path / "before" / second.crops_path(name).relative_to(tmp_path / "prepared")
+        assert before.read_bytes() == fresh.crops_path(name).read_bytes()
 
 
-def test_a_procedure_of_any_name_has_a_file_inside_the_folder(tmp_path: Path) -> None:
+def test_crops_of_any_procedure_name_stay_inside_the_folder(tmp_path: Path) -> None:
     for name in ("../../a", "a/b", "..", "001-002", "a b"):
         assert crops_path(tmp_path, name, "0").resolve().parent == (tmp_path / "crops").resolve()
     assert crops_path(tmp_path, "001-002", "0").name == "001-002-0.npy"
@@ -353,7 +357,7 @@ STRIDE = 4
 
 
 def table(lengths: list[int]) -> tuple[pl.DataFrame, pl.Series]:
-    """Tracklets of these lengths, one after the other in one procedure, and all frame numbers."""
+    """Consecutive tracklets of these lengths in one procedure, and all frame numbers."""
     rows, offset, crop = [], 0, 0
     for k, n in enumerate(lengths):
         crops = -(-n // STRIDE)
@@ -369,43 +373,43 @@ def table(lengths: list[int]) -> tuple[pl.DataFrame, pl.Series]:
     st.sets(st.integers(0, 120), max_size=8),
     st.integers(1, 12),
 )
-def test_parts_against_a_loop_over_the_crops(
-    lengths: list[int], bad: set[int], min_length: int
+def test_cut_tracklets_equals_a_loop_over_crops(
+    lengths: list[int], broken_frames: set[int], min_length: int
 ) -> None:
     tracklets, frames = table(lengths)
     tracklets = tracklets.filter(pl.col("n") >= min_length)
-    broken = {"p": [BrokenFrame(frame, "x", "why") for frame in sorted(bad)]}
-    got = cut_tracklets(tracklets, frames, broken, stride=STRIDE, min_length=min_length)
+    broken = {"p": [BrokenFrame(frame, "x", "why") for frame in sorted(broken_frames)]}
+    actual = cut_tracklets(tracklets, frames, broken, stride=STRIDE, min_length=min_length)
     expected = []
     for row in tracklets.iter_rows(named=True):
         part: list[int] = []  # crops
-        shown = [row["offset"] + STRIDE * k for k in range(row["n_crops"])]
-        for k, frame in enumerate([*shown, None]):
-            if frame is not None and frame not in bad:
+        crop_frames = [row["offset"] + STRIDE * k for k in range(row["n_crops"])]
+        for k, frame in enumerate([*crop_frames, None]):
+            if frame is not None and frame not in broken_frames:
                 part.append(k)
                 continue
             if part:
                 end = row["offset"] + row["n"] if frame is None else frame
-                first = shown[part[0]]
+                first = crop_frames[part[0]]
                 if end - first >= min_length:
                     expected.append((first, end - 1, row["crop_first"] + part[0], len(part)))
             part = []
-    assert got.select("first_frame", "last_frame", "crop_first", "n_crops").rows() == expected
-    assert got["tracklet_id"].is_unique().all()
-    assert (got["last_frame"] - got["first_frame"] + 1 == got["n"]).all()
+    assert actual.select("first_frame", "last_frame", "crop_first", "n_crops").rows() == expected
+    assert actual["tracklet_id"].is_unique().all()
+    assert (actual["last_frame"] - actual["first_frame"] + 1 == actual["n"]).all()
     crops = [
         frames[row["offset"] + STRIDE * k]
-        for row in got.iter_rows(named=True)
+        for row in actual.iter_rows(named=True)
         for k in range(row["n_crops"])
     ]
-    assert not set(crops) & bad
+    assert not set(crops) & broken_frames
 
 
-def test_a_name_of_several_hundred_characters_is_no_obstacle(tmp_path: Path) -> None:
+def test_procedure_names_can_have_several_hundred_characters(tmp_path: Path) -> None:
     folder = write_procedures(tmp_path, procedures=2, views=1)
     data, names = read_data(folder), {"001-001": "a/" + "é" * 600, "001-002": "a/" + "é" * 601}
-    named = pl.col("procedure_id").replace(names)
-    boxes, rows = (table.with_columns(named) for table in (data.detections, data.procedures))
-    write_data(folder, DataSet.of(boxes, rows, data.polyps.with_columns(named)))
+    renamed = pl.col("procedure_id").replace(names)
+    boxes, rows = (table.with_columns(renamed) for table in (data.detections, data.procedures))
+    write_data(folder, DataSet.of(boxes, rows, data.polyps.with_columns(renamed)))
     prepared = prepare(folder, PrepareSettings(size=8))
     assert [len(prepared.crops(name)) for name in names.values()] == [8 * 2, 8 * 2]

@@ -37,34 +37,36 @@ def test_crops_are_written_to_their_rows(folder: Path, tmp_path: Path) -> None:
         for number, rows in ((4, [2]), (9, [0, 1]))
     ]
     assert render(tmp_path / "a.npy", folder, "001-001", frames) == 3
-    wanted = SimulatedProcedure.open(folder, "001-001").crops([9, 9, 4], windows, 24)
-    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), wanted)
+    expected = SimulatedProcedure.open(folder, "001-001").crops([9, 9, 4], windows, 24)
+    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), expected)
 
 
-def test_prepare_renders_and_goes_on_where_it_stopped(folder: Path) -> None:
-    told: list[tuple[int, int]] = []
+def test_prepare_renders_crops_and_reuses_finished_procedures(folder: Path) -> None:
+    progress_calls: list[tuple[int, int]] = []
     first = prepare(folder, SETTINGS, procedures=["001-001"], workers=1)
-    both = prepare(folder, SETTINGS, workers=1, progress=lambda *step: told.append(step))
+    both = prepare(folder, SETTINGS, workers=1, progress=lambda *step: progress_calls.append(step))
     total = int(both.tracklets["n_crops"].sum())
-    assert told == [(total, total)]  # that of the first run was kept
+    assert progress_calls == [(total, total)]  # one step, because the first procedure is stored
     assert len(first.crops("001-001")) + len(both.crops("001-009")) == total
     data = read_data(folder)
     assert data.detections["image"].null_count() == data.detections.height
     row = both.select(["001-009"]).tracklets.row(0, named=True)
     box = both.detections.row(row["offset"], named=True)
-    made = SimulatedProcedure.open(folder, "001-009")
+    simulated = SimulatedProcedure.open(folder, "001-009")
     stored = both.crops("001-009")[row["crop_first"]]
     side = round(max(box["w"], box["h"]))
-    near = made.crops([box["frame"]], [[box["x"], box["y"], box["x"] + side, box["y"] + side]], 24)
+    rendered = simulated.crops(
+        [box["frame"]], [[box["x"], box["y"], box["x"] + side, box["y"] + side]], 24
+    )
     assert stored.shape == (24, 24, 3)
-    assert abs(stored.mean() - near.mean()) < 60  # the same place in the same light
+    assert abs(stored.mean() - rendered.mean()) < 60  # the same place with the same light
     assert stored.std() > 5
 
 
-def test_a_file_is_whole_or_absent(folder: Path, tmp_path: Path) -> None:
+def test_a_failed_rendering_leaves_no_file(folder: Path, tmp_path: Path) -> None:
     assert render(tmp_path / "a.npy", folder, "001-001", []) == 0
     assert np.load(tmp_path / "a.npy").shape == (0, 24, 24, 3)
-    one = FrameCrops(None, 0, 64, 56, np.zeros(1, int), np.array([[0, 0, 9, 9]]))
+    frame_crops = FrameCrops(None, 0, 64, 56, np.zeros(1, int), np.array([[0, 0, 9, 9]]))
     with pytest.raises(PolyplinkError, match="no procedure '009-009' in the simulation"):
-        render(tmp_path / "b.npy", folder, "009-009", [one])
+        render(tmp_path / "b.npy", folder, "009-009", [frame_crops])
     assert {path.name for path in tmp_path.iterdir()} == {"a.npy"}

@@ -1,4 +1,4 @@
-"""Scenes of a recording: cuts, and pictures that come back."""
+"""Scenes of a recording: cuts, and pictures that reappear."""
 
 import numpy as np
 import pytest
@@ -6,32 +6,37 @@ import pytest
 from polyplink.tracklets.scenes import SceneFinder
 
 RNG = np.random.default_rng(0)
-COLONS = RNG.integers(0, 256, (3, 6, 8, 1)).repeat(3, 3)  # three pictures, coarse
+COLONS = RNG.integers(0, 256, (3, 6, 8, 1)).repeat(3, 3)  # three coarse pictures
 
 
-def shown(colon: int, moved: int = 0, light: int = 0) -> np.ndarray:
-    """A frame (48, 64, 3): one of the pictures, moved by some pixels, lighter by some levels."""
+def frame_of(colon: int, shift: int = 0, light: int = 0) -> np.ndarray:
+    """A frame (48, 64, 3) of a picture, shifted by some pixels and brighter by some levels."""
     picture = COLONS[colon].repeat(8, 0).repeat(8, 1)
-    frame: np.ndarray = (np.roll(picture, moved, 1) // 2 + light).astype(np.uint8)
+    frame: np.ndarray = (np.roll(picture, shift, 1) // 2 + light).astype(np.uint8)
     return frame
 
 
 @pytest.mark.parametrize(
     ("frames", "scenes"),
     [
-        ([shown(0, k // 4) for k in range(40)], [0] * 40),  # motion
-        ([shown(0)] * 20 + [shown(1)] * 20, [0] * 20 + [1] * 20),  # a cut
-        ([shown(0)] * 20 + [shown(1)] * 20 + [shown(2)] * 5, [0] * 20 + [1] * 20 + [2] * 5),
+        ([frame_of(0, k // 4) for k in range(40)], [0] * 40),  # motion
+        ([frame_of(0)] * 20 + [frame_of(1)] * 20, [0] * 20 + [1] * 20),  # a cut
+        (
+            [frame_of(0)] * 20 + [frame_of(1)] * 20 + [frame_of(2)] * 5,
+            [0] * 20 + [1] * 20 + [2] * 5,
+        ),
         (  # a flash
-            [shown(0)] * 20 + [shown(0, light=90)] * 3 + [shown(0, 1)] * 9,
+            [frame_of(0)] * 20 + [frame_of(0, light=90)] * 3 + [frame_of(0, 1)] * 9,
             [0] * 20 + [1] * 3 + [0] * 9,
         ),
     ],
 )
-def test_scenes_of_frames(frames: list[np.ndarray], scenes: list[int]) -> None:
+def test_scenes_change_at_cuts_and_return_with_their_pictures(
+    frames: list[np.ndarray], scenes: list[int]
+) -> None:
     finder = SceneFinder()
     assert [finder.scene(frame) for frame in frames] == scenes
-    # The state is all that a finder knows.
+    # A finder can be restored from its state.
     first = SceneFinder()
     for frame in frames[:21]:
         first.scene(frame)

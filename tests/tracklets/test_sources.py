@@ -1,4 +1,4 @@
-"""Crops from image files, archives and videos, and the file they are written to."""
+"""Crops from image files, archives and videos, and the file that stores them."""
 
 import io
 import tarfile
@@ -19,29 +19,29 @@ from polyplink.tracklets.crops import (
     broken_path,
     cut_crops,
     prefetch,
-    read_broken as listed,
+    read_broken,
     write_crops,
 )
 from tests.data.videos import HEIGHT, WIDTH, corrupt_packet, frame_of, number_of, write_video
 
 
 def whole_frame(image: str | None, row: int, width: int = WIDTH) -> FrameCrops:
-    """One crop, of the whole frame."""
+    """A frame with one crop: the full frame."""
     box = np.array([[0, 0, width, HEIGHT]])
     return FrameCrops(image, row, width, HEIGHT, np.array([row]), box)
 
 
 def cut_all(folder: Path, names: dict[int, str]) -> dict[int, Pixels | str]:
-    """Frame number -> its one crop (WIDTH, WIDTH, 3), or why there is none."""
+    """The crop (WIDTH, WIDTH, 3) of each frame number, or the reason for its absence."""
     frames = [whole_frame(name, k) for k, name in names.items()]
     cuts = list(cut_crops(folder, frames, WIDTH, 2))
     assert sorted(frame.frame for frame, _ in cuts) == sorted(names)
     return {f.frame: p if isinstance(p, str) else p[0] for f, p in cuts}
 
 
-def numbers(found: dict[int, Pixels | str]) -> dict[int, int | None]:
-    """The number that each frame shows; None for those that cannot be decoded."""
-    return {k: None if isinstance(p, str) else number_of(p) for k, p in found.items()}
+def numbers(cuts: dict[int, Pixels | str]) -> dict[int, int | None]:
+    """The number that each frame shows; None for undecodable frames."""
+    return {k: None if isinstance(p, str) else number_of(p) for k, p in cuts.items()}
 
 
 def png(number: int) -> bytes:
@@ -64,7 +64,7 @@ def pack(path: Path, members: dict[str, bytes]) -> Path:
     return path
 
 
-def test_image_files(tmp_path: Path) -> None:
+def test_image_files_are_cut_and_missing_ones_refused(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     names = {0: "a/0.png", 1: "a/1.tif", 2: "a/2.png"}
     for number, name in names.items():
@@ -78,13 +78,15 @@ def test_image_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz", "tgz"])
 @pytest.mark.parametrize("prefix", ["", "p_frames/"])
-def test_members_of_archives(tmp_path: Path, kind: str, prefix: str) -> None:
+def test_members_of_archives_are_cut_and_damaged_archives_refused(
+    tmp_path: Path, kind: str, prefix: str
+) -> None:
     members = {f"p_frames/{k}.png": png(k) for k in (2, 0, 1, 3)} | {"p_frames/1.png": b"half"}
     path = pack(tmp_path / f"p.{kind}", members)
     names = {k: f"p.{kind}!/{prefix}{k}.png" for k in (0, 1, 2, 9)}
-    found = cut_all(tmp_path, names)
-    assert numbers(found) == {0: 0, 1: None, 2: 2, 9: None}
-    assert found[9] == "not in the archive"
+    cuts = cut_all(tmp_path, names)
+    assert numbers(cuts) == {0: 0, 1: None, 2: 2, 9: None}
+    assert cuts[9] == "not in the archive"
     with pytest.raises(PolyplinkError, match=r"has no member other\.png; give the archive"):
         cut_all(tmp_path, {0: f"p.{kind}!/other.png"})
     path.write_bytes(path.read_bytes()[: -200 if kind != "tar" else 700])
@@ -104,50 +106,52 @@ def test_a_damaged_member_of_a_zip_is_unreadable(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["mp4", "avi"])
-def test_frames_of_videos(tmp_path: Path, suffix: str) -> None:
+def test_frames_of_videos_are_cut(tmp_path: Path, suffix: str) -> None:
     write_video(tmp_path / f"a.{suffix}", 60)
-    found = cut_all(tmp_path, {k: f"a.{suffix}#{k}" for k in (3, 4, 17, 58, 60)})
-    assert numbers(found) == {3: 3, 4: 4, 17: 17, 58: 58, 60: None}
+    cuts = cut_all(tmp_path, {k: f"a.{suffix}#{k}" for k in (3, 4, 17, 58, 60)})
+    assert numbers(cuts) == {3: 3, 4: 4, 17: 17, 58: 58, 60: None}
 
 
-def test_broken_and_missing_videos(tmp_path: Path) -> None:
+def test_damaged_frames_of_a_video_are_left_out_and_missing_videos_refused(
+    tmp_path: Path,
+) -> None:
     corrupt_packet(write_video(tmp_path / "a.mp4", 40), 20)
-    found = numbers(cut_all(tmp_path, {k: f"a.mp4#{k}" for k in range(0, 40, 4)}))
-    assert (found[4], found[20]) == (4, None)
+    shown_numbers = numbers(cut_all(tmp_path, {k: f"a.mp4#{k}" for k in range(0, 40, 4)}))
+    assert (shown_numbers[4], shown_numbers[20]) == (4, None)
     with pytest.raises(PolyplinkError, match=r"video .*none\.MKV is missing"):
         cut_all(tmp_path, {0: "none.MKV#0"})
 
 
-def test_a_procedure_of_files_archives_and_videos(tmp_path: Path) -> None:
+def test_a_procedure_can_mix_files_archives_and_videos(tmp_path: Path) -> None:
     (tmp_path / "0.png").write_bytes(png(0))
     (tmp_path / "d!").mkdir()
-    (tmp_path / "d!" / "3.png").write_bytes(png(3))  # no archive
+    (tmp_path / "d!" / "3.png").write_bytes(png(3))  # a folder, not an archive
     pack(tmp_path / "p.tar.gz", {"p/1.png": png(1)})
     write_video(tmp_path / "a.mp4", 10)
     names = {0: "0.png", 1: "p.tar.gz!/p/1.png", 2: "a.mp4#2", 3: "d!/3.png"}
     assert numbers(cut_all(tmp_path, names)) == {k: k for k in range(4)}
 
 
-def test_results_come_in_order_and_few_are_in_flight() -> None:
-    taken: list[int] = []
+def test_prefetch_keeps_the_order_and_limits_items_in_flight() -> None:
+    drawn_items: list[int] = []
 
     def items() -> Iterator[int]:
         for item in range(40):
-            taken.append(item)
+            drawn_items.append(item)
             yield item
 
     results = prefetch(lambda item: item * 2, items(), 2, ahead=3)
     assert next(results) == 0
-    assert len(taken) == 6
+    assert len(drawn_items) == 6
     assert [0, *results] == [2 * item for item in range(40)]
 
 
-def test_an_error_is_raised_and_waiting_items_are_dropped() -> None:
-    begun: list[int] = []
+def test_prefetch_raises_errors_and_drops_waiting_items() -> None:
+    started: list[int] = []
     first = threading.Event()
 
     def work(item: int) -> int:
-        begun.append(item)
+        started.append(item)
         if item == 0:
             first.wait(5)
             raise ValueError("broken")
@@ -157,19 +161,19 @@ def test_an_error_is_raised_and_waiting_items_are_dropped() -> None:
     first.set()
     with pytest.raises(ValueError, match="broken"):
         next(results)
-    assert len(begun) < 100
+    assert len(started) < 100
 
 
 @pytest.fixture
 def frames(tmp_path: Path) -> list[FrameCrops]:
-    """Three files, and crops of them whose rows are not in their order."""
-    found = []
+    """Crops of three files, with rows in another order than the files."""
+    frame_crops = []
     for number, rows in enumerate(([4, 0], [2], [1, 3, 5])):
         (tmp_path / f"{number}.png").write_bytes(png(number))
         boxes = np.array([[0, 0, WIDTH, row + 20] for row in rows])
         crops = FrameCrops(f"{number}.png", number, WIDTH, HEIGHT, np.array(rows), boxes)
-        found.append(crops)
-    return found
+        frame_crops.append(crops)
+    return frame_crops
 
 
 def write(
@@ -182,9 +186,9 @@ def write(
 def test_crops_are_written_to_their_rows(tmp_path: Path, frames: list[FrameCrops]) -> None:
     ticks: list[int] = []
     assert write(tmp_path, frames, ticks) == []
-    found = np.load(tmp_path / "out/c.npy", mmap_mode="r")
-    assert (found.shape, found.dtype) == ((6, WIDTH, WIDTH, 3), np.uint8)
-    assert [number_of(crop) for crop in found] == [0, 2, 1, 2, 0, 2]
+    stored = np.load(tmp_path / "out/c.npy", mmap_mode="r")
+    assert (stored.shape, stored.dtype) == ((6, WIDTH, WIDTH, 3), np.uint8)
+    assert [number_of(crop) for crop in stored] == [0, 2, 1, 2, 0, 2]
     assert ticks == [2, 1, 3]
     write(tmp_path, [])
     assert np.load(tmp_path / "out/c.npy").shape == (0, WIDTH, WIDTH, 3)
@@ -195,24 +199,24 @@ def test_a_broken_frame_stays_black_and_is_listed(tmp_path: Path, frames: list[F
     (broken,) = write(tmp_path, frames)
     assert (broken.frame, broken.image) == (2, "2.png")
     path = tmp_path / "out/c.npy"
-    assert listed(path) == [broken]
+    assert read_broken(path) == [broken]
     assert not np.load(path)[[1, 3, 5]].any()
     path.unlink()
-    assert listed(path) == [broken]  # of crops that were not kept too
+    assert read_broken(path) == [broken]  # also without the crops
     (tmp_path / "2.png").write_bytes(png(2))
     assert write(tmp_path, frames) == []
     assert not broken_path(path).exists()
 
 
 @pytest.mark.parametrize("missing", [True, False])
-def test_nothing_is_left_of_a_file_that_failed(
+def test_a_failed_procedure_leaves_no_file(
     tmp_path: Path, frames: list[FrameCrops], missing: bool
 ) -> None:
     for k in range(3):
         (tmp_path / f"{k}.png").write_bytes(b"half")
     if missing:
         (tmp_path / "1.png").unlink()
-    says = "is missing" if missing else r"image 0\.png cannot be decoded .*, nor any other"
-    with pytest.raises(PolyplinkError, match=says):
+    message = "is missing" if missing else r"image 0\.png cannot be decoded .*, nor any other"
+    with pytest.raises(PolyplinkError, match=message):
         write(tmp_path, frames)
     assert list((tmp_path / "out").iterdir()) == []

@@ -1,4 +1,4 @@
-"""The tracker of boxes without a polyp, against a naive one, and what it is for."""
+"""The tracker of unlabelled boxes, against a naive one, and the gaps that it bridges."""
 
 import math
 
@@ -20,28 +20,30 @@ class NaiveTrack:
         self.velocity, self.length = (0.0, 0.0), 1
 
     def distance(self, frame: int, box: Box) -> float:
-        """Sides between the box and the prediction; inf if it is out of reach."""
+        """Distance between box and prediction in sides of the box; inf if out of reach."""
         gap = (frame - self.frame - 1) / FPS
-        moving = 0.22 * FPS * (1 - math.exp(-(frame - self.frame) / (0.22 * FPS)))
+        moving_frames = 0.22 * FPS * (1 - math.exp(-(frame - self.frame) / (0.22 * FPS)))
         (x, y), (p, q) = centre(box), centre(self.box)
-        apart = math.hypot(x - p - self.velocity[0] * moving, y - q - self.velocity[1] * moving)
-        area, before = box[2] * box[3], self.box[2] * self.box[3]
-        apart /= (area * before) ** 0.25
-        growth = math.log(area / before) / 2
-        near = (apart / 0.45) ** 2 + (growth / (0.4 + 0.5 * gap)) ** 2 <= 1
-        return apart + 0.03 * gap if near else math.inf
+        sides = math.hypot(
+            x - p - self.velocity[0] * moving_frames, y - q - self.velocity[1] * moving_frames
+        )
+        area, previous_area = box[2] * box[3], self.box[2] * self.box[3]
+        sides /= (area * previous_area) ** 0.25
+        growth = math.log(area / previous_area) / 2
+        is_in_reach = (sides / 0.45) ** 2 + (growth / (0.4 + 0.5 * gap)) ** 2 <= 1
+        return sides + 0.03 * gap if is_in_reach else math.inf
 
-    def ended(self, frame: int) -> bool:
+    def has_ended(self, frame: int) -> bool:
         gap = frame - self.frame - 1
         return gap > min(0.7 * FPS, 0.1 * FPS + 3 * self.length)
 
-    def take(self, frame: int, box: Box) -> None:
+    def append(self, frame: int, box: Box) -> None:
         step = frame - self.frame
         weight = max(0.3, 1 / self.length) if step <= 5 else 1.0
-        moved = [(a - b) / step for a, b in zip(centre(box), centre(self.box), strict=True)]
+        new_velocity = [(a - b) / step for a, b in zip(centre(box), centre(self.box), strict=True)]
         self.velocity = (
-            self.velocity[0] + weight * (moved[0] - self.velocity[0]),
-            self.velocity[1] + weight * (moved[1] - self.velocity[1]),
+            self.velocity[0] + weight * (new_velocity[0] - self.velocity[0]),
+            self.velocity[1] + weight * (new_velocity[1] - self.velocity[1]),
         )
         self.frame, self.box, self.length = frame, box, self.length + 1
 
@@ -64,11 +66,11 @@ def naive(
                 for row in rows
                 if least <= scores[row] < most
                 for track in tracks
-                if track.frame < frame and not track.ended(frame) and track.scene == scene
+                if track.frame < frame and not track.has_ended(frame) and track.scene == scene
             ]
             for distance, row, track in sorted(pairs, key=lambda pair: pair[0]):
                 if distance < math.inf and out[row] < 0 and track.frame < frame:
-                    track.take(frame, boxes[row])
+                    track.append(frame, boxes[row])
                     out[row] = track.number
         for row in rows:
             if out[row] < 0 and scores[row] >= 0.4:
@@ -79,7 +81,9 @@ def naive(
 
 @settings(max_examples=60)
 @given(st.integers(0, 10_000), st.integers(1, 60), st.booleans())
-def test_equals_a_naive_tracker_at_once_and_frame_by_frame(seed: int, n: int, dense: bool) -> None:
+def test_the_tracker_equals_a_naive_one_in_one_call_and_by_frame(
+    seed: int, n: int, dense: bool
+) -> None:
     rng = np.random.default_rng(seed)
     frames = np.sort(rng.integers(0, 12 if dense else 120, n))
     boxes = np.concatenate([rng.uniform(0, 60, (n, 2)), rng.uniform(10, 40, (n, 2))], 1)
@@ -89,43 +93,45 @@ def test_equals_a_naive_tracker_at_once_and_frame_by_frame(seed: int, n: int, de
     rows = [tuple(box) for box in boxes.tolist()]
     expected = naive(frames.tolist(), rows, scores.tolist(), scenes.tolist())
     assert Tracker(FPS).update(frames, boxes, scores, scenes).tolist() == expected
-    tracker, found = Tracker(FPS), []
+    tracker, tracks_by_frame = Tracker(FPS), []
     for frame in range(120):
-        now = frames == frame
-        one = tracker.update(frames[now], boxes[now], scores[now], scenes[starts == frame])
-        found += one.tolist()
-    assert found == expected
+        in_frame = frames == frame
+        new_tracks = tracker.update(
+            frames[in_frame], boxes[in_frame], scores[in_frame], scenes[starts == frame]
+        )
+        tracks_by_frame += new_tracks.tolist()
+    assert tracks_by_frame == expected
 
 
-def moving(frames: list[int], speed: float) -> np.ndarray:
+def moving_boxes(frames: list[int], speed: float) -> np.ndarray:
     return np.array([[100 + speed * frame, 80.0, 50.0, 40.0] for frame in frames])
 
 
 @pytest.mark.parametrize(
     ("frames", "speed", "bridge", "scenes", "tracks"),
     [
-        ([0, 1, 2, 3, 14, 15], 2.0, 0.7, [], 1),  # ten frames missed
-        ([0, 1, 2, 3, 14, 15], 2.0, 0.2, [], 2),  # a longer gap than is bridged
+        ([0, 1, 2, 3, 14, 15], 2.0, 0.7, [], 1),  # ten missed frames
+        ([0, 1, 2, 3, 14, 15], 2.0, 0.2, [], 2),  # a gap longer than the bridge
         ([0, 14, 15], 2.0, 0.7, [], 2),  # too long a gap after a single box
         ([0, 1, 2, 3], 200.0, 0.7, [], 4),  # another place in every frame
         ([0, 1, 2, 3, 14, 15], 2.0, 0.7, [(9, 1)], 2),  # a cut in the gap
-        ([0, 1, 2, 3, 14, 15], 2.0, 0.7, [(6, 1), (9, 0)], 1),  # the scene comes back
+        ([0, 1, 2, 3, 14, 15], 2.0, 0.7, [(6, 1), (9, 0)], 1),  # the scene returns
         ([0, 1, 2, 3], 2.0, 0.7, [(2, 1)], 2),  # a cut between two boxes
     ],
 )
-def test_gaps_are_bridged_where_the_motion_agrees(
+def test_gaps_are_bridged_if_motion_and_scene_agree(
     frames: list[int], speed: float, bridge: float, scenes: list[tuple[int, int]], tracks: int
 ) -> None:
     tracker = Tracker(FPS, TrackSettings(bridge=bridge))
     scores = np.full(len(frames), 0.9)
-    found = tracker.update(
-        np.array(frames), moving(frames, speed), scores, np.array(scenes, int).reshape(-1, 2)
+    numbers = tracker.update(
+        np.array(frames), moving_boxes(frames, speed), scores, np.array(scenes, int).reshape(-1, 2)
     )
-    assert len(set(found.tolist())) == tracks
+    assert len(set(numbers.tolist())) == tracks
 
 
-def test_a_weak_box_continues_a_track_but_begins_none() -> None:
-    boxes, frames = moving([0, 1, 2, 3], 1.0), np.arange(4)
+def test_a_weak_box_continues_a_track_but_starts_none() -> None:
+    boxes, frames = moving_boxes([0, 1, 2, 3], 1.0), np.arange(4)
     assert Tracker(FPS).update(frames, boxes, np.array([0.2, 0.9, 0.2, 0.05])).tolist() == [
         -1,
         0,
