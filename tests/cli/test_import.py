@@ -103,7 +103,7 @@ def test_unreadable_files_and_folders_are_refused(readable_folder: Path, kind: s
     for name in readers:
         folder = readable_folder / name
         options = _required_options(name, folder)
-        # The first import loads all modules, which are unreadable later.
+        # The first import loads all modules, which the other user cannot read.
         import_data(name, folder, readable_folder / f"{name} tables", **options)
         texts = {".xml", ".txt", ".json", ".csv", ".xlsx"}
         files = sorted(p for p in folder.rglob("*") if p.suffix in texts)

@@ -55,7 +55,7 @@ def test_steps_equal_a_count_by_hand_and_nothing_is_run(labelled: Path, tmp_path
     assert recipe is not None
     cutting = next(step for what, step in steps.items() if what.startswith("cut crops, psi 1.3"))
     assert cutting.settings.startswith(f"{views * 8} crops of 6 procedures")
-    assert not [what for what in steps if "psi 5" in what]  # stand-ins use one crop factor
+    assert not [what for what in steps if "psi 5" in what]  # stand-ins keep their crop factor
     assert cutting.disk == 3 * views * 8 * recipe.prepare.size**2
     network_cost = cost(recipe.encoder, recipe.prepare.size)
     fragments = views * 8 // recipe.fragment_length

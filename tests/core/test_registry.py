@@ -269,7 +269,7 @@ def test_a_clusterer_metrics_and_a_figure_from_a_file_are_used(
     assert rows["Retrieval", "RECIPROCAL"] == pytest.approx(reciprocal)
     clusters = pl.read_parquet(out / "assignment.parquet")["cluster"].to_list()
     assert 0 <= rows["Counting, Mutual", "V_MEASURE"] <= 1
-    assert {"RECIPROCAL", "V_MEASURE"} <= {*re.findall(r"\w+", result.stdout)}  # asked for
+    assert {"RECIPROCAL", "V_MEASURE"} <= {*re.findall(r"\w+", result.stdout)}  # requested
     assert len(set(clusters)) == rows["Counting, Mutual", "PPC"]
     figures_run = polyplink(
         "figures",
