@@ -92,7 +92,7 @@ def test_a_polyp_and_a_patient_on_both_sides_are_refused(labelled: Path) -> None
         divide(PROBES["size"], data, "rsp")
 
 
-def test_test_polyps_are_not_trained_on() -> None:
+def test_polyps_of_the_test_side_are_not_trained_on() -> None:
     """Vectors identify the polyp but not its class, so that a leak would score 1."""
     rng = np.random.default_rng(0)
     polyps, per_polyp = 80, 6
