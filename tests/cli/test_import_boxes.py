@@ -88,7 +88,7 @@ def test_boxes_with_a_separate_recording_are_counted(
     """`run` with --recording and --first-frame writes the same data folder as `import`."""
     monkeypatch.chdir(tmp_path)
     video = write_video(tmp_path / "elsewhere.mp4", FRAMES)
-    source = write_boxes("csv", tmp_path / "deep" / "boxes", first=1)
+    source = write_boxes("csv", tmp_path / "deep" / "boxes", first_frame=1)
     command = ("run", source, "--boxes", "csv", "--weights", sample_run.run, "--device", "cpu")
     result = polyplink(*command, "--recording", video, "--first-frame", "1")
     assert result.exit_code == 0, result.output

@@ -32,7 +32,7 @@ def parse(
 
 
 def test_values_are_parsed_from_words_and_abbreviations() -> None:
-    read, warnings = parse(CASES, wanted=("size_mm", "age"))
+    read, warnings = parse(CASES, columns=("size_mm", "age"))
     low, cancer = "Low-grade adenoma", "Invasive cancer (T1b)"
     adenoma = {"histology": low, "histology_class": low}
     serrated = {"morphology": "IIa(LST-NG)", "histology": "SSL", "histology_class": "SSL"}
