@@ -304,6 +304,9 @@ def incomparable(data: DataSet, part: str, table: PublishedTable, *, stand_in: b
     return ", ".join(reasons)
 
 
+_Measure = tuple[Variant, str]  # how crops are made, and the measure
+
+
 def _measured(
     name: str,
     settings: ReproductionSettings,
@@ -316,32 +319,16 @@ def _measured(
     Figures that cannot be measured state the reason; the encoder is None if it is missing.
     """
     workspace = settings.workspace
-    data = workspace.tables
-    measured: dict[tuple[Variant, str], Measured] = {}
-
-    # The figures by how they are measured; the costs are known at once.
-    of_vectors: dict[str, dict[Variant, dict[str, str]]] = {}  # part, variant, measure -> figure
-    of_probes: list[tuple[Variant, str]] = []
-    for cell in (cell for cell in table.cells if cell.subject == name):
-        variant, task = Variant(cell.crop, cell.clip), cell.measure.partition("/")[0]
-        if cell.measure.startswith(COSTS):
-            measured[variant, cell.measure] = _costs(name)[cell.measure], None
-        elif task in PROBES:
-            of_probes.append((variant, cell.measure))
-        else:
-            figure = cell.measure.removeprefix(f"{task}/") if task in TASK_PARTS else cell.measure
-            on_part = of_vectors.setdefault(task_part(task, data, part), {})
-            on_part.setdefault(variant, {})[cell.measure] = figure
-
-    # The encoder.
+    of_costs, of_vectors, of_probes = _measures(name, table, workspace.tables, part)
+    measured: dict[tuple[Variant, str], Measured] = {
+        (variant, measure): (_costs(name)[measure], None) for variant, measure in of_costs
+    }
     try:
         encoder = find_encoder(name, workspace, part, progress)
     except PolyplinkError as error:
-        missing = {
-            (Variant(cell.crop, cell.clip), cell.measure)
-            for cell in table.cells
-            if cell.subject == name and not cell.measure.startswith(COSTS)
-        }
+        missing = [*of_probes]
+        for variants in of_vectors.values():
+            missing += [(variant, measure) for variant in variants for measure in variants[variant]]
         return measured | dict.fromkeys(missing, (Figure(None, why=str(error)), None)), None
 
     # Stand-ins keep their crop factor unless the table is about crop factors.
@@ -351,7 +338,7 @@ def _measured(
     def fed(variant: Variant) -> Variant:
         return replace(variant, crop=encoder.prepare.crop_factor) if keeps_crop else variant
 
-    # Figures of its vectors, by part, and of probes on it.
+    # Figures of its vectors, by part.
     evaluation = EvaluationSettings(
         grid=find_grid(settings.grid),
         form=similarity_form(table.name),
@@ -373,6 +360,8 @@ def _measured(
                 (variant, measure): compared[fed(variant)][figure]
                 for measure, figure in figures.items()
             }
+
+    # Figures of probes on it.
     for variant, measure in of_probes:
         cut = replace(encoder.prepare, crop_factor=fed(variant).crop)
         try:
@@ -387,6 +376,30 @@ def _measured(
         except PolyplinkError as error:
             measured[variant, measure] = Figure(None, why=str(error)), None
     return measured, encoder
+
+
+def _measures(
+    name: str, table: PublishedTable, data: DataSet, part: str
+) -> tuple[list[_Measure], dict[str, dict[Variant, dict[str, str]]], list[_Measure]]:
+    """The measures of a table for one encoder, by how they are measured.
+
+    Returns:
+        Costs; the figures of vectors, by part, variant and measure; and figures of probes.
+    """
+    of_costs: list[_Measure] = []
+    of_vectors: dict[str, dict[Variant, dict[str, str]]] = {}
+    of_probes: list[_Measure] = []
+    for cell in (cell for cell in table.cells if cell.subject == name):
+        variant, task = Variant(cell.crop, cell.clip), cell.measure.partition("/")[0]
+        if cell.measure.startswith(COSTS):
+            of_costs.append((variant, cell.measure))
+        elif task in PROBES:
+            of_probes.append((variant, cell.measure))
+        else:
+            figure = cell.measure.removeprefix(f"{task}/") if task in TASK_PARTS else cell.measure
+            on_part = of_vectors.setdefault(task_part(task, data, part), {})
+            on_part.setdefault(variant, {})[cell.measure] = figure
+    return of_costs, of_vectors, of_probes
 
 
 def _probed(
