@@ -256,7 +256,8 @@ def identify(
         similarity, converged, price = P, True, setting.price
         clusters = partition(P, [price], constraints.must, constraints.cannot)[0]
         if point.spread is not None:
-            low, high = count_intervals(P, price, spreads_to(point.spread), constraints)
+            factors = [factor for factor in SPREADS if factor <= point.spread]
+            low, high = count_intervals(P, price, factors, constraints)
             interval = point.widened(int(low[-1]), int(high[-1]))
     else:
         V = visual(views.vectors, point.form)
@@ -320,11 +321,6 @@ def _change(labels: Labels, P: Reals, price: float, constraints: Constraints, do
     must, cannot = [*constraints.must], [*constraints.cannot]
     (cannot if doubt.joined else must).append(doubt.pair)
     return int(partition(P, [price], must, cannot).max() - labels.max())
-
-
-def spreads_to(spread: float) -> list[float]:
-    """The factors of the price up to the spread of an interval."""
-    return [factor for factor in SPREADS if factor <= spread]
 
 
 def count_intervals(

@@ -66,8 +66,3 @@ def shipped_messages(used: tuple[UsedModel, ...], point: "OperatingPoint") -> li
         calibrated = Message("shipped.calibrated", {"material": material})
     names, stills = (", ".join(texts) for texts in ([model.name for model in shipped], sets))
     return [Message("shipped", {"models": names, "sets": stills, "calibrated": calibrated})]
-
-
-def models_note(used: tuple[UsedModel, ...]) -> str:
-    """A line with the models of a count, for its report."""
-    return f"Models: {'; '.join(map(str, used))}."

@@ -36,7 +36,7 @@ from polyplink.counting.record import (
     views_table,
 )
 from polyplink.counting.result import Count
-from polyplink.counting.used_models import models_note, shipped_messages, used_models
+from polyplink.counting.used_models import shipped_messages, used_models
 from polyplink.data.origin import read_origin
 from polyplink.data.returned import return_boxes
 from polyplink.data.tables import csv_text, write_table
@@ -210,7 +210,7 @@ def _recorded(
         models=tuple(to_plain(used)),
         coverage=coverage_of(part.linked, known_counts(prepared, truth)),
     )
-    return count, [*notes, models_note(used)]
+    return count, [*notes, f"Models: {'; '.join(map(str, used))}."]
 
 
 def _page(

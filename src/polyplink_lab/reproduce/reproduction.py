@@ -434,16 +434,7 @@ def _probed(
     return result.figures[figure], result.measures.get(figure)
 
 
-@cache
-def _cost(name: str) -> dict[str, Any]:
-
-    return cost_of(name)
-
-
-@cache
-def _parameters(name: str) -> dict[str, float]:
-
-    return parameters_of(name)
+_cost, _parameters = cache(cost_of), cache(parameters_of)
 
 
 def _costs(name: str) -> "dict[str, Figure]":
