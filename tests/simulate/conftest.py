@@ -1,4 +1,4 @@
-"""One rendered smoke set for all tests of the room."""
+"""A rendered smoke set, shared by the tests of the simulator."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,17 +11,17 @@ from polyplink_lab.simulate.presets import smoke
 
 
 @dataclass(frozen=True)
-class Made:
-    """A written set, and what `simulate` returned and told."""
+class SmokeSet:
+    """A written set, what `simulate` returned, and its calls of `progress`."""
 
     out: Path
     data: DataSet
-    told: list[tuple[int, int]]
+    progress_calls: list[tuple[int, int]]
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+def smoke_set(tmp_path_factory: pytest.TempPathFactory) -> SmokeSet:
     out = tmp_path_factory.mktemp("simulate") / "smoke"
-    told: list[tuple[int, int]] = []
-    data = simulate(out, smoke(), 0, workers=1, progress=lambda *step: told.append(step))
-    return Made(out, data, told)
+    progress_calls: list[tuple[int, int]] = []
+    data = simulate(out, smoke(), 0, workers=1, progress=lambda *step: progress_calls.append(step))
+    return SmokeSet(out, data, progress_calls)

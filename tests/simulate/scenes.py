@@ -1,4 +1,4 @@
-"""A piece of colon with two polyps, its surface written out, and small planned procedures."""
+"""A stretch of colon with two polyps, its surface in plain steps, and small planned procedures."""
 
 import dataclasses
 import functools
@@ -51,7 +51,7 @@ CALM = dataclasses.replace(COLON, calm=tuple(wall_point(*place) for place in PLA
 
 
 def lump(z: float, angle: float, stalk: tuple[float, float] = (0.0, 0.0)) -> Lump:
-    """A polyp on the wall whose radius and colours change smoothly over its maps (4, 65, 65)."""
+    """A polyp on the wall with maps (4, 65, 65) of radius and colours that vary smoothly."""
     edge = torch.linspace(-1.7, 1.7, 65)
     rows, columns = torch.meshgrid(edge, edge, indexing="ij")
     inside = (1 - rows**2 / 2.9).clamp_min(0) * (1 - columns**2 / 2.9).clamp_min(0)
@@ -68,28 +68,31 @@ LUMPS = (lump(*PLACES[0]), lump(*PLACES[1], stalk=(0.08, 0.3)))
 
 
 @functools.cache
-def batch(shown: tuple[tuple[bool, bool], ...] = ((True, True), (True, True))) -> BatchSurface:
-    """The surface in frames that show some of the two polyps."""
-    polyps = np.array(shown, np.bool_)
-    stack = stack_maps([own.maps for own in LUMPS])
+def batch(visible: tuple[tuple[bool, bool], ...] = ((True, True), (True, True))) -> BatchSurface:
+    """The surface in frames, each with none, one or both of the polyps visible."""
+    polyps = np.array(visible, np.bool_)
+    stack = stack_maps([polyp_lump.maps for polyp_lump in LUMPS])
     return BatchSurface(CALM, LUMPS, stack, (polyps, polyps), np.resize(PHASES, len(polyps)))
 
 
 def points(n: int = 120) -> Tensor:
-    """Points (3, 2, n) about the two polyps."""
+    """Points (3, 2, n) around the two polyps."""
     around = np.random.default_rng(0).normal(0, 0.25, (3, 2, n)).astype(np.float32)
-    return torch.from_numpy(around) + torch.stack([own.centre for own in LUMPS], 1)[:, :, None]
+    return (
+        torch.from_numpy(around)
+        + torch.stack([polyp_lump.centre for polyp_lump in LUMPS], 1)[:, :, None]
+    )
 
 
 def surface(
     colon: Colon, lumps: Sequence[Lump], at: Tensor, phase: Tensor | float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """Distances (n,) of points (3, n) and the polyps' shares (k, n), joined one after the other."""
-    rest, wider = to_material(colon, at, phase), at_rest(colon, at, phase)[4]
-    distance = wall_distance(dataclasses.replace(colon, wave=0.0), rest)
+    """Distances (n,) of points (3, n) and shares (k, n) of polyps, which are joined in turn."""
+    material, wider = to_material(colon, at, phase), at_rest(colon, at, phase)[4]
+    distance = wall_distance(dataclasses.replace(colon, wave=0.0), material)
     shares = []
-    for own in lumps:
-        distance, share = join(distance, lump_distance(own, rest), own.blend)
+    for polyp_lump in lumps:
+        distance, share = join(distance, lump_distance(polyp_lump, material), polyp_lump.blend)
         shares.append(share)
     return distance * wider, torch.stack(shares) if shares else at.new_zeros(0, at.shape[1])
 
@@ -111,7 +114,7 @@ MINI = Preset(
 def mini_spec(
     sizes: tuple[float, ...] = (3.0, 2.0, 8.0), *, pair: bool = True, brand: str = "Olympus"
 ) -> ProcedureSpec:
-    """A procedure of a few hundred frames; the first two polyps in one view now and then."""
+    """A procedure of a few hundred frames; with `pair` some views show the first two polyps."""
     frames = 90
     pairs = (PairSpec(0, 1, 30),) if pair and len(sizes) > 1 else ()
     return ProcedureSpec(
@@ -135,7 +138,7 @@ def mini_plan(seed: int = 0, sizes: tuple[float, ...] = (3.0, 2.0, 8.0)) -> Plan
     return plan_procedure(MINI, seed, mini_spec(sizes))
 
 
-def enlarged(plan: Plan, width: int, height: int) -> Plan:
+def with_larger_frames(plan: Plan, width: int, height: int) -> Plan:
     """The same plan with larger frames of the same shape."""
     spec = dataclasses.replace(plan.spec, width=width, height=height)
     return dataclasses.replace(plan, spec=spec)

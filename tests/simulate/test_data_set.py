@@ -1,4 +1,4 @@
-"""A simulated data set on disk: layouts, resumption, and what is refused."""
+"""A simulated data set on disk: layouts, resumption, and refused folders and settings."""
 
 import dataclasses
 import hashlib
@@ -29,7 +29,7 @@ from polyplink_lab.simulate.presets import (
     smoke,
 )
 from polyplink_lab.simulate.procedure_specs import procedure_specs
-from tests.simulate.conftest import Made
+from tests.simulate.conftest import SmokeSet
 
 QUICK = dataclasses.replace(
     smoke(),
@@ -46,7 +46,7 @@ SETTINGS = SimulationSettings(smoke(), 3, "cpu")
 
 
 def contents(out: Path) -> dict[str, str]:
-    """Digest of every file but run.json, which holds times."""
+    """Digests of all files except run.json, which contains times."""
     return {
         str(path.relative_to(out)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(out.rglob("*"))
@@ -54,8 +54,8 @@ def contents(out: Path) -> dict[str, str]:
     }
 
 
-def test_the_folder_is_laid_out_as_real_colon(made: Made) -> None:
-    assert {path.name for path in made.out.iterdir()} == {
+def test_the_folder_has_the_layout_of_real_colon(smoke_set: SmokeSet) -> None:
+    assert {path.name for path in smoke_set.out.iterdir()} == {
         *(f"{name}_{kind}" for name, _ in smoke().polyps for kind in ("frames", "annotations")),
         "video_info.csv",
         "lesion_info.csv",
@@ -63,58 +63,60 @@ def test_the_folder_is_laid_out_as_real_colon(made: Made) -> None:
         "run.json",
         "simulation",
     }
-    for name, frames in made.data.procedures.select("procedure_id", "n_frames").rows():
+    for name, frames in smoke_set.data.procedures.select("procedure_id", "n_frames").rows():
         for kind, ending in (("frames", "jpg"), ("annotations", "xml")):
-            names = {path.name for path in (made.out / f"{name}_{kind}").iterdir()}
+            names = {path.name for path in (smoke_set.out / f"{name}_{kind}").iterdir()}
             assert names == {f"{name}_{frame}.{ending}" for frame in range(frames)}
-    assert "preset smoke, seed 0" in (made.out / "dataset_description.md").read_text()
-    assert read_json(made.out / "run.json")["seed"] == 0
-    assert made.told == [(done, 4) for done in range(5)]
+    assert "preset smoke, seed 0" in (smoke_set.out / "dataset_description.md").read_text()
+    assert read_json(smoke_set.out / "run.json")["seed"] == 0
+    assert smoke_set.progress_calls == [(done, 4) for done in range(5)]
 
 
-def test_importing_the_folder_gives_the_same_data_set(made: Made) -> None:
-    imported = import_real_colon(made.out)
+def test_importing_the_folder_gives_the_same_data_set(smoke_set: SmokeSet) -> None:
+    imported = import_real_colon(smoke_set.out)
     assert imported.warnings == []
-    assert imported.data.key == made.data.key
-    assert imported.data.splits == made.data.splits
-    assert set(made.data.procedures["dataset"]) == {"simulated smoke 0"}
+    assert imported.data.key == smoke_set.data.key
+    assert imported.data.splits == smoke_set.data.splits
+    assert set(smoke_set.data.procedures["dataset"]) == {"simulated smoke 0"}
 
 
-def test_identities_are_true_and_kept_with_what_procedures_were_made_from(made: Made) -> None:
+def test_boxes_have_true_identities_and_the_truth_is_stored(smoke_set: SmokeSet) -> None:
     for spec in procedure_specs(smoke(), 0):
-        own = made.data.detections.filter(pl.col("procedure_id") == spec.procedure_id)
+        boxes_of_procedure = smoke_set.data.detections.filter(
+            pl.col("procedure_id") == spec.procedure_id
+        )
         names = [f"{spec.procedure_id}_{k}" for k in range(1, len(spec.polyps) + 1)]
-        assert set(own["polyp_id"]) == set(names)
-        polyps = made.data.polyps.filter(pl.col("procedure_id") == spec.procedure_id)
+        assert set(boxes_of_procedure["polyp_id"]) == set(names)
+        polyps = smoke_set.data.polyps.filter(pl.col("procedure_id") == spec.procedure_id)
         assert polyps["size_mm"].to_list() == [polyp.size_mm for polyp in spec.polyps]
-        truth = read_json(made.out / "simulation" / f"{spec.procedure_id}.json")
+        truth = read_json(smoke_set.out / "simulation" / f"{spec.procedure_id}.json")
         assert truth["procedure"]["n_frames"] == spec.n_frames
         assert [t["size_mm"] for t in truth["traits"]] == polyps["size_mm"].to_list()
-        for name, gone in zip(names, truth["timeline"]["removed"], strict=True):
-            frames = own.filter(pl.col("polyp_id") == name)["frame"]
-            assert gone is None or max(frames) < gone
+        for name, removed_at in zip(names, truth["timeline"]["removed"], strict=True):
+            frames = boxes_of_procedure.filter(pl.col("polyp_id") == name)["frame"]
+            assert removed_at is None or max(frames) < removed_at
 
 
-def runs(made: Made) -> list[list[pl.DataFrame]]:
-    """Series of consecutive boxes, polyp by polyp."""
-    found = []
-    for _, boxes in made.data.detections.group_by("polyp_id", maintain_order=True):
+def runs(smoke_set: SmokeSet) -> list[list[pl.DataFrame]]:
+    """Runs of boxes in consecutive frames, per polyp."""
+    runs_of_polyps = []
+    for _, boxes in smoke_set.data.detections.group_by("polyp_id", maintain_order=True):
         gap = (boxes["frame"].diff().fill_null(1) > 1).cum_sum().alias("run")
-        found.append(boxes.with_columns(gap).partition_by("run"))
-    return found
+        runs_of_polyps.append(boxes.with_columns(gap).partition_by("run"))
+    return runs_of_polyps
 
 
-def test_looks_differ_from_each_other(made: Made) -> None:
-    """Between looks at one polyp the mean colour changes more than inside a look."""
+def test_views_of_a_polyp_differ_more_between_looks_than_within(smoke_set: SmokeSet) -> None:
+    """Measured by the mean colour."""
     inside, between = [], []
-    for own in runs(made):
-        long = [run for run in own if len(run) >= 30]
-        assert len(long) >= 3  # lost and found again
+    for polyp_runs in runs(smoke_set):
+        long = [run for run in polyp_runs if len(run) >= 30]
+        assert len(long) >= 3  # lost and seen again
         means = []
         for run in long:
             colours = []
             for row in run[5:25:5].iter_rows(named=True):
-                image = simplejpeg.decode_jpeg((made.out / row["image"]).read_bytes())
+                image = simplejpeg.decode_jpeg((smoke_set.out / row["image"]).read_bytes())
                 assert image.shape == (smoke().height, smoke().width, 3)
                 x, y, w, h = (int(row[k]) for k in "xywh")
                 colours.append(image[y : y + h, x : x + w].mean((0, 1)))
@@ -127,7 +129,7 @@ def test_looks_differ_from_each_other(made: Made) -> None:
 # --- Other layouts --------------------------------------------------------------------------
 
 
-def test_tables_are_a_data_folder(tmp_path: Path) -> None:
+def test_tables_can_be_read_as_a_data_folder(tmp_path: Path) -> None:
     harder = WRITINGS["tables"](smoke()).at_difficulty(0.75)
     data = simulate(tmp_path / "a", harder, 0, workers=1)
     assert read_data(tmp_path / "a").key == data.key
@@ -138,9 +140,7 @@ def test_tables_are_a_data_folder(tmp_path: Path) -> None:
     assert not list((tmp_path / "a").glob("*_frames"))
 
 
-def test_archives_are_a_release_whose_members_are_those_of_the_folders(
-    tmp_path: Path, made: Made
-) -> None:
+def test_archives_have_the_members_of_the_folders(tmp_path: Path, smoke_set: SmokeSet) -> None:
     archives = dataclasses.replace(smoke(), frames="none", annotations="archives")
     written = simulate(tmp_path / "archives", archives, 0, workers=1)
     imported = import_real_colon(tmp_path / "archives")
@@ -150,11 +150,11 @@ def test_archives_are_a_release_whose_members_are_those_of_the_folders(
     with tarfile.open(path) as archive:
         names = archive.getnames()
         frame = archive.extractfile(names[7]).read()  # type: ignore[union-attr]
-    folder = made.out / "001-002_annotations"
+    folder = smoke_set.out / "001-002_annotations"
     assert names == [f"{folder.name}/001-002_{k}.xml" for k in range(len(names))]
     assert len(names) == len(list(folder.iterdir()))
     assert frame == (folder / "001-002_7.xml").read_bytes()
-    before = path.read_bytes()  # an archive that is there is kept; the same set, the same bytes
+    before = path.read_bytes()  # an existing archive is kept; the same set gives the same bytes
     path.unlink()
     (tmp_path / "archives" / "run.json").unlink()
     (tmp_path / "archives" / "001-001_annotations.tar.gz").write_bytes(b"kept")
@@ -163,8 +163,8 @@ def test_archives_are_a_release_whose_members_are_those_of_the_folders(
     assert (tmp_path / "archives" / "001-001_annotations.tar.gz").read_bytes() == b"kept"
 
 
-def test_one_released_procedure_has_a_point_in_its_names(tmp_path: Path, made: Made) -> None:
-    boxes = made.data.detections.filter(pl.col("procedure_id") == "001-001").head(3)
+def test_file_names_of_procedure_001_012_have_a_point(tmp_path: Path, smoke_set: SmokeSet) -> None:
+    boxes = smoke_set.data.detections.filter(pl.col("procedure_id") == "001-001").head(3)
     path, last = tmp_path / "a.tar.gz", max(boxes["frame"].to_list())
     row = {"procedure_id": "001-012", "n_frames": last + 2, "width": 64, "height": 56}
     write_archive((path, row, boxes))
@@ -176,17 +176,19 @@ def test_one_released_procedure_has_a_point_in_its_names(tmp_path: Path, made: M
     assert len(parse_voc(text, "last").objects) == boxes.filter(pl.col("frame") == last).height
 
 
-def test_a_way_to_write_changes_nothing_but_what_is_written() -> None:
+def test_writings_change_only_frames_and_annotations() -> None:
     for change in WRITINGS.values():
         for name in ("smoke", "small", "real-colon-sim"):
-            own, changed = preset(name), change(preset(name))
-            same = dataclasses.replace(changed, frames=own.frames, annotations=own.annotations)
-            assert same == own
+            original, changed = preset(name), change(preset(name))
+            as_before = dataclasses.replace(
+                changed, frames=original.frames, annotations=original.annotations
+            )
+            assert as_before == original
     assert WRITINGS["frames"](preset("small")).frames == "boxed"
     assert WRITINGS["frames"](preset("smoke")).frames == "all"
 
 
-def test_frames_with_a_box_alone(tmp_path: Path) -> None:
+def test_boxed_writes_only_frames_with_a_box(tmp_path: Path) -> None:
     boxed = dataclasses.replace(ONE, frames="boxed")
     job = Job(tmp_path, boxed, 0, procedure_specs(boxed, 0)[0], "cpu")
     before = job.done
@@ -199,7 +201,7 @@ def test_frames_with_a_box_alone(tmp_path: Path) -> None:
     assert names == {f"001-001_{frame}.jpg" for frame in boxes["frame"]}
 
 
-def test_a_set_without_any_polyp_is_a_set(tmp_path: Path) -> None:
+def test_a_set_without_polyps_has_empty_tables(tmp_path: Path) -> None:
     empty = dataclasses.replace(TABLES, polyps=(("001-002", 0),))
     data = simulate(tmp_path, empty, 0, workers=1)
     assert data.detections.is_empty()
@@ -216,25 +218,27 @@ def interrupt_at_two(done: int, total: int) -> None:
 
 
 @pytest.mark.slow
-def test_neither_workers_nor_an_interruption_change_a_byte(tmp_path: Path) -> None:
+def test_files_do_not_depend_on_workers_or_interruptions(tmp_path: Path) -> None:
     out = tmp_path / "two"
     with pytest.raises(KeyboardInterrupt):
         simulate(out, QUICK, 0, workers=2, progress=interrupt_at_two)
     assert not multiprocessing.active_children()
     assert not list(out.glob(".*"))
-    told: list[tuple[int, int]] = []
-    data = simulate(out, QUICK, 0, workers=1, progress=lambda *step: told.append(step))
-    assert told[0][0] >= 2
+    progress_calls: list[tuple[int, int]] = []
+    data = simulate(out, QUICK, 0, workers=1, progress=lambda *step: progress_calls.append(step))
+    assert progress_calls[0][0] >= 2
     assert data.key == simulate(tmp_path / "one", QUICK, 0, workers=1).key
     assert contents(out) == contents(tmp_path / "one")
 
 
 def test_an_interrupted_set_continues(tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
+    progress_calls: list[tuple[int, int]] = []
     with pytest.raises(KeyboardInterrupt):
         simulate(tmp_path / "a", TABLES, 0, workers=1, progress=interrupt_at_two)
-    simulate(tmp_path / "a", TABLES, 0, workers=1, progress=lambda *step: told.append(step))
-    assert told == [(2, 4), (3, 4), (4, 4)]
+    simulate(
+        tmp_path / "a", TABLES, 0, workers=1, progress=lambda *step: progress_calls.append(step)
+    )
+    assert progress_calls == [(2, 4), (3, 4), (4, 4)]
     simulate(tmp_path / "fresh", TABLES, 0, workers=1)
     assert contents(tmp_path / "a") == contents(tmp_path / "fresh")
     (tmp_path / "a" / "simulation" / "001-001.parquet").unlink()
@@ -242,9 +246,9 @@ def test_an_interrupted_set_continues(tmp_path: Path) -> None:
     assert contents(tmp_path / "a") == contents(tmp_path / "fresh")
 
 
-def test_what_a_killed_run_left_is_made_again(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_run_are_replaced(tmp_path: Path) -> None:
     job = Job(tmp_path, ONE, 0, procedure_specs(ONE, 0)[0], "cpu")
-    job.frames.mkdir()  # frames without their truth
+    job.frames.mkdir()  # frames without stored truth
     (job.frames / "old.jpg").touch()
     (tmp_path / ".001-001_frames.123.part").mkdir()
     write_procedure(job)
@@ -253,15 +257,15 @@ def test_what_a_killed_run_left_is_made_again(tmp_path: Path) -> None:
     assert names == {f"001-001_{frame}.jpg" for frame in range(job.spec.n_frames)}
 
 
-def test_a_finished_set_is_kept(made: Made) -> None:
-    before = {path: path.stat().st_mtime_ns for path in made.out.rglob("*") if path.is_file()}
-    again = simulate(made.out, smoke(), 0)
-    assert again.key == made.data.key
-    after = {path: path.stat().st_mtime_ns for path in made.out.rglob("*") if path.is_file()}
+def test_simulating_a_finished_set_writes_nothing(smoke_set: SmokeSet) -> None:
+    before = {path: path.stat().st_mtime_ns for path in smoke_set.out.rglob("*") if path.is_file()}
+    repeated = simulate(smoke_set.out, smoke(), 0)
+    assert repeated.key == smoke_set.data.key
+    after = {path: path.stat().st_mtime_ns for path in smoke_set.out.rglob("*") if path.is_file()}
     assert before == after
 
 
-def test_a_folder_is_marked_and_another_simulation_refused(tmp_path: Path) -> None:
+def test_a_folder_with_another_simulation_is_refused(tmp_path: Path) -> None:
     assert not is_simulation(tmp_path)
     (tmp_path / "simulation").mkdir()
     (tmp_path / "simulation" / ".key.json.0-1-2.part").touch()  # left by a killed run
@@ -282,16 +286,16 @@ def test_a_folder_is_marked_and_another_simulation_refused(tmp_path: Path) -> No
             SETTINGS.claim(place)
 
 
-def test_settings_of_another_version_or_broken_ones_are_refused(tmp_path: Path) -> None:
+def test_settings_of_another_version_and_damaged_ones_are_refused(tmp_path: Path) -> None:
     SETTINGS.claim(tmp_path)
     key = read_json(key_path(tmp_path))
-    for broken, message in (
+    for invalid, message in (
         (key | {"polyplink": "0.0.1"}, r"by polyplink 0\.0\.1, .*; install polyplink 0"),
         (key | {"seed": "often"}, r"key\.json is broken .*; simulate again"),
         (key | {"preset": key["preset"] | {"difficulty": 7}}, "difficulty is 7"),
         ([1], "by polyplink None"),
     ):
-        write_json(key_path(tmp_path), broken)
+        write_json(key_path(tmp_path), invalid)
         with pytest.raises(PolyplinkError, match=message):
             read_settings(tmp_path)
     with pytest.raises(PolyplinkError, match="holds a simulation with a broken key"):
@@ -299,14 +303,16 @@ def test_settings_of_another_version_or_broken_ones_are_refused(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("arguments", "message"),
     [
         ({"seed": -1}, "--seed -1 is below 0; give 0 or more"),
         ({"workers": 0}, "0 workers cannot render; give --workers 1 or more"),
         ({"device": "abacus"}, "no device 'abacus' here"),
     ],
 )
-def test_bad_settings_are_named(tmp_path: Path, asked: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_refused(
+    tmp_path: Path, arguments: dict[str, Any], message: str
+) -> None:
     with pytest.raises(PolyplinkError, match=message):
-        simulate(tmp_path / "a", smoke(), **({"seed": 0} | asked))
+        simulate(tmp_path / "a", smoke(), **({"seed": 0} | arguments))
     assert not (tmp_path / "a").exists()

@@ -1,4 +1,4 @@
-"""The simulated detector has the rates of its preset."""
+"""The simulated detector: rates of its presets, and its false alarms."""
 
 from dataclasses import replace
 
@@ -18,20 +18,20 @@ from polyplink_lab.simulate.detector import (
 )
 from polyplink_lab.simulate.lookalikes import fold_height, wall_behind
 from polyplink_lab.simulate.rendering import planned
-from tests.simulate.conftest import Made
+from tests.simulate.conftest import SmokeSet
 
 
-def annotated(procedures: int = 12, frames: int = 900) -> DataSet:
-    """Procedures in which one polyp stays in view, at a size of its own."""
+def annotated_procedures(procedures: int = 12, frames: int = 900) -> DataSet:
+    """Procedures with one polyp that stays in view, of a different size in each."""
     names = [f"p{k:02d}" for k in range(procedures)]
     frame = np.tile(np.arange(frames), procedures)
-    which = np.repeat(np.arange(procedures), frames)
-    side = 40.0 + 20 * which
+    procedure_index = np.repeat(np.arange(procedures), frames)
+    side = 40.0 + 20 * procedure_index
     return DataSet.of(
         pl.DataFrame(
             {
-                "procedure_id": [names[k] for k in which],
-                "polyp_id": [f"{names[k]}_1" for k in which],
+                "procedure_id": [names[k] for k in procedure_index],
+                "polyp_id": [f"{names[k]}_1" for k in procedure_index],
                 "frame": frame,
                 "x": 200 + 50 * np.sin(frame / 40),
                 "y": np.full(len(frame), 150.0),
@@ -52,45 +52,45 @@ def annotated(procedures: int = 12, frames: int = 900) -> DataSet:
 
 
 @pytest.mark.parametrize("name", DETECTORS)
-def test_rates_are_those_of_the_preset(name: str) -> None:
-    data, preset = annotated(), DETECTORS[name]
-    found = detect_simulated(data, preset, seed=0)
-    true = found.filter(pl.col("truth").is_not_null())
+def test_recall_equals_that_of_the_preset_and_misses_come_in_runs(name: str) -> None:
+    data, preset = annotated_procedures(), DETECTORS[name]
+    boxes = detect_simulated(data, preset, seed=0)
+    true = boxes.filter(pl.col("truth").is_not_null())
     assert true.height / data.detections.height == pytest.approx(preset.recall, abs=0.04)
-    assert found["polyp_id"].is_null().all()
-    assert found["score"].is_between(0, 1).all()
-    x, y, w, h = found.select("x", "y", "w", "h").to_numpy().T
+    assert boxes["polyp_id"].is_null().all()
+    assert boxes["score"].is_between(0, 1).all()
+    x, y, w, h = boxes.select("x", "y", "w", "h").to_numpy().T
     assert min(x.min(), y.min()) >= 0
     assert (x + w).max() <= 800
     assert (y + h).max() <= 600
-    # Misses come in runs: a hit follows a hit far more often than if frames were independent.
+    # A hit follows a hit much more often than if frames were independent.
     frames = true.sort("procedure_id", "frame")["frame"].to_numpy()
     assert (np.diff(frames) == 1).mean() > preset.recall + (1 - preset.recall) / 2
-    assert found.equals(detect_simulated(data, preset, seed=0))
-    assert not found.equals(detect_simulated(data, preset, seed=1))
+    assert boxes.equals(detect_simulated(data, preset, seed=0))
+    assert not boxes.equals(detect_simulated(data, preset, seed=1))
 
 
-def test_false_alarms_are_as_many_and_as_short_as_published() -> None:
-    data = annotated(procedures=40, frames=5)
-    found = detect_simulated(data, DETECTORS["gi-genius"], seed=0)
-    alarms = found.filter(pl.col("truth").is_null()).group_by("procedure_id", "alarm").len()
+def test_false_alarms_are_as_frequent_as_published() -> None:
+    data = annotated_procedures(procedures=40, frames=5)
+    boxes = detect_simulated(data, DETECTORS["gi-genius"], seed=0)
+    alarms = boxes.filter(pl.col("truth").is_null()).group_by("procedure_id", "alarm").len()
     assert alarms["alarm"].null_count() == 0
     assert alarms.height / 40 == pytest.approx(101, rel=0.35)
 
 
-def test_false_alarms_come_without_polyps_too_but_only_where_they_can_be_shown() -> None:
-    data = annotated(procedures=2)
-    seen = data.detections.filter(pl.col("procedure_id") == "p00")
-    shown = seen.with_columns(image=pl.format("{}.jpg", "frame"))
-    for boxes in (seen, shown):
-        found = detect_simulated(
+def test_false_alarms_need_no_polyps_but_images_if_boxes_have_images() -> None:
+    data = annotated_procedures(procedures=2)
+    one_procedure = data.detections.filter(pl.col("procedure_id") == "p00")
+    with_images = one_procedure.with_columns(image=pl.format("{}.jpg", "frame"))
+    for boxes in (one_procedure, with_images):
+        alarms = detect_simulated(
             DataSet.of(boxes, data.procedures, data.polyps), DETECTORS["shifted"], seed=0
         ).filter(pl.col("truth").is_null())
-        assert (found["image"].null_count() == 0) == (boxes is shown)
-        assert set(found["procedure_id"]) == ({"p00"} if boxes is shown else {"p00", "p01"})
+        assert (alarms["image"].null_count() == 0) == (boxes is with_images)
+        assert set(alarms["procedure_id"]) == ({"p00"} if boxes is with_images else {"p00", "p01"})
 
 
-def test_it_keeps_what_a_plugin_of_its_kind_promises() -> None:
+def test_the_simulated_detector_fulfils_the_plugin_contract() -> None:
     check_detector(detector_boxes, "good")
 
 
@@ -99,33 +99,36 @@ def test_an_unknown_detector_is_refused() -> None:
         detector_preset("gi-genus")
 
 
-def test_false_alarms_of_simulated_procedures_stay_on_folds_of_the_wall(made: Made) -> None:
-    boxes = made.data.detections.with_columns(image=pl.lit(None, pl.String))
-    data = replace(made.data, detections=boxes)
+def test_false_alarms_of_simulated_procedures_stay_on_folds_of_the_wall(
+    smoke_set: SmokeSet,
+) -> None:
+    boxes = smoke_set.data.detections.with_columns(image=pl.lit(None, pl.String))
+    data = replace(smoke_set.data, detections=boxes)
     preset = replace(DETECTORS["shifted"], median_alarm=8.0)
-    found = detect_simulated(data, preset, seed=0, folder=made.out)
+    on_folds = detect_simulated(data, preset, seed=0, folder=smoke_set.out)
     drifting = detect_simulated(data, preset, seed=0)
     hits = pl.col("truth").is_not_null()
-    assert found.filter(hits).equals(drifting.filter(hits))
-    each = [
-        boxes.drop_nulls("alarm").n_unique(["procedure_id", "alarm"]) for boxes in (found, drifting)
+    assert on_folds.filter(hits).equals(drifting.filter(hits))
+    n_alarms = [
+        boxes.drop_nulls("alarm").n_unique(["procedure_id", "alarm"])
+        for boxes in (on_folds, drifting)
     ]
-    assert each[0] == each[1]
-    plan, _ = planned(made.out, "001-009")
+    assert n_alarms[0] == n_alarms[1]
+    plan, _ = planned(smoke_set.out, "001-009")
     size = np.array([plan.spec.width, plan.spec.height])
 
     def on_wall(boxes: pl.DataFrame) -> tuple[torch.Tensor, torch.Tensor]:
         middle = boxes.select(x=pl.col("x") + pl.col("w") / 2, y=pl.col("y") + pl.col("h") / 2)
         return wall_behind(plan, boxes["frame"].to_numpy(), (middle.to_numpy() / size)[:, None])
 
-    folds, places = [], []
-    for boxes in (found, drifting):
-        own = boxes.filter(pl.col("procedure_id") == "001-009", pl.col("alarm").is_not_null())
-        own = own.filter(pl.len().over("alarm") >= 4).sort("alarm", "frame")
-        place, depth = on_wall(own.group_by("alarm", maintain_order=True).first())
+    folds, shifts = [], []
+    for boxes in (on_folds, drifting):
+        alarms = boxes.filter(pl.col("procedure_id") == "001-009", pl.col("alarm").is_not_null())
+        alarms = alarms.filter(pl.len().over("alarm") >= 4).sort("alarm", "frame")
+        place, depth = on_wall(alarms.group_by("alarm", maintain_order=True).first())
         folds.append(float(fold_height(plan, place)[depth < 3].mean()))
-        # Where the last box of an alarm is on the wall, next to its first.
-        later, _ = on_wall(own.group_by("alarm", maintain_order=True).last())
-        places.append(float((later - place).norm(dim=0).median()))
+        # How far apart the first and the last box of an alarm are on the wall.
+        last_place, _ = on_wall(alarms.group_by("alarm", maintain_order=True).last())
+        shifts.append(float((last_place - place).norm(dim=0).median()))
     assert folds[0] > 2 * folds[1]
-    assert places[0] < places[1] / 2
+    assert shifts[0] < shifts[1] / 2

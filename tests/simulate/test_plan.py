@@ -1,4 +1,4 @@
-"""Plans, their boxes beside rendered masks, and identities in pictures."""
+"""Plans of procedures, their boxes against rendered masks, and identities in pictures."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from polyplink_lab.simulate.course.stage import MIN_AREA
 from polyplink_lab.simulate.picture.rays import Windows
 from polyplink_lab.simulate.picture.render import Renderer, draw_appearance
 from polyplink_lab.simulate.plan import Plan, boxes_of, pixel_boxes, plan_procedure
-from tests.simulate.scenes import MINI, enlarged, mini_plan, mini_spec
+from tests.simulate.scenes import MINI, mini_plan, mini_spec, with_larger_frames
 
 EDGES: st.SearchStrategy[np.ndarray] = st.lists(
     st.tuples(*[st.floats(0, 1)] * 4), min_size=1, max_size=5
@@ -23,7 +23,7 @@ NEAR = 2  # pixels
 # --- Plans ----------------------------------------------------------------------------------
 
 
-def test_the_same_seed_gives_the_same_plan() -> None:
+def test_a_seed_reproduces_its_plan() -> None:
     first, second = mini_plan(0), plan_procedure(MINI, 0, mini_spec())
     for name in ("positions", "rotations", "exposures", "whites"):
         np.testing.assert_array_equal(getattr(first.path, name), getattr(second.path, name))
@@ -34,7 +34,7 @@ def test_the_same_seed_gives_the_same_plan() -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_every_frame_of_a_look_has_its_boxes_and_no_other_frame_has_any(seed: int) -> None:
+def test_exactly_the_frames_of_looks_have_boxes(seed: int) -> None:
     plan = mini_plan(seed)
     assert plan.failed == ()
     expected = {
@@ -48,16 +48,16 @@ def test_every_frame_of_a_look_has_its_boxes_and_no_other_frame_has_any(seed: in
     assert boxes.height == len(expected)
     assert set(boxes.select("frame", "polyp").iter_rows()) == expected
     assert not plan.conditions.blink[boxes["frame"].to_numpy()].any()
-    of_frames = np.full(plan.spec.n_frames, -1)
+    expected_looks = np.full(plan.spec.n_frames, -1)
     for index, look in enumerate(plan.timeline.looks):
-        of_frames[look.first : look.end] = index
-    np.testing.assert_array_equal(plan.looks, of_frames)
-    for polyp, gone in enumerate(plan.timeline.removed):
-        assert gone is not None
-        assert max(boxes.filter(boxes["polyp"] == polyp)["frame"]) < gone
+        expected_looks[look.first : look.end] = index
+    np.testing.assert_array_equal(plan.looks, expected_looks)
+    for polyp, removed_at in enumerate(plan.timeline.removed):
+        assert removed_at is not None
+        assert max(boxes.filter(boxes["polyp"] == polyp)["frame"]) < removed_at
 
 
-def test_a_procedure_without_polyps_never_looks_at_one() -> None:
+def test_a_procedure_without_polyps_has_no_looks_and_boxes() -> None:
     plan = plan_procedure(MINI, 0, mini_spec(()))
     assert len(boxes_of(plan)) == 0
     assert len(plan.path.positions) == 240
@@ -69,7 +69,7 @@ def test_a_procedure_without_polyps_never_looks_at_one() -> None:
 
 @example(np.array([[0.0, 0.0, 0.58, 1.0]]), 25, 2)
 @given(EDGES, st.integers(2, 40), st.integers(2, 40))
-def test_pixels_of_a_box_have_their_centres_within(
+def test_pixel_boxes_contain_the_pixels_with_centres_inside(
     edges: np.ndarray, width: int, height: int
 ) -> None:
     boxes = np.concatenate(
@@ -78,7 +78,7 @@ def test_pixels_of_a_box_have_their_centres_within(
     for (left, top, right, bottom), (x, y, w, h) in zip(
         boxes, pixel_boxes(boxes, width, height), strict=True
     ):
-        # In pixels, as edges are: 0.58 of 25 pixels ends a last bit before the centre of the 15th.
+        # Compare in pixels as edges are: 0.58 * 25 is just below the centre of the 15th pixel.
         columns = [c for c in range(width) if left * width - 0.5 <= c <= right * width - 0.5]
         rows = [r for r in range(height) if top * height - 0.5 <= r <= bottom * height - 0.5]
         if columns and rows:
@@ -90,47 +90,47 @@ def test_pixels_of_a_box_have_their_centres_within(
 
 
 def masks_of(plan: Plan, frames: NDArray[np.int64]) -> NDArray[np.int8]:
-    """Which polyp the pixels of rendered frames (s, h, w) show, -1 for none."""
+    """The polyp of each pixel of rendered frames (s, h, w), -1 for none."""
     size = plan.spec.width, plan.spec.height
     renderer = Renderer(plan, draw_appearance(plan, 0), torch.device("cpu"))
-    whole = np.tile([0.0, 0.0, *size], (len(frames), 1))
-    return renderer.windows(frames, whole, size)[1]
+    full_frames = np.tile([0.0, 0.0, *size], (len(frames), 1))
+    return renderer.windows(frames, full_frames, size)[1]
 
 
-def assert_boxes_are_those_of_masks(plan: Plan, frames: NDArray[np.int64]) -> int:
-    """The number of boxes that were compared."""
+def assert_boxes_bound_masks(plan: Plan, frames: NDArray[np.int64]) -> int:
+    """Assert that boxes bound the rendered masks; return the number of compared boxes."""
     boxes = {(frame, polyp): tuple(box) for frame, polyp, *box in boxes_of(plan).iter_rows()}
-    found = 0
+    compared = 0
     for frame, mask in zip(frames.tolist(), masks_of(plan, frames), strict=True):
         for polyp in range(len(plan.lumps)):
-            drawn, box = mask == polyp, boxes.get((frame, polyp))
-            rows, columns = np.flatnonzero(drawn.any(1)), np.flatnonzero(drawn.any(0))
+            is_polyp, box = mask == polyp, boxes.get((frame, polyp))
+            rows, columns = np.flatnonzero(is_polyp.any(1)), np.flatnonzero(is_polyp.any(0))
             if box is not None:
                 x, y, w, h = box
                 edges = [columns[0], rows[0], columns[-1], rows[-1]]
                 assert np.abs(np.subtract(edges, [x, y, x + w, y + h])).max() <= NEAR, (frame, box)
-                found += 1
-            elif len(rows):  # no box: a little smaller it would be too small for one
+                compared += 1
+            elif len(rows):  # no box, because the mask is about the minimum size or smaller
                 w, h = columns[-1] - columns[0] - NEAR, rows[-1] - rows[0] - NEAR
-                assert min(w, h) <= 0 or w * h < MIN_AREA * drawn.size
-    return found
+                assert min(w, h) <= 0 or w * h < MIN_AREA * is_polyp.size
+    return compared
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_every_box_is_that_of_the_rendered_mask_and_none_is_missing(seed: int) -> None:
-    """In frames of looks at one polyp and at two, between them, and after removals."""
+def test_boxes_bound_the_rendered_masks_and_none_is_missing(seed: int) -> None:
+    """Frames of looks at one polyp and two polyps, between looks, and after removals."""
     plan = mini_plan(seed)
-    assert assert_boxes_are_those_of_masks(plan, np.arange(seed, plan.spec.n_frames, 6)) > 25
+    assert assert_boxes_bound_masks(plan, np.arange(seed, plan.spec.n_frames, 6)) > 25
 
 
-def test_boxes_are_as_exact_in_large_frames() -> None:
-    plan = enlarged(mini_plan(), 384, 336)
+def test_boxes_bound_the_masks_in_large_frames() -> None:
+    plan = with_larger_frames(mini_plan(), 384, 336)
     look = plan.timeline.looks[1]
     assert look.beside is not None
-    assert assert_boxes_are_those_of_masks(plan, np.array([look.first + 3])) == 2
+    assert assert_boxes_bound_masks(plan, np.array([look.first + 3])) == 2
 
 
-def test_boxes_cut_by_the_edge_are_those_of_masks() -> None:
+def test_boxes_cut_by_the_frame_edge_bound_the_masks() -> None:
     plan = mini_plan(1)
     boxes = boxes_of(plan)
     x, y, w, h = (boxes[name].to_numpy() for name in "xywh")
@@ -140,32 +140,34 @@ def test_boxes_cut_by_the_edge_are_those_of_masks() -> None:
     assert (w * h).min() >= MIN_AREA * 96 * 84
     edge = (np.minimum(x, y) == 0) | (x + w == 95) | (y + h == 83)
     frames = np.unique(boxes["frame"].to_numpy()[edge])
-    assert assert_boxes_are_those_of_masks(plan, frames) > 3
+    assert assert_boxes_bound_masks(plan, frames) > 3
 
 
 # --- What pictures show ---------------------------------------------------------------------
 
 
 def test_a_removed_polyp_is_not_rendered() -> None:
-    """The camera does look at the place: were the polyp left there, its mask would show it."""
+    """The camera does look at its place: without the removal, masks show the polyp."""
     plan = mini_plan(0)
-    left = replace(plan, timeline=replace(plan.timeline, removed=(None,) * len(plan.lumps)))
-    seen = 0
-    for polyp, gone in enumerate(plan.timeline.removed):
-        assert gone is not None
-        after = np.arange(gone, min(gone + 12, plan.spec.n_frames), 2)
+    without_removals = replace(
+        plan, timeline=replace(plan.timeline, removed=(None,) * len(plan.lumps))
+    )
+    visible_frames = 0
+    for polyp, removed_at in enumerate(plan.timeline.removed):
+        assert removed_at is not None
+        after = np.arange(removed_at, min(removed_at + 12, plan.spec.n_frames), 2)
         assert not (masks_of(plan, after) == polyp).any()
-        seen += int((masks_of(left, after) == polyp).any((1, 2)).sum())
-    assert seen > 0
+        visible_frames += int((masks_of(without_removals, after) == polyp).any((1, 2)).sum())
+    assert visible_frames > 0
 
 
 def light_of(plan: Plan, frame: int) -> torch.Tensor:
-    """The scene of a frame as light (3, h, w), before exposure, blur, water and noise."""
+    """Linear light (3, h, w) of a frame, before exposure, blur, water and noise."""
     renderer = Renderer(plan, draw_appearance(plan, 0), torch.device("cpu"))
     size = plan.spec.width, plan.spec.height
-    whole = Windows(torch.tensor([[0.0, 0.0, *size]]), size, size)
+    full_frame = Windows(torch.tensor([[0.0, 0.0, *size]]), size, size)
     with torch.inference_mode():
-        ((_, linear, _),) = renderer.draw(np.array([frame]), whole)
+        ((_, linear, _),) = renderer.draw(np.array([frame]), full_frame)
     return linear[:, 0]
 
 
@@ -173,15 +175,15 @@ def test_the_same_pose_shows_the_same_surface_in_every_frame() -> None:
     plan = mini_plan(0)
     looks = [k for k in plan.timeline.looks if k.polyp == 0 and k.beside is None]
     first, second = (look.first + look.frames // 2 for look in looks[:2])
-    here = light_of(plan, first)
-    # The second frame with the camera and the wall of the first one.
+    light_of_first = light_of(plan, first)
+    # The second frame with the camera and wave phase of the first.
     rows = np.arange(plan.spec.n_frames)
     rows[second] = first
     conditions = replace(plan.conditions, phase=plan.conditions.phase[rows])
-    posed = replace(plan, path=plan.path[rows], conditions=conditions)
-    assert torch.equal(light_of(posed, second), here)
-    assert not torch.allclose(light_of(plan, second), here, rtol=0.05)  # another pose
-    # The same camera before a polyp of other traits shows another surface.
+    with_first_pose = replace(plan, path=plan.path[rows], conditions=conditions)
+    assert torch.equal(light_of(with_first_pose, second), light_of_first)
+    assert not torch.allclose(light_of(plan, second), light_of_first, rtol=0.05)  # another pose
+    # A polyp of other traits looks different to the same camera.
     lump = replace(plan.lumps[0], maps=plan.lumps[0].maps.flip(-1))
-    other = replace(plan, lumps=(lump, *plan.lumps[1:]))
-    assert not torch.allclose(light_of(other, first), here, rtol=0.05)
+    other_plan = replace(plan, lumps=(lump, *plan.lumps[1:]))
+    assert not torch.allclose(light_of(other_plan, first), light_of_first, rtol=0.05)

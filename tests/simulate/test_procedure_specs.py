@@ -1,4 +1,4 @@
-"""Presets, and the procedures that they specify."""
+"""Presets and the procedures that they specify."""
 
 import dataclasses
 import itertools
@@ -27,9 +27,9 @@ from polyplink_lab.simulate.presets import (
 from polyplink_lab.simulate.procedure_specs import PAIR_LIMIT, SITES, procedure_specs, stream
 
 
-@pytest.mark.parametrize("make", [real_colon_sim, small])
-def test_the_released_procedures_are_all_there(make: object) -> None:
-    counts = dict(make().polyps)  # type: ignore[operator]
+@pytest.mark.parametrize("build_preset", [real_colon_sim, small])
+def test_presets_of_the_release_have_all_its_procedures(build_preset: object) -> None:
+    counts = dict(build_preset().polyps)  # type: ignore[operator]
     assert sorted(counts) == sorted(positive_frames()["video_id"])
     assert sum(counts.values()) == lesion_info().height == 132
     assert counts["003-012"] == 3
@@ -37,8 +37,11 @@ def test_the_released_procedures_are_all_there(make: object) -> None:
     assert {name for name, polyps in counts.items() if polyps == 0} == set(empty)
 
 
-def test_presets_go_by_name() -> None:
-    assert all(preset(name) == make() and make().name == name for name, make in PRESETS.items())
+def test_presets_are_selected_by_name_and_difficulty() -> None:
+    assert all(
+        preset(name) == build_preset() and build_preset().name == name
+        for name, build_preset in PRESETS.items()
+    )
     with pytest.raises(PolyplinkError, match=r"no preset 'tinny'; did you mean tiny\?"):
         preset("tinny")
     assert smoke().at_difficulty(None) == smoke().at_difficulty(0.5) == smoke()
@@ -66,7 +69,7 @@ def test_values_out_of_range_are_refused(name: str, value: object, message: str)
         dataclasses.replace(smoke(), **{name: value})  # type: ignore[arg-type]
 
 
-def test_released_procedures_are_known_by_name() -> None:
+def test_released_presets_refuse_other_procedure_names() -> None:
     for name in ("001-016", "005-016", "own", "1-001", "000-001", "0005-001"):
         with pytest.raises(
             PolyplinkError, match=f"own: {name} is not a procedure of REAL-Colon; give"
@@ -74,30 +77,32 @@ def test_released_procedures_are_known_by_name() -> None:
             Preset("own", ((name, 1),), released=True)
 
 
-@pytest.mark.parametrize("make", [real_colon_sim, small, tiny])
-def test_copies_of_a_preset_have_its_figures_and_parts_and_are_drawn_anew(make: object) -> None:
-    once: Preset = make()  # type: ignore[operator]
-    twice = once.repeated(2)
-    assert once.repeated(1) == once
-    assert twice.name == once.name  # by which a set is known as seen in training
-    specs = procedure_specs(twice, seed=0)
-    assert len({spec.procedure_id for spec in specs}) == len(specs) == 2 * len(once.polyps)
-    first, second = specs[: len(once.polyps)], specs[len(once.polyps) :]
+@pytest.mark.parametrize("build_preset", [real_colon_sim, small, tiny])
+def test_copies_of_a_preset_have_its_figures_and_parts_but_other_polyps(
+    build_preset: object,
+) -> None:
+    original: Preset = build_preset()  # type: ignore[operator]
+    doubled = original.repeated(2)
+    assert original.repeated(1) == original
+    assert doubled.name == original.name  # the name marks a set as seen in training
+    specs = procedure_specs(doubled, seed=0)
+    assert len({spec.procedure_id for spec in specs}) == len(specs) == 2 * len(original.polyps)
+    first, second = specs[: len(original.polyps)], specs[len(original.polyps) :]
     parts = split_by_rule(
         [s.procedure_id for s in specs], {s.procedure_id for s in specs if s.polyps}
     )
-    for names in parts.values():  # of each part, as many copies as originals
+    for names in parts.values():  # each part has as many copies as originals
         assert len({name for name in names if name < "005"}) == len(names) / 2
     assert [len(spec.polyps) for spec in first] == [len(spec.polyps) for spec in second]
     assert all(
         a.polyps != b.polyps for a, b in zip(first, second, strict=True) if len(a.polyps) > 1
     )
-    if once.published_looks:
+    if original.published_looks:
         assert [s.boxed_frames for s in first] == [s.boxed_frames for s in second]
         assert [s.n_frames for s in first] == [s.n_frames for s in second]
 
 
-def test_only_procedures_that_copies_can_be_named_after_are_repeated() -> None:
+def test_procedures_with_other_names_cannot_be_repeated() -> None:
     for name in ("mine", "005-001"):
         with pytest.raises(
             PolyplinkError, match=f"smoke: {name} cannot be repeated; give names SSS"
@@ -106,14 +111,14 @@ def test_only_procedures_that_copies_can_be_named_after_are_repeated() -> None:
 
 
 @pytest.mark.parametrize("times", [0, 250])
-def test_a_number_of_copies_that_names_cannot_tell_apart_is_refused(times: int) -> None:
+def test_too_many_copies_are_refused(times: int) -> None:
     with pytest.raises(
         PolyplinkError, match=f"smoke {times} times over; give --times from 1 to 249"
     ):
         smoke().repeated(times)
 
 
-def test_random_streams_depend_on_seed_procedure_and_concern_alone() -> None:
+def test_random_streams_depend_only_on_seed_procedure_and_purpose() -> None:
     names = list(itertools.product((0, 1), ("001-001", "001-010"), ("course", "camera")))
     draws = {name: stream(*name).random() for name in names}
     assert len(set(draws.values())) == 8
@@ -121,21 +126,21 @@ def test_random_streams_depend_on_seed_procedure_and_concern_alone() -> None:
 
 
 @pytest.mark.parametrize("name", list(PRESETS))
-def test_the_same_seed_gives_the_same_procedures(name: str) -> None:
-    first, again, other = (procedure_specs(preset(name), seed) for seed in (3, 3, 4))
-    assert first == again != other
+def test_a_seed_reproduces_its_procedures(name: str) -> None:
+    first, repeated, other = (procedure_specs(preset(name), seed) for seed in (3, 3, 4))
+    assert first == repeated != other
     assert [(s.procedure_id, len(s.polyps)) for s in first] == list(preset(name).polyps)
 
 
-def test_a_procedure_does_not_depend_on_the_others() -> None:
+def test_a_procedure_does_not_depend_on_other_procedures() -> None:
     one = dataclasses.replace(tiny(), polyps=(("002-003", 2),), pair_share=0.0)
-    alone = procedure_specs(one, 0)[0]
-    among = {spec.procedure_id: spec for spec in procedure_specs(tiny(), 0)}["002-003"]
-    assert alone == dataclasses.replace(among, pairs=(), n_frames=alone.n_frames)
+    spec_alone = procedure_specs(one, 0)[0]
+    spec_in_preset = {spec.procedure_id: spec for spec in procedure_specs(tiny(), 0)}["002-003"]
+    assert spec_alone == dataclasses.replace(spec_in_preset, pairs=(), n_frames=spec_alone.n_frames)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_released_figures_hold_exactly(seed: int) -> None:
+def test_figures_of_the_release_are_reproduced_exactly(seed: int) -> None:
     specs = procedure_specs(real_colon_sim(), seed)
     boxed = dict(positive_frames().select("video_id", "n_polyp_frames").iter_rows())
     assert {spec.procedure_id: spec.boxed_frames for spec in specs} == boxed
@@ -147,7 +152,7 @@ def test_released_figures_hold_exactly(seed: int) -> None:
     assert sum(len(spec.polyps) for spec in specs if spec.procedure_id in evaluation) == 47
 
 
-def test_small_is_the_release_in_miniature() -> None:
+def test_small_has_the_polyps_of_the_release_in_fewer_frames() -> None:
     lesions = lesion_info()
     specs, full = procedure_specs(small(), 0), procedure_specs(real_colon_sim(), 0)
     for spec in specs:
@@ -178,11 +183,11 @@ def test_sampled_polyps_come_from_the_released_tables() -> None:
 
 @pytest.mark.parametrize("name", list(PRESETS))
 @pytest.mark.parametrize("seed", range(3))
-def test_pairs_are_neighbours_and_leave_each_frames_of_its_own(name: str, seed: int) -> None:
-    wanted = preset(name)
-    specs = procedure_specs(wanted, seed)
-    several = sum(count > 1 for _, count in wanted.polyps)
-    assert sum(bool(spec.pairs) for spec in specs) == round(wanted.pair_share * several)
+def test_pairs_are_neighbours_that_also_have_separate_frames(name: str, seed: int) -> None:
+    tested_preset = preset(name)
+    specs = procedure_specs(tested_preset, seed)
+    several = sum(count > 1 for _, count in tested_preset.polyps)
+    assert sum(bool(spec.pairs) for spec in specs) == round(tested_preset.pair_share * several)
     for spec in specs:
         boxes = sum(polyp.visible_frames for polyp in spec.polyps)
         assert spec.boxed_frames == boxes - sum(pair.frames for pair in spec.pairs)

@@ -1,4 +1,4 @@
-"""Pictures rendered on demand, the contact sheet and the film."""
+"""Frames and crops rendered on demand, the contact sheet and the film."""
 
 import dataclasses
 from pathlib import Path
@@ -12,7 +12,7 @@ from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.testing import check_crops
-from polyplink_lab.simulate import preview as room
+from polyplink_lab.simulate import preview
 from polyplink_lab.simulate.crop_source import SimulatedCrops
 from polyplink_lab.simulate.plan import boxes_of
 from polyplink_lab.simulate.presets import smoke
@@ -33,21 +33,21 @@ from polyplink_lab.simulate.rendering import (
     through_jpeg,
     to_jpeg,
 )
-from tests.simulate.conftest import Made
+from tests.simulate.conftest import SmokeSet
 
 WIDTH, HEIGHT = smoke().width, smoke().height
 
 
 @pytest.fixture(scope="module")
-def procedure(made: Made) -> SimulatedProcedure:
-    return SimulatedProcedure.open(made.out, "001-009")
+def procedure(smoke_set: SmokeSet) -> SimulatedProcedure:
+    return SimulatedProcedure.open(smoke_set.out, "001-009")
 
 
-def test_it_keeps_what_a_plugin_of_its_kind_promises(made: Made) -> None:
-    check_crops(SimulatedCrops, made.out, "001-009")
+def test_simulated_crops_fulfil_the_plugin_contract(smoke_set: SmokeSet) -> None:
+    check_crops(SimulatedCrops, smoke_set.out, "001-009")
 
 
-def test_the_limit_of_threads_is_lifted_again() -> None:
+def test_one_thread_restores_the_number_of_threads() -> None:
     before = torch.get_num_threads()
     with pytest.raises(KeyboardInterrupt), one_thread():
         assert torch.get_num_threads() == 1
@@ -55,24 +55,24 @@ def test_the_limit_of_threads_is_lifted_again() -> None:
     assert torch.get_num_threads() == before
 
 
-def test_crops_are_compressed(procedure: SimulatedProcedure) -> None:
+def test_crops_are_compressed_as_jpeg(procedure: SimulatedProcedure) -> None:
     frames, edges = np.array([40, 41]), np.array([[0, 0, 32, 32], [4, 8, 44, 48]])
-    plain = procedure.windows(frames, edges, (24, 24))
+    uncompressed = procedure.windows(frames, edges, (24, 24))
     crops = procedure.crops(frames, edges, 24)
     assert np.array_equal(crops, procedure.crops(frames, edges, 24, threads=2))
-    for one, other in zip(crops, plain, strict=True):
-        assert np.array_equal(one, through_jpeg(other))
-        assert not np.array_equal(one, other)
+    for crop, pixels in zip(crops, uncompressed, strict=True):
+        assert np.array_equal(crop, through_jpeg(pixels))
+        assert not np.array_equal(crop, pixels)
 
 
-def test_the_frames_on_disk_are_those_rendered_again(
-    made: Made, procedure: SimulatedProcedure
+def test_rendered_frames_equal_those_on_disk(
+    smoke_set: SmokeSet, procedure: SimulatedProcedure
 ) -> None:
-    path = made.out / "001-009_frames" / "001-009_77.jpg"
+    path = smoke_set.out / "001-009_frames" / "001-009_77.jpg"
     assert path.read_bytes() == to_jpeg(procedure.frames([77])[0])
 
 
-def test_devices_that_are_not_there_are_named() -> None:
+def test_unavailable_devices_are_refused() -> None:
     check_device("cpu")
     for name in ("abacus", "cuda:99", "cuda:"):
         with pytest.raises(
@@ -81,9 +81,11 @@ def test_devices_that_are_not_there_are_named() -> None:
             check_device(name)
 
 
-def test_what_cannot_be_opened_is_named(made: Made, tmp_path: Path) -> None:
+def test_unknown_procedures_and_other_folders_are_refused(
+    smoke_set: SmokeSet, tmp_path: Path
+) -> None:
     with pytest.raises(PolyplinkError, match=r"no procedure '009-001' in the simulation"):
-        SimulatedProcedure.open(made.out, "009-001")
+        SimulatedProcedure.open(smoke_set.out, "009-001")
     with pytest.raises(PolyplinkError, match=r"key\.json is missing"):
         SimulatedProcedure.open(tmp_path, "001-001")
 
@@ -93,7 +95,7 @@ def boxes(procedure: SimulatedProcedure) -> pl.DataFrame:
     return boxes_of(procedure.plan)
 
 
-def test_one_procedure_of_each_brand_is_shown() -> None:
+def test_the_preview_shows_one_procedure_per_brand() -> None:
     specs = procedure_specs(smoke(), 0)
     brands = ["Fujifilm" if k == 1 else "Olympus" for k in range(len(specs))]
     mixed = [dataclasses.replace(s, brand=b) for s, b in zip(specs, brands, strict=True)]
@@ -102,7 +104,9 @@ def test_one_procedure_of_each_brand_is_shown() -> None:
     assert not paired or any(spec.pairs for spec in chosen(specs))
 
 
-def test_moments_show_what_they_say(procedure: SimulatedProcedure, boxes: pl.DataFrame) -> None:
+def test_frames_of_the_workflow_show_their_moments(
+    procedure: SimulatedProcedure, boxes: pl.DataFrame
+) -> None:
     plan = procedure.plan
     moments = workflow(plan, boxes)
     conditions, boxed = plan.conditions, set(boxes["frame"])
@@ -122,37 +126,39 @@ def test_a_film_runs_forward_and_marks_polyps(
     assert (np.diff(frames) > 0).all()
     assert 0 <= frames[0] < frames[-1] < procedure.plan.spec.n_frames
     boxed = boxes.filter(pl.col("frame").is_in(frames.tolist()))["frame"].to_numpy()[:2]
-    plain = procedure.frames(boxed, film_size(procedure.plan.spec))
-    for picture, before in zip(film_pictures(procedure, boxes, boxed), plain, strict=True):
+    without_marks = procedure.frames(boxed, film_size(procedure.plan.spec))
+    for picture, before in zip(film_pictures(procedure, boxes, boxed), without_marks, strict=True):
         assert picture.shape == before.shape
         assert 0.001 < (picture != before).mean() < 0.3
 
 
-def test_both_files_can_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "film_frames", lambda plan: np.arange(10, 22))
-    told: list[tuple[int, int]] = []
-    files = write_preview(tmp_path, smoke(), 0, progress=lambda *step: told.append(step))
+def test_the_preview_writes_a_sheet_and_a_film(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preview, "film_frames", lambda plan: np.arange(10, 22))
+    progress_calls: list[tuple[int, int]] = []
+    files = write_preview(tmp_path, smoke(), 0, progress=lambda *step: progress_calls.append(step))
     with Image.open(files["sheet"]) as image:
         assert image.width > 300
         assert len(image.getcolors(maxcolors=2**24) or ()) > 1000
     with av.open(str(files["film"])) as container:
-        assert container.streams.video[0].width == 240  # smoke's 64 pixels are nothing to look at
+        assert container.streams.video[0].width == 240  # enlarged from 64 pixels
         assert sum(1 for _ in container.decode(video=0)) == 12
-    assert told == [(done, 12) for done in range(13)]
+    assert progress_calls == [(done, 12) for done in range(13)]
 
 
 def grey(value: int) -> np.ndarray:
     return np.full((32, 48, 3), value, np.uint8)
 
 
-def test_a_film_has_the_frames_in_order(tmp_path: Path) -> None:
+def test_a_film_has_its_frames_in_order(tmp_path: Path) -> None:
     values = list(range(20, 220, 10))
     write_film(tmp_path / "a.mp4", map(grey, values), 29.97)
     with av.open(str(tmp_path / "a.mp4")) as container:
         assert float(container.streams.video[0].average_rate or 0) == pytest.approx(29.97)
-        seen = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
-    assert [frame.shape for frame in seen] == [(32, 48, 3)] * len(values)
-    assert [frame.mean() for frame in seen] == pytest.approx(values, abs=4)
+        decoded = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+    assert [frame.shape for frame in decoded] == [(32, 48, 3)] * len(values)
+    assert [frame.mean() for frame in decoded] == pytest.approx(values, abs=4)
 
 
 def test_a_film_without_frames_is_refused(tmp_path: Path) -> None:

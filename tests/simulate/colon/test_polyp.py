@@ -1,4 +1,4 @@
-"""How polyps look: their form, their tissue, and where they stand on the wall."""
+"""Appearance of polyps: their form, tissue and place on the wall."""
 
 import dataclasses
 import math
@@ -42,13 +42,13 @@ SIZES = st.integers(1, 17).map(float)
 KINDS = st.sampled_from(sorted(HABITS))
 
 
-def drawn(seed: int, size: float = 5.0, kind: str = "AD", difficulty: float = 0.5) -> Traits:
+def traits_of(seed: int, size: float = 5.0, kind: str = "AD", difficulty: float = 0.5) -> Traits:
     return draw_traits(np.random.default_rng(seed), size, kind, difficulty)
 
 
 @given(SEEDS, SIZES, KINDS, st.floats(0, 1))
 def test_traits_are_in_their_ranges(seed: int, size: float, kind: str, difficulty: float) -> None:
-    traits = drawn(seed, size, kind, difficulty)
+    traits = traits_of(seed, size, kind, difficulty)
     assert traits.form in FORMS.values()
     assert traits.size_mm == size
     assert traits.form.height[0] <= traits.height <= traits.form.height[1]
@@ -62,7 +62,7 @@ def test_traits_are_in_their_ranges(seed: int, size: float, kind: str, difficult
 @settings(max_examples=15)
 @given(SEEDS, SIZES, KINDS)
 def test_maps_are_finite_and_radii_positive(seed: int, size: float, kind: str) -> None:
-    maps = surface_maps(np.random.default_rng(seed), drawn(seed, size, kind, 0.0))
+    maps = surface_maps(np.random.default_rng(seed), traits_of(seed, size, kind, 0.0))
     radius, pattern, patches, vessels, mucus = maps
     assert radius.min() > 0.3
     assert pattern.abs().max() <= 1 + 1e-5
@@ -72,18 +72,18 @@ def test_maps_are_finite_and_radii_positive(seed: int, size: float, kind: str) -
     assert torch.isfinite(maps).all()
 
 
-def test_map_directions_are_the_stereographic_ones() -> None:
-    towards = map_directions()
-    np.testing.assert_allclose(np.linalg.norm(towards, axis=0), 1)
-    size = towards.shape[1]
+def test_map_directions_are_stereographic() -> None:
+    directions = map_directions()
+    np.testing.assert_allclose(np.linalg.norm(directions, axis=0), 1)
+    size = directions.shape[1]
     for row, column in ((0, 0), (10, 60), (size - 1, 3)):
-        x, y, z = towards[:, row, column]
+        x, y, z = directions[:, row, column]
         place = [2 * MAP_EXTENT * k / (size - 1) - MAP_EXTENT for k in (column, row)]
         assert [x / (1 + z), y / (1 + z)] == pytest.approx(place)
 
 
-def test_no_two_polyps_are_alike() -> None:
-    traits = [drawn(seed) for seed in range(30)]
+def test_polyps_of_different_seeds_differ() -> None:
+    traits = [traits_of(seed) for seed in range(30)]
     assert len({t.tissue for t in traits}) == 30
     assert len({t.lobes for t in traits}) > 3
     first, second = (surface_maps(np.random.default_rng(seed), traits[0]) for seed in (0, 1))
@@ -91,18 +91,18 @@ def test_no_two_polyps_are_alike() -> None:
 
 
 def share_of(paris: str, size: float, kind: str = "AD") -> float:
-    return float(np.mean([drawn(seed, size, kind).form.paris == paris for seed in range(400)]))
+    return float(np.mean([traits_of(seed, size, kind).form.paris == paris for seed in range(400)]))
 
 
-def test_forms_come_as_often_as_in_the_literature() -> None:
+def test_forms_are_as_frequent_as_in_the_literature() -> None:
     assert share_of("Is", 3) > share_of("IIa", 3) > share_of("Isp", 3) > share_of("Ip", 3)
     assert share_of("Ip", 3) < 0.03 < 0.12 < share_of("Ip", 9)
     assert share_of("IIa", 3, "SSL") > share_of("IIa", 3) + 0.1
 
 
-def test_difficulty_brings_polyps_closer_together() -> None:
+def test_polyps_are_more_similar_at_higher_difficulty() -> None:
     def deviation(difficulty: float) -> float:
-        return float(np.std([drawn(s, difficulty=difficulty).tissue.hue for s in range(200)]))
+        return float(np.std([traits_of(s, difficulty=difficulty).tissue.hue for s in range(200)]))
 
     assert deviation(0.0) > 2 * deviation(1.0)
 
@@ -118,9 +118,9 @@ def test_wall_frame_is_on_the_wall_and_right_handed(seed: int, z: float, angle: 
 
 
 @pytest.mark.parametrize("paris", sorted(FORMS))
-def test_a_placed_lump_has_its_size_and_stands_in_the_lumen(paris: str) -> None:
+def test_a_placed_lump_has_its_size_and_is_in_the_lumen(paris: str) -> None:
     colon = draw_colon(np.random.default_rng(2))
-    traits = next(t for t in (drawn(seed, 9.0) for seed in range(400)) if t.form.paris == paris)
+    traits = next(t for t in (traits_of(seed, 9.0) for seed in range(400)) if t.form.paris == paris)
     point, axes = wall_frame(colon, 1.0, 2.0)
     lump = place_lump(traits, surface_maps(np.random.default_rng(0), traits), point, axes)
     assert float(lump.radii[0]) * 2 * MM_PER_UNIT == pytest.approx(9.0)
@@ -130,21 +130,21 @@ def test_a_placed_lump_has_its_size_and_stands_in_the_lumen(paris: str) -> None:
     assert wall_distance(colon, top[:, None]).item() > 0
 
 
-CLASSES, CHANCES = ("AD", "HP", "NO POLYP"), (0.43, 0.42, 0.15)  # about as in REAL-Colon
-PATIENTS = 0.12  # by how much the hue of one patient differs from the next
+CLASSES, CHANCES = ("AD", "HP", "NO POLYP"), (0.43, 0.42, 0.15)  # approximately as in REAL-Colon
+PATIENTS = 0.12  # standard deviation of hue between patients
 
 
-def test_every_class_of_the_release_has_a_habit_and_no_other() -> None:
+def test_exactly_the_classes_of_the_release_have_a_habit() -> None:
     assert set(HABITS) == {"AD", "HP", "SSL", "TSA", "OTHER", "NO POLYP"}
     with pytest.raises(PolyplinkError, match="did you mean AD"):
         draw_tissue(np.random.default_rng(0), "ADE", 1.0)
 
 
 @pytest.mark.parametrize("spread", [0.5, 1.0, 1.5])
-def test_histology_can_be_guessed_from_the_surface_but_not_known(spread: float) -> None:
-    """A linear probe tells adenomas from the rest better than chance, and is often wrong.
+def test_histology_is_only_partly_predictable_from_the_surface(spread: float) -> None:
+    """A linear probe distinguishes adenomas better than chance but not perfectly.
 
-    It sees hue and brightness only beside those of the patient, as in a picture.
+    Hue and brightness include those of the patient, as in a picture.
     """
     rng = np.random.default_rng(0)
     kinds = [str(kind) for kind in rng.choice(CLASSES, 1500, p=CHANCES)]
@@ -153,14 +153,14 @@ def test_histology_can_be_guessed_from_the_surface_but_not_known(spread: float) 
         tissue = draw_tissue(rng, kind, spread)
         hue, value = np.array([tissue.hue, tissue.value]) + rng.normal(0, PATIENTS, 2)
         rows.append([*tissue.pattern[:3], tissue.contrast, tissue.vessels, hue, value])
-    known = np.array(kinds) == "AD"
+    is_adenoma = np.array(kinds) == "AD"
     probe = make_pipeline(StandardScaler(), LogisticRegression())
-    scores = cross_val_predict(probe, np.array(rows), known, cv=5, method="decision_function")
-    assert 0.7 < roc_auc_score(known, scores) < 0.9
+    scores = cross_val_predict(probe, np.array(rows), is_adenoma, cv=5, method="decision_function")
+    assert 0.7 < roc_auc_score(is_adenoma, scores) < 0.9
 
 
 def waves_per_edge(pattern: np.ndarray) -> float:
-    """Mean frequency of the middle of a map."""
+    """Mean frequency in the middle of a map."""
     middle = pattern[32:96, 32:96]
     power = np.abs(np.fft.rfft2(middle - middle.mean())) ** 2
     rate = np.hypot(*np.meshgrid(np.fft.fftfreq(64, 1 / 64), np.arange(33), indexing="ij"))
@@ -173,37 +173,39 @@ def waves_of(kind: int, pitch: float) -> float:
 
 
 @pytest.mark.parametrize("kind", range(4))
-def test_a_higher_pitch_is_a_finer_pattern(kind: int) -> None:
+def test_a_higher_pitch_gives_a_finer_pattern(kind: int) -> None:
     assert waves_of(kind, 20.0) > 1.5 * waves_of(kind, 8.0)
 
 
 MEAN = torch.tensor([0.8, 0.35, 0.28])
 
 
-def drawn_maps(seed: int = 0, kind: str = "AD") -> tuple[Traits, torch.Tensor]:
+def traits_and_maps(seed: int = 0, kind: str = "AD") -> tuple[Traits, torch.Tensor]:
     rng = np.random.default_rng(seed)
     traits = draw_traits(rng, 5.0, kind, 0.5)
     return traits, surface_maps(rng, traits)
 
 
-def painted(traits: Traits, maps: torch.Tensor, mean: torch.Tensor = MEAN) -> torch.Tensor:
+def paint(traits: Traits, maps: torch.Tensor, mean: torch.Tensor = MEAN) -> torch.Tensor:
     return paint_map(traits.tissue, traits.cap, maps, mean)
 
 
-def test_bare_tissue_has_the_patients_colour() -> None:
-    traits, maps = drawn_maps()
-    bare = dataclasses.replace(traits.tissue, contrast=0, hue=0, value=0, vessels=0, mucus=0)
-    paint = painted(dataclasses.replace(traits, tissue=bare, cap=0.0), maps)
-    torch.testing.assert_close(paint, MEAN[:, None, None].expand_as(paint))
+def test_tissue_without_features_has_the_colour_of_the_patient() -> None:
+    traits, maps = traits_and_maps()
+    plain_tissue = dataclasses.replace(
+        traits.tissue, contrast=0, hue=0, value=0, vessels=0, mucus=0
+    )
+    colours = paint(dataclasses.replace(traits, tissue=plain_tissue, cap=0.0), maps)
+    torch.testing.assert_close(colours, MEAN[:, None, None].expand_as(colours))
 
 
-def test_hue_makes_it_browner_and_mucus_yellower() -> None:
-    traits, maps = drawn_maps()
+def test_hue_makes_tissue_browner_and_mucus_yellower() -> None:
+    traits, maps = traits_and_maps()
 
     def ratio(first: int, second: int, hue: float = 0.0, mucus: float = 0.0) -> float:
         tissue = dataclasses.replace(traits.tissue, hue=hue, mucus=mucus)
-        paint = painted(dataclasses.replace(traits, tissue=tissue), maps)
-        mean = paint.mean(dim=(1, 2))
+        colours = paint(dataclasses.replace(traits, tissue=tissue), maps)
+        mean = colours.mean(dim=(1, 2))
         return float(mean[first] / mean[second])
 
     assert ratio(0, 1, hue=0.3) > ratio(0, 1) * 1.2

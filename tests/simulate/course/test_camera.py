@@ -1,4 +1,4 @@
-"""The camera's rotations, its motion, and its looks at polyps."""
+"""The camera: rotations, motion, and looks at polyps."""
 
 import dataclasses
 import math
@@ -40,7 +40,7 @@ def matrix(axis: np.ndarray, angle: float) -> np.ndarray:
     return np.asarray(Rotation.from_rotvec(unit(axis) * angle).as_matrix())
 
 
-def turned_by(rotations: np.ndarray) -> np.ndarray:
+def angles_between(rotations: np.ndarray) -> np.ndarray:
     """Angles (s - 1,) from each rotation (s, 3, 3) to the next."""
     return np.asarray(
         Rotation.from_matrix(rotations[1:] @ rotations[:-1].swapaxes(1, 2)).magnitude()
@@ -51,28 +51,28 @@ def turned_by(rotations: np.ndarray) -> np.ndarray:
 
 
 @given(st.lists(st.tuples(VECTORS, ANGLES, VECTORS, st.floats(0, 3)), min_size=1, max_size=4))
-def test_turns_go_the_shortest_way(
+def test_turns_take_the_shortest_path(
     turns: list[tuple[np.ndarray, float, np.ndarray, float]],
 ) -> None:
-    first = np.stack([matrix(other, more) for _, _, other, more in turns])
+    first = np.stack([matrix(start_axis, start_angle) for _, _, start_axis, start_angle in turns])
     last = np.stack([matrix(axis, angle) for axis, angle, _, _ in turns]) @ first
-    which, t = np.repeat(np.arange(len(turns)), 5), np.tile(np.linspace(0, 1, 5), len(turns))
-    steps = turn_between(first, last, t, which).reshape(-1, 5, 3, 3)
+    turn_index, t = np.repeat(np.arange(len(turns)), 5), np.tile(np.linspace(0, 1, 5), len(turns))
+    steps = turn_between(first, last, t, turn_index).reshape(-1, 5, 3, 3)
     np.testing.assert_allclose(steps[:, 0], first, atol=1e-9)
     np.testing.assert_allclose(steps[:, -1], last, atol=3e-3)
-    for way, (_, angle, _, _) in zip(steps, turns, strict=True):
-        np.testing.assert_allclose(turned_by(way), angle / 4, atol=1e-3)
+    for steps_of_turn, (_, angle, _, _) in zip(steps, turns, strict=True):
+        np.testing.assert_allclose(angles_between(steps_of_turn), angle / 4, atol=1e-3)
 
 
 # --- Motion ---------------------------------------------------------------------------------
 
 
 @given(PLACES, st.floats(0, 6))
-def test_the_wave_scales_the_way_from_the_centre_line(places: np.ndarray, phase: float) -> None:
+def test_the_wave_scales_distances_from_the_centre_line(places: np.ndarray, phase: float) -> None:
     points = from_tube(COLON, places)
     np.testing.assert_allclose(to_tube(COLON, points), places, atol=1e-9)
-    moved = to_tube(COLON, carry(COLON, points, np.full(len(points), phase)))
-    for before, after in zip(places, moved, strict=True):
+    places_after = to_tube(COLON, carry(COLON, points, np.full(len(points), phase)))
+    for before, after in zip(places, places_after, strict=True):
         g = 1 + COLON.wave * math.sin(COLON.wave_rate * before[2] - phase)
         np.testing.assert_allclose(after, before * [g, g, 1], atol=1e-9)
 
@@ -95,11 +95,11 @@ def poses(seed: int, frames: list[int], unrest: float = 1.0, reach: float = 0.1)
 def test_a_look_keeps_its_distance_and_its_polyp_in_view(seed: int, reach: float) -> None:
     frames = [1, 6, 40, 300]
     path = follow_looks(STILL, targets(4, reach), poses(seed, frames, reach=reach), np.zeros(347))
-    way = targets(1).centres - path.positions
-    distance = np.linalg.norm(way, axis=1)
-    assert distance.min() > reach + 0.7 * GAP  # the breath moves the camera a little
+    to_polyp = targets(1).centres - path.positions
+    distance = np.linalg.norm(to_polyp, axis=1)
+    assert distance.min() > reach + 0.7 * GAP  # breathing moves the camera a little
     assert distance.max() < 1.1 * FARTHEST
-    ahead = (way / distance[:, None] * path.rotations[:, :, 2]).sum(1)
+    ahead = (to_polyp / distance[:, None] * path.rotations[:, :, 2]).sum(1)
     assert np.degrees(np.arccos(ahead)).max() < math.degrees(math.hypot(*AIM_LIMIT)) + 8
     square = path.rotations.transpose(0, 2, 1) @ path.rotations
     np.testing.assert_allclose(square, np.tile(np.eye(3), (347, 1, 1)), atol=1e-9)
@@ -111,7 +111,7 @@ def test_a_look_moves_smoothly(seed: int) -> None:
     path = follow_looks(STILL, targets(1), poses(seed, [90]), np.zeros(90))
     distance = np.linalg.norm(targets(1).centres - path.positions, axis=1)
     assert np.abs(np.diff(np.log(distance))).max() < 0.12
-    assert turned_by(path.rotations).max() < math.radians(8)
+    assert angles_between(path.rotations).max() < math.radians(8)
     assert np.abs(np.diff(np.log(path.exposures))).max() < 0.1
 
 
@@ -121,26 +121,28 @@ def spread(frames: int, unrest: float) -> float:
     return float(np.median(logarithm.reshape(60, frames).std(1)))
 
 
-def test_short_and_calm_looks_change_less() -> None:
+def test_the_distance_changes_less_in_short_and_calm_looks() -> None:
     assert spread(8, 1.0) < 0.5 * spread(120, 1.0)
     assert spread(120, 0.5) < 0.7 * spread(120, 1.0)
 
 
-def test_linked_looks_are_alike() -> None:
-    drawn = poses(0, [10] * 6)
+def test_linked_looks_share_distance_and_nearly_the_azimuth() -> None:
+    unlinked = poses(0, [10] * 6)
     linked = np.array([False, True, True, False, True, False])
-    joined = link_poses(np.random.default_rng(1), drawn, linked)
-    assert joined.distance.tolist() == drawn.distance[[0, 0, 0, 3, 3, 5]].tolist()
+    linked_poses = link_poses(np.random.default_rng(1), unlinked, linked)
+    assert linked_poses.distance.tolist() == unlinked.distance[[0, 0, 0, 3, 3, 5]].tolist()
     assert (
-        np.abs(joined.angles[:, AZIMUTH, 0] - drawn.angles[[0, 0, 0, 3, 3, 5], AZIMUTH, 0]).max()
+        np.abs(
+            linked_poses.angles[:, AZIMUTH, 0] - unlinked.angles[[0, 0, 0, 3, 3, 5], AZIMUTH, 0]
+        ).max()
         < 0.6
     )
-    np.testing.assert_array_equal(joined.angles[~linked], drawn.angles[~linked])
-    np.testing.assert_array_equal(joined.angles[..., 1], drawn.angles[..., 1])
+    np.testing.assert_array_equal(linked_poses.angles[~linked], unlinked.angles[~linked])
+    np.testing.assert_array_equal(linked_poses.angles[..., 1], unlinked.angles[..., 1])
 
 
-def test_a_polyp_takes_about_the_published_share_of_the_frame() -> None:
-    """Half of what is viewed takes 0.2 to 0.45 of the frame's width, as in CVC-ClinicDB."""
+def test_polyps_take_the_published_share_of_the_frame_width() -> None:
+    """Half of the views take 0.2 to 0.45 of the width, as in CVC-ClinicDB."""
     share = 0.518 * 1.9 * 0.1 / poses(0, [40] * 2000).distance
     low, middle, high = np.quantile(share, [0.25, 0.5, 0.75])
     assert 0.15 < low < middle < high < 0.6

@@ -1,4 +1,4 @@
-"""Where polyps stand, and whether a camera sees what it should."""
+"""Places of polyps, and what a camera sees of them."""
 
 import dataclasses
 import math
@@ -38,19 +38,19 @@ BOXES: st.SearchStrategy[np.ndarray] = (
 
 
 @given(st.lists(st.floats(1, 17), min_size=2, max_size=9), st.integers(0, 99))
-def test_polyps_lie_one_after_the_other_and_pairs_side_by_side(
+def test_polyps_are_spaced_along_the_colon_and_pairs_are_side_by_side(
     sizes: list[float], seed: int
 ) -> None:
     places = draw_places(np.random.default_rng(seed), sizes, [(0, 1)])
-    alone = [place.z for index, place in enumerate(places) if index != 1]
-    assert np.all(-np.diff(alone) >= SPACING[0])
+    z_of_others = [place.z for index, place in enumerate(places) if index != 1]
+    assert np.all(-np.diff(z_of_others) >= SPACING[0])
     radii = [size / 36 for size in sizes[:2]]
-    way = math.hypot(places[1].z - places[0].z, places[1].angle - places[0].angle)
-    assert way == pytest.approx(distance_between(*radii))
-    assert way > sum(radii)
+    distance = math.hypot(places[1].z - places[0].z, places[1].angle - places[0].angle)
+    assert distance == pytest.approx(distance_between(*radii))
+    assert distance > sum(radii)
 
 
-def test_folds_fade_at_calm_places_alone() -> None:
+def test_folds_fade_only_at_calm_places() -> None:
     colon = draw_colon(np.random.default_rng(0))
     places = (Place(-2.0, 1.0), Place(-9.0, 4.0))
     calm = calm_at(colon, places)
@@ -67,7 +67,7 @@ def test_folds_fade_at_calm_places_alone() -> None:
 
 
 @given(BOXES, BOXES)
-def test_overlaps_are_the_shares_of_a_fine_grid(first: np.ndarray, second: np.ndarray) -> None:
+def test_overlaps_equal_those_on_a_fine_grid(first: np.ndarray, second: np.ndarray) -> None:
     x, y = np.meshgrid((np.arange(200) + 0.5) / 200, (np.arange(200) + 0.5) / 200)
     a, b = (
         (x >= c[0, 0]) & (x <= c[0, 2]) & (y >= c[0, 1]) & (y <= c[0, 3]) for c in (first, second)
@@ -98,41 +98,39 @@ def views() -> Views:
     return Views(plan.path[frames], phase, frames, np.zeros(len(frames), np.int64))
 
 
-OWN = np.array([mini_plan().timeline.looks[0].polyp])
+VIEWED = np.array([mini_plan().timeline.looks[0].polyp])
 NONE = np.array([-1])
 
 
-def test_a_planned_look_misses_nothing_and_another_polyp_is_missed(
-    stage: Stage, views: Views
-) -> None:
-    assert not misses(stage, views, OWN).any()
+def test_a_planned_look_sees_its_polyp_and_misses_others(stage: Stage, views: Views) -> None:
+    assert not misses(stage, views, VIEWED).any()
     assert not misses(stage, views, NONE).any()
     assert misses(stage, views, np.array([2])).all()
-    late = dataclasses.replace(views, frames=views.frames + mini_plan().spec.n_frames)
-    assert misses(stage, late, OWN).all()
+    after_removal = dataclasses.replace(views, frames=views.frames + mini_plan().spec.n_frames)
+    assert misses(stage, after_removal, VIEWED).all()
 
 
-def test_a_polyp_that_may_not_be_seen_is_a_stray(stage: Stage, views: Views) -> None:
-    assert not strays(stage, views, np.array([[OWN[0], -1]])).any()
+def test_a_polyp_that_must_not_be_visible_is_a_stray(stage: Stage, views: Views) -> None:
+    assert not strays(stage, views, np.array([[VIEWED[0], -1]])).any()
     assert strays(stage, views, np.array([[-1, -1]])).all()
 
 
-def at(views: Views, place: np.ndarray, rotations: np.ndarray) -> Views:
-    """The same frames with the camera elsewhere."""
+def from_place(views: Views, place: np.ndarray, rotations: np.ndarray) -> Views:
+    """The same frames with the camera at another place."""
     path = CameraPath.of(np.tile(place, (len(views.frames), 1)), rotations)
     return dataclasses.replace(views, path=path)
 
 
 def test_a_camera_in_the_wall_sees_nothing(stage: Stage, views: Views) -> None:
-    assert not hidden(stage, views, OWN, NONE).any()
-    lump = stage.lumps[OWN[0]]
+    assert not hidden(stage, views, VIEWED, NONE).any()
+    lump = stage.lumps[VIEWED[0]]
     outside = lump.centre.double().numpy() - 0.3 * lump.axes.double().numpy()[:, 2]
-    assert hidden(stage, at(views, outside, views.path.rotations), OWN, NONE).all()
+    assert hidden(stage, from_place(views, outside, views.path.rotations), VIEWED, NONE).all()
 
 
 def test_a_polyp_behind_another_is_hidden(stage: Stage, views: Views) -> None:
     first, second = (lump.centre.double().numpy() for lump in stage.lumps[:2])
     inwards = stage.lumps[0].axes.double().numpy()[:, 2]
     line = first + (first - second) * 0.6 + 0.03 * inwards
-    behind = at(views, line, np.tile(np.eye(3), (len(views.frames), 1, 1)))
+    behind = from_place(views, line, np.tile(np.eye(3), (len(views.frames), 1, 1)))
     assert hidden(stage, behind, np.array([1]), np.array([0])).all()

@@ -1,4 +1,4 @@
-"""When polyps are seen, treated and removed."""
+"""Timelines: when polyps are viewed, treated and removed."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -38,9 +38,9 @@ from polyplink_lab.simulate.procedure_specs import (
 SEEDS = st.integers(0, 2**32)
 
 
-def timelines(wanted: Preset, seed: int) -> Iterator[tuple[ProcedureSpec, Timeline]]:
-    for spec in procedure_specs(wanted, seed):
-        yield spec, draw_timeline(stream(seed, spec.procedure_id, "course"), spec, wanted)
+def timelines(tested_preset: Preset, seed: int) -> Iterator[tuple[ProcedureSpec, Timeline]]:
+    for spec in procedure_specs(tested_preset, seed):
+        yield spec, draw_timeline(stream(seed, spec.procedure_id, "course"), spec, tested_preset)
 
 
 # --- Whole timelines ------------------------------------------------------------------------
@@ -48,7 +48,7 @@ def timelines(wanted: Preset, seed: int) -> Iterator[tuple[ProcedureSpec, Timeli
 
 @pytest.mark.parametrize("name", list(PRESETS))
 @pytest.mark.parametrize("seed", range(3))
-def test_properties_hold_in_every_procedure(name: str, seed: int) -> None:
+def test_timelines_agree_with_their_specification(name: str, seed: int) -> None:
     for spec, timeline in timelines(preset(name), seed):
         assert timeline.n_frames == spec.n_frames
         assert all(a.end < b.first for a, b in pairwise(timeline.looks))
@@ -62,19 +62,21 @@ def test_properties_hold_in_every_procedure(name: str, seed: int) -> None:
         for index, polyp in enumerate(spec.polyps):
             looks = [look for look in timeline.looks if index in (look.polyp, look.beside)]
             assert sum(look.frames for look in looks) == polyp.visible_frames
-            gone = timeline.removed[index]
-            assert gone == looks[-1].end or (gone is None and polyp.histology_class == "NO POLYP")
+            removed_at = timeline.removed[index]
+            assert removed_at == looks[-1].end or (
+                removed_at is None and polyp.histology_class == "NO POLYP"
+            )
             assert sum(look.frames >= LONG for look in looks) >= 2
         assert sorted(polyp for polyp, _, _ in timeline.treated) == list(range(len(spec.polyps)))
-        for own, first, last in timeline.treated:
+        for treated_polyp, first, last in timeline.treated:
             for look in timeline.looks:
                 if look.first <= last and look.end > first:
-                    assert own in (look.polyp, look.beside)
+                    assert treated_polyp in (look.polyp, look.beside)
         spans = [span[-2:] for span in (*timeline.treated, *timeline.jets, *timeline.smoke)]
         assert all(0 <= first <= last < spec.n_frames for first, last in spans)
 
 
-def test_insertion_takes_a_third_to_a_half_and_shows_little() -> None:
+def test_insertion_takes_a_third_to_a_half_and_shows_few_polyps() -> None:
     early = total = empty = 0
     for spec, timeline in timelines(real_colon_sim(), 0):
         assert 0.3 * spec.n_frames <= timeline.turn <= 0.5 * spec.n_frames
@@ -82,19 +84,19 @@ def test_insertion_takes_a_third_to_a_half_and_shows_little() -> None:
         total += sum(look.frames for look in timeline.looks)
         if not spec.polyps:
             empty += 1
-            shown = [*timeline.looks, *timeline.removed, *timeline.treated, *timeline.pairs]
-            assert not shown
+            events = [*timeline.looks, *timeline.removed, *timeline.treated, *timeline.pairs]
+            assert not events
             assert timeline.jets
     assert 0 < early < 0.01 * total
     assert empty == 14
 
 
-def test_gaps_are_flickers_seconds_and_minutes() -> None:
+def test_gaps_last_a_fraction_of_a_second_seconds_or_minutes() -> None:
     gaps, inner = [], []
     for spec, timeline in timelines(real_colon_sim(), 0):
-        own = [(b.first - a.end) / spec.fps for a, b in pairwise(timeline.looks)]
-        gaps += own
-        inner += [gap / mean_gap(spec.fps) * spec.fps for gap in own if gap < 30]
+        gaps_of_procedure = [(b.first - a.end) / spec.fps for a, b in pairwise(timeline.looks)]
+        gaps += gaps_of_procedure
+        inner += [gap / mean_gap(spec.fps) * spec.fps for gap in gaps_of_procedure if gap < 30]
     flicker, seconds, minutes = (
         np.mean([low <= gap < high for gap in gaps])
         for low, high in ((0, 0.61), (0.61, 30), (30, 3000))
@@ -102,20 +104,20 @@ def test_gaps_are_flickers_seconds_and_minutes() -> None:
     assert 0.7 < flicker < 0.9
     assert 0.1 < seconds < 0.3
     assert 0.005 < minutes < 0.05
-    assert np.mean(inner) == pytest.approx(1, rel=0.3)  # a few of them are pauses
+    assert np.mean(inner) == pytest.approx(1, rel=0.3)  # including a few pauses
 
 
-def test_too_little_room_is_named() -> None:
-    wanted = preset("smoke")
-    spec = replace(procedure_specs(wanted, 0)[0], n_frames=200)
+def test_looks_that_do_not_fit_into_the_procedure_are_refused() -> None:
+    tested_preset = preset("smoke")
+    spec = replace(procedure_specs(tested_preset, 0)[0], n_frames=200)
     with pytest.raises(PolyplinkError, match=r"procedure 001-001: \d+ frames of looks do not fit"):
-        draw_timeline(np.random.default_rng(0), spec, wanted)
+        draw_timeline(np.random.default_rng(0), spec, tested_preset)
 
 
 # --- Lengths --------------------------------------------------------------------------------
 
 
-def test_long_tracklets_follow_the_power_law_with_a_noise_that_shrinks() -> None:
+def test_numbers_of_long_looks_follow_a_power_law_with_shrinking_noise() -> None:
     rng = np.random.default_rng(0)
     spread = {}
     for frames in (2000, 23_201):
@@ -125,7 +127,7 @@ def test_long_tracklets_follow_the_power_law_with_a_noise_that_shrinks() -> None
     assert spread[23_201] < 0.03 < 0.1 < spread[2000] < 0.3
 
 
-def test_long_looks_are_log_normal_and_short_ones_are_five_times_as_many() -> None:
+def test_long_looks_are_log_normal_and_short_ones_five_times_as_frequent() -> None:
     lengths = look_lengths(np.random.default_rng(0), 200 * 5000, 5000)
     long, short = lengths[lengths >= LONG], lengths[lengths < LONG]
     assert 0.7 < np.log(long).std() < 1.1
@@ -135,14 +137,19 @@ def test_long_looks_are_log_normal_and_short_ones_are_five_times_as_many() -> No
 
 @pytest.mark.parametrize("name", ["tiny", "smoke", "small"])
 def test_looks_are_within_the_ranges_of_the_preset(name: str) -> None:
-    wanted = preset(name)
-    for spec in procedure_specs(wanted, 1):
-        for own in draw_lengths(np.random.default_rng(0), spec, wanted)[0]:
-            long, short = own[own >= wanted.long_frames[0]], own[own < wanted.long_frames[0]]
-            assert wanted.long_views[0] <= len(long) <= wanted.long_views[1]
-            assert long.max() <= wanted.long_frames[1]
-            assert len(short) <= wanted.short_views[1]
-            assert np.all((short >= wanted.short_frames[0]) & (short <= wanted.short_frames[1]))
+    tested_preset = preset(name)
+    for spec in procedure_specs(tested_preset, 1):
+        for lengths in draw_lengths(np.random.default_rng(0), spec, tested_preset)[0]:
+            long, short = (
+                lengths[lengths >= tested_preset.long_frames[0]],
+                lengths[lengths < tested_preset.long_frames[0]],
+            )
+            assert tested_preset.long_views[0] <= len(long) <= tested_preset.long_views[1]
+            assert long.max() <= tested_preset.long_frames[1]
+            assert len(short) <= tested_preset.short_views[1]
+            assert np.all(
+                (short >= tested_preset.short_frames[0]) & (short <= tested_preset.short_frames[1])
+            )
 
 
 # --- Order ----------------------------------------------------------------------------------
@@ -152,31 +159,31 @@ LENGTHS = [np.array([40, 5, 60, 7, 90, 50, 8, 45, 6]) + polyp for polyp in range
 BOTH = np.array([33, 9, 70])
 
 
-def order(wanted: Preset, *, pair: bool = False, seed: int = 0) -> list[Visit]:
+def visits_of(tested_preset: Preset, *, pair: bool = False, seed: int = 0) -> list[Visit]:
     polyp = PolypSpec(4.0, "sigma", "HP", "HP", 311)
     pairs = (PairSpec(0, 1, 112),) if pair else ()
-    own = ("Olympus", 60, "male", 9.0, (polyp,) * 3, pairs)
-    spec = ProcedureSpec("001-001", 9000, 25.0, 64, 56, *own)
+    other_fields = ("Olympus", 60, "male", 9.0, (polyp,) * 3, pairs)
+    spec = ProcedureSpec("001-001", 9000, 25.0, 64, 56, *other_fields)
     rng = np.random.default_rng(seed)
-    return draw_visits(rng, spec, wanted, LENGTHS, [BOTH] if pair else [])
+    return draw_visits(rng, spec, tested_preset, LENGTHS, [BOTH] if pair else [])
 
 
 def sequence(visits: list[Visit]) -> list[int]:
-    """Polyps in the order in which they are viewed, repetitions left out."""
+    """Polyps in the order of their views, without repetitions."""
     polyps = [item.polyp for visit in visits for item in visit]
     return [p for index, p in enumerate(polyps) if index == 0 or polyps[index - 1] != p]
 
 
-def test_one_polyp_comes_after_the_other() -> None:
-    visits = order(NEVER)
+def test_polyps_are_viewed_one_after_the_other() -> None:
+    visits = visits_of(NEVER)
     assert sequence(visits) == [0, 1, 2]
     assert [len(visit) for visit in visits] == [9, 9, 9]
     assert all(visit[-1].frames >= LONG for visit in visits)
     assert not any(item.quick for visit in visits for item in visit)
 
 
-def test_two_in_one_view_are_viewed_together_then_treated_one_by_one() -> None:
-    visits = order(NEVER, pair=True)
+def test_a_pair_is_viewed_together_then_one_by_one() -> None:
+    visits = visits_of(NEVER, pair=True)
     assert [{item.polyp for item in visit} for visit in visits] == [{0, 1}, {2}]
     both = [index for index, item in enumerate(visits[0]) if item.beside == 1]
     first = [index for index, i in enumerate(visits[0]) if i.polyp == 0 and i.beside is None]
@@ -186,15 +193,15 @@ def test_two_in_one_view_are_viewed_together_then_treated_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_order_is_broken_in_two_ways(seed: int) -> None:
-    visits = order(replace(NEVER, close_share=1.0), seed=seed)
+def test_close_and_return_shares_break_the_order(seed: int) -> None:
+    visits = visits_of(replace(NEVER, close_share=1.0), seed=seed)
     assert len(visits) == 2
-    mixed = [item for visit in visits for item in visit if item.quick]
-    assert len({item.polyp for item in mixed}) == 2
-    assert sum(item.frames for item in mixed) <= 2 * 15 * 25
-    assert len(mixed) <= 6
+    quick_items = [item for visit in visits for item in visit if item.quick]
+    assert len({item.polyp for item in quick_items}) == 2
+    assert sum(item.frames for item in quick_items) <= 2 * 15 * 25
+    assert len(quick_items) <= 6
     assert len(sequence(visits)) >= 4
-    visits = order(replace(NEVER, return_share=1.0), seed=seed)
+    visits = visits_of(replace(NEVER, return_share=1.0), seed=seed)
     assert sequence(visits) in ([0, 1, 0, 2], [0, 1, 2, 1])
     assert len(visits) == 4
 
@@ -211,22 +218,22 @@ def test_treatment_covers_the_end_of_the_last_looks(seed: int) -> None:
     first, second = draw_treatment(np.random.default_rng(seed), SPEC, LOOKS, [13_000, 13_205])
     assert first[0] == 0
     assert 12_300 <= first[1] < 13_000
-    assert 12_999 <= first[2] < 13_005  # the next look is at the other one
+    assert 12_999 <= first[2] < 13_005  # the next look is at the other polyp
     assert second[0] == 1
     assert second[1] >= 13_205 - 100  # a quarter of its frames
     assert 13_204 <= second[2] <= 13_205 + 25
     assert draw_treatment(np.random.default_rng(seed), SPEC, [], [None, None]) == ()
 
 
-def test_jets_are_short_and_apart() -> None:
-    drawn = [draw_jets(np.random.default_rng(seed), SPEC) for seed in range(20)]
-    jets = [jet for own in drawn for jet in own]
+def test_jets_are_short_and_do_not_overlap() -> None:
+    jets_by_seed = [draw_jets(np.random.default_rng(seed), SPEC) for seed in range(20)]
+    jets = [jet for jets_of_seed in jets_by_seed for jet in jets_of_seed]
     assert len(jets) == pytest.approx(20 * 30_000 / 25 / 40, rel=0.15)
     assert all(15 <= last - first + 1 <= 75 or last == 29_999 for first, last in jets)
-    assert all(b[0] > a[1] + 1 for own in drawn for a, b in pairwise(own))
+    assert all(b[0] > a[1] + 1 for jets_of_seed in jets_by_seed for a, b in pairwise(jets_of_seed))
 
 
-def test_large_polyps_smoke_when_they_go() -> None:
+def test_removing_large_polyps_makes_smoke() -> None:
     smoke = [draw_smoke(np.random.default_rng(seed), SPEC, [20_000, 500]) for seed in range(50)]
     assert all(any(a < 20_000 <= b for a, b in spans) for spans in smoke)
     assert sum(len(spans) == 2 for spans in smoke) < 20

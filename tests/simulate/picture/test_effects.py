@@ -20,24 +20,24 @@ def pictures(s: int, h: int = 40, w: int = 52) -> Tensor:
 
 
 @pytest.mark.parametrize(("sigma", "tolerance"), [(0, 0), (0.7, 2e-3), (1.9, 6e-3), (3.5, 0.02)])
-def test_defocus_is_the_gaussian_of_scipy(sigma: float, tolerance: float) -> None:
+def test_defocus_equals_the_gaussian_of_scipy(sigma: float, tolerance: float) -> None:
     images = pictures(1, 32, 34)
     result = effects.defocus(images, np.array([sigma], np.float32))[:, 0]
-    apart = np.abs(
+    error = np.abs(
         result.numpy() - gaussian_filter(images[:, 0], (0, sigma, sigma), mode="nearest")
     )
-    assert apart[:, 8:-8, 8:-8].max() <= tolerance  # at edges the wide one differs a little more
-    assert apart.max() < 0.12
+    assert error[:, 8:-8, 8:-8].max() <= tolerance  # wide blurs differ a little more at edges
+    assert error.max() < 0.12
 
 
-def test_movement_blurs_along_its_way_alone() -> None:
+def test_motion_blurs_only_along_its_direction() -> None:
     image = torch.zeros(3, 1, 21, 31)
     image[:, :, 10, 15] = 1.0
     torch.testing.assert_close(effects.smear(image, np.zeros((1, 2), np.float32)), image)
-    moved = effects.smear(image, np.array([[8, 0]], np.float32))[0, 0]
-    assert moved.sum().item() == pytest.approx(1)
-    assert (moved[10] > 0).sum() == 9
-    assert moved[:10].sum() == moved[11:].sum() == 0
+    smeared = effects.smear(image, np.array([[8, 0]], np.float32))[0, 0]
+    assert smeared.sum().item() == pytest.approx(1)
+    assert (smeared[10] > 0).sum() == 9
+    assert smeared[:10].sum() == smeared[11:].sum() == 0
 
 
 WATER = effects.draw_drops(np.random.default_rng(0))
@@ -46,20 +46,20 @@ WET = Windows(torch.tensor([[0.0, 0.0, *WET_FRAME]]), WET_FRAME, WET_FRAME)
 
 
 def fine_lines() -> torch.Tensor:
-    """A picture that water blurs wherever it is."""
+    """A picture that water changes everywhere."""
     x = torch.arange(WET_FRAME[0]) % 2
     return (0.3 + 0.3 * x).expand(3, 1, WET_FRAME[1], WET_FRAME[0]).clone()
 
 
 @pytest.mark.parametrize("splash", [0.3, 0.5, 0.8])
-def test_water_covers_the_share_that_it_should(splash: float) -> None:
-    """Over a whole tile, for which the view is moved about."""
+def test_water_covers_its_share_of_the_picture(splash: float) -> None:
+    """Averaged over a tile by moving the view."""
     steps = torch.linspace(0, effects.DROP_ZOOM, 4)[:-1]
     lines, amount = fine_lines(), np.array([splash], np.float32)
     shares = []
     for drift in torch.cartesian_prod(steps, steps):
-        seen = effects.water(lines, amount, WATER, drift[None], WET)
-        shares.append(((seen - lines).abs().amax((0, 1)) > 0.05).float().mean())
+        wet = effects.water(lines, amount, WATER, drift[None], WET)
+        shares.append(((wet - lines).abs().amax((0, 1)) > 0.05).float().mean())
     assert float(np.mean(shares)) == pytest.approx(splash, abs=0.12)
 
 
@@ -70,7 +70,7 @@ DRIFT = torch.tensor([[0.3, -0.2]])
 IMAGES = torch.rand(3, 1, 64, 80, generator=torch.Generator().manual_seed(0))
 
 
-def test_more_smoke_leaves_less_contrast() -> None:
+def test_smoke_reduces_contrast() -> None:
     cloud = effects.read_clouds(CLOUDS, WHOLE, DRIFT)[0]
     contrast = [
         effects.smoke(IMAGES, torch.tensor([haze]), cloud).std() for haze in (0.0, 0.4, 0.9)
@@ -79,7 +79,7 @@ def test_more_smoke_leaves_less_contrast() -> None:
 
 
 @given(st.lists(st.booleans(), max_size=60), st.integers(0, 100))
-def test_a_run_of_blinks_is_of_one_kind(blink: list[bool], seed: int) -> None:
+def test_consecutive_blinks_are_of_one_kind(blink: list[bool], seed: int) -> None:
     kinds = effects.draw_blinks(np.random.default_rng(seed), np.array(blink, bool))
     assert (kinds >= 0).tolist() == blink
     assert kinds.max(initial=-1) < len(effects.BLINKS)

@@ -14,24 +14,25 @@ FRAME = (100, 80)
 IMAGES = torch.full((3, 1, 80, 100), 0.3)
 
 
-def whole(n: int = 1, size: tuple[int, int] = FRAME) -> Windows:
+def full_frame(n: int = 1, size: tuple[int, int] = FRAME) -> Windows:
     return Windows(torch.tensor([[0.0, 0.0, 100.0, 80.0]]).repeat(n, 1), FRAME, size)
 
 
-def tools(reach: float, kind: float) -> torch.Tensor:
-    """From below."""
+def instruments(reach: float, kind: float) -> torch.Tensor:
+    """One instrument that enters from below."""
     return torch.tensor([[reach], [0.5 * math.pi], [kind]])
 
 
 @pytest.mark.parametrize("kind", [SNARE, FORCEPS])
-def test_no_reach_is_no_instrument(kind: float) -> None:
-    drawn = overlays.draw_instruments(IMAGES, whole(), tools(0.0, kind))
+def test_an_instrument_without_reach_is_invisible(kind: float) -> None:
+    drawn = overlays.draw_instruments(IMAGES, full_frame(), instruments(0.0, kind))
     torch.testing.assert_close(drawn, IMAGES)
 
 
 def test_snare_and_forceps_look_different_and_stay_in_range() -> None:
     snare, forceps = (
-        overlays.draw_instruments(IMAGES, whole(), tools(0.9, kind)) for kind in (SNARE, FORCEPS)
+        overlays.draw_instruments(IMAGES, full_frame(), instruments(0.9, kind))
+        for kind in (SNARE, FORCEPS)
     )
     assert (snare - forceps).abs().max() > 0.2
     for images in (snare, forceps):
@@ -42,29 +43,29 @@ def test_snare_and_forceps_look_different_and_stay_in_range() -> None:
 START = datetime.datetime(2011, 3, 5, 10, 2, 3)
 
 
-def written(label: overlays.Label, width: int, height: int) -> torch.Tensor:
+def label_image(label: overlays.Label, width: int, height: int) -> torch.Tensor:
     image = torch.zeros(3, height, width)
     overlays.write_label(image, [0.0, 0.0, 1.0, height / width], label)
     return image[0]
 
 
-def test_the_clock_runs() -> None:
-    first, later = overlays.clock(START, 0), overlays.clock(START, 61)
-    assert np.array_equal(later[0], overlays.text_cells(["05/03/2011", "10:03:04"]))
-    assert not np.array_equal(first[0], later[0])
+def test_the_clock_advances() -> None:
+    first, one_minute_later = overlays.clock(START, 0), overlays.clock(START, 61)
+    assert np.array_equal(one_minute_later[0], overlays.text_cells(["05/03/2011", "10:03:04"]))
+    assert not np.array_equal(first[0], one_minute_later[0])
 
 
-def test_text_is_sharp_at_full_size_and_a_hint_at_a_small_one() -> None:
+def test_text_keeps_its_ink_at_small_sizes() -> None:
     label = overlays.clock(START, 0)
-    large, small = written(label, 1248, 959), written(label, 96, 74)
+    large, small = label_image(label, 1248, 959), label_image(label, 96, 74)
     assert large.max().item() == pytest.approx(overlays.INK, abs=0.02)
     assert 0.05 < small.max() < 0.75
-    ink = label[0].sum() * label[3] ** 2 * overlays.INK  # in squares of the frame's width
+    ink = label[0].sum() * label[3] ** 2 * overlays.INK  # in squares of the frame width
     for image in (large, small):
         assert float(image.sum()) / image.shape[1] ** 2 == pytest.approx(ink, rel=0.02)
 
 
-def test_text_stands_outside_the_view() -> None:
+def test_text_is_outside_the_field_of_view() -> None:
     for brand, label, frame in (
         ("Fujifilm", overlays.clock(START, 0), (1248, 959)),
         ("Olympus", overlays.badge(1080 / 1352), (1352, 1080)),
@@ -72,27 +73,27 @@ def test_text_stands_outside_the_view() -> None:
     ):
         windows = Windows(torch.tensor([[0.0, 0.0, *map(float, frame)]]), frame, frame)
         light, _ = lens_mask(Lens.of(LENS_CORNERS[brand], *frame), windows)
-        ink = written(label, *frame) > 0.1
+        ink = label_image(label, *frame) > 0.1
         assert ink.any()
         assert light[0][ink].max() == 0
 
 
 def test_a_window_shows_the_text_of_its_frame() -> None:
     label = overlays.clock(START, 0)
-    whole, part = written(label, 400, 300), torch.zeros(3, 40, 60)
+    label_at_full_size, part = label_image(label, 400, 300), torch.zeros(3, 40, 60)
     overlays.write_label(part, [10 / 400, 0.0, 70 / 400, 40 / 400], label)
-    torch.testing.assert_close(part[0], whole[:40, 10:70], atol=2e-3, rtol=0)
-    away = torch.zeros(3, 40, 60)
-    overlays.write_label(away, [0.5, 0.5, 0.7, 0.6], label)
-    assert not away.any()
+    torch.testing.assert_close(part[0], label_at_full_size[:40, 10:70], atol=2e-3, rtol=0)
+    elsewhere = torch.zeros(3, 40, 60)
+    overlays.write_label(elsewhere, [0.5, 0.5, 0.7, 0.6], label)
+    assert not elsewhere.any()
 
 
 NOISE = overlays.draw_grain(np.random.default_rng(0))
 
 
-def test_grain_is_that_of_the_frame_whatever_it_is_drawn_with() -> None:
-    together = overlays.read_grain(NOISE, np.array([3, 900, 2_000_000]), whole(3))
-    alone = overlays.read_grain(NOISE, np.array([2_000_000]), whole(1))
-    assert torch.equal(together[2:], alone)
+def test_grain_depends_only_on_the_frame() -> None:
+    together = overlays.read_grain(NOISE, np.array([3, 900, 2_000_000]), full_frame(3))
+    read_alone = overlays.read_grain(NOISE, np.array([2_000_000]), full_frame(1))
+    assert torch.equal(together[2:], read_alone)
     assert together.std().item() == pytest.approx(overlays.GRAIN, rel=0.05)
     assert abs(np.corrcoef(together[0].ravel(), together[1].ravel())[0, 1]) < 0.05

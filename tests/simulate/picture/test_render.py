@@ -14,7 +14,7 @@ from polyplink_lab.simulate.picture.render import (
     on_device,
 )
 from polyplink_lab.simulate.plan import boxes_of
-from tests.simulate.picture.test_rays import Waits
+from tests.simulate.picture.test_rays import CountGpuWaits
 from tests.simulate.scenes import mini_plan
 
 PLAN = mini_plan(0)
@@ -27,8 +27,8 @@ def renderer() -> Renderer:
     return Renderer(PLAN, draw_appearance(PLAN, 0), torch.device("cpu"))
 
 
-def boxed(count: int) -> np.ndarray:
-    """Some frames with a box, in order."""
+def boxed_frames(count: int) -> np.ndarray:
+    """`count` frames with a box, in order."""
     frames = boxes_of(PLAN)["frame"].unique().sort().to_numpy()
     return np.asarray(frames[np.linspace(0, len(frames) - 1, count).astype(int)], np.int64)
 
@@ -39,70 +39,70 @@ def draw(
     return renderer().windows(frames, np.tile(window, (len(frames), 1)), size)
 
 
-def test_the_same_bytes_whatever_is_drawn_with_them() -> None:
-    frames = boxed(5)
+def test_images_do_not_depend_on_their_batch() -> None:
+    frames = boxed_frames(5)
     images, polyps = draw(frames)
-    backwards, same = draw(frames[::-1])
-    assert np.array_equal(images, backwards[::-1])
-    assert np.array_equal(polyps, same[::-1])
-    alone, _ = draw(frames[2:3])
-    assert np.array_equal(alone[0], images[2])
+    images_backwards, polyps_again = draw(frames[::-1])
+    assert np.array_equal(images, images_backwards[::-1])
+    assert np.array_equal(polyps, polyps_again[::-1])
+    image_alone, _ = draw(frames[2:3])
+    assert np.array_equal(image_alone[0], images[2])
 
 
-def test_the_same_bytes_whatever_the_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    frames = boxed(2)
+def test_images_do_not_depend_on_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    frames = boxed_frames(2)
     images, polyps = draw(frames)
     monkeypatch.setattr(renderer(), "tile", 1000)
-    tiled, same = draw(frames)
-    assert np.array_equal(polyps, same)
+    tiled, polyps_again = draw(frames)
+    assert np.array_equal(polyps, polyps_again)
     assert np.array_equal(images, tiled)
 
 
-def test_a_gpu_draws_the_same_by_the_plain_surface(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pictures by torch alone are those by compiled distances, up to rounding."""
+def test_the_plain_surface_of_gpus_gives_the_same_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Images of plain torch equal those of compiled distances up to rounding."""
     frames = np.linspace(0, PLAN.spec.n_frames - 1, 24).astype(np.int64)
     images, polyps = draw(frames)
     assert len(np.unique(polyps)) > 2
     monkeypatch.setattr(BatchSurface, "distance", lambda s, at, frame: s.plain(at, frame)[0])
-    plain, same = draw(frames)
-    off = np.abs(plain.astype(int) - images)
-    assert off.mean() < 0.05
-    assert (off > 8).mean() < 1e-3
-    assert (polyps != same).mean() < 1e-4
+    plain, polyps_again = draw(frames)
+    error = np.abs(plain.astype(int) - images)
+    assert error.mean() < 0.05
+    assert (error > 8).mean() < 1e-3
+    assert (polyps != polyps_again).mean() < 1e-4
 
 
-def test_a_gpu_is_waited_for_as_often_however_many_frames_there_are(
+def test_the_number_of_gpu_waits_does_not_depend_on_the_number_of_frames(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(rays, "SETTLE_ROUNDS", {"cpu": rays.SETTLE_ROUNDS["cuda"]})
-    together = Renderer(PLAN, draw_appearance(PLAN, 0), torch.device("cpu"))
-    together.tile = together.batch
+    batch_renderer = Renderer(PLAN, draw_appearance(PLAN, 0), torch.device("cpu"))
+    batch_renderer.tile = batch_renderer.batch
     waits = []
     for count in (6, 48):
         frames = np.linspace(0, PLAN.spec.n_frames - 1, count).astype(np.int64)
         frames = frames[~PLAN.conditions.blink[frames]]
-        with Waits() as waited:
-            together.windows(frames, np.tile(WHOLE, (len(frames), 1)), (40, 32))
-        waits.append(waited.count)
-    # A march for the exposure and one for the pictures.
+        with CountGpuWaits() as counter:
+            batch_renderer.windows(frames, np.tile(WHOLE, (len(frames), 1)), (40, 32))
+        waits.append(counter.count)
+    # One march for the exposure and one for the images.
     assert max(waits) <= 2 * (1 + len(rays.SETTLE_ROUNDS["cpu"]))
     assert min(waits) > 1
 
 
-def test_a_window_is_the_part_of_its_frame() -> None:
-    frames = boxed(4)
+def test_a_window_equals_its_part_of_the_frame() -> None:
+    frames = boxed_frames(4)
     images, polyps = draw(frames)
     left, top, right, bottom = 16, 8, 80, 64
-    part, which = draw(frames, (left, top, right, bottom), (right - left, bottom - top))
-    inside = (slice(None), slice(4, -4), slice(4, -4))  # blurs end at a window's edge
+    part, part_polyps = draw(frames, (left, top, right, bottom), (right - left, bottom - top))
+    inside = (slice(None), slice(4, -4), slice(4, -4))  # blurs differ at the edge of a window
     expected = images[:, top:bottom, left:right][inside].astype(int)
-    off = np.abs(part[inside].astype(int) - expected)
-    assert off.mean() < 0.5
-    assert np.quantile(off, 0.99) <= 6
-    assert (which != polyps[:, top:bottom, left:right]).mean() < 0.005
+    error = np.abs(part[inside].astype(int) - expected)
+    assert error.mean() < 0.5
+    assert np.quantile(error, 0.99) <= 6
+    assert (part_polyps != polyps[:, top:bottom, left:right]).mean() < 0.005
 
 
-def test_nothing_is_recognised_in_a_blink() -> None:
+def test_blinks_show_no_polyp() -> None:
     blinks = np.flatnonzero(PLAN.conditions.blink)[:3].astype(np.int64)
     assert len(blinks)
     images, polyps = draw(blinks)
@@ -110,11 +110,11 @@ def test_nothing_is_recognised_in_a_blink() -> None:
     assert images.any()
 
 
-def test_the_same_plan_and_seed_give_the_same_appearance() -> None:
-    first, again, other = (draw_appearance(PLAN, seed) for seed in (0, 0, 4))
-    assert torch.equal(again.patient.coarse, first.patient.coarse)
-    assert torch.equal(again.paints[1], first.paints[1])
-    assert (again.start, again.blinks.tolist()) == (first.start, first.blinks.tolist())
+def test_a_seed_reproduces_its_appearance() -> None:
+    first, repeated, other = (draw_appearance(PLAN, seed) for seed in (0, 0, 4))
+    assert torch.equal(repeated.patient.coarse, first.patient.coarse)
+    assert torch.equal(repeated.paints[1], first.paints[1])
+    assert (repeated.start, repeated.blinks.tolist()) == (first.start, first.blinks.tolist())
     assert not torch.equal(other.patient.coarse, first.patient.coarse)
     assert other.start != first.start
     assert (first.blinks >= 0).tolist() == PLAN.conditions.blink.tolist()
@@ -131,14 +131,14 @@ def test_every_removed_polyp_leaves_a_scar_at_its_foot() -> None:
 
 
 def test_moving_to_a_device_keeps_all_of_an_appearance() -> None:
-    look = draw_appearance(PLAN, 0)
-    moved = on_device(look, torch.device("meta"))
+    appearance = draw_appearance(PLAN, 0)
+    moved = on_device(appearance, torch.device("meta"))
     assert {moved.grain.device.type, moved.patient.fine.device.type} == {"meta"}
     assert {part.device.type for part in (moved.paints[0], moved.scars[0].place)} == {"meta"}
-    assert (moved.drops[1] is look.drops[1], moved.start) == (True, look.start)
+    assert (moved.drops[1] is appearance.drops[1], moved.start) == (True, appearance.start)
 
 
-# Each trouble alone, in frames of a plan that has none.
+# Each trouble separately, in frames of a plan without any.
 TROUBLES = {
     "focus": 0.02,
     "motion": (0.06, 0.06),
@@ -150,7 +150,7 @@ TROUBLES = {
 
 
 def with_trouble(name: str | None, frames: np.ndarray, brand: str = "Olympus") -> Renderer:
-    """A renderer of frames of which all but the first have one trouble."""
+    """A renderer with one trouble in all but the first of the frames."""
     parts = {key: np.zeros_like(value) for key, value in vars(PLAN.conditions).items()}
     parts["phase"] = PLAN.conditions.phase
     if name is not None:
@@ -158,37 +158,41 @@ def with_trouble(name: str | None, frames: np.ndarray, brand: str = "Olympus") -
     spec = dataclasses.replace(PLAN.spec, brand=brand)
     plan = dataclasses.replace(PLAN, spec=spec, conditions=Conditions(**parts))
     blinks = np.where(parts["blink"], 0, -1)
-    look = dataclasses.replace(draw_appearance(PLAN, 0), blinks=blinks)
-    return Renderer(plan, look, torch.device("cpu"))
+    appearance = dataclasses.replace(draw_appearance(PLAN, 0), blinks=blinks)
+    return Renderer(plan, appearance, torch.device("cpu"))
 
 
 @functools.cache
-def clear() -> np.ndarray:
+def images_without_trouble() -> np.ndarray:
     return windows_of(with_trouble(None, np.zeros(0, np.int64)))
 
 
-def windows_of(one: Renderer, window: tuple[float, ...] = WHOLE) -> np.ndarray:
-    frames, size = boxed(4), (int(window[2] - window[0]), int(window[3] - window[1]))
-    return one.windows(frames, np.tile(window, (4, 1)), size)[0].astype(int)
+def windows_of(trouble_renderer: Renderer, window: tuple[float, ...] = WHOLE) -> np.ndarray:
+    frames, size = boxed_frames(4), (int(window[2] - window[0]), int(window[3] - window[1]))
+    return trouble_renderer.windows(frames, np.tile(window, (4, 1)), size)[0].astype(int)
 
 
 @pytest.mark.parametrize("name", sorted(TROUBLES))
-def test_every_trouble_changes_its_frames_alone_and_in_every_window(name: str) -> None:
-    one = with_trouble(name, boxed(4))
-    images = windows_of(one)
-    changed = np.abs(images - clear()).max((1, 2, 3)) > 2
+def test_every_trouble_changes_only_its_frames_and_every_window(name: str) -> None:
+    trouble_renderer = with_trouble(name, boxed_frames(4))
+    images = windows_of(trouble_renderer)
+    changed = np.abs(images - images_without_trouble()).max((1, 2, 3)) > 2
     assert changed.tolist() == [False, True, True, True]
-    alone, _ = one.windows(boxed(4)[2:3], np.array([WHOLE]), (WIDTH, HEIGHT))
-    assert np.array_equal(alone[0], images[2])
-    part = windows_of(one, (24.0, 20.0, 72.0, 64.0))
+    image_alone, _ = trouble_renderer.windows(
+        boxed_frames(4)[2:3], np.array([WHOLE]), (WIDTH, HEIGHT)
+    )
+    assert np.array_equal(image_alone[0], images[2])
+    part = windows_of(trouble_renderer, (24.0, 20.0, 72.0, 64.0))
     expected = images[:, 20:64, 24:72]
-    inner = (slice(None), slice(12, -12), slice(12, -12))  # blur reads beyond a window's edge
+    inner = (slice(None), slice(12, -12), slice(12, -12))  # blur reads beyond the edge of a window
     assert np.abs(part - expected)[inner].mean() < 1.5
 
 
-def test_each_brand_writes_its_own_text() -> None:
+def test_brands_and_near_focus_have_their_texts() -> None:
     corner = (slice(None), slice(0, 8), slice(0, 20))
-    fuji = windows_of(with_trouble(None, boxed(4), "Fujifilm"))
-    assert (np.abs(fuji - clear())[corner].max((1, 2, 3)) > 20).all()
-    near = np.abs(windows_of(with_trouble("near", boxed(4))) - clear())
-    assert (near.max((1, 2, 3)) > 20).tolist() == [False, True, True, True]
+    fujifilm = windows_of(with_trouble(None, boxed_frames(4), "Fujifilm"))
+    assert (np.abs(fujifilm - images_without_trouble())[corner].max((1, 2, 3)) > 20).all()
+    near_focus = np.abs(
+        windows_of(with_trouble("near", boxed_frames(4))) - images_without_trouble()
+    )
+    assert (near_focus.max((1, 2, 3)) > 20).tolist() == [False, True, True, True]

@@ -1,4 +1,4 @@
-"""The mucosa of a patient, wounds, light, exposure."""
+"""Shading: mucosa of a patient, wounds, light and exposure."""
 
 import dataclasses
 import math
@@ -21,7 +21,7 @@ def unit(rng: np.random.Generator) -> torch.Tensor:
     return torch.nn.functional.normalize(torch.from_numpy(rng.normal(size=(3, 20))), dim=0)
 
 
-def test_light_is_the_naive_one() -> None:
+def test_light_equals_a_naive_loop() -> None:
     rng = np.random.default_rng(0)
     colour = torch.from_numpy(rng.uniform(0, 1, (3, 20)))
     normal = unit(rng)
@@ -40,33 +40,35 @@ def test_light_is_the_naive_one() -> None:
             assert float(result[channel, pixel]) == pytest.approx(expected, rel=1e-5)
 
 
-def test_wall_and_polyp_have_their_own_colours() -> None:
+def test_wall_and_polyps_have_their_separate_colours() -> None:
     colour, relief = shading.surface_colour(PATIENT, TOUCH, [], PIXEL)
-    bare, _ = shading.surface_colour(
+    wall_colour, _ = shading.surface_colour(
         PATIENT, dataclasses.replace(TOUCH, shares=(), colours=()), [], PIXEL
     )
     assert relief.shape == (2, *PIXEL.shape)
     shares = torch.stack(TOUCH.shares)
     wall = (shares == 0).all(0)
-    assert torch.equal(colour[:, wall], bare[:, wall])
-    alone = (shares[0] == 1) & (shares[1] == 0)
-    assert alone.any()
-    ratio = colour[:, alone] / TOUCH.colours[0][:, alone]  # the fine texture shades both alike
+    assert torch.equal(colour[:, wall], wall_colour[:, wall])
+    only_first_polyp = (shares[0] == 1) & (shares[1] == 0)
+    assert only_first_polyp.any()
+    ratio = (
+        colour[:, only_first_polyp] / TOUCH.colours[0][:, only_first_polyp]
+    )  # the fine texture scales all channels equally
     assert ((ratio - ratio[:1]).abs() < 1e-3).all()
 
 
-def test_a_wound_is_seen_from_its_frame_on() -> None:
+def test_a_wound_is_visible_from_its_frame_on() -> None:
     scar = shading.Scar(LUMPS[0].centre, 0.3, 10, 0.5, 20.0, torch.zeros(3))
     before, _ = shading.surface_colour(PATIENT, TOUCH, [], PIXEL)
     wound = scar, torch.tensor([[-1.0], [1.0]])
     after, _ = shading.surface_colour(PATIENT, TOUCH, [wound], PIXEL)
     assert torch.equal(after[:, 0], before[:, 0])
-    near = (points() - LUMPS[0].centre[:, None, None]).norm(dim=0)[1] < 0.3
-    if near.any():
-        assert not torch.allclose(after[:, 1, near], before[:, 1, near], atol=1e-2)
+    near_wound = (points() - LUMPS[0].centre[:, None, None]).norm(dim=0)[1] < 0.3
+    if near_wound.any():
+        assert not torch.allclose(after[:, 1, near_wound], before[:, 1, near_wound], atol=1e-2)
 
 
-def test_normals_are_unit_and_lean_with_the_relief() -> None:
+def test_normals_have_unit_length_and_follow_the_relief() -> None:
     flat = shading.normals(TOUCH, torch.zeros(2, *PIXEL.shape))
     unit_slope = TOUCH.slope / TOUCH.slope.norm(dim=0)
     torch.testing.assert_close(flat, unit_slope, atol=1e-5, rtol=0)
@@ -86,14 +88,14 @@ def test_normals_are_unit_and_lean_with_the_relief() -> None:
 LINEAR = torch.from_numpy(np.random.default_rng(0).uniform(0, 9, (3, 2, 6, 8)))
 
 
-def test_gains_bring_frames_to_the_target() -> None:
+def test_automatic_gains_bring_frames_to_the_target() -> None:
     gains = shading.automatic_gains(LINEAR.flatten(2))
     for s in range(2):
         roots = [math.sqrt(max(pixel)) for pixel in LINEAR[:, s].flatten(1).T.tolist()]
         assert gains[s].item() == pytest.approx((shading.TARGET / np.mean(roots)) ** 2)
 
 
-def test_develop_is_the_naive_one() -> None:
+def test_develop_equals_a_naive_loop() -> None:
     gains, whites = torch.tensor([1.0, 0.5]), torch.tensor([[1.0, 1, 1], [1.1, 1, 0.9]])
     result = shading.develop(LINEAR.clone(), gains, whites)
     for s in range(2):
@@ -106,7 +108,7 @@ def test_develop_is_the_naive_one() -> None:
             np.testing.assert_allclose(result[c, s], toned, rtol=1e-5)
 
 
-def test_textures_tile_and_are_read_at_their_texels() -> None:
+def test_textures_tile_and_equal_their_texels() -> None:
     row, column, last = 17, 250, shading.TEXELS
     across = torch.tensor([column / last, column / last - 1])
     along = torch.tensor([row / last, row / last + 2])
@@ -135,7 +137,7 @@ def test_mucosa_is_red_and_polyps_redder() -> None:
     assert np.mean(redness) > 0.1
 
 
-def test_a_worse_prepared_bowel_is_yellower() -> None:
+def test_a_less_clean_bowel_is_yellower() -> None:
     def yellow(bbps: float) -> float:
         _, green, blue, *_ = shading.draw_patient(np.random.default_rng(3), bbps).coarse
         return float((green - blue).mean())
