@@ -192,12 +192,11 @@ def check_detector(
     short = 100 * float((alarms["len"] <= 6).to_numpy().mean()) if alarms.height else math.nan
     recall = 100 * hits / max(boxed, 1)
     return [
-        # One of two polyps in a frame is enough for the frame to count.
-        compare("GI Genius: frames of polyps found, %", GENIUS, within(0.05), (46.6,), (recall,)),
-        # Of 60 procedures: two standard errors of a mean with this deviation are 22 %, of the
-        # deviation 33 %.
+        # A frame with two polyps counts if one of them is detected.
+        compare("GI Genius: polyp frames detected, %", GENIUS, within(0.05), (46.6,), (recall,)),
+        # For 60 procedures two standard errors are 22 % of the mean and 33 % of the deviation.
         compare(
-            "GI Genius: alarms a procedure: mean, sd",
+            "GI Genius: alarms per procedure: mean, sd",
             GENIUS,
             within(0.33),
             (101, 88),
@@ -208,21 +207,21 @@ def check_detector(
 
 
 def quantiles(values: Floats, at: Values) -> tuple[float, ...]:
-    """Quantiles that are values themselves, the lower of two; none of no values.
+    """Quantiles that are values themselves, the lower of two; an empty tuple without values.
 
-    So were those of REAL-Colon's tables taken: all seven of each agree to the frame.
+    Published quantiles of REAL-Colon are taken in the same way: all seven agree to the frame.
     """
     return tuple(float(q) for q in np.quantile(values, at, method="lower")) if len(values) else ()
 
 
 def _counts(values: pl.Series, classes: Sequence[object]) -> list[int]:
-    """How often each wanted value occurs, and last, how often any other does."""
+    """Number of each value of `classes`, and last, of all other values."""
     counts = [int((values == value).sum()) for value in classes]
     return [*counts, len(values) - sum(counts)]
 
 
 def _of_procedures(data: DataSet, procedures: pl.DataFrame) -> list[Row]:
-    """What the simulator copies from the released tables, so exact."""
+    """Figures that the simulator copies from the released tables, so exact."""
     parts = [data.splits.get(part, []) for part in ("train", "eval", "negative")]
     polyps_of_parts = [
         procedures.filter(pl.col("procedure_id").is_in(names))["lesions"] for names in parts
@@ -236,7 +235,7 @@ def _of_procedures(data: DataSet, procedures: pl.DataFrame) -> list[Row]:
     patients = (procedures.height, procedures["patient"].n_unique())
     polyps = _counts(procedures["lesions"], range(10))
     with_polyps = (14, 17, 5, 11, 5, 2, 3, 1, 1, 1, 0)
-    seven = (20_915, 24_006, 29_108, 39_611, 52_719, 75_918, 123_610)
+    length_quantiles = (20_915, 24_006, 29_108, 39_611, 52_719, 75_918, 123_610)
 
     def exact(name: str, published: Values, simulated: Values, source: str = TABLES) -> Row:
         return compare(name, source, EXACT, published, simulated)
@@ -260,31 +259,43 @@ def _of_procedures(data: DataSet, procedures: pl.DataFrame) -> list[Row]:
             (sizes.height, int(largest)),
             COUNTED,
         ),
-        exact("frames in all", (2_757_723,), (int(lengths.sum()),)),
-        exact(f"frames of a procedure: {AT_SEVEN}", seven, quantiles(lengths, SEVEN)),
+        exact("frames in total", (2_757_723,), (int(lengths.sum()),)),
+        exact(f"frames of a procedure: {AT_SEVEN}", length_quantiles, quantiles(lengths, SEVEN)),
     ]
 
 
 def _of_polyps(data: DataSet) -> list[Row]:
+    """Sizes and histology classes of polyps: copied from the released tables, so exact."""
     polyps = data.polyps
-    part = {name: key for key, names in data.splits.items() for name in names}
-    parts = polyps["procedure_id"].replace_strict(part, default="none", return_dtype=pl.String)
-    sets = [polyps, polyps.filter(parts == "train"), polyps.filter(parts == "eval")]
-    n_small, train, test = (int((polyps_of_set["size_mm"] <= 5).sum()) for polyps_of_set in sets)
+    part_of_procedure = {name: key for key, names in data.splits.items() for name in names}
+    part_of_polyp = polyps["procedure_id"].replace_strict(
+        part_of_procedure, default="none", return_dtype=pl.String
+    )
+    polyps_by_part = [
+        polyps,
+        polyps.filter(part_of_polyp == "train"),
+        polyps.filter(part_of_polyp == "eval"),
+    ]
+    small_polyps, small_in_train, small_in_eval = (
+        int((polyps_of_set["size_mm"] <= 5).sum()) for polyps_of_set in polyps_by_part
+    )
     sizes = _counts(polyps["size_mm"], (*range(1, 11), 17))
     published = (27, 34, 29, 16, 11, 7, 1, 3, 1, 2, 1, 0)
-    share = n_small / max(polyps.height, 1)
-    small = ((train, sets[1].height - train), (test, sets[2].height - test))
+    share = small_polyps / max(polyps.height, 1)
+    size_counts = (
+        (small_in_train, polyps_by_part[1].height - small_in_train),
+        (small_in_eval, polyps_by_part[2].height - small_in_eval),
+    )
     all_classes, train_classes, eval_classes = (
-        _counts(polyps_of_set["histology_class"], CLASSES) for polyps_of_set in sets
+        _counts(polyps_of_set["histology_class"], CLASSES) for polyps_of_set in polyps_by_part
     )
     classes = "AD HP NO-POLYP SSL TSA OTHER unknown"
     return [
         compare("polyps of 1 .. 10, 17, other mm", TABLES, EXACT, published, sizes),
-        # 89 % was printed without a decimal.
+        # 89 % is printed without decimals.
         compare("share of polyps of 5 mm or less", TABLES, ROUNDED, (0.89,), (share,)),
-        compare("polyps to 5 mm and above, train", TABLES, EXACT, (77, 8), small[0]),
-        compare("polyps to 5 mm and above, eval", TABLES, EXACT, (40, 7), small[1]),
+        compare("polyps up to 5 mm and larger, train", TABLES, EXACT, (77, 8), size_counts[0]),
+        compare("polyps up to 5 mm and larger, eval", TABLES, EXACT, (40, 7), size_counts[1]),
         compare(classes, TABLES, EXACT, (55, 54, 19, 2, 1, 1, 0), all_classes),
         compare("the same, train", TABLES, EXACT, (38, 34, 13, 0, 0, 0, 0), train_classes),
         compare("the same, eval", TABLES, EXACT, (17, 20, 6, 2, 1, 1, 0), eval_classes),
@@ -292,7 +303,7 @@ def _of_polyps(data: DataSet) -> list[Row]:
 
 
 def _of_frames(data: DataSet, procedures: pl.DataFrame) -> list[Row]:
-    """Frames with a box; 1 %, because a look may lose or gain single frames at its ends."""
+    """Frames with a box. Tolerance 1 %, because a look can lose or gain frames at its ends."""
 
     def share(rows: pl.DataFrame) -> float:
         return 100 * int(rows["boxed"].sum()) / max(int(rows["n_frames"].sum()), 1)
@@ -300,43 +311,60 @@ def _of_frames(data: DataSet, procedures: pl.DataFrame) -> list[Row]:
     name, lesions = pl.col("procedure_id"), pl.col("lesions")
     with_polyps, boxes = procedures.filter(lesions > 0), data.detections.height
     studies = [share(procedures.filter(name.str.starts_with(f"00{k}-"))) for k in range(1, 5)]
-    surplus = boxes - int(procedures["boxed"].sum())
-    none = int(procedures.filter(lesions == 0)["boxed"].sum())
+    extra_boxes = boxes - int(procedures["boxed"].sum())
+    boxed_without_polyps = int(procedures.filter(lesions == 0)["boxed"].sum())
     means = quantiles((with_polyps["boxed"] / with_polyps["lesions"]).to_numpy(), SEVEN)
     # The 17 procedures with a single polyp, whose frames are known exactly.
     single = procedures.filter(lesions == 1)["boxed"].cast(pl.Float64).to_numpy()
     logs = np.log(np.maximum(single, 1))
-    fit = (float(np.exp(logs.mean())), float(logs.std(ddof=1))) if len(logs) > 1 else ()
+    median_and_sigma = (
+        (float(np.exp(logs.mean())), float(logs.std(ddof=1))) if len(logs) > 1 else ()
+    )
     of_polyps = data.detections.group_by("polyp_id").agg(frames=pl.col("frame").n_unique())
     longest = of_polyps["frames"].to_numpy().max(initial=0)
 
     def counted(name: str, share: float, published: Values, simulated: Values) -> Row:
         return compare(name, COUNTED, within(share), published, simulated)
 
-    seven = (1106, 1355, 1823, 2661, 3401, 4499, 23_201)
-    alone = (1170, 1255, 2781, 3401, 4317, 7889, 23_201)
+    per_polyp_quantiles = (1106, 1355, 1823, 2661, 3401, 4499, 23_201)
+    alone_quantiles = (1170, 1255, 2781, 3401, 4317, 7889, 23_201)
     return [
         counted("share of frames with a box, %", 0.01, (12.41,), (share(procedures),)),
-        # Printed with one decimal, which is 1 % of its least.
+        # Printed with one decimal, which is 1 % of the smallest value.
         counted("the same, studies 001 to 004, %", 0.015, (9.4, 16.4, 10.7, 15.3), studies),
         compare("boxes", TABLES, within(0.01), (351_264,), (boxes,)),
-        # 10 %: a polyp at the edge of a view of two may be seen some frames less or more.
-        compare("boxes beyond one per frame with a box", TABLES, within(0.1), (9_155,), (surplus,)),
-        compare("frames with a box in procedures without a polyp", COUNTED, EXACT, (0,), (none,)),
-        counted(f"frames with a box per polyp, 46 procedures: {AT_SEVEN}", 0.01, seven, means),
-        counted(f"frames of a polyp alone: {AT_SEVEN}", 0.01, alone, quantiles(single, SEVEN)),
-        # Median and sigma of the fit were given with three and two digits.
-        counted("the same, log-normal fit: median, sigma", 0.02, (3534, 0.73), fit),
-        counted("frames of a polyp, most", 0.01, (23_201,), (longest,)),
+        # 10 %: a polyp at the edge of a view of two can be visible some frames less or more.
+        compare(
+            "boxes beyond one per frame with a box", TABLES, within(0.1), (9_155,), (extra_boxes,)
+        ),
+        compare(
+            "frames with a box in procedures without a polyp",
+            COUNTED,
+            EXACT,
+            (0,),
+            (boxed_without_polyps,),
+        ),
+        counted(
+            f"frames with a box per polyp, 46 procedures: {AT_SEVEN}",
+            0.01,
+            per_polyp_quantiles,
+            means,
+        ),
+        counted(
+            f"frames of an only polyp: {AT_SEVEN}", 0.01, alone_quantiles, quantiles(single, SEVEN)
+        ),
+        # Median and sigma of the fit were published with three and two digits.
+        counted("the same, log-normal fit: median, sigma", 0.02, (3534, 0.73), median_and_sigma),
+        counted("frames of a polyp, maximum", 0.01, (23_201,), (longest,)),
     ]
 
 
 def _of_tracklets(data: DataSet, procedures: pl.DataFrame, tracklets: pl.DataFrame) -> list[Row]:
-    """Fragmentation: the fit behind it is uncertain by 10 %, see `simulate.course.timeline`."""
+    """Fragmentation. Its fit is uncertain by 10 %, see `simulate.course.timeline`."""
     in_eval = pl.col("procedure_id").is_in(data.splits.get("eval", []))
     long_tracklets = tracklets.filter(in_eval, pl.col("n") >= LONG)
-    long = long_tracklets.group_by("procedure_id").len(name="long")
-    joined = procedures.filter(in_eval).join(long, on="procedure_id", how="left")
+    n_long = long_tracklets.group_by("procedure_id").len(name="long")
+    joined = procedures.filter(in_eval).join(n_long, on="procedure_id", how="left")
     rates = (joined["long"].fill_null(0) / joined["lesions"]).to_numpy()
     polyps = data.polyps.filter(in_eval).select("polyp_id")
     of_polyps = polyps.join(long_tracklets.group_by("polyp_id").len(), on="polyp_id", how="left")
@@ -346,43 +374,54 @@ def _of_tracklets(data: DataSet, procedures: pl.DataFrame, tracklets: pl.DataFra
     min_tracklets = int(fewest.min()) if len(fewest) else 0
     mean = float(long_tracklets["n"].to_numpy().mean()) if long_tracklets.height else math.nan
     n_tracklets = tracklets.filter(pl.col("procedure_id") == "003-013").height
-    fr = "FR without clustering, eval: mean, sd"
+    fr_name = "FR without clustering, eval: mean, sd"
     return [
         compare("long tracklets per polyp, eval, pooled", NTSSL, within(0.1), (15.7,), (pooled,)),
-        compare(fr, TA, within(0.1), (20.74, 20.78), moments),
-        compare("long tracklets of an eval polyp, fewest", NTSSL, AT_LEAST, (2,), (min_tracklets,)),
+        compare(fr_name, TA, within(0.1), (20.74, 20.78), moments),
+        compare(
+            "long tracklets of an eval polyp, minimum", NTSSL, AT_LEAST, (2,), (min_tracklets,)
+        ),
         compare("frames of a long tracklet, eval, mean", NTSSL, AT_MOST, (194,), (mean,)),
-        compare("tracklets of 003-013, short ones included", TPC, ABOVE, (400,), (n_tracklets,)),
+        compare("tracklets of 003-013, including short ones", TPC, ABOVE, (400,), (n_tracklets,)),
     ]
 
 
 def _of_boxes(data: DataSet, ordered: pl.DataFrame, tracklets: pl.DataFrame) -> list[Row]:
-    """Sizes of boxes.
+    """Sizes of boxes, against 29 sequences of other patients and cameras.
 
-    Of other patients and cameras: about a standard error of them is allowed. They are of 29
-    sequences. With the published spread (a standard deviation of 0.54 of the log) a quantile of so
-    few is uncertain by 12 % in the middle and 17 % at 10 and 90 %: sqrt(p (1 - p) / 29) over the
-    density there. The spread within a tracklet is the natural logarithm's of the area; its own log
-    has a standard deviation of 0.42 by the range of the 29, so that their median is uncertain by
-    10 % and their extremes, for which 5 % and 95 % of thousands of tracklets stand, by 20 %.
+    The tolerance is about one standard error of the published values. The log of sizes has a
+    published standard deviation of 0.54, so that a quantile p of 29 sequences is uncertain by 12 %
+    in the middle and by 17 % at 10 and 90 %: sqrt(p (1 - p) / 29) divided by the density. The
+    spread within a tracklet is the standard deviation of the natural log of box areas. The log of
+    that spread has a standard deviation of 0.42, estimated from the range of the 29 sequences, so
+    that the median spread is uncertain by 10 % and the extremes by 20 %. The extremes are compared
+    with the 5 and 95 % quantiles of thousands of tracklets.
     """
-    sizes = data.procedures.select("procedure_id", pl.col("width", "height").cast(pl.Float64))
-    boxes = ordered.join(sizes, on="procedure_id", how="left", maintain_order="left")
-    # The standard deviation of the log of the box area within each long tracklet.
+    frame_sizes = data.procedures.select("procedure_id", pl.col("width", "height").cast(pl.Float64))
+    boxes = ordered.join(frame_sizes, on="procedure_id", how="left", maintain_order="left")
+    # The standard deviation of the log of box areas within each long tracklet.
     log_area = (pl.col("w") * pl.col("h")).cast(pl.Float64).log()
     n = tracklets["n"].to_numpy()
     by_tracklet = ordered.group_by(pl.Series("tracklet", np.repeat(np.arange(len(n)), n)))
     of_tracklets = by_tracklet.agg(log_area.std(ddof=0).alias("spread"), pl.len().alias("n"))
-    spread = of_tracklets.filter(pl.col("n") >= LONG)["spread"].to_numpy()
+    log_area_sd = of_tracklets.filter(pl.col("n") >= LONG)["spread"].to_numpy()
 
     def measured(name: str, share: float, published: Values, sample: Floats, at: Values) -> Row:
         return compare(name, CVC, within(share), published, quantiles(sample, at))
 
-    wide = (boxes["w"] / boxes["width"]).to_numpy()
-    high = (boxes["h"] / boxes["height"]).to_numpy()
+    relative_width = (boxes["w"] / boxes["width"]).to_numpy()
+    relative_height = (boxes["h"] / boxes["height"]).to_numpy()
     return [
-        measured(f"box width / W: {AT_FIVE}", 0.15, (0.15, 0.20, 0.28, 0.41, 0.59), wide, FIVE),
-        measured(f"box height / H: {AT_FIVE}", 0.15, (0.17, 0.25, 0.35, 0.52, 0.67), high, FIVE),
-        measured("sd of log area in a tracklet, median", 0.1, (0.49,), spread, (0.5,)),
-        measured("the same, range", 0.2, (0.19, 1.05), spread, (0.05, 0.95)),
+        measured(
+            f"box width / W: {AT_FIVE}", 0.15, (0.15, 0.20, 0.28, 0.41, 0.59), relative_width, FIVE
+        ),
+        measured(
+            f"box height / H: {AT_FIVE}",
+            0.15,
+            (0.17, 0.25, 0.35, 0.52, 0.67),
+            relative_height,
+            FIVE,
+        ),
+        measured("sd of log area in a tracklet, median", 0.1, (0.49,), log_area_sd, (0.5,)),
+        measured("the same, range", 0.2, (0.19, 1.05), log_area_sd, (0.05, 0.95)),
     ]
