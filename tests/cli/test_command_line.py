@@ -94,6 +94,8 @@ MISTAKES = {
     "merge out nowhere": "no folder nowhere",
     "split nowhere --shares train=1": "no folder nowhere",
     "detect nowhere out --detector d.onnx": "no recording nowhere",
+    "detect DATA out --detector sim": "no detector file sim; check the path, or give detector-v1",
+    "detect film.mp4 out --detector sim:good": "changes annotated boxes, and film.mp4 is a file",
     "detect DATA out --detector sim:goood": "no detector 'goood'; did you mean good",
     "run nowhere --weights gone": "no weights at gone",
     "run boxes.json": "count them with `polyplink run boxes.json --boxes coco`",

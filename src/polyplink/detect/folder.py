@@ -16,7 +16,7 @@ from polyplink.data.origin import BoxesOrigin, write_origin
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.detect.first_pass import Detector, detect
-from polyplink.detect.onnx import OnnxDetector
+from polyplink.detect.onnx import OnnxDetector, check_is_detector
 from polyplink.detect.recordings import find_recordings
 from polyplink.models.shipped import DETECTOR
 from polyplink.tracklets.settings import PrepareSettings, with_options
@@ -72,6 +72,8 @@ def detect_folder(
         write_data(out, data)
         origin = BoxesOrigin(str(name), str(name))
     else:
+        if name is not None and function is None and source.exists():
+            check_is_detector(Path(name))
         recordings = find_recordings(source, fps)
         names = [recording.name for recording in recordings]
         cores = os.cpu_count() or 1
@@ -119,6 +121,11 @@ def _simulated(plugin: str, preset: str, folder: Path, seed: int) -> DataSet:
     Raises:
         PolyplinkError: If the detector does not exist, or no polyp is annotated.
     """
+    PolyplinkError.unless(
+        not folder.is_file(),
+        f"the detector {plugin}:{preset} changes annotated boxes, and {folder} is a file",
+        "give a data folder that `polyplink import` wrote, or --detector FILE.onnx",
+    )
     annotated = read_data(folder)
     PolyplinkError.unless(
         bool(annotated.detections["polyp_id"].count()),

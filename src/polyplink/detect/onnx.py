@@ -30,9 +30,9 @@ from polyplink.core.artefacts import content_key, file_key, read_json
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.onnx_session import open_session
-from polyplink.core.parts import LAYOUTS
+from polyplink.core.parts import DETECTORS, LAYOUTS
 from polyplink.data.files.images import Picture
-from polyplink.models.shipped import is_shipped, shipped_model
+from polyplink.models.shipped import is_shipped, shipped_model, shipped_names
 from polyplink.tracklets.crops import Pixels
 
 Floats = npt.NDArray[np.float64]
@@ -112,11 +112,9 @@ class OnnxDetector:
             PolyplinkError: If onnxruntime is not installed, the file or its record is broken, or
                 its outputs fit no layout.
         """
+        check_is_detector(path)
         if is_shipped(path, "detector"):
             path = shipped_model(path.name).path
-        PolyplinkError.unless(
-            path.is_file(), f"no detector file {path}", "check the path given with --detector"
-        )
         PolyplinkError.unless(
             path.suffix.lower() not in PICKLED,
             f"{path} is a PyTorch file, but detectors are read as ONNX",
@@ -266,6 +264,19 @@ _TYPES: dict[str, Any] = {
 
 def _shapes(outputs: dict[str, npt.NDArray[Any]]) -> str:
     return ", ".join(f"{name} {value.shape}" for name, value in outputs.items())
+
+
+def check_is_detector(path: Path) -> None:
+    """Check that a detector is a shipped one, or a file.
+
+    Raises:
+        PolyplinkError: If it is neither.
+    """
+    if not is_shipped(path, "detector") and not path.is_file():
+        names = [*shipped_names("detector"), *(f"{name}:PRESET" for name in DETECTORS.names())]
+        raise PolyplinkError(
+            f"no detector file {path}", f"check the path, or give {' or '.join(names)}"
+        )
 
 
 def record_path(path: Path) -> Path:
