@@ -123,6 +123,7 @@ MISTAKES = {
     "demo broken.pth": "broken.pth holds something else",
     "embed nowhere nowhere": "no weights at nowhere",
     "embed encoder.onnx DATA": "no exported encoder",
+    "embed RUN DATA --out v.csv": "has another ending; give --out v.parquet",
     "embed broken.onnx DATA": "the folder of an exported encoder needs",
     "embed RUN nowhere": "no folder nowhere",
     "embed RUN DATA --precision int8": "has no 8-bit weights",

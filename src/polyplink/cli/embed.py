@@ -80,6 +80,11 @@ def embed_data(
     """
     weights, data = Path(weights), Path(data)
     check_given(weights, data, [part], device)
+    if out is not None and Path(out).suffix != ".parquet":
+        raise PolyplinkError(
+            f"vectors are written as Parquet, and {out} has another ending",
+            f"give --out {Path(out).with_suffix('.parquet')}",
+        )
     PolyplinkError.unless(
         address is None or engine == "ray",
         "--address is for a Ray cluster, but the engine is local",
