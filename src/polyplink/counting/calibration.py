@@ -114,6 +114,11 @@ def fit_point(
     """
     table = labelled.tracklets
     PolyplinkError.unless(
+        not table.is_empty(),
+        "no tracklet is long enough to calibrate on",
+        "give other procedures, or --min-length, --max-gap or --min-seconds",
+    )
+    PolyplinkError.unless(
         bool(table["polyp_id"].count()),
         "no tracklet has a known polyp",
         "give annotated procedures, or a detector's boxes with their annotations as --truth",
