@@ -60,7 +60,7 @@ MISTAKES = {
     "import vgg nowhere out": "no format 'vgg'",
     "import video nowhere out": "boxes in a recording are detected, not imported: `polyplink run",
     "import coco DATA out": "is already a data folder, which needs no import",
-    "import real-colon film.mp4 out": "is a file, but a folder is expected; count the polyps of a",
+    "import csv film.mp4 out": "is a video and holds no boxes; count the polyps of a video with",
     "count RUN film.mp4": "is a file, but a folder is expected; count the polyps of a video with",
     "prepare boxes.json": "with `polyplink import coco boxes.json DATA`",
     "train ntssl DATA --init-from RUN": "build theirs with --set encoder.frame_encoder=timm:",

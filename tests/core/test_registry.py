@@ -168,6 +168,7 @@ def test_a_plugin_importer_and_tracker_are_selected_on_the_command_line(
     assert result.exit_code == 0, result.stderr
     data = read_data(out)
     assert data.procedures["dataset"].to_list() == ["mine"]
+    assert_refused(polyplink("import", "lines", "nowhere", out), "no file or folder nowhere")
     assert_refused(polyplink("import", "lines", source, out, "--kind", "gt"), "takes no --kind")
     assert_refused(
         polyplink("convert", out, "lines", tmp_path / "c"),

@@ -15,6 +15,7 @@ from polyplink.core.parts import FORMATS
 from polyplink.data.conversion import find_format
 from polyplink.data.empty import write_empty
 from polyplink.data.files.limits import LIFTED
+from polyplink.data.files.video import is_video
 from polyplink.data.origin import BoxesOrigin, write_origin
 from polyplink.data.returned import write_places
 from polyplink.data.tables import DataSet, Imported, change_data, is_data_folder, write_data
@@ -68,6 +69,7 @@ def import_folder(
     if histology_map is not None:
         stated["histology_map"] = histology_map
     record = RunRecord("import", settings=stated | dict(options))
+    _check_source(source, data_format)
     _check_folders(source, out)
     record.claim(out)
     if not limits:
@@ -122,6 +124,19 @@ def write_folder(
             write_json(new / "warnings.json", warnings)
             keep(new)
         record.write(new)
+
+
+def _check_source(source: Path, data_format: str) -> None:
+    """Check that a source is no video, which has no boxes, and that one of a plugin exists."""
+    built_in = data_format in FORMATS  # whose importers name what is missing
+    PolyplinkError.unless(
+        not (built_in and source.is_file() and is_video(source.name)),
+        f"{source} is a video and holds no boxes",
+        f"count the polyps of a video with `polyplink run {source}`",
+    )
+    PolyplinkError.unless(
+        built_in or source.exists(), f"no file or folder {source}", "check the path"
+    )
 
 
 def _check_folders(source: Path, out: Path) -> None:
