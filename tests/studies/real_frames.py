@@ -1,16 +1,17 @@
-"""Do encoders tell real polyps apart that they have not seen? Run by `make study-real DATA=...`.
+"""Do encoders distinguish real polyps that they have not seen? Run by `make study-real DATA=...`.
 
     make study-real DATA="EVALUATION --unlabelled TRAINING --imagenet WEIGHTS --simulated RUN
         --simulation SIMULATED"
 
-EVALUATION are data folders (`polyplink import`) whose boxes have polyp ids, TRAINING are folders
-of other procedures, whose ids are not used. WEIGHTS are those of a backbone (`polyplink weights add
---timm`), RUN is an encoder that was trained on simulated procedures, SIMULATED is a data folder of
-such. From the ImageNet weights --recipe (NTSSL) is trained on each: on simulated procedures, on
-real frames, and on one after the other; each is whitened by the unlabelled frames as well, without
-and with tone. Every tracklet is a query; intervals are over polyps.
+EVALUATION: data folders (`polyplink import`) with polyp ids. TRAINING: folders of other
+procedures; their ids are not used. WEIGHTS: weights of a backbone (`polyplink weights add --timm`).
+RUN: an encoder trained on simulated procedures. SIMULATED: a data folder of simulated procedures.
+Starting from the ImageNet weights, --recipe (NTSSL) is trained on simulated procedures, on real
+frames, and on both in turn. Each encoder is also whitened on the unlabelled frames, without and
+with tone. Every tracklet is a query; intervals are over polyps.
 
-It can be killed and run again: --out keeps the trainings. Its table is table.md there.
+The study can be interrupted and run again, because --out keeps its trainings. It writes the table
+table.md there.
 """
 
 import argparse
@@ -48,47 +49,49 @@ HISTOGRAM = "colour histogram"
 WORKERS = 2
 
 
-def of_frames(max_gap: int) -> TrackletOptions:
-    """Every run of boxes is a tracklet, however short, and every box a crop."""
+def frame_options(max_gap: int) -> TrackletOptions:
+    """Options by which every run of boxes is a tracklet, and every box gives a crop."""
     return TrackletOptions(min_length=1, max_gap=max_gap, min_iou=0.0, min_seconds=0.0, stride=1)
 
 
-def without_ids(folders: Sequence[Path], out: Path) -> Path:
-    """A data folder of several, without polyp ids."""
+def merge_without_ids(folders: Sequence[Path], out: Path) -> Path:
+    """Merge several data folders into one without polyp ids."""
     data = merge([(folder, read_data(folder)) for folder in folders])
     boxes = data.detections.with_columns(polyp_id=pl.lit(None, pl.String))
     write_data(out, DataSet.of(boxes, data.procedures, data.polyps.clear()))
     return out
 
 
-def images(folder: Path) -> set[str]:
-    """The places of all images of a data folder."""
+def image_paths(folder: Path) -> set[str]:
+    """The paths of all images of a data folder."""
     data = read_data(folder)
     rows = data.detections.join(data.procedures, "procedure_id").select("source", "image")
     return {str((folder / source / image).resolve()) for source, image in rows.drop_nulls().rows()}
 
 
-def by_polyp(samples: Samples, polyps: Sequence[str]) -> Samples:
-    """The same samples with each polyp as the unit that is drawn with replacement."""
+def units_by_polyp(samples: Samples, polyps: Sequence[str]) -> Samples:
+    """The same samples with polyps as the units of the bootstrap."""
     return Samples.of(samples.tracklet_ids, polyps, polyps, samples.positions)
 
 
-def trained(start: Path, data: Path, run: Path, given: argparse.Namespace, real: bool) -> Path:
-    """A backbone trained by NTSSL on single frames of a data folder, or resumed."""
+def train_or_resume(
+    start: Path, data: Path, run: Path, arguments: argparse.Namespace, real: bool
+) -> Path:
+    """Train a backbone by NTSSL on single frames of a data folder, or resume its training."""
     if (run / WEIGHTS_FILE).is_file():
         return run
     loaded = load_encoder(start, pick_device("cpu"))
     settings = loaded.record.prepare
-    options = of_frames(given.max_gap) if real else TrackletOptions(stride=given.stride)
+    options = frame_options(arguments.max_gap) if real else TrackletOptions(stride=arguments.stride)
     recipe = override(
-        find_recipe(given.recipe),
+        find_recipe(arguments.recipe),
         [
             "fragment_length=1",
             "validation.every=0",
             "optim.bags_per_batch=48",
-            f"optim.epochs={given.epochs}",
-            f"optim.rate={given.rate}",
-            f"seed={given.seed}",
+            f"optim.epochs={arguments.epochs}",
+            f"optim.rate={arguments.rate}",
+            f"seed={arguments.seed}",
         ],
     )
     recipe = replace(recipe, name=run.name, encoder=loaded.record.encoder)
@@ -104,60 +107,66 @@ def trained(start: Path, data: Path, run: Path, given: argparse.Namespace, real:
         part=part,
         init_from=start,
         resume=(run / LAST).is_file(),
-        device=given.device,
+        device=arguments.device,
         **options,
     )
     print(f"trained {run.name}", flush=True)
     return run
 
 
-def whitened(start: Path, data: Path, out: Path, tone: float, given: argparse.Namespace) -> Path:
-    """An encoder as `weights adapt --whiten --tone` leaves it for the crops of a data folder."""
+def whiten_for(
+    start: Path, data: Path, out: Path, tone: float, arguments: argparse.Namespace
+) -> Path:
+    """Adapt an encoder to the crops of a data folder, as `weights adapt --whiten --tone` does."""
     if not out.is_file():
-        loaded = load_encoder(start, pick_device(given.device))
-        settings = with_options(loaded.record.prepare, of_frames(given.max_gap))
+        loaded = load_encoder(start, pick_device(arguments.device))
+        settings = with_options(loaded.record.prepare, frame_options(arguments.max_gap))
         crops = typical_crops(prepare_part(data, settings, "all", WORKERS), CROPS)
         encoder = fitted_to_crops(loaded.encoder, crops, tone, whiten=True)
         save_weights(out, encoder, replace(loaded.record, encoder=encoder.config, operating=None))
     return out
 
 
-def weights_of(given: argparse.Namespace) -> dict[str, Path]:
-    """Weights by the name of their row, trained where they are not there."""
-    runs, start = given.out / "runs", weights_path(given.imagenet)
-    found = {f"simulator, {run.name}": run for run in given.simulated}
-    found["ImageNet, frozen"] = start
+def weights_of(arguments: argparse.Namespace) -> dict[str, Path]:
+    """Weights by the name of their row; missing ones are trained."""
+    runs, start = arguments.out / "runs", weights_path(arguments.imagenet)
+    weights = {f"simulator, {run.name}": run for run in arguments.simulated}
+    weights["ImageNet, frozen"] = start
     unlabelled = None
-    if given.unlabelled:
-        unlabelled = without_ids(given.unlabelled, given.out / "unlabelled")
-        found["ImageNet, real frames"] = trained(
-            start, unlabelled, runs / "imagenet-real", given, real=True
+    if arguments.unlabelled:
+        unlabelled = merge_without_ids(arguments.unlabelled, arguments.out / "unlabelled")
+        weights["ImageNet, real frames"] = train_or_resume(
+            start, unlabelled, runs / "imagenet-real", arguments, real=True
         )
-    if given.simulation is not None:
-        run = trained(start, given.simulation, runs / "imagenet-simulator", given, real=False)
-        found["ImageNet, simulator"] = run
+    if arguments.simulation is not None:
+        run = train_or_resume(
+            start, arguments.simulation, runs / "imagenet-simulator", arguments, real=False
+        )
+        weights["ImageNet, simulator"] = run
         if unlabelled is not None:
-            found["ImageNet, simulator, real frames"] = trained(
-                run, unlabelled, runs / "imagenet-simulator-real", given, real=True
+            weights["ImageNet, simulator, real frames"] = train_or_resume(
+                run, unlabelled, runs / "imagenet-simulator-real", arguments, real=True
             )
     if unlabelled is not None:
-        for name, path in list(found.items()):
+        for name, path in list(weights.items()):
             if name.startswith("ImageNet"):
                 stem = name.lower().replace(", ", "-").replace(" ", "-")
-                for tone, said in ((0.0, "whitened"), (given.tone, "whitened with tone")):
-                    out = runs / f"{stem}-{said.replace(' ', '-')}.safetensors"
-                    found[f"{name}, {said}"] = whitened(path, unlabelled, out, tone, given)
-    return found
+                for tone, suffix in ((0.0, "whitened"), (arguments.tone, "whitened with tone")):
+                    out = runs / f"{stem}-{suffix.replace(' ', '-')}.safetensors"
+                    weights[f"{name}, {suffix}"] = whiten_for(
+                        path, unlabelled, out, tone, arguments
+                    )
+    return weights
 
 
-def embedded(
-    folder: Path, weights: Mapping[str, Path], given: argparse.Namespace
+def embed_rows(
+    folder: Path, weights: Mapping[str, Path], arguments: argparse.Namespace
 ) -> tuple[Encoded, list[str]]:
-    """All rows on one folder, and the polyp of every tracklet."""
-    data, options = read_data(folder), of_frames(given.max_gap)
+    """Embed one folder with all encoders and baselines; also the polyp of every tracklet."""
+    data, options = read_data(folder), frame_options(arguments.max_gap)
     encoders = []
     for name, path in weights.items():
-        encoder = load_named(path, given.device, name, tracklets=options)
+        encoder = load_named(path, arguments.device, name, tracklets=options)
         assert encoder.record is not None
         guard(encoder.record.seen, data, "all")
         encoders.append(encoder)
@@ -168,31 +177,34 @@ def embedded(
     return encoded, encoded.table["polyp_id"].to_list()
 
 
-def table_of(folder: Path, weights: Mapping[str, Path], given: argparse.Namespace) -> str:
-    """Evaluate all rows on one folder: a table in Markdown."""
-    encoded, polyps = embedded(folder, weights, given)
-    samples = by_polyp(samples_of(encoded.prepared), polyps)
+def table_of(folder: Path, weights: Mapping[str, Path], arguments: argparse.Namespace) -> str:
+    """Evaluate all rows on one folder; a table in Markdown."""
+    encoded, polyps = embed_rows(folder, weights, arguments)
+    samples = units_by_polyp(samples_of(encoded.prepared), polyps)
     settings = EvaluationSettings(tasks=("retrieval", "reid"))
-    minus = {}
+    differences = {}
     for reference in (HISTOGRAM, "ImageNet, frozen"):
-        found, _ = evaluate_embeddings(encoded.vectors, samples, settings, reference=reference)
-        minus[reference] = found.minus_reference
-    queries = found.encoders[HISTOGRAM].figures["mAP"]
+        results, _ = evaluate_embeddings(encoded.vectors, samples, settings, reference=reference)
+        differences[reference] = results.minus_reference
+    queries = results.encoders[HISTOGRAM].figures["mAP"]
     lines = [
-        f"{folder.name}: {found.tracklets} tracklets, {queries.n} polyps",
+        f"{folder.name}: {results.tracklets} tracklets, {queries.n} polyps",
         "",
         f"| | {' | '.join(FIGURES)} | mAP minus histogram | mAP minus ImageNet |",
         "|---|---|---|---|---|---|",
     ]
-    for name, figures in found.encoders.items():
+    for name, figures in results.encoders.items():
         cells = [figure_text(figures.figures[figure]) for figure in FIGURES]
-        cells += [figure_text(one[name]["mAP"]) if name in one else "" for one in minus.values()]
+        cells += [
+            figure_text(by_encoder[name]["mAP"]) if name in by_encoder else ""
+            for by_encoder in differences.values()
+        ]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
-    """Read the command line, train what is not there, and print the tables."""
+    """Read the command line, train missing encoders, and print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("data", type=Path, nargs="+", help="data folders with polyp ids")
     parser.add_argument("--unlabelled", type=Path, nargs="*", default=[])
@@ -208,15 +220,17 @@ def main() -> None:
     parser.add_argument("--tone", type=float, default=0.5, help="weight of tone beside a vector")
     parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("--device", default="cpu")
-    given = parser.parse_args()
-    shown = set().union(*map(images, given.data))
-    for folder in given.unlabelled:
+    arguments = parser.parse_args()
+    evaluated_images = set().union(*map(image_paths, arguments.data))
+    for folder in arguments.unlabelled:
         PolyplinkError.unless(
-            not shown & images(folder), f"{folder} holds images of the evaluation", "leave it out"
+            not evaluated_images & image_paths(folder),
+            f"{folder} has images of the evaluation",
+            "leave it out",
         )
-    weights = weights_of(given)
-    text = "\n".join(table_of(folder, weights, given) for folder in given.data)
-    write_text(given.out / "table.md", text)
+    weights = weights_of(arguments)
+    text = "\n".join(table_of(folder, weights, arguments) for folder in arguments.data)
+    write_text(arguments.out / "table.md", text)
     print(text)
 
 

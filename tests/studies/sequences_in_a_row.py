@@ -1,11 +1,11 @@
-"""Does `polyplink run` count the polyps of real sequences shown one after the other?
+"""Does `polyplink run` count the polyps of real sequences that are played in a row?
 
     make study-sequences DATA="MIX --empty FOLDER"
 
-MIX is a data folder of real sequences with polyp ids (`polyplink import`): each of its procedures
-is played as its images in order, with images of FOLDER, which show no polyp, before, after and
-wherever the polyp changes. Run with the shipped models or those of --detector and --weights. A
-view is of the polyp that at least half of its boxes overlap (IoU 0.3), or of none.
+MIX is a data folder of real sequences with polyp ids (`polyplink import`). The images of each
+procedure are played in order. Images of FOLDER, which show no polyp, are played before and after
+them and wherever the polyp changes. The study uses the shipped models, or those of --detector and
+--weights. A view shows the polyp that at least half of its boxes overlap (IoU 0.3), or none.
 """
 
 import argparse
@@ -29,12 +29,12 @@ NONE = "-"
 
 
 @dataclass(frozen=True)
-class Played:
+class PlayedProcedure:
     """A procedure as a folder of images.
 
     Attributes:
         folder: Links to the images, in order.
-        truth: Of each frame with a polyp: the polyp, and its box x, y, w, h.
+        truth: For each frame with a polyp, the polyp and its box x, y, w, h.
     """
 
     folder: Path
@@ -42,14 +42,16 @@ class Played:
 
     @property
     def polyps(self) -> int:
-        """How many polyps it shows."""
+        """The number of polyps."""
         return len({polyp for polyp, _ in self.truth.values()})
 
 
-def play(data: DataSet, root: Path, empty: list[Path], between: int, out: Path) -> list[Played]:
-    """Lay the images of every procedure out, with `between` empty ones around each polyp."""
-    others = itertools.cycle(empty)
-    played = []
+def play(
+    data: DataSet, root: Path, empty: list[Path], between: int, out: Path
+) -> list[PlayedProcedure]:
+    """Link the images of every procedure in order, with `between` empty images around polyps."""
+    empty_images = itertools.cycle(empty)
+    played_procedures = []
     rows = data.detections.join(data.procedures, "procedure_id").sort("procedure_id", "frame")
     for (name,), boxes in rows.group_by("procedure_id", maintain_order=True):
         folder = out / str(name)
@@ -58,21 +60,21 @@ def play(data: DataSet, root: Path, empty: list[Path], between: int, out: Path) 
         truth, last = {}, None
         for box in boxes.iter_rows(named=True):
             if box["polyp_id"] != last:
-                images += [next(others) for _ in range(between)]
+                images += [next(empty_images) for _ in range(between)]
             last = box["polyp_id"]
             truth[len(images)] = (last, np.array([box[side] for side in "xywh"], float))
             images.append(root / box["source"] / box["image"])
-        images += [next(others) for _ in range(between)]
+        images += [next(empty_images) for _ in range(between)]
         for k, image in enumerate(images):
             link = folder / f"{k:05}{image.suffix}"
             link.unlink(missing_ok=True)
             os.link(image.resolve(), link)
-        played.append(Played(folder, truth))
-    return played
+        played_procedures.append(PlayedProcedure(folder, truth))
+    return played_procedures
 
 
 def polyp_of_view(boxes: np.ndarray, truth: dict[int, tuple[str, np.ndarray]]) -> str:
-    """The polyp that at least half of a view's boxes (k, 5), frame x y w h, overlap."""
+    """The polyp that at least half of the boxes (k, 5) of a view overlap: frame x y w h."""
     hits = Counter(
         truth[int(frame)][0]
         for frame, *box in boxes
@@ -82,15 +84,15 @@ def polyp_of_view(boxes: np.ndarray, truth: dict[int, tuple[str, np.ndarray]]) -
     return polyp if 2 * times >= len(boxes) else NONE
 
 
-def row(played: Played, run: Path) -> dict[str, float | str]:
-    """What was counted of a procedure, against the truth."""
+def compare_count(played: PlayedProcedure, run: Path) -> dict[str, float | str]:
+    """The count of a procedure, compared with the truth."""
     name = played.folder.name
     count = json.loads((run / "count" / "count.json").read_text(encoding="utf-8"))
-    (counted,) = [one for one in count["procedures"] if one["procedure_id"] == name]
+    (counted_procedure,) = [one for one in count["procedures"] if one["procedure_id"] == name]
     tracks = np.loadtxt(run / "tracks" / f"{name}.txt", delimiter=",", usecols=range(6), ndmin=2)
     with (run / "count" / "views.csv").open(encoding="utf-8") as file:
         views = [view for view in csv.DictReader(file) if view["procedure"] == name]
-    shows: dict[str, list[str]] = {}  # polyp counted -> polyps of its views
+    shows: dict[str, list[str]] = {}  # counted polyp -> true polyps of its views
     for view in views:
         if not view["polyp"]:
             continue
@@ -103,9 +105,9 @@ def row(played: Played, run: Path) -> dict[str, float | str]:
     return {
         "procedure": name,
         "polyps": played.polyps,
-        "counted": counted["polyps"],
-        "low": counted["low"],
-        "high": counted["high"],
+        "counted": counted_procedure["polyps"],
+        "low": counted_procedure["low"],
+        "high": counted_procedure["high"],
         "without a polyp": sum(set(polyps) == {NONE} for polyps in shows.values()),
         "of one polyp": pure,
         "never seen": played.polyps - len({p for ps in shows.values() for p in ps} - {NONE}),
@@ -113,7 +115,7 @@ def row(played: Played, run: Path) -> dict[str, float | str]:
 
 
 def main() -> None:
-    """Play, run, and print a table."""
+    """Play the sequences, run polyplink, and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("data", type=Path, help="data folder of sequences with polyp ids")
     parser.add_argument("--empty", type=Path, required=True, help="folder of images, no polyp")
@@ -122,23 +124,28 @@ def main() -> None:
     parser.add_argument("--detector")
     parser.add_argument("--weights")
     parser.add_argument("--out", type=Path, default=Path("study-sequences"))
-    given = parser.parse_args()
-    empty = sorted(path for path in given.empty.iterdir() if path.is_file())
-    frames, run = given.out / "frames", given.out / "run"
-    played = play(read_data(given.data), given.data, empty, given.between, frames)
-    command = [sys.executable, "-m", "polyplink", "run", str(frames), "--fps", given.fps]
+    arguments = parser.parse_args()
+    empty = sorted(path for path in arguments.empty.iterdir() if path.is_file())
+    frames, run = arguments.out / "frames", arguments.out / "run"
+    played_procedures = play(
+        read_data(arguments.data), arguments.data, empty, arguments.between, frames
+    )
+    command = [sys.executable, "-m", "polyplink", "run", str(frames), "--fps", arguments.fps]
     for option in ("detector", "weights"):
-        if value := getattr(given, option):
+        if value := getattr(arguments, option):
             command += [f"--{option}", value]
     subprocess.run([*command, "--out", str(run)], check=True)
-    rows = [row(one, run) for one in played]
+    rows = [compare_count(result_row, run) for result_row in played_procedures]
     print("| " + " | ".join(rows[0]) + " |\n|" + "---|" * len(rows[0]))
-    for one in rows:
-        print("| " + " | ".join(str(value) for value in one.values()) + " |")
-    off = np.mean(
-        [abs(one.polyps - float(r["counted"])) for one, r in zip(played, rows, strict=True)]
+    for result_row in rows:
+        print("| " + " | ".join(str(value) for value in result_row.values()) + " |")
+    mean_error = np.mean(
+        [
+            abs(result_row.polyps - float(r["counted"]))
+            for result_row, r in zip(played_procedures, rows, strict=True)
+        ]
     )
-    print(f"count off by {off:.2f} on average")
+    print(f"count off by {mean_error:.2f} on average")
 
 
 if __name__ == "__main__":

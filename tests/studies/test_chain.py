@@ -1,12 +1,12 @@
-"""From a detector's boxes to a count: what detection and what tracking cost. Run by `make study`.
+"""From detected boxes to a count: the cost of detection and of tracking. Run by `make study`.
 
-The boxes are annotated ones or those of simulated detectors on the preset `small`, three seeds; the
-encoder of a seed was trained on another one. The operating point is found with the same kind of
-boxes on the part "train", and the part "eval" is counted. With "true tracks" the boxes that the
-detector finds in a view (a polyp without an absence) are one tracklet, from eight on.
+Boxes are annotated or come from simulated detectors, on the preset `small` with three seeds. Each
+seed is counted with the encoder of another seed. The operating point is calibrated with the same
+kind of boxes on the part "train", and the part "eval" is counted. With "true tracks", the detected
+boxes of a view (a polyp without an absence) are one tracklet if there are eight or more.
 
-It takes an hour, can be killed and run again: POLYPLINK_STUDY names a folder that keeps the data in
-small-SEED, the encoder trained on it in runs/SEED, and the counts. Its table is table.md there.
+The study takes an hour. It can be interrupted and run again: POLYPLINK_STUDY names a folder that
+keeps the data in small-SEED, the encoder trained on it in runs/SEED, the counts, and table.md.
 """
 
 import json
@@ -36,14 +36,16 @@ SEEDS = (0, 1, 2)
 DETECTORS = ("good", "misses-15", "gi-genius", "shifted")
 TRUE_TRACKS: Mapping[str, Any] = {"max_gap": 10_000, "min_iou": 0.0, "min_length": 8}
 ANNOTATED, TRUE = "annotated boxes", ", true tracks"
-Scored = tuple[ChainRow, bool, int]  # with: does the 90 % interval hold the truth, its width
+Scored = tuple[ChainRow, bool, int]  # with: is the truth in the 90 % interval, its width
 
 
-def found_boxes(annotated: Path, out: Path, detector: str, seed: int, *, true: bool) -> Path:
-    """A data folder of a detector's boxes; if true one track a view, no false alarms."""
+def detect_boxes(
+    annotated: Path, out: Path, detector: str, seed: int, *, true_tracks: bool
+) -> Path:
+    """A data folder of detected boxes; with `true_tracks` one track per view, no false alarms."""
     if (out / "detections.parquet").is_file():
         return out
-    if not true:
+    if not true_tracks:
         polyplink.detect_polyps(annotated, out, detector=f"sim:{detector}", seed=seed)
         return out
     data, keys = read_data(annotated), ["procedure_id", "frame", "truth"]
@@ -55,57 +57,69 @@ def found_boxes(annotated: Path, out: Path, detector: str, seed: int, *, true: b
     return out
 
 
-def score(encoder: Path, boxes: Path, annotated: Path, out: Path, **given: Any) -> list[Scored]:
-    """Calibrate on the part "train", count the part "eval", and compare it with the truth."""
+def score(encoder: Path, boxes: Path, annotated: Path, out: Path, **options: Any) -> list[Scored]:
+    """Calibrate on the part "train", count the part "eval", and compare with the truth."""
     truth = None if boxes == annotated else annotated
     if not (out / "weights" / WEIGHTS_FILE).is_file():
         weights = out / "weights"
-        done = polyplink.calibrate(encoder, boxes, truth=truth, out=weights, part="train", **given)
-        print(out.name, *done.printed, flush=True)
+        result = polyplink.calibrate(
+            encoder, boxes, truth=truth, out=weights, part="train", **options
+        )
+        print(out.name, *result.printed, flush=True)
     if not (out / "boxes.parquet").is_file():
-        counted = polyplink.count(out / "weights", boxes, out=out / "count", part="eval", **given)
+        counted = polyplink.count(out / "weights", boxes, out=out / "count", part="eval", **options)
         write_table(out / "boxes.parquet", counted.value.boxes)
     summary = json.loads((out / "count" / "count.json").read_text())["procedures"]
     ends = {one["procedure_id"]: (one["low"] or 0, one["high"] or 0) for one in summary}
-    found, scored = pl.read_parquet(out / "boxes.parquet"), []
-    for name, known in annotated_boxes(annotated, list(ends)).items():
-        row = score_procedure(name, known, found.filter(procedure_id=name))
+    boxes_with_polyps, scored = pl.read_parquet(out / "boxes.parquet"), []
+    for name, true_boxes in annotated_boxes(annotated, list(ends)).items():
+        row = score_procedure(name, true_boxes, boxes_with_polyps.filter(procedure_id=name))
         low, high = ends[name]
         scored.append((row, low <= row.polyps <= high, high - low))
     return scored
 
 
 def measures(scored: list[Scored]) -> Mapping[str, Resampled]:
-    rows, ones, draws = [one[0] for one in scored], [1] * len(scored), draw_weights(len(scored))
+    rows, unit_counts, resamples = (
+        [scored_procedure[0] for scored_procedure in scored],
+        [1] * len(scored),
+        draw_weights(len(scored)),
+    )
     sums: dict[str, list[int]] = {
         "polyps missed": [row.polyps - row.detected_polyps for row in rows],
         "bias": [row.counted - row.polyps for row in rows],
         "exact": [row.counted == row.polyps for row in rows],
-        "in the 90 % interval": [one[1] for one in scored],
-        "width of the interval": [one[2] for one in scored],
+        "in the 90 % interval": [scored_procedure[1] for scored_procedure in scored],
+        "width of the interval": [scored_procedure[2] for scored_procedure in scored],
     }
-    means = {name: resampled_mean(values, ones, draws) for name, values in sums.items()}
+    means = {name: resampled_mean(values, unit_counts, resamples) for name, values in sums.items()}
     return {**resampled_chain(rows), **means}
 
 
-def table(found: Mapping[str, Mapping[str, Resampled]]) -> str:
-    """Figures of every kind of boxes, and the paired differences that have a meaning."""
-    pairs = [(name, ANNOTATED) for name in found if name != ANNOTATED]
+def table(figures_by_kind: Mapping[str, Mapping[str, Resampled]]) -> str:
+    """A table of figures of every kind of boxes, and of meaningful paired differences."""
+    pairs = [(name, ANNOTATED) for name in figures_by_kind if name != ANNOTATED]
     pairs += [(name, name + TRUE) for name in DETECTORS]
-    columns = [(name, {k: one.figure() for k, one in own.items()}) for name, own in found.items()]
+    columns = [
+        (name, {k: one.figure() for k, one in by_name.items()})
+        for name, by_name in figures_by_kind.items()
+    ]
     for name, base in pairs:
-        own = {what: figure.minus(found[base][what]) for what, figure in found[name].items()}
-        columns.append((f"{name} - {base}", own))
+        by_name = {
+            what: figure.minus(figures_by_kind[base][what])
+            for what, figure in figures_by_kind[name].items()
+        }
+        columns.append((f"{name} - {base}", by_name))
     lines = [f"| | {' | '.join(name for name, _ in columns)} |"]
     lines.append("|---" * (len(columns) + 1) + "|")
-    for what in found[ANNOTATED]:
-        cells = [figure_text(own[what]) for _, own in columns]
+    for what in figures_by_kind[ANNOTATED]:
+        cells = [figure_text(by_name[what]) for _, by_name in columns]
         lines.append(f"| {what} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
 @pytest.mark.study
-def test_a_detector_costs_little_of_the_count(tmp_path: Path) -> None:
+def test_a_detector_adds_little_count_error(tmp_path: Path) -> None:
     out = Path(os.environ.get("POLYPLINK_STUDY", str(tmp_path)))
     data = {seed: simulate_small(out / f"small-{seed}", seed) for seed in SEEDS}
     for seed, run in ((seed, out / "runs" / str(seed)) for seed in SEEDS):
@@ -116,17 +130,17 @@ def test_a_detector_costs_little_of_the_count(tmp_path: Path) -> None:
     for kind in (ANNOTATED, *DETECTORS, *(name + TRUE for name in DETECTORS)):
         counted[kind] = []
         for seed in SEEDS:
-            boxes, given = data[seed], dict[str, Any]()
+            boxes, options = data[seed], dict[str, Any]()
             stem = f"{kind.replace(', ', '-').replace(' ', '-')}-{seed}"
             if kind != ANNOTATED:
                 detector, true = kind.removesuffix(TRUE), kind.endswith(TRUE)
-                boxes = found_boxes(boxes, out / "boxes" / stem, detector, seed, true=true)
-                given |= TRUE_TRACKS if true else {}
-            run, to = out / "runs" / str((seed + 1) % len(SEEDS)), out / "counts" / stem
-            counted[kind] += score(run, boxes, data[seed], to, **given)
+                boxes = detect_boxes(boxes, out / "boxes" / stem, detector, seed, true_tracks=true)
+                options |= TRUE_TRACKS if true else {}
+            run, out_of_kind = out / "runs" / str((seed + 1) % len(SEEDS)), out / "counts" / stem
+            counted[kind] += score(run, boxes, data[seed], out_of_kind, **options)
     figures = {name: measures(scored) for name, scored in counted.items()}
     write_text(out / "table.md", table(figures))
     print((out / "table.md").read_text())
-    worse = figures["misses-15"]["count error"].minus(figures[ANNOTATED]["count error"])
-    assert (worse.value or 0) <= 0.3
+    difference = figures["misses-15"]["count error"].minus(figures[ANNOTATED]["count error"])
+    assert (difference.value or 0) <= 0.3
     assert (figures["gi-genius"]["false polyps"].value or 0) <= 0.5

@@ -1,8 +1,8 @@
-"""Is the simulator neither too easy nor unfair? Run by `make study`, not by CI: minutes.
+"""Is the simulator neither too easy nor too hard? Run by `make study`, not by CI: minutes.
 
-The anchors: published frozen foundation models reach mAP 0.28 to 0.50 on REAL-Colon's evaluation
-procedures (NTSSL, table 1), so that what has learned nothing of polyps must stay below; bags are
-nearly pure at the start of the curriculum and fall through it (NTSSL, figure 2).
+References: published frozen foundation models reach mAP 0.28 to 0.50 on the evaluation procedures
+of REAL-Colon (NTSSL, table 1), so baselines that learn nothing about polyps must stay below. Bags
+are nearly pure at the start of the curriculum and less so at its end (NTSSL, figure 2).
 """
 
 from pathlib import Path
@@ -36,17 +36,17 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def mean_features(seed: int = 0) -> Embedder:
-    """An untrained ResNet-50; its features averaged over a tracklet's frames."""
+    """An untrained ResNet-50 with features averaged over the frames of a tracklet."""
     torch.manual_seed(seed)
     network = build_frame_encoder("timm:resnet50")[0].eval()
 
     @torch.inference_mode()
     def vectors(crops: np.ndarray, lengths: list[int]) -> np.ndarray:
-        found = []
+        features_of_tracklets = []
         for part in np.split(np.asarray(crops), np.cumsum(lengths)[:-1]):
             pixels = torch.tensor(part).permute(0, 3, 1, 2).float() / 255  # s 3 h w
-            found.append(network((pixels - 0.45) / 0.225).mean(0).numpy())
-        return np.stack(found)
+            features_of_tracklets.append(network((pixels - 0.45) / 0.225).mean(0).numpy())
+        return np.stack(features_of_tracklets)
 
     return vectors  # type: ignore[return-value]
 
@@ -59,7 +59,7 @@ def mean_ap(prepared: Prepared, embedder: Embedder) -> float:
 
 
 @pytest.mark.study
-def test_what_has_learned_nothing_stays_below_the_published_frozen_models(small: Path) -> None:
+def test_untrained_baselines_stay_below_the_published_frozen_models(small: Path) -> None:
     part = prepare(small, SETTINGS).part("eval")
     histogram, network = mean_ap(part, colour_histogram), mean_ap(part, mean_features())
     print(f"mAP on {part.tracklets.height} tracklets: histogram {histogram:.3f}, ", end="")
@@ -69,8 +69,8 @@ def test_what_has_learned_nothing_stays_below_the_published_frozen_models(small:
 
 
 @pytest.mark.study
-def test_bags_begin_pure_and_do_not_stay_so(small: Path) -> None:
-    # Looks are 15 times fewer than in life: every second frame and fragments of 4 make up for it.
+def test_purity_of_bags_falls_through_the_curriculum(small: Path) -> None:
+    # Looks are 15 times fewer than in REAL-Colon; stride 2 and fragments of 4 compensate.
     settings = PrepareSettings(stride=2)
     fragments = prepare(small, settings, with_crops=False).part("train").fragments(4)
     polyps = fragments["polyp_id"].rank("dense").to_numpy().astype(np.int64)
@@ -87,13 +87,14 @@ def test_bags_begin_pure_and_do_not_stay_so(small: Path) -> None:
 
 
 @pytest.mark.study
-def test_ntssl_learns_what_the_others_cannot_see(small: Path, tmp_path: Path) -> None:
+def test_ntssl_is_better_than_untrained_baselines(small: Path, tmp_path: Path) -> None:
     changes = ("prepare.crop_factor=2.0", "prepare.size=64", "optim.epochs=8")
     recipe = override(ntssl_demo(), changes)
     train(recipe, small, out=tmp_path / "run", device="cpu", workers=2)
-    done = evaluate_weights(tmp_path / "run", small, out=tmp_path / "evaluation", grid="demo")
+    evaluated = evaluate_weights(tmp_path / "run", small, out=tmp_path / "evaluation", grid="demo")
     auroc = {
-        name: found.figures["AUROC"].value for name, found in done.value.evaluation.encoders.items()
+        name: encoder.figures["AUROC"].value
+        for name, encoder in evaluated.value.evaluation.encoders.items()
     }
     print("AUROC:", auroc)
     trained = auroc.pop("ntssl-demo")

@@ -1,11 +1,10 @@
-"""Do the 90 % intervals of counts hold the truth? Run by `make study`: some minutes.
+"""Do the 90 % intervals of counts contain the truth? Run by `make study`: some minutes.
 
-Tables come from the simulator (preset `small`, 22 seeds, some 1,010 procedures with polyps), so
-that visits, gaps and numbers of polyps are the simulator's. Vectors are drawn: each polyp has a
-random direction, and each of its tracklets that plus noise. The noise makes cosines within a
-procedure tell pairs of one polyp from pairs of two as well as those of `ntssl-small` do (AUROC
-0.72). One half of a seed's procedures finds the operating point and the other is counted, and the
-other way round.
+Tables come from the simulator (preset `small`, 22 seeds, about 1,010 procedures with polyps), so
+visits, gaps and numbers of polyps are simulated. Vectors are random: each polyp has a direction,
+and each of its tracklets that direction plus noise. With this noise, cosines within a procedure
+distinguish pairs of one polyp as well as those of `ntssl-small` (AUROC 0.72). One half of the
+procedures of a seed is used to calibrate and the other is counted, and the reverse.
 """
 
 from pathlib import Path
@@ -38,63 +37,74 @@ TEMPORAL = Grid(
 
 
 def procedures(folder: Path, seed: int) -> list[ProcedureTracklets]:
-    """Tracklets of simulated procedures with drawn vectors; those without any are left out."""
+    """Simulated procedures with tracklets, and their random vectors."""
     if not (folder / "detections.parquet").is_file():
         simulate(folder, preset("small"), seed, workers=2)
-    data, rng, found = read_data(folder), np.random.default_rng(seed), []
+    data, rng, with_vectors = read_data(folder), np.random.default_rng(seed), []
     _, built = build_tracklets(data.detections)
     table = kept_tracklets(built, PrepareSettings(min_length=25))
-    for (name,), own in table.group_by("procedure_id", maintain_order=True):
+    for (name,), tracklets_of_procedure in table.group_by("procedure_id", maintain_order=True):
         codes = {
-            polyp: code for code, polyp in enumerate(own["polyp_id"].unique(maintain_order=True))
+            polyp: code
+            for code, polyp in enumerate(
+                tracklets_of_procedure["polyp_id"].unique(maintain_order=True)
+            )
         }
-        of = [codes[polyp] for polyp in own["polyp_id"]]
-        vectors = rng.normal(size=(len(codes), WIDTH))[of]
+        code_of_tracklet = [codes[polyp] for polyp in tracklets_of_procedure["polyp_id"]]
+        vectors = rng.normal(size=(len(codes), WIDTH))[code_of_tracklet]
         vectors += rng.normal(scale=NOISE, size=vectors.shape)
-        moments = seconds(own, data.procedures)
+        moments = seconds(tracklets_of_procedure, data.procedures)
         start = moments[:, 0] - moments.min()
         positions = start / max(start.max(), 1.0)
-        found.append(ProcedureTracklets(str(name), own, positions, Views(vectors, *moments.T)))
-    return found
+        with_vectors.append(
+            ProcedureTracklets(
+                str(name), tracklets_of_procedure, positions, Views(vectors, *moments.T)
+            )
+        )
+    return with_vectors
 
 
 @pytest.mark.study
-def test_intervals_of_counts_hold_the_truth_in_nine_of_ten(tmp_path: Path) -> None:
+def test_intervals_of_counts_contain_the_truth_in_nine_of_ten(tmp_path: Path) -> None:
     covered, widths, errors, temporal, pairs = [], [], [], [], []
     for seed in SEEDS:
-        every = procedures(tmp_path / str(seed), seed)
-        halves = every[::2], every[1::2]
-        for known, counted in (halves, halves[::-1]):
-            point = find_operating_point(known)
-            for one in counted:
-                linked = link(one, point).identities
-                true = len(set(one.polyps))
+        all_procedures = procedures(tmp_path / str(seed), seed)
+        halves = all_procedures[::2], all_procedures[1::2]
+        for calibration_half, counted in (halves, halves[::-1]):
+            point = find_operating_point(calibration_half)
+            for procedure in counted:
+                linked = link(procedure, point).identities
+                true = len(set(procedure.polyps))
                 low, high = linked.interval or (0, 0)
                 covered.append(low <= true <= high)
                 widths.append(high - low)
                 errors.append(len(linked.names) - true)
-                same = np.equal.outer(np.array(one.polyps), np.array(one.polyps))
-                upper = np.triu_indices(len(same), 1)
-                pairs.append((cosine(one.views.vectors)[upper], same[upper]))
-            if seed < SEEDS[4]:  # the rival: a fixed margin about temporal affinity propagation
-                both = [
+                same_names = np.equal.outer(np.array(procedure.polyps), np.array(procedure.polyps))
+                upper = np.triu_indices(len(same_names), 1)
+                pairs.append((cosine(procedure.views.vectors)[upper], same_names[upper]))
+            if seed < SEEDS[4]:  # the alternative: a fixed margin around temporal AP
+                counts_of_halves = [
                     [
                         count_procedure(
-                            search(visual(one.views.vectors, "l2"), one.positions, TEMPORAL)[
-                                "temporal_ap"
-                            ].labels,
-                            one.polyps,
+                            search(
+                                visual(procedure.views.vectors, "l2"), procedure.positions, TEMPORAL
+                            )["temporal_ap"].labels,
+                            procedure.polyps,
                         )
-                        for one in half
+                        for procedure in half
                     ]
-                    for half in (known, counted)
+                    for half in (calibration_half, counted)
                 ]
-                row = choose(both[0], purpose="count").row
-                off = np.sort([abs(c.clusters[row] - c.polyps) for c in both[0]])
-                margin = off[min(int(np.ceil(COVERED * (off.size + 1))), off.size) - 1]
+                row = choose(counts_of_halves[0], purpose="count").row
+                sorted_errors = np.sort(
+                    [abs(c.clusters[row] - c.polyps) for c in counts_of_halves[0]]
+                )
+                margin = sorted_errors[
+                    min(int(np.ceil(COVERED * (sorted_errors.size + 1))), sorted_errors.size) - 1
+                ]
                 temporal.append(2 * margin)
-                # The best possible: the narrowest margin of any setting, known afterwards.
-                errors_of = np.stack([np.abs(c.clusters - c.polyps) for c in both[1]])
+                # Its best possible result: the narrowest margin of all settings, with hindsight.
+                errors_of = np.stack([np.abs(c.clusters - c.polyps) for c in counts_of_halves[1]])
                 temporal[-1] = min(temporal[-1], 2 * np.quantile(errors_of, COVERED, axis=0).min())
     scores, same_polyp = (np.concatenate(side) for side in zip(*pairs, strict=True))
     print(f"\n{len(covered)} procedures, AUROC of cosines {roc_auc_score(same_polyp, scores):.3f}")

@@ -1,8 +1,8 @@
-"""Counting while a procedure runs, beside counting it afterwards. Run by `make study`.
+"""Live counting compared with counting afterwards. Run by `make study`.
 
-Agreement and counts of the online linker on the part "eval"; times of whole frames, of boxes in one
-picture of noise (the times do not depend on what it shows); memory of the whole process over two
-hours. POLYPLINK_STUDY names a folder that keeps data and weights, as in test_chain.py.
+Agreement and counts of the online linker on the part "eval"; times per frame, with boxes in a
+picture of noise (times do not depend on its content); memory of the process over two hours.
+POLYPLINK_STUDY names a folder that keeps data and weights, as in test_chain.py.
 """
 
 import itertools
@@ -48,15 +48,15 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(os.environ.get("POLYPLINK_STUDY") or tmp_path_factory.mktemp("live"))
 
 
-def calibrated(study: Path, name: str) -> tuple[Path, Path]:
-    """Weights of `ntssl-small` trained on `small`, calibrated on a preset; and the preset's data.
+def calibrated_weights(study: Path, name: str) -> tuple[Path, Path]:
+    """Weights of `ntssl-small`, trained on `small` and calibrated on a preset, and its data.
 
-    They are made unless they are there.
+    Missing weights and data are computed.
     """
-    data = {one: study / f"{one}-0" for one in ("small", name)}
-    for one, folder in data.items():
+    data = {preset_name: study / f"{preset_name}-0" for preset_name in ("small", name)}
+    for preset_name, folder in data.items():
         if not (folder / "detections.parquet").is_file():
-            simulate(folder, preset(one), 0, workers=2)
+            simulate(folder, preset(preset_name), 0, workers=2)
     run, weights = study / "runs" / "0", study / "live" / name
     if not (run / WEIGHTS_FILE).is_file():
         recipe, resume = RECIPES["ntssl-small"](), (run / LAST).is_file()
@@ -66,54 +66,66 @@ def calibrated(study: Path, name: str) -> tuple[Path, Path]:
     return weights, data[name]
 
 
-def together(labels: np.ndarray) -> np.ndarray:
+def pairs_together(labels: np.ndarray) -> np.ndarray:
     rows = np.triu_indices(len(labels), 1)
     return np.asarray((labels[:, None] == labels[None, :])[rows])
 
 
 @pytest.mark.parametrize("name", ["small", "real-colon-sim"])
 def test_the_online_linker_agrees_with_the_offline_partition(study: Path, name: str) -> None:
-    weights, data = calibrated(study, name)
+    weights, data = calibrated_weights(study, name)
     encoder = load_named(weights, "cpu")
     assert encoder.record is not None
     point = from_record(encoder.record.operating).at("count")
     encoded = encode([encoder], data, "eval")
     embeddings = encoded.embeddings[encoder.name]
     screened = screen(encoded.prepared, embeddings, point.alarms)
-    same, off, offline, kept, revised, seconds = [], [], [], 0, 0, []
-    inside = []
-    for one in by_procedure(screened.prepared, embeddings):
+    agreeing_pairs, online_errors, offline_errors, most_views, revised, seconds = (
+        [],
+        [],
+        [],
+        0,
+        0,
+        [],
+    )
+    in_interval = []
+    for procedure in by_procedure(screened.prepared, embeddings):
         linker, polyp = OnlineLinker(point), {}
-        views = one.views
+        views = procedure.views
         for row in np.lexsort((views.start, views.end)).tolist():
-            begun = time.perf_counter()
-            said = linker.add(str(row), views.vectors[row], views.start[row], views.end[row])
-            seconds.append(time.perf_counter() - begun)
-            polyp[str(row)] = said.polyp
-            polyp |= {revision.tracklet: revision.now for revision in said.revisions}
-            revised += len(said.revisions)
-            kept = max(kept, len(linker.kept.start) if linker.kept else 0)
+            start = time.perf_counter()
+            added = linker.add(str(row), views.vectors[row], views.start[row], views.end[row])
+            seconds.append(time.perf_counter() - start)
+            polyp[str(row)] = added.polyp
+            polyp |= {revision.tracklet: revision.now for revision in added.revisions}
+            revised += len(added.revisions)
+            most_views = max(most_views, len(linker.kept.start) if linker.kept else 0)
         online = np.array([polyp[str(row)] for row in range(len(polyp))])
-        batch = identify(views, one.positions, point)
-        true = len(set(one.polyps))
-        same.append(together(online) == together(batch.labels))
-        off.append(abs(len(set(online.tolist())) - true))
-        offline.append(abs(int(batch.labels.max()) + 1 - true))
-        assert said.interval is not None
-        inside.append(said.interval[0] <= true <= said.interval[1])
-    pairs, each = np.concatenate(same), [one.mean() for one in same if one.size]
+        batch = identify(views, procedure.positions, point)
+        n_polyps = len(set(procedure.polyps))
+        agreeing_pairs.append(pairs_together(online) == pairs_together(batch.labels))
+        online_errors.append(abs(len(set(online.tolist())) - n_polyps))
+        offline_errors.append(abs(int(batch.labels.max()) + 1 - n_polyps))
+        assert added.interval is not None
+        in_interval.append(added.interval[0] <= n_polyps <= added.interval[1])
+    pairs, agreement = (
+        np.concatenate(agreeing_pairs),
+        [procedure.mean() for procedure in agreeing_pairs if procedure.size],
+    )
     print(
         "\n| set | tracklets | pairs as offline | of a procedure, mean (lowest) | count off, "
         "online | offline | interval holds the truth | revisions | views kept | a tracklet, ms |\n"
-        f"| {name} | {len(seconds)} | {pairs.mean():.1%} | {np.mean(each):.1%} ({min(each):.1%}) | "
-        f"{np.mean(off):.2f} | {np.mean(offline):.2f} | {np.mean(inside):.0%} | {revised} | {kept} "
+        f"| {name} | {len(seconds)} | {pairs.mean():.1%} | {np.mean(agreement):.1%} "
+        f"({min(agreement):.1%}) | {np.mean(online_errors):.2f} | {np.mean(offline_errors):.2f} "
+        f"| {np.mean(in_interval):.0%} "
+        f"| {revised} | {most_views} "
         f"| {percentiles(seconds)} |"
     )
     assert pairs.mean() >= 0.95
 
 
 def random_weights(folder: Path) -> Path:
-    """The published size: ResNet-50 and a transformer, crops of 232 pixels; random numbers."""
+    """Random weights of the published size: ResNet-50 and a transformer, crops of 232 pixels."""
     config, seen = EncoderConfig(), Seen("none", (), ())
     record = WeightsRecord(config, PrepareSettings(), {"name": "random"}, seen, {}, asdict(BY_HAND))
     save_weights(folder / WEIGHTS_FILE, random_encoder(config), record)
@@ -128,7 +140,7 @@ def counting(encoder: NamedEncoder, out: Path) -> LiveCount:
 
 
 def views(seconds: float, every: float, long: float) -> Iterator[tuple[int, np.ndarray]]:
-    """Frames and their boxes (k, 5): one view after another, each of a box that drifts."""
+    """Frames and their boxes (k, 5): consecutive views of a drifting box."""
     for frame in range(round(seconds * FPS)):
         place = frame / FPS % every
         box = [[300.0 + 5 * place, 200.0, 220.0, 180.0, 0.9]] if place < long else []
@@ -136,13 +148,16 @@ def views(seconds: float, every: float, long: float) -> Iterator[tuple[int, np.n
 
 
 def test_times_of_a_frame_and_of_a_tracklet(study: Path, tmp_path: Path) -> None:
-    """A minute in which a box is there half of the time: five seconds of each ten."""
+    """A minute with a box during five of every ten seconds."""
     picture = np.random.default_rng(0).integers(0, 255, (*SIZE[::-1], 3), np.uint8)
-    weights, large = calibrated(study, "small")[0], random_weights(tmp_path / "random")
+    weights, random_path = (
+        calibrated_weights(study, "small")[0],
+        random_weights(tmp_path / "random"),
+    )
     export(weights, tmp_path / "exported")
-    export(large, tmp_path / "large")
+    export(random_path, tmp_path / "large")
     data = write_procedures(tmp_path, procedures=2)
-    export(large, tmp_path / "large8", int8=data)
+    export(random_path, tmp_path / "large8", int8=data)
     for name, path in (
         ("small, torch", weights),
         ("small, exported", tmp_path / "exported"),
@@ -150,27 +165,27 @@ def test_times_of_a_frame_and_of_a_tracklet(study: Path, tmp_path: Path) -> None
         ("ResNet-50, 232 px, 8 bits", tmp_path / "large8"),
     ):
         count = counting(load_named(path, "cpu"), tmp_path / f"out {name}")
-        threads, begun = count.warm_up(os.cpu_count() or 1), time.process_time()
+        threads, start = count.warm_up(os.cpu_count() or 1), time.process_time()
         for frame, boxes in views(60, 10, 5):
             count.frame(LiveFrame(frame, Picture(picture)), boxes)
-        spent = time.process_time() - begun
+        cpu_seconds = time.process_time() - start
         with_crop = sorted(count.latencies)[-round(30 * FPS / 4) :]
         print(
             f"\n| {name} | {threads} | {percentiles(count.latencies)} | of frames with a crop: "
             f"{percentiles(with_crop)} | {percentiles(count.closings)} | processor time of a "
-            f"second: {spent / 60:.2f} s | load {os.getloadavg()[0]:.1f} |"
+            f"second: {cpu_seconds / 60:.2f} s | load {os.getloadavg()[0]:.1f} |"
         )
         assert name != "small, exported" or (percentiles(count.latencies)["p99"] or 0) < 100
 
 
 @pytest.mark.parametrize("kind", ["torch", "exported"])
 def test_memory_does_not_grow_over_two_hours(study: Path, tmp_path: Path, kind: str) -> None:
-    """A view of three seconds each ten seconds, of 60 polyps; crops are given."""
-    path = calibrated(study, "small")[0]
+    """A view of three seconds every ten seconds, of 60 polyps; the test gives the crops."""
+    path = calibrated_weights(study, "small")[0]
     if kind == "exported":
         export(path, tmp_path / "exported")
         path = tmp_path / "exported"
-    count, rng, found = counting(load_named(path, "cpu"), tmp_path / "out"), None, {}
+    count, rng, memory = counting(load_named(path, "cpu"), tmp_path / "out"), None, {}
     count.warm_up(os.cpu_count() or 1)
     polyps = np.random.default_rng(0).integers(0, 255, (60, 8, 8, 3), np.uint8)
     for frame, boxes in views(7200, 10, 3):
@@ -181,10 +196,10 @@ def test_memory_does_not_grow_over_two_hours(study: Path, tmp_path: Path, kind: 
         count.frame(LiveFrame(frame, None, boxes, crops), boxes)
         if (frame + 1) % round(600 * FPS) == 0:
             pages = int(Path("/proc/self/statm").read_text().split()[1])
-            found[f"{(frame + 1) / FPS / 60:g} min"] = pages * os.sysconf("SC_PAGESIZE") >> 20
+            memory[f"{(frame + 1) / FPS / 60:g} min"] = pages * os.sysconf("SC_PAGESIZE") >> 20
     views_kept = len(count._linker.kept.start) if count._linker.kept else 0
     print(
-        f"\n{kind}: resident memory, MiB: {found}; views kept {views_kept}, tracklets "
+        f"\n{kind}: resident memory, MiB: {memory}; views kept {views_kept}, tracklets "
         f"{len(count.closings)}, ms: {percentiles(count.closings)}"
     )
-    assert found["120 min"] <= found["30 min"] + 60
+    assert memory["120 min"] <= memory["30 min"] + 60

@@ -1,7 +1,7 @@
-"""Every method of NTSSL's table 1 at one budget over three seeds. Run by `make study`: an hour.
+"""The methods of NTSSL's table 1 at one budget over three seeds. Run by `make study`: an hour.
 
-It can be killed and run again: POLYPLINK_STUDY names a folder that keeps the trainings, and the
-tables that `polyplink study` writes; docs/logbook.md says where the published order holds.
+The study can be interrupted and run again: POLYPLINK_STUDY names a folder that keeps the trainings
+and the tables of `polyplink study`. docs/logbook.md shows where the published order is reproduced.
 """
 
 import os
@@ -19,7 +19,7 @@ METHODS = ("ntssl", "sfe", "mve", "tpc", "supervised", "temporally-aware", "intr
 
 
 def simulate_small(folder: Path, seed: int) -> Path:
-    """The preset `small`, unless it is there."""
+    """Simulate the preset `small` unless the folder has it."""
     if not (folder / "detections.parquet").is_file():
         simulate(folder, preset("small"), seed, workers=2)
     return folder
@@ -29,14 +29,16 @@ def simulate_small(folder: Path, seed: int) -> Path:
 def test_every_method_beats_an_untrained_encoder(tmp_path: Path) -> None:
     out = Path(os.environ.get("POLYPLINK_STUDY", str(tmp_path)))
     data, names = simulate_small(out / "small", 0), [f"{name}-small" for name in METHODS]
-    done = study(names, data, out=out, grid="demo", device="cpu")
-    assert not done.value.failed
-    done.print_text()
+    compared = study(names, data, out=out, grid="demo", device="cpu")
+    assert not compared.value.failed
+    compared.print_text()
     untrained = []
-    for run in done.value.runs[:3]:  # the first method's
-        beside = out / "untrained" / str(run.seed)
-        measured = evaluate_weights(run.weights, data, out=beside, grid="demo", device="cpu")
-        found = measured.value.evaluation.encoders["untrained encoder"]
-        untrained.append(found.figures["AUROC"].value or 0.0)
-    for method in done.value.comparison.methods:
+    for run in compared.value.runs[:3]:  # of the first method
+        evaluation_folder = out / "untrained" / str(run.seed)
+        measured = evaluate_weights(
+            run.weights, data, out=evaluation_folder, grid="demo", device="cpu"
+        )
+        untrained_encoder = measured.value.evaluation.encoders["untrained encoder"]
+        untrained.append(untrained_encoder.figures["AUROC"].value or 0.0)
+    for method in compared.value.comparison.methods:
         assert (method.figures["AUROC"].value or 0.0) > mean(untrained), method.name

@@ -1,8 +1,8 @@
-"""What a review gives: answers until the count is right, and links learned from answers.
+"""Reviews: answers until the count is right, and links learned from answers.
 
-Procedures and vectors are those of `test_intervals`: tables of the preset `small`, vectors drawn.
-A scripted reviewer answers from the truth. Each half of a seed's procedures is counted with links
-fitted on the other; learning starts from links fitted without labels.
+Procedures and vectors are those of `test_intervals`: tables of the preset `small`, random vectors.
+A scripted reviewer answers from the truth. Each half of the procedures of a seed is counted with
+links fitted on the other half. Learning starts from links that are fitted without labels.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,93 +27,107 @@ MOST = 60  # answers
 Pick = Callable[[Sequence[Doubt]], Doubt]
 
 
-def errors(one: ProcedureTracklets, point: OperatingPoint, pick: Pick) -> list[int]:
+def errors(procedure: ProcedureTracklets, point: OperatingPoint, pick: Pick) -> list[int]:
     """Count minus truth after 0, 1, ... answers."""
     assert isinstance(point.setting, LearnedLinks)
     price, spread = point.setting.price, point.spread or 2.0
     must: list[tuple[int, int]] = []
     cannot: list[tuple[int, int]] = []
-    off = []
+    count_errors = []
     while True:
         decided = Constraints(tuple(must), tuple(cannot))
-        found = identify(one.views, one.positions, point, decided)
-        off.append(len(found.names) - len(set(one.polyps)))
-        left = uncertain(
-            found.labels, found.similarity, 10**6, price=price, spread=spread, decided=decided
+        identities = identify(procedure.views, procedure.positions, point, decided)
+        count_errors.append(len(identities.names) - len(set(procedure.polyps)))
+        doubts = uncertain(
+            identities.labels,
+            identities.similarity,
+            10**6,
+            price=price,
+            spread=spread,
+            decided=decided,
         )
-        if not left or len(off) > MOST:
-            return off
-        a, b = pick(left).pair
-        (must if one.polyps[a] == one.polyps[b] else cannot).append((a, b))
+        if not doubts or len(count_errors) > MOST:
+            return count_errors
+        a, b = pick(doubts).pair
+        (must if procedure.polyps[a] == procedure.polyps[b] else cannot).append((a, b))
 
 
-def reviewed(one: ProcedureTracklets, point: OperatingPoint) -> tuple[ProcedureTracklets, int]:
-    """A procedure with the identities after all pressing questions, and how many there were."""
+def review(procedure: ProcedureTracklets, point: OperatingPoint) -> tuple[ProcedureTracklets, int]:
+    """A procedure with its identities after all close questions, and the number of answers."""
     must: list[tuple[int, int]] = []
     cannot: list[tuple[int, int]] = []
     while True:
-        found = identify(one.views, one.positions, point, Constraints(tuple(must), tuple(cannot)))
-        left = [doubt for doubt in found.doubts if doubt.close]
-        if not left or len(must) + len(cannot) >= MOST:
-            names = pl.Series([f"P{label}" for label in found.labels])
-            table = one.table.with_columns(polyp_id=names)
-            return replace(one, table=table), len(must) + len(cannot)
-        a, b = left[0].pair
-        (must if one.polyps[a] == one.polyps[b] else cannot).append((a, b))
+        identities = identify(
+            procedure.views, procedure.positions, point, Constraints(tuple(must), tuple(cannot))
+        )
+        close_doubts = [doubt for doubt in identities.doubts if doubt.close]
+        if not close_doubts or len(must) + len(cannot) >= MOST:
+            names = pl.Series([f"P{label}" for label in identities.labels])
+            table = procedure.table.with_columns(polyp_id=names)
+            return replace(procedure, table=table), len(must) + len(cannot)
+        a, b = close_doubts[0].pair
+        (must if procedure.polyps[a] == procedure.polyps[b] else cannot).append((a, b))
 
 
 def rates(point: OperatingPoint, counted: Sequence[ProcedureTracklets]) -> np.ndarray:
-    """FR of each procedure at the price whose mean FPR is nearest to 0.05."""
+    """FR of each procedure at the price with a mean FPR nearest to 0.05."""
     assert point.links is not None
-    found = [
+    rates_of_procedures = [
         count_procedure(
-            partition(point.links.probability(one.views), PRICES), one.polyps, one.procedure_id
+            partition(point.links.probability(procedure.views), PRICES),
+            procedure.polyps,
+            procedure.procedure_id,
         ).rates
-        for one in counted
+        for procedure in counted
     ]
-    fpr = np.nanmean([one["fpr"] for one in found], axis=0)
+    fpr = np.nanmean([procedure["fpr"] for procedure in rates_of_procedures], axis=0)
     row = int(np.abs(fpr - 0.05).argmin())
-    return np.array([one["fr"][row] for one in found])
+    return np.array([procedure["fr"][row] for procedure in rates_of_procedures])
 
 
 @pytest.mark.study
-def test_answers_until_the_count_is_right_and_links_learned_from_them(tmp_path: Path) -> None:
+def test_the_order_of_questions_saves_answers_and_answers_improve_links(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     picks: dict[str, Pick] = {
-        "in the order of the page": lambda left: left[0],
-        "in random order": lambda left: left[int(rng.integers(len(left)))],
+        "in the order of the page": lambda mean_errors: mean_errors[0],
+        "in random order": lambda mean_errors: mean_errors[int(rng.integers(len(mean_errors)))],
     }
-    off: dict[str, list[list[int]]] = {name: [] for name in picks}
-    gained, answers = [], 0
+    errors_by_order: dict[str, list[list[int]]] = {name: [] for name in picks}
+    fr_by_links, answers = [], 0
     for seed in SEEDS:
-        every = procedures(tmp_path / str(seed), seed)
-        halves = every[::2], every[1::2]
-        for known, counted in (halves, halves[::-1]):
-            point = find_operating_point(known)
+        all_procedures = procedures(tmp_path / str(seed), seed)
+        halves = all_procedures[::2], all_procedures[1::2]
+        for calibration_half, counted in (halves, halves[::-1]):
+            point = find_operating_point(calibration_half)
             for name, pick in picks.items():
-                off[name] += [errors(one, point, pick) for one in counted]
-            nameless = pl.lit(None, pl.String)
-            blank = [replace(one, table=one.table.with_columns(polyp_id=nameless)) for one in known]
-            first = find_operating_point(blank)
-            taught = [reviewed(one, first) for one in known]
-            answers += sum(asked for _, asked in taught)
-            after = find_operating_point([one for one, _ in taught])
-            gained.append(np.stack([rates(p, counted) for p in (first, after, point)]))
+                errors_by_order[name] += [errors(procedure, point, pick) for procedure in counted]
+            no_polyp = pl.lit(None, pl.String)
+            unlabelled = [
+                replace(procedure, table=procedure.table.with_columns(polyp_id=no_polyp))
+                for procedure in calibration_half
+            ]
+            first = find_operating_point(unlabelled)
+            reviewed = [review(procedure, first) for procedure in calibration_half]
+            answers += sum(n_answers for _, n_answers in reviewed)
+            after = find_operating_point([procedure for procedure, _ in reviewed])
+            fr_by_links.append(np.stack([rates(p, counted) for p in (first, after, point)]))
     print()
-    needed: list[float] = []
-    for name, sequences in off.items():
-        wrong = [each for each in sequences if each[0]]
-        until = [next((i for i, e in enumerate(each) if e == 0), len(each)) for each in wrong]
-        needed.append(float(np.mean(until)))
-        left = [
+    mean_answers: list[float] = []
+    for name, sequences in errors_by_order.items():
+        wrong_at_first = [each for each in sequences if each[0]]
+        answers_needed = [
+            next((i for i, e in enumerate(each) if e == 0), len(each)) for each in wrong_at_first
+        ]
+        mean_answers.append(float(np.mean(answers_needed)))
+        mean_errors = [
             np.mean([abs(each[min(k, len(each) - 1)]) for each in sequences]) for k in (0, 3, 10)
         ]
         print(
-            f"{name}: {len(wrong)} of {len(sequences)} counts wrong at first; right after "
-            f"{np.mean(until):.1f} answers (median {np.median(until):.0f}); "
-            "count error {:.2f}, after 3 answers {:.2f}, after 10 {:.2f}".format(*left)
+            f"{name}: {len(wrong_at_first)} of {len(sequences)} counts wrong at first; right after "
+            f"{np.mean(answers_needed):.1f} answers (median {np.median(answers_needed):.0f}); "
+            "count error {:.2f}, after 3 answers {:.2f}, after 10 {:.2f}".format(*mean_errors)
         )
-    fr = np.concatenate(gained, axis=1)  # 3 n
+    fr = np.concatenate(fr_by_links, axis=1)  # 3 n
     change = fr[1] - fr[0]
     means = change[rng.integers(0, change.size, (10_000, change.size))].mean(axis=1)
     low, high = np.quantile(means, (0.025, 0.975))
@@ -122,5 +136,5 @@ def test_answers_until_the_count_is_right_and_links_learned_from_them(tmp_path: 
         f"labels, {fr[1].mean():.2f} learned from {answers} answers ({change.mean():+.2f}, "
         f"{low:+.2f} to {high:+.2f}), {fr[2].mean():.2f} from true identities"
     )
-    assert needed[0] < needed[1]
+    assert mean_answers[0] < mean_answers[1]
     assert fr[2].mean() <= fr[0].mean()

@@ -1,12 +1,12 @@
-"""How long a search among a million views takes, and what the approximate form finds of it.
+"""Times of a search among a million views, and the recall of the approximate search.
 
 Run by `make study`: some minutes. POLYPLINK_VIEWS sets another number of views, and
 POLYPLINK_INDEX a folder that keeps the index for the next run.
 
-Vectors are drawn as those of `ntssl-small` on the preset `small` are distributed: the k-th largest
-of their variances is about exp(-k / 5) of the largest, with a hundredth of the whole spread over
-all 256 directions. A polyp has six views, whose own part of the variance makes the cosine tell
-pairs of one polyp from pairs of two with an AUROC of about 0.8.
+Random vectors have the distribution of `ntssl-small` on the preset `small`: the k-th largest of
+their variances is about exp(-k / 5) of the largest, and one hundredth of the total is spread over
+all 256 directions. A polyp has six views with so much noise that the cosine distinguishes pairs of
+one polyp with an AUROC of about 0.8.
 """
 
 import os
@@ -24,18 +24,18 @@ from polyplink.scale.exact import nearest
 from polyplink.scale.index import ROWS, Block, Index, approximated, build_index, recall
 
 VIEWS = int(os.environ.get("POLYPLINK_VIEWS", "1_000_000"))
-WIDTH, OF_POLYP, OWN, BLOCK = 256, 6, 0.68, 60_000
+WIDTH, OF_POLYP, NOISE_SHARE, BLOCK = 256, 6, 0.68, 60_000
 SPREAD = np.sqrt(np.exp(-np.arange(WIDTH) / 5) / 5 + 0.01 / WIDTH)
 QUERIES, K = 200, 12
 
 
-def drawn(first: int, n: int) -> np.ndarray:
-    """Vectors (n, WIDTH) of views, those of a polyp one after the other."""
+def random_views(first: int, n: int) -> np.ndarray:
+    """Random vectors (n, WIDTH) of views; views of a polyp are consecutive."""
     rng = np.random.default_rng(first)
     polyps = rng.normal(size=(n // OF_POLYP + 1, WIDTH), scale=SPREAD)
     views = rng.normal(size=(n, WIDTH), scale=SPREAD)
-    mixed = (1 - OWN) ** 0.5 * polyps[np.arange(n) // OF_POLYP] + OWN**0.5 * views
-    return np.asarray(mixed, np.float32)
+    vectors = (1 - NOISE_SHARE) ** 0.5 * polyps[np.arange(n) // OF_POLYP] + NOISE_SHARE**0.5 * views
+    return np.asarray(vectors, np.float32)
 
 
 def blocks() -> Iterator[Block]:
@@ -53,55 +53,56 @@ def blocks() -> Iterator[Block]:
                 start_s=(ids % 12 * 60).cast(pl.Float32),
             )
         )
-        yield table, drawn(first, len(ids))
+        yield table, random_views(first, len(ids))
 
 
 def times(index: Index, queries: np.ndarray, **options: object) -> str:
-    """Milliseconds of a search: median, 99th percentile and of processor time."""
-    took, begun = [], time.process_time()
+    """Milliseconds per search: median, 99th percentile, minimum and CPU time."""
+    milliseconds, start = [], time.process_time()
     for query in queries:
         before = time.perf_counter()
         index.search(query, K, **options)  # type: ignore[arg-type]
-        took.append(1e3 * (time.perf_counter() - before))
-    own = 1e3 * (time.process_time() - begun) / len(queries)
-    p50, best = statistics.median(took), min(took)
-    return f"p50 {p50:.1f}, p99 {np.percentile(took, 99):.1f}, best {best:.1f}, processor {own:.1f}"
+        milliseconds.append(1e3 * (time.perf_counter() - before))
+    cpu_milliseconds = 1e3 * (time.process_time() - start) / len(queries)
+    p50, best = statistics.median(milliseconds), min(milliseconds)
+    p99 = np.percentile(milliseconds, 99)
+    return f"p50 {p50:.1f}, p99 {p99:.1f}, best {best:.1f}, processor {cpu_milliseconds:.1f}"
 
 
 @pytest.mark.study
 def test_a_search_of_a_million_views(tmp_path: Path) -> None:
     folder = Path(os.environ.get("POLYPLINK_INDEX", tmp_path / "index"))
-    some = drawn(0, 1200)
-    cosine = np.corrcoef(some)[np.triu_indices(len(some), 1)]
-    one, other = np.triu_indices(len(some), 1)
-    print(
-        f"\nAUROC of the cosine: {roc_auc_score(one // OF_POLYP == other // OF_POLYP, cosine):.3f}"
-    )
-    begun = time.process_time()
+    sample = random_views(0, 1200)
+    cosine = np.corrcoef(sample)[np.triu_indices(len(sample), 1)]
+    first, second = np.triu_indices(len(sample), 1)
+    auroc = roc_auc_score(first // OF_POLYP == second // OF_POLYP, cosine)
+    print(f"\nAUROC of the cosine: {auroc:.3f}")
+    start = time.process_time()
     if not folder.exists():
         build_index(folder, blocks(), "drawn")
         print(
-            f"{VIEWS:,} x {WIDTH}: built in {time.process_time() - begun:.0f} s of processor time"
+            f"{VIEWS:,} x {WIDTH}: built in {time.process_time() - start:.0f} s of processor time"
         )
     index = Index(folder)
-    queries = drawn(10**9, QUERIES).astype(np.float64)
+    queries = random_views(10**9, QUERIES).astype(np.float64)
     index.search(queries[0], K)
     print(f"load {os.getloadavg()[0]:.1f}; a search, ms: {times(index, queries)}")
     if len(index.segments) == 1:
         _, unit, codes = index.segments[0]
-        took = []
+        milliseconds = []
         for query in queries / np.linalg.norm(queries, axis=1, keepdims=True):
             before = time.perf_counter()
             nearest(query, unit, codes, K)
-            took.append(1e3 * (time.perf_counter() - before))
-        print(f"the pass alone, ms: p50 {statistics.median(took):.1f}, best {min(took):.1f}")
+            milliseconds.append(1e3 * (time.perf_counter() - before))
+        p50, best = statistics.median(milliseconds), min(milliseconds)
+        print(f"the pass alone, ms: p50 {p50:.1f}, best {best:.1f}")
     large = pl.col("size_mm") >= 15
     print(f"with a filter that a quarter passes, ms: {times(index, queries[:50], where=large)}")
     if "approximate" not in index.record:
-        begun = time.perf_counter()
+        start = time.perf_counter()
         index = approximated(index)
-        print(f"approximate form written and measured in {time.perf_counter() - begun:.0f} s")
-    found = index.record["approximate"] | recall(index)
-    print(found)
-    assert found["recall"] > 0.5
+        print(f"approximate form written and measured in {time.perf_counter() - start:.0f} s")
+    recall_record = index.record["approximate"] | recall(index)
+    print(recall_record)
+    assert recall_record["recall"] > 0.5
     print(f"load {os.getloadavg()[0]:.1f}; approximate, ms: {times(index, queries)}")

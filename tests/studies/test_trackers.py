@@ -1,10 +1,10 @@
-"""Tracks from a detector's boxes: ours beside those of `trackers`. Run by `make study`, not by CI.
+"""The tracker compared with those of the package `trackers`. Run by `make study`, not by CI.
 
-The boxes are those of the simulated detector `gi-genius` on the preset `small`, three seeds. What a
-track should hold is a view: the boxes of one polyp without an absence. HOTA and IDF1 are those of
-the project's evaluation, which equal TrackEval's. Of every tracker the tracks that last half a
-second are scored, as `prepare` keeps them; breaks are counted before that. Each is scored with
-its gaps as they are and filled, as `run` fills those of ours.
+Boxes come from the simulated detector `gi-genius` on the preset `small`, with three seeds. A track
+should follow a view: the boxes of one polyp without an absence. HOTA and IDF1 are computed by the
+evaluation of this project and equal those of TrackEval. Only tracks that last half a second are
+scored, as `prepare` keeps them; breaks are counted before that. Each tracker is scored with gaps as
+they are and with filled gaps, as `run` fills those of its own tracker.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ from polyplink_lab.simulate.presets import preset
 SEEDS = (0, 1, 2)
 LASTING = 0.5  # seconds
 FILLED = ", gaps filled"
-Follow = Callable[[pl.DataFrame, float], np.ndarray]  # boxes of a procedure, fps -> track, -1: none
+Follow = Callable[[pl.DataFrame, float], np.ndarray]  # boxes, fps -> track of each box, -1: none
 
 # The best HOTA among thresholds 0.25, 0.4 and 0.55, IoU 0.02 to 0.4 and buffers of 8 to 60 frames
 # on 20 procedures of seed 0 (not every combination for every tracker).
@@ -51,14 +51,16 @@ THRESHOLDS = {
 }
 
 
-def ours(boxes: pl.DataFrame, fps: float) -> np.ndarray:
+def follow_with_polyplink(boxes: pl.DataFrame, fps: float) -> np.ndarray:
     return Tracker(fps).update(*tracker_input(boxes))
 
 
-def rival(name: str, **settings: Any) -> Follow:
-    """A tracker of the package `trackers`, frame by frame, frames without boxes too."""
-    trackers, supervision = (pytest.importorskip(one) for one in ("trackers", "supervision"))
-    cameras = {"enable_cmc": False} if name == "BoTSORTTracker" else {}  # there are no pictures
+def package_tracker(name: str, **settings: Any) -> Follow:
+    """A tracker of the package `trackers`, applied to every frame, also without boxes."""
+    trackers, supervision = (
+        pytest.importorskip(package) for package in ("trackers", "supervision")
+    )
+    cameras = {"enable_cmc": False} if name == "BoTSORTTracker" else {}  # without pictures
 
     def follow(boxes: pl.DataFrame, fps: float) -> np.ndarray:
         tracker = getattr(trackers, name)(frame_rate=fps, **cameras, **settings)
@@ -67,11 +69,11 @@ def rival(name: str, **settings: Any) -> Follow:
         edges = np.concatenate([places[:, :2], places[:, :2] + places[:, 2:]], 1)
         for frame in range(frames[0], frames[-1] + 1) if len(frames) else ():
             rows = np.arange(*np.searchsorted(frames, [frame, frame + 1]))
-            if not len(rows) and not tracker.tracks:  # nothing but the number would change
+            if not len(rows) and not tracker.tracks:  # only the number of the frame changes
                 if hasattr(tracker, "frame_count"):
                     tracker.frame_count += 1
                 continue
-            found = tracker.update(
+            detections = tracker.update(
                 supervision.Detections(
                     xyxy=edges[rows].astype(np.float32),
                     confidence=scores[rows].astype(np.float32),
@@ -79,31 +81,31 @@ def rival(name: str, **settings: Any) -> Follow:
                     data={"row": rows},
                 )
             )
-            if len(found):
-                track[found.data["row"]] = found.tracker_id
+            if len(detections):
+                track[detections.data["row"]] = detections.tracker_id
         return track
 
     return follow
 
 
 def with_views(data: DataSet) -> pl.DataFrame:
-    """The annotated boxes with their view: it ends where the polyp is absent for a frame."""
+    """The annotated boxes with their view, which ends where the polyp is absent for a frame."""
     boxes = data.detections.sort("procedure_id", "polyp_id", "frame")
     step = pl.col("frame").diff().over("procedure_id", "polyp_id")
     return boxes.with_columns(view=(step.is_null() | (step > 1)).cum_sum())
 
 
-def pieces(true: BoxTracks, found: BoxTracks) -> tuple[int, int]:
-    """Into how many pieces tracks cut the views, and how many views they follow at all.
+def pieces(true: BoxTracks, detected: BoxTracks) -> tuple[int, int]:
+    """Number of pieces into which tracks divide the views, and number of views with any track.
 
-    A piece is a run of frames of a view that one track follows, with an IoU of 0.5: another begins
-    where a view is lost and found again (Frag of CLEAR) and where its track changes (IDSW).
+    A piece is a run of frames of a view that one track follows, with an IoU of 0.5. A new piece
+    starts where a view is lost and continued (Frag of CLEAR) and where its track changes (IDSW).
     """
-    pairs = overlaps(true, found)
+    pairs = overlaps(true, detected)
     best = np.argsort(pairs.similarity, kind="stable")
     best = best[pairs.similarity[best] >= THRESHOLD]
     track = np.full(len(true.frame), -1)
-    track[pairs.true[best]] = found.track[pairs.detected[best]]
+    track[pairs.true[best]] = detected.track[pairs.detected[best]]
     order = np.lexsort((true.frame, true.track))
     runs = np.stack([true.track, track])[:, order]
     begins = np.diff(runs, axis=1, prepend=-1).any(axis=0) & (runs[1] >= 0)
@@ -111,73 +113,84 @@ def pieces(true: BoxTracks, found: BoxTracks) -> tuple[int, int]:
 
 
 def score(
-    true: pl.DataFrame, found: pl.DataFrame, fps: float, *, fill: bool = False
+    true: pl.DataFrame, detected: pl.DataFrame, fps: float, *, fill: bool = False
 ) -> dict[str, Any]:
     """Sums of one procedure; found boxes have truth, view and track. Gaps are filled if asked."""
-    tracked = found.filter(pl.col("track") >= 0)
-    following = tracked.drop_nulls("view").sort("view", "frame")
+    tracked = detected.filter(pl.col("track") >= 0)
+    tracked_views = tracked.drop_nulls("view").sort("view", "frame")
     breaks = (pl.col("track").diff().over("view") != 0).sum()
     span = (pl.col("frame").max() - pl.col("frame").min() + 1).over("track")
-    kept = tracked.filter(span >= LASTING * fps)
-    tracks = kept.group_by("track").agg(
+    long_tracked = tracked.filter(span >= LASTING * fps)
+    tracks = long_tracked.group_by("track").agg(
         real=2 * pl.col("truth").count() >= pl.len(),
         shown=pl.col("truth").drop_nulls().mode().min(),
         mixed=pl.col("truth").drop_nulls().n_unique() > 1,
     )
-    shown = kept.drop_nulls("view")
-    written = kept.with_columns(tracklet="track").sort("track", "frame")
-    written = fill_gaps(written) if fill else written
+    shown_views = long_tracked.drop_nulls("view")
+    scored_boxes = long_tracked.with_columns(tracklet="track").sort("track", "frame")
+    scored_boxes = fill_gaps(scored_boxes) if fill else scored_boxes
     sides = [
         BoxTracks.of(one["frame"], one[name], one.select(BOX).to_numpy())
-        for one, name in ((true, "view"), (written, "track"))
+        for one, name in ((true, "view"), (scored_boxes, "track"))
     ]
     return {
         "counts": score_tracks(*sides),
         "pieces per view": pieces(*sides),
-        "tracks per view": (shown.n_unique(["view", "track"]), shown["view"].n_unique()),
-        "breaks per view": (following.select(breaks).item(), true["view"].n_unique()),
+        "tracks per view": (
+            shown_views.n_unique(["view", "track"]),
+            shown_views["view"].n_unique(),
+        ),
+        "breaks per view": (tracked_views.select(breaks).item(), true["view"].n_unique()),
         "tracklets mixed": (tracks["mixed"].sum(), tracks["real"].sum()),
         "polyps reached": (tracks.filter("real")["shown"].n_unique(), true["polyp_id"].n_unique()),
         "false tracklets": ((~tracks["real"]).sum(), 1),
-        "boxes covered": (kept["truth"].count(), found["truth"].count()),
+        "boxes covered": (long_tracked["truth"].count(), detected["truth"].count()),
     }
 
 
 def measures(rows: list[dict[str, Any]]) -> dict[str, Resampled]:
-    """The figures of procedures, with the same draws for every tracker."""
-    draws = draw_weights(len(rows))
-    every = np.ones(len(rows), np.bool_)
+    """Figures over procedures, with the same resamples for every tracker."""
+    resamples = draw_weights(len(rows))
+    all_rows = np.ones(len(rows), np.bool_)
     counts = [row["counts"] for row in rows]
     total = tracking_figures(TrackingCounts.total(counts))
-    drawn = tracking_figures(TrackingCounts.weighted(counts, draws))
-    found = {name: Resampled(float(total[name]), drawn[name], every) for name in ("HOTA", "IDF1")}
+    resampled = tracking_figures(TrackingCounts.weighted(counts, resamples))
+    figures = {
+        name: Resampled(float(total[name]), resampled[name], all_rows) for name in ("HOTA", "IDF1")
+    }
     for name in rows[0].keys() - {"counts"}:
-        part, whole = np.array([row[name] for row in rows], float).T
-        found[name] = Resampled(part.sum() / whole.sum(), (draws @ part) / (draws @ whole), every)
-    return found
+        numerators, denominators = np.array([row[name] for row in rows], float).T
+        figures[name] = Resampled(
+            numerators.sum() / denominators.sum(),
+            (resamples @ numerators) / (resamples @ denominators),
+            all_rows,
+        )
+    return figures
 
 
-def printed(rows: Mapping[str, list[dict[str, Any]]], mine: str) -> dict[str, dict[str, Resampled]]:
+def print_differences(
+    rows: Mapping[str, list[dict[str, Any]]], reference: str
+) -> dict[str, dict[str, Resampled]]:
     """Every figure of every tracker, printed with the paired difference of `mine` to it."""
-    figures = {name: measures(own) for name, own in rows.items()}
-    for what in sorted(figures[mine]):
-        print(f"\n{what}; {mine} minus each")
-        for name, theirs in figures.items():
-            minus = figures[mine][what].minus(theirs[what])
-            print(f"{name:40} {theirs[what].value:.4f}, {minus.value:+.4f}", end=" ")
+    figures = {name: measures(rows_of_tracker) for name, rows_of_tracker in rows.items()}
+    for what in sorted(figures[reference]):
+        print(f"\n{what}; {reference} minus each")
+        for name, figures_of_tracker in figures.items():
+            minus = figures[reference][what].minus(figures_of_tracker[what])
+            print(f"{name:40} {figures_of_tracker[what].value:.4f}, {minus.value:+.4f}", end=" ")
             print(f"({minus.low:+.4f} to {minus.high:+.4f})")
     return figures
 
 
 @pytest.mark.study
-def test_hota_and_fragmentation_are_ahead_of_every_tracker_of_the_package_trackers(
+def test_hota_and_fragmentation_are_better_than_of_the_package_trackers(
     tmp_path: Path,
 ) -> None:
-    methods: dict[str, Follow] = {"ours": ours}
+    methods: dict[str, Follow] = {"ours": follow_with_polyplink}
     for name, settings in BEST.items():
         best = settings | {"minimum_consecutive_frames": 1} | dict.fromkeys(THRESHOLDS[name], 0.4)
-        methods[f"{name}, best"] = rival(name, **best)
-        methods[f"{name}, defaults"] = rival(name)
+        methods[f"{name}, best"] = package_tracker(name, **best)
+        methods[f"{name}, defaults"] = package_tracker(name)
     rows: dict[str, list[dict[str, Any]]] = {}
     for seed in SEEDS:
         folder = tmp_path / str(seed)
@@ -189,13 +202,15 @@ def test_hota_and_fragmentation_are_ahead_of_every_tracker_of_the_package_tracke
             views, ["procedure_id", "frame", "truth"], "left", maintain_order="left"
         )
         for procedure, fps in data.procedures.select("procedure_id", "fps").iter_rows():
-            own = boxes.filter(procedure_id=procedure)
+            boxes_of_procedure = boxes.filter(procedure_id=procedure)
             for name, follow in methods.items():
-                found = own.with_columns(track=pl.Series(follow(own, fps), dtype=pl.Int64))
+                tracked = boxes_of_procedure.with_columns(
+                    track=pl.Series(follow(boxes_of_procedure, fps), dtype=pl.Int64)
+                )
                 for label, fill in ((name, False), (name + FILLED, True)):
-                    scored = score(true.filter(procedure_id=procedure), found, fps, fill=fill)
-                    rows.setdefault(label, []).append(scored)
-    figures = printed(rows, "ours" + FILLED)
+                    sums = score(true.filter(procedure_id=procedure), tracked, fps, fill=fill)
+                    rows.setdefault(label, []).append(sums)
+    figures = print_differences(rows, "ours" + FILLED)
     mine = figures["ours" + FILLED]
     for name in methods.keys() - {"ours"}:
         assert (mine["HOTA"].minus(figures[name]["HOTA"]).low or 0) > 0, name

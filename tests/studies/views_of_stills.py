@@ -1,11 +1,11 @@
-"""What should views of one still teach an encoder that is not trained? Run by `make study-views`.
+"""How should views of stills adapt an untrained encoder? Run by `make study-views`.
 
     make study-views DATA="STILLS --weights WEIGHTS --real FOLDER ..."
 
 The features of WEIGHTS are mapped in three ways: whitened over crops, whitened within polyps
 (`weights adapt --whiten --in-motion`), and by a linear map that is trained with InfoNCE on pairs of
-views. Each is fitted on four fifths of the groups of STILLS and measured on the views of the rest,
-in turn; and fitted on all and measured on tracklets of real FOLDERs, whose boxes have polyp ids.
+views. Each is cross-validated over the groups of STILLS in five folds. Each is also fitted on all
+stills and measured on tracklets of real FOLDERs with polyp ids.
 """
 
 import argparse
@@ -42,7 +42,7 @@ FOLDS, EPOCHS, TEMPERATURE, RATE, PAIRS = 5, 20, 0.1, 1e-3, 256
 
 
 def contrastive(polyps: Polyps) -> Fitted:
-    """A linear map trained with InfoNCE, from the whitening over crops."""
+    """A linear map trained with InfoNCE, initialised by the whitening over crops."""
     mean, start = fit_whitening(torch.cat(polyps), SHRINKAGE)
     features_map = (0.1 * start / start.std()).requires_grad_()
     optimiser, rng = torch.optim.Adam([features_map], lr=RATE), np.random.default_rng(0)
@@ -79,22 +79,27 @@ def mean_ap(polyps: Polyps, fitted: Fitted) -> float:
 
 
 def main() -> None:
-    """Fit, measure, and print a table."""
+    """Fit and measure the maps, and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("stills", type=Path, help="data folder of annotated stills")
     parser.add_argument("--weights", type=Path, required=True, help="an encoder of single frames")
     parser.add_argument("--part", help="of the stills")
     parser.add_argument("--real", type=Path, nargs="*", default=[], help="folders with polyp ids")
     parser.add_argument("--views", type=int, default=4, help="of each still, beside itself")
-    given = parser.parse_args()
-    loaded = load_encoder(given.weights, torch.device("cpu"))
-    white, settings = WhitenedEncoder(unwrapped(loaded.encoder)).eval(), loaded.record.prepare
-    data = read_data(given.stills)
-    stills = read_stills(given.stills, data, data.part(given.part))
+    arguments = parser.parse_args()
+    loaded = load_encoder(arguments.weights, torch.device("cpu"))
+    whitened_encoder, settings = (
+        WhitenedEncoder(unwrapped(loaded.encoder)).eval(),
+        loaded.record.prepare,
+    )
+    data = read_data(arguments.stills)
+    stills = read_stills(arguments.stills, data, data.part(arguments.part))
     polyps: Polyps = []
     with torch.no_grad():
-        for crops in draw_views(stills, given.views, settings.size, settings.crop_factor):
-            polyps.append(normalize(white.encode_frames(torch.from_numpy(crops)).float(), dim=1))
+        for crops in draw_views(stills, arguments.views, settings.size, settings.crop_factor):
+            polyps.append(
+                normalize(whitened_encoder.encode_frames(torch.from_numpy(crops)).float(), dim=1)
+            )
             if len(polyps) % 100 == 0:
                 print(f"{len(polyps)} of {len(stills)} stills", flush=True)
     groups = sorted({still.group for still in stills})
@@ -104,25 +109,27 @@ def main() -> None:
     folds = np.array([fold_of[still.group] for still in stills])
     options = TrackletOptions(min_length=1, max_gap=40, min_iou=0.0, min_seconds=0.0, stride=1)
     real = [
-        prepare_part(folder, with_options(settings, options), "all", 2) for folder in given.real
+        prepare_part(folder, with_options(settings, options), "all", 2) for folder in arguments.real
     ]
-    print("| mAP | stills held out | " + " | ".join(path.name for path in given.real) + " |")
+    print("| mAP | stills held out | " + " | ".join(path.name for path in arguments.real) + " |")
     print("|" + "---|" * (2 + len(real)))
     for name, fit in METHODS.items():
-        held = [
+        held_out_values = [
             mean_ap(
                 [polyps[k] for k in np.flatnonzero(folds == fold)],
                 fit([polyps[k] for k in np.flatnonzero(folds != fold)]),
             )
             for fold in range(FOLDS)
         ]
-        values = [float(np.mean(held))]
+        values = [float(np.mean(held_out_values))]
         for buffer, value in zip(
-            (white.features_mean, white.features_map), fit(polyps), strict=True
+            (whitened_encoder.features_mean, whitened_encoder.features_map),
+            fit(polyps),
+            strict=True,
         ):
             buffer.copy_(value)
         for prepared in real:
-            vectors = embed(prepared, NetworkEmbedder(white), name).vectors
+            vectors = embed(prepared, NetworkEmbedder(whitened_encoder), name).vectors
             values.append(retrieve(vectors, samples_of(prepared)).mean_ap or 0.0)
         print(f"| {name} | " + " | ".join(f"{value:.3f}" for value in values) + " |", flush=True)
 
