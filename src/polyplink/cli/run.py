@@ -206,7 +206,7 @@ def _check_boxes(source: Path, boxes: str | None, *, alone: bool) -> None:
 
     PolyplinkError.unless(
         not is_data_folder(source),
-        f"{source} is a data folder, whose boxes are already read",
+        f"{source} is a data folder, with its boxes already read",
         f"`polyplink run {source}` counts it, without --boxes",
     )
     PolyplinkError.unless(
