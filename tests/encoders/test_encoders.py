@@ -12,6 +12,7 @@ from torch import nn
 
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.parts import ENCODERS
 from polyplink.encoders.build import (
     MveEncoder,
     SfeEncoder,
@@ -42,6 +43,10 @@ from tests.encoders.small import (
 )
 
 ANY: TypeAdapter[Any] = TypeAdapter(AnyEncoderConfig)
+
+
+def test_every_built_in_kind_has_a_small_encoder_here() -> None:
+    assert {config.kind for config in KINDS.values()} == set(ENCODERS)
 
 
 @pytest.mark.parametrize("kind", KINDS)
