@@ -123,6 +123,9 @@ def test_calibration_procedures_are_recorded_and_unlabelled_data_are_refused(
     for truth in (("--truth", detected), ()):
         command = ("calibrate", sample_run.run, detected, *truth, "-o", tmp_path / "o")
         assert_refused(polyplink(*command, "--device", "cpu"), "no tracklet has a known polyp")
+    command = ("calibrate", sample_run.run, sample_run.data, "-o", tmp_path / "o")
+    refused = polyplink(*command, "--min-length", "99999", "--device", "cpu")
+    assert_refused(refused, "no tracklet is long enough to calibrate on; give other procedures")
 
 
 def test_links_are_fitted_again_on_annotated_boxes(sample_run: SampleRun, tmp_path: Path) -> None:
