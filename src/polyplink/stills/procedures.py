@@ -5,7 +5,7 @@ visits soon after the first; every visit has a new camera path over the still. B
 camera wanders over images without a polyp. Visits last a few seconds.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -184,30 +184,28 @@ def _write_procedure(
     folder = out / "frames" / name
     folder.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, object]] = []
-    pictures = [decoded_image(still.path) for still in stills]
     number = 0
-
-    def film(
-        picture: Pixels, boxes: "np.ndarray", names: Sequence[str], target: int | None
-    ) -> None:
-        nonlocal number
+    for picture, boxes, polyp_ids, target in _visits(name, stills, empty, rng):
+        # The camera's path over the still.
         seconds = (
             rng.exponential(config.between) + 0.6
             if target is None
             else np.clip(config.visit * np.exp(rng.normal(0, 0.5)), 1.5, 12)
         )
-        n = max(4, round(float(seconds) * config.fps))
+        n_frames = max(4, round(float(seconds) * config.fps))
         size = (picture.shape[1], picture.shape[0])
         looked_at = None if target is None else boxes[target]
-        path = draw_path(rng, n, config.fps, size, frame, target=looked_at)
-        for k in range(n):
+        path = draw_path(rng, n_frames, config.fps, size, frame, target=looked_at)
+
+        # Its frames, and the boxes that are in view.
+        for k in range(n_frames):
             file = folder / f"{number:06d}.jpg"
             if not file.is_file():
                 pixels = render(picture, path, k, frame, np.random.default_rng([number]))
                 with whole_file(file) as temporary:
                     temporary.write_bytes(simplejpeg.encode_jpeg(pixels, quality=QUALITY))
             projected_boxes, shares = boxes_in_view(boxes, path.maps[k], frame)
-            for which, (box, share) in enumerate(zip(projected_boxes, shares, strict=True)):
+            for polyp_id, box, share in zip(polyp_ids, projected_boxes, shares, strict=True):
                 if share >= LEAST_VISIBLE and box[2:].min() >= LEAST_SIDE:
                     x, y, w, h = (float(side) for side in box)
                     rows.append(
@@ -218,20 +216,30 @@ def _write_procedure(
                             "y": y,
                             "w": w,
                             "h": h,
-                            "polyp_id": names[which],
+                            "polyp_id": polyp_id,
                             "image": f"frames/{name}/{file.name}",
                         }
                     )
             number += 1
+    return pl.DataFrame(rows), number
 
+
+def _visits(
+    name: str, stills: Sequence[Still], empty: Sequence[Path], rng: np.random.Generator
+) -> Iterator[tuple[Pixels, "np.ndarray", Sequence[str], int | None]]:
+    """The stills that a procedure shows, each after an image without a polyp if there are any.
+
+    Yields:
+        The picture, its boxes (k, 4) and their polyps, and the row of the box that is looked at.
+    """
+    pictures = [decoded_image(still.path) for still in stills]
     for polyp in draw_course(rng, len(stills)):
         if empty:
             picture = decoded_image(empty[int(rng.integers(len(empty)))])
-            film(picture, np.empty((0, 4)), (), None)
+            yield picture, np.empty((0, 4)), (), None
         still = stills[polyp]
         largest = int(still.boxes[:, 2:].prod(1).argmax())
-        names = [
+        polyp_ids = [
             f"{name}_p{polyp}" + ("" if k == largest else f"_{k}") for k in range(len(still.boxes))
         ]
-        film(pictures[polyp], still.boxes, names, largest)
-    return pl.DataFrame(rows), number
+        yield pictures[polyp], still.boxes, polyp_ids, largest
