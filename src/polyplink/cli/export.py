@@ -15,6 +15,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.notebook import Facts
 from polyplink.core.progress import Progress
 
+Precision = Literal["float32", "bf16", "int8"]
 CALIBRATION = 64  # crops that scale the activations of an 8-bit export
 
 
@@ -46,7 +47,7 @@ def export(
     out: Annotated[StrPath, Argument(help="New folder for the exported encoder.")],
     *,
     precision: Annotated[
-        Literal["float32", "bf16", "int8"] | None,
+        Precision | None,
         Option(help="float32, bf16 or int8; float32 by default, bf16 on a GPU."),
     ] = None,
     data: Annotated[
@@ -80,27 +81,11 @@ def export(
     """
     from polyplink.tracklets.prepare import typical_crops
 
-    weights, out, source = Path(weights), Path(out), int8 or data
+    weights, out = Path(weights), Path(out)
     PolyplinkError.unless(
         not out.exists(), f"{out} exists already", "name a new folder for the exported encoder"
     )
-    PolyplinkError.unless(
-        part is None or source is not None,
-        f"--part {part} needs data",
-        "add --int8 DATA, or leave --part out",
-    )
-    PolyplinkError.unless(
-        int8 is None or (data is None and precision in (None, "int8")),
-        "--int8 DATA excludes --data and another --precision",
-        "give one of them",
-    )
-    precision = "int8" if int8 else precision or "float32"
-    data = None if source is None else Path(source)
-    PolyplinkError.unless(
-        precision != "int8" or data is not None,
-        "--precision int8 needs crops for calibration",
-        "add --data DATA",
-    )
+    precision, data = _precision_and_data(precision, int8, data, part)
     check_given(weights, data, [part])
     import torch
 
@@ -135,3 +120,34 @@ def export(
         f"weights {loaded.weights_id}"
     )
     return Result(exported, printed=[text, *mean_aps_text(mean_ap)])
+
+
+def _precision_and_data(
+    precision: Precision | None, int8: StrPath | None, data: StrPath | None, part: str | None
+) -> tuple[Precision, Path | None]:
+    """The precision, and the data folder for calibration; options that exclude others are refused.
+
+    Args:
+        precision: The option --precision.
+        int8: The option --int8.
+        data: The option --data.
+        part: The option --part.
+    """
+    source = int8 or data
+    PolyplinkError.unless(
+        part is None or source is not None,
+        f"--part {part} needs data",
+        "add --int8 DATA, or leave --part out",
+    )
+    PolyplinkError.unless(
+        int8 is None or (data is None and precision in (None, "int8")),
+        "--int8 DATA excludes --data and another --precision",
+        "give one of them",
+    )
+    chosen: Precision = "int8" if int8 else precision or "float32"
+    PolyplinkError.unless(
+        chosen != "int8" or source is not None,
+        "--precision int8 needs crops for calibration",
+        "add --data DATA",
+    )
+    return chosen, None if source is None else Path(source)
