@@ -42,8 +42,8 @@ def import_libraries() -> None:
 
     modules = ["sklearn.cluster", "sklearn.linear_model"]
     for package in (polyplink, polyplink_lab):
-        inside = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
-        modules += [module.name for module in inside]
+        submodules = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+        modules += [module.name for module in submodules]
     for name in modules:
         if not name.endswith("__main__"):
             importlib.import_module(name)

@@ -88,25 +88,25 @@ def splice(data: bytes, rng: random.Random) -> bytes:
 def json_value(data: bytes, rng: random.Random) -> bytes:
     """Replace a value anywhere in a JSON file by an unusual one, or nest the file deeply."""
     try:
-        whole = json.loads(data)
+        parsed = json.loads(data)
     except (ValueError, RecursionError):
         return number(data, rng)
     if rng.random() < 0.02:
         return b"[" * 100_000 + b"]" * 100_000
-    spots: list[tuple[Any, Any]] = []
+    places_in_file: list[tuple[Any, Any]] = []
 
     def walk(value: Any) -> None:
         inner = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, each in inner:
-            spots.append((value, key))
-            if isinstance(each, dict | list):
-                walk(each)
+        for key, inner_value in inner:
+            places_in_file.append((value, key))
+            if isinstance(inner_value, dict | list):
+                walk(inner_value)
 
-    if isinstance(whole, dict | list):
-        walk(whole)
-    if not spots or rng.random() < 0.03:
+    if isinstance(parsed, dict | list):
+        walk(parsed)
+    if not places_in_file or rng.random() < 0.03:
         return json.dumps(rng.choice(VALUES)).encode()
-    holder, key = rng.choice(spots)
+    holder, key = rng.choice(places_in_file)
     how = rng.random()
     if how < 0.75:
         holder[key] = rng.choice(VALUES)
@@ -116,7 +116,7 @@ def json_value(data: bytes, rng: random.Random) -> bytes:
         holder[rng.choice(["x" * 500, "", "\x1b", "../x", key])] = holder.pop(key)
     else:
         holder.append(holder[key])
-    return json.dumps(whole).encode()
+    return json.dumps(parsed).encode()
 
 
 def tar_header(data: bytes, rng: random.Random) -> bytes:
@@ -141,38 +141,49 @@ def tar_header(data: bytes, rng: random.Random) -> bytes:
 
 def flip_many(data: bytes, rng: random.Random) -> bytes:
     """Overwrite several bytes, half of the time near the beginning."""
-    spoilt = bytearray(data)
+    damaged = bytearray(data)
     for _ in range(rng.choice([1, 1, 2, 5, 20]) if data else 0):
         near = rng.random() < 0.5
-        spoilt[rng.randrange(min(len(spoilt), 256) if near else len(spoilt))] = rng.randrange(256)
-    return bytes(spoilt)
+        damaged[rng.randrange(min(len(damaged), 256) if near else len(damaged))] = rng.randrange(
+            256
+        )
+    return bytes(damaged)
 
 
 def table(path: Path, rng: random.Random) -> None:
     """Change values, columns or rows of a table, and write it with a valid checksum."""
-    whole = read_table(path, "")
-    column = rng.choice(whole.columns)
+    rows_and_columns = read_table(path, "")
+    column = rng.choice(rows_and_columns.columns)
     odd = rng.choice(VALUES)
     how = rng.choice(["value", "value", "column", "drop", "rename", "again", "type", "none"])
-    if how in ("value", "column") and whole.height:
-        row = rng.randrange(whole.height)
-        values = [odd if how == "column" or k == row else v for k, v in enumerate(whole[column])]
+    if how in ("value", "column") and rows_and_columns.height:
+        row = rng.randrange(rows_and_columns.height)
+        values = [
+            odd if how == "column" or k == row else v
+            for k, v in enumerate(rows_and_columns[column])
+        ]
         new = pl.Series(column, values, strict=False)
-        kind = whole.schema[column] if rng.random() < 0.7 else new.dtype
-        whole = whole.with_columns(new.cast(kind, strict=False))
+        kind = rows_and_columns.schema[column] if rng.random() < 0.7 else new.dtype
+        rows_and_columns = rows_and_columns.with_columns(new.cast(kind, strict=False))
     elif how == "drop":
-        whole = whole.drop(column)
+        rows_and_columns = rows_and_columns.drop(column)
     elif how == "rename":
-        whole = whole.rename({column: str(odd)[:50].encode("utf-8", "replace").decode()})
+        rows_and_columns = rows_and_columns.rename(
+            {column: str(odd)[:50].encode("utf-8", "replace").decode()}
+        )
     elif how == "again":
-        whole = pl.concat([whole, whole[: rng.randrange(whole.height + 1)]])
+        rows_and_columns = pl.concat(
+            [rows_and_columns, rows_and_columns[: rng.randrange(rows_and_columns.height + 1)]]
+        )
     elif how == "type":
         kinds = (pl.String, pl.Float32, pl.Int8, pl.Boolean, pl.Categorical, pl.Date, pl.Binary)
-        whole = whole.with_columns(pl.col(column).cast(rng.choice(kinds), strict=False))
+        rows_and_columns = rows_and_columns.with_columns(
+            pl.col(column).cast(rng.choice(kinds), strict=False)
+        )
     else:
-        whole = whole.clear()
-    marks = {k: v for k, v in pl.read_parquet_metadata(path).items() if k != "ARROW:schema"}
-    write_table(path, whole, marks)
+        rows_and_columns = rows_and_columns.clear()
+    metadata = {k: v for k, v in pl.read_parquet_metadata(path).items() if k != "ARROW:schema"}
+    write_table(path, rows_and_columns, metadata)
 
 
 def _replace(

@@ -12,7 +12,7 @@ WIDTH, HEIGHT = 48, 40
 
 
 def colour_of(polyp: int) -> np.ndarray:
-    """A distinct colour (3,) for every polyp, so that any encoder can tell them apart."""
+    """A distinct colour (3,) per polyp, so that any encoder can distinguish them."""
     rng = np.random.default_rng(100 + polyp)
     return rng.integers(40, 220, 3).astype(np.uint8)
 

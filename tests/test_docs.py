@@ -1,4 +1,4 @@
-"""The documentation is executed: commands, Python, examples, links; its site is built."""
+"""The documentation: its commands, Python, examples and links are run; its site is built."""
 
 import ast
 import doctest
@@ -37,7 +37,7 @@ OPENING = re.compile(
     r"polyplink (simulate|import real-colon|doctor|prepare|train|embed|count|evaluate) "
 )
 LINK = re.compile(r"\]\((?!https?://)([^)#]*)#?([^)]*)\)")
-# Some pages show the demo's size; here the same commands run at the smallest one.
+# Some pages use the size of the demo; the tests run the same commands at the smallest size.
 ONE_EPOCH = "--set optim.epochs=1 --set validation.every=2"
 PARALLEL = "count|embed|evaluate|prepare|probe|reproduce|study|train"
 SMALLEST = {
@@ -45,13 +45,13 @@ SMALLEST = {
     r"(train ntssl-demo data --out run)[^#\n]*": rf"\1 {ONE_EPOCH}  ",
     r"(evaluate run data --out evaluation)(?! --grid)": r"\1 --grid demo",
     r"--engine ray": "",  # tests/cli/test_archive.py starts Ray
-    # To start worker processes takes longer than most commands.
+    # Starting worker processes takes longer than most commands.
     rf"(polyplink (?:{PARALLEL}) [^#\n|\\&;>]*)": r"\1 --workers 1  ",
 }
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    """Code blocks of a page that are to be run."""
+    """Code blocks of a page that the tests run."""
     return [
         code
         for skip, kind, _, code in BLOCK.findall(page.read_text(encoding="utf-8"))
@@ -60,12 +60,12 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def files(page: Path) -> dict[str, str]:
-    """Code blocks of a page that a reader saves as a file, by the file's name."""
+    """Code blocks of a page that a reader saves as files, by file name."""
     text = page.read_text(encoding="utf-8")
     return {title: code for _, _, title, code in BLOCK.findall(text) if title}
 
 
-def with_blocks(language: str) -> list[Path]:
+def pages_with_blocks(language: str) -> list[Path]:
     return [page for page in PAGES if blocks(page, language)]
 
 
@@ -75,7 +75,7 @@ def name(page: Path) -> str:
 
 @cache
 def pages() -> Any:
-    """The hook that makes pages of the site."""
+    """The module docs/pages.py, which generates pages of the site."""
     pytest.importorskip("mkdocs")
     specification = importlib.util.spec_from_file_location("pages", ROOT / "docs/pages.py")
     assert specification is not None
@@ -87,47 +87,49 @@ def pages() -> Any:
 
 @pytest.fixture(scope="module")
 def processes() -> Iterator[Forked]:
-    with tempfile.TemporaryDirectory() as folder, forked(Path(folder)) as started:
-        yield started
+    with tempfile.TemporaryDirectory() as folder, forked(Path(folder)) as forked_processes:
+        yield forked_processes
 
 
-def assert_success(done: "subprocess.CompletedProcess[str]") -> None:
-    assert done.returncode == 0, done.stderr
+def assert_success(completed: "subprocess.CompletedProcess[str]") -> None:
+    assert completed.returncode == 0, completed.stderr
 
 
-OPENED: dict[tuple[str, ...], Path] = {}
+FOLDERS_AFTER: dict[tuple[str, ...], Path] = {}
 
 
-def opened(commands: tuple[str, ...], processes: Forked, places: pytest.TempPathFactory) -> Path:
-    """A folder in which a page's first commands were run; pages with the same ones share it."""
-    if commands not in OPENED:
+def folder_after(
+    commands: tuple[str, ...], processes: Forked, places: pytest.TempPathFactory
+) -> Path:
+    """A folder after the first commands of a page; pages with the same commands share it."""
+    if commands not in FOLDERS_AFTER:
         folder = places.mktemp("opened")
         if before := commands[:-1]:
-            shutil.copytree(opened(before, processes, places), folder, dirs_exist_ok=True)
+            shutil.copytree(folder_after(before, processes, places), folder, dirs_exist_ok=True)
         assert_success(processes.run(commands[-1], folder))
-        OPENED[commands] = folder
-    return OPENED[commands]
+        FOLDERS_AFTER[commands] = folder
+    return FOLDERS_AFTER[commands]
 
 
 @pytest.mark.documentation
-@pytest.mark.parametrize("page", with_blocks("bash"), ids=name)
+@pytest.mark.parametrize("page", pages_with_blocks("bash"), ids=name)
 def test_commands_run_as_written(
     page: Path, processes: Forked, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     code = "".join(blocks(page, "bash"))
-    for shown, small in SMALLEST.items():
-        code = re.sub(shown, small, code)
+    for original, small in SMALLEST.items():
+        code = re.sub(original, small, code)
     assert "polyplink" in code
     lines = code.splitlines()
     first = tuple(line.partition("  #")[0].rstrip() for line in takewhile(OPENING.match, lines))
     if first:
-        made = opened(first, processes, tmp_path_factory)
-        shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+        prepared_folder = folder_after(first, processes, tmp_path_factory)
+        shutil.copytree(prepared_folder, tmp_path, dirs_exist_ok=True)
     assert_success(processes.run("\n".join(lines[len(first) :]), tmp_path))
 
 
 @pytest.mark.documentation
-@pytest.mark.parametrize("page", with_blocks("python"), ids=name)
+@pytest.mark.parametrize("page", pages_with_blocks("python"), ids=name)
 def test_python_runs_as_written(page: Path, processes: Forked, tmp_path: Path) -> None:
     for title, code in files(page).items():
         (tmp_path / title).write_text(code)
@@ -141,10 +143,10 @@ def test_files_of_a_page_pass_the_linter(page: Path) -> None:
         place = f"tests/{title}" if title.startswith("test_") else f"src/{title}"
         for command in (["check", "--quiet"], ["format", "--check", "--quiet"]):
             arguments = [ruff, *command, "--stdin-filename", place, "-"]
-            done = subprocess.run(
+            completed = subprocess.run(
                 arguments, input=code, cwd=ROOT, capture_output=True, text=True, check=False
             )
-            assert done.returncode == 0, f"{title}: {done.stdout}{done.stderr}"
+            assert completed.returncode == 0, f"{title}: {completed.stdout}{completed.stderr}"
 
 
 def anchors(page: Path) -> set[str]:
@@ -157,7 +159,7 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=name)
-def test_notebooks_are_kept_without_outputs(path: Path) -> None:
+def test_notebooks_are_stored_without_outputs(path: Path) -> None:
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     assert not [cell for cell in cells if cell.get("outputs") or cell.get("execution_count")]
     assert cells[0]["source"][0].startswith("# ")
@@ -166,16 +168,16 @@ def test_notebooks_are_kept_without_outputs(path: Path) -> None:
 @pytest.mark.documentation
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=name)
 def test_notebooks_run_and_show_their_results(path: Path) -> None:
-    """Kept under .cache for `make docs`, which need not run them again."""
+    """Results are stored under .cache, so that `make docs` does not run notebooks again."""
     pytest.importorskip("nbclient")
     notebook = pages().run_notebook(path)
-    shown = str([cell.outputs for cell in notebook.cells if cell.cell_type == "code"])
-    assert "text/html" in shown
-    assert "<progress" in shown
+    run_outputs = str([cell.outputs for cell in notebook.cells if cell.cell_type == "code"])
+    assert "text/html" in run_outputs
+    assert "<progress" in run_outputs
 
 
 @pytest.mark.parametrize("page", [*PAGES, *NOTEBOOKS], ids=name)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_have_existing_targets(page: Path) -> None:
     for link, anchor in LINK.findall(page.read_text(encoding="utf-8")):
         target = page.parent / link if link else page
         assert target.exists(), f"{name(page)}: {link}"
@@ -183,14 +185,14 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS.names())
-def test_a_verb_s_page_has_what_its_help_has(verb: str) -> None:
+def test_the_page_of_a_verb_has_the_options_of_its_help(verb: str) -> None:
     page = pages().verb_page(verb, {})
-    told = polyplink(*verb.split(), "--help").stdout
-    options = set(re.findall(r"--[a-z][\w-]+", told)) - {"--help"}
+    help_text = polyplink(*verb.split(), "--help").stdout
+    options = set(re.findall(r"--[a-z][\w-]+", help_text)) - {"--help"}
     assert options == set(re.findall(r"`(--[\w-]+)`", page.split("## In Python")[0]))
 
 
-def test_a_room_s_page_has_its_modules() -> None:
+def test_the_page_of_a_package_lists_its_modules() -> None:
     page = pages().room_page("polyplink", "associate")
     listed = re.findall(r"^::: ([\w.]+)$", page, re.M)
     assert {"polyplink.associate.links", "polyplink.associate.affinity.propagate"} <= {*listed}
@@ -210,10 +212,10 @@ def test_the_table_of_verbs_has_the_sections_of_help() -> None:
 def test_the_page_of_parts_has_every_name() -> None:
     tables = pages().part_table() + pages().metric_table()
     names = Counter(name for registry in REGISTRIES.values() for name in registry)
-    for name, kinds in names.items():  # a figure and a metric may be called alike
+    for name, kinds in names.items():  # a figure and a metric may have the same name
         assert tables.count(f"| `{name}` |") == kinds, name
     assert "| `FPR` | false positive rate | counting |" in tables
-    assert not re.search(r"\| \|$", pages().part_table(), re.M)  # each says what it is
+    assert not re.search(r"\| \|$", pages().part_table(), re.M)  # every part has a description
 
 
 def test_the_gallery_shows_outputs_of_its_commands_and_small_pictures() -> None:
@@ -221,35 +223,35 @@ def test_the_gallery_shows_outputs_of_its_commands_and_small_pictures() -> None:
         re.findall(r"^COMMANDS = ({.*?^})", (ROOT / "docs/pictures.py").read_text(), re.M | re.S)[0]
     )
     page = (ROOT / "docs/gallery.md").read_text(encoding="utf-8")
-    shown = re.findall(
+    examples = re.findall(
         r"<!-- output: ([\w-]+) -->\n```text\n\$ polyplink (.*?)\n(.*?)^```$", page, re.M | re.S
     )
-    assert sorted(name for name, *_ in shown) == sorted(commands)
-    for name, command, output in shown:
+    assert sorted(name for name, *_ in examples) == sorted(commands)
+    for name, command, output in examples:
         assert re.fullmatch(re.sub(r"{\w+}", r"\\S+", commands[name]), command), name
         assert output.strip(), name
-    used = "".join(path.read_text(encoding="utf-8") for path in PAGES)
+    pages_text = "".join(path.read_text(encoding="utf-8") for path in PAGES)
     for picture in ROOT.glob("docs/pictures/*"):
-        assert picture.name in used, picture
+        assert picture.name in pages_text, picture
         assert picture.stat().st_size < 150_000, picture
 
 
 def test_new_pages_join_the_navigation() -> None:
     listed = [{"Home": "index.md"}, {"How to": ["how-to/run.md"]}]
-    found = pages().navigation(
+    navigation = pages().navigation(
         listed, ["index.md", "how-to/run.md", "how-to/new.md", "reference/verbs/x.md"]
     )
-    assert found[1]["How to"] == ["how-to/run.md", "how-to/new.md"]
-    assert found[2]["Reference"] == [{"Verbs": ["reference/verbs/x.md"]}]
+    assert navigation[1]["How to"] == ["how-to/run.md", "how-to/new.md"]
+    assert navigation[2]["Reference"] == [{"Verbs": ["reference/verbs/x.md"]}]
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the built site, without outputs of notebooks."""
+    """Build the site without outputs of notebooks; its folder."""
     pytest.importorskip("material")
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir"]
-    done = subprocess.run(
+    completed = subprocess.run(
         [*command, str(folder)],
         cwd=ROOT,
         capture_output=True,
@@ -257,21 +259,21 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=False,
         env=os.environ | {"NOTEBOOKS": "shown"},
     )
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     return folder
 
 
 @pytest.mark.slow
 def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(site: Path) -> None:
-    searched = (site / "search/search_index.js").read_text(encoding="utf-8")
-    assert "results.html" in searched
-    assert "logbook.html" not in re.findall(r'"location":"([^"#]*)', searched)
+    search_index = (site / "search/search_index.js").read_text(encoding="utf-8")
+    assert "results.html" in search_index
+    assert "logbook.html" not in re.findall(r'"location":"([^"#]*)', search_index)
     assert "logbook.html" not in (site / "gallery.html").read_text(encoding="utf-8")
     for page in (*PAGES[1:], *NOTEBOOKS):
         assert (site / page.relative_to(ROOT / "docs")).with_suffix(".html").is_file()
 
 
-QUESTIONS = {  # of new users, and the page that answers each
+QUESTIONS = {  # questions of new users, and the page that answers each
     "how to install": "install",
     "count polyps in a video": "run",
     "use my own detector": "run",
@@ -293,7 +295,7 @@ ANSWERED = f"""text => {{
 
 @pytest.mark.slow
 def test_the_search_of_the_site_shows_the_how_to_first(site: Path) -> None:
-    """In a browser, from the disk: the site's search as a reader of the files has it."""
+    """In a browser, with the files of the site opened from disk."""
     browsers = pytest.importorskip("playwright.sync_api")
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
@@ -312,7 +314,7 @@ def test_the_search_of_the_site_shows_the_how_to_first(site: Path) -> None:
         box.click()
         browsers.expect(page.get_by_text("Type to start searching")).to_be_attached(timeout=60_000)
         for question in QUESTIONS:
-            # Typed again until it is answered: what is typed while the index loads is forgotten.
+            # Type again until there are results, because input is lost while the index loads.
             page.wait_for_function(ANSWERED, arg=question, polling=500)
             first[question] = str(results.first.get_attribute("href")).partition("?")[0]
             box.evaluate(TYPED, "")
@@ -327,17 +329,17 @@ EXAMPLES = sorted(
 )
 EXECUTED = [pytest.mark.documentation]
 COMPILED = ("associate/clusterers.py", "associate/partition.py", "tracklets/tracks.py")
-DEAR = (*COMPILED, "encoders/published.py", "simulate/rendering.py")
+SLOW_EXAMPLES = (*COMPILED, "encoders/published.py", "simulate/rendering.py")
 
 
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(path, marks=EXECUTED * str(path).endswith(DEAR), id=name(path))
+        pytest.param(path, marks=EXECUTED * str(path).endswith(SLOW_EXAMPLES), id=name(path))
         for path in EXAMPLES
     ],
 )
-def test_examples_of_docstrings_hold(
+def test_examples_of_docstrings_run(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -363,9 +365,9 @@ def test_every_row_of_fidelity_names_tests_that_exist() -> None:
     text = (ROOT / "docs/reference/fidelity.md").read_text(encoding="utf-8")
     rows = [row for row in text.splitlines() if row.startswith("| ") and "| text |" not in row]
     for row in rows:
-        named = re.findall(r"`(\w+/test_\w+\.py)::(test_\w+)`", row.rsplit("|", 2)[1])
-        assert named, row
-        for path, test in named:
+        tests_of_row = re.findall(r"`(\w+/test_\w+\.py)::(test_\w+)`", row.rsplit("|", 2)[1])
+        assert tests_of_row, row
+        for path, test in tests_of_row:
             assert f"def {test}(" in (ROOT / "tests" / path).read_text(encoding="utf-8"), test
     missing = [
         n for n, metric in METRICS.items() if (metric.key or metric.with_mean) and n not in text

@@ -1,4 +1,4 @@
-"""The rules of the house, kept by a test: who may import whom, and how long a file gets.
+"""Rules of the code: which package may import which, length of files, docstrings.
 
 docs/explanation/architecture.md explains them.
 """
@@ -37,9 +37,9 @@ ROOMS = (
     "streaming",
     "cli",
 )
-LAB_ROOMS = ("simulate", "reproduce", "bench", "cli")  # it may use all of the product
-TESTING = "testing"  # for authors of plugins: it may use every room, and none uses it
-LONGEST = 700  # lines; a longer file holds two concepts
+LAB_ROOMS = ("simulate", "reproduce", "bench", "cli")  # the lab may use all of the product
+TESTING = "testing"  # for authors of plugins: it may import every room, and none imports it
+LONGEST = 700  # lines; a longer file has two concepts
 
 
 @cache
@@ -48,13 +48,13 @@ def files() -> dict[Path, ast.Module]:
 
 
 def room_of(path: Path) -> tuple[str, str]:
-    """The package of a file, and its room there."""
+    """The package of a file, and its room in the package."""
     package, room, *_ = path.relative_to(SOURCE).parts
     return package, room.removesuffix(".py")
 
 
 def imported_rooms(tree: ast.Module, package: str) -> set[str]:
-    """Rooms of a package that a file imports from, anywhere in it."""
+    """Rooms of a package that a file imports from, anywhere in the file."""
     rooms = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -78,7 +78,7 @@ def test_a_room_imports_only_rooms_above_it() -> None:
         order = ROOMS if package == PRODUCT else LAB_ROOMS
         if room == TESTING:
             allowed = set(ROOMS)
-        elif room not in order:  # __init__.py, which has verbs and what they return; the entry
+        elif room not in order:  # __init__.py with verbs and their results, and __main__.py
             allowed = {"core", "pipeline", "cli"}
         else:
             allowed = set(order[: order.index(room) + 1])
@@ -87,7 +87,7 @@ def test_a_room_imports_only_rooms_above_it() -> None:
 
 
 def test_the_product_does_not_name_the_lab() -> None:
-    """In no import and in no string: what it uses of the lab joins by entry points."""
+    """Neither in imports nor in strings: the lab joins by entry points."""
     product = [path for path in files() if room_of(path)[0] == PRODUCT]
     assert 100 < len(product) < len(files())
     assert not [path for path in product if LAB in path.read_text()]
@@ -102,7 +102,7 @@ def modules() -> dict[str, ast.Module]:
 
 
 def nodes_of(tree: ast.AST) -> Iterator[ast.AST]:
-    """What a file executes, functions included; what only type checkers read is left out."""
+    """Nodes that a file executes, functions included, without those for type checkers only."""
     for node in ast.iter_child_nodes(tree):
         if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)):
             yield node
@@ -110,7 +110,7 @@ def nodes_of(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def imported_modules(nodes: Iterable[ast.AST]) -> set[str]:
-    """Modules of the package that a file imports, when it is imported or later."""
+    """Modules of the package that a file imports, at import or later."""
     names: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -122,56 +122,56 @@ def imported_modules(nodes: Iterable[ast.AST]) -> set[str]:
 
 @cache
 def imports() -> dict[str, set[str]]:
-    """What each module imports."""
+    """The modules that each module imports."""
     return {name: imported_modules(nodes_of(tree)) - {name} for name, tree in modules().items()}
 
 
-def reached(start: str) -> set[str]:
-    """Modules that a module imports, those that they import, and so on."""
-    seen, new = set[str](), {start}
+def transitive_imports(start: str) -> set[str]:
+    """Modules that a module imports, directly or through others."""
+    known, new = set[str](), {start}
     while new:
-        seen |= new
-        new = set[str]().union(*(imports()[name] for name in new)) - seen
-    return seen
+        known |= new
+        new = set[str]().union(*(imports()[name] for name in new)) - known
+    return known
 
 
 def test_imports_form_no_circle() -> None:
-    """What only type checkers read counts too, but for the verbs in `polyplink/__init__.py`."""
-    rest = {
+    """Imports for type checkers count too, except those in `polyplink/__init__.py`."""
+    remaining = {
         name: imported_modules(ast.walk(tree)) - {PRODUCT, name}
         for name, tree in modules().items()
         if name != PRODUCT
     }
-    while leaves := [name for name, others in rest.items() if not others & set(rest)]:
+    while leaves := [name for name, others in remaining.items() if not others & set(remaining)]:
         for name in leaves:
-            del rest[name]
-    assert not rest, f"circles among {sorted(rest)}"
+            del remaining[name]
+    assert not remaining, f"circles among {sorted(remaining)}"
 
 
 @pytest.mark.parametrize("package", [PRODUCT, LAB])
 def test_no_verb_imports_a_verb(package: str) -> None:
-    """Not through other modules either; the lab runs those of the product, as a user's program."""
+    """Nor through other modules; verbs of the lab may call those of the product, as users do."""
     defined = {VERBS.find(name).__module__ for name in VERBS.names()}
     verbs = {name for name in defined if name.startswith(f"{package}.")}
     assert verbs
-    wrong = {name: reached(name) & verbs - {name} for name in verbs}
+    wrong = {name: transitive_imports(name) & verbs - {name} for name in verbs}
     assert not {name: sorted(others) for name, others in wrong.items() if others}
 
 
-def test_files_can_be_held_in_the_head() -> None:
+def test_no_file_is_longer_than_700_lines() -> None:
     lengths = {str(path): path.read_text().count("\n") for path in files()}
     assert not {path: length for path, length in lengths.items() if length > LONGEST}
 
 
-def test_every_file_has_a_docstring_and_rooms_nothing_else() -> None:
-    """Every name is imported from the module that defines it."""
+def test_every_file_has_a_docstring_and_init_files_have_nothing_else() -> None:
+    """So every name is imported from the module that defines it."""
     for path, tree in files().items():
         assert isinstance(tree.body[0], ast.Expr), f"{path} has no docstring"
         if path.name == "__init__.py" and path.parent != SOURCE / PRODUCT:
             assert len(tree.body) == 1, path
 
 
-def test_the_package_has_what_type_checkers_read() -> None:
+def test_the_package_has_the_names_that_type_checkers_see() -> None:
     block = next(n for n in files()[SOURCE / PRODUCT / "__init__.py"].body if isinstance(n, ast.If))
     modules = {
         alias.name: node.module
@@ -187,7 +187,7 @@ def test_the_package_has_what_type_checkers_read() -> None:
 
 
 def test_every_test_asserts() -> None:
-    """By `assert`, by `raises`, or by a check that plugins are tested with."""
+    """By `assert`, by `raises`, or by a check for plugins."""
     body = files()[SOURCE / PRODUCT / f"{TESTING}.py"].body
     checks = [f"{node.name}(" for node in body if isinstance(node, ast.FunctionDef)]
     silent = []
