@@ -3,10 +3,12 @@
 The tests of the command `merge` are in tests/cli/test_import.py.
 """
 
+import os
 import shutil
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import BinaryIO
 
 import polars as pl
 import pytest
@@ -256,3 +258,26 @@ def test_known_overlaps_are_symmetric_and_independent_of_spelling() -> None:
     assert known_overlap("SUN", "sun_seg") == known_overlap("SUN-SEG", "sun") is not None
     assert known_overlap("sun", "real-colon") is None
     assert known_overlap("sun", "sun") is None
+
+
+@pytest.mark.parametrize("panics", [True, False])
+def test_what_polars_prints_about_a_panic_is_not_shown(
+    panics: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    read = pl.read_parquet_metadata
+
+    def printing(file: BinaryIO) -> dict[str, str]:
+        os.write(2, b"printed by Rust\n")
+        if panics:
+            raise pl.exceptions.PanicException("assertion failed")
+        return read(file)
+
+    write_table(tmp_path / "a.parquet", pl.DataFrame({"a": [1]}), {})
+    monkeypatch.setattr(pl, "read_parquet_metadata", printing)
+    if panics:
+        with pytest.raises(PolyplinkError, match=r"a\.parquet cannot be read \(assertion failed\)"):
+            read_table(tmp_path / "a.parquet", "write it again")
+    else:
+        assert read_table(tmp_path / "a.parquet", "write it again").height == 1
+    os.write(2, b"after\n")
+    assert capfd.readouterr().err == ("" if panics else "printed by Rust\n") + "after\n"
