@@ -80,7 +80,7 @@ def embed_data(
     """
     weights, data = Path(weights), Path(data)
     check_given(weights, data, [part], device)
-    if out is not None and Path(out).suffix != ".parquet":
+    if out is not None and Path(out).suffix not in ("", ".parquet"):
         raise PolyplinkError(
             f"vectors are written as Parquet, and {out} has another ending",
             f"give --out {Path(out).with_suffix('.parquet')}",
