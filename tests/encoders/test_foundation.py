@@ -167,9 +167,9 @@ def test_renaming_keeps_unknown_tensors_and_adds_no_missing_ones() -> None:
 
 
 def test_a_missing_library_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    def raise_not_found(name: str) -> ModuleType:
+    def raise_missing_module(name: str) -> ModuleType:
         raise ModuleNotFoundError(name=name)
 
-    monkeypatch.setattr(importlib, "import_module", raise_not_found)
+    monkeypatch.setattr(importlib, "import_module", raise_missing_module)
     with pytest.raises(PolyplinkError, match=r"transformers.*polyplink\[foundation\]"):
         transformers()

@@ -135,9 +135,9 @@ def test_unavailable_devices_and_libraries_are_refused(monkeypatch: pytest.Monke
             check_devices(2, torch.device(device))
     check_devices(2, CPU)
 
-    def raise_not_found(name: str) -> None:
+    def raise_missing_module(name: str) -> None:
         raise ModuleNotFoundError(name=name)
 
-    monkeypatch.setattr("importlib.import_module", raise_not_found)
+    monkeypatch.setattr("importlib.import_module", raise_missing_module)
     with pytest.raises(PolyplinkError, match=r"polyplink\[train\]"):
         check_devices(2, CPU)

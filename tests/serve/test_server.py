@@ -193,7 +193,7 @@ UNKNOWN_PATHS = (
 )
 
 
-def test_unknown_paths_are_not_found(client: TestClient, counted_folder: Path) -> None:
+def test_unknown_paths_give_404(client: TestClient, counted_folder: Path) -> None:
     (counted_folder / "count" / "secret.txt").write_text("secret")
     client.post("/api/hand-off", json={})
     for path in UNKNOWN_PATHS:

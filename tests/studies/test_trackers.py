@@ -115,7 +115,7 @@ def pieces(true: BoxTracks, detected: BoxTracks) -> tuple[int, int]:
 def score(
     true: pl.DataFrame, detected: pl.DataFrame, fps: float, *, fill: bool = False
 ) -> dict[str, Any]:
-    """Sums of one procedure; found boxes have truth, view and track. Gaps are filled if asked."""
+    """Sums of one procedure; detected boxes have truth, view and track. `fill` fills gaps."""
     tracked = detected.filter(pl.col("track") >= 0)
     tracked_views = tracked.drop_nulls("view").sort("view", "frame")
     breaks = (pl.col("track").diff().over("view") != 0).sum()
