@@ -13,8 +13,8 @@ from tests.learn.sets import bare_set
 def deal(counts: list[int], views: int, size: int, seed: int = 0) -> tuple[list[list[int]], ...]:
     """Bags of fragments, and the polyps of each batch; fragments of polyp i are from 100 i on."""
     rows = [100 * i + np.arange(count) for i, count in enumerate(counts)]
-    bags = dealt_bags(rows, views, size, rng_of(seed))
-    bags = [m[v].tolist() for m, v in zip(bags.members, bags.valid, strict=True)]
+    dealt = dealt_bags(rows, views, size, rng_of(seed))
+    bags = [m[v].tolist() for m, v in zip(dealt.members, dealt.valid, strict=True)]
     size = min(size, len(counts))
     polyps = [bag[0] // 100 for bag in bags]
     return bags, [polyps[i : i + size] for i in range(0, len(polyps), size)]
