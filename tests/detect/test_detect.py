@@ -61,14 +61,14 @@ def test_crops_stored_during_detection_equal_those_that_prepare_cuts(
     data = detect(recordings, MovingBox(), tmp_path / "data", SETTINGS)
     assert data.detections.height == N - 5
     assert data.detections["image"][9] == "f11.jpg"  # in the order of their numbers
-    kept = prepare(tmp_path / "data", SETTINGS)
-    assert kept.tracklets.select("first_frame", "last_frame", "n").rows() == [(1, 29, 25)]
-    crops = np.array(kept.crops("p1"))
+    prepared = prepare(tmp_path / "data", SETTINGS)
+    assert prepared.tracklets.select("first_frame", "last_frame", "n").rows() == [(1, 29, 25)]
+    crops = np.array(prepared.crops("p1"))
     shutil.copytree(tmp_path / "data" / "kept", tmp_path / "kept")
     # Without stored crops, or if they are damaged (with a warning), prepare cuts them anew.
     for name, size in (("", 0), ("p1.npy", 90), ("p1.npy", 999), ("p1.parquet", 99)):
         caplog.clear()
-        shutil.rmtree(kept.folder / "crops")
+        shutil.rmtree(prepared.folder / "crops")
         shutil.rmtree(tmp_path / "data" / "kept")
         shutil.copytree(tmp_path / "kept", tmp_path / "data" / "kept")
         for path in (tmp_path / "data" / "kept").glob(name or "*"):

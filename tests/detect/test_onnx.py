@@ -183,18 +183,18 @@ def test_non_maximum_suppression_equals_a_naive_loop() -> None:
     output = np.concatenate([centre_and_size(boxes), scores[:, None]], 1).T[None]
     record = DetectorRecord("yolov8", (SIZE, SIZE), threshold=0.2, iou=0.4)
     _, decoded_scores = decode({"o": output}, record)
-    kept: list[int] = []
+    kept_boxes: list[int] = []
     for k in np.argsort(-scores):
         x0, y0, x1, y1 = boxes[k]
         overlaps = []
-        for j in kept:
+        for j in kept_boxes:
             p0, q0, p1, q1 = boxes[j]
             shared = max(0, min(x1, p1) - max(x0, p0)) * max(0, min(y1, q1) - max(y0, q0))
             union = (x1 - x0) * (y1 - y0) + (p1 - p0) * (q1 - q0) - shared
             overlaps.append(shared / union)
         if scores[k] >= 0.2 and all(overlap <= 0.4 for overlap in overlaps):
-            kept.append(int(k))
-    np.testing.assert_allclose(decoded_scores, scores[kept])
+            kept_boxes.append(int(k))
+    np.testing.assert_allclose(decoded_scores, scores[kept_boxes])
 
 
 @pytest.mark.parametrize(

@@ -121,17 +121,17 @@ def test_every_frame_is_in_a_clip_and_no_clip_leaves_the_tracklet(frames: int, c
 @torch.no_grad()
 def test_a_long_tracklet_is_the_mean_of_its_clips() -> None:
     in_clips = random_encoder(FoundationConfig(model="endofm", depth=1, size=32, clip=4))
-    whole = random_encoder(FoundationConfig(model="endofm", depth=1, size=32, clip=0))
+    in_one_clip = random_encoder(FoundationConfig(model="endofm", depth=1, size=32, clip=0))
     frames = random_crops(10)
     actual = in_clips(frames, [10])
-    parts = [(start, whole(frames[start : start + 4], [4])) for start in clip_starts(10, 4)]
+    parts = [(start, in_one_clip(frames[start : start + 4], [4])) for start in clip_starts(10, 4)]
     mean = sum(tokens.tracklet for _, tokens in parts) / len(parts)
     assert torch.allclose(actual.tracklet, torch.as_tensor(mean), atol=1e-5)
     for frame in range(10):
         vectors = [t.frames[frame - start] for start, t in parts if start <= frame < start + 4]
         assert torch.allclose(actual.frames[frame], torch.stack(vectors).mean(dim=0), atol=1e-5)
     short = in_clips(frames[:3], [3])
-    assert torch.allclose(short.tracklet, whole(frames[:3], [3]).tracklet)
+    assert torch.allclose(short.tracklet, in_one_clip(frames[:3], [3]).tracklet)
 
 
 @torch.no_grad()

@@ -34,8 +34,8 @@ def test_all_fragments_are_drawn_and_polyps_of_a_batch_differ(
         polyp = bag[0] // 100
         assert {f // 100 for f in bag} == {polyp}
         assert len(set(bag)) == len(bag) == min(views, counts[polyp])
-    seen = {f for bag in bags for f in bag}
-    assert len(seen) == sum(counts)  # coverage
+    drawn_fragments = {f for bag in bags for f in bag}
+    assert len(drawn_fragments) == sum(counts)  # coverage
     for batch in batches:
         assert len(set(batch)) == len(batch) == min(size, len(counts))
 
