@@ -1,13 +1,14 @@
 """Artefacts are complete or absent, and their keys depend on their inputs."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from polyplink.core.artefacts import (
+    ADDED_LATER,
     RunRecord,
     change_folder,
     content_key,
@@ -40,6 +41,22 @@ def test_keys_depend_on_content_alone() -> None:
     assert content_key({"a": 1, "b": 2}) == content_key({"b": 2, "a": 1})
     assert content_key(Settings(1, Path("x"))) != content_key(Settings(2, Path("x")))
     assert len(content_key("x")) == 16
+
+
+def test_a_field_added_later_changes_records_and_keys_only_if_it_is_set() -> None:
+    @dataclass(frozen=True)
+    class Old:
+        price: float
+
+    @dataclass(frozen=True)
+    class New:
+        price: float
+        tolerance: float = field(default=0.9, metadata=ADDED_LATER)
+
+    assert to_plain(New(1.0)) == {"price": 1.0}
+    assert content_key(New(1.0)) == content_key(Old(1.0)) != content_key(New(1.0, 0.5))
+    assert from_plain(New, to_plain(New(1.0, 0.5))) == New(1.0, 0.5)
+    assert from_plain(New, {"price": 1.0}) == New(1.0)
 
 
 def test_file_key_is_the_start_of_sha_256(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import errno
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from polyplink.tracklets.prepare import (
     prepare,
     prepared_folder,
 )
-from polyplink.tracklets.settings import PrepareSettings
+from polyplink.tracklets.settings import PrepareSettings, TrackSettings
 from tests.data.videos import number_of, write_video
 from tests.samples import write_procedures
 from tests.tracklets.sample import HEIGHT, WIDTH, write_sample
@@ -413,3 +414,26 @@ def test_procedure_names_can_have_several_hundred_characters(tmp_path: Path) -> 
     write_data(folder, DataSet.of(boxes, rows, data.polyps.with_columns(renamed)))
     prepared = prepare(folder, PrepareSettings(size=8))
     assert [len(prepared.crops(name)) for name in names.values()] == [8 * 2, 8 * 2]
+
+
+def test_a_box_within_the_box_of_a_track_starts_no_other_track(tmp_path: Path) -> None:
+    write_sample(tmp_path, images=False)
+    data = read_data(tmp_path)
+    whole, part = {"x": 20, "w": 9, "score": 0.9}, {"x": 22, "w": 4, "score": 0.6}
+    rows = [
+        {"frame": frame, **box}
+        for frame in range(30)
+        # The detector misses the whole polyp in every fourth frame, and then finds only a part.
+        for box in ((whole, part) if frame % 4 else (part,))
+    ]
+    boxes = pl.DataFrame(rows).with_columns(
+        y=9, h=pl.col("w"), procedure_id=pl.lit("p0"), polyp_id=pl.lit(None, pl.String)
+    )
+    procedures = data.procedures.head(1)
+    write_data(tmp_path, DataSet.of(boxes[1:], procedures, data.polyps.clear(), data.splits))
+    lengths = {}
+    for most in (1.0, 0.7):
+        settings = replace(SETTINGS, tracks=TrackSettings(nested=most))
+        prepared = prepare(tmp_path, settings, with_crops=False)
+        lengths[most] = prepared.tracklets["n"].to_list()
+    assert lengths == {1.0: [22, 29], 0.7: [22]}

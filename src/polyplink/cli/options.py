@@ -106,6 +106,14 @@ class TrackletOptions(TypedDict, total=False):
     low: Annotated[
         float | None, Option(min=0, max=1, help="Score from which a box continues a track [0.1].")
     ]
+    nested: Annotated[
+        float | None,
+        Option(
+            min=0,
+            max=1,
+            help="Largest share of a box that starts a track within the box of another track [1].",
+        ),
+    ]
     tracker: Annotated[
         str | None, Option(help="Tracker of a detector's boxes: damped, or a plugin's [damped].")
     ]

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 Name = TypeVar("Name")
 
+NESTED = 0.5  # share of a box within another one, above which both show one polyp
+
 
 def train_detector(
     data: options.Data,
@@ -163,6 +165,7 @@ def train_detector(
             (side, side),
             letterbox=True,
             threshold=LEAST_SCORE,
+            nested=NESTED,
             trained_on=(*trained, *map(file_key, images)),
             datasets=tuple(sorted(set(data_set.procedures["dataset"]))),
             name=out.stem,

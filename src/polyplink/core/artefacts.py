@@ -32,10 +32,23 @@ T = TypeVar("T")
 KEY_DIGITS = 16  # 64 bits: no two artefacts of one user will collide
 
 
+# Metadata of a field that was added to a stored record: it is left out while it has its default, so
+# that records and keys are those of earlier versions.
+ADDED_LATER = {"added_later": True}
+
+
 def to_plain(value: Any) -> Any:
-    """Turn dataclasses, paths, tuples and sets into JSON types, recursively."""
+    """Turn dataclasses, paths, tuples and sets into JSON types, recursively.
+
+    Fields with the metadata `ADDED_LATER` are left out while they have their default.
+    """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        fields = [(f, getattr(value, f.name)) for f in dataclasses.fields(value)]
+        return {
+            f.name: to_plain(content)
+            for f, content in fields
+            if not (f.metadata.get("added_later") and content == f.default)
+        }
     if isinstance(value, Mapping):
         return {str(k): to_plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

@@ -5,14 +5,14 @@ so a count must know the source of its boxes.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 import polars as pl
 from pydantic import ValidationError
 
-from polyplink.core.artefacts import from_plain, read_json, write_json
+from polyplink.core.artefacts import ADDED_LATER, from_plain, read_json, write_json
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.data.tables import DataSet
 from polyplink.data.vocabulary import SIMULATED, STILLS
@@ -33,6 +33,8 @@ class BoxesOrigin:
         high: Lowest score of a box that begins a track; None if the detector's record has none.
         low: Lowest score of a box that continues a track; None as for `high`.
         min_seconds: Seconds that a track must last; None as for `high`.
+        nested: Largest share of a box that begins a track within that of another; None as for
+            `high`.
         sha256: SHA-256 of the detector's file; None for a detector without a file.
     """
 
@@ -42,6 +44,7 @@ class BoxesOrigin:
     low: float | None = None
     min_seconds: float | None = None
     sha256: str | None = None
+    nested: float | None = field(default=None, metadata=ADDED_LATER)
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,9 @@ def origin_of(detector: Detector, key: str) -> BoxesOrigin:
     record = detector.record
     name = record.name or detector.path.stem
     digest = file_key(detector.path)
-    return BoxesOrigin(key, name, record.high, record.low, record.min_seconds, digest)
+    return BoxesOrigin(
+        key, name, record.high, record.low, record.min_seconds, digest, record.nested
+    )
 
 
 def find_detector(

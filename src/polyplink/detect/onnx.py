@@ -18,7 +18,7 @@ Only the ONNX files are used, no code of these programs.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from polyplink.core.artefacts import content_key, file_key, read_json
+from polyplink.core.artefacts import ADDED_LATER, content_key, file_key, read_json
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.onnx_session import open_session
@@ -65,6 +65,8 @@ class DetectorRecord:
         high: Lowest score of a box that begins a track; None for the default of tracks.
         low: Lowest score of a box that continues a track; None for the default of tracks.
         min_seconds: Seconds that a track must last; None for the default of tracks.
+        nested: Largest share of a box that begins a track within the box of another track, or the
+            reverse; None for the default of tracks.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -83,6 +85,7 @@ class DetectorRecord:
     high: float | None = None
     low: float | None = None
     min_seconds: float | None = None
+    nested: float | None = field(default=None, metadata=ADDED_LATER)
 
 
 def images_not_learned(files: Sequence[Path], record: DetectorRecord) -> list[Path]:

@@ -8,11 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
+from polyplink.core.artefacts import ADDED_LATER
 from polyplink.core.parts import TRACKERS
 from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE, Range, Ranged
 
 if TYPE_CHECKING:
     from polyplink.data.origin import BoxesOrigin
+
+
+TRACK_FIELDS = ("high", "low", "min_seconds", "nested")  # that the record of a detector may state
 
 
 @dataclass(frozen=True)
@@ -25,12 +29,15 @@ class TrackSettings(Ranged):
         bridge: Longest gap without a box within a track, seconds; in a track of few boxes at most
             0.1 s plus three times the duration of its boxes.
         tracker: Name of the tracker: "damped" is `Tracker`; plugins add others.
+        nested: Largest intersection of a box that begins a track with the latest box of another
+            track, over the smaller area; if it is larger, both show one polyp.
     """
 
     high: Annotated[float, SHARE] = 0.4
     low: Annotated[float, SHARE] = 0.1
     bridge: Annotated[float, NOT_NEGATIVE] = 0.7
     tracker: str = "damped"
+    nested: Annotated[float, SHARE] = field(default=1.0, metadata=ADDED_LATER)
 
 
 @dataclass(frozen=True)
@@ -85,7 +92,7 @@ def with_options(
     """
     if options.get("tracker") is not None:  # checked even if no box needs it
         TRACKERS.find(options["tracker"])
-    stated = {name: getattr(origin, name, None) for name in ("high", "low", "min_seconds")}
+    stated = {name: getattr(origin, name, None) for name in TRACK_FIELDS}
     merged = stated | {name: value for name, value in options.items() if value is not None}
     changes = {name: value for name, value in merged.items() if value is not None}
     of_tracks = {setting.name for setting in fields(TrackSettings)} & set(changes)

@@ -6,8 +6,9 @@ position of its polyp with a damped velocity, and is continued by the box neares
 in units of the boxes' sides. If the polyp stays in view, it is close to the prediction even after a
 second; a box farther away is more often another view, another polyp or a false alarm. As in
 ByteTrack (Zhang et al., ECCV 2022), confident boxes are assigned first, and the others may continue
-a track but not begin one. A track of few boxes, which is often a false alarm, may only have short
-gaps, and no track continues from one scene to another.
+a track but not begin one; nor does a box that lies within or around the latest box of a track, and
+so shows the same polyp or a part of it. A track of few boxes, which is often a false alarm, may
+only have short gaps, and no track continues from one scene to another.
 """
 
 import math
@@ -51,7 +52,7 @@ class Tracker:
             settings: Thresholds and longest gap; None for the defaults.
         """
         settings = settings or TrackSettings()
-        self._limits = (settings.high, settings.low, settings.bridge, fps)
+        self._limits = (settings.high, settings.low, settings.bridge, fps, settings.nested)
         self._state = np.zeros((0, FIELDS))  # of the tracks that may continue
         self._tracks = 0  # number of tracks begun so far
         self._scene = ONE_SCENE  # the latest scene
@@ -83,7 +84,7 @@ class Tracker:
 
     def open(self, frame: int) -> Ints:
         """Numbers of the tracks that a box of this frame may still continue."""
-        _, _, bridge, fps = self._limits
+        _, _, bridge, fps, _ = self._limits
         longest = np.minimum(bridge * fps, SHORTEST * fps + EARNED * self._state[:, LENGTH])
         is_open = frame - self._state[:, FRAME] - 1 <= longest
         numbers: Ints = self._state[is_open, NUMBER].astype(np.int64)
@@ -127,13 +128,14 @@ FIELDS = 10
 
 @njit(error_model="numpy")
 def _follow(  # noqa: PLR0912
-    inputs: Inputs, limits: tuple[float, float, float, float], state: Floats, counts: Ints
+    inputs: Inputs, limits: tuple[float, float, float, float, float], state: Floats, counts: Ints
 ) -> Ints:
     """Follow tracks frame by frame.
 
     Args:
         inputs: Frames (d,), boxes (d, 4), scores (d,) and scenes (s, 2); frames ascend.
-        limits: High and low score, longest gap in seconds, frames per second.
+        limits: High and low score, longest gap in seconds, frames per second, and the largest share
+            of a box within the latest box of a track, or the reverse, with which it may begin one.
         state: (at least tracks that may continue + d, FIELDS); changed.
         counts: Tracks that may continue, in the first rows of the state, and tracks begun; changed.
 
@@ -141,7 +143,7 @@ def _follow(  # noqa: PLR0912
         (d,) track of each box, -1 for none.
     """
     frames, boxes, scores, scenes = inputs
-    high, low, bridge, fps = limits
+    high, low, bridge, fps, most_nested = limits
     track = np.full(len(frames), -1, np.int64)
     alive, begun = counts
     begin = 0
@@ -179,8 +181,16 @@ def _follow(  # noqa: PLR0912
                 cost[:, slot] = np.inf
                 _continue(state[slot], boxes[begin + k], frames[begin], fps)
                 track[begin + k] = np.int64(state[slot, NUMBER])
-        for row in range(begin, end):
-            if track[row] < 0 and scores[row] >= high:
+        order = np.arange(end - begin)
+        if most_nested < 1.0:  # of nested boxes the best one begins a track
+            order = np.argsort(-scores[begin:end], kind="mergesort")
+        for place in range(end - begin):
+            row = begin + int(order[place])
+            shown = False  # by a track
+            for slot in range(alive if most_nested < 1.0 else 0):
+                same_scene = state[slot, SCENE] == scene
+                shown = shown or (same_scene and _nested(boxes[row], state[slot]) > most_nested)
+            if track[row] < 0 and scores[row] >= high and not shown:
                 state[alive] = 0.0
                 for side in range(H + 1):
                     state[alive, side] = boxes[row, side]
@@ -193,6 +203,15 @@ def _follow(  # noqa: PLR0912
         begin = end
     counts[0], counts[1] = alive, begun
     return track
+
+
+@njit(error_model="numpy")
+def _nested(box: Floats, other: Floats) -> float:
+    """Intersection of two boxes over the smaller area; x, y, w, h are the first numbers of each."""
+    across = min(box[X] + box[W], other[X] + other[W]) - max(box[X], other[X])
+    down = min(box[Y] + box[H], other[Y] + other[H]) - max(box[Y], other[Y])
+    smaller = min(box[W] * box[H], other[W] * other[H])
+    return float(max(across, 0.0) * max(down, 0.0) / smaller)
 
 
 @njit(error_model="numpy")
