@@ -57,7 +57,7 @@ def test_uncertain_lists_every_decision_least_certain_first() -> None:
 def test_the_first_doubt_is_the_first_decision_that_another_price_changes() -> None:
     P, price = probabilities(7, 3), 0.5
     labels = partition(P, [price])[0]
-    doubt = uncertain(labels, P, most=1, price=price)[0]
+    doubt = uncertain(labels, P, most=1, setting=LearnedLinks(price))[0]
     cost = (TOLERANCE - P[np.ix_(doubt.members, doubt.others)]).sum()
     for factor in (0.99, 1.01):
         other = partition(P, [cost * factor])[0]
@@ -67,13 +67,13 @@ def test_the_first_doubt_is_the_first_decision_that_another_price_changes() -> N
 def test_decisions_that_change_within_the_interval_are_close() -> None:
     P, price = probabilities(9, 5), 1.0
     labels = partition(P, [price])[0]
-    doubts = uncertain(labels, P, most=100, price=price)
+    doubts = uncertain(labels, P, most=100, setting=LearnedLinks(price))
     for spread in (1.2, 2.0, 4.0):
         expected = []
         for doubt in doubts:
             cost = (TOLERANCE - P[np.ix_(doubt.members, doubt.others)]).sum()
             expected.append(cost > price / spread if doubt.joined else cost < price * spread)
-        spread_doubts = uncertain(labels, P, most=100, price=price, spread=spread)
+        spread_doubts = uncertain(labels, P, most=100, setting=LearnedLinks(price), spread=spread)
         assert [doubt.close for doubt in spread_doubts] == expected
         assert [doubt.pair for doubt in spread_doubts] == [doubt.pair for doubt in doubts]
     for doubt in doubts:  # the pair to show is the one that contradicts the decision most

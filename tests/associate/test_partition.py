@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -5,7 +7,7 @@ from scipy.special import expit
 
 from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.estimators import LinksClustering
-from polyplink.associate.partition import MOST, partition, partition_cost
+from polyplink.associate.partition import MOST, TOLERANCE, partition, partition_cost
 from polyplink.core.errors import PolyplinkError
 
 
@@ -28,13 +30,15 @@ def all_partitions(n: int) -> list[list[int]]:
     return partitions
 
 
-def test_small_partitions_almost_always_have_the_lowest_cost() -> None:
+@pytest.mark.parametrize("tolerance", [TOLERANCE, 0.5])
+def test_small_partitions_almost_always_have_the_lowest_cost(tolerance: float) -> None:
     rng, excess_costs = np.random.default_rng(0), []
     for seed in range(60):
         n, price = int(rng.integers(1, 7)), rng.uniform(0.0, 5.0)
         P = links(seed, n)
-        lowest = min(partition_cost(P, each, price) for each in all_partitions(n))
-        excess_costs.append(partition_cost(P, partition(P, [price])[0], price) - lowest)
+        cost = partial(partition_cost, P, price=price, tolerance=tolerance)
+        lowest = min(cost(labels) for labels in all_partitions(n))
+        excess_costs.append(cost(partition(P, [price], tolerance=tolerance)[0]) - lowest)
     assert min(excess_costs) > -1e-9
     assert np.mean(np.array(excess_costs) < 1e-9) >= 0.95
     assert max(excess_costs) < 0.2
@@ -45,6 +49,7 @@ def test_cost_equals_a_naive_sum() -> None:
     P[0, 2] = P[2, 0] = 0.5
     P[1, 3] = P[3, 1] = 0.8
     assert partition_cost(P, labels, 2.0) == pytest.approx(3 * 2.0 + 0.9 - 0.5 + 0.9 - 0.8)
+    assert partition_cost(P, labels, 2.0, tolerance=0.6) == pytest.approx(6.0 + 0.1 - 0.2)
 
 
 def test_a_higher_price_gives_fewer_polyps_and_one_call_equals_several() -> None:

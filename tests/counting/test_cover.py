@@ -108,11 +108,11 @@ def test_the_interval_covers_polyps_that_the_detector_misses() -> None:
         P[:2, :2] = P[2:, 2:] = 0.99
         links.append(P)
     missed = rng.binomial(2, 0.5, size=60)
-    interval = fit_interval(links, (2 + missed).tolist(), 0.5)
+    interval = fit_interval(links, (2 + missed).tolist(), LearnedLinks(0.5))
     assert interval is not None
     assert interval.margin == 2
     assert interval.held >= 0.9
-    without_misses = fit_interval(links, [2] * 60, 0.5)
+    without_misses = fit_interval(links, [2] * 60, LearnedLinks(0.5))
     assert without_misses is not None
     assert (without_misses.margin, without_misses.lone, without_misses.held) == (0, 0, 1.0)
     for errors, needed in (
@@ -121,10 +121,12 @@ def test_the_interval_covers_polyps_that_the_detector_misses() -> None:
         (2, 52),
     ):  # at most a tenth wrong, with 90 % confidence
         for n in (needed - 1, needed):
-            few_wrong = fit_interval(links[:n], [2] * (n - errors) + [3] * errors, 0.5)
+            few_wrong = fit_interval(
+                links[:n], [2] * (n - errors) + [3] * errors, LearnedLinks(0.5)
+            )
             assert few_wrong is not None
             assert (few_wrong.margin, few_wrong.lone) == (0, int(n < needed))
-    assert fit_interval(links[:8], [2] * 8, 0.5) is None
+    assert fit_interval(links[:8], [2] * 8, LearnedLinks(0.5)) is None
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -137,11 +139,13 @@ def test_intervals_and_single_numbers_are_right_in_nine_of_ten(seed: int) -> Non
         same = polyp[:, None] == polyp[None, :]
         links.append(np.clip(np.where(same, 0.75, 0.25) + (noise + noise.T) / 2, 0.01, 0.99))
         true_counts.append(len(set(polyp.tolist())) + int(rng.random() < 0.2))
-    interval = fit_interval(links, true_counts, 0.5)
+    interval = fit_interval(links, true_counts, LearnedLinks(0.5))
     assert interval is not None
     rows = []
     for P, true_count in zip(links, true_counts, strict=True):
-        low, high = count_intervals(P, 0.5, [f for f in SPREADS if f <= interval.spread])
+        low, high = count_intervals(
+            P, LearnedLinks(0.5), [f for f in SPREADS if f <= interval.spread]
+        )
         point = replace(POINT, margin=interval.margin, lone=interval.lone)
         rows.append((true_count, *point.widened(int(low[-1]), int(high[-1]))))
     coverage = Coverage.of(rows)

@@ -30,7 +30,7 @@ Pick = Callable[[Sequence[Doubt]], Doubt]
 def errors(procedure: ProcedureTracklets, point: OperatingPoint, pick: Pick) -> list[int]:
     """Count minus truth after 0, 1, ... answers."""
     assert isinstance(point.setting, LearnedLinks)
-    price, spread = point.setting.price, point.spread or 2.0
+    spread = point.spread or 2.0
     must: list[tuple[int, int]] = []
     cannot: list[tuple[int, int]] = []
     count_errors = []
@@ -42,7 +42,7 @@ def errors(procedure: ProcedureTracklets, point: OperatingPoint, pick: Pick) -> 
             identities.labels,
             identities.similarity,
             10**6,
-            price=price,
+            setting=point.setting,
             spread=spread,
             decided=decided,
         )

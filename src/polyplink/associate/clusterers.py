@@ -8,17 +8,18 @@ counting, section 3; DBSCAN and HDBSCAN, the thesis on foundation models, tables
 average linkage, Parolari et al. 2024; learned links were developed here, see `partition`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.associate.partition import partition
+from polyplink.associate.partition import TOLERANCE, partition
 from polyplink.associate.similarity import Reals, checked_square, temporal
+from polyplink.core.artefacts import ADDED_LATER
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import CLUSTERERS
-from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Range, Ranged
+from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE, Range, Ranged
 
 Labels = npt.NDArray[np.int32]
 Selection = Literal["eom", "leaf"]
@@ -201,15 +202,17 @@ class LearnedLinks(Ranged):
 
     Attributes:
         price: Price of a polyp, in expected wrong pairs; a higher one gives fewer clusters.
+        tolerance: Probability from which a link lowers the cost, see `partition`.
     """
 
     title: ClassVar = "learned links"
 
     price: Annotated[float, NOT_NEGATIVE]
+    tolerance: Annotated[float, SHARE] = field(default=TOLERANCE, metadata=ADDED_LATER)
 
     def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
         """Cluster one procedure; V holds link probabilities (n, n), and positions are not read."""
-        return Clustering(partition(V, [self.price])[0], True)
+        return Clustering(partition(V, [self.price], tolerance=self.tolerance)[0], True)
 
 
 # A clusterer with its parameters chosen.

@@ -25,6 +25,7 @@ from polyplink.associate.clusterers import (
     TemporalAP,
     Threshold,
 )
+from polyplink.associate.partition import TOLERANCE
 from polyplink.associate.similarity import visual
 
 Affinity = Literal["raw_l2", "l2", "sigmoid", "precomputed"]
@@ -151,4 +152,5 @@ class LinksClustering(_Clustering):
 
     affinity: Affinity = field(default="precomputed", kw_only=True)
     price: float = 3.0
+    tolerance: float = TOLERANCE
     _kind = LearnedLinks

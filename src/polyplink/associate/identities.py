@@ -17,7 +17,14 @@ from pydantic import ValidationError
 from polyplink.associate.alarms import AlarmModel
 from polyplink.associate.clusterers import LearnedLinks, TemporalAP
 from polyplink.associate.links import LinkModel, Views
-from polyplink.associate.partition import NEVER, Pairs, constraint_groups, pair_costs, partition
+from polyplink.associate.partition import (
+    NEVER,
+    TOLERANCE,
+    Pairs,
+    constraint_groups,
+    pair_costs,
+    partition,
+)
 from polyplink.associate.probes import Probe, Reading, read_polyps
 from polyplink.associate.similarity import VisualForm, visual
 from polyplink.core.artefacts import from_plain
@@ -98,7 +105,10 @@ class OperatingPoint:
         """The operating point for a purpose; unchanged without prices."""
         if not self.prices:
             return self
-        return replace(self, setting=LearnedLinks(self.prices[purpose]))
+        price = self.prices[purpose]
+        if isinstance(self.setting, LearnedLinks):
+            return replace(self, setting=replace(self.setting, price=price))
+        return replace(self, setting=LearnedLinks(price))
 
     def widened(self, low: int, high: int) -> tuple[int, int]:
         """The 90 % interval, from the lowest and highest count within the spread."""
@@ -250,14 +260,14 @@ def identify(
     """
     constraints = decided or Constraints()
     P = None if point.links is None else point.links.probability(views)
-    setting, interval, price = point.setting, None, None
+    setting, interval = point.setting, None
     if isinstance(setting, LearnedLinks):
         assert P is not None
-        similarity, converged, price = P, True, setting.price
-        clusters = partition(P, [price], constraints.must, constraints.cannot)[0]
+        similarity, converged = P, True
+        clusters = _partition(P, setting, constraints)
         if point.spread is not None:
             factors = [factor for factor in SPREADS if factor <= point.spread]
-            low, high = count_intervals(P, price, factors, constraints)
+            low, high = count_intervals(P, setting, factors, constraints)
             interval = point.widened(int(low[-1]), int(high[-1]))
     else:
         V = visual(views.vectors, point.form)
@@ -286,15 +296,15 @@ def _questions(
     """The decisions to review, the most important first."""
     if P is None:
         return []
-    below, setting = point.ask_below, point.setting
-    price = setting.price if isinstance(setting, LearnedLinks) else None
+    below = point.ask_below
+    setting = point.setting if isinstance(point.setting, LearnedLinks) else None
     max_doubts = MOST_DOUBTS if below is None else P.size
     doubts = uncertain(
-        labels, P, max_doubts, price=price, spread=point.spread or ASKED, decided=constraints
+        labels, P, max_doubts, setting=setting, spread=point.spread or ASKED, decided=constraints
     )
 
     def change(doubt: Doubt) -> int | None:
-        return None if price is None else _change(labels, P, price, constraints, doubt)
+        return None if setting is None else _change(labels, P, setting, constraints, doubt)
 
     if below is not None:
         below_confidence = [
@@ -316,25 +326,41 @@ def _questions(
     ]
 
 
-def _change(labels: Labels, P: Reals, price: float, constraints: Constraints, doubt: Doubt) -> int:
+def _partition(P: Reals, setting: LearnedLinks, constraints: Constraints) -> Labels:
+    """Polyp of each tracklet (n,) under a setting and constraints."""
+    must, cannot = constraints.must, constraints.cannot
+    (labels,) = partition(P, [setting.price], must, cannot, tolerance=setting.tolerance)
+    return np.asarray(labels)
+
+
+def _change(
+    labels: Labels, P: Reals, setting: LearnedLinks, constraints: Constraints, doubt: Doubt
+) -> int:
     """Change of the count, in polyps, if the pair of a doubt were decided the other way."""
     must, cannot = [*constraints.must], [*constraints.cannot]
     (cannot if doubt.joined else must).append(doubt.pair)
-    return int(partition(P, [price], must, cannot).max() - labels.max())
+    return int(_partition(P, setting, Constraints(must, cannot)).max() - labels.max())
 
 
 def count_intervals(
     P: Reals,
-    price: float,
+    setting: LearnedLinks,
     factors: Sequence[float],
     decided: Constraints | None = None,
     weights: Reals | None = None,
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Lowest and highest count (m,), (m,) while the price varies by up to each rising factor."""
     constraints, scale = decided or Constraints(), np.asarray(factors)
-    prices = price * np.concatenate([scale, scale**-1.0])
+    prices = setting.price * np.concatenate([scale, scale**-1.0])
     up, down = (
-        partition(P, prices, constraints.must, constraints.cannot, weights)
+        partition(
+            P,
+            prices,
+            constraints.must,
+            constraints.cannot,
+            weights=weights,
+            tolerance=setting.tolerance,
+        )
         .max(axis=1)
         .reshape(2, -1)
     )
@@ -368,7 +394,7 @@ def uncertain(
     P: Reals | None,
     most: int = 10,
     *,
-    price: float | None = None,
+    setting: LearnedLinks | None = None,
     spread: float = ASKED,
     decided: Constraints | None = None,
 ) -> list[Doubt]:
@@ -383,7 +409,7 @@ def uncertain(
         labels: Cluster of every tracklet (n,).
         P: Probability that two tracklets show the same polyp (n, n), or None without a link model.
         most: Maximum number of decisions to return.
-        price: Price of a polyp, if the labels are the partition of lowest cost.
+        setting: The clusterer, if the labels are its partition of lowest cost.
         spread: Factor of the price, for `Doubt.close`.
         decided: The reviewer's constraints; decisions that follow from them are left out.
 
@@ -401,7 +427,9 @@ def uncertain(
                 sides.append(((i,), mates, True))
     constraints = decided or Constraints()
     together, apart = constraints.closed(len(P))
-    settled, costs, questions = together | apart, pair_costs(P), []
+    settled, questions = together | apart, list[tuple[Any, Doubt]]()
+    tolerance = TOLERANCE if setting is None else setting.tolerance
+    price, costs = None if setting is None else setting.price, pair_costs(P, tolerance=tolerance)
     costs[together], costs[apart] = -NEVER, NEVER
     for i, j in constraints.unsure:
         settled[i, j] = settled[j, i] = True

@@ -162,7 +162,7 @@ class OnlineLinker:
                 "add them with `polyplink calibrate`",
             )
         self.point, self.settings = point, settings or OnlineSettings()
-        self._links, self._price, self._spread = point.links, point.setting.price, point.spread
+        self._links, self._setting, self._spread = point.links, point.setting, point.spread
         self.kept: Kept | None = None
         self._n_tracklets = 0  # tracklets so far
         self._n_numbers = 0  # numbers of polyps given so far
@@ -253,15 +253,17 @@ class OnlineLinker:
         linked = P.copy()
         two = views.polyp[old][:, None] != views.polyp[old][None, :]
         linked[np.ix_(old, old)] = np.where(two, 0.0, linked[np.ix_(old, old)])
-        labels = partition(linked, [self._price], must, weights=views.weight)[0].astype(np.int64)
+        price, tolerance = self._setting.price, self._setting.tolerance
+        (labels,) = partition(linked, [price], must, weights=views.weight, tolerance=tolerance)
+        labels = labels.astype(np.int64)
         # The alternative: all decisions as before, and the new tracklet where it costs least.
-        as_before, cost = views.polyp.copy(), pair_costs(linked, views.weight)[-1]
+        as_before, cost = views.polyp.copy(), pair_costs(linked, views.weight, tolerance)[-1]
         polyps = np.unique(as_before[:-1])
         to = [float(cost[as_before == polyp].sum()) for polyp in polyps.tolist()]
-        if to and min(to) < self._price:
+        if to and min(to) < price:
             as_before[-1] = polyps[int(np.argmin(to))]
         best_cost, current_cost = (
-            partition_cost(linked, labels, self._price, views.weight)
+            partition_cost(linked, labels, price, views.weight, tolerance)
             for labels in (labels, as_before)
         )
         return labels if best_cost < current_cost - BETTER else as_before
@@ -307,7 +309,7 @@ class OnlineLinker:
         if self._spread is None:
             return None
         factors = np.geomspace(1.0, self._spread, INTERVAL_STEPS)[1:].tolist()
-        low, high = count_intervals(P, self._price, factors, weights=weights)
+        low, high = count_intervals(P, self._setting, factors, weights=weights)
         retired = len(self._retired)
         lowest, highest = self.point.widened(int(low[-1]) + retired, int(high[-1]) + retired)
         return min(lowest, count), max(highest, count)

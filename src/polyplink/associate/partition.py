@@ -3,10 +3,11 @@
 A partition costs `price` for each of its polyps and, for each pair of tracklets of one polyp, the
 probability that the two show different polyps, less a tolerance:
 
-    cost(partition) = price * polyps + sum of (TOLERANCE - p_ij) over pairs i < j of one polyp.
+    cost(partition) = price * polyps + sum of (tolerance - p_ij) over pairs i < j of one polyp.
 
 The price balances few wrong links (low) against few polyps (high): it is the number of expected
-wrong pairs that one polyp less is worth. This is correlation clustering (Bansal, Blum and Chawla
+wrong pairs that one polyp less is worth. At a price above the tolerance, polyps of one view each
+are always merged. This is correlation clustering (Bansal, Blum and Chawla
 2004) with a price for clusters. Pair costs are linear in the probability, not logarithmic, because
 the metrics count wrong pairs. Greedy merging gives one sequence of merges for all prices; moves of
 single tracklets and merges of polyps then improve each partition until none lowers the cost.
@@ -27,7 +28,7 @@ Labels = npt.NDArray[np.int32]
 Counts = npt.NDArray[np.int64]
 Pairs = Sequence[tuple[int, int]]
 
-TOLERANCE = 0.9  # chosen on simulated procedures, where 0.8 to 1 differ little
+TOLERANCE = 0.9  # by default; chosen on simulated procedures, where 0.8 to 1 differ little
 NEVER = 1e6  # cost of a pair that certainly shows two polyps
 STARTS, NOISE = 4, 0.3  # partitions to improve; noise on the pair costs for all but the first
 MANY = 300  # tracklets above which one partition is improved
@@ -35,7 +36,11 @@ MOST = 6000  # tracklets: the tables of pairs take about 8 bytes x 6 x n^2, 1.7 
 
 
 def partition_cost(
-    P: npt.ArrayLike, labels: npt.ArrayLike, price: float, weights: Reals | None = None
+    P: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    price: float,
+    weights: Reals | None = None,
+    tolerance: float = TOLERANCE,
 ) -> float:
     """The cost of a partition, as defined at the top of this file.
 
@@ -44,16 +49,17 @@ def partition_cost(
         labels: Polyp of every tracklet (n,).
         price: Price of a polyp.
         weights: Number of tracklets that each row stands for (n,); None for one each.
+        tolerance: Probability from which a link lowers the cost.
     """
     names = np.asarray(labels)
     together = np.triu(names[:, None] == names[None, :], k=1)
-    costs = pair_costs(checked_square(P), weights)
+    costs = pair_costs(checked_square(P), weights, tolerance)
     return float(price * np.unique(names).size + costs[together].sum())
 
 
-def pair_costs(P: Reals, weights: Reals | None = None) -> Reals:
+def pair_costs(P: Reals, weights: Reals | None = None, tolerance: float = TOLERANCE) -> Reals:
     """Costs (n, n) of having two tracklets in one polyp, 0 on the diagonal."""
-    costs = np.where(P == 0, NEVER, TOLERANCE - P)
+    costs = np.where(P == 0, NEVER, tolerance - P)
     if weights is not None:
         costs *= np.outer(weights, weights)
     np.fill_diagonal(costs, 0.0)
@@ -65,7 +71,9 @@ def partition(
     prices: npt.ArrayLike,
     must: Pairs = (),
     cannot: Pairs = (),
+    *,
     weights: Reals | None = None,
+    tolerance: float = TOLERANCE,
 ) -> Labels:
     """Find a partition of low cost for every price.
 
@@ -75,6 +83,7 @@ def partition(
         must: Pairs of rows that show the same polyp; they override P.
         cannot: Pairs of rows that show different polyps.
         weights: Number of tracklets that each row stands for (n,); None for one each.
+        tolerance: Probability from which a link lowers the cost.
 
     Returns:
         Polyp of every tracklet under every price (m, n), int32, from 0 without gaps, in the order
@@ -104,7 +113,7 @@ def partition(
         "give 0 or more",
     )
     groups = constraint_groups(n, must, cannot)
-    costs = pair_costs((S + S.T) / 2, weights)
+    costs = pair_costs((S + S.T) / 2, weights, tolerance)
     for i, j in must:
         costs[i, j] = costs[j, i] = 0.0
     for i, j in cannot:

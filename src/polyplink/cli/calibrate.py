@@ -86,6 +86,14 @@ def calibrate(
         float,
         Option(min=0.5, max=1, help="Share of the polyps that the threshold must keep."),
     ] = 0.97,
+    tolerance: Annotated[
+        float | None,
+        Option(
+            min=0,
+            max=1,
+            help="Probability from which a link speaks for one polyp [that of the weights].",
+        ),
+    ] = None,
     device: options.Device = "auto",
     workers: options.Workers = 2,
     progress: Progress = inform,
@@ -108,6 +116,8 @@ def calibrate(
             point; with `stills` also for the procedures and stills.json, the figures.
         part: Part of the data set; all of it by default.
         keep: Share of the polyps that the threshold of false alarms must keep.
+        tolerance: Probability from which a link lowers the cost of a partition (see `partition`);
+            by default that of the weights, or 0.9.
         device: Name of the device: auto, cpu, cuda or cuda:N.
         workers: Number of threads.
         progress: Called for crops and tracklets.
@@ -150,6 +160,7 @@ def calibrate(
         "truth": truth,
         "part": part,
         "keep": keep,
+        "tolerance": tolerance,
     }
     record = RunRecord("calibrate", settings=settings)
     record.claim(out)
@@ -168,7 +179,7 @@ def calibrate(
     record.inputs |= {"weights": encoder.key, "crops": prepared.key}
     with record.stage("calibrate"):
         point, labelled, fitted, warnings = fit_calibration(
-            encoded, read_record(path), data, truth, keep
+            encoded, read_record(path), data, truth, keep=keep, tolerance=tolerance
         )
     stored = store_operating_point(path, out, point, prepared.data, prepared.procedures)
     record.write(out)

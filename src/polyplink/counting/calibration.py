@@ -7,7 +7,9 @@ from pathlib import Path
 import polars as pl
 
 from polyplink.associate.alarms import fit_alarms, tracklet_features
+from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.identities import OperatingPoint, from_record, untuned
+from polyplink.associate.partition import TOLERANCE
 from polyplink.associate.probes import fit_adenoma, fit_size, mean_units
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
@@ -27,7 +29,13 @@ from polyplink.tracklets.prepare import Prepared
 
 
 def fit_calibration(
-    encoded: Encoded, record: WeightsRecord, data: Path, truth: Path | None, keep: float
+    encoded: Encoded,
+    record: WeightsRecord,
+    data: Path,
+    truth: Path | None,
+    *,
+    keep: float,
+    tolerance: float | None = None,
 ) -> tuple[OperatingPoint, Prepared, list[str], list[str]]:
     """Fit the operating point of weights on encoded tracklets.
 
@@ -37,6 +45,7 @@ def fit_calibration(
         data: The data folder of the boxes.
         truth: The data folder of annotated boxes; None if it is `data`.
         keep: Share of the polyps that the threshold of false alarms must keep.
+        tolerance: See `fit_point`.
 
     Returns:
         The operating point, the tracklets with their true polyps, a sentence about each probe, and
@@ -56,6 +65,7 @@ def fit_calibration(
         None if truth is None else keep,
         source=box_source(data, prepared.data, names),
         polyps=true_counts(truth_data, names, every=truth is not None),
+        tolerance=tolerance,
     )
     point, fitted, missing = fit_probes(point, truth_data, labelled, embeddings)
     warnings += missing
@@ -94,6 +104,7 @@ def fit_point(
     *,
     source: BoxSource | None,
     polyps: Mapping[str, int] | None,
+    tolerance: float | None = None,
 ) -> tuple[OperatingPoint, list[str]]:
     """Fit links and the model of false alarms on labelled tracklets.
 
@@ -105,6 +116,8 @@ def fit_point(
             model of false alarms unchanged.
         source: See `find_operating_point`.
         polyps: See `find_operating_point`.
+        tolerance: Probability from which a link lowers the cost of a partition; None for that of
+            the operating point.
 
     Returns:
         The new operating point, and warnings.
@@ -137,7 +150,10 @@ def fit_point(
         point = replace(point, alarms=None if isinstance(model, str) else model)
     # Links are fitted on the tracklets that will be linked: those not rejected as false alarms.
     to_link = screen(labelled, embeddings, point.alarms).prepared
-    fitted = find_operating_point(by_procedure(to_link, embeddings), source, polyps)
+    if tolerance is None:
+        setting = point.setting
+        tolerance = setting.tolerance if isinstance(setting, LearnedLinks) else TOLERANCE
+    fitted = find_operating_point(by_procedure(to_link, embeddings), source, polyps, tolerance)
     if fitted.links is None:
         return replace(point, origin=f"{point.origin} (here {fitted.origin})"), warnings
     return replace(fitted, alarms=point.alarms, size=point.size, adenoma=point.adenoma), warnings

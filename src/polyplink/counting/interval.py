@@ -3,7 +3,9 @@
 Split conformal prediction (Vovk et al. 2005) over a ladder of nested intervals: the range of counts
 while the price of a polyp varies by a growing factor, then the widest of these ranges plus one, two
 ... polyps on either side. The chosen rung is the lowest one that holds the true number in 90 % of
-the procedures, and of others like them.
+the procedures, and of others like them. A second ladder is the count plus one, two ... polyps on
+either side; it is used if its intervals are narrower, as where what is wrong does not depend on the
+price: polyps that the detector misses, and false alarms.
 
 If the links of a procedure are clear, its count does not vary with the price, and its interval is a
 single number, which readers take as certain. Such intervals are widened by a polyp on either side,
@@ -20,11 +22,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import bdtr
 
+from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.identities import SPREADS, count_intervals
 
 COVERED = 0.9  # of procedures, by the intervals of their counts
 
 Flags = npt.NDArray[np.bool_]
+Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -81,14 +85,14 @@ class Coverage:
 
 
 def fit_interval(
-    links: Sequence[npt.NDArray[np.float64]], polyps: Sequence[int], price: float
+    links: Sequence[npt.NDArray[np.float64]], polyps: Sequence[int], setting: LearnedLinks
 ) -> FittedInterval | None:
     """The narrowest interval that holds the true number in 90 % of procedures.
 
     Args:
         links: Link probabilities (n, n) of each procedure, by a model fitted on others.
         polyps: True number of polyps of each procedure.
-        price: Price of a polyp.
+        setting: Price of a polyp and tolerance.
 
     Returns:
         The interval; None if there are too few procedures to guarantee any.
@@ -96,27 +100,73 @@ def fit_interval(
     rank = math.ceil(COVERED * (len(links) + 1))
     if rank > len(links):
         return None
-    ends = [count_intervals(P, price, SPREADS) for P in links]
+    ends = [count_intervals(P, setting, SPREADS) for P in links]
     low = np.array([bound for bound, _ in ends], dtype=np.int64)  # procedures, rungs
     high = np.array([bound for _, bound in ends], dtype=np.int64)
-    true = np.asarray(polyps, dtype=np.int64)[:, None]
-    furthest = int(np.maximum(low[:, -1:] - true, true - high[:, -1:]).max(initial=0))
-    margins = np.arange(1, max(furthest, 1) + 1)
-    low = np.concatenate([low, np.maximum(low[:, -1:] - margins, 0)], axis=1)
-    high = np.concatenate([high, high[:, -1:] + margins], axis=1)
-    holds, single = (low <= true) & (true <= high), low == high
-    rung = _rung(holds)
-    without_each = [np.arange(len(true)) != i for i in range(len(true))]
-    covered = np.mean(
-        [holds[i, _rung(holds[without_one])] for i, without_one in enumerate(without_each)]
-    )
-    margin = max(rung + 1 - len(SPREADS), 0)
-    n_single, n_wrong = int(single[:, rung].sum()), int((single & ~holds)[:, rung].sum())
+    true = np.asarray(polyps, dtype=np.int64)
+    ladders = [_Ladder.of(low, high, true), _Ladder.of(low[:, :1], high[:, :1], true)]
+    everything = np.ones(len(true), dtype=np.bool_)
+    ladder = min(ladders, key=lambda ladder: ladder.width(everything))
+
+    # Each interval fitted on the other procedures, the choice of the ladder included.
+    held = []
+    for i in range(len(true)):
+        others = everything.copy()
+        others[i] = False
+        narrower = min(ladders, key=lambda ladder: ladder.width(others))
+        held.append(narrower.holds[i, narrower.rung(others)])
+
     # One-sided interval of Clopper and Pearson (1934): 1 unless so few errors among the single
     # numbers would be unlikely if more than one in ten were wrong.
+    rung = ladder.rung(everything)
+    single = ladder.low[:, rung] == ladder.high[:, rung]
+    n_single, n_wrong = int(single.sum()), int((single & ~ladder.holds[:, rung]).sum())
     lone = int(bdtr(n_wrong, n_single, 1 - COVERED) > 1 - COVERED)
-    spread = float(SPREADS[min(rung, len(SPREADS) - 1)])
-    return FittedInterval(spread, margin, lone, float(covered))
+    spread = float(SPREADS[min(rung, ladder.spreads - 1)])
+    margin = max(rung + 1 - ladder.spreads, 0)
+    return FittedInterval(spread, margin, lone, float(np.mean(held)))
+
+
+@dataclass(frozen=True)
+class _Ladder:
+    """Nested intervals of each procedure, from the narrowest to one that holds the true number.
+
+    Attributes:
+        low: Lowest number (p, r) of each of p procedures at each of r rungs.
+        high: Highest number (p, r).
+        holds: Whether the interval holds the true number (p, r).
+        spreads: Number of rungs at which the price varies; the others add polyps on either side.
+    """
+
+    low: Counts
+    high: Counts
+    holds: Flags
+    spreads: int
+
+    @classmethod
+    def of(cls, low: Counts, high: Counts, true: Counts) -> Self:
+        """The ladder of intervals under rising spreads, then wider by one, two ... polyps.
+
+        Args:
+            low: Lowest number (p, spreads).
+            high: Highest number (p, spreads).
+            true: True number (p,).
+        """
+        column, spreads = true[:, None], low.shape[1]
+        furthest = int(np.maximum(low[:, -1:] - column, column - high[:, -1:]).max(initial=0))
+        margins = np.arange(1, max(furthest, 1) + 1)
+        low = np.concatenate([low, np.maximum(low[:, -1:] - margins, 0)], axis=1)
+        high = np.concatenate([high, high[:, -1:] + margins], axis=1)
+        return cls(low, high, (low <= column) & (column <= high), spreads)
+
+    def rung(self, rows: Flags) -> int:
+        """The lowest rung that suffices for procedures like those of the rows (p,)."""
+        return _rung(self.holds[rows])
+
+    def width(self, rows: Flags) -> float:
+        """Mean width of the intervals of the rows (p,) at their rung, in polyps."""
+        rung = self.rung(rows)
+        return float((self.high - self.low)[rows, rung].mean())
 
 
 def _rung(holds: Flags) -> int:

@@ -22,7 +22,7 @@ from polyplink.associate.links import (
     link_terms,
     unlabelled_price,
 )
-from polyplink.associate.partition import partition
+from polyplink.associate.partition import TOLERANCE, partition
 from polyplink.core.text import many
 from polyplink.counting.interval import fit_interval
 from polyplink.counting.link import ProcedureTracklets
@@ -46,6 +46,7 @@ def find_operating_point(
     procedures: Sequence[ProcedureTracklets],
     source: BoxSource | None = None,
     polyps: Mapping[str, int] | None = None,
+    tolerance: float = TOLERANCE,
 ) -> OperatingPoint:
     """Fit the links on labelled procedures, and choose prices by cross-fitting.
 
@@ -60,6 +61,7 @@ def find_operating_point(
         source: Source of the boxes, for the record; None for several sources.
         polyps: True number of polyps of each annotated procedure, including polyps without a
             tracklet; by default the number of polyps with a tracklet.
+        tolerance: Probability from which a link lowers the cost of a partition.
     """
     labelled = [
         procedure
@@ -78,7 +80,9 @@ def find_operating_point(
 
     # The price for each purpose, and how well its counts agree with the truth.
     counts = [
-        count_procedure(partition(P, PRICES), procedure.polyps, procedure.procedure_id)
+        count_procedure(
+            partition(P, PRICES, tolerance=tolerance), procedure.polyps, procedure.procedure_id
+        )
         for P, procedure in zip(crossed, labelled, strict=True)
     ]
     chosen = {purpose: choose(counts, purpose=purpose) for purpose in get_args(Purpose)}
@@ -100,7 +104,8 @@ def find_operating_point(
     trials += [(procedure, model.probability(procedure.views)) for procedure in alarms]
     trials = [(procedure, P) for procedure, P in trials if procedure.procedure_id in known_counts]
     true = [known_counts[procedure.procedure_id] for procedure, _ in trials]
-    interval = fit_interval([P for _, P in trials], true, prices["count"])
+    setting = LearnedLinks(prices["count"], tolerance)
+    interval = fit_interval([P for _, P in trials], true, setting)
     if interval is not None:
         origin += f"; 90 % intervals hold the true number in {100 * interval.held:.0f} %"
     calibration = None
@@ -109,7 +114,7 @@ def find_operating_point(
             source.boxes, source.detector, source.material, procedures=len(trials)
         )
     return OperatingPoint(
-        LearnedLinks(prices["count"]),
+        setting,
         model,
         origin,
         prices,
