@@ -5,17 +5,20 @@ import re
 import subprocess
 import sys
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from polyplink import learn_from
+from polyplink.associate.clusterers import LearnedLinks
 from polyplink.cli.count import count
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import read_data
 from polyplink.encoders.weights import read_record
 from polyplink.serve.desk import Desk
+from polyplink.serve.finished_reviews import finished_procedures, fit_reviews
 from tests.cli.calls import polyplink
 from tests.conftest import SampleRun
 
@@ -86,6 +89,10 @@ def test_a_finished_review_is_handed_off_and_learned_from(
     assert pairs.height == pairs["true"].n_unique() == 10
     record = read_record(learning.value.weights)
     assert record.operating is not None
+    # Links are fitted again with the tolerance of the weights.
+    before = replace(desk.point, setting=LearnedLinks(1.0, tolerance=0.5))
+    fitted, notes = fit_reviews([desk], finished_procedures(desk), before)
+    assert (fitted.tolerance, notes) == (0.5, [])
     assert {name for _, name, _ in record.seen.validated} >= set(desk.names)
     recount = count(learning.value.weights, sample_run.data, out=tmp_path / "again", device="cpu")
     assert recount.value.summary["tracklets"] == to_plain(desk.count.tracklets)

@@ -101,14 +101,16 @@ class OperatingPoint:
     lone: int = 0
     ask_below: float | None = None
 
+    @property
+    def tolerance(self) -> float:
+        """Probability from which a link lowers the cost of a partition."""
+        return self.setting.tolerance if isinstance(self.setting, LearnedLinks) else TOLERANCE
+
     def at(self, purpose: str) -> Self:
         """The operating point for a purpose; unchanged without prices."""
         if not self.prices:
             return self
-        price = self.prices[purpose]
-        if isinstance(self.setting, LearnedLinks):
-            return replace(self, setting=replace(self.setting, price=price))
-        return replace(self, setting=LearnedLinks(price))
+        return replace(self, setting=LearnedLinks(self.prices[purpose], self.tolerance))
 
     def widened(self, low: int, high: int) -> tuple[int, int]:
         """The 90 % interval, from the lowest and highest count within the spread."""
@@ -427,9 +429,10 @@ def uncertain(
                 sides.append(((i,), mates, True))
     constraints = decided or Constraints()
     together, apart = constraints.closed(len(P))
-    settled, questions = together | apart, list[tuple[Any, Doubt]]()
-    tolerance = TOLERANCE if setting is None else setting.tolerance
-    price, costs = None if setting is None else setting.price, pair_costs(P, tolerance=tolerance)
+    price, tolerance = None, TOLERANCE
+    if setting is not None:
+        price, tolerance = setting.price, setting.tolerance
+    settled, costs, questions = together | apart, pair_costs(P, tolerance=tolerance), []
     costs[together], costs[apart] = -NEVER, NEVER
     for i, j in constraints.unsure:
         settled[i, j] = settled[j, i] = True

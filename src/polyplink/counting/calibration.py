@@ -7,9 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from polyplink.associate.alarms import fit_alarms, tracklet_features
-from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.identities import OperatingPoint, from_record, untuned
-from polyplink.associate.partition import TOLERANCE
 from polyplink.associate.probes import fit_adenoma, fit_size, mean_units
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
@@ -150,10 +148,12 @@ def fit_point(
         point = replace(point, alarms=None if isinstance(model, str) else model)
     # Links are fitted on the tracklets that will be linked: those not rejected as false alarms.
     to_link = screen(labelled, embeddings, point.alarms).prepared
-    if tolerance is None:
-        setting = point.setting
-        tolerance = setting.tolerance if isinstance(setting, LearnedLinks) else TOLERANCE
-    fitted = find_operating_point(by_procedure(to_link, embeddings), source, polyps, tolerance)
+    fitted = find_operating_point(
+        by_procedure(to_link, embeddings),
+        source,
+        polyps,
+        point.tolerance if tolerance is None else tolerance,
+    )
     if fitted.links is None:
         return replace(point, origin=f"{point.origin} (here {fitted.origin})"), warnings
     return replace(fitted, alarms=point.alarms, size=point.size, adenoma=point.adenoma), warnings

@@ -31,7 +31,8 @@ def fit_reviews(
         PolyplinkError: If the reviews hold no pair of views of one polyp, or none of two polyps.
     """
     sources = {box_source(desk.data, desk.prepared.data, desk.names) for desk in desks}
-    point = find_operating_point(labelled, sources.pop() if len(sources) == 1 else None)
+    source = sources.pop() if len(sources) == 1 else None
+    point = find_operating_point(labelled, source, tolerance=before.tolerance)
     PolyplinkError.unless(
         point.error is not None, point.origin, "finish the review of more procedures"
     )
