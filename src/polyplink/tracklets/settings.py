@@ -15,8 +15,12 @@ from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE, R
 if TYPE_CHECKING:
     from polyplink.data.origin import BoxesOrigin
 
-
-TRACK_FIELDS = ("high", "low", "min_seconds", "nested")  # that the record of a detector may state
+OF_DETECTOR = (
+    "high",
+    "low",
+    "min_seconds",
+    "nested",
+)  # settings that a detector's record may state
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ def with_options(
     """
     if options.get("tracker") is not None:  # checked even if no box needs it
         TRACKERS.find(options["tracker"])
-    stated = {name: getattr(origin, name, None) for name in TRACK_FIELDS}
+    stated = {name: getattr(origin, name, None) for name in OF_DETECTOR}
     merged = stated | {name: value for name, value in options.items() if value is not None}
     changes = {name: value for name, value in merged.items() if value is not None}
     of_tracks = {setting.name for setting in fields(TrackSettings)} & set(changes)

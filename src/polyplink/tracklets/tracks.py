@@ -186,32 +186,43 @@ def _follow(  # noqa: PLR0912
             order = np.argsort(-scores[begin:end], kind="mergesort")
         for place in range(end - begin):
             row = begin + int(order[place])
-            shown = False  # by a track
-            for slot in range(alive if most_nested < 1.0 else 0):
-                same_scene = state[slot, SCENE] == scene
-                shown = shown or (same_scene and _nested(boxes[row], state[slot]) > most_nested)
-            if track[row] < 0 and scores[row] >= high and not shown:
-                state[alive] = 0.0
-                for side in range(H + 1):
-                    state[alive, side] = boxes[row, side]
-                state[alive, FRAME] = frames[row]
-                state[alive, LENGTH], state[alive, NUMBER] = 1.0, begun
-                state[alive, SCENE] = scene
-                track[row] = begun
-                alive += 1
-                begun += 1
+            if track[row] >= 0 or scores[row] < high:
+                continue
+            if most_nested < 1.0 and _is_nested(boxes[row], state[:alive], scene, most_nested):
+                continue
+            state[alive] = 0.0
+            for side in range(H + 1):
+                state[alive, side] = boxes[row, side]
+            state[alive, FRAME] = frames[row]
+            state[alive, LENGTH], state[alive, NUMBER] = 1.0, begun
+            state[alive, SCENE] = scene
+            track[row] = begun
+            alive += 1
+            begun += 1
         begin = end
     counts[0], counts[1] = alive, begun
     return track
 
 
 @njit(error_model="numpy")
-def _nested(box: Floats, other: Floats) -> float:
-    """Intersection of two boxes over the smaller area; x, y, w, h are the first numbers of each."""
-    across = min(box[X] + box[W], other[X] + other[W]) - max(box[X], other[X])
-    down = min(box[Y] + box[H], other[Y] + other[H]) - max(box[Y], other[Y])
-    smaller = min(box[W] * box[H], other[W] * other[H])
-    return float(max(across, 0.0) * max(down, 0.0) / smaller)
+def _is_nested(box: Floats, tracks: Floats, scene: int, most: float) -> bool:
+    """Whether a box lies within or around the latest box of a track of the same scene.
+
+    Args:
+        box: (4,) the box.
+        tracks: (t, FIELDS) states of tracks.
+        scene: Scene of the box.
+        most: Largest intersection of two boxes that are not nested, over the smaller area.
+    """
+    x, y, w, h = box
+    for track in tracks:
+        across = min(x + w, track[X] + track[W]) - max(x, track[X])
+        down = min(y + h, track[Y] + track[H]) - max(y, track[Y])
+        smaller = min(w * h, track[W] * track[H])
+        overlap = max(across, 0.0) * max(down, 0.0) / smaller
+        if track[SCENE] == scene and overlap > most:
+            return True
+    return False
 
 
 @njit(error_model="numpy")
