@@ -129,17 +129,8 @@ def test_calibration_procedures_are_recorded_and_unlabelled_data_are_refused(
 
 
 def test_links_are_fitted_again_on_annotated_boxes(sample_run: SampleRun, tmp_path: Path) -> None:
-    command = (
-        "calibrate",
-        sample_run.run,
-        sample_run.data,
-        "-o",
-        tmp_path,
-        "--device",
-        "cpu",
-        "--json",
-    )
-    result = polyplink(*command)
+    command = ("calibrate", sample_run.run, sample_run.data, "-o", tmp_path)
+    result = polyplink(*command, "--device", "cpu", "--json")
     assert "of 5 procedures; cross-fitted there" in json.loads(result.stdout)["links"]
     before, after = (read_record(run / "weights.safetensors") for run in (sample_run.run, tmp_path))
     assert before.operating is not None

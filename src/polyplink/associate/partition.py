@@ -7,10 +7,10 @@ probability that the two show different polyps, less a tolerance:
 
 The price balances few wrong links (low) against few polyps (high): it is the number of expected
 wrong pairs that one polyp less is worth. At a price above the tolerance, polyps of one view each
-are always merged. This is correlation clustering (Bansal, Blum and Chawla
-2004) with a price for clusters. Pair costs are linear in the probability, not logarithmic, because
-the metrics count wrong pairs. Greedy merging gives one sequence of merges for all prices; moves of
-single tracklets and merges of polyps then improve each partition until none lowers the cost.
+are always merged. This is correlation clustering (Bansal, Blum and Chawla 2004) with a price for
+clusters. Pair costs are linear in the probability, not logarithmic, because the metrics count wrong
+pairs. Greedy merging gives one sequence of merges for all prices; moves of single tracklets and
+merges of polyps then improve each partition until none lowers the cost.
 """
 
 from collections.abc import Sequence

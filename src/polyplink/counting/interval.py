@@ -161,17 +161,13 @@ class _Ladder:
 
     def rung(self, rows: Flags) -> int:
         """The lowest rung that suffices for procedures like those of the rows (p,)."""
-        return _rung(self.holds[rows])
+        holds = self.holds[rows]  # each row False up to a rung, then True
+        p, rungs = holds.shape
+        rank = min(math.ceil(COVERED * (p + 1)), p)
+        needed = np.where(holds.any(axis=1), holds.argmax(axis=1), rungs - 1)
+        return int(np.sort(needed)[rank - 1])
 
     def width(self, rows: Flags) -> float:
         """Mean width of the intervals of the rows (p,) at their rung, in polyps."""
         rung = self.rung(rows)
         return float((self.high - self.low)[rows, rung].mean())
-
-
-def _rung(holds: Flags) -> int:
-    """The lowest sufficient rung; each row of holds (p, r) is False up to a rung, then True."""
-    p, rungs = holds.shape
-    rank = min(math.ceil(COVERED * (p + 1)), p)
-    needed = np.where(holds.any(axis=1), holds.argmax(axis=1), rungs - 1)
-    return int(np.sort(needed)[rank - 1])
