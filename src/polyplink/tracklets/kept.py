@@ -51,6 +51,7 @@ def write_kept(
     with crops_file(crops, places.height, arrays[0].shape[1]) as file:
         for array in arrays:
             file.write(np.ascontiguousarray(array).data)
+            release_pages(array)
     write_table(table, places)
 
 
