@@ -184,8 +184,8 @@ def live(
         # The source, its detector, and how its boxes are linked.
         opened = open_source(source, boxes=boxes, recording=recording, fps=fps, stall=stall)
         detector_messages: list[Message] = []
-        box_detector, origin = (
-            (None, None)
+        box_detector, origin, at_once = (
+            (None, None, 1)
             if brings_boxes
             else open_detector(detector, function, opened, detector_messages)
         )
@@ -222,7 +222,9 @@ def live(
 
         # Frames, until the source ends or is stopped.
         with record.stage("live"):
-            stopped = follow(opened, box_detector, counting, speed=speed, stall=stall)
+            stopped = follow(
+                opened, box_detector, counting, at_once=at_once, speed=speed, stall=stall
+            )
         PolyplinkError.unless(
             counting.frames > 0,
             "; ".join(map(str, counting.warnings[len(of_weights) :])) or f"{source} has no frame",
@@ -323,13 +325,14 @@ def _report_killed(
     """Write the report of a killed count from the files that it has written."""
     from polyplink.core.messages import Message
     from polyplink.report.formats import clock
-    from polyplink.streaming.live_count import killed_source, write_pieces
-    from polyplink.streaming.session import event_log
+    from polyplink.streaming.live_count import killed_source, late_messages, write_pieces
+    from polyplink.streaming.session import event_log, late_before
 
     source, frames = killed_source(out)
     write_pieces(out, source, frames, encoder)
     killed = Message("live.killed", {"clock": clock(frames / source.fps)})
-    counted, facts = _report(out, record, count_folder, [killed])
+    late = late_messages(late_before(out, frames), frames)
+    counted, facts = _report(out, record, count_folder, [killed, *late])
     finished = {"event": "finished", "frame": frames - 1} | facts
     with event_log(out, "a") as write_event:
         write_event(finished)

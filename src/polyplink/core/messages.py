@@ -39,8 +39,8 @@ class Message:
         """The sentence of the message in a language.
 
         Example:
-            >>> Message("live.late", {"n": 1}).text()
-            '1 frame came too late and was dropped (a faster detector helps).'
+            >>> Message("live.left_out", {"n": 1}).text()
+            '1 frame was left out because its time went backwards.'
         """
         if self.kind == OTHER:
             return str(self.values["text"])

@@ -76,10 +76,8 @@ def detect_folder(
             check_is_detector(Path(name))
         recordings = find_recordings(source, fps)
         names = [recording.name for recording in recordings]
-        cores = os.cpu_count() or 1
-        several = 1 if function is not None else min(cores, MOST_AT_ONCE)
-        threads = cores // several
-        model, key = find_detector(name, function, names, warnings, threads)
+        several = frames_at_once(function)
+        model, key = find_detector(name, function, names, warnings, several)
         origin = origin_of(model, key)
         settings = with_options(settings, stated, origin)
         begin()
@@ -152,12 +150,17 @@ def origin_of(detector: Detector, key: str) -> BoxesOrigin:
     )
 
 
+def frames_at_once(function: Function) -> int:
+    """Number of threads that call a detector, each with a frame: 1 for a user's function."""
+    return 1 if function is not None else min(os.cpu_count() or 1, MOST_AT_ONCE)
+
+
 def find_detector(
     name: str | None,
     function: Function,
     procedures: Sequence[str],
     warnings: list[Message],
-    threads: int = 0,
+    at_once: int = 1,
 ) -> tuple[Detector, str]:
     """The requested detector, and its key.
 
@@ -167,13 +170,14 @@ def find_detector(
         function: The detector as a Python function.
         procedures: Names of the recordings.
         warnings: Extended by warnings about the detector's training data.
-        threads: Threads for a frame; 0 for one per core.
+        at_once: Threads that call the detector; the cores are shared among them.
 
     Raises:
         PolyplinkError: If the file is not a detector, or the shipped file was changed.
     """
     if function is not None:
         return function, "function"
+    threads = 0 if at_once == 1 else (os.cpu_count() or 1) // at_once  # 0: one per core
     model = OnnxDetector(Path(name or DETECTOR), threads=threads)
     trained_on = [procedure for procedure in procedures if procedure in model.record.trained_on]
     if trained_on:

@@ -384,6 +384,8 @@ class LiveCount:
 
     def show(self) -> None:
         """Update `state`, the contents of the page."""
+        said = any(message.kind == "live.late" for message in self.warnings)
+        late = [] if said else late_messages(self.late, self.frames)
         state = self._facts() | {
             "procedure": self._source.name,
             "open": [
@@ -394,7 +396,7 @@ class LiveCount:
             "card": self._card,
             "revised": self._revised,
             "polyps": self._polyps,
-            "warnings": in_every_language(self.warnings),
+            "warnings": in_every_language([*self.warnings, *late]),
             "basis": in_every_language(self._basis),
             "seen_from": SEEN_FROM,
             "finished": self._finished,
@@ -457,6 +459,11 @@ def killed_source(out: Path) -> tuple[LiveSource, int]:
     if recording is not None:
         frames = min(frames, recording.n_frames)
     return LiveSource(**facts, frames=iter(()), recording=recording), frames
+
+
+def late_messages(late: int, frames: int) -> list[Message]:
+    """The warning about dropped frames, if there are any among a number of frames."""
+    return [Message("live.late", {"n": late, "frames": frames})] if late else []
 
 
 def percentiles(seconds: Sequence[float]) -> dict[str, float | None]:

@@ -3,8 +3,11 @@
 import json
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -13,9 +16,11 @@ from typer import echo
 
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.messages import Message
-from polyplink.detect.first_pass import Detector, look
-from polyplink.streaming.live_count import LIVE, LiveCount
+from polyplink.detect.first_pass import Detector, Floats, look
+from polyplink.streaming.live_count import LIVE, LiveCount, late_messages
 from polyplink.streaming.sources import Feed, LiveFrame, LiveSource
+
+Looked = tuple[LiveFrame, Floats]
 
 POLL_SECONDS = 0.2  # between checks for signals and stalls
 
@@ -25,6 +30,7 @@ def follow(
     detector: Detector | None,
     counting: LiveCount,
     *,
+    at_once: int = 1,
     speed: float = 1.0,
     stall: float = 10.0,
 ) -> bool:
@@ -34,6 +40,7 @@ def follow(
         source: The procedure.
         detector: Detects boxes; None if the frames come with boxes.
         counting: The count, which also receives warnings.
+        at_once: Threads that call the detector, each with a frame.
         speed: Playback speed of a recording relative to real time; 0 for as fast as possible.
         stall: Seconds without a frame after which the count ends.
 
@@ -41,28 +48,25 @@ def follow(
         Whether Ctrl-C or SIGTERM ended the count.
     """
     feed = Feed(source, speed)
-    with record_signals() as caught:
+    find = partial(_looked_at, source=source, detector=detector)
+    with record_signals() as caught, closing(_in_order(feed, find, at_once)) as frames:
         last = time.monotonic()
-        while not caught:
-            try:
-                frame = feed.next(POLL_SECONDS)
+        try:
+            for looked in frames:
                 _warn_of_numbers(source, counting)
-                if frame is None:
-                    break
                 counting.late = feed.dropped
-                if counting.frame(frame, _boxes_of(frame, source, detector)):
+                if looked is not None and counting.frame(*looked):
                     last = time.monotonic()
-            except TimeoutError:
-                pass
-            except (PolyplinkError, OSError) as error:
-                counting.warn(Message("live.ended", {"why": first_line(error)}))
-                break
-            if time.monotonic() - last > stall:
-                counting.warn(Message("live.stalled", {"seconds": f"{stall:g}"}))
-                break
+                if time.monotonic() - last > stall:
+                    counting.warn(Message("live.stalled", {"seconds": f"{stall:g}"}))
+                    break
+                if caught:
+                    break
+        except (PolyplinkError, OSError) as error:
+            counting.warn(Message("live.ended", {"why": first_line(error)}))
     feed.stop()
-    if counting.late:
-        counting.warn(Message("live.late", {"n": counting.late}))
+    for message in late_messages(counting.late, counting.frames):
+        counting.warn(message)
     if counting.backwards:
         counting.warn(Message("live.left_out", {"n": counting.backwards}))
     return bool(caught)
@@ -73,8 +77,36 @@ def _warn_of_numbers(source: LiveSource, counting: LiveCount) -> None:
         counting.warn(Message("live.numbered_on", {"what": source.warnings.pop(0)}))
 
 
-def _boxes_of(frame: LiveFrame, source: LiveSource, detector: Detector | None) -> Any:
-    """Boxes (k, 5) of a frame: those that come with it, or the detector's."""
+def _in_order(
+    feed: Feed, find: Callable[[LiveFrame], Looked], at_once: int
+) -> Generator[Looked | None, None, None]:
+    """Frames with their boxes, in order; None whenever no frame arrives for `POLL_SECONDS`.
+
+    The next frames are looked at while the caller counts one.
+    """
+    running, waiting = True, deque[Future[Looked]]()
+    with ThreadPoolExecutor(at_once, thread_name_prefix="detector") as pool:
+        while running or waiting:
+            try:
+                while running and len(waiting) <= at_once:
+                    frame = feed.next(0 if waiting else POLL_SECONDS)
+                    running = frame is not None
+                    if frame is not None:
+                        waiting.append(pool.submit(find, frame))
+            except TimeoutError:
+                pass
+            except (PolyplinkError, OSError) as error:  # raised after the frames before it
+                running = False
+                waiting.append(Future())
+                waiting[-1].set_exception(error)
+            if waiting:
+                yield waiting.popleft().result()
+            elif running:
+                yield None
+
+
+def _looked_at(frame: LiveFrame, source: LiveSource, detector: Detector | None) -> Looked:
+    """A frame and its boxes (k, 5): those that come with it, or the detector's."""
     if frame.picture is not None:
         size, expected = frame.picture.size, (source.width, source.height)
         PolyplinkError.unless(
@@ -84,10 +116,10 @@ def _boxes_of(frame: LiveFrame, source: LiveSource, detector: Detector | None) -
             "start again with another --out",
         )
     if frame.boxes is not None:
-        return frame.boxes
+        return frame, frame.boxes
     assert detector is not None
     assert frame.picture is not None
-    return look(detector, frame.picture)
+    return frame, look(detector, frame.picture)
 
 
 @contextmanager
@@ -118,6 +150,13 @@ def wait_for_signal() -> None:
     with record_signals() as caught:
         while not caught:
             time.sleep(POLL_SECONDS)
+
+
+def late_before(out: Path, frame: int) -> int:
+    """Number of frames before a frame that a count which was killed dropped, by its events."""
+    lines = (out / LIVE / "events.jsonl").read_text("utf-8").splitlines(keepends=True)
+    events = (json.loads(line) for line in lines if line.endswith("\n"))
+    return max((event["late"] for event in events if event["frame"] < frame), default=0)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from polyplink.counting.cover import Cover, cover_of
 from polyplink.counting.used_models import shipped_messages, used_models
 from polyplink.data.origin import UNKNOWN, BoxesOrigin, BoxSource, write_origin
 from polyplink.detect.first_pass import Detector
-from polyplink.detect.folder import find_detector, origin_of
+from polyplink.detect.folder import find_detector, frames_at_once, origin_of
 from polyplink.encoders.load import NamedEncoder
 from polyplink.encoders.weights import weights_path
 from polyplink.streaming.live_count import LIVE
@@ -23,7 +23,7 @@ def open_detector(
     function: Detector | None,
     source: LiveSource,
     warnings: list[Message],
-) -> tuple[Detector, BoxesOrigin]:
+) -> tuple[Detector, BoxesOrigin, int]:
     """The detector of a live count, warmed up, and its entry in the run's record.
 
     Args:
@@ -32,13 +32,17 @@ def open_detector(
         source: The procedure.
         warnings: Gets warnings about the detector.
 
+    Returns:
+        The detector, its entry, and the number of threads that may call it.
+
     Raises:
         PolyplinkError: As for `find_detector`.
     """
-    detector, key = find_detector(name, function, [source.name], warnings)
+    at_once = frames_at_once(function)
+    detector, key = find_detector(name, function, [source.name], warnings, at_once)
     if function is None:  # warm up: a slow first call would delay the first frames
         detector(np.zeros((source.height, source.width, 3), np.uint8))
-    return detector, origin_of(detector, key)
+    return detector, origin_of(detector, key), at_once
 
 
 def open_linking(

@@ -1,7 +1,7 @@
 """Sources of a running procedure: a recording played in real time, a camera, a stream, boxes.
 
-Frames are read in a thread. Frames that are not processed in time are dropped and counted, so that
-the next frame is always recent; a source that is played as fast as possible waits instead.
+Frames are read in a thread. If too many wait, some are dropped and counted, evenly over the time
+that the waiting ones span; a source that is played as fast as possible waits instead.
 
 Boxes come as JSON lines, see docs/reference/files.md: a line with fps, width and height, then one
 line per frame. The pictures come from a recording, or each box comes with a crop.
@@ -12,12 +12,12 @@ import binascii
 import re
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from queue import Empty, Full, Queue
-from threading import Event, Thread
+from threading import Condition, Event, Thread
 from typing import IO, Any, Literal
 
 import numpy as np
@@ -32,7 +32,7 @@ from polyplink.tracklets.crops import Pixels
 
 Kind = Literal["recording", "device", "lines"]
 
-AHEAD = 8  # frames in the queue; if it is full, the oldest is dropped
+AHEAD = 8  # most frames that wait
 LONGEST_LINE = 16 << 20  # characters
 LARGEST, LARGEST_FRAME = (1000.0, 16_384, 16_384), 2**31 - 1  # fps, width, height
 PATIENCE = 10.0  # seconds to wait for a stream to open, and at least for its next packet
@@ -384,6 +384,9 @@ def _one_recording(path: Path, fps: float | None) -> Recording:
 class Feed:
     """Frames of a source, read in a thread.
 
+    If frames arrive faster than they are taken, those are dropped that leave the smallest gaps: a
+    moment without processing costs every second or third frame of it, and no tracks.
+
     Attributes:
         dropped: Number of frames that were not taken in time.
     """
@@ -397,12 +400,16 @@ class Feed:
         """
         self.dropped = 0
         self._source, self._speed = source, speed
-        self._waiting: Queue[LiveFrame | BaseException | None] = Queue(AHEAD)
+        self._drops = source.kind == "device" or (source.kind == "recording" and speed > 0)
+        self._taken = -1  # number of the last frame that was taken
+        self._waiting: deque[LiveFrame] = deque()
+        self._error: BaseException | None = None
+        self._ended = False
+        self._changed = Condition()
         self._stopped = Event()
         Thread(target=self._read, daemon=True, name="frames").start()
 
     def _read(self) -> None:
-        last: BaseException | None = None
         begun, first = time.monotonic(), None
         try:
             for frame in self._source.frames:
@@ -414,22 +421,22 @@ class Feed:
                     break
                 self._put(frame)
         except Exception as error:
-            last = error
-        self._put(last, wait=True)
+            self._error = error
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
 
-    def _put(self, item: LiveFrame | BaseException | None, *, wait: bool = False) -> None:
-        kind = self._source.kind
-        wait = wait or kind == "lines" or (kind == "recording" and not self._speed)
-        while not self._stopped.is_set():
-            try:
-                self._waiting.put(item, timeout=0.2 if wait else None, block=wait)
-            except Full:
-                if not wait:
-                    with suppress(Empty):
-                        self._waiting.get_nowait()
-                        self.dropped += 1
-                continue
-            return
+    def _put(self, frame: LiveFrame) -> None:
+        with self._changed:
+            if not self._drops:
+                self._changed.wait_for(lambda: len(self._waiting) < AHEAD or self._stopped.is_set())
+            self._waiting.append(frame)
+            if len(self._waiting) > AHEAD:
+                numbers = [self._taken, *(waiting.number for waiting in self._waiting)]
+                gaps = [after - before for before, after in zip(numbers, numbers[2:], strict=False)]
+                del self._waiting[gaps.index(min(gaps))]
+                self.dropped += 1
+            self._changed.notify_all()
 
     def next(self, timeout: float) -> LiveFrame | None:
         """The next frame; None at the end of the source.
@@ -438,14 +445,20 @@ class Feed:
             TimeoutError: If no frame arrives within `timeout` seconds.
             PolyplinkError: If the source failed, or a line does not describe a frame.
         """
-        try:
-            frame = self._waiting.get(timeout=timeout)
-        except Empty:
-            raise TimeoutError from None
-        if isinstance(frame, BaseException):
-            raise frame
-        return frame
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._waiting or self._ended, timeout):
+                raise TimeoutError
+            if self._waiting:
+                frame = self._waiting.popleft()
+                self._taken = frame.number
+                self._changed.notify_all()
+                return frame
+        if self._error is not None:
+            raise self._error
+        return None
 
     def stop(self) -> None:
         """Stop reading."""
         self._stopped.set()
+        with self._changed:
+            self._changed.notify_all()

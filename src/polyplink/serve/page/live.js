@@ -101,8 +101,6 @@ function render(state) {
     card(state),
     h("div", { class: "news" }, revised),
     polyps(state),
-    !state.finished && state.late > 0
-      && h("p", { class: "small soft" }, count("live.late", state.late)),
     h("p", { class: "small soft" }, t("device")),
   );
   if (state.card && state.card.tracklet !== said) {

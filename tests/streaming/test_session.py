@@ -1,0 +1,108 @@
+"""Frames of a running procedure: dropped evenly, detected in threads, counted in order."""
+
+import time
+from collections.abc import Iterator
+from typing import cast
+
+import numpy as np
+import pytest
+
+from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import Message
+from polyplink.data.files.images import Picture
+from polyplink.streaming.live_count import LiveCount
+from polyplink.streaming.session import follow
+from polyplink.streaming.sources import AHEAD, Feed, Kind, LiveFrame, LiveSource
+
+SIDE = 8
+POLYP = np.array([[1.0, 1.0, 4.0, 4.0, 0.9]])
+
+
+def source(frames: Iterator[LiveFrame], kind: Kind = "device") -> LiveSource:
+    return LiveSource("case", 25.0, SIDE, SIDE, frames, kind=kind)
+
+
+def pictures(count: int) -> Iterator[LiveFrame]:
+    for number in range(count):
+        yield LiveFrame(number, Picture(np.full((SIDE, SIDE, 3), number, np.uint8)))
+
+
+def numbers_of(feed: Feed) -> list[int]:
+    frames = iter(lambda: feed.next(5), None)
+    return [frame.number for frame in frames]
+
+
+@pytest.mark.parametrize("stall", [9, 25, 100])
+def test_frames_of_a_stall_are_dropped_evenly(stall: int) -> None:
+    feed = Feed(source(pictures(stall)), speed=1)
+    while not feed._ended:  # the reader does not wait
+        time.sleep(0.01)
+    taken = numbers_of(feed)
+    assert feed.dropped == stall - AHEAD
+    assert taken[-1] == stall - 1
+    assert np.diff([-1, *taken]).max() <= 2 * stall / AHEAD
+
+
+def test_a_reader_at_half_speed_takes_every_second_frame() -> None:
+    feed, taken = Feed(source(iter(())), speed=1), []
+    for frame in pictures(100):
+        feed._put(frame)
+        if frame.number > 2 * AHEAD and frame.number % 2:
+            taken.append(cast("LiveFrame", feed.next(5)).number)
+    assert set(np.diff(taken[AHEAD:]).tolist()) == {2}
+
+
+def test_a_recording_as_fast_as_possible_loses_no_frame() -> None:
+    feed = Feed(source(pictures(50), "recording"), speed=0)
+    time.sleep(0.1)
+    assert (numbers_of(feed), feed.dropped) == (list(range(50)), 0)
+
+
+class Recorder:
+    """Takes the frames in place of a `LiveCount`."""
+
+    def __init__(self) -> None:
+        self.taken: list[tuple[int, float]] = []
+        self.messages: list[str] = []
+        self.late = self.backwards = self.frames = 0
+
+    def frame(self, frame: LiveFrame, boxes: np.ndarray) -> bool:
+        self.taken.append((frame.number, float(boxes[0, 0])))
+        return True
+
+    def warn(self, message: Message) -> None:
+        self.messages.append(str(message))
+
+
+def test_frames_are_counted_in_order_with_their_own_boxes() -> None:
+    rng = np.random.default_rng(0)
+    seconds = rng.uniform(0, 0.01, 40)
+
+    def detector(image: np.ndarray) -> np.ndarray:
+        number = int(image[0, 0, 0]) % 4
+        time.sleep(seconds[image[0, 0, 0]])
+        return np.array([[1 + number, 1, 4, 4, 0.9]])
+
+    recorder = Recorder()
+    kept = source(pictures(40), "lines")  # loses no frame
+    follow(kept, detector, cast("LiveCount", recorder), at_once=3)
+    assert recorder.taken == [(k, 1 + k % 4) for k in range(40)]
+    assert recorder.messages == []
+
+
+@pytest.mark.parametrize("broken", ["source", "detector"])
+def test_frames_before_a_failure_are_counted(broken: str) -> None:
+    def failing() -> Iterator[LiveFrame]:
+        yield from pictures(20)
+        raise PolyplinkError("the cable broke", "check it")
+
+    def detector(image: np.ndarray) -> np.ndarray:
+        number = int(image[0, 0, 0])
+        return POLYP if broken == "source" or number < 20 else np.zeros((1, 3))
+
+    frames = failing() if broken == "source" else pictures(30)
+    recorder = Recorder()
+    follow(source(frames, "lines"), detector, cast("LiveCount", recorder), at_once=3)
+    assert [number for number, _ in recorder.taken] == list(range(20))
+    (message,) = recorder.messages
+    assert ("the cable broke" if broken == "source" else "no valid boxes") in message
