@@ -4,7 +4,7 @@ Frames stay in the decoder's planes of luma and chroma, and only the pixels of l
 written, so that decoding and encoding take nearly all of the time.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -22,7 +22,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.progress import Progress, counter
 from polyplink.core.text import file_name, many
 from polyplink.data.files.folders import IMAGE_ENDINGS, images_in, numbered
-from polyplink.data.files.images import Picture
+from polyplink.data.files.images import Picture, planes_of
 from polyplink.data.files.video import open_video, split_frame_name
 from polyplink.report.formats import clock
 from polyplink.report.polyps import HUES
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from polyplink.pipeline.counted import Counted
 
 Plane = npt.NDArray[np.uint8]
-Planes = tuple[Plane, Plane, Plane]  # luma (height, width); chroma, half as high and wide
+Planes = Sequence[Plane]  # luma (height, width); chroma, half as high and wide
 Source = Picture | Path
 Numbered = tuple[int, Source | None]
 
@@ -165,8 +165,8 @@ def _put(planes: Planes, label: Planes, x: float, y: float) -> None:
         place[:] = part[: place.shape[0], : place.shape[1]]
 
 
-def _planar(source: Source | None) -> Plane | None:
-    """Luma and chroma of a picture, see `Picture.yuv`, cut to even sides; None if there is none."""
+def _planar(source: Source | None) -> av.VideoFrame | None:
+    """A copy of a picture in YUV 4:2:0, cut to even sides; None if there is none."""
     if isinstance(source, Path):
         pixels = read_image(source)
         source = None if isinstance(pixels, str) else Picture(pixels)
@@ -179,17 +179,12 @@ def _planar(source: Source | None) -> Plane | None:
 
 def _drawn(item: Numbered, drawing: Drawing) -> tuple[int, av.VideoFrame | None]:
     """A numbered frame with everything drawn on it; None if there is no picture."""
-    frame, picture = item
-    pixels = _planar(picture)
-    if pixels is None:
-        return frame, None
-    height, width = pixels.shape[0] * 2 // 3, pixels.shape[1]
-    luma, u, v = np.split(pixels.reshape(-1), [height * width, height * width * 5 // 4])
-    half = height // 2, width // 2
-    drawing.on((luma.reshape(height, width), u.reshape(half), v.reshape(half)), frame)
-    drawn = av.VideoFrame.from_ndarray(pixels, format="yuv420p")
-    drawn.pts = frame
-    return frame, drawn
+    number, picture = item
+    frame = _planar(picture)
+    if frame is not None:
+        drawing.on(planes_of(frame), number)
+        frame.pts = number
+    return number, frame
 
 
 def draw_video(

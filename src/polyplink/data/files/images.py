@@ -103,6 +103,14 @@ def resize(image: Pixels, width: int, height: int) -> Pixels:
     return np.ascontiguousarray(small[0].permute(1, 2, 0).numpy())
 
 
+def planes_of(frame: "VideoFrame") -> list[Pixels]:
+    """The planes of a frame in YUV, (height, width) each: views, which may be written to."""
+    return [
+        np.asarray(memoryview(plane)).reshape(-1, plane.line_size)[: plane.height, : plane.width]
+        for plane in frame.planes
+    ]
+
+
 class Picture:
     """A frame of a video or an image file, converted to RGB only as far as needed.
 
@@ -157,18 +165,21 @@ class Picture:
         # To planes: swscale converts them in two thirds of the time, and rounds better.
         return self._converted(width, height, "BILINEAR", "gbrp")
 
-    def yuv(self) -> Pixels:
-        """The planes of YUV 4:2:0: luma, then both chroma planes at half the resolution.
+    def yuv(self) -> "VideoFrame":
+        """A copy in YUV 4:2:0; both sides of the frame must be even."""
+        import av  # noqa: PLC0415 - heavy
 
-        Returns:
-            A copy (3 / 2 height, width); both sides of the frame must be even.
-        """
         frame = self._frame
         if frame is None:
-            import av  # noqa: PLC0415 - heavy
-
             frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(self.rgb()), format="rgb24")
-        return np.asarray(frame.to_ndarray(format="yuv420p", threads=1), np.uint8)
+        planar = frame.reformat(format="yuv420p", threads=1)
+        if planar is not self._frame:
+            return planar
+        # The decoder predicts other frames from this one.
+        copy = av.VideoFrame(*self.size, "yuv420p")
+        for plane, pixels in zip(planes_of(copy), planes_of(frame), strict=True):
+            plane[:] = pixels
+        return copy
 
     def _converted(self, width: int, height: int, interpolation: str, to: str = "rgb24") -> Pixels:
         """Convert the decoder's frame to RGB in one thread: other frames keep the cores busy."""
