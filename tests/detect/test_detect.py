@@ -170,6 +170,15 @@ def test_paths_without_a_recording_are_refused(tmp_path: Path) -> None:
         find_recordings(tmp_path / "none.mp4")
 
 
+def test_images_of_several_sizes_are_not_one_recording(tmp_path: Path) -> None:
+    write_frames(tmp_path / "p1")
+    other = np.zeros((HEIGHT, WIDTH + 2, 3), np.uint8)
+    (tmp_path / "p1" / "f7.jpg").write_bytes(simplejpeg.encode_jpeg(other))
+    recordings = find_recordings(tmp_path / "p1")
+    with pytest.raises(PolyplinkError, match=r"f7.jpg is 66 x 48, .* first image is 64 x 48; keep"):
+        detect(recordings, lambda image: np.zeros((0, 5)), tmp_path / "d", SETTINGS)
+
+
 def test_several_threads_return_the_same_boxes_as_one(tmp_path: Path) -> None:
     film = write_video(tmp_path / "film.mp4", 60)
 

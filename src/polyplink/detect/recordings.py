@@ -56,11 +56,22 @@ class Recording:
 
         Yields:
             Number and picture; None for a frame that does not decode.
+
+        Raises:
+            PolyplinkError: If an image has not the size of the recording, or is missing.
         """
         numbers = range(start, self.n_frames)
         if self.images:
             paths = ((frame, self.path / self.images[frame]) for frame in numbers)
-            yield from prefetch(_read, paths, THREADS, VIDEO_AHEAD)
+            for frame, picture in prefetch(_read, paths, THREADS, VIDEO_AHEAD):
+                size = (self.width, self.height) if picture is None else picture.size
+                PolyplinkError.unless(
+                    size == (self.width, self.height),
+                    f"image {self.path / self.images[frame]} is {size[0]} x {size[1]}, but the "
+                    f"recording's first image is {self.width} x {self.height}",
+                    "keep the images of each size in a folder of their own",
+                )
+                yield frame, picture
             return
         with open_video(self.path) as video:
             frames = video.frames(numbers)
