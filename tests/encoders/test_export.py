@@ -95,7 +95,7 @@ def test_an_encoder_with_a_graph_of_other_vectors_is_refused(tmp_path: Path) -> 
             return Tokens(torch.stack([part.amax(dim=0) for part in parts]), features)
 
     encoder = Largest(KINDS["sfe"])
-    with pytest.raises(PolyplinkError, match=r"Largest give other vectors .*; .*pool_packed"):
+    with pytest.raises(PolyplinkError, match=r"Largest and .* graphs differ .*; .*pool_packed"):
         export_encoder(encoder, tmp_path / "out", RECORD)
     assert not (tmp_path / "out").exists()
 
