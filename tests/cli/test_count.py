@@ -141,7 +141,7 @@ def test_the_report_has_every_procedure_and_its_uncertain_decisions(sample_run: 
     unconverged = replace(linked[0], identities=replace(linked[0].identities, converged=False))
     point = untuned("no labels")
     assert list(map(str, link_messages(point, [unconverged, *linked[1:]]))) == [
-        "Links have no probabilities (not tuned: no labels).",
+        "How likely two views show one polyp is not known (not tuned: no labels).",
         "Grouping the views into polyps did not settle for 001-001. "
         "Look at these counts before using them.",
     ]

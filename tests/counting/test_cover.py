@@ -63,7 +63,10 @@ def test_an_interval_is_given_only_for_calibrated_boxes(
     identified = identify(views, start / 9, applied)
     if not gap:
         assert identified.interval is not None
-        assert str(cover.basis).startswith("A 90 % interval holds the true number in 9 of 10")
+        basis = str(cover.basis)
+        assert basis.startswith("A 90 % interval holds the true number in 9 of 10")
+        unlike = cover.calibration is not None and cover.calibration.material != source.material
+        assert ("recordings of patients is not known" in basis) == unlike
         assert cover.warnings(applied) == []
         return
     assert identified.interval is None

@@ -49,7 +49,7 @@ def test_hover_texts_and_the_summary_describe_the_views() -> None:
         "counted with another polyp than the one it shows",
     ]
     bridged = replace(case.tracklets[2], bridged=0.25)
-    assert "\nno box in 25 % of them\n" in describe(bridged, match(case), 25.0)
+    assert "\nnot detected in 25 % of them\n" in describe(bridged, match(case), 25.0)
     assert draw(case).summary == (
         "Time line of 5 views of 3 polyps; truth: 2 polyps, 1 views are counted with another"
     )

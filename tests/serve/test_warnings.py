@@ -16,14 +16,13 @@ from polyplink.serve.desk import Desk
 from polyplink.serve.handoff import hand_off
 
 # Parts of sentences and the basis of the interval, which are no warnings.
+BASES = ("cover.given", "cover.stills")
 PARTS = ("boxes.", "material.", "ask.", "todo.", "lost.", "shipped.", "no_box", "alarms_left_out")
 
 
 def kinds() -> list[str]:
     all_kinds = (re.sub(r"\.(one|other)$", "", kind) for kind in catalogue()["en"])
-    return sorted(
-        {kind for kind in all_kinds if not kind.startswith(PARTS) and kind != "cover.given"}
-    )
+    return sorted({kind for kind in all_kinds if not kind.startswith(PARTS) and kind not in BASES})
 
 
 def message(kind: str) -> Message:

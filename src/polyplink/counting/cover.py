@@ -44,7 +44,11 @@ class Cover:
     @property
     def basis(self) -> Message | None:
         """The data of the intervals' calibration; None without intervals."""
-        return Message("cover.given", self._calibration_values()) if self.given else None
+        if self.calibration is None or not self.given:
+            return None
+        materials = (self.calibration.material, self.source.material)
+        unlike = materials == ("stills in motion", "recordings")
+        return Message("cover.stills" if unlike else "cover.given", self._calibration_values())
 
     def warnings(self, point: OperatingPoint) -> list[Message]:
         """Why the count has no interval, and how to get one; empty if it has one."""

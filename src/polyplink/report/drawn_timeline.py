@@ -137,7 +137,7 @@ def describe(tracklet: Tracklet, matching: Matching, fps: float | None) -> str:
         f"counted as polyp {counted.label}",
     ]
     if tracklet.bridged:
-        lines.insert(2, f"no box in {percent(tracklet.bridged)} of them")
+        lines.insert(2, f"not detected in {percent(tracklet.bridged)} of them")
     if true is not None:
         lines.append(f"true polyp {true.label} ({true.name})")
     lines.append(f"confidence {percent(tracklet.confidence)}")

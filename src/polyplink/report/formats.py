@@ -48,11 +48,15 @@ def number(value: float | None, digits: int = 3) -> str:
 def percent(share: float | None) -> str:
     """A share in [0, 1] as whole percent, or a dash for None and NaN.
 
+    Only shares of exactly 0 and 1 are written as 0 and 100 %.
+
     Example:
-        >>> percent(0.314), percent(None)
-        ('31 %', '–')
+        >>> percent(0.314), percent(0.998), percent(None)
+        ('31 %', '> 99 %', '–')
     """
     text = number(None if share is None else 100 * share, 0)
+    if share is not None and 0 < share < 1:
+        text = {"0": "< 1", "100": "> 99"}.get(text, text)
     return text if text == DASH else f"{text} %"
 
 

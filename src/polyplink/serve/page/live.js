@@ -21,7 +21,7 @@ function card({ card: view, finished: ended }) {
     "section",
     { class: earlier ? "view again" : "view", "data-key": `view-${view.tracklet}` },
     h("h2", {}, title),
-    h("p", { class: "soft" }, t("live.sure", { share: share(view.probability) })),
+    h("p", { class: "soft" }, t("live.sure", { polyp: view.number, share: share(view.probability) })),
     h(
       "div",
       { class: "pair" },
@@ -29,7 +29,7 @@ function card({ card: view, finished: ended }) {
         "figure",
         {},
         picture(numberOf(view.tracklet), ""),
-        h("figcaption", { class: "small soft" }, clock(view.start)),
+        h("figcaption", { class: "small soft" }, t("live.before", { clock: clock(view.start) })),
       ),
       earlier &&
         h(
@@ -54,7 +54,7 @@ function polyps(state) {
         h(
           "figcaption",
           { class: "small" },
-          `${t("live.polyp", { polyp: one.polyp })} · ${count("views", one.views)} · ${clock(one.last)}`,
+          `${t("live.polyp", { polyp: one.polyp })} · ${count("views", one.views)} · ${t("live.last", { clock: clock(one.last) })}`,
         ),
       ),
     ),

@@ -334,7 +334,7 @@ function polyps(state) {
       h("header", {}, chip(place),
         h("h3", { id: `polyp-${place}` }, t("polyp", { n: place + 1 })),
         h("p", { class: "soft" },
-          t("polyp.seen", { first: clock(group.first_s), last: clock(group.last_s) }),
+          seen(clock(group.first_s), clock(group.last_s)),
           " · ", count("views", views.length), reading(group))),
       strip(state, `strip-${place}`, shown, { open, splits: true }),
       views.length > VIEWS_SHOWN + 2 &&
@@ -344,6 +344,9 @@ function polyps(state) {
 }
 
 /** Size and histology of a polyp, where the weights have probes. */
+const seen = (first, last) =>
+  t(first === last ? "polyp.seen_at" : "polyp.seen", { first, last });
+
 const reading = (group) => [
   group.size_mm !== null && t("polyp.size", {
     mm: number(group.size_mm, 1), low: number(group.size_low_mm, 1),

@@ -41,10 +41,13 @@ export const number = (value, digits = 0) =>
   format("NumberFormat", { maximumFractionDigits: digits, minimumFractionDigits: digits })
     .format(value);
 
-export const share = (value) =>
-  value === null || value === undefined
-    ? "–"
-    : `${number(100 * value)}\u00a0%`;
+/** A share in whole percent; only shares of exactly 0 and 1 are written as 0 and 100 %. */
+export function share(value) {
+  if (value === null || value === undefined) return "–";
+  const text = value > 0 && value < 0.005 ? `< ${number(1)}`
+    : value >= 0.995 && value < 1 ? `> ${number(99)}` : number(100 * value);
+  return `${text}\u00a0%`;
+}
 
 /** Seconds as m:ss, or h:mm:ss from one hour on, as `clock` of report/formats.py. */
 export function clock(seconds) {
