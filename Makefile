@@ -39,8 +39,8 @@ docs-pictures: demo ## Record the outputs and pictures of docs/gallery.md again,
 # A worker has its own part of the files, so that fixtures are made in one worker.
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
-test: $(READY) ## Run the quick tests on all cores
-	$(PYTEST)
+test: $(READY) ## Run the quick tests on all cores, without those of `make check`
+	$(PYTEST) --ignore tests/test_house.py --ignore tests/test_prose.py
 
 test-docs: $(READY) ## Run the commands, Python and notebooks of the documentation as written
 	$(PYTEST) -m documentation tests/test_docs.py
