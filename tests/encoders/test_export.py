@@ -40,14 +40,36 @@ def small_encoder(kind: str = "transformer") -> FrameWise:
     return encoder
 
 
+class PixelEncoder(FrameWise):
+    """A linear layer of a frame's pixels; torch takes seconds to export a network."""
+
+    config, width = TRANSFORMER, 16
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.backbone = torch.nn.Linear(SIDE * SIDE * 3, self.width)
+        self.keep_pixel_scale(TRANSFORMER.mean, TRANSFORMER.std)
+
+    def encode_frames(self, frames: torch.Tensor) -> torch.Tensor:
+        features: torch.Tensor = self.backbone(self.normalised(frames).flatten(1))
+        return features
+
+
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return export_encoder(small_encoder(), tmp_path_factory.mktemp("export") / "wide", RECORD)
+    return export_encoder(PixelEncoder(), tmp_path_factory.mktemp("export") / "wide", RECORD)
 
 
 @pytest.fixture(scope="module")
-def exported_int8(exported: Path) -> Path:
-    return export_encoder(small_encoder(), exported.with_name("int8"), RECORD, "int8", CROPS)
+def exported_network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return export_encoder(small_encoder(), tmp_path_factory.mktemp("network") / "wide", RECORD)
+
+
+@pytest.fixture(scope="module")
+def exported_int8(exported_network: Path) -> Path:
+    out = exported_network.with_name("int8")
+    return export_encoder(small_encoder(), out, RECORD, "int8", CROPS)
 
 
 def worst_cosine(actual: np.ndarray, expected: np.ndarray) -> float:
@@ -55,23 +77,9 @@ def worst_cosine(actual: np.ndarray, expected: np.ndarray) -> float:
     return float(((actual * expected).sum(axis=1) / norms).min())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["mve", "sfe", "frames"])
-def test_every_frame_wise_encoder_exports_to_the_same_vectors(kind: str, tmp_path: Path) -> None:
-    encoder, record = small_encoder(kind), WeightsRecord(KINDS[kind], PREPARE, {}, SEEN, {})
-    exported_encoder = ExportedEncoder(export_encoder(encoder, tmp_path / "out", record))
-    vectors = exported_encoder(CROPS, LENGTHS)
-    assert vectors.shape == (3, exported_encoder.width) == (3, encoder.width)
-    np.testing.assert_allclose(vectors, NetworkEmbedder(encoder)(CROPS, LENGTHS), atol=1e-5)
-    if kind == "frames":  # matrix products are not quantised
-        with pytest.raises(PolyplinkError, match=r"not a convolutional network.*; export it wit"):
-            export_encoder(encoder, tmp_path / "int8", record, "int8", CROPS)
-        assert not (tmp_path / "int8").exists()
-
-
-def test_one_graph_computes_tracklets_of_any_length(exported: Path) -> None:
-    exported_encoder, plain = ExportedEncoder(exported), NetworkEmbedder(small_encoder())
-    features = exported_encoder.frames(CROPS)
+def assert_any_lengths(exported_encoder: ExportedEncoder, encoder: FrameWise) -> None:
+    """One graph computes tracklets of any length, alone and packed."""
+    plain, features = NetworkEmbedder(encoder), exported_encoder.frames(CROPS)
     for lengths in ([13], [1] * 13, [1, 11, 1]):
         expected = plain(CROPS, lengths)
         inputs = {"features": features, "lengths": np.array(lengths)}
@@ -79,6 +87,25 @@ def test_one_graph_computes_tracklets_of_any_length(exported: Path) -> None:
         np.testing.assert_allclose(
             exported_encoder.tracklets(features, lengths), expected, atol=1e-5
         )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["transformer", "mve", "sfe", "frames"])
+def test_every_frame_wise_encoder_exports_to_the_same_vectors(kind: str, tmp_path: Path) -> None:
+    encoder, record = small_encoder(kind), WeightsRecord(KINDS[kind], PREPARE, {}, SEEN, {})
+    exported_encoder = ExportedEncoder(export_encoder(encoder, tmp_path / "out", record))
+    assert exported_encoder.width == encoder.width
+    assert_any_lengths(exported_encoder, encoder)
+    if kind == "frames":  # matrix products are not quantised
+        with pytest.raises(PolyplinkError, match=r"not a convolutional network.*; export it wit"):
+            export_encoder(encoder, tmp_path / "int8", record, "int8", CROPS)
+        assert not (tmp_path / "int8").exists()
+
+
+def test_one_graph_computes_tracklets_of_any_length(exported: Path) -> None:
+    exported_encoder = ExportedEncoder(exported)
+    assert_any_lengths(exported_encoder, PixelEncoder())
+    features = exported_encoder.frames(CROPS)
     one_by_one = np.concatenate(
         [exported_encoder.frames(CROPS[i : i + 1]) for i in range(len(CROPS))]
     )
@@ -131,17 +158,18 @@ else:
 
 
 @pytest.mark.slow
-def test_first_passes_in_bf16_in_several_threads_do_not_deadlock(exported: Path) -> None:
+def test_first_passes_in_bf16_in_several_threads_do_not_deadlock(exported_network: Path) -> None:
     # Without a first pass in one thread, about half of these processes never end.
     for _ in range(4):
-        command = [sys.executable, "-c", FIRST_BLOCKS, str(exported)]
+        command = [sys.executable, "-c", FIRST_BLOCKS, str(exported_network)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
         assert done.stdout == "True\n" or "does not compute" in done.stdout, done.stderr
 
 
 @pytest.mark.slow
-def test_int8_keeps_the_direction_of_vectors(exported: Path, exported_int8: Path) -> None:
-    sizes = [(folder / "frames.onnx").stat().st_size for folder in (exported_int8, exported)]
+def test_int8_keeps_the_direction_of_vectors(exported_network: Path, exported_int8: Path) -> None:
+    folders = (exported_int8, exported_network)
+    sizes = [(folder / "frames.onnx").stat().st_size for folder in folders]
     assert sizes[0] < sizes[1]
     expected, embedder = (
         NetworkEmbedder(small_encoder())(CROPS, LENGTHS),
@@ -157,9 +185,9 @@ def test_int8_keeps_the_direction_of_vectors(exported: Path, exported_int8: Path
     ):
         ExportedEncoder(exported_int8, "bf16")
     with pytest.raises(PolyplinkError, match=r"exported for float32 .* in int8; .*with --int8"):
-        ExportedEncoder(exported, "int8")
+        ExportedEncoder(exported_network, "int8")
     with pytest.raises(PolyplinkError, match="no precision 'float16'"):
-        ExportedEncoder(exported, "float16")
+        ExportedEncoder(exported_network, "float16")
 
 
 def test_another_operating_point_keeps_the_weights_id(exported: Path, tmp_path: Path) -> None:
@@ -235,6 +263,6 @@ def test_the_cpp_example_computes_the_same_vectors(exported: Path, tmp_path: Pat
         [*command, *map(str, LENGTHS)], capture_output=True, text=True, check=True
     ).stdout
     vectors = np.array([line.split() for line in output.splitlines()], np.float32)
-    np.testing.assert_allclose(vectors, NetworkEmbedder(small_encoder())(CROPS, LENGTHS), atol=1e-4)
+    np.testing.assert_allclose(vectors, NetworkEmbedder(PixelEncoder())(CROPS, LENGTHS), atol=1e-4)
     wrong = subprocess.run([*command, "3"], capture_output=True, text=True, check=False)
     assert (wrong.returncode, "not 3 crops" in wrong.stderr) == (2, True)
