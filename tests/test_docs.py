@@ -329,7 +329,8 @@ EXAMPLES = sorted(
 )
 EXECUTED = [pytest.mark.documentation]
 COMPILED = ("associate/clusterers.py", "associate/partition.py", "tracklets/tracks.py")
-SLOW_EXAMPLES = (*COMPILED, "encoders/published.py", "simulate/rendering.py")
+SIMULATED = ("simulate/data_set.py", "simulate/rendering.py")
+SLOW_EXAMPLES = (*COMPILED, *SIMULATED, "encoders/published.py")
 
 
 @pytest.mark.parametrize(

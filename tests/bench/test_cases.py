@@ -75,7 +75,7 @@ SMALL_CASES: list[tuple[str, int, Callable[..., Work] | None, Callable[[Any], An
 ]
 
 
-SLOW_CASES = ("embed", "first-pass", "sweep")
+SLOW_CASES = ("embed", "first-pass", "input", "sweep")
 
 
 @pytest.mark.parametrize(

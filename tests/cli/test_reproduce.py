@@ -162,6 +162,7 @@ def test_incomparable_data_are_named(labelled: Path) -> None:
     assert find_part(data, None) == "eval"
 
 
+@pytest.mark.slow
 def test_stand_ins_fill_a_table_and_are_marked(run: Run, labelled: Path, tmp_path: Path) -> None:
     result = run("thesis/5.3", stand_in=True, train=True)
     assert {cell.stand_in for cell in result.cells} == {"an untrained network"}

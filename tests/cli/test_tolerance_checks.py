@@ -191,6 +191,7 @@ CHANGES: dict[str, Change] = {
 }
 
 
+@pytest.mark.slow
 def test_every_change_makes_a_row_fail_and_every_row_can_fail() -> None:
     data = simulated_tables(0)
     failed: set[str] = set()

@@ -119,7 +119,10 @@ def meta_vjepa2(hub: State) -> State:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(("name", "depth"), [("dinov2-s", 2), ("dinov2-g", 1), ("dinov3-s", 2)])
+@pytest.mark.parametrize(
+    ("name", "depth"),
+    [("dinov2-s", 2), pytest.param("dinov2-g", 1, marks=pytest.mark.slow), ("dinov3-s", 2)],
+)
 def test_dino_equals_transformers_from_either_layout(name: str, depth: int, tmp_path: Path) -> None:
     spec = find_spec(name)
     size = 2 * spec.patch
@@ -142,6 +145,7 @@ def test_dino_equals_transformers_from_either_layout(name: str, depth: int, tmp_
 VJEPA2 = FoundationConfig(model="vjepa2-l", depth=1, size=32)
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_vjepa2_equals_transformers_from_either_layout(tmp_path: Path) -> None:
     spec = find_spec("vjepa2-l")
@@ -163,7 +167,7 @@ def test_vjepa2_equals_transformers_from_either_layout(tmp_path: Path) -> None:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("frames", [2, 7])
+@pytest.mark.parametrize("frames", [pytest.param(2, marks=pytest.mark.slow), 7])
 def test_vjepa2_is_the_mean_of_all_tokens_for_even_and_odd_lengths(frames: int) -> None:
     """The reference is `MeanPooler` of the papers' program on the original's last hidden state."""
     encoder: Any = random_encoder(replace(VJEPA2, preset="reference"))
@@ -242,6 +246,7 @@ def test_endovit_equals_the_original(tmp_path: Path) -> None:
     assert torch.allclose(mean, torch.tensor(case["patchmean8"]), atol=1e-3)
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_surgenet_equals_the_original(tmp_path: Path) -> None:
     state = golden_state(caformer_shapes())

@@ -121,7 +121,10 @@ def test_an_encoder_with_a_transformer_is_not_whitened() -> None:
 
 @pytest.mark.parametrize(
     ("encoder_config", "sets"),
-    [(TRANSFORMER, ("encoder.tone=1.4",)), (SFE, ("encoder.tone=1.4", "encoder.whiten=true"))],
+    [
+        pytest.param(TRANSFORMER, ("encoder.tone=1.4",), marks=pytest.mark.slow),
+        (SFE, ("encoder.tone=1.4", "encoder.whiten=true")),
+    ],
 )
 def test_training_fits_tone_and_whitening_as_adapt_does_and_restarts_without_them(
     sample_run: SampleRun,
