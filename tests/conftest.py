@@ -33,7 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
     machine is slow. Training runs on one thread, so that it gives the same result on any number of
     cores and workers do not wait for each other.
     """
-    gc.set_threshold(10_000)  # imports make many objects and almost no garbage
+    gc.set_threshold(100_000)  # imports and tests make many objects and little garbage
     if config.getoption("-m") != "study":
         os.environ.setdefault("OMP_NUM_THREADS", "1")
     slow = [HealthCheck.too_slow]

@@ -344,30 +344,55 @@ with contextlib.redirect_stdout(io.StringIO()):
     assert imported(code, heavy) == []
 
 
-def run_process(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "polyplink", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+RUN_ALL = """
+import contextlib, io, json, sys
+from polyplink.__main__ import main
+results = []
+for words in {calls}:
+    out, err, sys.argv = io.StringIO(), io.StringIO(), ["polyplink", *words]
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+    results.append([code or 0, out.getvalue(), err.getvalue()])
+print(json.dumps(results))
+"""
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("improt",), "No such command 'improt'. Did you mean 'import'? See `polyplink --help`"),
-        (("count", "film.mp4"), "{DATA}`; a video is counted by `polyplink run film.mp4`; see"),
-        (("run", "patient", "one.mp4"), "put a name that has spaces in quotes; see `polyplink run"),
-        (("hand-off", "x", "--language", "fr"), "'--language': 'fr' is not one of 'en', 'de',"),
-        (("simulate", "x", "--workers", "0"), "--workers"),
-    ],
-)
-def test_mistakes_in_arguments_are_one_line_and_exit_code_2(
-    arguments: tuple[str, ...], message: str
-) -> None:
-    result = run_process(*arguments)
-    assert result.returncode == 2
-    assert result.stdout == ""
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("polyplink: ")
-    assert message in line
+def run_program(calls: Sequence[Sequence[str]]) -> list[tuple[int, str, str]]:
+    """Exit code, stdout and stderr of each of some calls of the program, in one new process."""
+    command = [sys.executable, "-c", RUN_ALL.format(calls=[*map(list, calls)])]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    return [(code, out, err) for code, out, err in json.loads(result.stdout)]
+
+
+WRONG_ARGUMENTS = {
+    ("improt",): "No such command 'improt'. Did you mean 'import'? See `polyplink --help`",
+    ("count", "film.mp4"): "{DATA}`; a video is counted by `polyplink run film.mp4`; see",
+    ("run", "patient", "one.mp4"): "put a name that has spaces in quotes; see `polyplink run",
+    ("hand-off", "x", "--language", "fr"): "'--language': 'fr' is not one of 'en', 'de',",
+    ("simulate", "x", "--workers", "0"): "--workers",
+    ("index", "build", "--nothing"): "see `polyplink index build --help`",
+}
+
+
+def test_mistakes_in_arguments_are_one_line_and_exit_code_2() -> None:
+    results = run_program([*WRONG_ARGUMENTS])
+    for message, (code, out, err) in zip(WRONG_ARGUMENTS.values(), results, strict=True):
+        assert (code, out) == (2, "")
+        (line,) = err.splitlines()
+        assert line.startswith("polyplink: ")
+        assert message in line
+
+
+def test_no_arguments_and_a_group_without_a_verb_print_the_help() -> None:
+    whole, group = run_program([(), ("recipes",)])
+    assert whole[0] == 0
+    assert "Count a recording:" in whole[1]
+    assert group[0] == 2
+    assert group[2].startswith("Usage: polyplink recipes")
+    assert len(group[2].splitlines()) > 5
 
 
 def test_shell_completion_completes_recipe_names() -> None:
@@ -387,19 +412,6 @@ def test_recipes_are_listed() -> None:
     assert rows["ntssl"]["part"] == "rc27"
     assert [rows[name]["needs polyp ids"] for name in ("sfe", "tpc")] == ["no", "yes"]
     assert 'table 1, row "SFE"' in rows["sfe"]["what it is"]
-
-
-def test_a_group_without_a_verb_prints_its_help() -> None:
-    result = run_process("recipes")
-    assert result.returncode == 2
-    assert result.stderr.startswith("Usage: polyplink recipes")
-    assert len(result.stderr.splitlines()) > 5
-
-
-def test_no_arguments_print_the_help() -> None:
-    result = run_process()
-    assert result.returncode == 0
-    assert "Count a recording:" in result.stdout
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
@@ -470,10 +482,3 @@ def test_a_closed_pipe_gives_no_traceback() -> None:
     assert process.stderr.read() == ""
     process.stderr.close()
     assert process.wait() == 0
-
-
-def test_a_mistake_refers_to_the_help_of_its_verb() -> None:
-    command = [sys.executable, "-m", "polyplink", "index", "build", "--nothing"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 2
-    assert result.stderr.endswith("see `polyplink index build --help`\n")

@@ -21,6 +21,7 @@ from polyplink_lab.simulate.colon.surface import (
     to_material,
     wall_distance,
 )
+from polyplink_lab.simulate.picture.render import Appearance, draw_appearance
 from polyplink_lab.simulate.plan import Plan, plan_procedure
 from polyplink_lab.simulate.presets import Preset
 from polyplink_lab.simulate.procedure_specs import PairSpec, PolypSpec, ProcedureSpec
@@ -136,6 +137,12 @@ def mini_spec(
 def mini_plan(seed: int = 0, sizes: tuple[float, ...] = (3.0, 2.0, 8.0)) -> Plan:
     """The plan of `mini_spec`."""
     return plan_procedure(MINI, seed, mini_spec(sizes))
+
+
+@functools.cache
+def mini_appearance(seed: int = 0) -> Appearance:
+    """The appearance of `mini_plan(seed)`; the size of frames does not change it."""
+    return draw_appearance(mini_plan(seed), 0)
 
 
 def with_larger_frames(plan: Plan, width: int, height: int) -> Plan:

@@ -135,7 +135,7 @@ def test_a_film_runs_forward_and_marks_polyps(
 def test_the_preview_writes_a_sheet_and_a_film(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preview, "film_frames", lambda plan: np.arange(10, 22))
+    monkeypatch.setattr(preview, "film_frames", lambda plan: np.arange(10, 16))
     progress_calls: list[tuple[int, int]] = []
     files = write_preview(tmp_path, smoke(), 0, progress=lambda *step: progress_calls.append(step))
     with Image.open(files["sheet"]) as image:
@@ -143,8 +143,8 @@ def test_the_preview_writes_a_sheet_and_a_film(
         assert len(image.getcolors(maxcolors=2**24) or ()) > 1000
     with av.open(str(files["film"])) as container:
         assert container.streams.video[0].width == 240  # enlarged from 64 pixels
-        assert sum(1 for _ in container.decode(video=0)) == 12
-    assert progress_calls == [(done, 12) for done in range(13)]
+        assert sum(1 for _ in container.decode(video=0)) == 6
+    assert progress_calls == [(done, 6) for done in range(7)]
 
 
 def grey(value: int) -> np.ndarray:

@@ -15,7 +15,7 @@ from polyplink_lab.simulate.picture.render import (
 )
 from polyplink_lab.simulate.plan import boxes_of
 from tests.simulate.picture.test_rays import CountGpuWaits
-from tests.simulate.scenes import mini_plan
+from tests.simulate.scenes import mini_appearance, mini_plan
 
 PLAN = mini_plan(0)
 WIDTH, HEIGHT = PLAN.spec.width, PLAN.spec.height
@@ -24,7 +24,7 @@ WHOLE = (0.0, 0.0, float(WIDTH), float(HEIGHT))
 
 @functools.cache
 def renderer() -> Renderer:
-    return Renderer(PLAN, draw_appearance(PLAN, 0), torch.device("cpu"))
+    return Renderer(PLAN, mini_appearance(), torch.device("cpu"))
 
 
 def boxed_frames(count: int) -> np.ndarray:
@@ -75,7 +75,7 @@ def test_the_number_of_gpu_waits_does_not_depend_on_the_number_of_frames(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(rays, "SETTLE_ROUNDS", {"cpu": rays.SETTLE_ROUNDS["cuda"]})
-    batch_renderer = Renderer(PLAN, draw_appearance(PLAN, 0), torch.device("cpu"))
+    batch_renderer = Renderer(PLAN, mini_appearance(), torch.device("cpu"))
     batch_renderer.tile = batch_renderer.batch
     waits = []
     for count in (6, 48):
@@ -111,7 +111,7 @@ def test_blinks_show_no_polyp() -> None:
 
 
 def test_a_seed_reproduces_its_appearance() -> None:
-    first, repeated, other = (draw_appearance(PLAN, seed) for seed in (0, 0, 4))
+    first, repeated, other = mini_appearance(), *(draw_appearance(PLAN, seed) for seed in (0, 4))
     assert torch.equal(repeated.patient.coarse, first.patient.coarse)
     assert torch.equal(repeated.paints[1], first.paints[1])
     assert (repeated.start, repeated.blinks.tolist()) == (first.start, first.blinks.tolist())
@@ -122,7 +122,7 @@ def test_a_seed_reproduces_its_appearance() -> None:
 
 def test_every_removed_polyp_leaves_a_scar_at_its_foot() -> None:
     removed = [(k, frame) for k, frame in enumerate(PLAN.timeline.removed) if frame is not None]
-    scars = draw_appearance(PLAN, 0).scars
+    scars = mini_appearance().scars
     assert [scar.since for scar in scars] == [frame for _, frame in removed]
     for (k, _), scar in zip(removed, scars, strict=True):
         lump = PLAN.lumps[k]
@@ -131,7 +131,7 @@ def test_every_removed_polyp_leaves_a_scar_at_its_foot() -> None:
 
 
 def test_moving_to_a_device_keeps_all_of_an_appearance() -> None:
-    appearance = draw_appearance(PLAN, 0)
+    appearance = mini_appearance()
     moved = on_device(appearance, torch.device("meta"))
     assert {moved.grain.device.type, moved.patient.fine.device.type} == {"meta"}
     assert {part.device.type for part in (moved.paints[0], moved.scars[0].place)} == {"meta"}
@@ -158,7 +158,7 @@ def with_trouble(name: str | None, frames: np.ndarray, brand: str = "Olympus") -
     spec = dataclasses.replace(PLAN.spec, brand=brand)
     plan = dataclasses.replace(PLAN, spec=spec, conditions=Conditions(**parts))
     blinks = np.where(parts["blink"], 0, -1)
-    appearance = dataclasses.replace(draw_appearance(PLAN, 0), blinks=blinks)
+    appearance = dataclasses.replace(mini_appearance(), blinks=blinks)
     return Renderer(plan, appearance, torch.device("cpu"))
 
 
