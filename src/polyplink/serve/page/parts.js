@@ -315,7 +315,7 @@ function polyps(state) {
   const open = new Set(asked(state).flatMap((one) => [one.a, one.b]));
   return h("section", { class: "polyps", "aria-labelledby": "polyps" },
     h("div", { class: "title" }, h("h2", { id: "polyps" }, t("polyp.list")),
-      h("p", { class: "soft hint" }, t("selected.hint"))),
+      h("p", { class: "soft" }, t("views.hint"), h("span", { class: "hint" }, " ", t("selected.hint")))),
     state.overview.probes.length > 0 && h("p", { class: "soft" }, t("polyp.probes"),
       state.overview.probes_simulated && h("b", {}, " ", t("polyp.probes_simulated"))),
     procedure.groups.length === 0 && h("p", { class: "soft" }, t("polyp.none")),
@@ -609,7 +609,7 @@ export function handOff(state) {
            (folders.get("") ?? []).map((file) => link(file, purpose(file.name)))),
          [...folders].filter(([folder]) => folder).map(([folder, inside]) =>
            h("details", { class: "files" },
-             h("summary", {}, `${folder} `, h("span", { class: "soft" }, `(${inside.length})`),
+             h("summary", {}, `${folder} `, h("span", { class: "soft" }, t("hand_off.folder", { n: number(inside.length) })),
                purpose(folder)),
              h("ul", {}, inside.map((file) => link(file)))))]
       : h("p", { class: "working" }, t("hand_off.working")));
