@@ -181,7 +181,7 @@ def test_int8_keeps_the_direction_of_vectors(exported_network: Path, exported_in
     assert embedder.precision == "int8"
     assert record_text(embedder.record) == record_text(RECORD)
     with pytest.raises(
-        PolyplinkError, match=r"exported for int8 .* not computed in bf16; .*without"
+        PolyplinkError, match=r"exported for int8 .* cannot compute in bf16; .*without"
     ):
         ExportedEncoder(exported_int8, "bf16")
     with pytest.raises(PolyplinkError, match=r"exported for float32 .* in int8; .*with --int8"):
