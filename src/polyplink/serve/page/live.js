@@ -21,7 +21,8 @@ function card({ card: view, finished: ended }) {
     "section",
     { class: earlier ? "view again" : "view", "data-key": `view-${view.tracklet}` },
     h("h2", {}, title),
-    h("p", { class: "soft" }, t("live.sure", { polyp: view.number, share: share(view.probability) })),
+    view.probability < 1 // the first view has no earlier one to compare with
+      && h("p", { class: "soft" }, t("live.sure", { polyp: view.number, share: share(view.probability) })),
     h(
       "div",
       { class: "pair" },
