@@ -46,7 +46,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, YoloxNano]:
     """The checkpoint of a short training that was interrupted once, and its network."""
     torch.manual_seed(0)
     start, path = YoloxNano(), tmp_path_factory.mktemp("fit") / "state.pt"
-    config = FitConfig(side=SIDE, epochs=20, batch=8, rate=2e-3, keep=0.9, freeze=False)
+    config = FitConfig(side=SIDE, epochs=30, batch=8, rate=2e-3, keep=0.9, freeze=False)
     frames = frames_with_ellipses(64)
 
     def stop(state: object) -> None:
@@ -58,7 +58,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, YoloxNano]:
     state = fit_detector(
         frames, start, config, path, after_epoch=lambda state: epochs.append(state.epoch)
     )
-    assert epochs == list(range(2, 21))  # the first finished before the interruption
+    assert epochs == list(range(2, 31))  # the first finished before the interruption
     assert state.losses[-1] < state.losses[0]
     return path, state.mean
 
@@ -84,7 +84,7 @@ def test_a_short_training_detects_the_polyps_of_its_frames(
     export_detector(trained[1], path, record)
     predicted = detect_in_frames(OnnxDetector(path), frames)
     figures = measure_in_frames(predicted, frames, score=0.3)
-    assert (figures.ap50.value or 0.0) > 0.2  # 0.00 before the training
+    assert (figures.ap50.value or 0.0) > 0.5  # 0.00 before the training
     # The network can be read from the exported file.
     images = torch.rand(1, 3, 64, 96)
     torch.testing.assert_close(read_network(path)(images), trained[1](images))
