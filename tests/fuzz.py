@@ -109,7 +109,7 @@ Done = set[object]  # what the stages behind a reader have had already
 
 
 def _import(read: Callable[[Path], Any], folder: Path, done: Done) -> None:
-    """Import, and go on as the next command would, unless with the data of an earlier case."""
+    """Import, and continue as the next command would, unless with the data of an earlier case."""
     imported = read(folder)
     "\n".join(imported.warnings).encode()
     data = imported.data
@@ -196,8 +196,8 @@ def _json(read: Callable[[Path], object], folder: Path, _: Done) -> None:
 
 
 def _vectors(folder: Path, _: Done) -> None:
-    found = read_embeddings(_only(folder))
-    np.asarray(found.vectors).sum()
+    embeddings = read_embeddings(_only(folder))
+    np.asarray(embeddings.vectors).sum()
 
 
 def _index(folder: Path, _: Done) -> None:
@@ -217,11 +217,11 @@ def _desk(folder: Path, _: Done) -> None:
 
 
 def _stored(prepared: Path, folder: Path, _: Done) -> None:
-    """Vectors that were kept are those of the crops, or are made again."""
+    """Stored vectors are those of the crops, or are computed again."""
     crops = prepare(prepared, SHORT, workers=1)
     whole = embed(crops, colour_histogram, "h").vectors
-    found = embed_stored(crops, colour_histogram, "h", folder)
-    assert np.array_equal(found.vectors, whole), "vectors of other crops"
+    embeddings = embed_stored(crops, colour_histogram, "h", folder)
+    assert np.array_equal(embeddings.vectors, whole), "vectors of other crops"
 
 
 def _kept(folder: Path, _: Done) -> None:
@@ -231,11 +231,11 @@ def _kept(folder: Path, _: Done) -> None:
 
 
 def _detected(frames: Path, folder: Path, done: Done) -> None:
-    """A detection that was stopped goes on; its kept crops serve, or are cut again."""
+    """A stopped detection continues; its stored crops are used, or cut again."""
     recordings = find_recordings(frames)
     with patch("polyplink.detect.first_pass.PIECE", 8):
-        found = detect(recordings, MovingBox(), folder, TRACKS)
-    assert found.procedures.height == 1
+        data = detect(recordings, MovingBox(), folder, TRACKS)
+    assert data.procedures.height == 1
     _kept(folder, done)
 
 
@@ -350,15 +350,17 @@ READ_JSON: Mapping[str, Callable[[Path], object]] = {
 
 
 def targets(root: Path) -> list[Target]:
-    """Everything that reads files; the whole files are written below `root` if they are not."""
+    """Every kind of file and its reader; intact files are written below `root` if it is new."""
     if not root.exists():
         write_all(root)
-    found = []
+    imports = []
     for form, read in readers().items():
-        found.append(Target(form, root / form, partial(_import, read)))
+        imports.append(Target(form, root / form, partial(_import, read)))
         if form in ("ldpolyp", "sun", "polypsset"):
             for ending in (".zip", ".tar", ".tar.gz"):
-                found.append(Target(f"{form}{ending}", root / form, partial(_import, read), ending))
+                imports.append(
+                    Target(f"{form}{ending}", root / form, partial(_import, read), ending)
+                )
     others: Mapping[str, Callable[[Path, Done], object]] = {
         "masks": partial(_import, import_masks),
         "tables": _data_folder,
@@ -385,12 +387,12 @@ def targets(root: Path) -> list[Target]:
         "recipe": _recipe,
         **{kind: partial(_json, read) for kind, read in READ_JSON.items()},
     }
-    return found + [Target(name, root / name, read) for name, read in others.items()]
+    return imports + [Target(name, root / name, read) for name, read in others.items()]
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A case that was not read and not refused: which, how it was made, and the trace."""
+    """A case that was neither read nor refused: its number, its mutations, and the traceback."""
 
     case: str
     file: str
@@ -399,7 +401,7 @@ class Failure:
 
 
 class Scratch:
-    """Where the cases of a target run: a copy of its files, and what was read of others before."""
+    """Where the cases of a target run: a copy of its files, and what earlier cases have read."""
 
     def __init__(self, target: Target, work: Path) -> None:
         self.target, self.folder = target, work / "case"
@@ -415,25 +417,25 @@ class Scratch:
         self.done: Done = set()
 
     def restore(self) -> None:
-        """Make the copy whole again; only what a case or its reader changed is written."""
-        kept = {}
+        """Restore the copy; only files that a case or its reader changed are written."""
+        unchanged = {}
         for top, folders, files in os.walk(self.folder, topdown=False):
             for name in files:
                 path = Path(top, name)
                 if self.stamps.get(path, ()) == (stamp := _stamp(path)):
-                    kept[path] = stamp
+                    unchanged[path] = stamp
                 else:
                     path.unlink()
             for name in folders:
                 with contextlib.suppress(OSError):  # it holds files
                     Path(top, name).rmdir()
         for path, (data, modified) in self.whole.items():
-            if path not in kept:
+            if path not in unchanged:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(data)
                 os.utime(path, ns=(modified, modified))
-                kept[path] = _stamp(path)
-        self.stamps = kept
+                unchanged[path] = _stamp(path)
+        self.stamps = unchanged
 
     def pack(self) -> Path:
         """The archive of the copy, or the copy."""
@@ -450,25 +452,25 @@ class Scratch:
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:
-    found = path.lstat()
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    status = path.lstat()
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def run_case(scratch: Scratch, number: int) -> Failure | str:
-    """Run one case; "read" or "refused" (with one line), or what else happened."""
+    """Run one case: "read", "refused" (with one line), or how it failed."""
     rng = random.Random(f"{scratch.target.name}:{number}")
     scratch.restore()
-    hows = []
+    mutations = []
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
         path = rng.choice(scratch.paths)
         if path.is_file():
             moved = rng.random() < 0.12 and len(scratch.paths) > 1
             odd = misplace(scratch.folder, path, rng) if moved else spoil(path, rng)
-            hows.append(f"{path.name} {odd}")
+            mutations.append(f"{path.name} {odd}")
     read_from = scratch.pack()
     if scratch.target.pack and rng.random() < 0.5:
-        hows.append(f"archive {spoil(read_from, rng)}")
-    failed = partial(Failure, f"{scratch.target.name}:{number}", ", ".join(hows))
+        mutations.append(f"archive {spoil(read_from, rng)}")
+    failed = partial(Failure, f"{scratch.target.name}:{number}", ", ".join(mutations))
     start, result = time.process_time(), "read"
     try:
         with contextlib.redirect_stderr(io.StringIO()):
@@ -494,7 +496,7 @@ def run_case(scratch: Scratch, number: int) -> Failure | str:
 
 
 def check_whole(scratch: Scratch) -> None:
-    """The files as they are must be read: spoilt ones of what is refused anyway test nothing."""
+    """The intact files must be read: mutations of files that are refused anyway test nothing."""
     scratch.restore()
     scratch.read(scratch.pack())
 
@@ -505,7 +507,7 @@ _STATE = struct.Struct("<qqqdq")  # next case, read, refused, seconds of the slo
 
 @dataclass
 class Kind:
-    """What the cases of one kind came to."""
+    """The results of the cases of one kind."""
 
     cases: int = 0
     read: int = 0
@@ -548,7 +550,7 @@ def _run_many(
         signal.setitimer(signal.ITIMER_PROF, HANGS / 2)
         result = run_case(scratch, number)
         signal.setitimer(signal.ITIMER_PROF, 0)
-        if text := _said(terminal):
+        if text := _printed(terminal):
             line = text.decode("utf-8", "replace").splitlines()[0][:200]
             result = Failure(f"{target.name}:{number}", "", f"on the terminal: {line}", "")
         now = time.process_time()
@@ -562,8 +564,8 @@ def _run_many(
         _STATE.pack_into(state, 0, number + 1, read, refused, slowest, which)
 
 
-def _said(terminal: IO[bytes]) -> bytes:
-    """What was printed since the last time, by libraries in C too."""
+def _printed(terminal: IO[bytes]) -> bytes:
+    """What was printed since the last call, by libraries in C too."""
     text = os.pread(terminal.fileno(), 1 << 16, 0)
     os.ftruncate(terminal.fileno(), 0)
     os.lseek(terminal.fileno(), 0, os.SEEK_SET)
@@ -573,18 +575,18 @@ def _said(terminal: IO[bytes]) -> bytes:
 def run_kind(
     target: Target, root: Path, numbers: range, seconds: float
 ) -> tuple[Kind, list[Failure]]:
-    """Run cases in a process of their own, so that a crash costs one, and memory is its own."""
+    """Run cases in a separate process: a crash costs one case, and its memory is measured."""
     state = mmap.mmap(-1, _STATE.size)
     _STATE.pack_into(state, 0, numbers.start, 0, 0, 0.0, 0)
     out, into = os.pipe()
     child = _fork(partial(_run_many, target, root, numbers, seconds, state, into))
     os.close(into)
-    said, before, begun, last = b"", -1, 0.0, 0.0
+    reported, before, begun, last = b"", -1, 0.0, 0.0
     while True:
         if select.select([out], [], [], HANGS)[0]:
             if not (some := os.read(out, 1 << 16)):
                 break
-            said += some
+            reported += some
         elif (at := _STATE.unpack_from(state)[0]) != before:
             before, begun = at, _seconds_of(child)
             last = begun
@@ -594,7 +596,7 @@ def run_kind(
             last = now
     os.close(out)
     _, status, used = os.wait4(child, 0)
-    failures = [Failure(**json.loads(line)) for line in said.splitlines()]
+    failures = [Failure(**json.loads(line)) for line in reported.splitlines()]
     following, read, refused, slowest, which = _STATE.unpack_from(state)
     if code := os.waitstatus_to_exitcode(status):
         case = f"{target.name}:{following - 1}"
@@ -626,7 +628,7 @@ def _fork(run: Callable[[], None]) -> int:
 
 
 class Sums:
-    """What all rounds came to, by kind of file and of failure."""
+    """The results of all rounds, by kind of file and of failure."""
 
     def __init__(self) -> None:
         self.kinds: dict[str, Kind] = {}
@@ -680,10 +682,10 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory(
             prefix="polyplink-fuzz-", dir=memory if memory.is_dir() else None
-        ) as made,
+        ) as folder,
         contextlib.suppress(KeyboardInterrupt),
     ):
-        root = Path(made)
+        root = Path(folder)
         _, status = os.waitpid(_fork(lambda: write_all(root / "whole")), 0)
         assert status == 0
         wanted = only or given.only
@@ -692,9 +694,9 @@ def main() -> None:
         while not sums.kinds or (sums.total() < given.count and not given.case):
             for target in every:
                 at = following[target.name]
-                found, failures = run_kind(target, root, range(at, at + most), seconds)
-                sums.add(target.name, found, failures)
-                following[target.name] += found.cases
+                results, failures = run_kind(target, root, range(at, at + most), seconds)
+                sums.add(target.name, results, failures)
+                following[target.name] += results.cases
             print(sums.table(), flush=True)
         print(f"to go on: --first {max(following.values())}")
     sys.exit(bool(sums.failures))

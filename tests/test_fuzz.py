@@ -33,9 +33,9 @@ def failed(cases: Iterable[tuple[fuzz.Target, int]], work: Path, whole: bool = F
             places[target.name] = fuzz.Scratch(target, work / target.name)
             if whole:
                 fuzz.check_whole(places[target.name])
-        found = fuzz.run_case(places[target.name], number)
-        if isinstance(found, fuzz.Failure):
-            wrong.append(f"{found.case}: {found.what}")
+        result = fuzz.run_case(places[target.name], number)
+        if isinstance(result, fuzz.Failure):
+            wrong.append(f"{result.case}: {result.what}")
     return wrong
 
 
