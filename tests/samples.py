@@ -1,5 +1,7 @@
 """Small data sets shared by the tests of several packages."""
 
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,21 @@ def colour_of(polyp: int) -> np.ndarray:
     """A distinct colour (3,) per polyp, so that any encoder can distinguish them."""
     rng = np.random.default_rng(100 + polyp)
     return rng.integers(40, 220, 3).astype(np.uint8)
+
+
+@cache
+def noises() -> tuple[np.ndarray, np.random.Generator]:
+    """Noise of 64 frames (64, HEIGHT, WIDTH, 3), and the generator that drew it."""
+    rng = np.random.default_rng(0)
+    return rng.normal(0, 12, (64, HEIGHT, WIDTH, 3)), rng
+
+
+@cache
+def frame_of(polyp: int, noise: int) -> bytes:
+    """A frame as JPEG: the polyp's colour with one of the noises."""
+    pixels = np.clip(noises()[0][noise] + colour_of(polyp), 0, 255).astype(np.uint8)
+    encoded: bytes = simplejpeg.encode_jpeg(pixels)
+    return encoded
 
 
 def write_procedures(
@@ -34,20 +51,19 @@ def write_procedures(
     """
     rows: list[dict[str, object]] = []
     frame_count = polyps * views * (length + 10)
-    rng = np.random.default_rng(0)
-    noises = rng.normal(0, 12, (64, HEIGHT, WIDTH, 3))
+    rng = deepcopy(noises()[1])
     names = [f"001-{i + 1:03d}" for i in range(procedures)]
     for p, name in enumerate(names):
         if images:
             (root / "frames" / name).mkdir(parents=True, exist_ok=True)
         for view in range(polyps * views):
-            colour = colour_of(p * polyps + view // views)
+            polyp = p * polyps + view // views
             for step in range(length):
                 frame = view * (length + 10) + step
                 image = f"{name}/{frame}.jpg"
                 if images:
-                    pixels = np.clip(noises[rng.integers(64)] + colour, 0, 255).astype(np.uint8)
-                    (root / "frames" / image).write_bytes(simplejpeg.encode_jpeg(pixels))
+                    frame_bytes = frame_of(polyp, int(rng.integers(64)))
+                    (root / "frames" / image).write_bytes(frame_bytes)
                 rows.append(
                     {
                         "procedure_id": name,

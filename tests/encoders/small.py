@@ -1,6 +1,8 @@
 """Small encoders of every kind, and random crops, shared by the tests."""
 
+from copy import deepcopy
 from dataclasses import replace
+from functools import cache
 
 import torch
 
@@ -42,10 +44,17 @@ KINDS: dict[str, AnyEncoderConfig] = {
 }
 
 
-def random_encoder(config: AnyEncoderConfig, seed: int = 0) -> Encoder:
-    """An encoder with random values, in evaluation mode."""
+@cache
+def _drawn_encoder(config: AnyEncoderConfig, seed: int) -> Encoder:
     torch.manual_seed(seed)
     return build_encoder(config).eval()
+
+
+def random_encoder(config: AnyEncoderConfig, seed: int = 0) -> Encoder:
+    """An encoder with random values, in evaluation mode; the same ones are drawn once."""
+    drawn = _drawn_encoder(config, seed)
+    torch.manual_seed(seed)  # what a test draws next is the same too
+    return deepcopy(drawn)
 
 
 def random_crops(n: int, size: int = 32, seed: int = 0) -> torch.Tensor:
