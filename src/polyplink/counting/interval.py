@@ -105,16 +105,20 @@ def fit_interval(
     high = np.array([bound for _, bound in ends], dtype=np.int64)
     true = np.asarray(polyps, dtype=np.int64)
     ladders = [_Ladder.of(low, high, true), _Ladder.of(low[:, :1], high[:, :1], true)]
+
+    def narrowest(rows: Flags) -> _Ladder:
+        return min(ladders, key=lambda ladder: ladder.width(rows))
+
     everything = np.ones(len(true), dtype=np.bool_)
-    ladder = min(ladders, key=lambda ladder: ladder.width(everything))
+    ladder = narrowest(everything)
 
     # Each interval fitted on the other procedures, the choice of the ladder included.
     held = []
     for i in range(len(true)):
         others = everything.copy()
         others[i] = False
-        narrower = min(ladders, key=lambda ladder: ladder.width(others))
-        held.append(narrower.holds[i, narrower.rung(others)])
+        fitted = narrowest(others)
+        held.append(fitted.holds[i, fitted.rung(others)])
 
     # One-sided interval of Clopper and Pearson (1934): 1 unless so few errors among the single
     # numbers would be unlikely if more than one in ten were wrong.

@@ -58,19 +58,19 @@ class Recording:
             Number and picture; None for a frame that does not decode.
 
         Raises:
-            PolyplinkError: If an image has not the size of the recording, or is missing.
+            PolyplinkError: If an image is missing, or has another size than the first one.
         """
         numbers = range(start, self.n_frames)
         if self.images:
             paths = ((frame, self.path / self.images[frame]) for frame in numbers)
             for frame, picture in prefetch(_read, paths, THREADS, VIDEO_AHEAD):
-                size = (self.width, self.height) if picture is None else picture.size
-                PolyplinkError.unless(
-                    size == (self.width, self.height),
-                    f"image {self.path / self.images[frame]} is {size[0]} x {size[1]}, but the "
-                    f"recording's first image is {self.width} x {self.height}",
-                    "keep the images of each size in a folder of their own",
-                )
+                if picture is not None and picture.size != (self.width, self.height):
+                    width, height = picture.size
+                    raise PolyplinkError(
+                        f"image {self.path / self.images[frame]} is {width} x {height}, but the "
+                        f"recording's first image is {self.width} x {self.height}",
+                        "keep the images of each size in a folder of their own",
+                    )
                 yield frame, picture
             return
         with open_video(self.path) as video:

@@ -384,8 +384,8 @@ class LiveCount:
 
     def show(self) -> None:
         """Update `state`, the contents of the page."""
-        said = any(message.kind == "live.late" for message in self.warnings)
-        late = [] if said else late_messages(self.late, self.frames)
+        is_warned = any(message.kind == "live.late" for message in self.warnings)
+        late = [] if is_warned else late_messages(self.late, self.frames)
         state = self._facts() | {
             "procedure": self._source.name,
             "open": [

@@ -20,7 +20,7 @@ from polyplink.detect.first_pass import Detector, Floats, look
 from polyplink.streaming.live_count import LIVE, LiveCount, late_messages
 from polyplink.streaming.sources import Feed, LiveFrame, LiveSource
 
-Looked = tuple[LiveFrame, Floats]
+DetectedFrame = tuple[LiveFrame, Floats]
 
 POLL_SECONDS = 0.2  # between checks for signals and stalls
 
@@ -48,14 +48,14 @@ def follow(
         Whether Ctrl-C or SIGTERM ended the count.
     """
     feed = Feed(source, speed)
-    find = partial(_looked_at, source=source, detector=detector)
+    find = partial(_with_boxes, source=source, detector=detector)
     with record_signals() as caught, closing(_in_order(feed, find, at_once)) as frames:
         last = time.monotonic()
         try:
-            for looked in frames:
+            for detected in frames:
                 _warn_of_numbers(source, counting)
                 counting.late = feed.dropped
-                if looked is not None and counting.frame(*looked):
+                if detected is not None and counting.frame(*detected):
                     last = time.monotonic()
                 if time.monotonic() - last > stall:
                     counting.warn(Message("live.stalled", {"seconds": f"{stall:g}"}))
@@ -78,13 +78,13 @@ def _warn_of_numbers(source: LiveSource, counting: LiveCount) -> None:
 
 
 def _in_order(
-    feed: Feed, find: Callable[[LiveFrame], Looked], at_once: int
-) -> Generator[Looked | None, None, None]:
+    feed: Feed, find: Callable[[LiveFrame], DetectedFrame], at_once: int
+) -> Generator[DetectedFrame | None, None, None]:
     """Frames with their boxes, in order; None whenever no frame arrives for `POLL_SECONDS`.
 
-    The next frames are looked at while the caller counts one.
+    Boxes of the next frames are detected while the caller counts one.
     """
-    running, waiting = True, deque[Future[Looked]]()
+    running, waiting = True, deque[Future[DetectedFrame]]()
     with ThreadPoolExecutor(at_once, thread_name_prefix="detector") as pool:
         while running or waiting:
             try:
@@ -105,7 +105,7 @@ def _in_order(
                 yield None
 
 
-def _looked_at(frame: LiveFrame, source: LiveSource, detector: Detector | None) -> Looked:
+def _with_boxes(frame: LiveFrame, source: LiveSource, detector: Detector | None) -> DetectedFrame:
     """A frame and its boxes (k, 5): those that come with it, or the detector's."""
     if frame.picture is not None:
         size, expected = frame.picture.size, (source.width, source.height)

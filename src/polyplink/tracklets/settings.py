@@ -15,12 +15,8 @@ from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE, R
 if TYPE_CHECKING:
     from polyplink.data.origin import BoxesOrigin
 
-OF_DETECTOR = (
-    "high",
-    "low",
-    "min_seconds",
-    "nested",
-)  # settings that a detector's record may state
+# Settings that a detector's record may state.
+OF_DETECTOR = ("high", "low", "min_seconds", "nested")
 
 
 @dataclass(frozen=True)
