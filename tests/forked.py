@@ -38,7 +38,7 @@ MOST = 1 << 20  # maximum size of a job, bytes
 
 def import_libraries() -> None:
     """Import the packages and their lazy imports, so that a forked process imports little."""
-    from polyplink.encoders.spec import timm  # noqa: PLC0415
+    from polyplink.core.lazy_torch import timm  # noqa: PLC0415
 
     modules = ["sklearn.cluster", "sklearn.linear_model"]
     for package in (polyplink, polyplink_lab):

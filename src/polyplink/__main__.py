@@ -56,7 +56,7 @@ def main() -> None:
         page = getattr(context, "command_path", "polyplink")
         if type(error).__name__ == "MissingParameter" and context is not None:
             text += f" of `{' '.join([page, *context.command.collect_usage_pieces(context)])}`"
-            from polyplink.cli.one_line import video_hint  # noqa: PLC0415 - for this alone
+            from polyplink.cli.command import video_hint  # noqa: PLC0415 - for this alone
 
             text += video_hint(context.params.values())
         then = " See" if text.endswith("?") else "; see"

@@ -34,7 +34,7 @@ from polyplink.evaluate.samples import Samples
 from polyplink.learn.contrastive import Views
 from polyplink.learn.fragment_set import FragmentSet, Tracklets
 from polyplink.report.plots import plot_style
-from polyplink.tracklets.rendered import CropSource
+from polyplink.tracklets.crops import CropSource
 from polyplink.tracklets.settings import TrackSettings
 
 VIEWS, WIDTH = 6, 8

@@ -10,8 +10,8 @@ import torch
 from polars.testing import assert_frame_equal
 
 from polyplink.associate.grid_search import Grid, paper_grid
-from polyplink.core._torchvision import heal_torchvision
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.lazy_torch import heal_torchvision
 from polyplink.encoders.config import EncoderConfig
 from polyplink.learn.fragment_set import FragmentSet
 from polyplink_lab.bench import box_cases, cases, training

@@ -14,9 +14,9 @@ from PIL import Image
 
 from polyplink.core.artefacts import file_key
 from polyplink.data.tables import read_data
+from polyplink.encoders.adapt import WhitenedEncoder
 from polyplink.encoders.build import build_encoder, load_encoder
 from polyplink.encoders.weights import Seen, WeightsRecord, read_record, save_weights, stored_path
-from polyplink.encoders.whitening import WhitenedEncoder
 from polyplink.stills.annotated_stills import read_stills
 from polyplink.stills.still_views import draw_views
 from polyplink.tracklets.settings import PrepareSettings

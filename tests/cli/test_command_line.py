@@ -24,7 +24,7 @@ from polyplink import __version__
 from polyplink.cli.command import GROUPS, command, sections
 from polyplink.cli.verb import Result
 from polyplink.core.parts import VERBS
-from polyplink.core.progress import Progress, silent
+from polyplink.core.results import Progress, silent
 from polyplink_lab.bench.cases import imported
 from tests.cli.calls import assert_refused, invoke, polyplink
 from tests.conftest import SampleRun

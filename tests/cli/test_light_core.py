@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from polyplink.core.errors import PolyplinkError
-from polyplink.core.extras import extras_installed
+from polyplink.core.errors import PolyplinkError, extras_installed
 from tests.cli.calls import polyplink
 from tests.samples import write_procedures
 
 ABSENT = """
 import sys
-from polyplink.core.extras import EXTRAS
+from polyplink.core.errors import EXTRAS
 
 class Absent:
     def find_spec(self, name, path=None, target=None):

@@ -13,7 +13,7 @@ import pytest
 
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.progress import Progress
+from polyplink.core.results import Progress
 from polyplink.data.tables import read_data, write_data
 from polyplink.encoders.catalogue import FOUNDATION
 from polyplink.evaluate.intervals import Figure, draw_weights, resampled_mean

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import torch
 
-from polyplink.core import _torchvision
+from polyplink.core.lazy_torch import heal_torchvision
 
 
 def test_schemas_are_declared_only_if_the_operators_do_not_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    heal, declared = _torchvision.heal_torchvision.__wrapped__, list[str]()
+    heal, declared = heal_torchvision.__wrapped__, list[str]()
     spec = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
     library: Any = SimpleNamespace(define=declared.append)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: spec)

@@ -15,8 +15,7 @@ from polyplink.associate.identities import (
     identify,
 )
 from polyplink.associate.links import LinkModel, Views, term_names
-from polyplink.counting.cover import ASK_BELOW, cover_of
-from polyplink.counting.interval import Coverage, fit_interval
+from polyplink.counting.interval import ASK_BELOW, Coverage, cover_of, fit_interval
 from polyplink.data.origin import BoxSource
 
 CALIBRATION = Calibration("annotated", None, "simulated procedures", 40)

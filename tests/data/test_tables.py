@@ -16,7 +16,6 @@ from hypothesis import given, settings, strategies as st
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.merged import merge, overlaps
-from polyplink.data.set_names import known_overlap
 from polyplink.data.tables import (
     DETECTIONS,
     TABLES,
@@ -28,6 +27,7 @@ from polyplink.data.tables import (
     write_data,
     write_table,
 )
+from polyplink.data.vocabulary import known_overlap
 from tests.data.sample_sets import data_set, data_sets, procedure_row, scored_set, small_set
 
 

@@ -10,17 +10,20 @@ from safetensors.numpy import load_file
 
 from polyplink import adapt_weights, train
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders.build import build_started, load_encoder
-from polyplink.encoders.config import EncoderConfig, SfeConfig
-from polyplink.encoders.encoder import Encoder, FrameWise
-from polyplink.encoders.tone import SHRINKAGE, TONES, ToneEncoder, tone_statistics
-from polyplink.encoders.weights import read_record, stored_path
-from polyplink.encoders.whitening import (
-    SHRINKAGE as OF_FEATURES,
+from polyplink.encoders.adapt import (
+    SHRINKAGE,
+    TONE_SHRINKAGE,
+    TONES,
+    ToneEncoder,
     WhitenedEncoder,
     fit_whitening,
     fit_within,
+    tone_statistics,
 )
+from polyplink.encoders.build import build_started, load_encoder
+from polyplink.encoders.config import EncoderConfig, SfeConfig
+from polyplink.encoders.encoder import Encoder, FrameWise
+from polyplink.encoders.weights import read_record, stored_path
 from tests.conftest import SampleRun, recipe
 from tests.encoders.small import SFE, TRANSFORMER
 
@@ -52,11 +55,11 @@ def test_tone_statistics_are_nearest_quantiles_of_log_colours() -> None:
 
 def test_whitened_statistics_have_equal_variances_up_to_shrinkage() -> None:
     statistics = tone_statistics(torch.from_numpy(crops_of(200)))
-    mean, whitening = fit_whitening(statistics, SHRINKAGE)
+    mean, whitening = fit_whitening(statistics, TONE_SHRINKAGE)
     covariance = torch.cov(((statistics - mean).double() @ whitening.double()).T)
     assert torch.allclose(covariance, covariance.diag().diag(), atol=1e-3)
     variances = torch.linalg.eigvalsh(torch.corrcoef(statistics.double().T))
-    shrunk = variances / (variances + SHRINKAGE * variances.max())
+    shrunk = variances / (variances + TONE_SHRINKAGE * variances.max())
     assert torch.allclose(covariance.diag().sort().values, shrunk.sort().values, atol=0.02)
 
 
@@ -89,7 +92,7 @@ def test_a_whitened_vector_is_the_mean_of_whitened_frame_features() -> None:
     spread = units.std(axis=0) + 1e-6
     x = (units - units.mean(axis=0)) / spread
     variances, axes = np.linalg.eigh(np.cov(x.T))
-    white = x @ axes / np.sqrt(variances.clip(min=0) + OF_FEATURES * variances.max())
+    white = x @ axes / np.sqrt(variances.clip(min=0) + SHRINKAGE * variances.max())
     white /= np.linalg.norm(white, axis=1, keepdims=True)
     expected = np.stack([white[:20].mean(axis=0), white[20:].mean(axis=0)])
     tokens = encoder(crops, [20, 40])

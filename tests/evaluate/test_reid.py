@@ -8,7 +8,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 import polyplink.evaluate.reid as module
 from polyplink.associate.similarity import unit_rows
-from polyplink.core._torchvision import heal_torchvision
+from polyplink.core.lazy_torch import heal_torchvision
 from polyplink.evaluate.intervals import draw_weights
 from polyplink.evaluate.reid import (
     published_reid,

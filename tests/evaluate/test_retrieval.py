@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 
 from polyplink.associate.similarity import cosines, unit_rows
-from polyplink.core._torchvision import heal_torchvision
+from polyplink.core.lazy_torch import heal_torchvision
 from polyplink.core.parts import METRICS
 from polyplink.evaluate.intervals import draw_weights
 from polyplink.evaluate.ranking import exact_cosine, tolerance

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from polyplink.core._torchvision import heal_torchvision
+from polyplink.core.lazy_torch import heal_torchvision
 from polyplink.learn.augment import (
     AugmentConfig,
     augment,

@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 from polyplink.associate.grid_search import Grid
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.progress import silent
+from polyplink.core.results import silent
 from polyplink.encoders.encode import encode
 from polyplink.encoders.load import load_named
 from polyplink.evaluate.evaluation import EvaluationSettings, evaluate_embeddings

@@ -18,17 +18,17 @@ from torch.nn.functional import cross_entropy, normalize
 
 from polyplink.cli.options import TrackletOptions
 from polyplink.data.tables import read_data
-from polyplink.encoders.adapt import unwrapped
-from polyplink.encoders.build import load_encoder
-from polyplink.encoders.embed import NetworkEmbedder, embed
-from polyplink.encoders.encode import prepare_part
-from polyplink.encoders.whitening import (
+from polyplink.encoders.adapt import (
     SHRINKAGE,
     WITHIN_SHRINKAGE,
     WhitenedEncoder,
     fit_whitening,
     fit_within,
+    unwrapped,
 )
+from polyplink.encoders.build import load_encoder
+from polyplink.encoders.embed import NetworkEmbedder, embed
+from polyplink.encoders.encode import prepare_part
 from polyplink.evaluate.retrieval import retrieve
 from polyplink.evaluate.samples import Samples
 from polyplink.evaluate.truth import samples_of

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, strategies as st
 from PIL import Image
 
-from polyplink.core._torchvision import heal_torchvision
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.lazy_torch import heal_torchvision
 from polyplink.data.files.images import decode_image
 from polyplink.tracklets.crops import FrameCrops, cut, cut_frame
 from polyplink.tracklets.prepare import enlarge

@@ -12,7 +12,7 @@ from polyplink.cli.verb import Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.notebook import Facts
-from polyplink.core.progress import Progress
+from polyplink.core.results import Progress
 from polyplink.core.text import many
 
 STILLS = "stills"  # of the output folder: procedures made of stills

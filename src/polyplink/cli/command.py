@@ -5,19 +5,23 @@ its command; the first line of its docstring becomes the help, and `--json` and 
 added. Other parameters can be set only from Python. A verb is imported when its command is looked
 up, and verbs import the heavy rooms inside their functions, so that `polyplink VERB --help` does
 not import torch.
+
+Every exception becomes one line on stderr and an exit code.
 """
 
 import copy
+import errno
 import inspect
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import reduce
 from operator import or_
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, ForwardRef, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ForwardRef, NoReturn, Union, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperGroup
@@ -25,10 +29,17 @@ from typer.main import get_command
 from typer.models import ArgumentInfo, OptionInfo
 
 from polyplink import __version__
-from polyplink.cli.one_line import LONGEST_MESSAGE, one_line_errors
-from polyplink.core.errors import PolyplinkError, one_line
+from polyplink.core.errors import (
+    INTERRUPTED,
+    MISTAKE,
+    UNEXPECTED,
+    PolyplinkError,
+    extras_installed,
+    one_line,
+)
 from polyplink.core.parts import SECTIONS, VERBS
-from polyplink.core.progress import Progress
+from polyplink.core.results import Progress
+from polyplink.core.unexpected import unexpected
 
 Verb = Callable[..., Any]  # returns a `Result`, or an object with its methods and fields
 
@@ -38,6 +49,7 @@ GROUPS = {
     "weights": "Encoders by name",
 }
 LONGEST_SUMMARY = 200  # characters of a verb's sentence in the list of verbs
+LONGEST_MESSAGE = 1200  # characters of an error or a warning
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
@@ -306,6 +318,59 @@ def build() -> TyperGroup:
         callback=_root,
         help="One identity for every polyp of a colonoscopy. Not a medical device.",
     )
+
+
+@contextmanager
+def one_line_errors(doing: str = "polyplink", *, debug: bool = False) -> Iterator[None]:
+    """Turn every exception into one line and an exit code.
+
+    The exit code is 2 for a user's mistake, 130 for Ctrl-C, and 3 for any unexpected exception.
+
+    Args:
+        doing: The command, for the message.
+        debug: Also print the traceback.
+    """
+    try:
+        try:
+            with extras_installed(doing):
+                yield
+        except BaseException:
+            if debug:
+                traceback.print_exc()
+            raise
+    except PolyplinkError as error:
+        _stop(str(error), MISTAKE)
+    except KeyboardInterrupt:
+        _stop("interrupted; finished results are kept", INTERRUPTED)
+    except BrokenPipeError:
+        raise typer.Exit(0) from None
+    except OSError as error:
+        at_file = f" at {error.filename}" if error.filename else ""
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            _stop(f"the disk is full{at_file}; free space and run the command again", MISTAKE)
+        _stop(f"{error.strerror or error}{at_file}; check the path and its permissions", MISTAKE)
+    except MemoryError:
+        _stop("there is not enough memory; close other programs, or give fewer --workers", MISTAKE)
+    except Exception as error:
+        _stop(unexpected(error, doing), UNEXPECTED)
+
+
+def video_hint(values: Iterable[object]) -> str:
+    """Hint at `polyplink run` if a command that takes no video got one, or "".
+
+    Example:
+        >>> video_hint(["case7.mp4"])
+        '; a video is counted by `polyplink run case7.mp4`'
+    """
+    from polyplink.data.files.video import is_video
+
+    videos = [name for name in map(str, values) if is_video(name)]
+    return f"; a video is counted by `polyplink run {videos[0]}`" if videos else ""
+
+
+def _stop(message: str, code: int) -> NoReturn:
+    typer.echo(f"polyplink: {one_line(message, LONGEST_MESSAGE)}", err=True)
+    raise typer.Exit(code) from None
 
 
 app = build()

@@ -9,7 +9,7 @@ from polyplink.cli import options
 from polyplink.cli.options import StrPath, names_of
 from polyplink.cli.verb import Result, inform
 from polyplink.core.artefacts import RunRecord, whole_folder
-from polyplink.core.progress import Progress
+from polyplink.core.results import Progress
 
 
 def convert_data(

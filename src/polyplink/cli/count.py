@@ -9,7 +9,7 @@ from polyplink.cli import options
 from polyplink.cli.options import StrPath, TrackletOptions
 from polyplink.cli.verb import Result, check_given, inform
 from polyplink.core.artefacts import RunRecord
-from polyplink.core.progress import Progress
+from polyplink.core.results import Progress
 from polyplink.pipeline.outputs import output_folder
 
 if TYPE_CHECKING:

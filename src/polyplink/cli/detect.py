@@ -15,7 +15,7 @@ from polyplink.cli.options import (
     TrackletOptions,
 )
 from polyplink.cli.verb import Result, inform
-from polyplink.core.progress import Progress
+from polyplink.core.results import Progress
 from polyplink.core.sharing import sole_writer
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typer import Option
 
 from polyplink.cli import options
 from polyplink.cli.verb import Result, inform
-from polyplink.core.progress import Progress, counter
+from polyplink.core.results import Progress, counter
 
 if TYPE_CHECKING:
     from polyplink.data.doctor import Finding

@@ -12,7 +12,7 @@ from polyplink.cli import options
 from polyplink.cli.options import StrPath, TrackletOptions
 from polyplink.cli.verb import Result, check_given, inform
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.progress import Progress, counter, silent
+from polyplink.core.results import Progress, counter, silent
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,7 +13,7 @@ from polyplink.cli.verb import UNMEASURED, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import CLUSTERERS, USUAL_CLUSTERERS
-from polyplink.core.progress import Progress
+from polyplink.core.results import Progress
 
 if TYPE_CHECKING:
     import polars as pl
@@ -350,9 +350,8 @@ def _page(
 ) -> "Report":
     """The report: the table, and time lines at the operating point stored in the weights."""
     from polyplink.associate.identities import from_record
-    from polyplink.counting.cover import cover_of
-    from polyplink.counting.labels import true_counts
-    from polyplink.counting.link import coverage_of, link_all, link_messages
+    from polyplink.counting.interval import cover_of
+    from polyplink.counting.link import coverage_of, known_counts, link_all, link_messages
     from polyplink.data.origin import box_source
     from polyplink.report.contents import build_report
 
@@ -362,7 +361,7 @@ def _page(
     cover = cover_of(point, box_source(data, prepared.data, prepared.procedures))
     point = cover.applied(point)
     linked = link_all(prepared, encoded.embeddings[encoder.name], point)
-    coverage = coverage_of(linked, true_counts(prepared.data, prepared.procedures, every=False))
+    coverage = coverage_of(linked, known_counts(prepared))
     return build_report(
         "Evaluation",
         weights,

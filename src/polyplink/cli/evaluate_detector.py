@@ -10,7 +10,7 @@ from polyplink.cli import options
 from polyplink.cli.verb import Result, check_given, inform
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.progress import Progress, counter
+from polyplink.core.results import Progress, counter
 from polyplink.core.text import many
 from polyplink.models.shipped import is_shipped
 

@@ -13,7 +13,7 @@ from polyplink.cli.options import StrPath
 from polyplink.cli.verb import Result, check_given, inform
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.notebook import Facts
-from polyplink.core.progress import Progress
+from polyplink.core.results import Progress
 
 Precision = Literal["float32", "bf16", "int8"]
 CALIBRATION = 64  # crops that scale the activations of an 8-bit export

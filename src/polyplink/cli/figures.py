@@ -12,7 +12,7 @@ from polyplink.cli.verb import Result, check_given, inform, named_files
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import CLUSTERERS, FIGURES
-from polyplink.core.progress import Progress
+from polyplink.core.results import Progress
 
 
 def draw_figures(

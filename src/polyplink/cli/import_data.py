@@ -12,7 +12,7 @@ from polyplink.cli.options import StrPath, names_of
 from polyplink.cli.verb import Result, inform, written_data
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import FORMATS
-from polyplink.core.progress import Progress, counter
+from polyplink.core.results import Progress, counter
 
 if TYPE_CHECKING:
     from polyplink.data.tables import DataSet

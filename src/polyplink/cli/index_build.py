@@ -10,7 +10,7 @@ from polyplink.cli.indexed import DataFolders, IndexFolder, described
 from polyplink.cli.options import TrackletOptions
 from polyplink.cli.verb import Result, check_given, inform
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.progress import Progress
+from polyplink.core.results import Progress
 
 if TYPE_CHECKING:
     from polyplink.scale.index import Index

@@ -22,7 +22,7 @@ from polyplink.cli.options import (
 from polyplink.cli.verb import Result, check_given, inform
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.progress import Progress
+from polyplink.core.results import Progress
 from polyplink.core.sharing import sole_writer
 from polyplink.models.shipped import ENCODER
 from polyplink.pipeline.outputs import RUN_PARTS, SOURCE, output_folder, protect_other_counts

@@ -8,7 +8,7 @@ from typer import Option
 from polyplink.cli import options
 from polyplink.cli.options import TrackletOptions
 from polyplink.cli.verb import Result, check_given, inform
-from polyplink.core.progress import Progress, counter
+from polyplink.core.results import Progress, counter
 from polyplink.core.text import many
 
 if TYPE_CHECKING:

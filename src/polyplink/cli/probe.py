@@ -11,7 +11,7 @@ from polyplink.cli.options import StrPath, names_of
 from polyplink.cli.verb import UNMEASURED, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, write_json, write_text
 from polyplink.core.errors import find_named
-from polyplink.core.progress import Progress
+from polyplink.core.results import Progress
 
 if TYPE_CHECKING:
     from polyplink.evaluate.probing import Probed

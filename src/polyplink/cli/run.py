@@ -20,7 +20,7 @@ from polyplink.cli.options import (
 from polyplink.cli.verb import Result, check_given, inform
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import ImportOptionError, PolyplinkError
-from polyplink.core.progress import Progress, counter
+from polyplink.core.results import Progress, counter
 from polyplink.core.sharing import sole_writer
 from polyplink.models.shipped import ENCODER
 from polyplink.pipeline.outputs import RUN_PARTS, SOURCE, output_folder, protect_other_counts

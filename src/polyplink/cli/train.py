@@ -16,7 +16,7 @@ from polyplink.cli.verb import Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.notebook import Facts
-from polyplink.core.progress import Progress, silent
+from polyplink.core.results import Progress, silent
 from polyplink.core.sharing import sole_writer
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ TOO_SURE = (
 def _list_fields(recipe: str | None) -> None:
     """Print the fields of a recipe that `--set` takes, and exit: called while options are read."""
     if recipe is not None:
-        from polyplink.cli.one_line import one_line_errors
+        from polyplink.cli.command import one_line_errors
         from polyplink.recipes.by_name import find_recipe
         from polyplink.recipes.provenance import field_sources
         from polyplink.report.printed_tables import fields_table

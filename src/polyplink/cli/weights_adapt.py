@@ -12,7 +12,7 @@ from polyplink.cli.options import TrackletOptions
 from polyplink.cli.verb import Result, check_given, inform
 from polyplink.core.artefacts import content_key
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.progress import Progress
+from polyplink.core.results import Progress
 
 if TYPE_CHECKING:
     import torch
@@ -188,8 +188,7 @@ def _to_stills_in_motion(
     import torch
 
     from polyplink.data.tables import read_data
-    from polyplink.encoders.adapt import unwrapped
-    from polyplink.encoders.whitening import WhitenedEncoder
+    from polyplink.encoders.adapt import WhitenedEncoder, unwrapped
     from polyplink.stills.annotated_stills import read_stills
     from polyplink.stills.still_views import draw_views
 

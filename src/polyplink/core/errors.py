@@ -1,8 +1,9 @@
-"""The exception for mistakes that a user can fix, and messages of one line."""
+"""The exception for mistakes that a user can fix, messages of one line, and missing libraries."""
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,6 +11,18 @@ Named = TypeVar("Named")
 
 MISTAKE, UNEXPECTED, INTERRUPTED = 2, 3, 130  # exit codes
 LONGEST_PART = 400  # characters of either part of a message
+EXTRAS = {
+    "encoders": ("llvmlite", "numba", "sklearn", "timm", "torch", "torchvision"),
+    "foundation": ("peft", "transformers"),
+    "export": ("onnx", "onnxscript", "openvino"),
+    "detect": ("onnxruntime",),
+    "serve": ("anyio", "h11", "starlette", "uvicorn", "xlsxwriter"),
+    "scale": ("lancedb", "pyarrow", "ray"),
+    "train": ("lightning_fabric",),
+    "log": ("tensorboard", "wandb"),
+    "bench": ("torchmetrics", "trackeval"),
+}
+"""Modules by the extra that installs them."""
 
 # Control characters except the newline and the tab, separators of lines, controls of the writing
 # direction, and halves of surrogate pairs.
@@ -104,3 +117,33 @@ def find_named(kind: str, name: str, choices: Mapping[str, Named]) -> Named:
     near = get_close_matches(name, choices, n=1)
     hint = f"did you mean {near[0]}?" if near else f"choose one of: {', '.join(choices)}"
     raise PolyplinkError(f"no {kind} {name!r}", hint)
+
+
+@contextmanager
+def extras_installed(purpose: str = "this") -> Iterator[None]:
+    """Turn the ImportError of a library of an extra into a message; other errors pass.
+
+    Args:
+        purpose: What needs the library, for the message.
+
+    Raises:
+        PolyplinkError: If a library of an extra is not installed; names the library and the
+            command that installs it.
+
+    Example:
+        >>> with extras_installed("a spreadsheet"):
+        ...     raise ModuleNotFoundError("No module named 'xlsxwriter'", name="xlsxwriter")
+        Traceback (most recent call last):
+        polyplink.core.errors.PolyplinkError: a spreadsheet needs xlsxwriter, which is not
+        installed; pip install "polyplink[serve]"
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        module = (error.name or "").partition(".")[0]
+        extra = next((name for name, modules in EXTRAS.items() if module in modules), None)
+        if extra is None:
+            raise
+        raise PolyplinkError(
+            f"{purpose} needs {module}, which is not installed", f'pip install "polyplink[{extra}]"'
+        ) from None

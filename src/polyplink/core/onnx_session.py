@@ -4,8 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.core.extras import extras_installed
+from polyplink.core.errors import PolyplinkError, extras_installed, first_line
 
 
 def import_onnxruntime(purpose: str) -> Any:

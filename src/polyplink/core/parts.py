@@ -145,7 +145,7 @@ FORMATS = Registry[Any](
 DETECTORS = Registry[Any]("detector", "polyplink.detectors", {}, needs=("__call__",))
 """Functions that draw the boxes of a detector in annotated procedures."""
 CROPS = Registry[Any]("crops", "polyplink.crops", {}, needs=("holds", "open"))
-"""Sources of crops that are not stored in files, see `tracklets.rendered`."""
+"""Sources of crops that are not stored in files, see `tracklets.crops.CropSource`."""
 SECTIONS: Mapping[str, Mapping[str, str]] = {
     "Count a recording": {
         "run": "polyplink.cli.run:run",

@@ -1,10 +1,14 @@
-"""Results of verbs: a Python value, and how the command line and a notebook show it."""
+"""What a verb reports: its progress while it runs, then its result.
+
+A result is a Python value, and how the command line and a notebook show it.
+"""
 
 import json
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from typer import echo
@@ -12,10 +16,22 @@ from typer import echo
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import visible
 
+Progress = Callable[[str, int, int], None]
+"""Callback of a verb, called with (stage, done, total)."""
+
 WIDEST = 2000  # characters of a line of a table in a file
 LONGEST_REPR = 400  # characters of a value in the repr of a result
 
 Value = TypeVar("Value")
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """A progress callback that does nothing."""
+
+
+def counter(progress: Progress, stage: str) -> Callable[[int, int], None]:
+    """The callback (done, total) for one stage of a verb."""
+    return partial(progress, stage)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from polyplink.associate.identities import OperatingPoint, from_record, untuned
 from polyplink.associate.probes import fit_adenoma, fit_size, mean_units
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
-from polyplink.counting.labels import true_counts, with_truth
-from polyplink.counting.link import by_procedure, screen, vectors_of
+from polyplink.counting.labels import with_truth
+from polyplink.counting.link import by_procedure, known_counts, screen, true_counts, vectors_of
 from polyplink.counting.operating_point import find_operating_point
 from polyplink.data.origin import BoxSource, box_source
 from polyplink.data.tables import DataSet, read_data
@@ -90,8 +90,7 @@ def fit_trained(encoder: Encoder, prepared: Prepared, data: Path) -> OperatingPo
         return untuned("the procedures have no tracklets")
     embeddings = embed(prepared, NetworkEmbedder(encoder), "in training")
     source = box_source(data, prepared.data, prepared.procedures)
-    polyps = true_counts(prepared.data, prepared.procedures, every=False)
-    return find_operating_point(by_procedure(prepared, embeddings), source, polyps)
+    return find_operating_point(by_procedure(prepared, embeddings), source, known_counts(prepared))
 
 
 def fit_point(

@@ -1,19 +1,22 @@
-"""Polyps of tracklets: from annotated boxes, or pseudo-labels from links without labels."""
+"""Polyps of tracklets: from annotated boxes, or pseudo-labels from links without labels.
+
+A count of a detector's boxes is compared with annotated boxes of the same procedures.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from polyplink.associate.links import fit_unlabelled, unlabelled_price
 from polyplink.associate.partition import partition
-from polyplink.core.artefacts import content_key
+from polyplink.core.artefacts import content_key, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.counting.link import by_procedure
-from polyplink.data.tables import DataSet, read_data
-from polyplink.evaluate.chain import match_tracklets
+from polyplink.data.tables import read_data
+from polyplink.evaluate.chain import chain_figures, match_tracklets, score_procedure
 from polyplink.tracklets.box_runs import box_rows
 from polyplink.tracklets.prepare import Prepared
 
@@ -58,25 +61,6 @@ def with_truth(prepared: Prepared, truth: Path) -> Prepared:
     ]
     polyps = pl.concat(matched).sort("tracklet")["polyp_id"]
     return replace(prepared, tracklets=prepared.tracklets.with_columns(polyp_id=polyps))
-
-
-def true_counts(data: DataSet, procedures: Sequence[str], *, every: bool) -> dict[str, int]:
-    """True number of polyps of procedures, including polyps without a tracklet.
-
-    Args:
-        data: The annotated data set.
-        procedures: Ids of the procedures.
-        every: Whether all procedures are annotated; otherwise those without a polyp are left out,
-            because they may not have been annotated.
-    """
-    polyps = pl.concat(
-        [
-            data.polyps.select("procedure_id", "polyp_id"),
-            data.detections.select("procedure_id", "polyp_id").drop_nulls(),
-        ]
-    )
-    n_polyps = dict(polyps.unique().group_by("procedure_id").len().iter_rows())
-    return {name: n_polyps.get(name, 0) for name in procedures if every or name in n_polyps}
 
 
 def with_pseudo_labels(prepared: Prepared, encoded: "Encoded") -> Prepared:
@@ -125,3 +109,18 @@ def with_pseudo_labels(prepared: Prepared, encoded: "Encoded") -> Prepared:
         spans=replace(prepared.spans, polyps=spans),
         key=content_key(prepared.key, tracklets["polyp_id"].to_list()),
     )
+
+
+def compare_with_truth(truth: Path, boxes: pl.DataFrame, prepared: Prepared) -> dict[str, Any]:
+    """Compare tracked boxes with annotated ones: overall figures, and a row per procedure.
+
+    Raises:
+        PolyplinkError: If a procedure is not in the data folder `truth`.
+    """
+    truth_boxes = annotated_boxes(truth, prepared.procedures)
+    rows = [
+        score_procedure(name, annotated, boxes.filter(pl.col("procedure_id") == name))
+        for name, annotated in truth_boxes.items()
+    ]
+    plain = [{k: v for k, v in to_plain(row).items() if k != "counts"} for row in rows]
+    return {"figures": chain_figures(rows), "procedures": plain}

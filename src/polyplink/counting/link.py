@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -14,9 +15,9 @@ from polyplink.associate.probes import Reading
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
-from polyplink.counting.cover import Cover, cover_of
-from polyplink.counting.interval import Coverage
+from polyplink.counting.interval import Cover, Coverage, cover_of
 from polyplink.data.origin import box_source
+from polyplink.data.tables import DataSet, read_data
 from polyplink.encoders.vectors import Embeddings
 from polyplink.tracklets.box_runs import box_rows, fill_gaps, numbers_of_boxes, seconds
 from polyplink.tracklets.prepare import Prepared
@@ -267,3 +268,28 @@ def link_part(
     screened = screen(prepared, embeddings, point.alarms, drop=drop_alarms)
     linked = link_all(screened.prepared, embeddings, point)
     return LinkedPart(encoded, point, cover, screened, linked)
+
+
+def true_counts(data: DataSet, procedures: Sequence[str], *, every: bool) -> dict[str, int]:
+    """True number of polyps of procedures, including polyps without a tracklet.
+
+    Args:
+        data: The annotated data set.
+        procedures: Ids of the procedures.
+        every: Whether all procedures are annotated; otherwise those without a polyp are left out,
+            because they may not have been annotated.
+    """
+    polyps = pl.concat(
+        [
+            data.polyps.select("procedure_id", "polyp_id"),
+            data.detections.select("procedure_id", "polyp_id").drop_nulls(),
+        ]
+    )
+    n_polyps = dict(polyps.unique().group_by("procedure_id").len().iter_rows())
+    return {name: n_polyps.get(name, 0) for name in procedures if every or name in n_polyps}
+
+
+def known_counts(prepared: Prepared, truth: Path | None = None) -> dict[str, int]:
+    """True number of polyps of each annotated procedure, here or in the data folder `truth`."""
+    data = prepared.data if truth is None else read_data(truth)
+    return true_counts(data, prepared.procedures, every=truth is not None)

@@ -1,8 +1,8 @@
-"""Build the record of a count from the linked procedures of a part."""
+"""Build the record of a count from the linked procedures of a part, with the models behind it."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +10,14 @@ import numpy as np
 import polars as pl
 
 from polyplink.associate.identities import OperatingPoint
-from polyplink.core.artefacts import to_plain
+from polyplink.core.artefacts import file_key, to_plain
 from polyplink.core.messages import Message
-from polyplink.counting.labels import annotated_boxes, true_counts
 from polyplink.counting.link import Linked, LinkedPart, link_messages
 from polyplink.counting.result import CountedPolyp, CountedProcedure, CountedTracklet, DoubtfulLink
-from polyplink.data.tables import read_data
+from polyplink.data.origin import read_origin
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.leakage import seen_procedures
-from polyplink.evaluate.chain import chain_figures, score_procedure
-from polyplink.tracklets.prepare import Prepared
+from polyplink.models.shipped import models
 from polyplink.tracklets.settings import PrepareSettings
 
 # Columns of assignment.parquet, and the columns of the views table that they are taken from.
@@ -43,27 +41,6 @@ def plain_point(point: OperatingPoint) -> dict[str, Any]:
     if plain["alarms"] is not None:
         del plain["alarms"]["vector"]
     return plain
-
-
-def known_counts(prepared: Prepared, truth: Path | None) -> dict[str, int]:
-    """True number of polyps of each annotated procedure."""
-    data = prepared.data if truth is None else read_data(truth)
-    return true_counts(data, prepared.procedures, every=truth is not None)
-
-
-def compare_with_truth(truth: Path, boxes: pl.DataFrame, prepared: Prepared) -> dict[str, Any]:
-    """Compare tracked boxes with annotated ones: overall figures, and a row per procedure.
-
-    Raises:
-        PolyplinkError: If a procedure is not in the data folder `truth`.
-    """
-    truth_boxes = annotated_boxes(truth, prepared.procedures)
-    rows = [
-        score_procedure(name, annotated, boxes.filter(pl.col("procedure_id") == name))
-        for name, annotated in truth_boxes.items()
-    ]
-    plain = [{k: v for k, v in to_plain(row).items() if k != "counts"} for row in rows]
-    return {"figures": chain_figures(rows), "procedures": plain}
 
 
 def count_messages(part: LinkedPart, lost: Mapping[str, int]) -> tuple[list[Message], list[str]]:
@@ -269,3 +246,61 @@ def _tracklet(row: Mapping[str, Any], score: float | None) -> CountedTracklet:
 
 def _or_none(score: float | None) -> float | None:
     return None if score is None or math.isnan(score) else round(float(score), 4)
+
+
+@dataclass(frozen=True)
+class UsedModel:
+    """A model that a count was made with.
+
+    Attributes:
+        kind: "detector" or "encoder".
+        name: Name for display.
+        sha256: SHA-256 of the file; None for a model without a file.
+        shipped: Whether it is shipped with polyplink.
+    """
+
+    kind: str
+    name: str
+    sha256: str | None
+    shipped: bool
+
+    def __str__(self) -> str:
+        digest = "" if self.sha256 is None else f" (SHA-256 {self.sha256[:16]})"
+        return f"{self.kind} {self.name}{digest}"
+
+
+def used_models(weights: Path, name: str, data: Path) -> tuple[UsedModel, ...]:
+    """The models that a count was made with: the detector, if one is recorded, and the encoder.
+
+    Args:
+        weights: The weights file.
+        name: Name of the encoder.
+        data: The data folder of the boxes.
+    """
+    origin = read_origin(data)
+    shipped_hashes = {model.sha256 for model in models()}
+    used = [] if origin is None else [("detector", origin.name, origin.sha256)]
+    used.append(("encoder", name, file_key(weights)))
+    return tuple(UsedModel(*model, shipped=model[2] in shipped_hashes) for model in used)
+
+
+def shipped_messages(used: tuple[UsedModel, ...], point: "OperatingPoint") -> list[Message]:
+    """The notice that a count with shipped models must carry; nothing without them.
+
+    Args:
+        used: The models of the count.
+        point: The operating point of the weights.
+    """
+    shipped = [model for model in used if model.shipped]
+    if not shipped:
+        return []
+    about = {model.sha256: model for model in models()}
+    sets = dict.fromkeys(name for model in shipped for name in about[str(model.sha256)].trained_on)
+    calibration = point.calibration
+    if calibration is None:
+        calibrated = Message("shipped.not_calibrated")
+    else:
+        material = Message(f"material.{calibration.material}", {"n": calibration.procedures})
+        calibrated = Message("shipped.calibrated", {"material": material})
+    names, stills = (", ".join(texts) for texts in ([model.name for model in shipped], sets))
+    return [Message("shipped", {"models": names, "sets": stills, "calibrated": calibrated})]

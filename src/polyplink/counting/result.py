@@ -17,8 +17,7 @@ from polyplink.core.artefacts import from_plain, read_json, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, in_every_language
 from polyplink.core.text import brief
-from polyplink.counting.cover import ASK_BELOW, Cover
-from polyplink.counting.interval import Coverage
+from polyplink.counting.interval import ASK_BELOW, Cover, Coverage
 from polyplink.tracklets.settings import PrepareSettings
 
 FILE = "count.json"

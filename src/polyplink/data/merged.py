@@ -11,9 +11,8 @@ from pathlib import Path
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.set_names import known_overlap
 from polyplink.data.tables import DataSet
-from polyplink.data.vocabulary import Maps
+from polyplink.data.vocabulary import Maps, known_overlap
 
 
 def overlaps(data: DataSet) -> list[str]:

@@ -96,11 +96,13 @@ def return_boxes(folder: Path, data: DataSet, tracks: pl.DataFrame, out: Path) -
     warning = (
         f"{changed[0]} has changed since the import: boxes are in {TABLE}" if changed else None
     )
-    mark = FORMATS[about[_FORMAT]].mark if about[_FORMAT] in FORMATS else None
+    mark = None
+    if warning is None and not table.is_empty() and about[_FORMAT] in FORMATS:
+        mark = FORMATS[about[_FORMAT]].mark
     if out.exists():
         shutil.rmtree(out)
     with whole_folder(out) as new:
-        if mark is None or warning is not None or table.is_empty():
+        if mark is None:
             _write_table(new / TABLE, data, boxes, tracks)
             return Returned(out, "csv", warning)
         options = {k.removeprefix(_OPTION): v for k, v in about.items() if k.startswith(_OPTION)}

@@ -1,10 +1,15 @@
-"""Map the terms of data sets to labels: adenoma or not, size class, histology, location.
+"""Names of data sets, and their terms as labels: adenoma, size class, histology, location.
 
 The adenoma maps are those of NTSSL (arXiv 2605.12320), which does not count a traditional serrated
 adenoma (TSA) as adenoma; the map `tsa-adenoma` does, like the scripts of cosmoimd. Because the
 sources disagree, every function that makes labels takes the maps as an argument.
+
+Sources of the known overlaps of data sets: github.com/GewelsJI/VPS (SUN-SEG is cut from SUN);
+cosmoimd/temporal_segmentation and arXiv 2603.25645 (both use REAL-Colon's videos); Li et al., PLOS
+ONE 2021 (sources of PolypsSet). No overlap of PolypGen or other sets is known.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +18,6 @@ import polars as pl
 
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError, find_named
-from polyplink.data.set_names import plain_name
 
 SIMULATED = "simulated"  # prefix of the names of simulated data sets; never called real
 STILLS = "stills in motion"  # prefix of the names of data sets made from annotated stills
@@ -86,6 +90,16 @@ SEGMENTS: Mapping[str, str] = {
     "rectum": "rectum",
 }
 _SPELLINGS = {"trasnverse": "transverse", "caecum": "cecum"}
+
+# Two data sets, and the reason of their overlap.
+_OVERLAPS = (
+    ("sun", "sun-seg", "SUN-SEG is cut from SUN's videos"),
+    ("real-colon", "colon-bench", "Colon-Bench is made of REAL-Colon's videos"),
+    ("real-colon", "temporal-segmentation", "its phases are labelled on REAL-Colon's videos"),
+    ("polypsset", "cvc-colondb", "PolypsSet holds CVC-ColonDB"),
+    ("polypsset", "miccai-2017", "PolypsSet holds the videos of MICCAI 2017"),
+    ("polypsset", "glrc", "PolypsSet holds the videos of GLRC"),
+)
 
 
 def find_maps(name_or_file: str) -> Maps:
@@ -263,3 +277,26 @@ def normalise_location(sites: pl.Series) -> pl.Series:
     """
     plain = sites.str.strip_chars().str.to_lowercase().str.replace_all(r"\s+", "_")
     return plain.replace(_SPELLINGS)
+
+
+def plain_name(dataset: str) -> str:
+    """A data set's name in lower case without blanks, `-` and `_`, for comparison.
+
+    Example:
+        >>> plain_name("REAL_Colon ") == plain_name("real-colon")
+        True
+    """
+    return re.sub(r"[\s_-]+", "", dataset.casefold())
+
+
+def known_overlap(dataset: str, other: str) -> str | None:
+    """The known overlap of two data sets; None if none is known.
+
+    Example:
+        >>> known_overlap("SUN", "sun_seg")
+        "SUN-SEG is cut from SUN's videos"
+    """
+    names = {plain_name(dataset), plain_name(other)}
+    return next(
+        (reason for a, b, reason in _OVERLAPS if names == {plain_name(a), plain_name(b)}), None
+    )

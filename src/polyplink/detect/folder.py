@@ -11,7 +11,7 @@ from polyplink.core.artefacts import RunRecord, file_key
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.parts import DETECTORS
-from polyplink.core.progress import Progress, silent
+from polyplink.core.results import Progress, silent
 from polyplink.data.origin import BoxesOrigin, write_origin
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.data.vocabulary import SIMULATED

@@ -1,15 +1,252 @@
-"""Parts of an encoder that are fitted to crops without labels: whitened features, and tone."""
+"""Parts of an encoder that are fitted to crops without labels: whitened features, and tone.
 
-from collections.abc import Iterator
+The largest variation in the features of a network trained on other images is shared by all crops of
+a colonoscopy. Whitening over crops, without labels, gives the remaining variation equal weight;
+whitening over the views of each polyp suppresses the differences between views of the same polyp.
+See docs/explanation/whitening.md.
+
+Tone consists of quantiles of three colour channels, over a whole crop and over its middle, which is
+mostly polyp. They are strongly correlated, because light changes all of them. Whitening removes the
+variation that most crops share and keeps the difference between a polyp and the mucosa around it.
+See docs/explanation/tone.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
+from torch.nn.functional import normalize
 
-from polyplink.encoders.encoder import Encoder, WrappedEncoder
-from polyplink.encoders.tone import ToneEncoder
-from polyplink.encoders.whitening import WhitenedEncoder
+from polyplink.core.errors import PolyplinkError
+from polyplink.encoders.encoder import Encoder, FrameWise, Tokens, WrappedEncoder
 
+SHRINKAGE = 1e-2  # times the largest variance of features, added to all variances
+WITHIN_SHRINKAGE = 1e-2  # times the mean variance within a polyp, added to all variances
+FEATURE_BUFFERS = ("features_mean", "features_map")
+
+QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)
+TONES = 6 * len(QUANTILES)  # of three channels, over two regions
+MIDDLE = 6  # 1 / MIDDLE of each side is left out on either side of the middle
+PIXELS = 64  # per side at most: larger crops are subsampled
+TONE_SHRINKAGE = 1e-3  # times the largest variance of tones, added to all variances
+TONE_BUFFERS = ("tone_mean", "tone_map")
 CROPS, BATCH = 4096, 128  # crops for the statistics, and crops in a batch
+
+
+def fit_whitening(values: torch.Tensor, shrinkage: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Fit a map that makes values (n, t) uncorrelated and, up to shrinkage, of equal variance.
+
+    Returns:
+        The mean (t,), and the map (t, t) of values minus the mean.
+
+    Example:
+        >>> values = torch.tensor([[0.0, 0.0], [1.0, 2.0], [2.0, 4.0], [3.0, 5.0]])
+        >>> mean, whitening = fit_whitening(values, 0.0)
+        >>> torch.cov(((values - mean) @ whitening).T).round(decimals=3).abs().tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+    """
+    x = values.double()
+    mean, spread = x.mean(dim=0), x.std(dim=0, correction=0) + 1e-6
+    variances, axes = torch.linalg.eigh(torch.cov(((x - mean) / spread).T))
+    scale = (variances.clamp(min=0.0) + shrinkage * variances.max()).rsqrt()
+    return mean.float(), (axes * scale / spread[:, None]).float()
+
+
+def fit_within(
+    polyps: Iterable[torch.Tensor], shrinkage: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Fit a map that makes differences within a polyp uncorrelated and of equal variance.
+
+    Within-class covariance normalisation (Hatch, Kajarekar and Stolcke, Interspeech 2006).
+
+    Args:
+        polyps: Values (v, t) of the views of each polyp.
+        shrinkage: Share of the mean variance that is added to every variance.
+
+    Returns:
+        The mean (t,) of all views, and the map (t, t) of values minus the mean.
+
+    Example:
+        >>> pairs = torch.tensor([[[0.0, 0.0], [2.0, 1.0]], [[9.0, 9.0], [10.0, 7.0]]])
+        >>> _, within = fit_within(pairs, 0.0)
+        >>> differences = (pairs - pairs.mean(dim=1, keepdim=True)).flatten(0, 1) @ within
+        >>> (differences.T @ differences / 4).round(decimals=3).abs().tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+    """
+    views = [values.double() for values in polyps]
+    mean = torch.cat(views).mean(dim=0)
+    differences = torch.cat([values - values.mean(dim=0) for values in views])  # n t
+    variances, axes = torch.linalg.eigh(differences.T @ differences / len(differences))
+    scale = (variances.clamp(min=0.0) + shrinkage * variances.mean()).rsqrt()
+    return mean.float(), (axes * scale).float()
+
+
+class WhitenedEncoder(WrappedEncoder):
+    """A frame-wise encoder with whitened features of frames, of length 1.
+
+    A tracklet's vector is the mean over its frames of whitened features of length 1.
+
+    Args:
+        encoder: An encoder that averages the features of a tracklet's frames.
+
+    Raises:
+        PolyplinkError: If the encoder reads clips, or has a transformer over frames.
+    """
+
+    features_mean: torch.Tensor
+    features_map: torch.Tensor
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        PolyplinkError.unless(
+            isinstance(encoder, FrameWise) and type(encoder).aggregate is FrameWise.aggregate,
+            "whitening is for encoders that average a tracklet's frames, but this one reads clips "
+            "or has a transformer",
+            "leave encoder.whiten (--whiten) off, or give --tone",
+        )
+        assert isinstance(encoder, FrameWise)
+        self.encoder, self.width = encoder, encoder.width
+        self.config = replace(encoder.config, whiten=True)
+        self.register_buffer("features_mean", torch.zeros(self.width))
+        self.register_buffer("features_map", torch.eye(self.width))
+
+    @torch.no_grad()
+    def fit(self, batches: Iterable[torch.Tensor]) -> WhitenedEncoder:
+        """Fit the whitening to crops uint8 (n, h, w, 3) in batches; no labels are needed."""
+        features = torch.cat(list(self._unit_features(batches)))
+        return self._take(*fit_whitening(features, SHRINKAGE))
+
+    @torch.no_grad()
+    def fit_within(self, polyps: Iterable[torch.Tensor]) -> WhitenedEncoder:
+        """Fit the whitening to the views uint8 (v, h, w, 3) of each polyp, see `fit_within`."""
+        return self._take(*fit_within(self._unit_features(polyps), WITHIN_SHRINKAGE))
+
+    def _unit_features(self, batches: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
+        self.encoder.eval()
+        for batch in batches:
+            yield normalize(self.encode_frames(batch).float(), dim=1)
+
+    def _take(self, mean: torch.Tensor, features_map: torch.Tensor) -> WhitenedEncoder:
+        self.features_mean.copy_(mean)
+        self.features_map.copy_(features_map)
+        return self
+
+    def encode_frames(self, frames: torch.Tensor) -> torch.Tensor:
+        """Crops uint8 (n, h, w, 3) to the encoder's features (n, f)."""
+        return self.encoder.encode_frames(frames)
+
+    def _whitened(self, features: torch.Tensor) -> torch.Tensor:
+        # In bf16 the product would lose the small differences that are scaled up.
+        with torch.autocast(features.device.type, enabled=False):
+            centred = normalize(features.float(), dim=1) - self.features_mean
+            return normalize(centred @ self.features_map, dim=1).to(features.dtype)
+
+    def aggregate(self, features: torch.Tensor, lengths: Sequence[int]) -> Tokens:
+        """Features of frames (n, f) to tokens: whitened, and their mean per tracklet."""
+        return super().aggregate(self._whitened(features), lengths)
+
+    def pool_packed(self, features: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """The tracklets' vectors of `aggregate`, in a form that can be exported."""
+        return super().pool_packed(self._whitened(features), lengths)
+
+
+def tone_statistics(crops: torch.Tensor) -> torch.Tensor:
+    """Quantiles of log R/G, log G/B and log RGB of crops.
+
+    Args:
+        crops: uint8 (n, h, w, 3).
+
+    Returns:
+        float32 (n, `TONES`): five rising quantiles, each of three channels; first over the whole
+        crop, then over its middle.
+
+    Example:
+        >>> grey = torch.full((1, 8, 8, 3), 99, dtype=torch.uint8)
+        >>> tone_statistics(grey)[0, :3].exp().round().tolist()
+        [1.0, 1.0, 1000000.0]
+    """
+    h, w = crops.shape[1:3]
+    logs = torch.log1p(crops[:, :: -(-h // PIXELS), :: -(-w // PIXELS)].float())  # n h w 3
+    red, green, blue = logs.unbind(dim=3)
+    channels = torch.stack([red - green, green - blue, red + green + blue], dim=3)
+    h, w = channels.shape[1:3]
+    middle = channels[:, h // MIDDLE : h - h // MIDDLE, w // MIDDLE : w - w // MIDDLE]
+    statistics = []
+    for region in (channels, middle):
+        rising = region.flatten(1, 2).sort(dim=1).values  # n p 3
+        last = rising.shape[1] - 1
+        statistics += [rising[:, int(share * last + 0.5)] for share in QUANTILES]
+    return torch.cat(statistics, dim=1)
+
+
+class ToneEncoder(WrappedEncoder):
+    """A frame-wise encoder with the tone of the crops appended to its vectors.
+
+    A tracklet's vector is the encoder's vector, scaled to length 1, followed by the mean of its
+    frames' whitened tones, scaled to length `weight`: the cosine of two vectors is the mean of both
+    cosines, weighted 1 to weight squared.
+
+    Args:
+        encoder: The encoder.
+        weight: Length of the tone part, above 0.
+
+    Raises:
+        PolyplinkError: If the encoder reads clips.
+    """
+
+    tone_mean: torch.Tensor
+    tone_map: torch.Tensor
+
+    def __init__(self, encoder: Encoder, weight: float) -> None:
+        super().__init__()
+        PolyplinkError.unless(
+            isinstance(encoder, FrameWise),
+            "tone is a property of single frames, and the encoder reads clips",
+            "leave encoder.tone (--tone) at 0",
+        )
+        assert isinstance(encoder, FrameWise)
+        self.encoder, self.weight = encoder, weight
+        self.config = replace(encoder.config, tone=weight)
+        self.width = encoder.width + TONES
+        self.register_buffer("tone_mean", torch.zeros(TONES))
+        self.register_buffer("tone_map", torch.eye(TONES))
+
+    def fit(self, batches: Iterable[torch.Tensor]) -> ToneEncoder:
+        """Fit the whitening to crops uint8 (n, h, w, 3) in batches; no labels are needed."""
+        statistics = torch.cat([tone_statistics(batch) for batch in batches])
+        for name, value in zip(
+            TONE_BUFFERS, fit_whitening(statistics, TONE_SHRINKAGE), strict=True
+        ):
+            getattr(self, name).copy_(value)
+        return self
+
+    def encode_frames(self, frames: torch.Tensor) -> torch.Tensor:
+        """Crops uint8 (n, h, w, 3) to the encoder's features and the tones, (n, f + `TONES`)."""
+        tones = tone_statistics(frames) - self.tone_mean
+        # No matrix product, which would lose small differences in bf16 that are then scaled up.
+        tones = normalize((tones[:, :, None] * self.tone_map).sum(dim=1), dim=1)
+        features = self.encoder.encode_frames(frames)
+        return torch.cat([features, tones.to(features.dtype)], dim=1)
+
+    def _joined(self, vectors: torch.Tensor, tones: torch.Tensor) -> torch.Tensor:
+        parts = [normalize(vectors, dim=1), self.weight * normalize(tones, dim=1)]
+        return torch.cat(parts, dim=1)
+
+    def aggregate(self, features: torch.Tensor, lengths: Sequence[int]) -> Tokens:
+        """Features and tones of frames to the encoder's tokens with tones appended."""
+        vectors, tones = features[:, :-TONES], features[:, -TONES:]
+        tokens, mean = self.encoder.aggregate(vectors, lengths), super().aggregate(tones, lengths)
+        return Tokens(
+            self._joined(tokens.tracklet, mean.tracklet), self._joined(tokens.frames, tones)
+        )
+
+    def pool_packed(self, features: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """The tracklets' vectors of `aggregate`, in a form that can be exported."""
+        vectors = self.encoder.pool_packed(features[:, :-TONES], lengths)
+        return self._joined(vectors, super().pool_packed(features[:, -TONES:], lengths))
 
 
 def batches(crops: np.ndarray, device: torch.device) -> Iterator[torch.Tensor]:

@@ -17,8 +17,9 @@ from torch.nn.functional import normalize
 
 from polyplink.core.artefacts import KEY_DIGITS, file_key
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.lazy_torch import timm
 from polyplink.core.text import brief
-from polyplink.encoders.catalogue import find_spec
+from polyplink.encoders.adapt import FEATURE_BUFFERS, TONE_BUFFERS, ToneEncoder, WhitenedEncoder
 from polyplink.encoders.config import (
     AnyEncoderConfig,
     EncoderConfig,
@@ -28,9 +29,6 @@ from polyplink.encoders.config import (
 )
 from polyplink.encoders.device import memory_suffices, place
 from polyplink.encoders.encoder import Encoder, FrameWise, Tokens, owners
-from polyplink.encoders.foundation import ClipFoundation, FrameFoundation
-from polyplink.encoders.spec import timm
-from polyplink.encoders.tone import TONE_BUFFERS, ToneEncoder
 from polyplink.encoders.weights import (
     WeightsRecord,
     added_weights,
@@ -40,7 +38,6 @@ from polyplink.encoders.weights import (
     read_tensors,
     weights_path,
 )
-from polyplink.encoders.whitening import FEATURE_BUFFERS, WhitenedEncoder
 
 FAMILY = "timm:"
 COUNTER = ".num_batches_tracked"
@@ -293,14 +290,10 @@ def build_encoder(config: AnyEncoderConfig) -> Encoder:
         case MveConfig():
             return MveEncoder(config)
         case FoundationConfig():
-            spec = find_spec(config.model)
-            encoder = (ClipFoundation if spec.clip > 1 else FrameFoundation)(spec, config)
-            if config.frame_weights is not None:
-                path = weights_path(config.frame_weights)
-                state = read_tensors(path, "import published weights with `polyplink weights add`")
-                check_state(path, state, encoder.state_dict())
-                encoder.load_state_dict(state)
-            return encoder
+            # Published models and their descriptions are imported for these encoders alone.
+            from polyplink.encoders.foundation import build_foundation  # noqa: PLC0415
+
+            return build_foundation(config)
         case _:
             raise TypeError(
                 f"{type(config).__name__} is not a configuration of an encoder: no build()"

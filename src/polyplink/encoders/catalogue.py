@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from polyplink.core.errors import find_named
-from polyplink.core.lazy_torch import torch
+from polyplink.core.lazy_torch import timm, torch
 from polyplink.encoders.config import (
     REFERENCE_MEAN,
     REFERENCE_STD,
@@ -21,7 +21,7 @@ from polyplink.encoders.config import (
     FoundationConfig,
     MveConfig,
 )
-from polyplink.encoders.spec import HEADS, Published, Spec, State, timm, transformers
+from polyplink.encoders.spec import HEADS, Published, Spec, State, transformers
 from polyplink.tracklets.settings import PrepareSettings
 
 # Names in Meta's .pth files, and on the Hub.

@@ -17,7 +17,7 @@ import polars as pl
 from polyplink import __version__
 from polyplink.core.artefacts import whole_file, write_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.progress import Progress, counter, silent
+from polyplink.core.results import Progress, counter, silent
 from polyplink.core.text import brief
 from polyplink.data.tables import read_data
 from polyplink.encoders.embed import WithCrops, embed_stored, fragment_table

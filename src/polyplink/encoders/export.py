@@ -20,8 +20,7 @@ import torch
 from torch import nn
 
 from polyplink.core.artefacts import whole_file, whole_folder
-from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.core.extras import extras_installed
+from polyplink.core.errors import PolyplinkError, extras_installed, first_line
 from polyplink.core.onnx_session import import_onnxruntime, open_session
 from polyplink.encoders.device import Precision, check_precision
 from polyplink.encoders.encoder import FrameWise

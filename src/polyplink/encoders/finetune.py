@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from polyplink.core.errors import PolyplinkError
-from polyplink.core.extras import extras_installed
+from polyplink.core.errors import PolyplinkError, extras_installed
 from polyplink.core.lazy_torch import torch
 from polyplink.core.ranges import AT_LEAST_ONE, Range, Ranged
 

@@ -7,9 +7,11 @@ vectors are averaged), a video model a `ClipFoundation` (its clip vectors are av
 import torch
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.encoders.catalogue import find_spec
 from polyplink.encoders.config import FoundationConfig
 from polyplink.encoders.encoder import ClipWise, Encoder, FrameWise, Tokens
 from polyplink.encoders.spec import Pooling, Spec
+from polyplink.encoders.weights import check_state, read_tensors, weights_path
 
 
 class Foundation(Encoder):
@@ -150,3 +152,20 @@ class ClipFoundation(Foundation, ClipWise):
             n_windows[start : start + size] += 1
         mean = torch.stack(vectors).mean(dim=0)  # b d
         return Tokens(mean, (frames / n_windows[:, None].to(frames.dtype)).flatten(0, 1))
+
+
+def build_foundation(config: FoundationConfig) -> Foundation:
+    """Build the encoder of a published model and load its `frame_weights`, if any.
+
+    Raises:
+        PolyplinkError: If the model is unknown or does not support the configuration, or its
+            weights are missing or do not fit.
+    """
+    spec = find_spec(config.model)
+    encoder = (ClipFoundation if spec.clip > 1 else FrameFoundation)(spec, config)
+    if config.frame_weights is not None:
+        path = weights_path(config.frame_weights)
+        state = read_tensors(path, "import published weights with `polyplink weights add`")
+        check_state(path, state, encoder.state_dict())
+        encoder.load_state_dict(state)
+    return encoder

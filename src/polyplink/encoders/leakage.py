@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.set_names import known_overlap, plain_name
 from polyplink.data.tables import DataSet
+from polyplink.data.vocabulary import known_overlap, plain_name
 from polyplink.encoders.weights import Seen
 
 

@@ -1,4 +1,4 @@
-"""Descriptions of published models, and the libraries that build them.
+"""Descriptions of published models, and the library that builds most of them.
 
 A `Spec` describes one published model: its architecture, its preprocessing, how to recognise its
 file and where to get it. `catalogue` lists all models; `foundation` turns them into encoders.
@@ -14,10 +14,8 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, Literal
 
-from polyplink.core._torchvision import heal_torchvision
-from polyplink.core.errors import PolyplinkError
-from polyplink.core.extras import extras_installed
-from polyplink.core.lazy_torch import torch
+from polyplink.core.errors import PolyplinkError, extras_installed
+from polyplink.core.lazy_torch import heal_torchvision, torch
 from polyplink.encoders.config import REFERENCE_MEAN, REFERENCE_STD, FoundationConfig, Triple
 
 # tqdm, which these libraries import, warns in notebooks without ipywidgets; no bar needs them.
@@ -194,12 +192,6 @@ class Spec(Published):
         if not self.part:
             return tensors
         return {name.removeprefix(f"{self.part}."): tensor for name, tensor in tensors.items()}
-
-
-def timm() -> ModuleType:
-    """The timm package, imported on first use: it takes seconds."""
-    heal_torchvision()
-    return importlib.import_module("timm")
 
 
 def transformers() -> ModuleType:

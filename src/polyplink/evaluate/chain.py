@@ -13,7 +13,7 @@ import polars as pl
 from polyplink.evaluate.hota import TrackingCounts, score_tracks, tracking_figures
 from polyplink.evaluate.intervals import Figure, Resampled, draw_weights, resampled_mean
 from polyplink.evaluate.samples import BoxTracks, overlaps
-from polyplink.tracklets.box_runs import BOX
+from polyplink.tracklets.box_runs import BOX, one_box_a_frame
 
 MATCH = 0.3  # smallest IoU of a detected box with the polyp's box
 
@@ -80,21 +80,6 @@ def score_procedure(procedure_id: str, truth: pl.DataFrame, boxes: pl.DataFrame)
         mixed=int(tracklets["mixed"].sum()),
         counts=score_tracks(_annotated(truth), tracks),
     )
-
-
-def one_box_a_frame(boxes: pl.DataFrame, *keys: str) -> pl.DataFrame:
-    """Sort boxes by `keys` and keep one for each: two tracklets of a polyp may be in one frame.
-
-    A detector's box is preferred to an interpolated one, and a higher score to a lower one.
-
-    Example:
-        >>> boxes = {"frame": [4, 4], "score": [None, 0.9], "interpolated": [True, False]}
-        >>> one_box_a_frame(pl.DataFrame(boxes), "frame")["score"].to_list()
-        [0.9]
-    """
-    order = [*keys, pl.col("interpolated"), -pl.col("score").fill_null(1.0)]
-    ranked = boxes.sort(order, maintain_order=True)
-    return ranked.unique(keys, keep="first", maintain_order=True)
 
 
 def match_tracklets(truth: pl.DataFrame, boxes: pl.DataFrame) -> pl.DataFrame:

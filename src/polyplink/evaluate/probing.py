@@ -15,7 +15,7 @@ import polars as pl
 from polyplink.core.artefacts import read_json, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.notebook import Facts
-from polyplink.core.progress import Progress, counter, silent
+from polyplink.core.results import Progress, counter, silent
 from polyplink.data.protocols import SHARE, split_by_patient
 from polyplink.data.tables import DataSet, read_data
 from polyplink.evaluate.intervals import RESAMPLES, draw_weights

@@ -20,8 +20,7 @@ import numpy as np
 import torch
 from torch import distributed, nn
 
-from polyplink.core.errors import PolyplinkError
-from polyplink.core.extras import extras_installed
+from polyplink.core.errors import PolyplinkError, extras_installed
 from polyplink.core.workers import HEAVY, worker_pool
 
 _PATIENCE = 20.0  # seconds until a lost connection is explained by the process that broke it

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from polyplink.core.artefacts import to_plain
-from polyplink.core.errors import find_named
-from polyplink.core.extras import extras_installed
+from polyplink.core.errors import extras_installed, find_named
 from polyplink.learn.train_config import TrainConfig
 
 Logger = tuple[Callable[[int, Mapping[str, float]], None], Callable[[], None]]

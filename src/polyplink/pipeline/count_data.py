@@ -15,12 +15,12 @@ import polars as pl
 
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.messages import Message
-from polyplink.core.progress import Progress, silent
-from polyplink.core.results import Result
+from polyplink.core.results import Progress, Result, silent
 from polyplink.core.text import file_name, relative_path
 from polyplink.counting.link import (
     LinkedPart,
     coverage_of,
+    known_counts,
     link_part,
     linked_boxes,
     tracks_of_boxes,
@@ -28,15 +28,14 @@ from polyplink.counting.link import (
 from polyplink.counting.record import (
     ASSIGNMENT,
     VIEWS,
-    compare_with_truth,
     count_messages,
     counted_procedures,
-    known_counts,
     plain_point,
+    shipped_messages,
+    used_models,
     views_table,
 )
 from polyplink.counting.result import Count
-from polyplink.counting.used_models import shipped_messages, used_models
 from polyplink.data.origin import read_origin
 from polyplink.data.returned import return_boxes
 from polyplink.data.tables import csv_text, write_table
@@ -44,7 +43,6 @@ from polyplink.encoders.encode import encode
 from polyplink.encoders.load import load_named
 from polyplink.encoders.vectors import write_embeddings
 from polyplink.encoders.weights import weights_path
-from polyplink.evaluate.chain import one_box_a_frame
 from polyplink.pipeline.counted import Counted
 from polyplink.pipeline.outputs import BOXES, SOURCE, VIDEOS, protect_other_counts
 from polyplink.report.contents import build_report
@@ -52,6 +50,7 @@ from polyplink.report.formats import figure_text
 from polyplink.report.page import write_report
 from polyplink.report.printed_tables import count_table
 from polyplink.report.records import Report
+from polyplink.tracklets.box_runs import one_box_a_frame
 from polyplink.tracklets.prepare import lost_boxes
 
 _COMMAND_LINE = subprocess.list2cmdline if os.name == "nt" else shlex.join
@@ -190,6 +189,11 @@ def _recorded(
         *map(Message.of, warnings),
         *part_messages,
     ]
+    against_truth = None
+    if truth is not None:
+        from polyplink.counting.labels import compare_with_truth  # noqa: PLC0415 - for this alone
+
+        against_truth = compare_with_truth(truth, boxes, prepared)
     procedures = counted_procedures(part)
     count = Count(
         encoded.first.key,
@@ -206,7 +210,7 @@ def _recorded(
         lost_boxes=lost,
         polyps=sum(procedure.polyps for procedure in procedures),
         false_alarms=part.screened.alarms.height,
-        against_truth=None if truth is None else compare_with_truth(truth, boxes, prepared),
+        against_truth=against_truth,
         models=tuple(to_plain(used)),
         coverage=coverage_of(part.linked, known_counts(prepared, truth)),
     )

@@ -19,7 +19,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from polyplink.core.artefacts import whole_file
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.progress import Progress, counter
+from polyplink.core.results import Progress, counter
 from polyplink.core.text import file_name, many
 from polyplink.data.files.folders import IMAGE_ENDINGS, images_in, numbered
 from polyplink.data.files.images import Picture, planes_of

@@ -15,7 +15,7 @@ from polyplink.associate.identities import OperatingPoint
 from polyplink.core.artefacts import machine, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
-from polyplink.counting.cover import Cover
+from polyplink.counting.interval import Cover
 from polyplink.counting.link import Linked
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.encode import Encoded

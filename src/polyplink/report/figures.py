@@ -16,7 +16,7 @@ from polyplink.associate.clusterers import clusterer_title
 from polyplink.associate.grid_search import find_grid, search
 from polyplink.associate.similarity import cosine, unit_rows, visual
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.progress import Progress, counter
+from polyplink.core.results import Progress, counter
 from polyplink.encoders.encode import Encoded
 from polyplink.encoders.weights import weights_path
 from polyplink.evaluate.choosing import TARGET_FPR, choose

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.core.extras import extras_installed
+from polyplink.core.errors import PolyplinkError, extras_installed, first_line
 
 CANDIDATES = 20  # compared exactly, per requested neighbour
 PROBES = 0.05  # share of the partitions that a search reads

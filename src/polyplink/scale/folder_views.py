@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.progress import Progress, silent
+from polyplink.core.results import Progress, silent
 from polyplink.data.origin import read_origin
 from polyplink.encoders.encode import encode
 from polyplink.encoders.load import NamedEncoder

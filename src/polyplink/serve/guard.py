@@ -17,8 +17,7 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import parse_qs
 
-from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.core.extras import extras_installed
+from polyplink.core.errors import PolyplinkError, extras_installed, first_line
 
 with extras_installed("a page in the browser"):
     import uvicorn

@@ -20,10 +20,9 @@ from pydantic import TypeAdapter
 
 from polyplink import __version__
 from polyplink.core.artefacts import to_plain, whole_file, write_json, write_text
-from polyplink.core.errors import PolyplinkError, visible
-from polyplink.core.extras import extras_installed
+from polyplink.core.errors import PolyplinkError, extras_installed, visible
 from polyplink.core.text import brief, csv_cell
-from polyplink.counting.cover import Cover
+from polyplink.counting.interval import Cover
 from polyplink.data.formats.coco import write_coco
 from polyplink.data.formats.mot import write_mot
 from polyplink.data.returned import return_boxes

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from polyplink.core.messages import Message
-from polyplink.core.progress import Progress, counter
+from polyplink.core.results import Progress, counter
 from polyplink.core.text import many
 from polyplink.data.empty import empty_files
 from polyplink.data.files.trees import image_files

@@ -349,3 +349,18 @@ def seconds(tracklets: pl.DataFrame, procedures: pl.DataFrame) -> np.ndarray:
     rate = np.array([fps[name] for name in tracklets["procedure_id"]])[:, None]
     moments: np.ndarray = tracklets.select("first_frame", "last_frame").to_numpy() / rate
     return moments
+
+
+def one_box_a_frame(boxes: pl.DataFrame, *keys: str) -> pl.DataFrame:
+    """Sort boxes by `keys` and keep one for each: two tracklets of a polyp may be in one frame.
+
+    A detector's box is preferred to an interpolated one, and a higher score to a lower one.
+
+    Example:
+        >>> boxes = {"frame": [4, 4], "score": [None, 0.9], "interpolated": [True, False]}
+        >>> one_box_a_frame(pl.DataFrame(boxes), "frame")["score"].to_list()
+        [0.9]
+    """
+    order = [*keys, pl.col("interpolated"), -pl.col("score").fill_null(1.0)]
+    ranked = boxes.sort(order, maintain_order=True)
+    return ranked.unique(keys, keep="first", maintain_order=True)

@@ -11,6 +11,8 @@ Every archive and video is read once, forward, and nothing is unpacked. Threads 
 Frames of simulated procedures may not be stored at all: their crops are rendered in processes,
 because rendering consists of many small steps, in which threads would compete for the
 interpreter's lock.
+
+Plugins of the kind "crops" render crops of procedures that have no stored frames.
 """
 
 import mmap
@@ -21,19 +23,19 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import IO, Any, NoReturn, TypeVar
+from typing import IO, Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from polyplink.core.artefacts import read_json, whole_file, write_json
 from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.parts import CROPS
 from polyplink.data.files.archives import INSIDE, is_archive, read_archived
 from polyplink.data.files.images import decode_image, resize
 from polyplink.data.files.video import open_video, split_frame_name
-from polyplink.tracklets.rendered import crop_source
 
 Pixels = npt.NDArray[np.uint8]
 Unreadable = str  # the reason why a frame cannot be decoded
@@ -43,6 +45,57 @@ Result = TypeVar("Result")
 
 AHEAD = 32  # results in flight per thread: limits memory, and the delay of Ctrl-C
 VIDEO_AHEAD = 4  # the same for videos, as a decoded frame takes megabytes
+
+
+class Rendering(Protocol):
+    """A procedure with pictures that can be rendered."""
+
+    def crops(
+        self,
+        frames: npt.NDArray[np.int64],
+        windows: npt.NDArray[np.int64],
+        size: int,
+        *,
+        threads: int,
+    ) -> npt.NDArray[np.uint8]:
+        """Render crops (n, size, size, 3).
+
+        Args:
+            frames: (n,) frame of each crop.
+            windows: (n, 4) left, top, right and bottom of each crop in its frame.
+            size: Width and height of a crop, pixels.
+            threads: Number of threads.
+        """
+
+
+class CropSource(Protocol):
+    """The interface of plugins of the kind "crops": a class or a module with two functions."""
+
+    def holds(self, folder: Path) -> bool:
+        """Whether the procedures of a folder can be rendered."""
+
+    def open(self, folder: Path, procedure_id: str, device: str) -> Rendering:
+        """Open a procedure of a folder, to render it on a torch device."""
+
+
+@cache
+def _sources() -> tuple[CropSource, ...]:
+    return tuple(map(CROPS.find, CROPS.names()))
+
+
+def crop_source(folder: Path) -> CropSource | None:
+    """The plugin that renders the procedures of a folder; None if its frames are files.
+
+    Raises:
+        PolyplinkError: If a plugin cannot be imported.
+
+    Example:
+        >>> crop_source(Path("videos")) is None
+        True
+    """
+    return next((source for source in _sources() if source.holds(folder)), None)
+
+
 BATCH, GPU_BATCH = 32, 512  # crops rendered at a time, and held in memory
 
 

@@ -31,6 +31,7 @@ from polyplink.tracklets.crops import (
     BrokenFrame,
     FrameCrops,
     Pixels,
+    crop_source,
     read_broken,
     read_crops,
     refuse_broken,
@@ -39,7 +40,6 @@ from polyplink.tracklets.crops import (
 )
 from polyplink.tracklets.fragments import Spans, fragments, positions, spans_of
 from polyplink.tracklets.kept import copy_kept
-from polyplink.tracklets.rendered import crop_source
 from polyplink.tracklets.scenes import read_scenes
 from polyplink.tracklets.settings import PrepareSettings
 

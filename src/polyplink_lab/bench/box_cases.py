@@ -17,7 +17,7 @@ from polyplink.associate.grid_search import PRICES, paper_grid, search
 from polyplink.associate.links import LinkModel, Views, term_names
 from polyplink.associate.partition import partition
 from polyplink.associate.similarity import Reals, cosine, visual
-from polyplink.core._torchvision import heal_torchvision
+from polyplink.core.lazy_torch import heal_torchvision
 from polyplink.data.tables import DETECTIONS, check
 from polyplink.evaluate.counting import Partitions, count_procedure, partitions
 from polyplink.evaluate.evaluation import Evaluation, EvaluationSettings, evaluate_embeddings

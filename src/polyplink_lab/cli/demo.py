@@ -14,7 +14,7 @@ from polyplink.cli.options import StrPath
 from polyplink.cli.verb import Result, inform
 from polyplink.core.artefacts import content_key, read_json, write_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.progress import Progress, counter, silent
+from polyplink.core.results import Progress, counter, silent
 
 if TYPE_CHECKING:
     from polyplink.learn.train_config import TrainConfig

@@ -11,7 +11,7 @@ from polyplink.cli import options
 from polyplink.cli.options import StrPath, names_of
 from polyplink.cli.verb import Result, check_given, inform, named_files
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.progress import Progress
+from polyplink.core.results import Progress
 
 if TYPE_CHECKING:
     from polyplink_lab.reproduce.published_tables import PublishedTable

@@ -9,7 +9,7 @@ from polyplink.cli import options
 from polyplink.cli.options import StrPath, names_of
 from polyplink.cli.verb import Result, inform
 from polyplink.core.errors import PolyplinkError, find_named
-from polyplink.core.progress import Progress, counter
+from polyplink.core.results import Progress, counter
 from polyplink.core.text import many
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from polyplink.cli.verb import UNMEASURED, Result, check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.notebook import Facts
-from polyplink.core.progress import Progress, silent
+from polyplink.core.results import Progress, silent
 from polyplink.core.text import many
 
 if TYPE_CHECKING:

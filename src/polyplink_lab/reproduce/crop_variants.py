@@ -15,7 +15,7 @@ import torch
 from polyplink.cli.verb import inform
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import CLUSTERERS
-from polyplink.core.progress import Progress
+from polyplink.core.results import Progress
 from polyplink.encoders.encode import encode
 from polyplink.encoders.load import NamedEncoder
 from polyplink.evaluate.choosing import rates

@@ -15,7 +15,7 @@ from polyplink import train
 from polyplink.cli.verb import inform
 from polyplink.core.artefacts import content_key
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.progress import Progress
+from polyplink.core.results import Progress
 from polyplink.data.tables import DataSet, read_data
 from polyplink.encoders.build import build_encoder
 from polyplink.encoders.catalogue import find_spec

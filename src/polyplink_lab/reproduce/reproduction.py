@@ -13,8 +13,7 @@ from polyplink.associate.grid_search import find_grid
 from polyplink.associate.similarity import VisualForm
 from polyplink.core.artefacts import RunRecord, file_key, read_json, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.progress import Progress, silent
-from polyplink.core.results import Result
+from polyplink.core.results import Progress, Result, silent
 from polyplink.core.text import many
 from polyplink.data.tables import DataSet, read_data
 from polyplink.data.vocabulary import SIMULATED

@@ -18,7 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from polyplink.cli.verb import inform
-from polyplink.core.progress import Progress, counter
+from polyplink.core.results import Progress, counter
 from polyplink.data.tables import DataSet
 from polyplink.tracklets.box_runs import build_tracklets
 from polyplink_lab.simulate.data_set import simulate

@@ -18,8 +18,14 @@ from polyplink.data.files.video import split_frame_name
 from polyplink.data.origin import annotated_boxes
 from polyplink.data.tables import DataSet
 from polyplink.learn.detector.augmented_frames import TrainingFrames
-from polyplink.tracklets.crops import FrameCrops, cut, decoded_image, render_crops, write_crops
-from polyplink.tracklets.rendered import crop_source
+from polyplink.tracklets.crops import (
+    FrameCrops,
+    crop_source,
+    cut,
+    decoded_image,
+    render_crops,
+    write_crops,
+)
 
 Floats = npt.NDArray[np.float64]
 Pixels = npt.NDArray[np.uint8]

@@ -6,8 +6,7 @@ from pathlib import Path
 import torch
 
 from polyplink.core.artefacts import to_plain, whole_file, write_json
-from polyplink.core.errors import PolyplinkError
-from polyplink.core.extras import extras_installed
+from polyplink.core.errors import PolyplinkError, extras_installed
 from polyplink.detect.onnx import DetectorRecord, record_path
 from polyplink.learn.detector.yolox import STRIDES, YoloxNano, coco_start, stem_weight
 
