@@ -5,6 +5,7 @@ docs/explanation/architecture.md explains them.
 
 import ast
 import importlib
+import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -84,6 +85,20 @@ def test_a_room_imports_only_rooms_above_it() -> None:
             allowed = set(order[: order.index(room) + 1])
         wrong += [f"{path.relative_to(SOURCE)} imports {name}" for name in sorted(rooms - allowed)]
     assert not wrong
+
+
+def test_the_picture_of_the_architecture_shows_every_room_above_what_it_imports() -> None:
+    name = "{http://www.w3.org/2000/svg}text[@class='name']"
+    svg = ET.parse(ROOT / "docs/pictures/architecture.svg")
+    product, lab = (svg.findall(f".//*[@id='{group}']/{name}") for group in ("product", "lab"))
+    assert {text.text for text in lab} == set(LAB_ROOMS)
+    height = {text.text: float(text.attrib["y"]) for text in product}
+    assert set(height) == set(ROOMS)
+    for path, tree in files().items():
+        package, room = room_of(path)
+        if package == PRODUCT and room in height:
+            for imported in imported_rooms(tree, package) - {room}:
+                assert height[imported] > height[room], f"{path} imports {imported}"
 
 
 def test_the_product_does_not_name_the_lab() -> None:
