@@ -1,4 +1,5 @@
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, strategies as st
@@ -6,7 +7,7 @@ from hypothesis import given, strategies as st
 from polyplink.core.errors import PolyplinkError
 from polyplink.report.drawn_timeline import TICKS, Timeline, assign_lanes, describe, layout
 from polyplink.report.polyps import match
-from polyplink.report.records import Procedure, Tracklet
+from polyplink.report.records import Procedure
 from tests.report.sample import procedure, procedures
 
 SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=25).map(
@@ -19,23 +20,25 @@ def draw(case: Procedure) -> Timeline:
 
 
 @given(procedures())
-def test_every_tracklet_has_a_bar_in_each_row_and_ticks_are_few(case: Procedure) -> None:
-    drawing = draw(case)
-    truth = any(t.polyp_id is not None for t in case.tracklets)
-    assert [row.name for row in drawing.rows] == ["counted", "true"][: 1 + truth]
-    assert {len(row.bars) for row in drawing.rows} == {len(case.tracklets)}
-    assert len(drawing.crosses) == sum(match(case).is_wrong(t) for t in case.tracklets)
+def test_every_polyp_has_a_line_with_its_views_and_ticks_are_few(case: Procedure) -> None:
+    drawing, matching = draw(case), match(case)
+    counted = [f"polyp {polyp.label}" for polyp in matching.counted.values()]
+    true = [f"true {polyp.label}" for polyp in matching.true.values()]
+    unknown = ["unknown"] * bool(true and any(t.polyp_id is None for t in case.tracklets))
+    assert [row.name for row in drawing.rows] == counted + true + unknown
+    titles = sorted(describe(t, matching, case.fps) for t in case.tracklets)
+    for rows in (drawing.rows[: len(counted)], drawing.rows[len(counted) :]):
+        bars = [bar for row in rows for bar in row.bars]
+        assert sorted(bar.title for bar in bars) in ([], titles)
+        # No bar covers another, or the bars of another line.
+        assert len({(bar.x, bar.y) for bar in bars}) == len(bars)
+        for row, below in pairwise(rows):
+            assert max(bar.y for bar in row.bars) + drawing.bar < min(bar.y for bar in below.bars)
+    assert len(drawing.crosses) == sum(map(matching.is_wrong, case.tracklets))
     positions = [x for x, _ in drawing.ticks]
     assert positions == sorted(set(positions))
     assert len(positions) <= TICKS + 1
     assert drawing.left == positions[0] <= positions[-1] <= drawing.right
-
-
-def test_distant_bars_of_a_polyp_have_separate_labels() -> None:
-    near, far = Tracklet("b", 110, 200, "x"), Tracklet("b", 900, 990, "x")
-    for other, labels in ((near, ["1"]), (far, ["1", "1"])):
-        case = Procedure("p", 1000, (Tracklet("a", 0, 100, "x"), other))
-        assert [label.text for label in draw(case).rows[0].labels] == labels
 
 
 def test_hover_texts_and_the_summary_describe_the_views() -> None:

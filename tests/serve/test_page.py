@@ -7,14 +7,21 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
+import numpy as np
 import pytest
 
 pytest.importorskip("starlette", reason="the extra `serve` is not installed")
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Browser, BrowserContext, Page, Request, expect, sync_playwright
 
+from polyplink.associate.identities import Doubt
+from polyplink.report.page import render
+from polyplink.report.records import Procedure, Report, Tracklet
 from polyplink.serve.desk import Desk
+from polyplink.serve.handoff import FOLDER, hand_off
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = [
@@ -251,6 +258,63 @@ def test_printing_loads_every_picture(context: BrowserContext, address: str) -> 
     pictures = page.evaluate("window.printed")
     assert len(pictures) > 4
     assert all(pictures)
+
+
+def forty_polyps(state: dict[str, Any]) -> dict[str, Any]:
+    """The state of a procedure, its polyps repeated."""
+    groups = state["groups"] * (40 // len(state["groups"]))
+    return state | {"groups": groups, "polyps": len(groups)}
+
+
+def open_report(context: BrowserContext, path: Path) -> Page:
+    """The report of a procedure with forty polyps and many questions."""
+    crop = np.full((160, 160, 3), 90, dtype=np.uint8)
+    views = [
+        Tracklet(f"t{i}", 50 * i, 50 * i + 35, f"p{i // 6}", None, 0.5, crop) for i in range(240)
+    ]
+    links = [Doubt((i,), (i + 1, i + 2), True, 0.3, (i, i + 1)) for i in range(0, 90, 6)]
+    case = Procedure("p", 12_000, tuple(views), 25.0, None, None, True, tuple(links))
+    path.write_text(render(Report("Polyp count", "data", "today", "here", procedures=(case,))))
+    page = context.new_page()
+    page.goto(path.as_uri())
+    return page
+
+
+def open_hand_off(context: BrowserContext, folder: Path) -> Page:
+    """A hand-off of forty polyps in the first procedure and none in the others."""
+    whole = Desk.procedure
+
+    def state(desk: Desk, index: int) -> dict[str, Any]:
+        return forty_polyps(whole(desk, index)) | ({"groups": []} if index else {})
+
+    with patch.object(Desk, "procedure", state):
+        hand_off(Desk(folder))
+    page = context.new_page()
+    page.goto((folder / "count" / FOLDER / "report.html").as_uri())
+    return page
+
+
+def open_review(context: BrowserContext, address: str) -> Page:
+    """The review of a procedure with forty polyps."""
+    procedure = re.compile("/api/procedures/1$")
+    context.route(procedure, lambda route: route.fulfill(json=forty_polyps(route.fetch().json())))
+    return open_page(context, address)
+
+
+@pytest.mark.parametrize("kind", ["report", "hand-off", "review"])
+def test_dozens_of_polyps_print_on_few_pages(
+    context: BrowserContext, address: str, counted_folder: Path, tmp_path: Path, kind: str
+) -> None:
+    if kind == "report":
+        page = open_report(context, tmp_path / "report.html")
+    elif kind == "hand-off":
+        page = open_hand_off(context, counted_folder)
+    else:
+        page = open_review(context, address)
+    assert 3 <= len(re.findall(rb"/Type /Page\b", page.pdf(format="A4"))) <= 6
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 680, "height": 900})  # A4 between margins of 15 mm
+    assert page.evaluate("document.documentElement.scrollWidth") <= 680
 
 
 def test_pictures_below_the_window_load_for_printing_from_the_menu(

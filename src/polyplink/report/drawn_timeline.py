@@ -1,4 +1,4 @@
-"""The timeline of a procedure: predicted polyps in one row, true polyps in a row below.
+"""The timeline of a procedure: a line per counted polyp, and below them a line per true polyp.
 
 Drawn by a template instead of matplotlib: each bar has a hover text, takes its colour, texture
 and outline from the page's style sheet (dark mode, print), and a procedure may have hundreds of
@@ -7,7 +7,7 @@ natural size.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from matplotlib.ticker import MaxNLocator
@@ -16,14 +16,11 @@ from polyplink.report.formats import moment, percent
 from polyplink.report.polyps import Look, Matching, Polyp, in_time
 from polyplink.report.records import Procedure, Tracklet
 
-LEFT, WIDTH, RIGHT = 62.0, 1020.0, 14.0  # widths: row names; axis; margin for the last tick label
-LEVELS, LABEL, DIGIT = 2, 11.0, 7.5  # label levels above a lane; label height; character width
-BAR, GAP = 15.0, 6.0  # height of a bar; space below it
-LANE = LEVELS * LABEL + BAR + GAP
-MARKS = 14.0  # space between the rows, in which disagreements are marked
+LEFT, WIDTH, RIGHT = 84.0, 998.0, 14.0  # widths: names; axis; margin for the last tick label
+BAR, GAP = 12.0, 5.0  # height of a bar; space below it
+BETWEEN = 12.0  # space between counted and true polyps
 AXIS = 24.0
 NARROWEST = 3.0  # a tracklet of two seconds in an hour must still be visible
-APART = 26.0  # bars further apart than this get a label each
 TICKS = 12  # most intervals between ticks
 CLOCK_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 18000, 36000)  # s
 
@@ -39,22 +36,12 @@ class Bar(NamedTuple):
     title: str
 
 
-class Label(NamedTuple):
-    """A polyp's number or letter; `foot` is the y at which the line from a raised label ends."""
-
-    x: float
-    y: float
-    text: str
-    foot: float | None
-
-
 class Row(NamedTuple):
-    """A row of counted or true polyps: its name, bars and labels."""
+    """The name and the bars of a polyp; `y` is the middle of its first bars."""
 
     name: str
     y: float
     bars: list[Bar]
-    labels: list[Label]
 
 
 class Timeline(NamedTuple):
@@ -64,9 +51,10 @@ class Timeline(NamedTuple):
     height: float
     left: float
     right: float
+    bar: float  # height of a bar
     axis: float
     rows: list[Row]  # counted polyps and, where known, true ones
-    crosses: list[tuple[float, float]]  # centres (x, y) of the marks of disagreement
+    crosses: list[tuple[float, float]]  # centres (x, y) of bars counted with another polyp
     ticks: list[tuple[float, str]]  # x and text
     summary: str  # one sentence for screen readers
 
@@ -75,53 +63,61 @@ def layout(procedure: Procedure, matching: Matching) -> Timeline:
     """Place the tracklets of a procedure on an axis over its whole recording.
 
     Args:
-        procedure: The procedure; tracklets that overlap in time get different lanes.
+        procedure: The procedure; tracklets of one polyp that overlap in time get different lanes.
         matching: The polyps of the procedure, from `polyps.match`.
     """
     tracklets = in_time(procedure)
-    lanes = assign_lanes([(t.first, t.last) for t in tracklets])
     scale = WIDTH / max(1, procedure.n_frames)
+    rows: list[Row] = []
+    bottom = GAP
 
-    def row(name: str, top: float, polyp_of: Callable[[Tracklet], Polyp | None]) -> Row:
-        bars, labels = [], []
-        for lane in range(max(lanes, default=-1) + 1):
-            y = top + lane * LANE + LEVELS * LABEL
-            # Neighbouring bars of one polyp share a label: start, end and text of each run.
-            runs: list[tuple[float, float, str]] = []
-            for tracklet, at in zip(tracklets, lanes, strict=True):
-                if at != lane:
-                    continue
-                polyp, wrong = polyp_of(tracklet), matching.is_wrong(tracklet)
-                x = LEFT + tracklet.first * scale
-                width = max(NARROWEST, (tracklet.last - tracklet.first + 1) * scale)
-                title = describe(tracklet, matching, procedure.fps)
-                bars.append(Bar(x, y, width, polyp.look if polyp else None, wrong, title))
-                start, text = x, polyp.label if polyp else "?"
-                if runs and runs[-1][2] == text and x - runs[-1][1] <= APART:
-                    start, _, _ = runs.pop()
-                runs.append((start, x + width, text))
-            labels += place_labels([((start + end) / 2, text) for start, end, text in runs], y)
-        return Row(name, top + LEVELS * LABEL + BAR / 2, bars, labels)
+    def add_row(name: str, of_row: list[Tracklet], look: Look | None) -> None:
+        nonlocal bottom
+        lanes = assign_lanes([(t.first, t.last) for t in of_row])
+        bars = [
+            Bar(
+                LEFT + tracklet.first * scale,
+                bottom + lane * (BAR + GAP),
+                max(NARROWEST, (tracklet.last - tracklet.first + 1) * scale),
+                look,
+                matching.is_wrong(tracklet),
+                describe(tracklet, matching, procedure.fps),
+            )
+            for tracklet, lane in zip(of_row, lanes, strict=True)
+        ]
+        rows.append(Row(name, bottom + BAR / 2, bars))
+        bottom += (max(lanes) + 1) * (BAR + GAP)
 
-    depth = (max(lanes, default=0) + 1) * LANE
-    rows = [row("counted", 0, matching.counted_of)]
+    def members(
+        polyp: Polyp | None, polyp_of: Callable[[Tracklet], Polyp | None]
+    ) -> list[Tracklet]:
+        return [tracklet for tracklet in tracklets if polyp_of(tracklet) == polyp]
+
+    for polyp in matching.counted.values():
+        add_row(f"polyp {polyp.label}", members(polyp, matching.counted_of), polyp.look)
+    crosses = [
+        (bar.x + bar.width / 2, bar.y + BAR / 2) for row in rows for bar in row.bars if bar.wrong
+    ]
     if matching.true:
-        rows.append(row("true", depth + MARKS, matching.true_of))
-    axis = len(rows) * depth + (len(rows) - 1) * MARKS + 2
-    wrong = [bar for bar in rows[0].bars if bar.wrong]
+        bottom += BETWEEN
+        for polyp in matching.true.values():
+            add_row(f"true {polyp.label}", members(polyp, matching.true_of), polyp.look)
+        if unknown := members(None, matching.true_of):
+            add_row("unknown", unknown, None)
     summary = f"Time line of {len(tracklets)} views of {procedure.n_counted} polyps"
     if matching.true:
         summary += (
-            f"; truth: {len(matching.true)} polyps, {len(wrong)} views are counted with another"
+            f"; truth: {len(matching.true)} polyps, {len(crosses)} views are counted with another"
         )
     return Timeline(
         LEFT + WIDTH + RIGHT,
-        axis + AXIS,
+        bottom + AXIS,
         LEFT,
         LEFT + WIDTH,
-        axis,
+        BAR,
+        bottom,
         rows,
-        [(bar.x + bar.width / 2, depth + 4) for bar in wrong],
+        crosses,
         [(LEFT + frame * scale, text) for frame, text in ticks(procedure)],
         summary,
     )
@@ -162,31 +158,6 @@ def assign_lanes(spans: Sequence[tuple[float, float]]) -> list[int]:
         ends[free : free + 1] = [end]
         lanes.append(free)
     return lanes
-
-
-def place_labels(centres: Iterable[tuple[float, str]], floor: float) -> list[Label]:
-    """Place labels above a lane so that none touch; labels that do not fit are left out.
-
-    Args:
-        centres: Centre and text of each label, sorted by centre.
-        floor: Top of the bars, where the lowest labels stand.
-
-    Returns:
-        The labels that fit, each on the lowest level with room.
-    """
-    right_ends = [-math.inf] * LEVELS  # rightmost x in use, lowest level first
-    labels = []
-    for centre, text in centres:
-        half = DIGIT * len(text) / 2
-        for level in range(LEVELS):
-            # The line from a raised label to its bar must not cross the labels below it.
-            clear = all(end < centre - 1 for end in right_ends[:level])
-            if clear and centre - half > right_ends[level]:
-                right_ends[: level + 1] = [centre + 1] * level + [centre + half]
-                y = floor - level * LABEL - 3
-                labels.append(Label(centre, y, text, floor if level else None))
-                break
-    return labels
 
 
 def ticks(procedure: Procedure) -> list[tuple[float, str]]:

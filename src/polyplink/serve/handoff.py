@@ -37,6 +37,7 @@ FORMAT = "polyplink review 4"
 VIEW = ("id", "start_s", "end_s", "first_frame", "last_frame", "probability")
 READ = ("size_mm", "size_low_mm", "size_high_mm", "adenoma")
 LARGE, SMALL, MOST_VIEWS = 480, 160, 6  # pixels of the best view and of others; most views
+FEW = 6  # polyps of a procedure; more of them are printed smaller, in two columns
 
 
 @dataclass(frozen=True)
@@ -399,5 +400,5 @@ def _page(desk: Desk, review: Review, words: dict[str, str], language: str) -> s
     return (
         _templates()
         .get_template("handoff.html.j2")
-        .render(review=review, sections=sections, words=words, language=language)
+        .render(review=review, sections=sections, words=words, language=language, few=FEW)
     )
