@@ -213,7 +213,7 @@ def test_imported_sets_have_no_errors_and_findings_are_sorted_by_severity(data: 
     assert "error" not in {f.severity for f in findings}
     ranks = [SEVERITIES.index(f.severity) for f in findings]
     assert ranks == sorted(ranks)
-    assert all(f.count > 0 and f.what and f.mend for f in findings)
+    assert all(f.count > 0 and f.what and f.hint for f in findings)
 
 
 # Images: which exist, and which decode.

@@ -52,7 +52,7 @@ class MovingBox:
 def test_crops_stored_during_detection_equal_those_that_prepare_cuts(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("polyplink.tracklets.kept.COPIED_BYTES", 1)  # copied one by one
+    monkeypatch.setattr("polyplink.tracklets.detection_crops.COPIED_BYTES", 1)  # copied one by one
     write_frames(tmp_path / "p1_frames")
     recordings = find_recordings(tmp_path / "p1_frames")
     assert [(recording.name, recording.n_frames, recording.width) for recording in recordings] == [

@@ -37,7 +37,7 @@ def doctor(
     """
     from polyplink.data.doctor import SEVERITIES, diagnose
     from polyplink.data.tables import read_data
-    from polyplink.tracklets.left_out import diagnose_tracklets
+    from polyplink.tracklets.unused_boxes import diagnose_tracklets
 
     dataset = read_data(Path(data))
     findings = diagnose(
@@ -51,7 +51,7 @@ def doctor(
     findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     lines = [
         f"{finding.severity:8}{finding.check} ({finding.count}): {finding.what}\n"
-        f"        {finding.mend}"
+        f"        {finding.hint}"
         for finding in findings
     ]
     code = int(any(finding.severity == "error" for finding in findings))

@@ -206,14 +206,14 @@ class Cover:
     gap: Gap
 
     @property
-    def given(self) -> bool:
+    def has_intervals(self) -> bool:
         """Whether the count has intervals."""
         return not self.gap
 
     @property
     def basis(self) -> Message | None:
         """The data of the intervals' calibration; None without intervals."""
-        if self.calibration is None or not self.given:
+        if self.calibration is None or not self.has_intervals:
             return None
         materials = (self.calibration.material, self.source.material)
         unlike = materials == ("stills in motion", "recordings")
@@ -221,7 +221,7 @@ class Cover:
 
     def warnings(self, point: OperatingPoint) -> list[Message]:
         """Why the count has no interval, and how to get one; empty if it has one."""
-        if self.given:
+        if self.has_intervals:
             return []
         share = {"share": round(100 * ASK_BELOW)}
         ask = Message("ask.all") if point.links is None else Message("ask.below", share)
@@ -248,7 +248,7 @@ class Cover:
 
     def applied(self, point: OperatingPoint) -> OperatingPoint:
         """The operating point, without its interval if the count has none."""
-        return point if self.given else replace(point, spread=None, ask_below=ASK_BELOW)
+        return point if self.has_intervals else replace(point, spread=None, ask_below=ASK_BELOW)
 
 
 def boxes_message(source: BoxSource) -> Message:

@@ -164,7 +164,7 @@ class Count:
         return read
 
     @property
-    def said(self) -> tuple[Message, ...]:
+    def all_messages(self) -> tuple[Message, ...]:
         """The warnings; the reason for a missing interval comes first."""
         if self.cover is None:  # an earlier version, which had no messages either
             lines = (Message.of(line) for line in self.warnings)
@@ -200,7 +200,7 @@ class Count:
         """
         basis, point = [] if self.basis is None else [self.basis], self.point
         return {
-            "warnings": in_every_language(self.said),
+            "warnings": in_every_language(self.all_messages),
             "basis": in_every_language(basis),
             "ask_below": point.ask_below,
             "links": point.links is not None,

@@ -56,14 +56,14 @@ class Finding:
         check: Short name of the check.
         what: Description, with the first place.
         count: Number of occurrences.
-        mend: How to fix it.
+        hint: How to fix it.
     """
 
     severity: Severity
     check: str
     what: str
     count: int
-    mend: str
+    hint: str
 
 
 _POLYP = ["procedure_id", "polyp_id"]  # columns that identify a polyp

@@ -31,7 +31,7 @@ from polyplink.data.tables import (
 from polyplink.detect.onnx import OnnxDetector
 from polyplink.detect.recordings import Recording
 from polyplink.tracklets.crops import Pixels, cut, prefetch, read_array
-from polyplink.tracklets.kept import PLACES, read_kept, write_kept
+from polyplink.tracklets.detection_crops import PLACES, read_kept, write_kept
 from polyplink.tracklets.prepare import enlarge
 from polyplink.tracklets.scenes import SceneFinder, are_counts, is_state, write_scenes
 from polyplink.tracklets.settings import PrepareSettings

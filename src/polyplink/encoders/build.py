@@ -104,8 +104,8 @@ def build_frame_encoder(
         ) from None
     except (RuntimeError, ValueError):
         near = get_close_matches(model_name.split(".")[0], timm().list_models(), n=1)
-        mend = f"did you mean timm:{near[0]}?" if near else "see timm.list_models() for the names"
-        raise PolyplinkError(f"timm knows no model {model_name!r}", mend) from None
+        hint = f"did you mean timm:{near[0]}?" if near else "see timm.list_models() for the names"
+        raise PolyplinkError(f"timm knows no model {model_name!r}", hint) from None
     if weights is not None:
         path = added_weights(weights) or weights
         PolyplinkError.unless(

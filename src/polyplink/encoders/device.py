@@ -111,12 +111,12 @@ def precision(device: torch.device, name: str | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def memory_suffices(device: torch.device, mend: str = _SMALLER) -> Iterator[None]:
+def memory_suffices(device: torch.device, hint: str = _SMALLER) -> Iterator[None]:
     """Turn a failed allocation into a user error.
 
     Args:
         device: The device.
-        mend: How to use less memory.
+        hint: How to use less memory.
 
     Raises:
         PolyplinkError: If torch cannot allocate memory.
@@ -128,4 +128,4 @@ def memory_suffices(device: torch.device, mend: str = _SMALLER) -> Iterator[None
         if not (full or re.search("can't allocate memory|not enough memory", str(error))):
             raise
         problem = f"the memory of {device.type} is too small for this encoder"
-        raise PolyplinkError(problem, mend) from None
+        raise PolyplinkError(problem, hint) from None

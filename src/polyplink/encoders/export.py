@@ -209,18 +209,18 @@ def _bf16_session(path: Path) -> Run:
     with extras_installed("an exported encoder"):
         import openvino  # noqa: PLC0415  an extra
     core = openvino.Core()
-    mend = "give --precision float32, or export the weights again with it"
+    hint = "give --precision float32, or export the weights again with it"
     PolyplinkError.unless(
         "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"),
         f"this processor does not compute in bf16, which {path} requires",
-        mend,
+        hint,
     )
     hints = {"PERFORMANCE_HINT": "THROUGHPUT", "INFERENCE_PRECISION_HINT": "bf16"}
     try:
         model = core.compile_model(str(path), "CPU", hints)
     except RuntimeError as error:  # listed as a capability, but some layer has no kernel
         raise PolyplinkError(
-            f"this processor does not compute {path} in bf16 ({first_line(error)})", mend
+            f"this processor does not compute {path} in bf16 ({first_line(error)})", hint
         ) from None
     return lambda inputs: np.array(model.create_infer_request().infer(inputs)[0], np.float32)
 

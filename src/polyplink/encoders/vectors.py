@@ -44,12 +44,12 @@ def write_embeddings(path: Path, embeddings: Embeddings) -> None:
     write_table(path, table.with_columns(weights_id=weights_id, crops_id=crops_id))
 
 
-def read_embeddings(path: Path, mend: str = "embed again") -> Embeddings:
+def read_embeddings(path: Path, hint: str = "embed again") -> Embeddings:
     """Read a table of `write_embeddings`.
 
     Args:
         path: The file.
-        mend: How to fix a broken file.
+        hint: How to fix a broken file.
 
     Raises:
         PolyplinkError: If the file is missing or unreadable, lacks a column, repeats a tracklet,
@@ -57,12 +57,12 @@ def read_embeddings(path: Path, mend: str = "embed again") -> Embeddings:
     """
     if not path.is_file():
         raise PolyplinkError(f"no embeddings at {path}", "run `polyplink embed`")
-    table = read_table(path, mend)
+    table = read_table(path, hint)
     for column in ("tracklet_id", "vector", "weights_id", "crops_id"):
         if column not in table.columns:
-            raise PolyplinkError(f"{path} has no column {column}", mend)
+            raise PolyplinkError(f"{path} has no column {column}", hint)
     if table["tracklet_id"].dtype != pl.String:
-        raise PolyplinkError(f"{path}: tracklet_id is not text", mend)
+        raise PolyplinkError(f"{path}: tracklet_id is not text", hint)
     repeated = table["tracklet_id"].is_duplicated().arg_true()
     if repeated.len():
         name = table["tracklet_id"][int(repeated[0])]
@@ -70,12 +70,12 @@ def read_embeddings(path: Path, mend: str = "embed again") -> Embeddings:
     for column in ("weights_id", "crops_id"):
         if table[column].n_unique() > 1:
             raise PolyplinkError(
-                f"{path} mixes several {column}", f"vectors are only comparable within one: {mend}"
+                f"{path} mixes several {column}", f"vectors are only comparable within one: {hint}"
             )
     vectors: np.ndarray = np.zeros(0)
     with suppress(TypeError, ValueError, pl.exceptions.PolarsError):
         vectors = table["vector"].to_numpy().astype(np.float32)  # n d
-    PolyplinkError.unless(vectors.ndim == 2, f"{path} holds no vectors of one length", mend)
+    PolyplinkError.unless(vectors.ndim == 2, f"{path} holds no vectors of one length", hint)
     ids = table["tracklet_id"].to_list()
     source = (table["weights_id"][0], table["crops_id"][0]) if ids else ("", "")
     return Embeddings(ids, vectors, *source)

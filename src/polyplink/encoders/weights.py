@@ -154,16 +154,16 @@ def check_seal(path: Path, digest: str | None = None) -> None:
         digest: SHA-256 of the file, if it is known already.
     """
     seal_file = path.with_name(f"{path.name}.sha256")
-    expected, mend = "", "add it again with `polyplink weights add`"
+    expected, hint = "", "add it again with `polyplink weights add`"
     if seal_file.is_file():
         expected = seal_file.read_bytes().decode("utf-8", "replace").split(" ")[0]
     elif path.name != WEIGHTS_FILE and path.with_name(CONFIG).is_file():
         expected = str(read_config(path.parent)["files"].get(path.name, ""))
-        mend = "copy its folder again, or from another mirror"
+        hint = "copy its folder again, or from another mirror"
     PolyplinkError.unless(
         not expected or (digest or file_key(path)) == expected,
         f"{path} is not the file that was added: its SHA-256 differs",
-        mend,
+        hint,
     )
 
 
@@ -188,7 +188,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     return dict(config)
 
 
-def read_tensors(path: Path, mend: str = "train or copy again") -> dict[str, torch.Tensor]:
+def read_tensors(path: Path, hint: str = "train or copy again") -> dict[str, torch.Tensor]:
     """Read all tensors of a safetensors file, to the CPU.
 
     Raises:
@@ -204,7 +204,7 @@ def read_tensors(path: Path, mend: str = "train or copy again") -> dict[str, tor
     try:
         return load_file(path)
     except SafetensorError as error:
-        raise PolyplinkError(f"{path} is not safetensors ({first_line(error)})", mend) from None
+        raise PolyplinkError(f"{path} is not safetensors ({first_line(error)})", hint) from None
 
 
 def write_tensors(

@@ -100,12 +100,12 @@ def histology_labels(data: DataSet) -> pl.DataFrame:
     )
 
 
-def _labelled(data: DataSet, labels: pl.Series, empty: str, mend: str) -> pl.DataFrame:
+def _labelled(data: DataSet, labels: pl.Series, empty: str, hint: str) -> pl.DataFrame:
     """The polyps with a non-null label; raises an error if there are none."""
     table = data.polyps.select(
         "procedure_id", "polyp_id", labels.cast(pl.Boolean).alias("label")
     ).drop_nulls("label")
-    PolyplinkError.unless(not table.is_empty(), f"table polyps: {empty}", mend)
+    PolyplinkError.unless(not table.is_empty(), f"table polyps: {empty}", hint)
     return table
 
 

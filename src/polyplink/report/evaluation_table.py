@@ -117,12 +117,12 @@ def _column(key: str, name: str, metric: Metric, group: str) -> FigureColumn:
     )
 
 
-def headline(first: EncoderFigures, asked: Sequence[str] = ()) -> tuple[str, ...]:
+def headline(first: EncoderFigures, requested: Sequence[str] = ()) -> tuple[str, ...]:
     """Keys of the five most important figures, those of learned links if they were measured.
 
     Args:
         first: Figures of any encoder.
-        asked: Names of further metrics that the user asked for.
+        requested: Names of further metrics that the user requested.
     """
     counted = "links" if "links" in first.counting else next(iter(first.counting), "")
     tracked = "links" if "links" in first.tracking else next(iter(first.tracking), "")
@@ -133,7 +133,7 @@ def headline(first: EncoderFigures, asked: Sequence[str] = ()) -> tuple[str, ...
         f"{counted}/exact",
         f"tracking/{tracked}/HOTA",
     ]
-    for name in asked:
+    for name in requested:
         keys += [name, f"{counted}/{name}", f"tracking/{tracked}/{name}"]
     return tuple(keys)
 

@@ -223,7 +223,10 @@ class LiveCount:
             review: Address of the review, if it is served.
         """
         (procedure,) = counted.procedures
-        self.warnings, self._basis = [*counted.said], [counted.basis] if counted.basis else []
+        self.warnings, self._basis = (
+            [*counted.all_messages],
+            [counted.basis] if counted.basis else [],
+        )
         final = {"count": procedure.polyps, "low": procedure.low, "high": procedure.high}
         self._finished = final | {
             "review": review,

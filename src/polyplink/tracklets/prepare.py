@@ -38,8 +38,8 @@ from polyplink.tracklets.crops import (
     render_crops,
     write_crops,
 )
+from polyplink.tracklets.detection_crops import copy_kept
 from polyplink.tracklets.fragments import Spans, fragments, positions, spans_of
-from polyplink.tracklets.kept import copy_kept
 from polyplink.tracklets.scenes import read_scenes
 from polyplink.tracklets.settings import PrepareSettings
 

@@ -166,7 +166,7 @@ def reproduce(
         seeds,
         divided_by(split, Path(data)),
     )
-    tables.sort(key=lambda one: sum(map(has_recipe, one.subjects)))
+    tables.sort(key=lambda table: sum(map(has_recipe, table.subjects)))
     if dry_run:
         return plan(settings, tables)
     if all_tables:

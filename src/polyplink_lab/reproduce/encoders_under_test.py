@@ -52,7 +52,7 @@ class Workspace:
     Attributes:
         folder: The workspace folder; training runs are in its subfolder `runs`.
         data: The data folder for training.
-        given: Encoder's name -> weights to use instead of searching for them.
+        weights: Encoder's name -> weights to use instead of searching for them.
         stand_in: Whether to replace all encoders by small ones.
         sets: Fields of every recipe to change, as for `--set`.
         may_train: Whether to train missing encoders.
@@ -68,7 +68,7 @@ class Workspace:
 
     folder: Path
     data: Path
-    given: Mapping[str, Path] = field(default_factory=dict)
+    weights: Mapping[str, Path] = field(default_factory=dict)
     stand_in: bool = False
     sets: tuple[str, ...] = ()
     may_train: bool = True
@@ -105,7 +105,7 @@ def find_encoder(
     if reason := would_see(name, workspace, part):
         raise PolyplinkError(reason, OTHER_VALIDATION)
     stand_in = ""
-    if workspace.stand_in and name not in workspace.given:
+    if workspace.stand_in and name not in workspace.weights:
         small = stand_in_recipe(name)
         if small is None:
             return untrained_stand_in(name, workspace)
@@ -113,8 +113,8 @@ def find_encoder(
         stand_in = f"{small.name}, a small network trained by its recipe"
     elif missing := what_is_missing(name, workspace):
         raise PolyplinkError(missing, f"or give --weights {name}=FILE")
-    elif name in workspace.given:
-        path = workspace.given[name]
+    elif name in workspace.weights:
+        path = workspace.weights[name]
     else:
         try:
             path = weights_path(Path(name))
@@ -164,7 +164,7 @@ def recipe_of(name: str, workspace: Workspace) -> TrainConfig | None:
 
     An untrained stand-in has the recipe with its network.
     """
-    if name in workspace.given or name == NO_ENCODER:
+    if name in workspace.weights or name == NO_ENCODER:
         return None
     if workspace.stand_in:
         small = stand_in_recipe(name)
@@ -206,7 +206,7 @@ def what_is_missing(name: str, workspace: Workspace | None = None) -> str:
         name: The encoder's name in tables.
         workspace: The sources of encoders; None for only the store of added weights.
     """
-    if name == NO_ENCODER or (workspace and (workspace.stand_in or name in workspace.given)):
+    if name == NO_ENCODER or (workspace and (workspace.stand_in or name in workspace.weights)):
         return ""
     try:
         weights_path(Path(name))

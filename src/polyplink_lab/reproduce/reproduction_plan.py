@@ -145,13 +145,13 @@ class Cost:
     Attributes:
         parameters: Number of parameters.
         macs: Multiply-accumulates of a forward pass.
-        kept: Bytes of activations stored for the backward pass.
+        stored: Bytes of activations stored for the backward pass.
         largest: Bytes of the largest activation.
     """
 
     parameters: int
     macs: int
-    kept: int
+    stored: int
     largest: int
 
 
@@ -261,7 +261,7 @@ class Planner:
             config = spec.settle(FoundationConfig(name, self.workspace.preset))
             prepare = PrepareSettings(size=config.size or spec.size)
         else:
-            record = read_record(weights_path(self.workspace.given.get(name, Path(name))))
+            record = read_record(weights_path(self.workspace.weights.get(name, Path(name))))
             config, prepare = record.encoder, record.prepare
         settings = prepare if crop == "own" else replace(prepare, crop_factor=crop)
         on: dict[str, list[str]] = {}
@@ -298,7 +298,7 @@ class Planner:
             "",
             optim.epochs * frames * 3 * encoder_cost.macs / self.rate,
             16 * encoder_cost.parameters
-            + step * encoder_cost.kept // (2 if self.device.type == "cuda" else 1),
+            + step * encoder_cost.stored // (2 if self.device.type == "cuda" else 1),
             28 * encoder_cost.parameters,  # two checkpoints with both moments, and the weights
         )
 
