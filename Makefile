@@ -9,7 +9,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # Compiled modules are kept: each of the hundreds of processes of the tests would compile them anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo docs docs-pictures test test-docs test-all wheel-test fuzz kill lock licences check bench bench-gpu study study-real study-sequences study-views clean
+.PHONY: help install demo docs docs-pictures test coverage test-docs test-all wheel-test fuzz kill lock licences check bench bench-gpu study study-real study-sequences study-views clean
 .DEFAULT_GOAL := help
 
 help: ## Say what there is to make
@@ -41,6 +41,9 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
 test: $(READY) ## Run the quick tests on all cores, without those of `make check`
 	$(PYTEST) --ignore tests/test_house.py --ignore tests/test_prose.py
+
+coverage: $(READY) ## Run the quick tests and print the share of statements that they execute
+	$(PYTEST) --cov src --cov-report term
 
 test-docs: $(READY) ## Run the commands, Python and notebooks of the documentation as written
 	$(PYTEST) -m documentation tests/test_docs.py
