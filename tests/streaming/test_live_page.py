@@ -3,6 +3,7 @@
 import http.client
 import json
 import resource
+import shutil
 import socket
 import threading
 import time
@@ -22,6 +23,7 @@ from polyplink.streaming import live_page
 from polyplink.streaming.live_page import LivePage, build_app, serving
 
 PORT, TOKEN = 8124, "t" * 43
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 @dataclass
@@ -196,3 +198,47 @@ def test_a_used_port_is_refused_with_the_option_to_set(tmp_path: Path) -> None:
             serving(lambda: b"{}", tmp_path, tmp_path, listener.getsockname()[1]),
         ):
             pytest.fail("served")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+def test_the_page_shows_the_newest_view_and_in_the_end_only_the_final_count(
+    served: ServedPage,
+) -> None:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    view = {"tracklet": "a:3", "time": 40.0, "start": 31.0, "number": 2, "certain": True}
+    moved = {"time": 40.0, "number_before": 3, "number": 2}
+    polyp = {"polyp": 2, "views": 3, "picture": 3, "first": 9.0, "last": 39.0}
+    state = {
+        "count": 2, "low": 1, "high": 3, "time": 41.0, "open": [], "polyps": [polyp],
+        "card": view | {"probability": 0.9, "seen_before": {"tracklet": "a:3", "clock": "0:09"}},
+        "revised": [moved | {"time": 20.0}, moved, moved],
+        "warnings": {"en": ["Look."], "de": ["Ansehen."]}, "basis": {"en": []}, "finished": None,
+    }  # fmt: skip
+    served.state = json.dumps(state).encode()
+    errors: list[str] = []
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page(locale="de-DE")
+        page.on("console", lambda message: errors.append(message.text))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(served.address)
+        said, main = page.get_by_role("status"), page.get_by_role("main")
+        sync_api.expect(said).to_have_text("Polyp 2: schon gesehen bei 0:09. 2 Polypen.")
+        sync_api.expect(page.get_by_role("note", name="Warnungen")).to_have_text("Ansehen.")
+        for text in ("Konfidenz, dass es Polyp 2 ist: 90 %", "diese Ansicht, bei 0:31"):
+            sync_api.expect(main).to_contain_text(text)
+        sync_api.expect(main.get_by_text("frühere")).to_have_text(
+            "2 frühere Ansichten, bisher von Polyp 3, gehören zu Polyp 2."
+        )
+        finished = {"count": 4, "low": None, "high": None, "review": "http://127.0.0.1:1/"}
+        served.state = json.dumps(state | {"finished": finished}).encode()
+        sync_api.expect(said).to_contain_text("zu Ende")
+        sync_api.expect(page.get_by_role("heading")).to_have_text(["4 Polypen"])
+        sync_api.expect(main).to_contain_text("kein 90-%-Intervall")
+        assert [link.get_attribute("href") for link in main.get_by_role("link").all()] == [
+            "/api/report",
+            "http://127.0.0.1:1/",
+        ]
+        browser.close()
+    assert errors == []

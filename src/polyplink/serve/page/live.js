@@ -3,14 +3,18 @@
 import { h, show } from "./dom.js";
 import { clock, count, interval, loadWords, number, share, t } from "./words.js";
 
-const picture = (id, alt) => h("img", { src: `/api/pictures/${id}.jpg`, alt, loading: "lazy" });
+/** A picture that its caption describes. */
+const figure = (id, caption, attributes = {}) =>
+  h("figure", attributes,
+    h("img", { src: `/api/pictures/${id}.jpg`, alt: "", loading: "lazy" }),
+    h("figcaption", { class: "small" }, caption));
 const numberOf = (tracklet) => Number(tracklet.slice(tracklet.lastIndexOf(":") + 1));
 
-let said = null; // the tracklet that was announced last
+let said = ""; // what was announced last
 
 /** The newest view, and beside it the earlier one that it looks like. */
-function card({ card: view, finished: ended }) {
-  if (!view) return h("p", { class: "news" }, t(ended ? "polyp.none" : "live.waiting"));
+function card({ card: view }) {
+  if (!view) return h("p", { class: "news" }, t("live.waiting"));
   const earlier = view.seen_before;
   const title = !view.certain
     ? t("live.unlike", { polyp: view.number })
@@ -22,50 +26,40 @@ function card({ card: view, finished: ended }) {
     { class: earlier ? "view again" : "view", "data-key": `view-${view.tracklet}` },
     h("h2", {}, title),
     view.probability < 1 // the first view has no earlier one to compare with
-      && h("p", { class: "soft" }, t("live.sure", { polyp: view.number, share: share(view.probability) })),
+      && h("p", { class: "soft" }, t(view.certain && !earlier ? "live.sure_new" : "live.sure",
+        { polyp: view.number, share: share(view.probability) })),
     h(
       "div",
       { class: "pair" },
-      h(
-        "figure",
-        {},
-        picture(numberOf(view.tracklet), ""),
-        h("figcaption", { class: "small soft" }, t("live.before", { clock: clock(view.start) })),
-      ),
-      earlier &&
-        h(
-          "figure",
-          {},
-          picture(numberOf(earlier.tracklet), ""),
-          h("figcaption", { class: "small soft" }, t("live.before", { clock: earlier.clock })),
-        ),
+      figure(numberOf(view.tracklet), t("live.this", { clock: clock(view.start) })),
+      earlier && figure(numberOf(earlier.tracklet), t("live.before", { clock: earlier.clock })),
     ),
   );
 }
 
-function polyps(state) {
-  return h(
-    "div",
-    { class: "polyps" },
-    state.polyps.map((one) =>
-      h(
-        "figure",
-        { "data-key": `polyp-${one.polyp}` },
-        picture(one.picture, t("live.polyp", { polyp: one.polyp })),
-        h(
-          "figcaption",
-          { class: "small" },
-          `${t("live.polyp", { polyp: one.polyp })} · ${count("views", one.views)} · ${t("live.last", { clock: clock(one.last) })}`,
-        ),
-      ),
-    ),
-  );
+/** Earlier views that changed their polyp when the newest one was linked. */
+function revised({ card: newest, revised: all }) {
+  const pairs = all.filter((one) => one.time === newest?.time)
+    .map((one) => `${one.number_before} ${one.number}`);
+  return h("div", { class: "news" }, [...new Set(pairs)].map((pair) => {
+    const [before, now] = pair.split(" ");
+    const n = pairs.filter((one) => one === pair).length;
+    return h("p", {}, count("live.revised", n, { before, now }));
+  }));
 }
+
+const polyps = (state) => state.polyps.length > 0 && [
+  h("h2", { class: "unseen" }, t("polyp.list")),
+  h("div", { class: "polyps" }, state.polyps.map((one) =>
+    figure(one.picture,
+      `${t("live.polyp", { polyp: one.polyp })} · ${count("views", one.views)} · ${t("live.last", { clock: clock(one.last) })}`,
+      { "data-key": `polyp-${one.polyp}` }))),
+];
 
 /** What is said in the end: links to the report and its review, or where they are once both are
  * no longer served. */
 const finished = ({ review, report, folder }) =>
-  h("section", { class: "news", id: "finished", role: "status" },
+  h("section", { class: "news", id: "finished" },
     h("p", {}, h("b", {}, t("live.finished"))),
     review
       ? h("p", {},
@@ -82,9 +76,6 @@ function render(state) {
     "ul", { class: "warn", role: "note", "aria-label": t("warnings") },
     warned.map((line) => h("li", {}, line))));
   const shown = state.finished ?? state;
-  const revised = state.revised.map((one) =>
-    h("p", {}, t("live.revised", { clock: clock(one.time), before: one.number_before, now: one.number })),
-  );
   show(
     document.getElementById("main"),
     h(
@@ -93,21 +84,21 @@ function render(state) {
       h("h1", {},
         h("span", { class: "figure", id: "count" }, number(shown.count)), " ",
         h("span", { class: "unit" }, count("polyps", shown.count))),
-      h("span", { class: "clock" }, clock(state.time)),
+      h("span", { class: "clock" }, t("live.time", { clock: clock(state.time) })),
     ),
     h("p", { class: "range" }, shown.count > 0 && interval(shown)),
     lines(state.basis).map((line) => h("p", { class: "small soft" }, line)),
-    state.finished && finished(state.finished),
-    !state.finished && state.open.length > 0 && h("p", { class: "news" }, t("live.open")),
-    card(state),
-    h("div", { class: "news" }, revised),
-    polyps(state),
+    state.finished
+      ? [!shown.count && h("p", { class: "news" }, t("polyp.none")), finished(state.finished)]
+      : [state.open.length > 0 && h("p", { class: "news" }, t("live.open")),
+         card(state), revised(state), polyps(state)],
     h("p", { class: "small soft" }, t("device")),
   );
-  if (state.card && state.card.tracklet !== said) {
-    said = state.card.tracklet;
-    document.getElementById("live").textContent = document.querySelector(".view h2").textContent;
-  }
+  const now = [
+    state.finished ? t("live.finished") : document.querySelector(".view h2")?.textContent,
+    `${number(shown.count)} ${count("polyps", shown.count)}`,
+  ].filter(Boolean).map((line) => line.replace(/\.?$/, ".")).join(" ");
+  if (now !== said) document.getElementById("live").textContent = said = now;
 }
 
 function follow() {
@@ -121,7 +112,7 @@ function follow() {
     if (last?.finished) { // the procedure has ended, and so has the server
       states.close();
       render({ ...last, finished: { ...last.finished, review: null } });
-    } else show(document.getElementById("notice"), h("p", { class: "warn" }, t("live.lost")));
+    } else show(document.getElementById("notice"), h("p", { class: "warn", role: "alert" }, t("live.lost")));
   };
 }
 
