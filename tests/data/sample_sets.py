@@ -6,10 +6,18 @@ from typing import Any
 import polars as pl
 from hypothesis import strategies as st
 
+from polyplink.core.parts import FORMATS
 from polyplink.data.protocols import split_by_rule
-from polyplink.data.tables import DataSet
+from polyplink.data.tables import DataSet, Imported
 
 WIDTH, HEIGHT = 64, 48
+
+BOX_IMPORTERS: dict[str, Callable[..., Imported]] = {
+    name: form.read
+    for name, form in FORMATS.items()
+    if form.write and form.read.__module__.startswith("polyplink.data.formats.")
+}
+"""Importers of the general formats that are also written; new formats join by themselves."""
 
 BOX = ("procedure_id", "frame", "x", "y", "w", "h", "polyp_id")
 POLYP = ("polyp_id", "procedure_id", "size_mm", "location", "histology", "histology_class")

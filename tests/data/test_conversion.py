@@ -1,7 +1,6 @@
 """Converting a data set to a format and importing the result gives the same data set."""
 
 import contextlib
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,21 +12,9 @@ from hypothesis import given, settings
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import FORMATS
 from polyplink.data.conversion import convert
-from polyplink.data.formats.coco import import_coco
 from polyplink.data.formats.csv import import_csv
-from polyplink.data.formats.cvat import import_cvat
-from polyplink.data.formats.mot import import_mot
-from polyplink.data.formats.yolo import import_yolo
-from polyplink.data.tables import DataSet, Imported
-from tests.data.sample_sets import box_sets, scored_set
-
-IMPORTERS: dict[str, Callable[..., Imported]] = {
-    "coco": import_coco,
-    "mot": import_mot,
-    "yolo": import_yolo,
-    "cvat": import_cvat,
-    "csv": import_csv,
-}
+from polyplink.data.tables import DataSet
+from tests.data.sample_sets import BOX_IMPORTERS, box_sets, scored_set
 
 
 def split_in_two(data: DataSet) -> DataSet:
@@ -38,7 +25,7 @@ def split_in_two(data: DataSet) -> DataSet:
     return DataSet.of(data.detections, data.procedures, data.polyps, splits)
 
 
-@pytest.mark.parametrize("name", IMPORTERS)
+@pytest.mark.parametrize("name", BOX_IMPORTERS)
 @settings(max_examples=5)
 @given(box_sets())
 def test_import_of_a_conversion_gives_the_data_set(name: str, data: DataSet) -> None:
@@ -46,7 +33,7 @@ def test_import_of_a_conversion_gives_the_data_set(name: str, data: DataSet) -> 
         return
     with TemporaryDirectory() as folder:
         warnings = convert(data, name, Path(folder))
-        imported = IMPORTERS[name](Path(folder)).data
+        imported = BOX_IMPORTERS[name](Path(folder)).data
     drop = "source" if name == "coco" else ()
     assert imported.procedures.drop(drop).equals(data.procedures.drop(drop))
     if name == "coco":  # polyps exist only through their boxes
@@ -70,19 +57,19 @@ def test_import_of_a_conversion_gives_the_data_set(name: str, data: DataSet) -> 
         assert imported.detections.equals(data.detections)
 
 
-@pytest.mark.parametrize("name", ["coco", "mot", "yolo", "cvat"])
+@pytest.mark.parametrize("name", BOX_IMPORTERS)
 def test_splits_are_written_where_supported_and_progress_is_reported(
     name: str, tmp_path: Path
 ) -> None:
     data = split_in_two(scored_set())
     warnings = convert(data, name, tmp_path)
-    keeps_splits = name in ("coco", "yolo")
+    keeps_splits = "splits" not in FORMATS[name].loses
     assert warnings == ([] if keeps_splits else ["2 x part of the split that is not written"])
     steps: list[tuple[int, int]] = []
-    imported = IMPORTERS[name](tmp_path, progress=lambda *step: steps.append(step)).data
+    imported = BOX_IMPORTERS[name](tmp_path, progress=lambda *step: steps.append(step)).data
     assert steps[-1][0] == steps[-1][1] > 0
     if name == "mot":  # all formats share the code of workers
-        assert IMPORTERS[name](tmp_path, workers=2).data.key == imported.key
+        assert BOX_IMPORTERS[name](tmp_path, workers=2).data.key == imported.key
     assert imported.splits == (data.splits if keeps_splits else {})
 
 

@@ -15,21 +15,16 @@ import pytest
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.conversion import convert
-from polyplink.data.formats.coco import import_coco
-from polyplink.data.formats.csv import import_csv
-from polyplink.data.formats.cvat import import_cvat
-from polyplink.data.formats.mot import import_mot
 from polyplink.data.formats.yolo import import_yolo
 from polyplink.data.sets.polyp_size import import_polyp_size
 from polyplink.data.tables import TABLES, DataSet, Imported
 from tests.data.public_sets import SETS, picture
-from tests.data.sample_sets import HEIGHT, WIDTH, scored_set
+from tests.data.sample_sets import BOX_IMPORTERS, HEIGHT, WIDTH, scored_set
 
 Read = Callable[[Path], Imported]
 
 FILES_PER_FORMAT = 10
 PUBLIC_FORMATS = ("real-colon", "ldpolyp", "sun", "polypsset", "polyp-size")
-BOX_FORMATS = ("coco", "mot", "yolo", "cvat", "csv")
 # These remove complete records. The public sets list every frame or polyp; the box formats do not,
 # so that their losses cannot be detected.
 RECORD_LOSSES = ("cut", "drop", "blot", "delete", "folder")
@@ -45,7 +40,7 @@ def write_every_format(root: Path) -> Mapping[str, Read]:
         data = public.small()
         frames = None if name == "real-colon" else picture(data)
         public.write(data, root / name, frames=frames)
-    for name in BOX_FORMATS:
+    for name in BOX_IMPORTERS:
         convert(scored_set(), name, root / name)
     return readers()
 
@@ -55,11 +50,8 @@ def readers() -> Mapping[str, Read]:
     return {
         **{name: public.read for name, public in SETS.items()},
         "polyp-size": import_polyp_size,  # without boxes.csv, which may lose a row silently
-        "coco": import_coco,
-        "mot": import_mot,
+        **BOX_IMPORTERS,
         "yolo": partial(import_yolo, size=(WIDTH, HEIGHT)),
-        "cvat": import_cvat,
-        "csv": import_csv,
     }
 
 
@@ -137,7 +129,7 @@ def read_or_refusal(read: Read, folder: Path) -> Imported | PolyplinkError:
         return error
 
 
-@pytest.mark.parametrize("name", [*PUBLIC_FORMATS, *BOX_FORMATS])
+@pytest.mark.parametrize("name", [*PUBLIC_FORMATS, *BOX_IMPORTERS])
 def test_corrupted_files_are_imported_with_warnings_or_refused(
     written_formats: tuple[Path, Mapping[str, Read]], name: str, tmp_path: Path
 ) -> None:
@@ -160,7 +152,7 @@ def test_corrupted_files_are_imported_with_warnings_or_refused(
         new = set(outcome.warnings) - set(clean.warnings)
         warned += bool(new)
         if has_fewer_rows(clean.data, outcome.data) and not (
-            name in BOX_FORMATS and kind in RECORD_LOSSES
+            name in BOX_IMPORTERS and kind in RECORD_LOSSES
         ):
             assert new, f"{path} ({kind}): a loss without a warning"
     # The others hit whitespace or gave valid numbers.

@@ -15,23 +15,14 @@ import pytest
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.conversion import convert
 from polyplink.data.files import limits
-from polyplink.data.formats.coco import import_coco
-from polyplink.data.formats.csv import import_csv
-from polyplink.data.formats.cvat import import_cvat
-from polyplink.data.formats.mot import import_mot
-from polyplink.data.formats.yolo import import_yolo
 from polyplink.data.tables import Imported
 from tests.data.packing import files_of, pack
 from tests.data.public_sets import SETS, picture
-from tests.data.sample_sets import scored_set, small_set
+from tests.data.sample_sets import BOX_IMPORTERS, scored_set, small_set
 
 HUGE_NUMBER, TWENTY_DIGITS = "9" * 5000, "9" * 20
 IMPORTERS: dict[str, Callable[..., Imported]] = {
-    "coco": import_coco,
-    "mot": import_mot,
-    "yolo": import_yolo,
-    "cvat": import_cvat,
-    "csv": import_csv,
+    **BOX_IMPORTERS,
     **{name: public.read for name, public in SETS.items()},
 }
 

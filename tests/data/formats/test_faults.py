@@ -11,7 +11,7 @@ import pytest
 
 from polyplink.core.errors import PolyplinkError
 from tests.data.formats import test_coco, test_cvat, test_mot, test_yolo
-from tests.data.test_conversion import IMPORTERS
+from tests.data.sample_sets import BOX_IMPORTERS
 
 SIDE = "box with a side that is not a number"
 FRAME = "box without a frame number from 0"
@@ -81,9 +81,9 @@ def test_unusable_boxes_are_counted_or_raised(
     tmp_path: Path, name: str, bad: object, kind: str
 ) -> None:
     source = write_with_fault(tmp_path, name, bad)
-    imported = IMPORTERS[name](source, size=(64, 48))
+    imported = BOX_IMPORTERS[name](source, size=(64, 48))
     assert imported.data.detections.height == 1
     line = f"1 x {kind}, left out (first: {PLACES[name]}"
     assert any(warning.startswith(line) for warning in imported.warnings)
     with pytest.raises(PolyplinkError, match=f"{re.escape(PLACES[name])}.*: {re.escape(kind)}; "):
-        IMPORTERS[name](source, size=(64, 48), strict=True)
+        BOX_IMPORTERS[name](source, size=(64, 48), strict=True)
