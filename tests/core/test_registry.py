@@ -61,6 +61,9 @@ def installed_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (site / f"{name}.py").write_text(without_checks(page))
         project = tomllib.loads(page_blocks(page, "toml")[0])["project"]
         for group, entries in project["entry-points"].items():
+            (built_in,) = [r for r in REGISTRIES.values() if r.group == group]
+            taken = [key for key in entries if key in built_in]
+            assert not taken, f"examples of {page}.md have names of built-in parts: {taken}"
             lines.append(f"[{group}]")
             lines += [f"{key} = {name}:{value.split(':')[1]}" for key, value in entries.items()]
     (information / "entry_points.txt").write_text("\n".join(lines))
@@ -204,6 +207,11 @@ def test_a_plugin_verb_is_added_and_replaces_no_built_in_verb(
     assert {"longest", "mine longest"} < {*sections()["Research"]}
     assert [*sections()["Train"]] == [*SECTIONS["Train"]]
     assert VERBS.find("train") is train
+    (hidden,) = [plugin for plugin in VERBS.plugins() if plugin.error]
+    assert (hidden.name, hidden.error) == (
+        "train",
+        "not used: a built-in verb has the name 'train'; rename it",
+    )
     for words in (["longest"], ["mine", "longest"]):
         result = invoke(build(), *words, sample_run.data, "--most", "2", "--json")
         lengths = read_data(sample_run.data).procedures.sort("n_frames", descending=True)
@@ -215,7 +223,7 @@ def test_a_verb_that_cannot_be_imported_does_not_affect_the_others(installed_par
     (installed_parts / "my_parts.py").write_text("import numpy\nnumpy.nothing\n")
     page = invoke(build(), "--help").stdout
     assert "  run " in page
-    assert "longest" not in page
+    assert "  longest " not in page
     assert_refused(
         invoke(build(), "longest"), "'longest' of the package my-parts cannot be imported"
     )

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 def list_plugins() -> "Result[list[Plugin]]":
     """List plugins: name, kind, package, version, and why one cannot be used.
 
-    The exit code is 1 if one cannot be imported.
+    The exit code is 1 if one cannot be imported, or has the name of a built-in part.
     """
     from rich.table import Table
 

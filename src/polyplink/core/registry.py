@@ -37,7 +37,7 @@ class Plugin:
         kind: Kind of part: "loss", "clusterer", ...
         package: The package that contains it.
         version: Version of the package.
-        error: Why it cannot be imported; empty if it can.
+        error: Why it cannot be used; empty if it can.
     """
 
     name: str
@@ -163,7 +163,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
         return name
 
     def plugins(self) -> list[Plugin]:
-        """The installed plugins by name; each is imported to check that it can be."""
+        """The installed plugins by name, with why one cannot be used; each is imported."""
         return [self._plugin(entry) for entry in self.installed().values()]
 
     def _plugin(self, entry: "EntryPoint") -> Plugin:
@@ -172,6 +172,8 @@ class Registry(Mapping[str, Part], Generic[Part]):
             _load(self.kind, entry)
         except PolyplinkError as refusal:
             error = refusal.what
+        if entry.name in self:
+            error = f"not used: a built-in {self.kind} has the name {entry.name!r}; rename it"
         return Plugin(entry.name, self.kind, _package(entry), version, error)
 
     def of_kind(self, default: str | None = None) -> Any:
