@@ -26,7 +26,7 @@ def convert_data(
     *,
     progress: Progress = inform,
 ) -> Result[dict[str, Any]]:
-    """Write a data folder as COCO, MOT, YOLO, CVAT, CSV, or in the layout of a released set.
+    """Write a data folder in another format of boxes, or in the layout of a released set.
 
     Args:
         data: The data folder.

@@ -413,8 +413,8 @@ def _write_crops(
             else:
                 raise PolyplinkError(
                     f"procedure {procedure_id!r}, frame {lost.frame}: no image",
-                    "import the data with its images; `polyplink prepare --no-crops` gives "
-                    "tracklets alone",
+                    "import the data with its images or recording (`run --recording`); `polyplink "
+                    "prepare --no-crops` gives tracklets alone",
                 )
     longest_first = [render for _, render in sorted(renderings, key=lambda item: -item[0])]
     processes = workers if device == "cpu" else 1  # only this process uses a GPU

@@ -39,7 +39,11 @@ def simulate(
         Option(min=1, help="Simulate this many procedures for each of the preset's."),
     ] = 1,
     write: Annotated[
-        str | None, Option(help="tables, archives or frames; by default that of the preset.")
+        str | None,
+        Option(
+            help="tables (a data folder), or archives or frames (REAL-Colon's layout, for "
+            "`polyplink import real-colon`); by default that of the preset."
+        ),
     ] = None,
     preview: Annotated[bool, Option(help="Also a contact sheet and a short film.")] = False,
     check: Annotated[bool, Option(help="Compare real-colon-sim with published figures.")] = False,
