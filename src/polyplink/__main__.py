@@ -55,10 +55,9 @@ def main() -> None:
         context = getattr(error, "ctx", None)
         page = getattr(context, "command_path", "polyplink")
         if type(error).__name__ == "MissingParameter" and context is not None:
-            text += f" of `{' '.join([page, *context.command.collect_usage_pieces(context)])}`"
-            from polyplink.cli.command import video_hint  # noqa: PLC0415 - for this alone
+            from polyplink.cli.command import missing_argument  # noqa: PLC0415 - for this alone
 
-            text += video_hint(context.params.values())
+            text = missing_argument(context, sys.argv[len(page.split()) :]) or text
         then = " See" if text.endswith("?") else "; see"
         print(f"polyplink: {text}{then} `{page} --help`", file=sys.stderr)
         sys.exit(MISTAKE)

@@ -369,7 +369,11 @@ def run_program(calls: Sequence[Sequence[str]]) -> list[tuple[int, str, str]]:
 
 WRONG_ARGUMENTS = {
     ("improt",): "No such command 'improt'. Did you mean 'import'? See `polyplink --help`",
-    ("count", "film.mp4"): "{DATA}`; a video is counted by `polyplink run film.mp4`; see",
+    ("count", "film.mp4"): "DATA missing; a video is counted by `polyplink run film.mp4`; see",
+    ("evaluate",): "WEIGHTS and DATA missing: type `polyplink evaluate WEIGHTS DATA`; see",
+    ("evaluate", "my run"): "DATA missing: type `polyplink evaluate 'my run' DATA`; see",
+    ("evaluate", "{data}"): "WEIGHTS missing: type `polyplink evaluate WEIGHTS {data}`; see",
+    ("index", "build", "run"): "DATA missing: type `polyplink index build run DATA`; see",
     ("run", "patient", "one.mp4"): "put a name that has spaces in quotes; see `polyplink run",
     ("hand-off", "x", "--language", "fr"): "'--language': 'fr' is not one of 'en', 'de',",
     ("simulate", "x", "--workers", "0"): "--workers",
@@ -377,13 +381,15 @@ WRONG_ARGUMENTS = {
 }
 
 
-def test_mistakes_in_arguments_are_one_line_and_exit_code_2() -> None:
-    results = run_program([*WRONG_ARGUMENTS])
+def test_mistakes_in_arguments_are_one_line_and_exit_code_2(sample_run: SampleRun) -> None:
+    data = str(sample_run.data)
+    calls = [[word.replace("{data}", data) for word in words] for words in WRONG_ARGUMENTS]
+    results = run_program(calls)
     for message, (code, out, err) in zip(WRONG_ARGUMENTS.values(), results, strict=True):
         assert (code, out) == (2, "")
         (line,) = err.splitlines()
         assert line.startswith("polyplink: ")
-        assert message in line
+        assert message.replace("{data}", data) in line
 
 
 def test_no_arguments_and_a_group_without_a_verb_print_the_help() -> None:

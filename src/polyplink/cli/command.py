@@ -13,6 +13,7 @@ import copy
 import errno
 import inspect
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -355,6 +356,36 @@ def one_line_errors(doing: str = "polyplink", *, debug: bool = False) -> Iterato
         _stop(unexpected(error, doing), UNEXPECTED)
 
 
+def missing_argument(context: Any, words: list[str]) -> str:
+    """Name the arguments that a command line lacks, and the line to type; "" if it lacks none.
+
+    Args:
+        context: The command, as the library below passes it on with its error.
+        words: What was typed after the name of the command.
+    """
+    values, *_ = context.command.make_parser(context).parse_args(list(words))
+    arguments = [one for one in context.command.params if one.param_type_name == "argument"]
+    given: list[str] = []
+    for argument in arguments:  # the last one takes its word before a list in front of it
+        value = values.get(argument.name)
+        given += [value] if isinstance(value, str) else value if isinstance(value, tuple) else []
+    names = [one.metavar for one in arguments if one.required]
+    missing = names[len(given) :]
+    if not missing:
+        return ""
+    if hint := video_hint(given):
+        return f"{' and '.join(missing)} missing{hint}"
+    typed = [*map(shlex.quote, given), *missing]
+    if given and missing == ["DATA"]:
+        from polyplink.data.tables import is_data_folder
+
+        if is_data_folder(Path(given[-1])):  # and so the argument before it is missing
+            missing = [names[len(given) - 1]]
+            typed[-2:] = [*missing, typed[-2]]
+    line = " ".join([context.command_path, *typed])
+    return f"{' and '.join(missing)} missing: type `{line}`"
+
+
 def video_hint(values: Iterable[object]) -> str:
     """Hint at `polyplink run` if a command that takes no video got one, or "".
 
@@ -365,7 +396,7 @@ def video_hint(values: Iterable[object]) -> str:
     from polyplink.data.files.video import is_video
 
     videos = [name for name in map(str, values) if is_video(name)]
-    return f"; a video is counted by `polyplink run {videos[0]}`" if videos else ""
+    return f"; a video is counted by `polyplink run {shlex.quote(videos[0])}`" if videos else ""
 
 
 def _stop(message: str, code: int) -> NoReturn:
