@@ -401,8 +401,17 @@ def test_no_arguments_and_a_group_without_a_verb_print_the_help() -> None:
     assert len(group[2].splitlines()) > 5
 
 
-def test_shell_completion_completes_recipe_names() -> None:
-    words = {"COMP_WORDS": "polyplink train ntssl-n", "COMP_CWORD": "2"}
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("train ntssl-n", "ntssl-nearest"),
+        ("evaluate run data --clusterer temporal", "temporal_ap"),
+        ("run boxes --boxes cv", "cvat"),
+        ("count run data --tracker d", "damped"),
+    ],
+)
+def test_shell_completion_completes_names_of_recipes_and_parts(typed: str, completed: str) -> None:
+    words = {"COMP_WORDS": f"polyplink {typed}", "COMP_CWORD": str(len(typed.split()))}
     result = subprocess.run(
         [sys.executable, "-m", "polyplink"],
         env={**os.environ, **words, "_POLYPLINK_COMPLETE": "complete_bash"},
@@ -410,7 +419,7 @@ def test_shell_completion_completes_recipe_names() -> None:
         text=True,
         check=False,
     )
-    assert result.stdout.split() == ["ntssl-nearest"]
+    assert result.stdout.split() == [completed]
 
 
 def test_recipes_are_listed() -> None:

@@ -63,7 +63,7 @@ def installed_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for group, entries in project["entry-points"].items():
             (built_in,) = [r for r in REGISTRIES.values() if r.group == group]
             taken = [key for key in entries if key in built_in]
-            assert not taken, f"examples of {page}.md have names of built-in parts: {taken}"
+            assert not taken, f"rename the parts {taken}: examples of {page}.md have these names"
             lines.append(f"[{group}]")
             lines += [f"{key} = {name}:{value.split(':')[1]}" for key, value in entries.items()]
     (information / "entry_points.txt").write_text("\n".join(lines))

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from typer import Argument
 
 from polyplink.cli import options
-from polyplink.cli.options import StrPath, names_of
+from polyplink.cli.options import StrPath
 from polyplink.cli.verb import Result, inform
 from polyplink.core.artefacts import RunRecord, whole_folder
 from polyplink.core.results import Progress
@@ -19,7 +19,7 @@ def convert_data(
         Argument(
             metavar="FORMAT",
             help="A format of `polyplink import`, except masks.",
-            autocompletion=names_of("polyplink.core.parts", "FORMATS"),
+            autocompletion=options.FORMAT_NAMES,
         ),
     ],
     out: Annotated[StrPath, Argument(help="New folder for the files.")],

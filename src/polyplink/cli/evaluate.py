@@ -111,6 +111,7 @@ def evaluate_weights(
             "--clusterer",
             help=f"{', '.join(CLUSTERERS)}, all, or FILE.py:NAME for your own; may be "
             f"repeated; {', '.join(USUAL_CLUSTERERS)} by default.",
+            autocompletion=options.CLUSTERER_NAMES,
         ),
     ] = (),
     grid: Annotated[str, Option(help="Settings searched for counting: paper or demo.")] = "paper",
@@ -137,7 +138,8 @@ def evaluate_weights(
         Sequence[str],
         Option(
             "--metric",
-            help="Also this metric of a plugin, or FILE.py:NAME for your own; may be repeated.",
+            help="Show this metric too: a built-in one (all are computed), a plugin's, or "
+            "FILE.py:NAME for your own; may be repeated.",
         ),
     ] = (),
     columns: Annotated[

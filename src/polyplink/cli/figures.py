@@ -37,6 +37,7 @@ def draw_figures(
             "--clusterer",
             help="Clusterers in the figures counting and clusterers; all built-in ones by "
             "default; may be repeated.",
+            autocompletion=options.CLUSTERER_NAMES,
         ),
     ] = (),
     part: Annotated[str, Option(help="Part of the data set.")] = "eval",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 from typer import Argument, Option
 
 from polyplink.cli import options
-from polyplink.cli.options import StrPath, names_of
+from polyplink.cli.options import StrPath
 from polyplink.cli.verb import Result, inform, written_data
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import FORMATS
@@ -55,7 +55,7 @@ def import_data(
         Argument(
             metavar="FORMAT",
             help=f"{', '.join(FORMATS)}, or the format of a plugin.",
-            autocompletion=names_of("polyplink.core.parts", "FORMATS"),
+            autocompletion=options.FORMAT_NAMES,
         ),
     ],
     source: Annotated[StrPath, Argument(metavar="SRC", help="The data set as released.")],

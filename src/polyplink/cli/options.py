@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from typer import Argument, Option
 
+from polyplink.core.parts import TRACKERS
 from polyplink.models.shipped import DETECTOR, ENCODER
 
 StrPath = str | Path
@@ -74,6 +75,8 @@ def names_of(module: str, attribute: str) -> Callable[[str], list[str]]:
 
 
 RECIPES = names_of("polyplink.recipes.by_name", "RECIPES")
+CLUSTERER_NAMES = names_of("polyplink.core.parts", "CLUSTERERS")
+FORMAT_NAMES = names_of("polyplink.core.parts", "FORMATS")
 
 
 class TrackletOptions(TypedDict, total=False):
@@ -115,7 +118,11 @@ class TrackletOptions(TypedDict, total=False):
         ),
     ]
     tracker: Annotated[
-        str | None, Option(help="Tracker of a detector's boxes: damped, or a plugin's [damped].")
+        str | None,
+        Option(
+            help=f"Tracker of a detector's boxes: {', '.join(TRACKERS)}, or a plugin's [damped].",
+            autocompletion=names_of("polyplink.core.parts", "TRACKERS"),
+        ),
     ]
     stride: Annotated[
         int | None, Option(min=1, help="One of this many boxes of a tracklet becomes a crop [4].")

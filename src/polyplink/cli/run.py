@@ -39,7 +39,10 @@ def run(
     detector: DetectorName = None,
     boxes: Annotated[
         str | None,
-        Option(help="Boxes instead of a detector: the format of SOURCE (coco, mot ...)."),
+        Option(
+            help="Boxes instead of a detector: the format of SOURCE (coco, mot ...).",
+            autocompletion=options.FORMAT_NAMES,
+        ),
     ] = None,
     recording: Annotated[
         StrPath | None,
