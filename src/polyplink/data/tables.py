@@ -563,6 +563,12 @@ def check_folder(folder: Path) -> None:
     """
     check_is_folder(folder, "check the path, or run `polyplink import`")
     settle(folder)
+    if not any((folder / f"{name}.parquet").exists() for name in TABLES):
+        raise PolyplinkError(
+            f"{folder} is no data folder: it has no detections.parquet",
+            f"make one with `polyplink import FORMAT {folder} DATA`, or count the polyps of images "
+            "or videos with `polyplink run`",
+        )
     for path in (folder / f"{name}.parquet" for name in TABLES):
         if not path.is_file():
             raise PolyplinkError(
