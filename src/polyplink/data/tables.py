@@ -565,7 +565,7 @@ def check_folder(folder: Path) -> None:
     settle(folder)
     if not any((folder / f"{name}.parquet").exists() for name in TABLES):
         raise PolyplinkError(
-            f"{folder} is no data folder: it has no detections.parquet",
+            f"{folder} is not a data folder: it has no detections.parquet",
             f"make one with `polyplink import FORMAT {folder} DATA`, or count the polyps of images "
             "or videos with `polyplink run`",
         )
