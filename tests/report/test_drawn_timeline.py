@@ -54,7 +54,7 @@ def test_hover_texts_and_the_summary_describe_the_views() -> None:
     bridged = replace(case.tracklets[2], bridged=0.25)
     assert "\nnot detected in 25 % of them\n" in describe(bridged, match(case), 25.0)
     assert draw(case).summary == (
-        "Time line of 5 views of 3 polyps; truth: 2 polyps, 1 views are counted with another"
+        "Time line of 3 polyps in 5 views; truth: 2 polyps, 1 view counted with another"
     )
     # 3,000 frames at 25 a second: two minutes
     assert [text for _, text in draw(case).ticks][:3] == ["0:00", "0:10", "0:20"]

@@ -2,6 +2,7 @@ import base64
 import hashlib
 import re
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree
 
@@ -38,6 +39,11 @@ def test_a_page_is_balanced_with_unique_ids_and_resolved_links() -> None:
     assert [tag for tag, _ in page.elements].count("main") == 1
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
+    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch(r"h\d", tag)]
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    tags = [tag for tag, _ in page.elements]
+    assert tags.count("caption") == tags.count("table") > 3
     links = [a["href"] for tag, a in page.elements if tag == "a"]
     assert links
     assert {link.removeprefix("#") for link in links} <= set(ids)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from unittest.mock import patch
 
 import numpy as np
@@ -37,6 +37,7 @@ SIMILAR_VIEW = {
     "end_s": 11.0,
 }
 SIMILAR_VIEW |= {"size_mm": 6.0, "histology": "adenoma", "picture": None, "similarity": 0.93}
+PROBLEMS = Path(__file__).with_name("problems.js").read_text()
 REVIEWER = '<img src="x" onerror="alert(1)">Rossi'
 
 
@@ -246,6 +247,47 @@ def test_the_page_can_be_used_with_the_keyboard(context: BrowserContext, address
         "e.getAttribute('aria-label') || e.innerText || e.labels?.length)).map(e => e.outerHTML)"
     )
     assert names == []
+    assert PAGE_ERRORS[page] == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_screen_readers_and_weak_eyes_can_read_every_page(
+    context: BrowserContext,
+    address: str,
+    counted_folder: Path,
+    tmp_path: Path,
+    scheme: Literal["light", "dark"],
+) -> None:
+    pages = (
+        open_report(context, tmp_path / "report.html"),
+        open_hand_off(context, counted_folder),
+        open_page(context, address, "#/"),
+    )
+    for page in pages:
+        page.emulate_media(color_scheme=scheme)
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        assert page.evaluate(PROBLEMS) == []
+    page = open_page(context, address)
+    page.emulate_media(color_scheme=scheme)
+    ask(page)
+    assert page.evaluate(PROBLEMS) == []
+    said = page.locator("#live")
+    page.keyboard.press("d")
+    expect(said).to_contain_text(re.compile(r"Now \d polyps?.* question"))
+    page.evaluate(
+        "new MutationObserver(() => { window.saidAgain = true; })"
+        ".observe(document.getElementById('live'), {childList: true})"
+    )
+    page.keyboard.press("u")
+    page.wait_for_function("() => window.saidAgain")  # also where it says the same
+    page.locator(".log summary").click()
+    page.locator("main .strip .view").first.click()
+    page.keyboard.press("g")
+    page.wait_for_selector(".alike li")
+    assert page.evaluate(PROBLEMS) == []
+    page.keyboard.press("v")
+    page.wait_for_selector("#choice li")
+    assert page.evaluate(PROBLEMS) == []
     assert PAGE_ERRORS[page] == []
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from matplotlib.ticker import MaxNLocator
 
+from polyplink.core.text import many
 from polyplink.report.formats import moment, percent
 from polyplink.report.polyps import Look, Matching, Polyp, in_time
 from polyplink.report.records import Procedure, Tracklet
@@ -104,11 +105,11 @@ def layout(procedure: Procedure, matching: Matching) -> Timeline:
             add_row(f"true {polyp.label}", members(polyp, matching.true_of), polyp.look)
         if unknown := members(None, matching.true_of):
             add_row("unknown", unknown, None)
-    summary = f"Time line of {len(tracklets)} views of {procedure.n_counted} polyps"
+    polyps, views = many(procedure.n_counted, "polyp"), many(len(tracklets), "view")
+    summary = f"Time line of {polyps} in {views}"
     if matching.true:
-        summary += (
-            f"; truth: {len(matching.true)} polyps, {len(crosses)} views are counted with another"
-        )
+        wrong = many(len(crosses), "view")
+        summary += f"; truth: {many(len(matching.true), 'polyp')}, {wrong} counted with another"
     return Timeline(
         LEFT + WIDTH + RIGHT,
         bottom + AXIS,

@@ -135,7 +135,7 @@ export function overviewPage(state) {
       h("label", {}, h("input", { type: "checkbox", id: "unfinished", checked: state.unfinished }),
         t("overview.open"))),
     rows.length
-      ? h("table", { class: "procedures" },
+      ? h("table", { class: "procedures", "aria-label": t("all_procedures") },
           h("thead", {}, h("tr", {},
             ["procedure", "polyps", "interval", "questions", "corrections", "duration", "state"]
               .map((name) => h("th", { scope: "col" }, t(`overview.column.${name}`))))),
@@ -186,6 +186,12 @@ function nothingOpen(state, key) {
   return t(state.procedure.questions.length ? `${key}.none_close` : `${key}.none`);
 }
 
+/** How many questions are open. */
+export function openQuestions(state) {
+  const open = state.procedure.questions.filter((one) => one.close).length;
+  return open ? count("questions", open) : nothingOpen(state, "questions");
+}
+
 export const notice = (state) => [
   state.gone && h("p", { class: "warn", role: "alert" }, t("gone")),
   state.overview?.simulated && h("p", { class: "warn", role: "note" }, t("simulated")),
@@ -227,9 +233,9 @@ function hero(state) {
       basis(overview),
       h("p", { class: "facts" },
         h("span", {}, t("procedure", { id: procedure.id })),
-        h("span", {}, clock(procedure.duration_s)),
+        h("span", {}, t("length", { time: clock(procedure.duration_s) })),
         h("span", {}, count("views", procedure.tracklets.length)),
-        h("span", {}, open ? count("questions", open) : nothingOpen(state, "questions")),
+        h("span", {}, openQuestions(state)),
         procedure.done && h("span", { class: "state done" },
           h("span", { "aria-hidden": "true" }, "✓ "), t("done")))),
     h("div", { class: "actions" },
@@ -527,7 +533,7 @@ function log(procedure) {
         entry.undone && h("b", { class: "tag" }, t("log.undone")),
         entry.set_aside && h("b", { class: "tag" }, t("log.set_aside")),
         h("span", { class: "soft" },
-          t("log.by", { reviewer: entry.reviewer, at: moment(entry.at) })),
+          [entry.reviewer, moment(entry.at)].filter(Boolean).join(", ")),
         !entry.undone && button("undo_this", t("log.undo_this"), {
           "data-of": entry.id, class: "quiet small", id: `undo-${entry.id}`,
           "aria-label": `${t("log.undo_this")}: ${said(procedure, entry)}`,
@@ -565,7 +571,7 @@ export function toast({ text, detail, bad, undo }) {
 }
 
 const titled = (title, ...inside) => [
-  h("header", {}, h("h2", { id: "dialog-title", tabindex: -1 }, title),
+  h("div", { class: "head" }, h("h2", { id: "dialog-title", tabindex: -1 }, title),
     button("close", t("close"), { icon: "×", plain: true, id: "dialog-close" })),
   ...inside,
 ];
@@ -603,16 +609,15 @@ export function handOff(state) {
     below);
   return titled(t("hand_off"),
     open > 0 && h("p", { class: "warn" }, count("hand_off.unfinished", open)),
-    files
-      ? [h("p", {}, t("hand_off.written")),
+    h("p", { role: "status" }, t(files ? "hand_off.written" : "hand_off.working")),
+    files && [
          h("ul", { class: "files" },
            (folders.get("") ?? []).map((file) => link(file, purpose(file.name)))),
          [...folders].filter(([folder]) => folder).map(([folder, inside]) =>
            h("details", { class: "files" },
              h("summary", {}, `${folder} `, h("span", { class: "soft" }, t("hand_off.folder", { n: number(inside.length) })),
                purpose(folder)),
-             h("ul", {}, inside.map((file) => link(file)))))]
-      : h("p", { class: "working" }, t("hand_off.working")));
+             h("ul", {}, inside.map((file) => link(file)))))]);
 }
 
 export function keysSheet() {

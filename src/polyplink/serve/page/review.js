@@ -5,8 +5,8 @@
 
 import { show } from "./dom.js";
 import {
-  asked, bar, footer, handOff, keysSheet, listed, moveChoice, notice, overviewPage, pictureOf,
-  procedurePage, selection, toast,
+  asked, bar, footer, handOff, keysSheet, listed, moveChoice, notice, openQuestions, overviewPage,
+  pictureOf, procedurePage, selection, toast,
 } from "./parts.js";
 import { count, interval, loadWords, number, speak, t } from "./words.js";
 import { Viewer } from "./viewer.js";
@@ -50,7 +50,7 @@ async function correct(correction, { focus } = {}) {
       state.selected.clear();
       take(procedure);
       tell({
-        text: t("now", { count: summary(procedure) }), undo: correction.kind !== "undo",
+        text: `${t("now", { count: summary(procedure) })} ${openQuestions(state)}.`, undo: correction.kind !== "undo",
         changed: before !== procedure.polyps,
       });
       if (focus) setTimeout(() => $(focus)?.focus());
@@ -145,11 +145,17 @@ function loadRest() {
   loading = setTimeout(loadAll, IDLE);
 }
 
+/** Have a screen reader say a text, also the one that it said last. */
+function announce(text) {
+  $("live").textContent = "";
+  requestAnimationFrame(() => { $("live").textContent = text; });
+}
+
 let telling = null;
 function tell(message) {
   state.message = message;
   render();
-  $("live").textContent = message.bad ? "" : message.text;
+  if (!message.bad) announce(message.text);
   if (message.changed) {
     const figure = document.querySelector(".figure");
     figure?.classList.remove("changed");
@@ -210,6 +216,7 @@ const viewer = new Viewer($("viewer"), {
 
 function openDialog(id, parts) {
   show($(id), parts);
+  $(id).setAttribute("aria-label", $(id).querySelector("h2").textContent);
   if (!$(id).open) $(id).showModal();
 }
 
@@ -404,6 +411,7 @@ document.addEventListener("input", (event) => {
   if (event.target.id !== "search") return;
   state.search = event.target.value;
   render();
+  announce(count("procedures", listed(state).length));
 });
 
 function pick(row, chosen) {

@@ -183,6 +183,7 @@ export class Viewer {
     this.alike = alike;
     this.render();
     this.dialog.querySelector(".alike")?.scrollIntoView({ block: "nearest" });
+    this.dialog.querySelector(".alike button")?.focus({ preventScroll: true });
   }
 
   /** Handle a key of the viewer; whether it was one. */
@@ -214,8 +215,9 @@ export class Viewer {
     if (!view || !this.shown) return;
     const views = this.around();
     const place = views.findIndex((one) => one.row === this.row);
+    const picture = t("view.picture", { k: this.at + 1, n: this.length });
     show(this.dialog,
-      h("header", {}, chip(view.polyp),
+      h("div", { class: "head" }, chip(view.polyp),
         h("h2", { id: "viewer-title", tabindex: -1 }, polypOf(view), " ",
           h("span", { class: "soft" }, `${clock(view.start_s)} – ${clock(view.end_s)}`)),
         button("close", t("close"), { icon: "×", plain: true, id: "viewer-close" })),
@@ -235,10 +237,10 @@ export class Viewer {
         }),
         h("input", {
           type: "range", id: "viewer-range", min: 0, max: this.length - 1, step: 1,
-          "aria-label": t("viewer.position"), "aria-valuetext": clock(this.time(this.at)),
+          "aria-label": t("viewer.position"), "aria-valuetext": `${clock(this.time(this.at))}, ${picture}`,
         }),
         h("span", { class: "where" }, h("b", {}, clock(this.time(this.at))),
-          h("span", { class: "soft" }, ` ${this.at + 1}/${this.length}`))),
+          h("span", { class: "soft" }, ` · ${picture}`))),
       !procedure.recording || this.trouble
         ? h("p", { class: "soft small" }, t("viewer.crop_only")) : null,
       h("div", { class: "actions" },
@@ -256,6 +258,7 @@ export class Viewer {
       this.alike && this.gallery(index, view),
       h("details", { class: "small" }, h("summary", {}, t("details")),
         h("p", { class: "soft" }, this.facts(view).join(" · "))));
+    this.dialog.setAttribute("aria-label", t("viewer"));
     const range = this.dialog.querySelector("#viewer-range");
     if (range) range.value = this.at;
   }
@@ -263,7 +266,7 @@ export class Viewer {
   facts(view) {
     return [
       view.id, `${t("researcher.frames")} ${view.first_frame}–${view.last_frame}`,
-      ...this.closeUp ? [] : [`frame ${view.first_frame + this.at}`],
+      ...this.closeUp ? [] : [t("researcher.frame", { n: view.first_frame + this.at })],
       `${t("researcher.boxes")} ${number(view.boxes)}`,
       `${t("researcher.bridged")} ${share(view.bridged)}`,
       `${t("researcher.probability")} ${share(view.probability)}`,
@@ -281,6 +284,8 @@ export class Viewer {
         h("button", {
           type: "button", class: "view", "data-do": "open_alike", "data-index": one.index,
           "data-row": one.row, id: `alike-${one.index}-${one.row}`,
+          "aria-label": [t("viewer.alt", { polyp: polypOf(one), time: clock(one.start_s) }),
+            one.index !== index && t("procedure", { id: one.id })].filter(Boolean).join(", "),
         },
         h("img", {
           src: pictureOf(one.index, one.row, one.k, 160), width: 160, height: 160, alt: "",
