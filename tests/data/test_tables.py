@@ -205,7 +205,9 @@ def test_part_lists_the_procedures_of_a_part() -> None:
 def test_read_data_names_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match=r"no folder .*nothing; check the path"):
         read_data(tmp_path / "nothing")
-    with pytest.raises(PolyplinkError, match=r"not a data folder.*`polyplink import FORMAT .* DATA`"):
+    with pytest.raises(
+        PolyplinkError, match=r"not a data folder.*`polyplink import FORMAT .* DATA`"
+    ):
         read_data(tmp_path)
     write_data(tmp_path, small_set())
     (tmp_path / "polyps.parquet").write_bytes(b"PAR1 and no more")

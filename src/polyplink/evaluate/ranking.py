@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -151,15 +151,57 @@ def own_cosines(rows: Reals, stop: Codes) -> Reals:
     return cosines_of_pairs
 
 
-Matches = tuple[Reals, Reals, Codes, Codes, Codes, Codes, Codes, Codes]
-"""The sorted rows (n, d); exact similarities of all matches (m,) and the first match of each row
-(n + 1,); first row of each row's polyp and one past its last (n,), the same for its procedure, and
-its index before sorting (n,)."""
+class _Gallery(NamedTuple):
+    """What the compiled loops read: the sorted rows with their groups and matches.
+
+    Attributes:
+        rows: Vectors of length 1 (n, d).
+        order: Index of each row before sorting (n,).
+        similarity: Exact similarity of every match (m,), falling within a row's matches.
+        first: First match of each row (n + 1,).
+        polyp_start: First row of each row's polyp (n,).
+        polyp_stop: One past the last row of its polyp (n,).
+        procedure_start: First row of its procedure (n,).
+        procedure_stop: One past the last row of its procedure (n,).
+    """
+
+    rows: Reals
+    order: Codes
+    similarity: Reals
+    first: Codes
+    polyp_start: Codes
+    polyp_stop: Codes
+    procedure_start: Codes
+    procedure_stop: Codes
+
+
+@dataclass(frozen=True)
+class RankedMatches:
+    """All m matches of all queries, and the nearest row of each of n queries.
+
+    Attributes:
+        query: Row of the query in the samples (m,); the matches of a query are contiguous and
+            sorted by similarity.
+        similarity: Cosine of query and match (m,).
+        place: Position among the query's matches (m,), from 1.
+        before: Number of rows that are ranked before the match and show another polyp: those of
+            other procedures, and those of the query's procedure (m, 2).
+        nearest: The most similar row of the samples for each grouped row (n,), the first on ties;
+            -1 if there is none.
+        nearest_similarity: Its cosine (n,); NaN if there is none.
+    """
+
+    query: Codes
+    similarity: Reals
+    place: Codes
+    before: Codes
+    nearest: Codes
+    nearest_similarity: Reals
 
 
 def rank_matches(
     grouped: Grouped, *, block: int = BLOCK, threads: int | None = None
-) -> tuple[Codes, Reals, Codes, Codes, Codes, Reals]:
+) -> RankedMatches:
     """Let every row query all others: the ranks of all m matches, and the nearest row of each.
 
     Ties count against the query: a row of another polyp that is as similar as a match is ranked
@@ -169,25 +211,32 @@ def rank_matches(
         grouped: The tracklets of known polyp.
         block: Rows and columns of a block of similarities, in float32; a thread holds two blocks.
         threads: Number of threads; None for one per core. It does not change the result.
-
-    Returns:
-        For each match: row of the query in the samples (m,), contiguous for each query and sorted
-        by similarity; cosine (m,); position among the query's matches (m,), from 1; number of rows
-        of other procedures, and of other polyps of the query's procedure, ranked before it (m, 2).
-        For each grouped row: the most similar row of the samples (n,), the first on ties, -1 if
-        there is none; its cosine (n,), NaN if there is none.
     """
     rows, order = grouped.rows, grouped.order
     n, width = rows.shape
+
+    # The matches of each row, the most similar first. Every pair (i, j) of a polyp is a match of i
+    # and a match of j.
     later = grouped.stop - np.arange(n) - 1  # n, matches after each row
     i = np.repeat(np.arange(n), later)
     j = np.arange(i.size) + np.repeat(np.arange(n) + 1 - np.cumsum(later) + later, later)
-    row, level = np.append(i, j), np.tile(own_cosines(rows, grouped.stop), 2)  # m
-    best_first = np.lexsort((-level, row))
-    row, similarity = row[best_first], level[best_first]
+    row, cosine_of_match = np.append(i, j), np.tile(own_cosines(rows, grouped.stop), 2)  # m
+    best_first = np.lexsort((-cosine_of_match, row))
+    row, similarity = row[best_first], cosine_of_match[best_first]
     first = np.append(0, np.cumsum(np.bincount(row, minlength=n)))  # n + 1
-    bounds = _bounds(grouped.procedure)
-    matches = (rows, similarity, first, grouped.start, grouped.stop, *bounds, order)
+    procedure_start, procedure_stop = _bounds(grouped.procedure)
+    gallery = _Gallery(
+        rows,
+        order,
+        similarity,
+        first,
+        grouped.start,
+        grouped.stop,
+        procedure_start,
+        procedure_stop,
+    )
+
+    # Blocks of similarities on and above the diagonal, in float32; threads share them.
     narrow = rows.astype(np.float32)  # n d
     side = max(1, min(block, n))
     slack = tolerance(width) + UNIT32 * 2  # bounds are rounded to float32, too
@@ -208,12 +257,15 @@ def rank_matches(
                 np.copyto(mirror, near.T)
                 blocks.append(((j, i), mirror))
             for corner, scores in blocks:
-                _count_before(scores, corner, matches, slack, before)
-                _find_nearer(scores, scores.max(axis=1), corner, matches, slack, (nearest, cosine))
+                _count_before(scores, corner, gallery, slack, before)
+                _find_nearer(scores, scores.max(axis=1), corner, gallery, slack, (nearest, cosine))
         return before, nearest, cosine
 
     corners = [(i, j) for i in range(0, n, side) for j in range(i, n, side)]
     per_thread = parallel(work, corners, threads)
+
+    # Counts of all threads are added; of the nearest rows the most similar counts, on ties the
+    # first of the samples.
     before, nearest, cosine = per_thread[0]
     for thread_before, thread_nearest, thread_cosine in per_thread[1:]:
         before += thread_before
@@ -222,45 +274,48 @@ def rank_matches(
             & (thread_nearest >= 0)
             & (order[thread_nearest] < order[nearest])
         )
-        nearest, cosine = (
-            np.where(better, thread_nearest, nearest),
-            np.where(better, thread_cosine, cosine),
-        )
+        nearest = np.where(better, thread_nearest, nearest)
+        cosine = np.where(better, thread_cosine, cosine)
     has_nearest = nearest >= 0
-    nearest = np.where(has_nearest, order[nearest], -1) if n else nearest
-    place = 1 + np.arange(row.size) - first[row]
-    return order[row], similarity, place, before, nearest, np.where(has_nearest, cosine, np.nan)
+    return RankedMatches(
+        query=order[row],
+        similarity=similarity,
+        place=1 + np.arange(row.size) - first[row],
+        before=before,
+        nearest=np.where(has_nearest, order[nearest], -1) if n else nearest,
+        nearest_similarity=np.where(has_nearest, cosine, np.nan),
+    )
 
 
 @njit(error_model="numpy")
 def _count_before(
-    near: Singles, corner: tuple[int, int], matches: Matches, slack: float, before: Codes
+    near: Singles, corner: tuple[int, int], gallery: _Gallery, slack: float, before: Codes
 ) -> None:
     """Count the columns of a block that are ranked before each match of its rows.
 
     Args:
         near: Similarities (a, b) in float32.
         corner: The block's first query and its first gallery row.
-        matches: All matches.
+        gallery: All rows and matches.
         slack: Upper bound of the error of `near`.
         before: Counts of all blocks so far, for other procedures and the query's own (m, 2);
             changed.
     """
-    rows, similarity, first, start, stop, procedure_start, procedure_stop, _ = matches
+    rows, similarity, first = gallery.rows, gallery.similarity, gallery.first
     width = near.shape[1]
     for i in range(near.shape[0]):
         row = corner[0] + i
         # Columns of the query's procedure are [a, d), and of its polyp [b, c) among them.
-        a = min(max(procedure_start[row] - corner[1], 0), width)
-        b = min(max(start[row] - corner[1], 0), width)
-        c = min(max(stop[row] - corner[1], 0), width)
-        d = min(max(procedure_stop[row] - corner[1], 0), width)
+        a = min(max(gallery.procedure_start[row] - corner[1], 0), width)
+        b = min(max(gallery.polyp_start[row] - corner[1], 0), width)
+        c = min(max(gallery.polyp_stop[row] - corner[1], 0), width)
+        d = min(max(gallery.procedure_stop[row] - corner[1], 0), width)
         for k in range(first[row], first[row + 1]):
             for column, begin, end in ((0, 0, a), (1, a, b), (1, c, d), (0, d, width)):
                 if begin < end:
-                    gallery = rows[corner[1] + begin :]
+                    others = rows[corner[1] + begin :]
                     before[k, column] += _at_least(
-                        near[i, begin:end], similarity[k], slack, rows[row], gallery
+                        near[i, begin:end], similarity[k], slack, rows[row], others
                     )
 
 
@@ -269,7 +324,7 @@ def _find_nearer(  # noqa: PLR0917
     near: Singles,
     highest: Singles,
     corner: tuple[int, int],
-    matches: Matches,
+    gallery: _Gallery,
     slack: float,
     nearest_so_far: tuple[Codes, Reals],
 ) -> None:
@@ -278,7 +333,8 @@ def _find_nearer(  # noqa: PLR0917
     highest (a,) is the maximum of each row of near; `nearest_so_far` is the nearest row (n,), -1
     for none, and its exact cosine (n,); changed.
     """
-    rows, similarity, first, order = matches[0], matches[1], matches[2], matches[7]
+    rows, order = gallery.rows, gallery.order
+    similarity, first = gallery.similarity, gallery.first
     nearest, cosine = nearest_so_far
     for i in range(near.shape[0]):
         row = corner[0] + i

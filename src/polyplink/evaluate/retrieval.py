@@ -128,10 +128,11 @@ def retrieve(
     """
     n = len(samples.tracklet_ids)
     grouped = Grouped.of(samples.unit_rows(vectors), samples)
-    matched = rank_matches(grouped, block=block, threads=threads)
-    query, similarity, place, before, *_ = matched  # m
-    first, matches = place == 1, np.bincount(query, minlength=n)
-    rank, rank_without = place + before.sum(axis=1), place + before[:, 0]  # m, from 1
+    ranked = rank_matches(grouped, block=block, threads=threads)
+    query, place = ranked.query, ranked.place  # m
+    matches = np.bincount(query, minlength=n)
+    rank = place + ranked.before.sum(axis=1)  # m, from 1
+    rank_without_own = place + ranked.before[:, 0]
 
     def precision(ranks: Codes, chosen: Mask | slice = slice(None)) -> Reals:
         """Mean of place / rank over each query's chosen matches (n,)."""
@@ -141,19 +142,21 @@ def retrieve(
         return np.where(matches > 0, mean, np.nan)
 
     def best(ranks: Codes) -> Codes:
-        ranked = np.zeros(n, dtype=np.int64)
-        ranked[query[first]] = ranks[first]
-        return ranked
+        """Rank of each query's most similar match (n,); 0 without one."""
+        best_ranks = np.zeros(n, dtype=np.int64)
+        best_ranks[query[place == 1]] = ranks[place == 1]
+        return best_ranks
 
     nearest, cosine = np.full(n, -1), np.full(n, np.nan)
-    nearest[grouped.order], cosine[grouped.order] = matched[4:]
+    nearest[grouped.order] = ranked.nearest
+    cosine[grouped.order] = ranked.nearest_similarity
     return Retrieval(
         ap=precision(rank),
         best_rank=best(rank),
         matches=matches,
-        published_ap=precision(rank, similarity > 0),
-        ap_without_own=precision(rank_without),
-        best_rank_without_own=best(rank_without),
+        published_ap=precision(rank, ranked.similarity > 0),
+        ap_without_own=precision(rank_without_own),
+        best_rank_without_own=best(rank_without_own),
         nearest=nearest,
         nearest_similarity=cosine,
         unmatched=int((samples.known & (matches == 0)).sum()),
