@@ -7,6 +7,7 @@ contrast, gamma, dark views, blur, motion and noise.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -64,6 +65,21 @@ class Augmentation:
     dark: float = 0.15
 
 
+def pad_boxes(boxes: Sequence[npt.NDArray[np.floating]]) -> npt.NDArray[np.float32]:
+    """The boxes (k, 4) of each of n frames as one array (n, largest k or 1, 4), padded with NaN.
+
+    Example:
+        >>> pad_boxes([np.zeros((2, 4)), np.zeros((0, 4))])[:, :, 0]
+        array([[ 0.,  0.],
+               [nan, nan]], dtype=float32)
+    """
+    most = max((len(of_frame) for of_frame in boxes), default=0)
+    padded = np.full((len(boxes), max(most, 1), 4), np.nan, np.float32)
+    for k, of_frame in enumerate(boxes):
+        padded[k, : len(of_frame)] = of_frame
+    return padded
+
+
 def draw_batch(
     frames: TrainingFrames,
     rows: npt.NDArray[np.integer],
@@ -88,24 +104,10 @@ def draw_batch(
     for row in rows:
         image, image_boxes = _view(frames, int(row), side, rng, augmentation)
         if rng.random() < augmentation.mosaic:
-            # Four frames around a corner; each keeps its quadrant.
-            x, y = (int(v) for v in rng.uniform(0.3, 0.7, 2) * side)
-            areas = ((0, 0, x, y), (x, 0, side, y), (0, y, x, side), (x, y, side, side))
-            whole, quadrants = torch.empty_like(image), []
-            for left, top, right, bottom in areas:
-                extra_row = int(rng.integers(len(frames.pixels)))
-                area = (left, top, right, bottom)
-                part, inside = _view(frames, extra_row, side, rng, augmentation, area=area)
-                whole[:, top:bottom, left:right] = part[:, top:bottom, left:right]
-                quadrants.append(inside)
-            image, image_boxes = whole, np.concatenate(quadrants)
+            image, image_boxes = _mosaic(frames, side, rng, augmentation)
         images.append(_colour(image, rng, augmentation))
         boxes.append(image_boxes)
-    most = max(1, *(len(boxes_of_image) for boxes_of_image in boxes))
-    padded = np.full((len(boxes), most, 4), np.nan, np.float32)
-    for k, boxes_of_image in enumerate(boxes):
-        padded[k, : len(boxes_of_image)] = boxes_of_image
-    stack, truth = torch.stack(images), torch.from_numpy(padded)
+    stack, truth = torch.stack(images), torch.from_numpy(pad_boxes(boxes))
     for k in range(len(rows)):  # one of the eight orientations
         for axis in (0, 1):
             if rng.random() < 0.5:
@@ -115,6 +117,21 @@ def draw_batch(
             stack[k] = stack[k].transpose(1, 2).clone()
             truth[k] = truth[k][:, [1, 0, 3, 2]]
     return stack, truth
+
+
+def _mosaic(
+    frames: TrainingFrames, side: int, rng: np.random.Generator, augmentation: Augmentation
+) -> tuple[Tensor, npt.NDArray[np.float32]]:
+    """Four random frames around a corner as one image (3, side, side), and its boxes (k, 4)."""
+    x, y = (int(v) for v in rng.uniform(0.3, 0.7, 2) * side)
+    image, boxes = torch.empty(3, side, side), []
+    for area in ((0, 0, x, y), (x, 0, side, y), (0, y, x, side), (x, y, side, side)):
+        left, top, right, bottom = area
+        row = int(rng.integers(len(frames.pixels)))
+        part, boxes_of_part = _view(frames, row, side, rng, augmentation, area=area)
+        image[:, top:bottom, left:right] = part[:, top:bottom, left:right]
+        boxes.append(boxes_of_part)
+    return image, np.concatenate(boxes)
 
 
 def _view(
@@ -136,11 +153,15 @@ def _view(
         augmentation: How strongly the frame is changed.
         area: Left, top, right, bottom of the visible part of the input; None for all of it.
     """
+    # The frame before any change: centred in the area, as large as fits.
     left, top, right, bottom = area or (0, 0, side, side)
     centre = np.array([left + right, top + bottom]) / 2
     size = frames.sizes[row] / frames.sizes[row].max() * max(right - left, bottom - top)
     boxes = frames.boxes[row]
     boxes = boxes[np.isfinite(boxes).all(1)]
+
+    # A random place and size. To show no polyp, the frame is enlarged until its polyps are out of
+    # view; after ten failures it is placed as usual.
     empty = len(boxes) > 0 and area is None and rng.random() < augmentation.empty
     for _ in range(10):
         low, high = (1.5, 3.0) if empty else augmentation.zoom
@@ -158,14 +179,17 @@ def _view(
     else:
         return _view(frames, row, side, rng, replace(augmentation, empty=0.0), area=area)
     keep = (visible >= LEAST_VISIBLE) & (sides.min(1) >= LEAST_SIDE)
+
+    # The pixels of the frame at that place.
     axis = (torch.arange(side) + 0.5).float()
     x = 2 * (axis - float(origin[0])) / float(extent[0]) - 1
     y = 2 * (axis - float(origin[1])) / float(extent[1]) - 1
     where = torch.stack([x[None].expand(side, -1), y[:, None].expand(-1, side)], 2)[None]
     pixels = torch.from_numpy(np.array(frames.pixels[row])).permute(2, 0, 1)[None] / 255 - GREY
     image = functional.grid_sample(pixels, where, "bilinear", "zeros", align_corners=False)
-    # A box of which too little is in view is not learned; its visible part is painted grey.
     image = image[0] + GREY
+
+    # A box of which too little is in view is not learned; its visible part is painted grey.
     for lo, hi in clipped[~keep & (visible > 0.05)].round().astype(int):
         image[:, lo[1] : hi[1], lo[0] : hi[0]] = GREY
     middle = clipped[keep].mean(1)
@@ -176,7 +200,8 @@ def _colour(image: Tensor, rng: np.random.Generator, augmentation: Augmentation)
     """Change exposure and colour of an image (3, side, side), and add blur, menus and noise."""
     side = image.shape[1]
     if rng.random() < augmentation.blur:
-        image = functional.avg_pool2d(image[None], k := int(rng.choice([3, 5])), 1, k // 2)[0]
+        kernel = int(rng.choice([3, 5]))
+        image = functional.avg_pool2d(image[None], kernel, 1, kernel // 2)[0]
     if rng.random() < augmentation.blur:  # motion along a line of `length` pixels
         length, angle = int(rng.integers(3, 12)), rng.uniform(0, math.pi)
         steps = np.linspace(-length / 2, length / 2, length)

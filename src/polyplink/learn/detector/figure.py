@@ -9,7 +9,7 @@ import numpy.typing as npt
 from polyplink.learn.detector.augmented_frames import TrainingFrames
 from polyplink.learn.detector.frames import true_boxes, unstretched
 
-COLUMNS = 6
+COLUMNS, MOST_FRAMES = 6, 24
 ANNOTATED, DETECTED = "#ffffff", "#ff9d00"
 
 
@@ -20,9 +20,8 @@ def training_figure(
     predicted: Sequence[npt.NDArray[np.float64]],
     *,
     score: float,
-    count: int = 24,
 ) -> None:
-    """Plot the losses, and below them some frames with their annotated and detected boxes.
+    """Plot the losses, and below them `MOST_FRAMES` frames with annotated and detected boxes.
 
     Args:
         path: PNG file to write.
@@ -30,13 +29,12 @@ def training_figure(
         frames: The held-out frames; None if there are none.
         predicted: The detected boxes (k, 5) of each frame, see `detect_in_frames`.
         score: Lowest score of the boxes that are drawn.
-        count: Largest number of frames.
     """
     from matplotlib.figure import Figure  # noqa: PLC0415  takes half a second
     from matplotlib.patches import Rectangle  # noqa: PLC0415
 
     total = 0 if frames is None else len(frames.pixels)
-    chosen = sorted({k * total // count for k in range(count)}) if total else []
+    chosen = sorted({k * total // MOST_FRAMES for k in range(MOST_FRAMES)}) if total else []
     rows = -(-len(chosen) // COLUMNS)
     figure = Figure(figsize=(12, 3 + 2 * rows), layout="constrained")
     grid = figure.add_gridspec(1 + rows, COLUMNS, height_ratios=[1.5, *[1.0] * rows])

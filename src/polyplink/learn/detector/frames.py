@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import torch
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.empty import read_empty
 from polyplink.data.files.archives import INSIDE
+from polyplink.data.files.images import resize
 from polyplink.data.files.video import split_frame_name
 from polyplink.data.origin import annotated_boxes
 from polyplink.data.tables import DataSet
-from polyplink.learn.detector.augmented_frames import TrainingFrames
+from polyplink.learn.detector.augmented_frames import TrainingFrames, pad_boxes
 from polyplink.tracklets.crops import (
     FrameCrops,
     crop_source,
@@ -62,6 +62,8 @@ def read_frames(
         PolyplinkError: If there is no annotated polyp, or an image is missing.
     """
     pixels, sizes, boxes, names = [], [], [], []
+
+    # Frames of the procedures.
     rows = data.procedures.filter(pl.col("procedure_id").is_in(procedures))
     polyps = annotated_boxes(folder, data).partition_by("procedure_id", as_dict=True)
     boxed = data.detections.partition_by("procedure_id", as_dict=True)
@@ -76,12 +78,11 @@ def read_frames(
             "x", "y", x2=pl.col("x") + pl.col("w"), y2=pl.col("y") + pl.col("h")
         )
         shares = corners.to_numpy() / [width, height, width, height]  # k 4
-        images, empty_images = (
-            dict(table.select("frame", "image").iter_rows())
-            for table in (annotated, without.get((name,), nothing))
-        )
-        free = set(range(row["n_frames"])) - set(boxed.get((name,), nothing)["frame"])
-        chosen = _choose(images, empty_images, free, source, most)
+        images = dict(annotated.select("frame", "image").iter_rows())
+        empty_frames = without.get((name,), nothing)
+        empty_images = dict(empty_frames.select("frame", "image").iter_rows())
+        unboxed = set(range(row["n_frames"])) - set(boxed.get((name,), nothing)["frame"])
+        chosen = _choose(images, empty_images, unboxed, source, most)
         if not chosen:
             continue
         pixels.append(_read_whole(row, chosen, source, side, workers))
@@ -89,6 +90,8 @@ def read_frames(
         boxes += [shares[frame == number].clip(0, 1) for number in chosen]
         names += [name] * len(chosen)
         progress(done, rows.height)
+
+    # Further files without a polyp.
     further = np.empty((len(empty), side, side, 3), np.uint8)
     for k, file in enumerate(empty):
         picture = decoded_image(file)
@@ -98,16 +101,14 @@ def read_frames(
         boxes.append(np.empty((0, 4)))
         names.append(str(file))
     pixels.append(further)
-    most_boxes = max((len(boxes_of_frame) for boxes_of_frame in boxes), default=0)
     PolyplinkError.unless(
-        most_boxes > 0,
+        any(len(boxes_of_frame) for boxes_of_frame in boxes),
         f"{folder} has no annotated polyp with an image in these procedures",
         "give another --part",
     )
-    padded = np.full((len(boxes), most_boxes, 4), np.nan, np.float32)
-    for k, boxes_of_frame in enumerate(boxes):
-        padded[k, : len(boxes_of_frame)] = boxes_of_frame
-    return TrainingFrames(np.concatenate(pixels), np.array(sizes, np.float32), padded, tuple(names))
+    return TrainingFrames(
+        np.concatenate(pixels), np.array(sizes, np.float32), pad_boxes(boxes), tuple(names)
+    )
 
 
 def _read_whole(
@@ -131,32 +132,34 @@ def _read_whole(
 
 
 def _choose(
-    images: Images, empty: Images, free: Collection[int], source: Path, most: int
+    images: Images, empty: Images, unboxed: Collection[int], source: Path, most: int
 ) -> Images:
     """Some frames of a procedure with a polyp, and half as many without.
 
     Args:
         images: Frame -> image of all frames with a polyp.
         empty: Frame -> image of all frames annotated as empty.
-        free: Frames without a box, which are used if no frame is annotated as empty.
+        unboxed: Frames without a box, which are used if no frame is annotated as empty.
         source: Folder of the images, or of a simulation.
         most: Largest number of frames with a polyp.
     """
     half = max(most // 2, 1)
     if crop_source(source) is None:
         images = {number: name for number, name in images.items() if name is not None}
-    without = _spread(empty, half) or _unnamed(_spread(dict.fromkeys(free), half), images, source)
-    return _spread(images, most) | without
+    without = {number: empty[number] for number in _evenly_spread(empty, half)}
+    if not without:
+        without = _unlisted_images(_evenly_spread(unboxed, half), images, source)
+    return {number: images[number] for number in _evenly_spread(images, most)} | without
 
 
-def _spread(images: Images, most: int) -> Images:
-    """At most `most` of the frames, evenly spread."""
-    numbers = sorted(images)
+def _evenly_spread(frames: Collection[int], most: int) -> list[int]:
+    """At most `most` of some frame numbers, in order and evenly spread."""
+    numbers = sorted(frames)
     count = min(most, len(numbers))
-    return {k: images[k] for k in (numbers[j * len(numbers) // count] for j in range(count))}
+    return [numbers[k * len(numbers) // count] for k in range(count)]
 
 
-def _unnamed(numbers: Iterable[int], images: Images, source: Path) -> Images:
+def _unlisted_images(numbers: Iterable[int], images: Images, source: Path) -> Images:
     """Frame -> image of frames that no table lists: rendered, or files named like the others.
 
     Args:
@@ -196,12 +199,9 @@ def unstretched_sizes(frames: TrainingFrames) -> Floats:
 def unstretched(frames: TrainingFrames, row: int) -> Pixels:
     """A frame in its original aspect ratio; its longer side is that of the stretched frame."""
     height, width = _shapes(frames)[row]
-    pixels = torch.from_numpy(np.array(frames.pixels[row])).permute(2, 0, 1)[None]  # 1 3 s s
-    small = torch.nn.functional.interpolate(
-        pixels, (height, width), mode="bilinear", antialias=True
-    )
-    result: Pixels = small[0].permute(1, 2, 0).contiguous().numpy()
-    return result
+    return resize(
+        np.array(frames.pixels[row]), width, height
+    )  # copied: torch needs writable memory
 
 
 def detect_in_frames(detector: Callable[[Pixels], Floats], frames: TrainingFrames) -> list[Floats]:
