@@ -203,7 +203,7 @@ def test_size_and_histology_are_in_the_hand_off(
     assert "histology fitted on 10 polyps" in calibration.stdout, calibration.output
     count = polyplink("count", weights, data, "-o", out, "--device", "cpu")
     assert count.exit_code == 0, count.output
-    assert "probes fitted on simulated polyps" in count.stderr
+    assert "models fitted on simulated polyps" in count.stderr
     views = pl.read_csv(out / "views.csv")
     assert views["size_mm"].null_count() == views["adenoma"].null_count() == 0
     group = json.loads((out / "count.json").read_text())["procedures"][0]["groups"][0]

@@ -149,7 +149,7 @@ def test_one_procedure_has_no_counting_figures(sample_run: SampleRun, tmp_path: 
     )
     uncovered, unmeasured = counting_only.warnings
     assert (counting_only.code, unmeasured) == (1, UNMEASURED)
-    assert uncovered.startswith("No 90 % interval is given: the weights were calibrated on 4 recor")
+    assert uncovered.startswith("No 90 % interval is given: the model was calibrated on 4 record")
 
 
 @pytest.fixture(scope="module")

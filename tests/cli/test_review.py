@@ -106,7 +106,7 @@ def test_invalid_review_folders_are_refused(
     for arguments, message in (
         ((tmp_path,), "count.json is missing"),
         ((count_folder, "--mask-overlay", "1,2"), "give LEFT,TOP,WIDTH,HEIGHT"),
-        ((count_folder, "--data", tmp_path), "is no data folder|is missing|no folder"),
+        ((count_folder, "--data", tmp_path), "is not a data folder|is missing|no folder"),
     ):
         for verb in ("review", "hand-off"):
             result = polyplink(verb, *arguments)

@@ -93,7 +93,7 @@ def figure_text(figure: Figure, digits: int = 3) -> str:
 
 READING = {
     "polyp.size": "about {mm} mm ({low} to {high})",
-    "polyp.adenoma": "adenoma {p} %",
+    "polyp.adenoma": "probability of an adenoma {p} %",
     "decimal": ".",
 }
 """English templates of `reading_text`; other languages are in the catalogue of the review."""
@@ -108,7 +108,7 @@ def reading_text(reading: Reading, words: Mapping[str, str] = READING) -> str:
 
     Example:
         >>> reading_text(Reading(5.2, 3.1, 8.7, adenoma=0.72))
-        'about 5.2 mm (3.1 to 8.7), adenoma 72 %'
+        'about 5.2 mm (3.1 to 8.7), probability of an adenoma 72 %'
     """
     texts = []
     if reading.size_mm is not None:

@@ -48,7 +48,6 @@ def test_ground_truth_is_imported(tmp_path: Path) -> None:
         "1 x line marked as ignored (confidence 0) (first: s/gt.txt, line 3)",
         "2 x class of boxes, all read as polyps (first: 1, 7)",
         "1 x track treated as a separate polyp (first: s_3)",
-        "1 x procedure without a known patient, treated as a separate patient (first: s)",
     ]
     again = import_mot(root / "s" / "gt" / "gt.txt")
     assert again.data.detections.equals(imported.data.detections)

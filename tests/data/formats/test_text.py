@@ -136,7 +136,6 @@ def test_a_csv_file_with_only_boxes_is_imported(tmp_path: Path) -> None:
     assert imported.data.detections["frame"].to_list() == [0, 3]
     assert imported.warnings == [
         "1 x procedure without a number of frames, set to its last frame + 1 (first: v)",
-        "1 x procedure without a known patient, treated as a separate patient (first: v)",
     ]
     with pytest.raises(PolyplinkError, match=r"procedure v: width and height .* unknown; give"):
         import_csv(path)
@@ -156,7 +155,7 @@ def test_images_and_frames_of_videos_are_named(tmp_path: Path) -> None:
 def test_frame_numbers_from_one_are_suggested(tmp_path: Path) -> None:
     (tmp_path / "boxes.csv").write_text(f"{HEADER}v,1,1,2,3,4,,,\nv,2,1,2,3,4,,,\n")
     imported = import_csv(tmp_path, size=(64, 48))
-    assert "labels seem to count frames from 1, the lowest number is 1" in imported.warnings[2]
+    assert "labels seem to count frames from 1, the lowest number is 1" in imported.warnings[1]
     again = import_csv(tmp_path, size=(64, 48), first_frame=1)
     assert again.data.detections["frame"].to_list() == [0, 1]
 

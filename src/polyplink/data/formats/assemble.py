@@ -531,7 +531,8 @@ def _procedures(
     kind = "procedure without a number of frames, set to its last frame + 1"
     faults.warn_rows(kind, no_length, "procedure_id")
     kind = "procedure without a known patient, treated as a separate patient"
-    faults.warn_rows(kind, rows.filter(pl.col("patient").is_null()), "procedure_id")
+    if rows.height > 1:  # a split concerns several
+        faults.warn_rows(kind, rows.filter(pl.col("patient").is_null()), "procedure_id")
     _warn_of_numbers(rows, options, faults)
     rows = rows.with_columns(
         n_frames=pl.coalesce("n_frames", pl.col("last").clip(upper_bound=LARGEST).cast(pl.Int32)),
