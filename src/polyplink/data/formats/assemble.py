@@ -186,7 +186,8 @@ def read_tables(
     parts = read_each(read, sources, workers=options.workers, progress=options.progress)
     for part_faults, *_ in parts:
         faults.add(part_faults)
-    return [pl.concat(tables) for tables in zip(*(tables for _, *tables in parts), strict=True)]
+    tables_of_sources = [tables for _, *tables in parts]
+    return [pl.concat(tables) for tables in zip(*tables_of_sources, strict=True)]
 
 
 def first_of_frame(frames: pl.DataFrame, rows: str, hint: str, faults: Faults) -> pl.DataFrame:
@@ -412,14 +413,12 @@ def _stated(sources: list[pl.DataFrame], defaults: Mapping[str, str]) -> pl.Data
     """
     columns = {name: column.dtype for name, column in PROCEDURES.items()}
     columns |= {"home": pl.String(), "film": pl.String(), "first": pl.Int64(), "last": pl.Int64()}
-    tables = [
-        table.select(
-            pl.col(name).cast(dtype, strict=False)
-            for name, dtype in columns.items()
-            if name in table.columns
+    tables = [pl.DataFrame(schema=columns)]  # so that every column exists
+    for table in sources:
+        known = [name for name in columns if name in table.columns]
+        tables.append(
+            table.select(pl.col(name).cast(columns[name], strict=False) for name in known)
         )
-        for table in [pl.DataFrame(schema=columns), *sources]
-    ]
     rows = pl.concat(tables, how="diagonal").drop_nulls("procedure_id")
     # The video stated by a source is a name to search for, not a path.
     rows = rows.with_columns(pl.col("film").str.extract(r"([^/\\]*)$"))
@@ -488,6 +487,8 @@ def _procedures(
     facts = ("n_frames", "fps", "width", "height")
     of_video = videos.select("procedure_id", **{f"of_{name}": name for name in facts})
     rows = rows.join(of_video, on="procedure_id", how="left", maintain_order="left")
+
+    # What its source and its video state.
     differs = {name: pl.col(name) != pl.col(f"of_{name}") for name in facts}
     kind = "procedure with another number of frames than its video, the video's used"
     faults.warn_rows(kind, rows.filter(differs["n_frames"]), "procedure_id")
@@ -502,16 +503,18 @@ def _procedures(
     if options.size is not None:
         width, height = (pl.lit(side, dtype=pl.Int32) for side in options.size)
         rows = rows.with_columns(width=width, height=height)
+
+    # A size that neither states is that of the first existing image.
     unsized = pl.min_horizontal(pl.col("width", "height").fill_null(0)) <= 0
     images = boxes.filter("exists").unique("procedure_id", keep="first", maintain_order=True)
     images = images.join(rows.filter(unsized), on="procedure_id", how="semi")
-    keys = dict.fromkeys(images.select("source", "image").iter_rows())
-    opened = dict(open_each(keys, Path()))
-    sizes = [
-        (procedure_id, *size)
-        for procedure_id, source, image in images.select("procedure_id", "source", "image").rows()
-        if isinstance(size := opened.get((source, image)), tuple)
-    ]
+    keys = images.select("source", "image").rows()
+    opened = dict(open_each(dict.fromkeys(keys), Path()))
+    sizes = []
+    for procedure_id, key in zip(images["procedure_id"], keys, strict=True):
+        size = opened.get(key)
+        if isinstance(size, tuple):
+            sizes.append((procedure_id, *size))
     schema = {name: PROCEDURES[name].dtype for name in ("procedure_id", "width", "height")}
     rows = rows.update(pl.DataFrame(sizes, schema, orient="row"), on="procedure_id")
     bare = rows.filter(unsized)
@@ -521,6 +524,8 @@ def _procedures(
             "give its recording with --video FILE or the size with --size WxH, or write them into "
             "procedures.csv next to the source",
         )
+
+    # Without any length a procedure ends at its last frame, and without a patient it is its own.
     no_length = rows.filter(pl.col("n_frames").is_null())
     empty = no_length.filter(pl.col("last").is_null())
     if empty.height:

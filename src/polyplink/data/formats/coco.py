@@ -122,8 +122,9 @@ def read_records(value: Any, source: str, names: Sequence[str]) -> pl.DataFrame:
         if len(keys) == 1:
             values = [row.get(keys[0]) for row in rows]
         elif keys:
-            candidates = ((row.get(key) for key in keys) for row in rows)
-            values = [next((v for v in of_row if v is not None), None) for of_row in candidates]
+            for i, row in enumerate(rows):
+                given = [row[key] for key in keys if row.get(key) is not None]
+                values[i] = given[0] if given else None
         if name == "bbox":
             columns |= _sides(values)
         elif name in _NUMBERS:
@@ -140,6 +141,7 @@ def read_records(value: Any, source: str, names: Sequence[str]) -> pl.DataFrame:
 
 
 def _sides(values: list[Any]) -> dict[str, pl.Series]:
+    """The columns x, y, w, h of `bbox` values; null for one that is not a list of four numbers."""
     try:
         table = np.array(values, dtype=np.float64).reshape(len(values), 4)  # n x 4
         return {side: pl.Series(table[:, i]) for i, side in enumerate("xywh")}
@@ -180,6 +182,8 @@ def import_coco(
         PolyplinkError: If a file is missing, truncated or not COCO; if strict, at the first fault.
     """
     settings = Options(**options)
+
+    # The images, boxes and videos of all files.
     root, files = _find_files(source)
     PolyplinkError.unless(
         boxes is None or len(files) == 1,
@@ -188,31 +192,37 @@ def import_coco(
     )
     faults = Faults(settings.strict)
     certain = source.is_file() or len(files) == 1
-    read = partial(_read, root=root, strict=settings.strict, results=boxes, certain=certain)
-    frames, placed, videos = read_tables(read, list(enumerate(files)), settings, faults)
+    read = partial(
+        _read_annotations, root=root, strict=settings.strict, results=boxes, certain=certain
+    )
+    frames, annotated, videos = read_tables(read, list(enumerate(files)), settings, faults)
     n_others = faults.counts.get(NO_COCO, (0, ""))[0]
     PolyplinkError.unless(
         n_others < len(files) or certain,
         f"none of the {len(files)} JSON files in {source} has the lists `images` and `annotations`",
         "give the file with the boxes",
     )
-    faults.warn_values("category of boxes, all read as polyps", placed["category"].drop_nulls())
+    categories = annotated["category"].drop_nulls()
+    faults.warn_values("category of boxes, all read as polyps", categories)
+
+    # Procedure and frame of each box, which are those of its image.
     frames = numbers_alone(frames, root, faults)
     hint = "keep one image (and one file) for each frame"
     frames = first_of_frame(frames, "image", hint, faults)
     places = frames.select("file", "procedure_id", "frame", "image", image_id="id")
-    placed = placed.join(places, on=["file", "image_id"], how="inner", maintain_order="left")
+    placed = annotated.join(places, on=["file", "image_id"], how="inner", maintain_order="left")
     facts = ["procedure_id", "polyp_id", "histology_class", *_FACTS]
     polyps = placed.select(facts).drop_nulls(["procedure_id", "polyp_id"])
+    procedures = _procedures(videos, frames, datasets or {}, faults).with_columns(
+        pl.col("first", "last") - settings.first, home=pl.lit(str(root / "images"))
+    )
     return assemble(
         placed,
         root,
         source.stem,
         settings,
         faults,
-        procedures=_procedures(videos, frames, datasets or {}, faults).with_columns(
-            pl.col("first", "last") - settings.first, home=pl.lit(str(root / "images"))
-        ),
+        procedures=procedures,
         polyps=polyps.unique(maintain_order=True),
         splits=splits_of(frames),
         empty=frames.filter("empty"),
@@ -245,7 +255,7 @@ def _find_files(source: Path) -> tuple[Path, list[_File]]:
     return source, [(path, part(path)) for path in paths]
 
 
-def _read(
+def _read_annotations(
     numbered: tuple[int, _File], root: Path, strict: bool, results: Path | None, certain: bool
 ) -> tuple[Faults, pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """Read one annotation file, or its images and the boxes of a detector's results.
@@ -344,7 +354,10 @@ def _image_folder(images: pl.Series, root: Path, part: str | None) -> str:
     first = next(iter(images.drop_nulls().head(1)), None)
     if first is None:
         return ""
-    for folder in ("images/", "", *([f"images/{part}/", f"{part}/"] if part else [])):
+    folders = ["images/", ""]
+    if part:
+        folders += [f"images/{part}/", f"{part}/"]
+    for folder in folders:
         if (root / folder / first).is_file():
             return folder
     return "images/" if (root / "images").is_dir() else ""
@@ -355,12 +368,16 @@ def _of_identities(images: pl.DataFrame, boxes: pl.DataFrame, faults: Faults) ->
     identities = boxes.filter(pl.col("polyp_id").is_not_null())
     if not (images["procedure_id"].null_count() and identities.height):
         return images
+
+    # From the identity of one of its boxes.
     of_identity = pl.coalesce(pl.col("polyp_id").str.extract(_IDENTITY), "polyp_id")
     of_image = identities.unique("image_id", keep="first", maintain_order=True)
     of_image = of_image.select(id="image_id", of_identity=of_identity)
     images = images.join(of_image, on="id", how="left", maintain_order="left").with_columns(
         procedure_id=pl.coalesce("procedure_id", "of_identity")
     )
+
+    # Or else from images with the same name pattern, if these are all of one procedure.
     alike = images.drop_nulls(["procedure_id", "by_name"]).group_by("by_name")
     of_name = alike.agg(of_name=pl.col("procedure_id").unique()).filter(
         pl.col("of_name").list.len() == 1
@@ -369,6 +386,8 @@ def _of_identities(images: pl.DataFrame, boxes: pl.DataFrame, faults: Faults) ->
     images = images.join(of_name, on="by_name", how="left", maintain_order="left").with_columns(
         procedure_id=pl.coalesce("procedure_id", "of_name")
     )
+
+    # The others are named by their file names, unless they have no box either.
     no_procedure = pl.col("procedure_id").is_null()
     bare = no_procedure & ~pl.col("id").is_in(boxes["image_id"].implode())
     kind = "image without sequence_id and identity_id, placed by its name"
@@ -378,6 +397,12 @@ def _of_identities(images: pl.DataFrame, boxes: pl.DataFrame, faults: Faults) ->
 
 
 def _images(rows: Any, videos: pl.DataFrame, name: str, faults: Faults) -> pl.DataFrame:
+    """The images of a file.
+
+    Returns:
+        at, id, by_name (the procedure in the file name), width, height, dataset, procedure_id (of
+        its video or sequence), frame, film (its video) and image.
+    """
     table = read_records(rows, f"{name}: images", _IMAGE)
     table = table.with_columns(at=pl.format("{}, image {}", pl.lit(name), "id"))
     kind, hint = "image without an id", "give every image an id"
@@ -404,6 +429,7 @@ def _images(rows: Any, videos: pl.DataFrame, name: str, faults: Faults) -> pl.Da
 
 
 def _boxes(rows: Any, name: str) -> pl.DataFrame:
+    """The annotations of a file as boxes, see `_read_annotations`."""
     table = read_records(rows, f"{name}: annotations", _BOX)
     # If a file has only one term for histology, it is the data set's class.
     two_words = any("histology_class" in row for row in rows or ())
@@ -501,11 +527,14 @@ def write_coco(data: DataSet, root: Path) -> None:
 
 
 def _content(data: DataSet, ids: Sequence[str]) -> dict[str, Any]:
+    """The content of the file of some procedures, ready for JSON."""
     of_part = pl.col("procedure_id").is_in(list(ids))
     # Float32 to the shortest Float64 that rounds to the same value, so that JSON is short.
     plain = pl.col(pl.Float32).cast(pl.String).cast(pl.Float64)
     videos = data.procedures.filter(of_part).with_columns(plain).with_row_index("id", 1)
     boxes = data.detections.filter(of_part).with_columns(plain)
+
+    # An image for each frame with a box.
     of_video = videos.select("procedure_id", "width", "height", video_id="id")
     key = ["procedure_id", "frame"]
     images = boxes.unique(key, keep="first", maintain_order=True).with_row_index("id", 1)
@@ -518,6 +547,8 @@ def _content(data: DataSet, ids: Sequence[str]) -> dict[str, Any]:
         frame_id="frame",
         sequence_id="procedure_id",
     )
+
+    # An annotation for each box, with the facts of its polyp.
     of_image = images.select(procedure_id="sequence_id", frame="frame_id", image_id="id")
     polyps = data.polyps.with_columns(plain).drop("procedure_id").rename(_FACTS)
     boxes = (

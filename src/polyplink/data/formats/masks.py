@@ -68,6 +68,8 @@ def import_masks(
     """
     settings = Options(**options)
     faults = Faults(settings.strict)
+
+    # The masks, with image, procedure and frame.
     homes = {"image_folder": source / image_folder, "mask_folder": source / mask_folder}
     for option, home in homes.items():
         hint = f"name it with --{option.replace('_', '-')}"
@@ -83,7 +85,9 @@ def import_masks(
         image=pl.lit(f"{image_folder}/") + pl.col("image"),
     )
     frames = first_of_frame(frames, "mask", "keep one of them", faults)
-    read = partial(_read, home=homes["mask_folder"], strict=settings.strict)
+
+    # The connected components of each mask as boxes, and its size.
+    read = partial(_read_masks, home=homes["mask_folder"], strict=settings.strict)
     names = frames["at"].to_list()
     chunks = [names[i : i + _CHUNK] for i in range(0, len(names), _CHUNK)]
     boxes, sizes = read_tables(read, chunks, settings, faults)
@@ -95,8 +99,10 @@ def import_masks(
         last=pl.col("frame").max() + 1 - settings.first,
     )
     boxes = boxes.join(frames.drop("width", "height"), on="at", how="inner", maintain_order="left")
+
+    # The components of a known polyp become one box: the smallest that contains them.
     known_polyp = pl.col("polyp_id").is_not_null()
-    of_masks = (
+    joined = (
         boxes.filter(known_polyp)
         .group_by("at", maintain_order=True)
         .agg(
@@ -107,10 +113,14 @@ def import_masks(
             h=(pl.col("y") + pl.col("h")).max() - pl.col("y").min(),
         )
     )
-    boxes = pl.concat([boxes.filter(~known_polyp), of_masks.select(boxes.columns)])
+    boxes = pl.concat([boxes.filter(~known_polyp), joined.select(boxes.columns)])
     empty = frames.join(boxes, on="at", how="anti", maintain_order="left")
     return assemble(
-        *(boxes, source, source.resolve().stem, settings, faults),
+        boxes,
+        source,
+        source.resolve().stem,
+        settings,
+        faults,
         procedures=procedures,
         empty=empty,
     )
@@ -191,7 +201,7 @@ def _one_size(frames: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     return frames.with_columns(procedure_id=pl.when(several).then(name).otherwise("procedure_id"))
 
 
-def _read(
+def _read_masks(
     names: Sequence[str], home: Path, strict: bool
 ) -> tuple[Faults, pl.DataFrame, pl.DataFrame]:
     """Read some masks: faults; boxes with at, x, y, w, h; and at, width, height of each mask."""

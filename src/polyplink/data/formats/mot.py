@@ -83,14 +83,12 @@ def import_mot(
     faults = Faults(settings.strict)
     sequences = _find_sequences(source, kind, faults)
     folder = source_folder(source)
-    read = partial(_read, root=folder, strict=settings.strict)
+    read = partial(_read_sequence, root=folder, strict=settings.strict)
     boxes, procedures = read_tables(read, sequences, settings, faults)
-    numbers = {sequence.name: number for number, sequence in enumerate(sequences)}
-    boxes = boxes.with_columns(file=pl.col("procedure_id").replace_strict(numbers))
+    file_numbers = {sequence.name: number for number, sequence in enumerate(sequences)}
+    boxes = boxes.with_columns(file=pl.col("procedure_id").replace_strict(file_numbers))
     classes = boxes["class"].filter(boxes["class"] >= 0)
     faults.warn_values("class of boxes, all read as polyps", classes)
-    splits = splits_of(procedures)
-    files = [sequence.path for sequence in sequences]
     return assemble(
         boxes,
         folder,
@@ -98,8 +96,8 @@ def import_mot(
         settings,
         faults,
         procedures=procedures,
-        splits=splits,
-        files=files,
+        splits=splits_of(procedures),
+        files=[sequence.path for sequence in sequences],
     )
 
 
@@ -107,6 +105,7 @@ def _find_sequences(source: Path, kind: str | None, faults: Faults) -> list[_Seq
     """The sequences of a source, each name once; see `import_mot`."""
 
     def sequence(path: Path) -> _Sequence:
+        """The sequence of a file: `<sequence>/gt/gt.txt`, `<sequence>/det/det.txt` or any other."""
         if path.stem in KINDS and path.parent.name == path.stem:
             folder = path.parent.parent
             part = folder.parent.name if folder.parent.name in PARTS else None
@@ -117,11 +116,15 @@ def _find_sequences(source: Path, kind: str | None, faults: Faults) -> list[_Seq
         return [sequence(source)]
     if not source.is_dir():
         raise PolyplinkError(f"no file or folder {source}", "check the path")
+
+    # Folders that may be a sequence: the source, its subfolders, and those of train and test.
     folders = [source]
     for folder in (p for p in files_in(source) if p.is_dir()):
         if folder.name in PARTS:
             folders += (p for p in files_in(folder) if p.is_dir())
         folders.append(folder)
+
+    # One file for each of them; without any, all text files of the source.
     paths = []
     for folder in folders:
         files = [folder / label_kind / f"{label_kind}.txt" for label_kind in KINDS]
@@ -145,12 +148,14 @@ def _find_sequences(source: Path, kind: str | None, faults: Faults) -> list[_Seq
     return sequences
 
 
-def _read(
+def _read_sequence(
     sequence: _Sequence, root: Path, strict: bool
 ) -> tuple[Faults, pl.DataFrame, pl.DataFrame]:
     """Read one sequence: faults, boxes with their class, and a row of procedures with its part."""
     faults = Faults(strict)
     boxes = _boxes(sequence, faults)
+
+    # The facts of seqinfo.ini, in a row of procedures.
     parser = ConfigParser(interpolation=None)
     path = sequence.folder / "seqinfo.ini"
     try:
@@ -160,6 +165,7 @@ def _read(
     info = dict(parser["Sequence"]) if parser.has_section("Sequence") else {}
 
     def above_0(key: str) -> float | None:
+        """The number of a key; None without the key."""
         try:
             value = float(info[key]) if key in info else None
         except ValueError:
@@ -177,6 +183,9 @@ def _read(
     procedure = pl.DataFrame([row], schema={name: PROCEDURES[name].dtype for name in row})
     part = pl.lit(sequence.part, dtype=pl.String)
     procedure = procedure.with_columns(part=part, home=pl.lit(str(sequence.folder)))
+
+    # The image of each box. In a sequence with images, a box of a frame without one gets a name
+    # that does not exist, so that it is reported as missing.
     frame = pl.col("frame").cast(pl.Int64, strict=False)
     images = info.get("imdir", "img1")
     PolyplinkError.unless(
@@ -244,15 +253,17 @@ def mark_mot(path: Path, marks: pl.DataFrame) -> dict[str, bytes]:
     """
     text = path.read_bytes().removeprefix(b"\xef\xbb\xbf").decode()
     lines = text.removesuffix("\n").split("\n")
-    parts = [line.split(",", 2) for line in lines]
     numbers = by_item(marks, len(lines)).fill_null(-1)
-    return {
-        folder: "".join(
-            ",".join([frame, str(number), *fields[1:]] if fields else [frame]) + "\n"
-            for (frame, *fields), number in zip(parts, numbers[column], strict=True)
-        ).encode()
-        for folder, column in SEPARATE.items()
-    }
+    contents = {}
+    for folder, column in SEPARATE.items():
+        marked = []
+        for line, mark in zip(lines, numbers[column], strict=True):
+            fields = line.split(",", 2)  # frame, id, all others
+            if len(fields) > 1:
+                fields[1] = str(mark)
+            marked.append(",".join(fields) + "\n")
+        contents[folder] = "".join(marked).encode()
+    return contents
 
 
 def write_mot(data: DataSet, root: Path, *, kind: str = "det") -> None:

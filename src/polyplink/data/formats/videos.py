@@ -63,12 +63,17 @@ def find_videos(
     )
     rows = []
     for row in procedures.iter_rows(named=True):
+        # The folders to search, and the names that the video may have.
         procedure, home = row["procedure_id"], row.get("home")
-        homes = [folder] if home is None else [Path(home), folder]
-        near = homes if video_source is None else [video_source]
-        above = [place.parent for place in map(Path.resolve, homes)] if video_source is None else []
+        if video_source is not None:
+            near, above = [video_source], []
+        else:
+            near = [folder] if home is None else [Path(home), folder]
+            above = [place.resolve().parent for place in near]
         film = Path(row.get("film") or "")
         names = [film.name, film.stem, procedure, procedure.rpartition("/")[2], single or ""]
+
+        # A given video, the one stated in the source, or one that is found.
         if video_source is not None and video_source.is_file():
             matches: Sequence[Path] = [video_source.resolve()]
         elif video_source is None and film.is_absolute():
@@ -106,13 +111,11 @@ def _choose(
         faults: See `find_videos`.
     """
     near, above = places
-    by_stem = (
-        [path for path in place if stem in (path.name, path.stem)]
-        for stem in names
-        if stem
-        for place in places
-    )
-    matches: Sequence[Path] = next(filter(None, by_stem), [])
+    # The videos with the most likely name, those near the boxes first.
+    matches: Sequence[Path] = []
+    for name in filter(None, names):
+        for place in places:
+            matches = matches or [path for path in place if name in (path.name, path.stem)]
     if not matches and single:
         matches = near or (above if len(above) == 1 else [])
         if len(matches) == 1:
@@ -128,5 +131,7 @@ def _choose(
 
 def _videos_in(folders: Sequence[Path]) -> list[Path]:
     """The videos of some folders and of their subfolders `videos`, each once."""
-    places = (place for folder in folders for place in (folder, folder / _SUBFOLDER))
-    return list(dict.fromkeys(path.resolve() for place in places for path in videos_in(place)))
+    videos: list[Path] = []
+    for folder in folders:
+        videos += [*videos_in(folder), *videos_in(folder / _SUBFOLDER)]
+    return list(dict.fromkeys(path.resolve() for path in videos))

@@ -88,26 +88,32 @@ def import_yolo(
     )
     settings = Options(**options)
     faults = Faults(settings.strict)
+
+    # The lines of all label files; the images are opened only if nothing states their size.
     files = _label_files(source)
-    side, _ = read_side_tables(source, Faults())
+    side, _ = read_side_tables(source, Faults())  # `assemble` reads it again, and reports faults
     size = settings.size or _yaml_size(source)
-    unknown = size is None and side.is_empty()
-    read = partial(_read_labels, root=source, open_images=unknown, strict=settings.strict)
+    open_images = size is None and side.is_empty()
+    read = partial(_read_labels, root=source, open_images=open_images, strict=settings.strict)
     chunks = [(i, files[i : i + _CHUNK]) for i in range(0, len(files), _CHUNK)]
     boxes, sizes, blank = read_tables(read, chunks, settings, faults)
     frames = _frames(files, source, faults)
     boxes = boxes.join(frames, on="file", how="inner", maintain_order="left")
     faults.warn_values("class of boxes, all read as polyps", boxes["class"])
+
+    # The procedures, and the videos of those without an image.
     procedures = frames.group_by("procedure_id", maintain_order=True).agg(
         first=pl.col("frame").min() - settings.first,
         last=pl.col("frame").max() + 1 - settings.first,
-        bare=pl.col("image").is_null().all(),
+        has_no_image=pl.col("image").is_null().all(),
     )
-    film_rows = procedures.filter(pl.col("bare") | pl.lit(settings.video is not None))
-    if size is not None and not settings.images:
+    film_rows = procedures if settings.video else procedures.filter("has_no_image")
+    if size is not None and not settings.images:  # a video would add nothing
         film_rows = film_rows.clear()
     single = source.stem if procedures.height == 1 else None
     videos = find_videos(film_rows, source, settings.video, faults, single=single)
+
+    # The size of frames, by which the fractions are multiplied.
     if size is None:
         opened = sizes.join(frames, on="file", maintain_order="left")
         of_images = sizes_of_procedures(opened, faults)
@@ -339,18 +345,23 @@ def mark_yolo(path: Path, marks: pl.DataFrame, *, sixth: str) -> dict[str, bytes
     except UnicodeDecodeError:
         return dict.fromkeys(SEPARATE, data)
     numbers = by_item(marks, len(lines))
-    n_fields = 5 if sixth == "track" else 6
-    plain = [
-        " ".join(values[: 6 if len(values) == 7 else n_fields]) if 5 <= len(values) <= 7 else line
-        for line, values in ((line, line.split()) for line in lines)
-    ]
-    return {
-        folder: "".join(
-            line + ("\n" if number is None else f" {number}\n")
-            for line, number in zip(plain, numbers[column], strict=True)
-        ).encode()
-        for folder, column in SEPARATE.items()
-    }
+    trackless = []
+    for line in lines:
+        values = line.split()
+        if len(values) == 7:
+            trackless.append(" ".join(values[:6]))
+        elif len(values) in (5, 6):
+            trackless.append(" ".join(values[:5] if sixth == "track" else values))
+        else:  # not a box
+            trackless.append(line)
+    contents = {}
+    for folder, column in SEPARATE.items():
+        marked = [
+            line if number is None else f"{line} {number}"
+            for line, number in zip(trackless, numbers[column], strict=True)
+        ]
+        contents[folder] = "".join(f"{line}\n" for line in marked).encode()
+    return contents
 
 
 def write_yolo(data: DataSet, root: Path) -> None:
