@@ -291,7 +291,8 @@ function timeline(state) {
     class: "timeline", "aria-labelledby": "timeline",
   },
     h("div", { class: "title" }, h("h2", { id: "timeline" }, t("timeline")),
-      h("p", { class: "soft hint" }, t("timeline.hint"))),
+      h("p", { class: "soft hint" }, t("timeline.hint"),
+        pair.length > 0 && ` ${t("timeline.asked")}`)),
     h("div", { class: "lanes", "data-rove": "timeline" },
       h("div", { class: "axis", "aria-hidden": "true" }, ticks.map((s) =>
         h("span", { "data-left": (100 * s) / length }, clock(s)))),
@@ -308,9 +309,12 @@ function timeline(state) {
               "data-width": (100 * (view.end_s - view.start_s)) / length,
               tabindex: roving === `bar-${view.row}` ? 0 : -1,
               title: `${clock(view.start_s)} – ${clock(view.end_s)}`,
-              "aria-label": t("timeline.bar", {
-                polyp: polypOf(view), start: clock(view.start_s), end: clock(view.end_s),
-              }),
+              "aria-label": [
+                t("timeline.bar", {
+                  polyp: polypOf(view), start: clock(view.start_s), end: clock(view.end_s),
+                }),
+                pair.includes(view.row) && t("view.asked"),
+              ].filter(Boolean).join(", "),
             }))))))));
 }
 
