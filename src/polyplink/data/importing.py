@@ -1,10 +1,8 @@
 """Import a released data set, or boxes from any source, into a data folder."""
 
-import gc
 import inspect
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -14,6 +12,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import FORMATS
 from polyplink.data.conversion import find_format
 from polyplink.data.empty import write_empty
+from polyplink.data.files.folders import without_garbage_collection
 from polyplink.data.files.limits import LIFTED
 from polyplink.data.files.video import is_video
 from polyplink.data.origin import BoxesOrigin, write_origin
@@ -57,6 +56,7 @@ def import_folder(
         PolyplinkError: If the format or map is unknown, the format does not take an option, or the
             data set has a fault.
     """
+    # Refuse wrong arguments before anything is read.
     importer = find_format(data_format).read
     _check_taken(data_format, options)
     maps = find_maps(histology_map or "papers")
@@ -72,10 +72,12 @@ def import_folder(
     _check_source(source, data_format)
     _check_folders(source, out)
     record.claim(out)
+
+    # Read the data set.
     if not limits:
         os.environ[LIFTED] = "1"  # for the worker processes too
     try:
-        with record.stage("read"), _without_collection():
+        with record.stage("read"), without_garbage_collection():
             imported = importer(
                 source,
                 images=images,
@@ -89,6 +91,8 @@ def import_folder(
             f"{error.filename or 'the source'}: {error.strerror or error}",
             "check the path and its permissions",
         ) from None
+
+    # Write the data folder in one change.
     data = replace(imported.data, adenoma=maps)
     imported = replace(imported, data=data)
 
@@ -154,27 +158,13 @@ def _check_folders(source: Path, out: Path) -> None:
     )
 
 
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Read without garbage collection: of millions of tuples, it takes a third of the time."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
-
-
 def _check_taken(data_format: str, options: Mapping[str, Any]) -> None:
     """Check that the format takes the options."""
-    takes = {name: _options_of(entry.read) for name, entry in FORMATS.items()}
-    takes[data_format] = _options_of(find_format(data_format).read)
+    options_of_formats = {name: _options_of(entry.read) for name, entry in FORMATS.items()}
+    options_of_formats[data_format] = _options_of(find_format(data_format).read)
     for name in options:
-        if name not in takes[data_format]:
-            takers = [
-                format_name for format_name, option_names in takes.items() if name in option_names
-            ]
+        if name not in options_of_formats[data_format]:
+            takers = [key for key, names in options_of_formats.items() if name in names]
             raise PolyplinkError(
                 f"{data_format} takes no --{name.replace('_', '-')}",
                 f"leave it out; those that take it: {', '.join(takers) or 'none'}",
@@ -184,5 +174,8 @@ def _check_taken(data_format: str, options: Mapping[str, Any]) -> None:
 def _options_of(importer: Callable[..., Imported]) -> set[str]:
     """Names of the options of an importer, from its parameters and its `**options`."""
     parameters = inspect.signature(importer).parameters
-    typed = get_args(parameters["options"].annotation) if "options" in parameters else ()
-    return {*parameters, *(name for table in typed for name in table.__annotations__)}
+    names = set(parameters)
+    if "options" in parameters:  # **options: Unpack[TypedDict]
+        for typed_dict in get_args(parameters["options"].annotation):
+            names |= typed_dict.__annotations__.keys()
+    return names

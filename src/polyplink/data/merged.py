@@ -17,12 +17,12 @@ from polyplink.data.vocabulary import Maps, known_overlap
 
 def overlaps(data: DataSet) -> list[str]:
     """Known overlaps of the sets of a merged data set, one line per pair."""
-    names = data.procedures["dataset"].unique(maintain_order=True)
-    return [
-        f"{a} and {b} overlap: {reason}"
-        for a, b in combinations(names, 2)
-        if (reason := known_overlap(a, b))
-    ]
+    lines = []
+    for a, b in combinations(data.procedures["dataset"].unique(maintain_order=True), 2):
+        reason = known_overlap(a, b)
+        if reason is not None:
+            lines.append(f"{a} and {b} overlap: {reason}")
+    return lines
 
 
 def merge(sets: Sequence[tuple[Path, DataSet]], adenoma: Maps | None = None) -> DataSet:
@@ -40,6 +40,7 @@ def merge(sets: Sequence[tuple[Path, DataSet]], adenoma: Maps | None = None) -> 
         PolyplinkError: If two data sets contain the same id of a procedure or polyp (the message
             names both folders), or their maps differ.
     """
+    # No id and no meaning of a term in two data sets.
     for table, key in (("procedures", "procedure_id"), ("polyps", "polyp_id")):
         owners: dict[str, Path] = {}
         for folder, data in sets:
@@ -56,6 +57,8 @@ def merge(sets: Sequence[tuple[Path, DataSet]], adenoma: Maps | None = None) -> 
                 f"{folder} and {after_folder} disagree on which histology terms are adenoma",
                 "state the map for all with --histology-map",
             )
+
+    # The tables, one after the other, with sources that hold in any folder.
     splits: dict[str, list[str]] = {}
     procedures = []
     for folder, data in sets:

@@ -70,14 +70,14 @@ def material_of(datasets: Sequence[str]) -> Material:
         >>> material_of(["real-colon"]), material_of(["simulated tiny 7", "sun"])
         ('recordings', 'mixed')
     """
-    kinds: set[Material] = {
-        "simulated procedures"
-        if name.startswith(SIMULATED)
-        else "stills in motion"
-        if name.startswith(STILLS)
-        else "recordings"
-        for name in datasets
-    }
+    kinds = set[Material]()
+    for name in datasets:
+        if name.startswith(SIMULATED):
+            kinds.add("simulated procedures")
+        elif name.startswith(STILLS):
+            kinds.add("stills in motion")
+        else:
+            kinds.add("recordings")
     return kinds.pop() if len(kinds) == 1 else "mixed"
 
 

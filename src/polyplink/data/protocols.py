@@ -18,6 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib.resources import files
+from typing import TypeGuard
 
 import polars as pl
 
@@ -140,10 +141,11 @@ def split_by_patient(
         if weights[patient] <= room:
             first.add(patient)
             room -= weights[patient]
-    sides: tuple[list[str], list[str]] = ([], [])
+    in_first, in_second = list[str](), list[str]()
     for procedure, dataset, patient in rows:
-        sides[f"{dataset}/{patient}" not in first].append(procedure)
-    return sides
+        side = in_first if f"{dataset}/{patient}" in first else in_second
+        side.append(procedure)
+    return in_first, in_second
 
 
 def split_by_shares(
@@ -195,6 +197,16 @@ def split_by_shares(
     }
 
 
+def is_splits(value: object) -> TypeGuard[Mapping[str, list[str]]]:
+    """Whether a value, as read from any file, maps parts to lists of procedure ids."""
+    if not isinstance(value, Mapping):
+        return False
+    return all(
+        isinstance(ids, list | tuple) and all(isinstance(name, str) for name in ids)
+        for ids in value.values()
+    )
+
+
 def check_splits(splits: object, procedures: pl.DataFrame, source: str) -> None:
     """Check that parts contain only known procedures, and share no procedure and no patient.
 
@@ -206,17 +218,15 @@ def check_splits(splits: object, procedures: pl.DataFrame, source: str) -> None:
     Raises:
         PolyplinkError: If a check fails; names the procedure or patient, and the parts.
     """
-    if not isinstance(splits, dict) or not all(
-        isinstance(ids, list) and all(isinstance(name, str) for name in ids)
-        for ids in splits.values()
-    ):
+    if not is_splits(splits):
         raise PolyplinkError(
             f"{source} is not a mapping of parts to lists of procedure ids",
             'write {"train": ["001-001"], "test": ["001-002"]}',
         )
     rows = procedures.select("procedure_id", "dataset", "patient").rows()
     owner = {procedure: (dataset, patient) for procedure, dataset, patient in rows}
-    part_of: dict[object, str] = {}
+    part_of_procedure: dict[str, str] = {}
+    part_of_patient: dict[tuple[str, str], str] = {}
     for part, ids in splits.items():
         for name in ids:
             if name not in owner:
@@ -224,11 +234,14 @@ def check_splits(splits: object, procedures: pl.DataFrame, source: str) -> None:
                     f"{source}: part {part} names {name!r}, which is not a procedure of the data",
                     "correct the name",
                 )
-            repeated = part_of.setdefault(name, part) != part or ids.count(name) > 1
-            if repeated or part_of.setdefault(owner[name], part) != part:
-                subject = f"procedure {name}" if repeated else f"patient {owner[name][1]}"
+            # A procedure in two parts is named as itself, any other one as its patient.
+            first_part = part_of_patient.setdefault(owner[name], part)
+            in_another_part = part_of_procedure.setdefault(name, part) != part
+            is_repeated = in_another_part or ids.count(name) > 1
+            if is_repeated or first_part != part:
+                subject = f"procedure {name}" if is_repeated else f"patient {owner[name][1]}"
                 raise PolyplinkError(
-                    f"{source}: {subject} is in {part} and in {part_of.get(owner[name], part)}",
+                    f"{source}: {subject} is in {part} and in {first_part}",
                     "leave each patient in one part",
                 )
 
@@ -261,6 +274,7 @@ def protocol_part(
     Raises:
         PolyplinkError: If procedures, data sets, identities or labels of the part are missing.
     """
+    # Parts of REAL-Colon alone.
     protocol, mark, held_out = name.partition(":")
     if mark and protocol in _FOLDS:
         nineteen = _of_real_colon("rc19", procedures)
@@ -279,6 +293,8 @@ def protocol_part(
         first, last = _TPC[name]
         nineteen = _of_real_colon("rc19", procedures)
         return [procedure for procedure in nineteen if first <= int(procedure[-3:]) <= last]
+
+    # Parts of REAL-Colon and other data sets; a probe's part is divided by polyp.
     if name == "ta384":
         return _with_others(name, "rc27", TA_IDENTITIES, procedures, polyps)
     protocol, _, side = name.partition("-")
@@ -288,22 +304,21 @@ def protocol_part(
     protocol_polyps = protocol_polyps.join(
         owner, on="procedure_id", how="left", maintain_order="left"
     )
-    # The label to predict: the size in rsp, adenoma or not in rspp.
-    column = "size_mm" if protocol == "rsp" else "histology_class"
-    has = (
-        protocol_polyps["size_mm"]
-        if protocol == "rsp"
-        else label_polyps(procedures, protocol_polyps, maps)
-    ).is_not_null()
+    if protocol == "rsp":  # the label to predict is the size
+        column, labels = "size_mm", protocol_polyps["size_mm"]
+    else:  # adenoma or not
+        column, labels = "histology_class", label_polyps(procedures, protocol_polyps, maps)
+    has_label = labels.is_not_null()
     for dataset in protocol_polyps["dataset"].unique(maintain_order=True):
-        if not has.filter(protocol_polyps["dataset"] == dataset).any():
+        if not has_label.filter(protocol_polyps["dataset"] == dataset).any():
             raise PolyplinkError(
                 f"no polyp of {dataset} has a {column} that {protocol} could use",
                 "import it again with --cases TABLE",
             )
-    labelled = protocol_polyps.filter(has)
+    labelled = protocol_polyps.filter(has_label)
     rows = procedures.filter(pl.col("procedure_id").is_in(labelled["procedure_id"].implode()))
-    return split_by_patient(rows, labelled, share=SHARE)[side == "test"]
+    train, test = split_by_patient(rows, labelled, share=SHARE)
+    return test if side == "test" else train
 
 
 def _of_real_colon(name: str, procedures: pl.DataFrame) -> list[str]:

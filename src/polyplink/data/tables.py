@@ -31,7 +31,7 @@ from polyplink.core.errors import CONTROL, PolyplinkError, first_line, visible
 from polyplink.core.text import ESCAPED_FORMULA, FORMULA, many
 from polyplink.data.files.folders import check_is_folder
 from polyplink.data.files.limits import check_rows
-from polyplink.data.protocols import NAMES, protocol_part
+from polyplink.data.protocols import NAMES, is_splits, protocol_part
 from polyplink.data.vocabulary import ADENOMA, Maps, label_polyps, read_adenoma_maps
 
 
@@ -176,15 +176,17 @@ def _content_keys(
     Text is hashed, because equal tables may have different layouts in memory. The boxes of each
     procedure are converted to text once for both keys.
     """
-    of_boxes, first = hashlib.sha256(detections.clear().write_csv().encode()), 0
+    # What each procedure's key is made of: its row, its polyps, and the digest of its boxes.
     parts_of: dict[str, list[object]] = {str(row[0]): [row] for row in procedures.rows()}
     for name, *row in polyps.select("procedure_id", pl.exclude("procedure_id")).rows():
         parts_of[name].append(row)
+    of_boxes, first = hashlib.sha256(detections.clear().write_csv().encode()), 0
     for length, name in detections["procedure_id"].rle().struct.unnest().rows():
         rows = detections.slice(first, length).write_csv(include_header=False, null_value="\0")
         text, first = rows.encode(), first + length
         of_boxes.update(text)
         parts_of[name].append(hashlib.sha256(text).hexdigest())
+
     texts = (table.write_csv(null_value="\0").encode() for table in (procedures, polyps))
     digests = [of_boxes.hexdigest(), *(hashlib.sha256(text).hexdigest() for text in texts)]
     return content_key(digests), {name: content_key(*parts) for name, parts in parts_of.items()}
@@ -265,10 +267,7 @@ class DataSet:
             hint = "add the procedure, or leave the row out"
             _refuse_first(table, unknown, names, problem, hint)
         splits = {} if splits is None else splits
-        if not isinstance(splits, Mapping) or not all(  # splits may come from any file
-            isinstance(ids, list | tuple) and all(isinstance(i, str) for i in ids)
-            for ids in splits.values()
-        ):
+        if not is_splits(splits):  # they may come from any file
             raise PolyplinkError(
                 "splits.json is not a mapping of parts to lists of procedure ids", "import again"
             )

@@ -58,19 +58,24 @@ _WORDS: Mapping[str, Mapping[str, str | None]] = {
 }
 _LEFT_OUT = ("cancer", "no polyp", "other", None)  # classes that get neither label
 
+
+def _adenoma_map(words: Mapping[str, str | None], *, tsa: bool) -> AdenomaMap:
+    """The map of terms with their common classes; `tsa` is the label of the term TSA."""
+    labels: dict[str, bool | None] = {}
+    for word, kind in words.items():
+        labels[word] = None if kind in _LEFT_OUT else kind == "adenoma"
+        if word == "TSA":
+            labels[word] = tsa
+    return labels
+
+
 HISTOLOGY: Mapping[str, str | None] = {
     word: kind for words in _WORDS.values() for word, kind in words.items()
 }
-ADENOMA: Maps = {
-    name: {word: None if kind in _LEFT_OUT else kind == "adenoma" for word, kind in words.items()}
-    for name, words in _WORDS.items()
-}
+ADENOMA: Maps = {name: _adenoma_map(words, tsa=False) for name, words in _WORDS.items()}
 NAMED: Mapping[str, Maps] = {
     "papers": ADENOMA,
-    "tsa-adenoma": {
-        name: {word: True if word == "TSA" else label for word, label in words.items()}
-        for name, words in ADENOMA.items()
-    },
+    "tsa-adenoma": {name: _adenoma_map(words, tsa=True) for name, words in _WORDS.items()},
 }
 
 # Term of a release -> common segment.
@@ -239,6 +244,7 @@ def common_location(sites: pl.Series) -> pl.Series:
 def _translate(
     words: pl.Series, mapping: Mapping[str, Any], name: str, problem: str, hint: str
 ) -> pl.Series:
+    """Replace words by their values in a mapping; null stays, and an unknown word is an error."""
     unknown = words.filter(words.is_not_null() & ~words.is_in(list(mapping)))
     if unknown.len():
         raise PolyplinkError(f"{name} {unknown[0]!r} {problem}", hint)

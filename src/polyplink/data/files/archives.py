@@ -163,22 +163,29 @@ def read_archived(path: Path, requested: Collection[str]) -> Iterator[tuple[str,
     """
     pending = set(requested)
 
-    listed: dict[str, str] | None = None  # member -> requested name; None for a tar, not listed
+    # Member -> requested name; None for a tar, which can only be listed by reading all of it.
+    listed: dict[str, str] | None = None
     if _is_zip(path):
-        members = set(names := Archive(path).names)
-        last = {name.rpartition("/")[2]: name for name in names}
-        listed = {m if m in members else last[m]: m for m in requested if m in members or m in last}
+        listed = {}
+        members = Archive(path).names
+        by_last_part = {member.rpartition("/")[2]: member for member in members}
+        by_name = by_last_part | {member: member for member in members}
+        for name in requested:
+            if name in by_name:
+                listed[by_name[name]] = name
 
-    def member_of(name: str) -> str | None:
+    def requested_as(member: str) -> str | None:
+        """The requested name of a member; None if it is not wanted."""
         if listed is not None:
-            return listed.get(name)
-        names = (name, name.removeprefix("./"), name.rpartition("/")[2])
-        return next((n for n in names if n in pending), None)
+            return listed.get(member)
+        names = (member, member.removeprefix("./"), member.rpartition("/")[2])
+        return next((name for name in names if name in pending), None)
 
-    for name, data in _members(path, lambda name: member_of(name) is not None):
-        if (member := member_of(name)) is not None:
-            pending.discard(member)
-            yield member, data
+    for member, data in _members(path, lambda member: requested_as(member) is not None):
+        name_of_member = requested_as(member)
+        if name_of_member is not None:
+            pending.discard(name_of_member)
+            yield name_of_member, data
     if requested and len(pending) == len(requested):
         raise PolyplinkError(
             f"{path} has no member {next(iter(requested))}", "give the archive of these frames"

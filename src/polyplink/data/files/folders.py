@@ -1,9 +1,10 @@
 """Folders of plain files: list each folder once instead of checking every file; read many files."""
 
+import gc
 import os
 import re
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -147,6 +148,18 @@ def numbered(folder: Path, endings: tuple[str, ...]) -> dict[int, str]:
         if name[0] != "." and number is not None and name.lower().endswith(endings):
             files.setdefault(int(number.group(1)), name)
     return files
+
+
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Do not search for unused objects meanwhile: while millions are made, this halves the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def read_each(

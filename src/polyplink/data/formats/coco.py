@@ -6,7 +6,6 @@ or `frame_id`), and the extra keys of NTSSL (arXiv 2605.12320; github lparolari/
 `identity_id`, `histology`, `size` (mm), `morphology`, `location` of annotations.
 """
 
-import gc
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -21,7 +20,7 @@ from polyplink.core.artefacts import parse_json, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import OUTSIDE, file_name
 from polyplink.data.faults import Faults, apply_rules, leave_out
-from polyplink.data.files.folders import files_in
+from polyplink.data.files.folders import files_in, without_garbage_collection
 from polyplink.data.files.video import SUFFIXES
 from polyplink.data.formats.assemble import (
     PARTS,
@@ -81,17 +80,13 @@ def load_json(path: Path) -> Any:
     Raises:
         PolyplinkError: If the file is missing, unreadable, truncated, not UTF-8 or not JSON.
     """
-    collecting = gc.isenabled()
-    gc.disable()  # halves the time: millions of small objects are created and none is freed
     try:
-        return parse_json(path.read_bytes(), str(path), "export or download it again")
+        with without_garbage_collection():
+            return parse_json(path.read_bytes(), str(path), "export or download it again")
     except FileNotFoundError:
         raise PolyplinkError(f"{path} is missing", "check the path") from None
     except OSError as error:
         raise PolyplinkError(f"{path}: {error.strerror or error}", "check the file") from None
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def read_records(value: Any, source: str, names: Sequence[str]) -> pl.DataFrame:
