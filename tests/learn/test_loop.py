@@ -17,7 +17,7 @@ from polyplink.learn.contrastive import Views
 from polyplink.learn.fragment_set import FragmentSet
 from polyplink.learn.loop import (
     BEST,
-    NOTHING,
+    NOT_VALIDATED,
     Fitted,
     check_selection,
     fit,
@@ -270,7 +270,7 @@ def test_the_best_epoch_has_the_lowest_finite_loss() -> None:
     assert not is_best(rows(1.5)[0], rows(2.0, 1.5), "bags")
     assert not is_best(rows(math.nan)[0], rows(2.0), "bags")
     assert is_best(rows(9.0)[0], rows(1.0), "last")
-    assert is_best(dict(NOTHING), [], "labels")
+    assert is_best(dict(NOT_VALIDATED), [], "labels")
 
 
 def test_training_is_over_after_patience_epochs_without_improvement() -> None:

@@ -33,8 +33,9 @@ class _FramesConfig:
         std: Standard deviation per channel, by which pixels are then divided. The reference uses
             mean 0.45 and std 0.225 for every encoder, in training and evaluation; so does this.
         projector_out: Output width of the projector.
-        tone: Weight of the crops' whitened colours next to the vector (`tone.ToneEncoder`); 0: off.
-        whiten: Whether features of frames are whitened (`whitening.WhitenedEncoder`).
+        tone: Weight of the crops' whitened colours next to the vector (`adapt.ToneEncoder`); 0 for
+            none.
+        whiten: Whether features of frames are whitened (`adapt.WhitenedEncoder`).
     """
 
     frame_encoder: str = RESNET

@@ -47,14 +47,20 @@ def blocks_of(backbone: torch.nn.Module) -> list[torch.nn.Module]:
         PolyplinkError: If the backbone has no blocks by a known name.
     """
     lists = (torch.nn.ModuleList, torch.nn.Sequential)
+
+    # The stages: layer1 to layer4 of a ResNet, or the first list of modules with a known name.
     stages = [getattr(backbone, f"layer{i}") for i in range(1, 5) if hasattr(backbone, f"layer{i}")]
-    candidates = (getattr(module, name, None) for module in backbone.modules() for name in _BLOCKS)
-    stages = stages or next(
-        (list(children) for children in candidates if isinstance(children, lists) and children), []
-    )
-    inner = [getattr(stage, "blocks", stage) for stage in stages]
-    parts = [list(p) if isinstance(p, lists) else [p] for p in inner]
-    blocks = [block for part in parts for block in part]
+    for module in backbone.modules():
+        for name in _BLOCKS:
+            children = getattr(module, name, None)
+            if not stages and isinstance(children, lists):
+                stages = list(children)
+
+    # The blocks of each stage; a stage without a list of blocks is a block.
+    blocks: list[torch.nn.Module] = []
+    for stage in stages:
+        inner = getattr(stage, "blocks", stage)
+        blocks += list(inner) if isinstance(inner, lists) else [inner]
     PolyplinkError.unless(
         bool(blocks), "the backbone has no blocks by a known name", "give --set finetune.how=whole"
     )

@@ -31,17 +31,14 @@ def save_checkpoint(
         optimizer: AdamW; its moments are stored, its settings come from the recipe.
         state: JSON-able values: epochs done, history, the recipe.
     """
-    tensors = {
-        f"{name}.{key}": value
-        for name, m in modules.items()
-        for key, value in m.state_dict().items()
-    }
-    tensors |= {
-        f"optimizer.{index}.{name}": value
-        for index, values in optimizer.state_dict()["state"].items()
-        for name, value in values.items()
-        if name in _MOMENTS
-    }
+    tensors = {}
+    for name, module in modules.items():
+        for key, value in module.state_dict().items():
+            tensors[f"{name}.{key}"] = value
+    for index, values in optimizer.state_dict()["state"].items():
+        for name in _MOMENTS:
+            if name in values:
+                tensors[f"optimizer.{index}.{name}"] = values[name]
     write_tensors(path, tensors, {_STATE: json.dumps(to_plain(state))})
 
 

@@ -66,10 +66,14 @@ class FragmentSet:
 
         part = prepared.select(procedures)
         table, crops = part.fragments(length), part.fragments(1)
+
+        # The crops of all procedures, one array after the other, and the first row of each array.
         present = crops["procedure_id"].unique(maintain_order=True).to_list()
         code = {name: i for i, name in enumerate(present)}
         self._arrays = [part.crops(name) for name in present]
         self._starts = np.cumsum([0, *map(len, self._arrays)])
+
+        # The fragments.
         self.procedures = np.array([code[p] for p in table["procedure_id"]], dtype=np.int64)
         self.positions = table["position"].to_numpy().astype(np.float64)
         self.known = table["polyp_id"].is_not_null().to_numpy()
@@ -77,6 +81,8 @@ class FragmentSet:
         self.polyps = self.tracklets.polyps[table["tracklet"].to_numpy()]
         self.rows = crop_rows(table, length) + self._starts[self.procedures][:, None]  # n s
         self.stride = prepared.settings.stride
+
+        # Tracklet and time of each crop that belongs to a tracklet.
         owner = crops["tracklet"].to_numpy()  # c
         places = crops["crop_first"].to_numpy() + self._starts[self.tracklets.procedures[owner]]
         self.tracklet_of = np.full(int(self._starts[-1]), -1, np.int64)

@@ -28,14 +28,17 @@ from polyplink.learn.train_config import LAST, TrainConfig, ValidationConfig
 from polyplink.tracklets.prepare import Prepared
 
 Row = dict[str, float]
-TRACKLETS = NoiseAwareLoss(frame=0.0)  # the validation loss of NTSSL's program
-NOTHING: Mapping[str, float] = dict.fromkeys(("loss_labels", "loss_bags", "top1", "top5"), math.nan)
+TRACKLET_LOSS = NoiseAwareLoss(frame=0.0)  # the validation loss of NTSSL's program
+# Figures of an epoch without procedures to validate on.
+NOT_VALIDATED: Mapping[str, float] = dict.fromkeys(
+    ("loss_labels", "loss_bags", "top1", "top5"), math.nan
+)
 BEST = "best.safetensors"
 _BAGS, _DROPOUT, _LABELS, _TIME, _AUGMENT = range(5)  # purposes of random numbers
 
 
 @torch.no_grad()
-def _means(
+def _mean_measures(
     model: Model,
     data: FragmentSet,
     drawn: EpochBags,
@@ -64,7 +67,7 @@ def validate(model: Model, data: FragmentSet) -> Row:
     config, validation = model.config, model.config.validation
     model.mode(training=False)
     size = validation.bags_per_batch or config.optim.bags_per_batch
-    loss = config.loss if validation.loss == "training" else TRACKLETS
+    loss = config.loss if validation.loss == "training" else TRACKLET_LOSS
     labelled = view_bags(
         data.polyps, data.known, validation.views, size, rng_of(config.seed, _LABELS)
     )
@@ -78,8 +81,8 @@ def validate(model: Model, data: FragmentSet) -> Row:
         "top1": lambda views: in_batch_accuracy(views.tracklets, views.bag, 1),
         "top5": lambda views: in_batch_accuracy(views.tracklets, views.bag, 5),
     }
-    row = _means(model, data, EpochBags(data.rows, labelled), size, by_label)
-    return row | _means(model, data, drawn, size, {"loss_bags": of_loss})
+    row = _mean_measures(model, data, EpochBags(data.rows, labelled), size, by_label)
+    return row | _mean_measures(model, data, drawn, size, {"loss_bags": of_loss})
 
 
 def split_procedures(data: DataSet, config: TrainConfig) -> tuple[list[str], list[str]]:
@@ -164,6 +167,8 @@ def _epoch(model: Model, data: FragmentSet, epoch: int) -> Row:
     """Train for one epoch; returns its tau or alpha, purity, loss and number of frames."""
     config = model.config
     epochs, size = config.optim.epochs, config.optim.bags_per_batch
+
+    # Bags, and seeds of dropout and augmentations, depend on the epoch alone.
     rng = rng_of(config.seed, _BAGS, epoch)
     drawn = config.bags.draw(data, epoch / epochs, size, rng)
     rank = model.fabric.global_rank  # dropout and augmentations differ between processes
@@ -171,14 +176,17 @@ def _epoch(model: Model, data: FragmentSet, epoch: int) -> Row:
     generator = torch.Generator().manual_seed(
         int(rng_of(config.seed, _AUGMENT, epoch, rank).integers(2**31))
     )
+
+    # A step for each group of batches.
     model.mode(training=True)
-    pieces = list(batches(drawn.bags, size, data.device))
+    all_batches = list(batches(drawn.bags, size, data.device))
     losses: list[float] = []
-    for start in range(0, len(pieces), config.optim.accumulate):
-        model.set_rate((epoch + start / len(pieces)) / epochs)
-        group = pieces[start : start + config.optim.accumulate]
+    for start in range(0, len(all_batches), config.optim.accumulate):
+        model.set_rate((epoch + start / len(all_batches)) / epochs)
+        group = all_batches[start : start + config.optim.accumulate]
         losses += model.learn(data, drawn, group, generator)
-    frames = sum(len(piece.fragments) for piece in pieces) * drawn.clips.shape[1]
+
+    frames = sum(len(batch.fragments) for batch in all_batches) * drawn.clips.shape[1]
     polyps = data.tracklets.polyps[data.tracklet_of[drawn.clips[:, 0]]]
     return {
         **drawn.figures,
@@ -195,21 +203,25 @@ def _write_history(path: Path, history: Sequence[Row]) -> None:
         writer.writerows(history)
 
 
-def _fields(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Fields of a recipe by dotted name."""
+def _dotted_fields(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Fields of a recipe by dotted name ("optim.epochs")."""
     fields: dict[str, Any] = {}
     for name, value in plain.items():
-        path = f"{prefix}{name}"
-        fields |= _fields(value, f"{path}.") if isinstance(value, Mapping) else {path: value}
+        if isinstance(value, Mapping):
+            fields |= _dotted_fields(value, f"{prefix}{name}.")
+        else:
+            fields[f"{prefix}{name}"] = value
     return fields
 
 
-def _start(config: TrainConfig, model: Model, folder: Path, resume: bool, key: str) -> list[Row]:
+def _resumed_history(
+    config: TrainConfig, model: Model, folder: Path, resume: bool, key: str
+) -> list[Row]:
     """The history of the run to continue, with its checkpoint loaded; empty for a new run."""
     if not resume:
         return []
     state = read_state(folder / LAST)
-    recipe, before = _fields(to_plain(config)), _fields(state["recipe"])
+    recipe, before = _dotted_fields(to_plain(config)), _dotted_fields(state["recipe"])
     history = list[Row](state["history"])
     before["optim.epochs"] = config.optim.epochs  # a run may be extended
     for name in sorted({*recipe, *before}):
@@ -233,7 +245,7 @@ def _start(config: TrainConfig, model: Model, folder: Path, resume: bool, key: s
     return history
 
 
-def _learn(
+def _run_epochs(
     fabric: Devices,
     config: TrainConfig,
     prepared: Prepared,
@@ -243,6 +255,7 @@ def _learn(
     progress: Callable[[int, int, Mapping[str, float]], None] | None = None,
 ) -> tuple[Model, list[Row]]:
     """Run all epochs, in every process of a training; the first process writes and reports."""
+    # The fragments to train and to validate on.
     train, held = split_procedures(prepared.data, config)
     data = FragmentSet(prepared, train, config.fragment_length, fabric.device)
     if len(data) < 2:
@@ -260,17 +273,22 @@ def _learn(
     )
     held_out = FragmentSet(prepared, held, config.fragment_length, fabric.device) if held else None
     check_selection(config, held_out)
+
+    # The epochs that are not in the history yet.
     model = Model(config, fabric.device, fabric)
-    history = _start(config, model, folder, resume, prepared.key)
+    history = _resumed_history(config, model, folder, resume, prepared.key)
     for epoch in range(len(history), config.optim.epochs):
         if is_over(history, config.validation):
             break
         started = time.perf_counter()
         row = {"epoch": float(epoch)} | _epoch(model, data, epoch)
-        row |= NOTHING if held_out is None or len(held_out) < 2 else validate(model, held_out)
+        if held_out is None or len(held_out) < 2:
+            row |= NOT_VALIDATED
+        else:
+            row |= validate(model, held_out)
         row["seconds"] = time.perf_counter() - started
         if fabric.global_rank == 0:
-            _keep(model, folder, prepared.key, history, row)
+            _record_epoch(model, folder, prepared.key, history, row)
         else:
             history.append(row)
         if progress is not None:
@@ -312,19 +330,19 @@ def fit(
     train, held = split_procedures(prepared.data, config)
     settings = (config, prepared, folder, resume)
     unused = config.encoder.kind not in ("transformer", "sfe", "mve")  # others: unknown
-    with processes(devices, device, _follow, settings, unused=unused) as fabric:
-        model, history = _learn(fabric, *settings, progress=progress)
+    with processes(devices, device, _run_as_follower, settings, unused=unused) as fabric:
+        model, history = _run_epochs(fabric, *settings, progress=progress)
     load_checkpoint(folder / BEST, model.modules)
     chosen = read_state(folder / BEST)["history"][-1]
     return Fitted(merge_adapters(model.as_used()).eval(), history, chosen, train, held)
 
 
-def _follow(fabric: Devices, *settings: Any) -> None:
+def _run_as_follower(fabric: Devices, *settings: Any) -> None:
     """Train in a process that is not the first; the result is dropped, as it would be pickled."""
-    _learn(fabric, *settings)
+    _run_epochs(fabric, *settings)
 
 
-def _keep(model: Model, folder: Path, key: str, history: list[Row], row: Row) -> None:
+def _record_epoch(model: Model, folder: Path, key: str, history: list[Row], row: Row) -> None:
     """Append an epoch to the history and write it with its weights, also as the best if it is."""
     best = is_best(row, history, model.config.validation.select)
     history.append(row)

@@ -88,13 +88,12 @@ class Model:
                 build_started(config.encoder, config.init_from), config.finetune
             )
             self.encoder.checkpointing(config.optim.checkpointing)
-            self._scales = [
-                (part, part.mean.clone(), part.std.clone())
-                for part in self.encoder.modules()
-                if isinstance(part, Encoder) and config.raw_training
-            ]
-            for part, _, _ in self._scales:
-                part.keep_pixel_scale((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+            # In raw training, the normalisation of pixels is switched off until `as_used`.
+            self._scales: list[tuple[Encoder, torch.Tensor, torch.Tensor]] = []
+            for part in self.encoder.modules() if config.raw_training else ():
+                if isinstance(part, Encoder):
+                    self._scales.append((part, part.mean.clone(), part.std.clone()))
+                    part.keep_pixel_scale((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
             self.projector = build_projector(self.encoder)
             self.modules: dict[str, nn.Module] = {
                 "encoder": self.encoder,
@@ -106,8 +105,9 @@ class Model:
             if self.fabric.world_size > 1:
                 share_statistics(network, device.type)
             self.network = self.fabric.setup_module(network, move_to_device=False)
+        parameters = [*self.encoder.parameters(), *self.projector.parameters()]
         self.optimizer = _OPTIMIZERS[config.optim.method](
-            [p for m in self.modules.values() for p in m.parameters() if p.requires_grad],
+            [parameter for parameter in parameters if parameter.requires_grad],
             lr=config.optim.rate,
             weight_decay=config.optim.weight_decay,
             fused=device.type == "cuda",
@@ -235,7 +235,8 @@ def _bad_batch(loss: float, views: Views, data: FragmentSet, clips: np.ndarray) 
         f"the loss is {loss}: the embedding of tracklet {broken[0]} is not finite "
         f"({len(broken)} of the {len(names)} views of its batch are not)"
     )
-    hint = "look at its crops and weights; --resume continues after the last whole epoch, or "
     return PolyplinkError(
-        problem, hint + "start anew in another --out with a lower --set optim.rate"
+        problem,
+        "look at its crops and weights; --resume continues after the last whole epoch, or start "
+        "anew in another --out with a lower --set optim.rate",
     )

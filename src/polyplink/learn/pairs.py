@@ -31,15 +31,16 @@ def gaussian_partner(
 
     left, right = place, count - 1 - place  # indices on either side
     nearest = ndtr(-0.5 / deviation)
-    below, above = (
-        np.maximum(nearest - ndtr(-(side + 0.5) / deviation), 0.0) for side in (left, right)
-    )
-    # If the deviation is so small that no mass remains, take an existing neighbour.
-    below, above = (
-        np.where(below + above > 0, mass, (side > 0).astype(float))
-        for mass, side in ((below, left), (above, right))
-    )
+
+    # A side, by its mass. If the deviation is so small that no mass remains, a side that exists.
+    below = np.maximum(nearest - ndtr(-(left + 0.5) / deviation), 0.0)
+    above = np.maximum(nearest - ndtr(-(right + 0.5) / deviation), 0.0)
+    has_mass = below + above > 0
+    below = np.where(has_mass, below, (left > 0).astype(float))
+    above = np.where(has_mass, above, (right > 0).astype(float))
     goes_left = rng.random(len(place)) * (below + above) < below
+
+    # A distance on this side.
     longest = np.where(goes_left, left, right)
     tail = ndtr(-(longest + 0.5) / deviation)
     drawn = tail + rng.random(len(place)) * (nearest - tail)
@@ -181,10 +182,10 @@ def draw_polyps(polyps: int, n: int, size: int, rng: np.random.Generator) -> np.
     If a batch is larger than the number of polyps, polyps repeat as evenly as possible.
     """
     rounds = -(-size // polyps)
-    batches = [
-        np.concatenate([rng.permutation(polyps) for _ in range(rounds)])[:size]
-        for _ in range(-(-n // size))
-    ]
+    batches = []
+    for _ in range(-(-n // size)):
+        orders = [rng.permutation(polyps) for _ in range(rounds)]
+        batches.append(np.concatenate(orders)[:size])
     return np.concatenate(batches)[:n]
 
 
@@ -205,13 +206,17 @@ def draw_of_polyps(
     Returns:
         (b,) int64 rows of tracklets.
     """
+    # All tracklets on a line, each as long as its mass, those of a polyp side by side.
     owner = _polyp_codes(tracklets)
     order = np.argsort(owner, kind="stable")  # t
     mass = np.sqrt(tracklets.count[order])
-    bound = np.cumsum(mass)
+    end = np.cumsum(mass)
     start = np.searchsorted(owner[order], codes, side="left")  # b
     stop = np.searchsorted(owner[order], codes, side="right")
-    low, high = bound[start] - mass[start], bound[stop - 1]
+
+    # A point of each polyp's part of the line; from the avoided tracklet on, points are shifted
+    # behind it.
+    low, high = end[start] - mass[start], end[stop - 1]
     if avoided is None:
         target = low + rng.random(len(codes)) * (high - low)
     else:
@@ -219,9 +224,11 @@ def draw_of_polyps(
         place[order] = np.arange(len(order))
         skip = place[avoided]
         target = low + rng.random(len(codes)) * (high - low - mass[skip])
-        target = np.where(target >= bound[skip] - mass[skip], target + mass[skip], target)
-    drawn = np.clip(np.searchsorted(bound, target, side="right"), start, stop - 1)
-    if avoided is not None:  # rounding may still have drawn it
+        target = np.where(target >= end[skip] - mass[skip], target + mass[skip], target)
+
+    # The tracklet at this point; rounding may still have drawn the avoided one.
+    drawn = np.clip(np.searchsorted(end, target, side="right"), start, stop - 1)
+    if avoided is not None:
         beside = np.where(skip + 1 < stop, skip + 1, np.maximum(skip - 1, start))
         drawn = np.where(drawn == skip, beside, drawn)
     return np.asarray(order[drawn])
@@ -270,7 +277,7 @@ class TrackletParts(Ranged, BagSampler, prefix="bags"):
 
 
 @dataclass(frozen=True)
-class PolypParts(Ranged, prefix="bags"):
+class PolypParts(Ranged, BagSampler, prefix="bags"):
     """As `TrackletParts`, with a growing share of pairs from two tracklets of the polyp.
 
     With probability alpha both parts are from one tracklet, otherwise they are from two tracklets
@@ -299,22 +306,21 @@ class PolypParts(Ranged, prefix="bags"):
     def _at(
         self, alpha: float, data: FragmentSet, size: int, rng: np.random.Generator
     ) -> EpochBags:
+        """The pairs of an epoch with a share `alpha` from one tracklet."""
         n, length = data.rows.shape
         tracklets = data.tracklets
         owner = draw_tracklets(tracklets, n, size, rng)  # n
         second = np.where(rng.random(n) < alpha, owner, siblings(tracklets, owner, rng))
         two_parts_of_one = two_parts(tracklets.count[owner], length, self.longest, rng)  # n 2 s
-        apart = np.stack(
-            [one_part(tracklets.count[t], length, self.longest, rng) for t in (owner, second)],
-            axis=1,
-        )  # n 2 s
+        part_of_owner = one_part(tracklets.count[owner], length, self.longest, rng)
+        part_of_second = one_part(tracklets.count[second], length, self.longest, rng)
+        apart = np.stack([part_of_owner, part_of_second], axis=1)  # n 2 s
         one_tracklet = owner == second
         places = np.where(one_tracklet[:, None, None], two_parts_of_one, apart)
         first = np.stack([tracklets.first[owner], tracklets.first[second]], axis=1)  # n 2
         clips = (first[:, :, None] + places).reshape(-1, length)
-        return EpochBags(
-            clips, pair_bags(~one_tracklet | (tracklets.count[owner] > 1)), {"alpha": alpha}
-        )
+        has_second_view = ~one_tracklet | (tracklets.count[owner] > 1)
+        return EpochBags(clips, pair_bags(has_second_view), {"alpha": alpha})
 
     def draw_validation(
         self, data: FragmentSet, tau: float, size: int, rng: np.random.Generator

@@ -7,12 +7,17 @@ import numpy as np
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.ranges import Range, Ranged
-from polyplink.learn.bags import Bags, EpochBags, ragged_bags, view_bags
+from polyplink.learn.bags import Bags, BagSampler, EpochBags, ragged_bags, view_bags
 from polyplink.learn.fragment_set import FragmentSet
 
 
 class _Polyp:
-    """The fragments of one polyp, drawn without replacement until all are used, then again."""
+    """The fragments of one polyp, drawn without replacement until all are used, then again.
+
+    Attributes:
+        deck: The fragments in random order; unused ones are drawn from the end.
+        n_undealt: Number of unused fragments, the first of the deck.
+    """
 
     def __init__(self, fragments: np.ndarray, rng: np.random.Generator) -> None:
         self.deck = rng.permutation(fragments)
@@ -68,7 +73,7 @@ def fragments_of_polyps(data: FragmentSet) -> list[np.ndarray]:
 
 
 @dataclass(frozen=True)
-class PolypViews(Ranged, prefix="bags"):
+class PolypViews(Ranged, BagSampler, prefix="bags"):
     """Batches of several polyps with several views each, for the supervised losses.
 
     As in the program of temporally-aware counting, a batch holds `optim.bags_per_batch` polyps,

@@ -12,7 +12,7 @@ import numpy as np
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.ranges import AT_LEAST_ONE, Ranged
-from polyplink.learn.bags import Bags, EpochBags, shuffled
+from polyplink.learn.bags import Bags, BagSampler, EpochBags, shuffled
 from polyplink.learn.fragment_set import FragmentSet
 
 
@@ -45,20 +45,26 @@ def draw_ranks(
     last = candidates.astype(np.int64)  # n
     drawn = np.empty((n, 0), np.int64)
     for _ in range(k):
+        # The runs of free ranks between those already drawn: first rank and length.
         drawn_ranks = np.sort(drawn, axis=1)  # n t; C+1 for anchors without ranks left
         low = np.concatenate([np.ones((n, 1), np.int64), drawn_ranks + 1], axis=1)  # n t+1
         high = np.concatenate([drawn_ranks - 1, last[:, None]], axis=1)
         size = np.maximum(np.minimum(high, last[:, None]) - low + 1, 0)
+
+        # A run, by its mass.
         first = np.where(size > 0, low, np.iinfo(np.int64).max).min(axis=1, keepdims=True)
         start = np.exp(-np.where(size > 0, low - first, 0) / tau)
         mass = np.where(size > 0, start * -np.expm1(-size / tau), 0.0)  # n t+1
         bound = np.cumsum(mass, axis=1)
         target = rng.random((n, 1)) * bound[:, -1:]
         run = np.minimum((bound <= target).sum(axis=1, keepdims=True), size.shape[1] - 1)
-        picked = [np.take_along_axis(x, run, axis=1)[:, 0] for x in (low, size)]
-        step = rng.random(n) * -np.expm1(-picked[1] / tau)
+
+        # A rank of the run.
+        run_first = np.take_along_axis(low, run, axis=1)[:, 0]
+        run_size = np.take_along_axis(size, run, axis=1)[:, 0]
+        step = rng.random(n) * -np.expm1(-run_size / tau)
         offset = np.floor(-tau * np.log1p(-step)).astype(np.int64)
-        rank = picked[0] + np.clip(offset, 0, np.maximum(picked[1] - 1, 0))
+        rank = run_first + np.clip(offset, 0, np.maximum(run_size - 1, 0))
         exhausted = bound[:, -1] <= 0
         drawn = np.column_stack([drawn, np.where(exhausted, last + 1, rank)])
     return drawn, drawn <= last[:, None]
@@ -124,6 +130,7 @@ def _with_ranks(
 
 
 def _candidates(procedures: np.ndarray) -> np.ndarray:
+    """Number (n,) of other fragments in the procedure of each of n fragments."""
     _, inverse, counts = np.unique(procedures, return_inverse=True, return_counts=True)
     return np.asarray(counts[inverse] - 1)
 
@@ -174,7 +181,7 @@ def cosine_tau(progress: float, tau_min: float, tau_max: float) -> float:
 
 
 @dataclass(frozen=True)
-class TemporalBags(Ranged, prefix="bags"):
+class TemporalBags(Ranged, BagSampler, prefix="bags"):
     """How bags are drawn from time (NTSSL 2.1).
 
     In an epoch every fragment is the anchor of one bag; the order is shuffled over the whole set.
