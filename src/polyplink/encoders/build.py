@@ -332,7 +332,9 @@ def load_encoder(weights: Path, device: torch.device) -> LoadedEncoder:
     record = read_record(path)
     with memory_suffices(device):
         state = read_tensors(path)
-        largest = max((len(state), *(side for tensor in state.values() for side in tensor.shape)))
+        # A broken record must not build a network that is far larger than its tensors.
+        sides = [side for tensor in state.values() for side in tensor.shape]
+        largest = max([len(state), *sides])
         for name in ("width", "layers", "heads", "feedforward", "frame_hidden"):
             value = getattr(record.encoder, name, 1)
             PolyplinkError.unless(
@@ -371,10 +373,15 @@ def build_started(config: AnyEncoderConfig, init_from: Path | None = None) -> En
     path = weights_path(init_from)
     check_seal(path)
     source, state = read_record(path).encoder, read_tensors(path)
-    for wrapped in (getattr(source, "tone", 0.0), getattr(source, "whiten", False)):
-        if wrapped:
-            state = {k.removeprefix("encoder."): v for k, v in state.items()}
-    state = {k: v for k, v in state.items() if k not in (*TONE_BUFFERS, *FEATURE_BUFFERS)}
+
+    # The tensors without tone and whitening, each of which wraps the encoder once.
+    for is_wrapped in (getattr(source, "tone", 0.0), getattr(source, "whiten", False)):
+        if is_wrapped:
+            state = {name.removeprefix("encoder."): value for name, value in state.items()}
+    fitted = (*TONE_BUFFERS, *FEATURE_BUFFERS)
+    state = {name: value for name, value in state.items() if name not in fitted}
+
+    # Those that the encoder takes over.
     encoder = build_encoder(replace(config, frame_weights=None))
     expected = encoder.state_dict()
     if isinstance(source, SfeConfig) and isinstance(config, EncoderConfig):

@@ -13,26 +13,30 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-Rule = Callable[[Any, torch.Tensor, torch.Tensor], int]
+Rule = Callable[[Any, torch.Tensor, torch.Tensor], int]  # a layer, its input and its output
+
+
+def _count_products(layer: Any, x: torch.Tensor, y: torch.Tensor) -> int:
+    """Outputs times the inputs of each; a bias is not counted."""
+    return y.numel() * int(layer.weight[0].numel())
+
+
+def _count_norm(layer: Any, x: torch.Tensor, y: torch.Tensor) -> int:
+    """Two for each input, four if the norm also scales and shifts."""
+    return x.numel() * (2 if layer.weight is None else 4)
+
+
+def _count_average(layer: Any, x: torch.Tensor, y: torch.Tensor) -> int:
+    """One for each input of an average, one for each output."""
+    return y.numel() * (prod(x.shape[2:]) // prod(y.shape[2:]) + 1)
+
+
 # By the name of the class: subclasses with other names are not counted by thop either.
-_RULES: dict[str, Rule] = (
-    # Outputs times the inputs of each; a bias is not counted.
-    dict.fromkeys(
-        ("Conv1d", "Conv2d", "Conv3d", "Linear"),
-        lambda layer, x, y: y.numel() * layer.weight[0].numel(),
-    )
-    # Two for each input, four if the norm also scales and shifts.
-    | dict.fromkeys(
-        ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LayerNorm"),
-        lambda layer, x, y: x.numel() * (2 if layer.weight is None else 4),
-    )
-    # One for each input of an average, one for each output.
-    | {
-        "AdaptiveAvgPool2d": lambda _, x, y: (
-            y.numel() * (prod(x.shape[2:]) // prod(y.shape[2:]) + 1)
-        )
-    }
-)
+_RULES: dict[str, Rule] = {
+    **dict.fromkeys(("Conv1d", "Conv2d", "Conv3d", "Linear"), _count_products),
+    **dict.fromkeys(("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LayerNorm"), _count_norm),
+    "AdaptiveAvgPool2d": _count_average,
+}
 
 
 def count_macs(module: nn.Module, run: Callable[[], object]) -> tuple[int, int]:

@@ -13,7 +13,7 @@ import torch
 from polyplink.core.errors import PolyplinkError, say_remade
 from polyplink.core.sharing import claimed, rounds
 from polyplink.encoders.device import default_precision, memory_suffices, precision
-from polyplink.encoders.encoder import Encoder, FrameWise
+from polyplink.encoders.encoder import Encoder, FrameWise, Tokens
 from polyplink.encoders.folding import folded
 from polyplink.encoders.vectors import Embeddings, read_embeddings, write_embeddings
 from polyplink.tracklets.crops import release_pages
@@ -21,7 +21,7 @@ from polyplink.tracklets.prepare import Prepared
 
 Embedder = Callable[[np.ndarray, Sequence[int]], np.ndarray]
 """Crops uint8 (n, h, w, 3) of tracklets of the given lengths, packed, to vectors (b, d)."""
-Progress = Callable[[int, int], None]  # done, total
+StageProgress = Callable[[int, int], None]  # done, total
 WithCrops = Callable[[Prepared], AbstractContextManager[Prepared]]
 """Provides the crops of a part with one procedure while it is embedded."""
 
@@ -100,23 +100,30 @@ class NetworkEmbedder:
         vectors = np.empty((len(lengths), encoder.width), np.float32)
         with precision(encoder.device, self.compute), memory_suffices(encoder.device):
             if isinstance(encoder, FrameWise):
-                features = torch.split(self._features(encoder, crops), list(lengths))  # s f each
-                groups = length_groups(lengths, self.most_tokens, beside=1)
+                groups = self._aggregate_features(encoder, crops, lengths)
             else:
-                clips = np.split(crops, np.cumsum(lengths)[:-1])  # s h w 3 each
-                groups = length_groups(lengths, self.frames_per_pass, equal=True)
-            for group in groups:
-                group_lengths = [lengths[i] for i in group]
-                if isinstance(encoder, FrameWise):
-                    tokens = encoder.aggregate(
-                        torch.cat([features[i] for i in group]), group_lengths
-                    )
-                else:
-                    tokens = encoder(
-                        self._tensor(np.concatenate([clips[i] for i in group])), group_lengths
-                    )
-                vectors[group] = tokens.tracklet.float().cpu().numpy()
+                groups = self._encode_clips(crops, lengths)
+            for rows, tokens in groups:
+                vectors[rows] = tokens.tracklet.float().cpu().numpy()
         return vectors
+
+    def _aggregate_features(
+        self, encoder: FrameWise, crops: np.ndarray, lengths: Sequence[int]
+    ) -> Iterator[tuple[list[int], Tokens]]:
+        """Groups of tracklets of similar length, and their tokens, by a frame-wise encoder."""
+        features = torch.split(self._features(encoder, crops), list(lengths))  # s f each
+        for group in length_groups(lengths, self.most_tokens, beside=1):
+            packed = torch.cat([features[i] for i in group])
+            yield group, encoder.aggregate(packed, [lengths[i] for i in group])
+
+    def _encode_clips(
+        self, crops: np.ndarray, lengths: Sequence[int]
+    ) -> Iterator[tuple[list[int], Tokens]]:
+        """Groups of tracklets of equal length, and their tokens, by a clip-wise encoder."""
+        clips = np.split(crops, np.cumsum(lengths)[:-1])  # s h w 3 each
+        for group in length_groups(lengths, self.frames_per_pass, equal=True):
+            packed = self._tensor(np.concatenate([clips[i] for i in group]))
+            yield group, self.encoder(packed, [lengths[i] for i in group])
 
     @torch.inference_mode()
     def frames(self, crops: np.ndarray) -> np.ndarray:
@@ -155,6 +162,7 @@ class NetworkEmbedder:
         return torch.cat([encoder.encode_frames(block) for block in blocks])
 
     def _tensor(self, crops: np.ndarray) -> torch.Tensor:
+        """Crops on the encoder's device."""
         # Copied, because torch needs writable memory and the memory map is read-only.
         return torch.from_numpy(np.array(crops)).to(self.encoder.device)
 
@@ -191,7 +199,7 @@ def embed(
     *,
     length: int | None = None,
     at_once: int = 64,
-    progress: Progress | None = None,
+    progress: StageProgress | None = None,
 ) -> Embeddings:
     """Embed every prepared tracklet as a whole (every stride-th frame), or every fragment.
 
@@ -258,7 +266,7 @@ def embed_stored(
     *,
     length: int | None = None,
     with_crops: WithCrops = nullcontext,
-    progress: Progress | None = None,
+    progress: StageProgress | None = None,
 ) -> Embeddings:
     """Like `embed`, with the vectors of each procedure cached in a file.
 

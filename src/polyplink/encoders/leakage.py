@@ -60,7 +60,8 @@ def seen_procedures(seen: Seen, data: DataSet, procedures: Sequence[str]) -> lis
     pretrained = {plain_name(name) for name in seen.datasets}
     for dataset, procedure, patient in _rows_of(data, procedures):
         plain = plain_name(dataset)
-        shared = [reason for d in sets if (reason := known_overlap(dataset, d))]
+        reasons = (known_overlap(dataset, other) for other in sets)
+        shared = [reason for reason in reasons if reason is not None]
         if (plain, procedure) in seen_names:
             overlaps.append((procedure, "the procedure itself"))
         elif (plain, patient) in patients:
@@ -74,10 +75,12 @@ def seen_procedures(seen: Seen, data: DataSet, procedures: Sequence[str]) -> lis
 
 def guard(seen: Seen, data: DataSet, part: str | Sequence[str]) -> None:
     """Refuse to evaluate on procedures (a part, or their ids) that an encoder has seen."""
-    seen_here = seen_procedures(seen, data, data.part(part) if isinstance(part, str) else part)
+    procedures = data.part(part) if isinstance(part, str) else part
+    seen_here = seen_procedures(seen, data, procedures)
     if seen_here:
+        first_five = ", ".join(f"{name} ({reason})" for name, reason in seen_here[:5])
         raise PolyplinkError(
             f"the encoder was trained or validated on {len(seen_here)} of these procedures, or saw "
-            f"their patients: {', '.join(f'{name} ({reason})' for name, reason in seen_here[:5])}",
+            f"their patients: {first_five}",
             "evaluate on another --part",
         )

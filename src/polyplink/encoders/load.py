@@ -77,7 +77,7 @@ def load_named(
             not support the precision.
     """
     path = weights_path(weights)
-    if path.suffix == ".onnx":
+    if path.suffix == ".onnx":  # an exported encoder
         PolyplinkError.unless(
             device in ("auto", "cpu"),
             f"{weights} is an exported encoder, which computes on the CPU",
@@ -92,18 +92,16 @@ def load_named(
         torch_device = pick_device(device)
         usual = default_precision(torch_device)
         used = precision or usual
-        if used == "tf32" and torch_device.type == "cpu":  # which computes float32 then
+        on_cpu = torch_device.type == "cpu"
+        if used == "tf32" and on_cpu:  # which computes float32 then
             used = "float32"
         PolyplinkError.unless(
             used != "int8",
             f"{weights} has no 8-bit weights",
             "write them with `polyplink export --int8 DATA`",
         )
-        if (
-            torch_device.type == "cpu"
-            and used == "float32"
-            and (graphs := _graphs(weights)) is not None
-        ):
+        graphs = _graphs(weights) if on_cpu and used == "float32" else None
+        if graphs is not None:
             exported = ExportedEncoder(graphs)
             network, record, key = exported, exported.record, weights_id(path)
         else:
@@ -111,7 +109,8 @@ def load_named(
             network = NetworkEmbedder(loaded.encoder, compute=used, frozen=True)
             record, key = loaded.record, loaded.weights_id
     name = name or record.name or weights.stem
-    key = key if used == usual else f"{key}-{used}"
+    if used != usual:  # other vectors, cached under another key
+        key = f"{key}-{used}"
     settings = with_options(record.prepare, tracklets or {}, origin)
     return NamedEncoder(name, key, network, torch_device, settings, record, used)
 

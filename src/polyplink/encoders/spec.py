@@ -30,6 +30,14 @@ Pooling = Literal["cls", "mean", "patchmean", "cat"]
 State = Mapping[str, "torch.Tensor"]
 
 
+def _has_mark(state: State, mark: Mapping[str, tuple[int, ...] | None]) -> bool:
+    """Whether tensors have all names of a mark, in its shapes (None: any)."""
+    for name, shape in mark.items():
+        if name not in state or (shape is not None and tuple(state[name].shape) != shape):
+            return False
+    return True
+
+
 @dataclass(frozen=True, kw_only=True)
 class Published:
     """Published weights: where to get their file, how to recognise and how to rename its tensors.
@@ -64,11 +72,10 @@ class Published:
     fused: bool = False
 
     def recognises(self, state: State) -> bool:
-        """Whether tensors have one of the marks."""
-        return not any(name in state for name in self.lacks) and any(
-            all(n in state and shape in (None, tuple(state[n].shape)) for n, shape in mark.items())
-            for mark in self.marks
-        )
+        """Whether tensors have one of the marks, and none that the file must not have."""
+        if any(name in state for name in self.lacks):
+            return False
+        return any(_has_mark(state, mark) for mark in self.marks)
 
     def renamed(self, state: State) -> dict[str, torch.Tensor]:
         """Rename published tensors; names without a matching pattern stay."""
@@ -139,10 +146,16 @@ class Spec(Published):
         Raises:
             PolyplinkError: If the model does not support the image size, clip or pooling.
         """
-        as_pretrained = config.preset == "own"
-        size = config.size or (self.size if as_pretrained else REFERENCE_SIZE)
-        clip = config.clip if config.clip is not None else (self.clip if as_pretrained else 0)
-        pooling = config.pooling or (self.pooling[0] if as_pretrained else self.reference_pooling)
+        positions: Literal["correct", "paper"]
+        if config.preset == "own":
+            size, clip, pooling = self.size, self.clip, self.pooling[0]
+            mean, std, positions = self.mean, self.std, "correct"
+        else:
+            size, clip, pooling = REFERENCE_SIZE, 0, self.reference_pooling
+            mean, std, positions = REFERENCE_MEAN, REFERENCE_STD, "paper"
+        size = config.size or size
+        clip = clip if config.clip is None else config.clip
+        pooling = config.pooling or pooling
         nearest = max(round(size / self.patch), 1) * self.patch
         PolyplinkError.unless(
             size == self.size or not self.only_size,
@@ -169,10 +182,10 @@ class Spec(Published):
             config,
             pooling=pooling,
             size=size,
-            mean=config.mean or (self.mean if as_pretrained else REFERENCE_MEAN),
-            std=config.std or (self.std if as_pretrained else REFERENCE_STD),
+            mean=config.mean or mean,
+            std=config.std or std,
             clip=clip,
-            positions=config.positions or ("correct" if as_pretrained else "paper"),
+            positions=config.positions or positions,
         )
 
     def library_names(self, config: FoundationConfig, state: State) -> State:
