@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from io import BytesIO, StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 from python_calamine import CalamineError, CalamineWorkbook
@@ -56,6 +56,9 @@ _LOCATIONS: Mapping[str, str] = {
 NUMBER = r"(?:video|case)?[ _-]*0*(\d{1,6})(?:\.0)?(?:\.\w*[a-z]\w*)?"
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:mm)?\s*(-?)", re.I)
 _AGE = re.compile(r"(\d{1,3})(?:\.0+)?")
+
+# Exceptions of zipfile for damaged archives.
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 
 # Tags of rows, cells and shared texts; a tag that ends in a slash is empty.
 _TAG = re.compile(rb"<(?:\w+:)?(row|c|si)\b([^<>]*)(.?)", re.S)
@@ -105,9 +108,6 @@ def read_rows(data: bytes, name: str) -> list[list[str]]:
     return [row for row in stripped if any(row)]
 
 
-_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
-
-
 def _add_letter(column: int, letter: int) -> int:
     """The column of a cell after one more letter of its reference: A is 1, AA is 27."""
     return 26 * column + letter - ord("A") + 1
@@ -126,42 +126,71 @@ def _check_cells(data: bytes, name: str) -> None:
         if "xl/workbook.xml" not in names or names & {"content.xml", "xl/workbook.bin"}:
             raise ValueError("no xl/workbook.xml in it")
         check_total(Path(name), sum(member.file_size for member in members), len(data))
-        ends, longest = {}, 0
+        extents = {}
         for member in members:
             inside = f"{name}, {member.filename}"
             check_member(inside, member.file_size, member.compress_size)
-            text, start = archive.read(member), 0
-            row = column = rows = columns = cells = 0
-            for tag in _TAG.finditer(text):
-                kind, attributes, end = tag.groups()
-                if end != b">" or attributes.count(b'"') % 2 or attributes.count(b"'") % 2:
-                    raise ValueError(f"{member.filename}: a broken tag")
-                place = _PLACE.search(attributes)
-                letters, digits = place.groups() if place is not None else (b"", b"")
-                if kind == b"si":
-                    longest, start = max(longest, tag.start() - start), tag.start()
-                elif kind == b"row":
-                    row, column = int(digits[:10] or row + 1), 0
-                else:
-                    row, column = int(digits[:10] or row), column + 1
-                    if letters:
-                        column = reduce(_add_letter, letters.upper()[:5], 0)
-                    if not attributes.endswith(b"/"):
-                        rows, columns, cells = max(rows, row), max(columns, column), cells + 1
-            longest = max(longest, len(text) - start if start else 0)
-            ends[inside] = rows, columns, cells
-    for inside, (rows, columns, cells) in ends.items():
-        check_cells(inside, rows, columns, cells * longest)
+            extents[inside] = _extent(archive.read(member), member.filename)
+    # Every cell may hold the longest of the texts that cells share.
+    longest = max(extent.longest_text for extent in extents.values())
+    for inside, extent in extents.items():
+        check_cells(inside, extent.rows, extent.columns, extent.cells * longest)
+
+
+class _Extent(NamedTuple):
+    """What a file of a spreadsheet holds; each is 0 in a file of another kind.
+
+    Attributes:
+        rows: Row of the last cell, from 1.
+        columns: Column of the last cell, from 1.
+        cells: Number of cells that are not empty.
+        longest_text: Bytes of the longest shared text, with its tags.
+    """
+
+    rows: int
+    columns: int
+    cells: int
+    longest_text: int
+
+
+def _extent(text: bytes, filename: str) -> _Extent:
+    """Count the cells and measure the shared texts of a file, without parsing its XML.
+
+    Raises:
+        ValueError: If a tag is broken.
+    """
+    row = column = rows = columns = cells = 0
+    longest = start = 0  # of shared texts, and where the last one begins
+    for tag in _TAG.finditer(text):
+        kind, attributes, end = tag.groups()
+        if end != b">" or attributes.count(b'"') % 2 or attributes.count(b"'") % 2:
+            raise ValueError(f"{filename}: a broken tag")
+        place = _PLACE.search(attributes)
+        letters, digits = place.groups() if place is not None else (b"", b"")
+        if kind == b"si":
+            longest, start = max(longest, tag.start() - start), tag.start()
+        elif kind == b"row":  # without a number, it is the next row
+            row, column = int(digits[:10] or row + 1), 0
+        else:  # a cell; without a reference, it is the next cell of the row
+            row, column = int(digits[:10] or row), column + 1
+            if letters:
+                column = reduce(_add_letter, letters.upper()[:5], 0)
+            if not attributes.endswith(b"/"):
+                rows, columns, cells = max(rows, row), max(columns, column), cells + 1
+    if start:
+        longest = max(longest, len(text) - start)
+    return _Extent(rows, columns, cells, longest)
 
 
 def find_columns(header: Sequence[str]) -> dict[str, int]:
     """Column -> index of its header; columns that the table lacks are left out."""
     names = [re.sub(r"\W+", "_", text.lower()).strip("_") for text in header]
-    columns = {
-        column: next((i for i, name in enumerate(names) if re.fullmatch(pattern, name)), -1)
-        for column, pattern in _HEADERS.items()
-    }
-    return {column: i for column, i in columns.items() if i >= 0}
+    columns = {}
+    for column, pattern in _HEADERS.items():
+        matching = [i for i, name in enumerate(names) if re.fullmatch(pattern, name)]
+        if matching:
+            columns[column] = matching[0]
+    return columns
 
 
 def parse_facts(

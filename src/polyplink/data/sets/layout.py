@@ -160,17 +160,12 @@ class Release:
 
     def nothing_found(self, missing: str) -> PolyplinkError:
         """The error for a source without files of the data set; suggests a format that matches."""
-        names = [member.path for member in self.tree.members] + list(self.tree.archives)
-        other_sets = (
-            name
-            for name, mark in _MARKS.items()
-            if name != self.dataset and any(mark.search(path) for path in names)
-        )
-        other_set = next(other_sets, None)
-        if other_set is None:
-            hint = "check the path"
-        else:
-            hint = f"this looks like {other_set}: import it as that"
+        paths = [*(member.path for member in self.tree.members), *self.tree.archives]
+        hint = "check the path"
+        for name, mark in _MARKS.items():
+            if name != self.dataset and any(mark.search(path) for path in paths):
+                hint = f"this looks like {name}: import it as that"
+                break
         return PolyplinkError(f"{self.source} has no {missing}", hint)
 
     def sort(
@@ -211,9 +206,12 @@ class Release:
         Yields:
             Recording, frame, annotation file, and its parsed content.
         """
-        placed = {f.annotation: (r, f) for r in recordings for f in r.frames.values()}
-        members = [member for member in placed if member is not None]
-        for member, parsed in self.tree.parse_each(members, parse, self.faults).items():
+        placed: dict[Member, tuple[Recording, Frame]] = {}
+        for recording in recordings:
+            for frame in recording.frames.values():
+                if frame.annotation is not None:
+                    placed[frame.annotation] = recording, frame
+        for member, parsed in self.tree.parse_each(placed, parse, self.faults).items():
             yield (*placed[member], member, parsed)
 
     def size_by_first_image(self, recordings: Iterable[Recording]) -> None:
@@ -287,53 +285,76 @@ class Release:
         if unknown:
             kind = "procedure without a known patient, treated as a separate patient"
             faults.warn(kind, unknown[0], len(unknown))
+
+        # The boxes, with the image of their frame if the recording has images.
         rows: list[tuple[Any, ...]] = []
         for done, recording in enumerate(recordings, 1):
             polyp_id = None if recording.polyp is None else recording.name
             images = self.images and any(f.image for f in recording.frames.values())
             for number, frame in sorted(recording.frames.items(), key=lambda item: item[0]):
-                if frame.boxes:
-                    if images and frame.image is None:
-                        hint = "unpack the images again, import without images"
-                        faults.fault("frame with a box without an image", frame.where, hint)
-                        continue
-                    image = frame.image.image if images and frame.image is not None else None
-                    key = (recording.name, number, polyp_id, image, frame.where)
-                    rows += [(*key, *edges) for edges in frame.boxes]
+                if not frame.boxes:
+                    continue
+                if images and frame.image is None:
+                    hint = "unpack the images again, import without images"
+                    faults.fault("frame with a box without an image", frame.where, hint)
+                    continue
+                image = frame.image.image if images and frame.image is not None else None
+                key = (recording.name, number, polyp_id, image, frame.where)
+                rows += [(*key, *edges) for edges in frame.boxes]
             bare = [n for n, f in recording.frames.items() if f.annotation is None]
-            if bare and (first := recording.frames[min(bare)].image) is not None:
+            first_bare = recording.frames[min(bare)].image if bare else None
+            if first_bare is not None:
                 kind = "image without an annotation, treated as free of polyps"
-                faults.warn(kind, first.image, len(bare))
+                faults.warn(kind, first_bare.image, len(bare))
             if progress is not None:
                 progress(done, len(recordings))
         columns = ("procedure_id", "frame", "polyp_id", "image", "at")
         schema: dict[str, Any] = dict.fromkeys(columns, pl.String) | {"frame": pl.Int64}
         schema |= dict.fromkeys(("left", "top", "right", "bottom"), pl.Float64)
         all_boxes = box_table(pl.DataFrame(rows, schema=schema, orient="row"))
-        name_files = (member for member in self.tree.members if member.path == DATASET_FILE)
-        named_by = next((decode_text(self.tree.read(m), m.image).strip() for m in name_files), "")
-        source = str(self.tree.root.resolve())
-        procedures = [
-            {"procedure_id": r.name, "dataset": named_by or self.dataset, "patient": r.name}
-            | {"n_frames": r.n_frames or max(r.frames, default=-1) + 1, "source": source}
-            | {"width": r.size[0], "height": r.size[1]}
-            | r.procedure
-            for r in recordings
-        ]
-        polyps = [
-            {"polyp_id": r.name, "procedure_id": r.name} | r.polyp
-            for r in recordings
-            if r.polyp is not None
-        ]
+        if boxes is not None:
+            all_boxes = pl.concat([all_boxes, box_table(boxes)])
+
+        # The procedures and polyps; what a recording states replaces the defaults.
+        dataset, source = self._dataset_name(), str(self.tree.root.resolve())
+        procedure_rows, polyp_rows = [], []
+        for recording in recordings:
+            name, (width, height) = recording.name, recording.size
+            procedure_row = {
+                "procedure_id": name,
+                "dataset": dataset,
+                "patient": name,
+                "n_frames": recording.n_frames or max(recording.frames, default=-1) + 1,
+                "source": source,
+                "width": width,
+                "height": height,
+            }
+            procedure_rows.append(procedure_row | recording.procedure)
+            if recording.polyp is not None:
+                polyp_rows.append({"polyp_id": name, "procedure_id": name} | recording.polyp)
+        procedures = pl.DataFrame(
+            procedure_rows, schema={name: column.dtype for name, column in PROCEDURES.items()}
+        )
+        polyps = pl.DataFrame(
+            polyp_rows, schema={name: column.dtype for name, column in POLYPS.items()}
+        )
+
+        # The data set, with the parts that have procedures.
         if splits is None:
-            parts = dict.fromkeys(r.part for r in recordings)
-            splits = {part: [r.name for r in recordings if r.part == part] for part in parts}
-        all_boxes = all_boxes if boxes is None else pl.concat([all_boxes, box_table(boxes)])
-        table = pl.DataFrame(procedures, schema={name: c.dtype for name, c in PROCEDURES.items()})
-        fitted = fit_boxes(check_boxes(all_boxes, faults), table, faults, border="clip")
-        of_polyps = pl.DataFrame(polyps, schema={name: c.dtype for name, c in POLYPS.items()})
+            by_part: dict[str, list[str]] = {}
+            for recording in recordings:
+                by_part.setdefault(recording.part, []).append(recording.name)
+            splits = by_part
         splits = {part: ids for part, ids in splits.items() if ids}
-        return Imported(DataSet.of(fitted, table, of_polyps, splits), faults.lines())
+        fitted = fit_boxes(check_boxes(all_boxes, faults), procedures, faults, border="clip")
+        return Imported(DataSet.of(fitted, procedures, polyps, splits), faults.lines())
+
+    def _dataset_name(self) -> str:
+        """The name in `dataset.txt`, if there is one; otherwise that of the layout."""
+        for member in self.tree.members:
+            if member.path == DATASET_FILE:
+                return decode_text(self.tree.read(member), member.image).strip() or self.dataset
+        return self.dataset
 
 
 def natural(name: str) -> tuple[int, str]:

@@ -74,6 +74,8 @@ def import_ldpolyp(
     if not videos:
         missing = "files TrainValid/Annotations/<id>/0001.txt or Test/Annotations/<id>/0001.txt"
         raise release.nothing_found(missing)
+
+    # Boxes and sizes of the annotated videos, and whether a video shows one polyp.
     for _, frame, _, boxes in release.parse(videos, parse_boxes):
         frame.boxes = boxes
     release.size_by_first_image(videos)
@@ -92,6 +94,8 @@ def import_ldpolyp(
             faults.warn("video of several polyps, its boxes have no polyp id", video.name)
         elif video.has_boxes:
             video.polyp = {}
+
+    # Videos without any polyp are procedures too.
     negative = {}
     for member in release.tree.members:
         if is_video(member.name) and _WITHOUT.search(member.path):

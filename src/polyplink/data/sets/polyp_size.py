@@ -63,11 +63,14 @@ def import_polyp_size(
     """
     release = Release(DATASET, source, **options)
     faults, tree = release.faults, release.tree
+
+    # The videos by number, and the tables that describe them.
     names = {}
-    for member in (member for member in tree.members if is_video(member.name)):
-        if match := re.fullmatch(facts.NUMBER, member.name, re.I):
+    for member in tree.members:
+        match = re.fullmatch(facts.NUMBER, member.name, re.I)
+        if is_video(member.name) and match is not None:
             names[member] = f"{int(match[1]):02d}"
-        else:
+        elif is_video(member.name):
             faults.warn("video without a number as its name, left out", member.image)
     if not names:
         raise release.nothing_found("video 01.mp4 or Video01.mp4")
@@ -77,6 +80,8 @@ def import_polyp_size(
     recordings = release.open_videos(names, progress=release.progress)
     if not recordings:
         raise PolyplinkError(f"{source} has no video that can be read", "download them again")
+
+    # A polyp for each video; without a file of boxes, a box for each frame.
     videos: dict[str, str] = {}  # procedure id -> its video
     for recording in recordings:
         name, video = recording.name, recording.video or Member("", "")
@@ -92,6 +97,8 @@ def import_polyp_size(
         elif name not in side_boxes["procedure_id"]:
             faults.warn("video without a box in the file of boxes", name)
     facts.add_facts({int(video.name): video for video in recordings}, labels, table, faults)
+
+    # The boxes of the file, with frames of the videos as images.
     if side_boxes is not None:
         is_present = pl.col("procedure_id").is_in(list(videos))
         rules = [("box of a missing video", "restore the video", ~is_present)]
@@ -133,17 +140,19 @@ def _splits(tree: Tree, names: Sequence[str], faults: Faults) -> dict[str, list[
     """The official folds, from the videos of the frames that they list."""
     splits: dict[str, list[str]] = {}
     for member in tree.members:
-        if match := _FOLD.search(member.path):
-            rows = facts.read_rows(tree.read(member), member.image)
-            listed = {int(hit[1]) for row in rows for cell in row if (hit := _FRAME.match(cell))}
-            splits[match[1]] = [name for name in names if int(name) in listed]
+        fold = _FOLD.search(member.path)
+        if fold is None:
+            continue
+        listed = set[int]()
+        for row in facts.read_rows(tree.read(member), member.image):
+            frames = (_FRAME.match(cell) for cell in row)
+            listed |= {int(frame[1]) for frame in frames if frame is not None}
+        splits[fold[1]] = [name for name in names if int(name) in listed]
     for part in sorted(splits):
-        validation = part.replace("train_", "val_")
-        in_both = (
-            set(splits[part]) & set(splits.get(validation, [])) if validation != part else set()
-        )
-        for shared in sorted(in_both):
-            faults.warn("video in both parts of an official fold", f"{shared}, {part}")
+        if part.startswith("train_"):
+            validated = splits.get(part.replace("train_", "val_"), [])
+            for shared in sorted(set(splits[part]) & set(validated)):
+                faults.warn("video in both parts of an official fold", f"{shared}, {part}")
     return splits
 
 

@@ -106,19 +106,7 @@ def _read_frames(release: Release, folders: list[Recording]) -> dict[str, set[st
     Returns:
         Folder -> the class names of its boxes, in lower case.
     """
-    faults = release.faults
-    images = {f.image: f for folder in folders for f in folder.frames.values() if f.image}
-    for member, size in release.tree.image_sizes(list(images), faults).items():
-        images[member].size = size
-    with_images = {
-        folder.name for folder in folders if any(f.image for f in folder.frames.values())
-    }
-    for folder in folders:
-        for _, frame in sorted(folder.frames.items()) if folder.name in with_images else ():
-            if frame.annotation is not None and frame.image is None:
-                faults.warn("annotation without an image, left out", frame.where)
-            if frame.size is None:
-                frame.annotation = None
+    faults, with_images = release.faults, _read_sizes(release, folders)
     words: defaultdict[str, set[str]] = defaultdict(set)
     for folder, frame, member, voc in release.parse(folders, parse_voc_file):
         if folder.name in with_images:
@@ -136,6 +124,28 @@ def _read_frames(release: Release, folders: list[Recording]) -> dict[str, set[st
         frame.boxes = [box.edges for box in voc.objects]
         words[folder.name] |= {box.label.lower() for box in voc.objects}
     return words
+
+
+def _read_sizes(release: Release, folders: list[Recording]) -> set[str]:
+    """Read the sizes of images; return the names of the folders with an image.
+
+    In a folder with images, annotations without a readable image are left out.
+    """
+    images, with_images = {}, set()
+    for folder in folders:
+        for frame in folder.frames.values():
+            if frame.image is not None:
+                images[frame.image] = frame
+                with_images.add(folder.name)
+    for member, size in release.tree.image_sizes(list(images), release.faults).items():
+        images[member].size = size
+    for folder in (folder for folder in folders if folder.name in with_images):
+        for _, frame in sorted(folder.frames.items()):
+            if frame.annotation is not None and frame.image is None:
+                release.faults.warn("annotation without an image, left out", frame.where)
+            if frame.size is None:
+                frame.annotation = None
+    return with_images
 
 
 def _video_recording(folder: Recording, sizes: dict[int, layout.Size], faults: Faults) -> Recording:

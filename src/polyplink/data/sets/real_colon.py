@@ -106,6 +106,7 @@ def import_real_colon(source: Path, **options: Unpack[ReleaseOptions]) -> Import
         PolyplinkError: If a folder, table or column is missing; if strict, at the first
             faulty file or box (see `read_boxes`).
     """
+    # The procedures with annotations, and what the two tables say about them.
     check_is_folder(source)
     release = Release(DATASET, source, **options)
     annotations, frames = _places(release)
@@ -118,6 +119,8 @@ def import_real_colon(source: Path, **options: Unpack[ReleaseOptions]) -> Import
         )
     videos = videos.filter(pl.col("procedure_id").is_in(list(annotations)))
     lesions = lesions.filter(pl.col("procedure_id").is_in(list(annotations)))
+
+    # The boxes of each procedure, read by several processes.
     polyps = lesions.group_by("procedure_id").agg("polyp_id")
     polyp_ids = {name: frozenset(ids) for name, ids in polyps.iter_rows()}
     sources = [
@@ -137,6 +140,8 @@ def import_real_colon(source: Path, **options: Unpack[ReleaseOptions]) -> Import
     )
     faults = release.faults
     _compare_numbers(videos, sources, read, faults)
+
+    # The three tables.
     procedures = videos.with_columns(
         dataset=pl.lit(_dataset(source)),
         patient=pl.col("procedure_id"),

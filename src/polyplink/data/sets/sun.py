@@ -108,6 +108,8 @@ def import_sun(
     if not case_recordings:
         raise release.nothing_found("folders case1, case2, ... or annotation_txt/case1.txt")
     facts = {} if cases is None else read_facts(cases, _WANTED, CLASSES, faults)
+
+    # The frames of each case by number, and its size.
     recordings = []
     for case in case_recordings:
         readable = [
@@ -129,6 +131,8 @@ def import_sun(
         raise ImportOptionError(
             f"{source} has no image that gives the size of frames", "give --size WIDTHxHEIGHT"
         )
+
+    # Facts of the cases; a negative one is its own patient, and needs no annotation.
     positive: dict[int, Recording] = {}
     for recording in recordings:
         recording.procedure["fps"] = FPS
@@ -149,12 +153,14 @@ def _find_cases(release: Release) -> list[Recording]:
     faults = release.faults
 
     def place(member: Member, number: str, name: ImageName | None) -> Place:
+        """The place of a file of the case with a number."""
         # The name of the source itself may contain `negative` too.
         negative = "negative" in f"{release.source.name}/{member.image}".lower()
         kind, part = ("negative", "negative") if negative else ("case", "positive")
         return (negative, int(number)), f"{kind}{int(number)}", part, name
 
     def place_file(member: Member, faults: Faults) -> Place | None:
+        """The place of an image or XML file, by its folder and its name."""
         match = _FILE.search(member.path)
         if match is None:
             if "annotation_xml/" in member.path or "imgs/" in member.path:
@@ -166,6 +172,7 @@ def _find_cases(release: Release) -> list[Recording]:
             return place(member, match[1], name)
         return None
 
+    # Images and XML files, sorted by case, and the text of each case.
     cases = release.sort(place_file, ".xml")
     texts: dict[Member, Recording] = {}
     for member in release.tree.members:
@@ -175,6 +182,8 @@ def _find_cases(release: Release) -> list[Recording]:
     # Each archive is read in one pass for XML files and in one for texts.
     xmls = list(release.parse(cases.values(), parse_voc_file))
     lines = release.tree.parse_each(texts, lambda data, at: parse_case(data, at, faults), faults)
+
+    # Their boxes; a frame has them either from a text or from an XML file.
     for member, read in lines.items():
         for stem, edges in read:
             name, source_line = parse_name(stem), f"{member.image} ({stem})"
@@ -323,9 +332,8 @@ def write_sun(data: DataSet, root: Path, *, frames: FrameSource | None = None) -
             name, last = f"{stem}_a{segment}_ayy_image{frame - start + 1:04d}.jpg", frame
             layout.write_image(folder / f"case{number}" / name, frames, procedure_id, frame)
             if frame in frame_boxes:
-                lines.append(
-                    " ".join([name, *(",".join(map(str, (*b, 0))) for b in frame_boxes[frame])])
-                )
+                words = [",".join(map(str, (*edges, 0))) for edges in frame_boxes[frame]]
+                lines.append(" ".join([name, *words]))
         if lines:
             text = "\n".join(lines) + "\n\n"
             write_text(folder / "annotation_txt" / f"case{number}.txt", text)
