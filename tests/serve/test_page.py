@@ -91,7 +91,7 @@ def open_page(context: BrowserContext, address: str, place: str = "#/1") -> Page
     page.goto(address)
     expect(page).to_have_url(re.compile(re.escape(home) + r"(#/\d*)?$"))  # without the token
     page.goto(home + place)
-    page.wait_for_selector("#count")
+    page.wait_for_selector(".filters" if place == "#/" else ".facts")
     return page
 
 
@@ -294,9 +294,10 @@ def test_screen_readers_and_weak_eyes_can_read_every_page(
 def test_printing_loads_every_picture(context: BrowserContext, address: str) -> None:
     page = open_page(context, address)
     loaded = "[...document.querySelectorAll('#main img')].map(e => e.complete && e.naturalWidth)"
-    page.evaluate(f"window.print = () => {{ window.printed = {loaded}; }}")
+    page.evaluate(f"() => {{ window.print = () => {{ window.printed = {loaded}; }}; }}")
+    assert page.evaluate("window.printed") is None
     page.keyboard.press("Control+p")
-    page.wait_for_function("window.printed")
+    page.wait_for_function("() => window.printed")
     pictures = page.evaluate("window.printed")
     assert len(pictures) > 4
     assert all(pictures)
