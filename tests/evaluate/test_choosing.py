@@ -22,6 +22,7 @@ from polyplink.evaluate.choosing import (
 )
 from polyplink.evaluate.counting import ProcedureCounts, count_procedure
 from polyplink.evaluate.intervals import draw_weights
+from polyplink.evaluate.metric import metrics_of
 
 SETTINGS = (Threshold(0.1), Threshold(0.5), Threshold(0.9))
 SIX_SETTINGS = SETTINGS * 2  # the number of settings of `procedures`
@@ -224,7 +225,9 @@ def test_measures_are_means_over_folds_with_their_number() -> None:
         CountedProcedure(fold, no_labels, no_labels, {"adenomas_counted": adenomas})
         for fold, adenomas in zip(folds, (1, None, 0, None), strict=True)
     ]
-    measures = counting_measures("ap", counted, draw_weights(4, resamples=50))
+    measures = counting_measures(
+        "ap", counted, draw_weights(4, resamples=50), metrics_of("counting")
+    )
     for name, rate in rates().items():
         measure, mean = measures[f"ap/{name}"], summary[rate.key]
         assert measure.n == mean.n
@@ -235,5 +238,5 @@ def test_measures_are_means_over_folds_with_their_number() -> None:
     assert measures["ap/FPR"].n == 3
     assert measures["ap/PPC"].value == pytest.approx(np.mean([f["clusters"] for f in folds]))
     assert (measures["ap/ADR"].value, measures["ap/ADR"].n) == (0.5, 2)
-    undefined = counting_measures("ap", (), draw_weights(1, resamples=5))
+    undefined = counting_measures("ap", (), draw_weights(1, resamples=5), metrics_of("counting"))
     assert all(measure.value is None for measure in undefined.values())

@@ -181,14 +181,14 @@ def test_figures_and_means_over_procedures_equal_trackeval() -> None:
         without_overlaps, rows = without_doubles(truths[fold.procedure].tracklets)
         scenes.append(true_and_found(without_overlaps, fold.track[rows]))
     expected = trackeval_figures(*scenes)
-    measures = tracking_measures("threshold", folds, draw_weights(4, resamples=300))
+    measures = tracking_measures("threshold", folds, draw_weights(4, resamples=300), FIGURES)
     for name in FIGURES:
         measure = measures[f"tracking/threshold/{name}"]
         assert measure.value == pytest.approx(expected[name], abs=1e-9)
         assert measure.n == 4
         low, high = ends(measure.figure())
         assert low - 1e-9 <= expected[name] <= high + 1e-9
-    tracking = tracking_rows(folds, truths)
+    tracking = tracking_rows(folds, truths, FIGURES)
     for name in MEANS:
         values = [trackeval_figures(scene)[name] for scene in scenes]
         assert measures[f"tracking/threshold/{name} mean"].value == pytest.approx(np.mean(values))
@@ -220,6 +220,6 @@ def test_a_row_of_the_tracking_curve_equals_its_setting() -> None:
 
 
 def test_tracking_without_folds_is_undefined() -> None:
-    measures = tracking_measures("ap", [], draw_weights(1, resamples=5))
+    measures = tracking_measures("ap", [], draw_weights(1, resamples=5), FIGURES)
     assert len(measures) == len(FIGURES) + len(MEANS)
     assert all(measure.value is None for measure in measures.values())

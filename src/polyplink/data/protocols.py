@@ -198,7 +198,7 @@ def split_by_shares(
 
 
 def is_splits(value: object) -> TypeGuard[Mapping[str, list[str]]]:
-    """Whether a value, as read from any file, maps parts to lists of procedure ids."""
+    """Whether a value, as read from any file, maps names of parts to lists of ids."""
     if not isinstance(value, Mapping):
         return False
     return all(

@@ -85,16 +85,22 @@ def choose(
         )
     fr = np.stack([c.rates["fr"] for c in counts]).mean(axis=0).round(DIGITS)  # (s,)
     several = [c.rates["fpr"] for c in counts if c.polyps > 1]
+
+    # The right number of polyps.
     if purpose == "count":
         errors = np.stack([c.clusters - c.polyps for c in counts])  # (p, s)
         badness = _smooth(np.abs(errors).mean(axis=0)) + np.abs(_smooth(errors.mean(axis=0))) / 2
         row = int(np.argmin(badness.round(DIGITS)))
         fpr_there = float(np.mean([rates[row] for rates in several])) if several else None
         return Choice(row, "count", float(fr[row]), fpr_there)
+
+    # Without procedures of several polyps, nothing penalises merging.
     if not several:
         row = int(np.argmin(fr))
         return Choice(row, "one_polyp_each", float(fr[row]), None)
     fpr = np.stack(several).mean(axis=0).round(DIGITS)  # (s,)
+
+    # Few wrong links: the lowest FR among the settings that fall least short of the precision.
     if purpose == "link":
         precision = np.stack([c.rates["precision"] for c in counts if c.polyps > 1])
         with warnings.catch_warnings():
@@ -103,6 +109,8 @@ def choose(
         short = np.maximum(LEAST_PRECISION - right, 0.0).round(DIGITS)
         row = int(np.lexsort((fr, short))[0])
         return Choice(row, "link", float(fr[row]), float(fpr[row]))
+
+    # As published.
     rule: Rule = "nearest" if (fpr > 0).any() else "no_false_positive"
     distance = np.round(np.where(fpr > 0, np.abs(fpr - target), np.inf), DIGITS)
     row = int(np.lexsort((fr, distance))[0])  # stable: the first on ties
@@ -150,16 +158,13 @@ def summarise(folds: Sequence[Fold]) -> dict[str, Any]:
         raise PolyplinkError("no procedure to average over", "count at least one procedure")
     errors = [fold["clusters"] - fold["polyps"] for fold in folds]
     several = [fold for fold in folds if fold["polyps"] > 1]
-    return {
-        **{
-            rate.key: Figure.mean_of(
-                fold[rate.key] for fold in (folds if rate.over_all else several)
-            )
-            for rate in rates().values()
-        },
-        "bias": Figure.mean_of(float(error) for error in errors),
-        "exact": errors.count(0) / len(folds),
-    }
+    summary: dict[str, Any] = {}
+    for rate in rates().values():
+        averaged = folds if rate.over_all else several
+        summary[rate.key] = Figure.mean_of([fold[rate.key] for fold in averaged])
+    summary["bias"] = Figure.mean_of([float(error) for error in errors])
+    summary["exact"] = errors.count(0) / len(folds)
+    return summary
 
 
 @dataclass(frozen=True)
@@ -217,9 +222,10 @@ def counting_figures(
     if chosen_on:
         folds = [apply_choice(held_out, chosen) for held_out in counted]
     else:
-        remaining = [[c for c in counts if c is not held_out] for held_out in counts]
-        pairs = zip(counts, remaining, strict=True)
-        folds = [apply_choice(c, choose(r, purpose=purpose)) for c, r in pairs if r]
+        folds = []
+        for held_out in counts if len(counts) > 1 else ():
+            others = [c for c in counts if c is not held_out]
+            folds.append(apply_choice(held_out, choose(others, purpose=purpose)))
     summary = summarise(folds) if folds else None
     alphas = [getattr(settings[fold["choice"].row], "alpha", None) for fold in folds]
     if summary and None not in alphas:
@@ -329,7 +335,7 @@ def counting_measures(
     name: str,
     counted: Sequence[CountedProcedure],
     weights: Weights,
-    metrics: Mapping[str, Metric] | None = None,
+    metrics: Mapping[str, Metric],
 ) -> dict[str, Resampled]:
     """Figures of a clusterer over procedures, each under the setting chosen for it.
 
@@ -337,9 +343,8 @@ def counting_measures(
         name: The clusterer; the figures are called "NAME/FR" and so on.
         counted: The procedures; if empty, figures are undefined, not zero.
         weights: Draws (r, procedures).
-        metrics: Metrics of counting by name; the built-in ones by default.
+        metrics: Metrics of counting by name.
     """
-    metrics = metrics_of("counting") if metrics is None else metrics
     measures = {}
     for key, metric in metrics.items():
         per_procedure = [metric.value(procedure) for procedure in counted]  # type: ignore[misc]

@@ -266,7 +266,7 @@ def clinic_figures(rows: Sequence[dict[str, Any]]) -> Clinic | None:
     def mean(values: Sequence[int]) -> float | None:
         return float(np.mean(values)) if values else None
 
-    ppc, counted = (mean([row[key] for row in rows]) for key in ("polyps", "counted"))
+    ppc, counted = mean([row["polyps"] for row in rows]), mean([row["counted"] for row in rows])
     if ppc is None or counted is None:
         return None
     return Clinic(

@@ -183,7 +183,6 @@ def measure_detector(
     procedures: Sequence[str],
     *,
     score: float,
-    seed: int = 0,
 ) -> DetectorFigures:
     """Figures of a detector's boxes.
 
@@ -193,8 +192,8 @@ def measure_detector(
         sizes: (n, 2) width and height of the frames, pixels.
         procedures: Procedure of each frame.
         score: Score threshold of recall and precision.
-        seed: Seed of the resamples.
     """
+    # What is matched once, whatever the weights of frames.
     by_iou = [match_detections(predicted, truth, iou) for iou in IOUS]
     matches = by_iou[0]
     empty = np.array([not len(true) for true in truth])
@@ -221,21 +220,23 @@ def measure_detector(
                 values[f"{per_frame:g}"] = _share(matches.best >= least, polyps)
         return values
 
-    measured = _with_intervals(figures_of, procedures, seed)
+    measured = _with_intervals(figures_of, procedures)
+    n_boxes = len(matches.best)
+    recall_at = {}
+    for per_frame in PER_FRAME if empty.any() else ():
+        name = f"{per_frame:g}"
+        recall_at[name] = replace(measured[name], n=n_boxes)
     return DetectorFigures(
         frames=len(truth),
         empty=int(empty.sum()),
-        polyps=len(matches.best),
+        polyps=n_boxes,
         ap50=measured["ap50"],
         ap=measured["ap"],
         score=score,
-        recall=replace(measured["recall"], n=len(matches.best)),
+        recall=replace(measured["recall"], n=n_boxes),
         precision=measured["precision"],
         false_boxes=measured.get("false_boxes"),
-        recall_at={
-            f"{per_frame:g}": replace(measured[f"{per_frame:g}"], n=len(matches.best))
-            for per_frame in (PER_FRAME if empty.any() else ())
-        },
+        recall_at=recall_at,
         recall_by={
             name: replace(measured[name], n=int(group.sum())) for name, group in groups.items()
         },
@@ -268,12 +269,12 @@ def _share(part: npt.ArrayLike, weights: Floats) -> float:
 
 
 def _with_intervals(
-    figures_of: Callable[[Floats], Mapping[str, float]], procedures: Sequence[str], seed: int
+    figures_of: Callable[[Floats], Mapping[str, float]], procedures: Sequence[str]
 ) -> dict[str, Figure]:
     """Figures with equal weights, and 95 % intervals over resamples of procedures."""
     names, procedure = np.unique(np.asarray(procedures, str), return_inverse=True)
     values, units = figures_of(np.ones(len(procedure))), len(names)
-    draws = draw_weights(units, resamples=RESAMPLES, seed=seed) if units > 1 else ()
+    draws = draw_weights(units, resamples=RESAMPLES) if units > 1 else ()
     drawn = [figures_of(draw[procedure].astype(float)) for draw in draws]
     measured = {}
     for name, value in values.items():

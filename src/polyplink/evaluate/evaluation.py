@@ -237,21 +237,20 @@ def evaluate_embeddings(
         ideals[f"{clusterer}/PPC"] = clinic.ppc
         if clinic.adr is not None:
             ideals[f"{clusterer}/ADR"] = clinic.adr
+    minus_reference = {}
+    for name, values in measures.items():
+        if name != base:
+            gaps = {key: value.minus(measures[base][key]) for key, value in values.items()}
+            minus_reference[name] = gaps
+    alike = {}
+    for key in measures[base]:
+        of_encoders = {name: values[key] for name, values in measures.items()}
+        alike[key] = no_different(of_encoders, ideals.get(key, ideal_of(key, settings.metrics)))
     evaluation = Evaluation(
         encoders=encoders,
         reference=base,
-        minus_reference={
-            name: {key: value.minus(measures[base][key]) for key, value in values.items()}
-            for name, values in measures.items()
-            if name != base
-        },
-        no_different={
-            key: no_different(
-                {name: values[key] for name, values in measures.items()},
-                ideals.get(key, ideal_of(key, settings.metrics)),
-            )
-            for key in measures[base]
-        },
+        minus_reference=minus_reference,
+        no_different=alike,
         minus_clusterer={name: minus_first_clusterer(values) for name, values in measures.items()},
         tracklets=len(samples.tracklet_ids),
         procedures=len(samples.procedures) - len(settings.chosen_on),
@@ -319,10 +318,13 @@ def _truths(
     samples: Samples, settings: EvaluationSettings, boxes: TrackletBoxes | None
 ) -> dict[str, TrackingTruth]:
     """The true tracks of procedures with labels, by procedure; empty without tracking."""
+    if boxes is None or "tracking" not in settings.tasks:
+        return {}
     truths = {}
-    for place in np.flatnonzero(samples.labelled) if boxes and "tracking" in settings.tasks else ():
-        name, rows = samples.procedures[place], (samples.procedure == place) & samples.known
-        truths[name] = TrackingTruth.of(name, boxes.take(np.flatnonzero(rows)))  # type: ignore[union-attr]
+    for place in np.flatnonzero(samples.labelled):
+        name = samples.procedures[place]
+        rows = np.flatnonzero((samples.procedure == place) & samples.known)
+        truths[name] = TrackingTruth.of(name, boxes.take(rows))
     return truths
 
 

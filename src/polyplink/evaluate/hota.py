@@ -17,7 +17,7 @@ a procedure in thousands of ways.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -74,21 +74,23 @@ class TrackingCounts:
             counts: Sums of each of p procedures.
             weights: Draws of each procedure, (p,) or (r, p).
         """
-        w = np.asarray(weights, dtype=np.float64)
-        names = [field.name for field in fields(cls)]
-        return cls(**{n: w @ np.stack([np.asarray(getattr(c, n)) for c in counts]) for n in names})
+        draws = np.asarray(weights, dtype=np.float64)
+        sums = {}
+        for field in fields(cls):
+            per_procedure = [
+                np.asarray(getattr(of_procedure, field.name)) for of_procedure in counts
+            ]
+            sums[field.name] = draws @ np.stack(per_procedure)
+        return cls(**sums)
 
     @classmethod
     def total(cls, counts: Iterable[Self]) -> Self:
         """Add procedures up, as TrackEval combines sequences."""
         all_counts = list(counts)
-        names = [field.name for field in fields(cls)]
-        return cls(
-            **{
-                name: sum(getattr(procedure_counts, name) for procedure_counts in all_counts)
-                for name in names
-            }
-        )
+        sums: dict[str, Any] = {}
+        for field in fields(cls):
+            sums[field.name] = sum(getattr(of_procedure, field.name) for of_procedure in all_counts)
+        return cls(**sums)
 
     def take(self, rows: npt.ArrayLike) -> Self:
         """One or some entries of the leading axis."""
@@ -109,8 +111,12 @@ def tracking_figures(
         Figures by name, each (...,).
     """
     metrics = metrics_of("tracking") if metrics is None else metrics
-    values = {name: metric.value(counts) for name, metric in metrics.items()}  # type: ignore[misc]
-    return {name: np.where(np.asarray(counts.true) > 0, v, np.nan) for name, v in values.items()}
+    has_boxes = np.asarray(counts.true) > 0
+    figures = {}
+    for name, metric in metrics.items():
+        value = metric.value(counts)  # type: ignore[misc]
+        figures[name] = np.where(has_boxes, value, np.nan)
+    return figures
 
 
 def _detection(c: TrackingCounts) -> Reals:
@@ -296,22 +302,24 @@ def score_table(tracklets: TrackletBoxes, tracks: Codes, n_tracks: Ints) -> Trac
     true = np.bincount(polyp, tracklets.sizes).astype(np.int64)
     sums, single = _count_table(tracks, n_tracks, (polyp, true), tracklets.sizes, order)
     boxes = np.full(len(tracks), float(tracklets.sizes.sum()))
-    at_thresholds, accuracy, precision, recall = (  # at every threshold (p, 19): views, no copies
-        np.broadcast_to(values[:, None], (values.size, ALPHAS.size)) for values in (boxes, *sums)
+
+    def at_thresholds(values: Reals) -> Reals:
+        """The same values (p,) at every threshold (p, 19): a view, no copy."""
+        return np.broadcast_to(values[:, None], (values.size, ALPHAS.size))
+
+    # Every box is matched with itself, with an IoU of 1.
+    return TrackingCounts(
+        true=boxes,
+        detected=boxes,
+        tp=at_thresholds(boxes),
+        ass_a=at_thresholds(sums[0]),
+        ass_pr=at_thresholds(sums[1]),
+        ass_re=at_thresholds(sums[2]),
+        loc=at_thresholds(boxes),
+        idtp=single[0],
+        clear_tp=boxes,
+        switches=single[1],
     )
-    # In the order of the fields: every box is matched with itself.
-    scored = (
-        boxes,
-        at_thresholds,
-        accuracy,
-        precision,
-        recall,
-        at_thresholds,
-        single[0],
-        boxes,
-        single[1],
-    )
-    return TrackingCounts(boxes, *scored)
 
 
 @njit()

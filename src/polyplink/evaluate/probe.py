@@ -256,10 +256,8 @@ def accuracy(counts: PolypCounts, weights: Doubles) -> Doubles:
 
 def majority(counts: PolypCounts, weights: Doubles) -> Doubles:
     """Share of polyps classified correctly by majority vote (r,); a tie counts as half correct."""
-    doubled_votes = 2 * counts.called
-    vote = np.where(
-        doubled_votes > counts.fragments, 1.0, np.where(doubled_votes == counts.fragments, 0.5, 0.0)
-    )
+    lead = np.sign(2 * counts.called - counts.fragments)  # 1: most positive, 0: tie, -1
+    vote = 0.5 + 0.5 * lead
     right = np.where(counts.label, vote, 1.0 - vote)
     return ratio(weights @ right, weights.sum(axis=1))
 

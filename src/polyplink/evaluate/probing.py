@@ -16,7 +16,7 @@ from polyplink.core.artefacts import read_json, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.notebook import Facts
 from polyplink.core.results import Progress, counter, silent
-from polyplink.data.protocols import SHARE, split_by_patient
+from polyplink.data.protocols import SHARE, is_splits, split_by_patient
 from polyplink.data.tables import DataSet, read_data
 from polyplink.evaluate.intervals import RESAMPLES, draw_weights
 from polyplink.evaluate.probe import (
@@ -176,8 +176,10 @@ def _split_part(
         f"patient {min(shared, default='')} would be on both sides of the probe",
         "put all polyps of a patient on one side of --split",
     )
-    first, second = (labels.filter(pl.col("procedure_id").is_in(names)) for names in (train, test))
-    return first, second
+    return (
+        labels.filter(pl.col("procedure_id").is_in(train)),
+        labels.filter(pl.col("procedure_id").is_in(test)),
+    )
 
 
 def read_split(
@@ -188,14 +190,12 @@ def read_split(
         path.is_file(), f"no file {path} that divides polyps", "give a JSON file with --split"
     )
     content = read_json(path)
-    lists: list[Any] = [content.get(side) for side in SIDES] if isinstance(content, dict) else []
-    polyp_ids = [name for side_ids in lists if isinstance(side_ids, list) for name in side_ids]
-    PolyplinkError.unless(
-        len(lists) == sum(isinstance(side_ids, list) for side_ids in lists) == len(SIDES)
-        and all(isinstance(name, str) for name in polyp_ids),
-        f"{path} does not divide polyps",
-        'write {"train": [polyp ids], "test": [polyp ids]}',
-    )
+    sides = {side: content.get(side) for side in SIDES} if isinstance(content, dict) else None
+    if not is_splits(sides):
+        raise PolyplinkError(
+            f"{path} does not divide polyps", 'write {"train": [polyp ids], "test": [polyp ids]}'
+        )
+    polyp_ids = [*sides["train"], *sides["test"]]
     unknown = sorted(set(polyp_ids) - set(data.polyps["polyp_id"]))
     PolyplinkError.unless(
         not unknown,
@@ -207,8 +207,9 @@ def read_split(
     PolyplinkError.unless(
         not repeated, f"{path} names polyp {repeated[:1]} twice", "list it once, on one side"
     )
-    first, second = (labels.filter(pl.col("polyp_id").is_in(side_ids)) for side_ids in lists)
-    return first, second
+    train = labels.filter(pl.col("polyp_id").is_in(sides["train"]))
+    test = labels.filter(pl.col("polyp_id").is_in(sides["test"]))
+    return train, test
 
 
 def patients(data: DataSet, procedures: Sequence[str]) -> set[str]:

@@ -33,6 +33,7 @@ Wide = npt.NDArray[np.int32 | np.int64]
 
 CHUNK = 64  # resamples with binned pairs in memory at a time
 ROOM = 8_000_000  # numbers of a block of the bootstrap
+MOST_BINS = 1000  # quantiles each of positive and negative scores that bound the bins
 MOST_COUNTS = 32_000_000  # of pairs of procedures and bins; with more pairs there are fewer bins
 LEAST_BINS = 32
 SAMPLED = 1_000_000  # approximate number of negatives that determine the edges of bins
@@ -247,16 +248,12 @@ def _pooled(times: Counts, below: Counts, up_to: Counts, total: int) -> tuple[fl
     return float(auroc), float(aupr)
 
 
-def reidentify(
-    vectors: npt.ArrayLike, samples: Samples, *, bins: int = 1000, threads: int | None = None
-) -> Reid:
-    """AUROC and AUPR over all pairs of tracklets of known polyp.
+def reidentify(vectors: npt.ArrayLike, samples: Samples, *, threads: int | None = None) -> Reid:
+    """AUROC and AUPR over all pairs of tracklets of known polyp, exact whatever the bins.
 
     Args:
         vectors: Embeddings (n, d) of the samples.
         samples: The tracklets of these vectors.
-        bins: Number of quantiles each of positive and negative scores that bound the bins of
-            `PairCounts`, fewer if there are many procedures (`MOST_COUNTS`); the figures are exact.
         threads: Number of threads; None for one per core. It does not change the result.
 
     Raises:
@@ -268,21 +265,26 @@ def reidentify(
     negatives = rows * (rows - 1) // 2 - positive.size
     if not positive.size or not negatives:
         return Reid(None, None, positive.size, negatives, samples.unlabelled, None)
+
+    # The edges of bins. Quantiles are scores (inverted distribution), so that a few positives get
+    # a bin each; numpy's quantiles take five times as long as a sort.
     pairs = grouped.procedures * (grouped.procedures + 1) // 2
-    bins = min(bins, max(MOST_COUNTS // (2 * pairs), LEAST_BINS))
+    bins = min(MOST_BINS, max(MOST_COUNTS // (2 * pairs), LEAST_BINS))
     sample = some_other_scores(grouped, 1 + n * n // (2 * SAMPLED), threads=threads)
-    # Quantiles that are scores (inverted distribution), so that a few positives get a bin each.
-    # numpy's quantiles take five times as long as a sort.
     shares, quantiles = np.arange(bins) / bins, []
     for scores in (positive, sample):
         at = np.ceil(shares * scores.size).astype(np.int64) - 1
         quantiles.append(np.sort(scores)[np.maximum(at, 0)])
     edges = np.unique(np.concatenate(quantiles))
+
+    # The negatives among the scores of positives, which give both areas exactly.
     levels = np.union1d(positive, edges)  # (u,)
     around, tied, binned_others = count_others(grouped, levels, edges, threads=threads)
     times = np.diff(np.searchsorted(np.sort(positive), levels, side="right"), prepend=0)
     up_to = np.cumsum(around)
     auroc, aupr = _pooled(times, up_to[:-1] - tied[:-1], up_to[:-1], int(up_to[-1]))
+
+    # All pairs by bin, for the bootstrap.
     bins = edges.size + 1
     procedure = np.repeat(grouped.procedure, grouped.stop - np.arange(rows) - 1)
     place = procedure * bins + np.searchsorted(edges, positive, side="right")  # (p,)
@@ -308,9 +310,7 @@ def roc_and_pr(counts: PairCounts) -> tuple[Reals, Reals, Reals]:
     return alarms / alarms[-1], hits / hits[-1], precision
 
 
-def published_reid(
-    vectors: npt.ArrayLike, samples: Samples, *, threads: int | None = None
-) -> tuple[float, float] | None:
+def published_reid(vectors: npt.ArrayLike, samples: Samples) -> tuple[float, float] | None:
     """AUROC and AUPR of similarities after the sigmoid, or None without pairs of both kinds.
 
     The thesis on foundation models first applies a sigmoid in single precision to similarities. It
@@ -320,7 +320,6 @@ def published_reid(
     Args:
         vectors: Embeddings (n, d) of the samples.
         samples: The tracklets of these vectors.
-        threads: Number of threads; None for one per core. It does not change the result.
     """
     grouped = Grouped.of(samples.unit_rows(vectors), samples)
     positive, n_known = own_cosines(grouped.rows, grouped.stop), len(grouped.rows)  # (p,)
@@ -331,7 +330,7 @@ def published_reid(
     # The sigmoid of a score is at or above a level if the score is at or above the level's minimum.
     min_scores = [lowest_score(levels) for levels in (level, np.nextafter(level, np.float32(2)))]
     limits = np.unique(min_scores)
-    around, tied, _ = count_others(grouped, limits / SCALE, limits[:1] / SCALE, threads=threads)
+    around, tied, _ = count_others(grouped, limits / SCALE, limits[:1] / SCALE)
     below_limit = (np.cumsum(around) - tied)[:-1]
     below, up_to = (below_limit[np.searchsorted(limits, limit)] for limit in min_scores)
     return _pooled(times, below, up_to, negatives)
@@ -494,15 +493,12 @@ def reid_measures(
     auroc, aupr = nothing, nothing
     if reid.counts:
         # Correct the resamples by the error of binning in the figures.
+        assert reid.auroc is not None
+        assert reid.aupr is not None
         unit_weights = np.ones((1, weights.shape[1]), weights.dtype)
-        auroc, aupr = (
-            resampled[1:] + (exact - resampled[0])
-            for exact, resampled in zip(
-                (reid.auroc, reid.aupr),
-                resample_reid(reid.counts, np.concatenate([unit_weights, weights])),
-                strict=True,
-            )
-        )
+        binned = resample_reid(reid.counts, np.concatenate([unit_weights, weights]))
+        auroc = binned[0][1:] + (reid.auroc - binned[0][0])
+        aupr = binned[1][1:] + (reid.aupr - binned[1][0])
     values = {
         "AUROC": (reid.auroc, auroc),
         "AUPR": (reid.aupr, aupr),

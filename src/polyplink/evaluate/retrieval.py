@@ -182,13 +182,13 @@ def query_values(
         without_own: Also compute metrics that are not as published without the other polyps of the
             query's procedure.
     """
-    kinds = {"": retrieval} | ({WITHOUT_OWN: retrieval.without_own} if without_own else {})
-    return {
-        f"{name}{ending}": np.asarray(metric.value(kind), dtype=np.float64)  # type: ignore[misc]
-        for ending, kind in kinds.items()
-        for name, metric in metrics.items()
-        if metric.style == "honest" or not ending
-    }
+    values = {}
+    for name, metric in metrics.items():
+        values[name] = metric.value(retrieval)  # type: ignore[misc]
+    for name, metric in metrics.items() if without_own else ():
+        if metric.style == "honest":
+            values[f"{name}{WITHOUT_OWN}"] = metric.value(retrieval.without_own)  # type: ignore[misc]
+    return {name: np.asarray(of_queries, dtype=np.float64) for name, of_queries in values.items()}
 
 
 def retrieval_measures(
@@ -231,11 +231,12 @@ def retrieval_figures(retrieval: Retrieval, samples: Samples) -> dict[str, Any]:
         metrics[name].key: ratio(_sums(values, retrieval, samples), queries)
         for name, values in query_values(retrieval, metrics).items()
     }
-    rows = [
-        {"procedure": name, "queries": int(queries[place])}
-        | {key: float(m[place]) if queries[place] else None for key, m in means.items()}
-        for place, name in enumerate(samples.procedures)
-    ]
+    rows = []
+    for place, name in enumerate(samples.procedures):
+        row: dict[str, Any] = {"procedure": name, "queries": int(queries[place])}
+        for key, mean in means.items():
+            row[key] = float(mean[place]) if queries[place] else None
+        rows.append(row)
     return {
         "queries": int(queries.sum()),
         "unmatched": retrieval.unmatched,

@@ -199,23 +199,24 @@ def true_and_found(
 def tracking_rows(
     folds: Sequence[ProcedureTracking],
     truths: Mapping[str, TrackingTruth],
-    metrics: Mapping[str, Metric] | None = None,
+    metrics: Mapping[str, Metric],
 ) -> dict[str, Any]:
     """Tracking scores of each procedure, and their spread.
 
     Args:
         folds: One per procedure, under one clustering each (`ProcedureTracking.take` of a row).
         truths: The tracklets by procedure.
-        metrics: Metrics of tracking by name; the built-in ones by default.
+        metrics: Metrics of tracking by name.
 
     Returns:
         procedures: one row per procedure, with its form, boxes (tracked), polyps, tracks, split,
         doubled (see `ProcedureTracking`) and figures (floats by name); spreads: mean and standard
         deviation over procedures (`Figure`) by figure, as the thesis gives them.
     """
-    metrics = metrics_of("tracking") if metrics is None else metrics
-    rows = [
-        {
+    rows = []
+    for fold in folds:
+        figures = tracking_figures(fold.counts, metrics)
+        row: dict[str, Any] = {
             "procedure": fold.procedure,
             "form": fold.form,
             "boxes": int(fold.counts.true),
@@ -223,14 +224,10 @@ def tracking_rows(
             "tracks": int(fold.tracks),
             "split": int(fold.split),
             "doubled": fold.doubled,
-            "figures": {
-                name: float(value) for name, value in tracking_figures(fold.counts, metrics).items()
-            },
+            "figures": {name: float(value) for name, value in figures.items()},
         }
-        for fold in folds
-    ]
-    figures: list[Any] = [row["figures"] for row in rows]
-    spreads = {name: Figure.mean_of(figures_of[name] for figures_of in figures) for name in metrics}
+        rows.append(row)
+    spreads = {name: Figure.mean_of([row["figures"][name] for row in rows]) for name in metrics}
     return {"procedures": tuple(rows), "spreads": spreads}
 
 
@@ -238,7 +235,7 @@ def tracking_measures(
     name: str,
     folds: Sequence[ProcedureTracking],
     weights: Weights,
-    metrics: Mapping[str, Metric] | None = None,
+    metrics: Mapping[str, Metric],
 ) -> dict[str, Resampled]:
     """The figures with their resamples over procedures.
 
@@ -247,9 +244,8 @@ def tracking_measures(
             "tracking/NAME/HOTA mean" for the mean over procedures.
         folds: One per procedure, see `tracking_rows`; if empty, figures are undefined.
         weights: Draws (r, procedures).
-        metrics: Metrics of tracking by name; the built-in ones by default.
+        metrics: Metrics of tracking by name.
     """
-    metrics = metrics_of("tracking") if metrics is None else metrics
     means, units = _with_mean(metrics), weights.shape[1]
     if not folds:
         nothing = Resampled(None, np.full(len(weights), np.nan), np.zeros(units, dtype=np.bool_))
@@ -300,5 +296,5 @@ def tracking_curve(
 
 
 def _with_mean(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
-    """The metrics with a mean over procedures: those of the thesis, and HOTA."""
+    """The metrics that are also averaged over procedures."""
     return {name: metric for name, metric in metrics.items() if metric.with_mean}
