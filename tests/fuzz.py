@@ -59,7 +59,7 @@ from polyplink.encoders.encoder import Encoder
 from polyplink.encoders.published import read_published
 from polyplink.encoders.vectors import Embeddings, read_embeddings, write_embeddings
 from polyplink.encoders.weights import Seen, WeightsRecord, save_weights
-from polyplink.evaluate.probing import read_split
+from polyplink.evaluate.probe_tasks import read_split
 from polyplink.learn.checkpoint import load_checkpoint, save_checkpoint
 from polyplink.recipes.by_name import find_recipe, override
 from polyplink.scale.index import ROWS, Index, build_index

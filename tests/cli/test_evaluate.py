@@ -13,7 +13,7 @@ from polyplink.cli.verb import UNMEASURED
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import DataSet, read_data, write_data
-from polyplink.evaluate.probing import check_labels
+from polyplink.evaluate.probe_tasks import check_labels
 from polyplink.report.printed_tables import comparison_table
 from tests.cli.calls import assert_refused, polyplink
 from tests.cli.labelled_polyps import write_labelled

@@ -14,7 +14,7 @@ from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.evaluate.probe import ProbeSettings
-from polyplink.evaluate.probing import PROBES, divide, probe_vectors
+from polyplink.evaluate.probe_tasks import PROBES, divide, probe_vectors
 from tests.cli.calls import assert_refused, polyplink
 from tests.cli.labelled_polyps import write_labelled
 from tests.conftest import SampleRun

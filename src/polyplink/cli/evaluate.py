@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from polyplink.encoders.encode import Encoded
     from polyplink.evaluate.evaluation import Evaluation, EvaluationSettings
-    from polyplink.evaluate.probing import Probed
+    from polyplink.evaluate.probe_tasks import Probed
     from polyplink.evaluate.samples import Samples
     from polyplink.report.records import Comparison, Report
 
@@ -239,7 +239,7 @@ def evaluate_weights(
     # Vectors of all methods, their probes and figures.
     from polyplink.encoders.encode import encode
     from polyplink.encoders.load import baselines as load_baselines, load_several
-    from polyplink.evaluate.probing import PROBES, probe_encoders
+    from polyplink.evaluate.probe_tasks import PROBES, probe_encoders
     from polyplink.evaluate.track_files import write_trackeval
     from polyplink.evaluate.truth import samples_of
     from polyplink.report.evaluation_table import comparison, probe_notes, with_probes
@@ -291,7 +291,7 @@ def _procedures(
     from polyplink.data.tables import read_data
     from polyplink.encoders.leakage import guard
     from polyplink.encoders.weights import read_record, weights_path
-    from polyplink.evaluate.probing import check_labels
+    from polyplink.evaluate.probe_tasks import check_labels
 
     data = read_data(folder)
     for path in weights:

@@ -14,7 +14,7 @@ from polyplink.core.errors import find_named
 from polyplink.core.results import Progress
 
 if TYPE_CHECKING:
-    from polyplink.evaluate.probing import Probed
+    from polyplink.evaluate.probe_tasks import Probed
 
 
 def probe(
@@ -22,7 +22,7 @@ def probe(
         str,
         Argument(
             help="size or histology.",
-            autocompletion=names_of("polyplink.evaluate.probing", "PROBES"),
+            autocompletion=names_of("polyplink.evaluate.probe_tasks", "PROBES"),
         ),
     ],
     weights: options.Weights,
@@ -68,7 +68,7 @@ def probe(
             procedures, a side of the split has only one class, or the file of a division names
             a polyp twice or an unknown one.
     """
-    from polyplink.evaluate.probing import PROBES, divide, patients, probe_encoders
+    from polyplink.evaluate.probe_tasks import PROBES, divide, patients, probe_encoders
 
     probed_task = find_named("probe", task, PROBES)
     weights, data, out = Path(weights), Path(data), Path(out)

@@ -9,7 +9,7 @@ from polyplink.core.parts import CLUSTERERS, METRICS, USUAL_CLUSTERERS
 from polyplink.evaluate.choosing import Purpose
 from polyplink.evaluate.evaluation import EvaluationSettings
 from polyplink.evaluate.metric import TASKS
-from polyplink.evaluate.probing import PROBES
+from polyplink.evaluate.probe_tasks import PROBES
 
 
 def evaluation_settings(

@@ -1,5 +1,8 @@
 """The probe of NTSSL: predict a polyp's size and histology from a frozen encoder's vectors.
 
+This file has the labels, the network and its training, and the figures of given vectors;
+`probe_tasks` divides the polyps of a data folder and probes encoders.
+
 Source: NTSSL (arXiv 2605.12320), 3 "Datasets and Downstream Setup", "Size estimation", "Histology
 classification" and "Implementation Details"; the initial LayerNorm, the schedule and the weight
 decay are those of the released code.
@@ -69,7 +72,7 @@ def size_labels(data: DataSet) -> pl.DataFrame:
     Raises:
         PolyplinkError: If no polyp's size is known.
     """
-    return _labelled(
+    return _labelled_polyps(
         data,
         size_label(data.polyps["size_mm"]),
         "column size_mm is empty, but the size task needs it",
@@ -92,7 +95,7 @@ def histology_labels(data: DataSet) -> pl.DataFrame:
     Raises:
         PolyplinkError: If no polyp's class is known, or a term has no label.
     """
-    return _labelled(
+    return _labelled_polyps(
         data,
         data.adenoma_labels(),
         "column histology_class is empty or left out of the task",
@@ -100,7 +103,7 @@ def histology_labels(data: DataSet) -> pl.DataFrame:
     )
 
 
-def _labelled(data: DataSet, labels: pl.Series, empty: str, hint: str) -> pl.DataFrame:
+def _labelled_polyps(data: DataSet, labels: pl.Series, empty: str, hint: str) -> pl.DataFrame:
     """The polyps with a non-null label; raises an error if there are none."""
     table = data.polyps.select(
         "procedure_id", "polyp_id", labels.cast(pl.Boolean).alias("label")

@@ -13,7 +13,7 @@ from polyplink.evaluate.evaluation import EncoderFigures, Evaluation, Evaluation
 from polyplink.evaluate.intervals import no_different
 from polyplink.evaluate.metric import TASKS, WITHOUT_OWN, Metric, Task, metrics_of
 from polyplink.evaluate.probe import PROBE_METRICS
-from polyplink.evaluate.probing import PROBES, Probed
+from polyplink.evaluate.probe_tasks import PROBES, Probed
 from polyplink.report.formats import PURPOSES, TIMES, VISUAL, figure_text
 from polyplink.report.records import Comparison, FigureColumn, Method
 
@@ -290,7 +290,7 @@ def with_probes(table: Comparison, probed: ProbedByTask) -> Comparison:
 
     Args:
         table: The table of all methods.
-        probed: Results by task and method, from `probing.probe_encoders`.
+        probed: Results by task and method, from `probe_tasks.probe_encoders`.
     """
     metrics, bold = list(table.metrics), dict(table.bold)
     methods = {row.name: (dict(row.figures), dict(row.differences)) for row in table.methods}

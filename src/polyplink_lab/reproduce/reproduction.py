@@ -20,7 +20,7 @@ from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.load import NamedEncoder
 from polyplink.evaluate.evaluation import EvaluationSettings
 from polyplink.evaluate.intervals import Figure
-from polyplink.evaluate.probing import PROBES, divide, probe_encoders
+from polyplink.evaluate.probe_tasks import PROBES, divide, probe_encoders
 from polyplink.recipes.paper_cost import cost_of, parameters_of
 from polyplink_lab.reproduce.crop_variants import Measured, Variant, compare_variants
 from polyplink_lab.reproduce.encoders_under_test import Workspace, find_encoder, guard_training

@@ -25,7 +25,7 @@ from polyplink.encoders.config import AnyEncoderConfig, FoundationConfig
 from polyplink.encoders.cost import count_macs
 from polyplink.encoders.device import pick_device
 from polyplink.encoders.weights import WEIGHTS_FILE, read_record, weights_path
-from polyplink.evaluate.probing import PAIRS, PROBES, check_labels, divide
+from polyplink.evaluate.probe_tasks import PAIRS, PROBES, check_labels, divide
 from polyplink.learn.pairs import FramePairs
 from polyplink.learn.polyp_views import PolypViews
 from polyplink.learn.temporal_bags import TemporalBags

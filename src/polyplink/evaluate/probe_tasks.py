@@ -1,6 +1,6 @@
-"""Size and histology from frozen vectors: fragments are embedded once, then probed several times.
+"""The tasks of a probe, size and histology: polyps divided, fragments embedded, probes trained.
 
-Source: NTSSL (arXiv 2605.12320), section 3.
+`probe` holds the probe itself. Source: NTSSL (arXiv 2605.12320), section 3.
 """
 
 from collections import Counter
@@ -306,8 +306,8 @@ def probe_vectors(
     Raises:
         PolyplinkError: If a side has no fragment of a labelled polyp, or only one class.
     """
-    rows, polyp, label = _labelled(fragments, train)
-    test_rows, test_polyp, test_label = _labelled(fragments, test)
+    rows, polyp, label = _labelled_fragments(fragments, train)
+    test_rows, test_polyp, test_label = _labelled_fragments(fragments, test)
     for side, side_rows in (("train", rows), ("test", test_rows)):
         if not len(side_rows):
             raise PolyplinkError(
@@ -325,7 +325,7 @@ def probe_vectors(
     return probe_figures(runs, weights), (len(label) - positive, positive)
 
 
-def _labelled(
+def _labelled_fragments(
     fragments: pl.DataFrame, labels: pl.DataFrame
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows of fragments with a label (m,), codes of their polyps (m,), labels of polyps (p,)."""
