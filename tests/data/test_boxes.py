@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.boxes import Border, box_table, check_boxes, fit_boxes
-from polyplink.data.faults import Faults, apply_rules, leave_out
+from polyplink.data.faults import Faults, Rule, apply_rules, leave_out
 
 WIDTH, HEIGHT, N_FRAMES = 100, 80, 3
 PROCEDURES = pl.DataFrame(
@@ -145,7 +145,10 @@ def test_faults_and_warnings_are_counted_with_the_first_name() -> None:
 
 def test_a_row_is_left_out_by_the_first_rule_that_it_breaks() -> None:
     table = pl.DataFrame({"at": ["a", "b", "c", "d"], "v": [1, 2, None, 7]})
-    rules = [("too large", "less", pl.col("v") > 5), ("large", "less", pl.col("v") > 1)]
+    rules = [
+        Rule("too large", "less", pl.col("v") > 5),
+        Rule("large", "less", pl.col("v") > 1),
+    ]
     faults = Faults()
     assert apply_rules(table, rules, faults, show=["v"])["at"].to_list() == ["a", "c"]
     assert faults.lines() == [

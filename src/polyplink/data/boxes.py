@@ -11,7 +11,7 @@ from typing import Literal
 
 import polars as pl
 
-from polyplink.data.faults import Faults, apply_rules
+from polyplink.data.faults import Faults, Rule, apply_rules
 from polyplink.data.files.limits import check_boxes_number
 from polyplink.data.files.values import LARGEST
 
@@ -42,10 +42,10 @@ _X, _Y, _W, _H, _RIGHT, _BOTTOM = (pl.col(name) for name in (*_SIDES, "right", "
 _WIDTH, _HEIGHT = pl.col("width"), pl.col("height")
 _SIZES = _WIDTH, _HEIGHT, _WIDTH, _HEIGHT  # upper bounds of left, top, right, bottom
 _CORRECT = "correct the box or remove it"
-_NO_AREA = (  # in float32, as the table holds it
+_NO_AREA = Rule(
     "box of no area",
     _CORRECT,
-    (_W.cast(pl.Float32) <= 0) | (_H.cast(pl.Float32) <= 0),
+    (_W.cast(pl.Float32) <= 0) | (_H.cast(pl.Float32) <= 0),  # as the table holds them
 )
 
 # Boxes that do not fit their frame: an import leaves them out or clips them, the doctor reports
@@ -96,24 +96,24 @@ def check_boxes(boxes: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     frame = pl.col("frame")
     sides = pl.col(_SIDES)
     unplaced = [
-        (
+        Rule(
             "box without a procedure",
             "name the file <procedure>_<frame> or <procedure>/<frame>",
             pl.col("procedure_id").is_null(),
         ),
-        (
+        Rule(
             "box without a frame number from 0",
             "number the frames with whole numbers (and give the number of the first one)",
             frame.is_null() | ~frame.is_between(0, LARGEST) | (frame.floor() != frame),
         ),
-        (
+        Rule(
             "box with a side that is not a number",
             "write four numbers, in pixels",
             pl.any_horizontal(sides.is_null()),
         ),
     ]
     unsound = [
-        (
+        Rule(
             "box with a side that is not finite",
             _CORRECT,
             ~pl.all_horizontal(sides.cast(pl.Float32).is_finite()),
@@ -159,12 +159,12 @@ def fit_boxes(
         boxes = boxes.with_columns(pl.col(_SIDES).cast(pl.Float32))
         boxes = boxes.with_columns(right=_X + _W, bottom=_Y + _H)
     rules = [
-        (
+        Rule(
             "box beyond the last frame of its procedure",
             "correct the number of frames, or number the frames from 0",
             NO_SUCH_FRAME,
         ),
-        (
+        Rule(
             "box wholly outside the image",
             "correct the box, or the width and height",
             OUTSIDE,
@@ -183,9 +183,10 @@ def fit_boxes(
         left, top, right, bottom = edges
         fitted = boxes.select(x=left, y=top, w=right - left, h=bottom - top)
         fitted = fitted.cast(pl.Float32)
-        flat = fitted.select(_NO_AREA[2]).to_series()
+        flat = fitted.select(_NO_AREA.broken).to_series()
         # Applied to the unclipped box, so that messages show it as the source does.
-        boxes = apply_rules(boxes, [(*_NO_AREA[:2], pl.lit(flat))], faults, show=_SIDES)
+        flat_after_clipping = _NO_AREA._replace(broken=pl.lit(flat))
+        boxes = apply_rules(boxes, [flat_after_clipping], faults, show=_SIDES)
         boxes = boxes.with_columns(fitted.filter(~flat))
     return boxes.drop(
         "right", "bottom", "width", "height", "n_frames", "frame_width", "frame_height"
@@ -193,4 +194,5 @@ def fit_boxes(
 
 
 def _clamp(edge: pl.Expr, largest: pl.Expr) -> pl.Expr:
+    """An edge clamped to [0, largest]."""
     return pl.min_horizontal(pl.max_horizontal(edge, pl.lit(0.0)), largest) + 0.0  # no -0.0

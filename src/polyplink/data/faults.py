@@ -2,13 +2,27 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError, one_line
 
 LONGEST = 800  # characters of a line about a fault
-Rule = tuple[str, str, pl.Expr]  # kind of fault, how to fix it, its rows (null: not)
+
+
+class Rule(NamedTuple):
+    """A fault that rows of a table may have.
+
+    Attributes:
+        kind: Kind of fault, for messages ("box of no area").
+        hint: How to fix it.
+        broken: Whether a row has the fault; null counts as no.
+    """
+
+    kind: str
+    hint: str
+    broken: pl.Expr
 
 
 @dataclass
@@ -89,23 +103,25 @@ def apply_rules(
     Raises:
         PolyplinkError: If strict, at the first rule that is broken.
     """
-    broken = pl.coalesce(
-        pl.when(bad).then(pl.lit(i, dtype=pl.Int32)) for i, (_, _, bad) in enumerate(rules)
+    number = pl.coalesce(
+        pl.when(rule.broken).then(pl.lit(i, dtype=pl.Int32)) for i, rule in enumerate(rules)
     )
-    first_broken = table.select(broken.alias("rule")).to_series()
+    first_broken = table.select(number.alias("rule")).to_series()
     if first_broken.null_count() == table.height:
         return table
-    for i, (kind, hint, _) in enumerate(rules):
+    for i, rule in enumerate(rules):
         rows = (first_broken == i).arg_true()
         if rows.len():
             row = table.row(rows[0], named=True)
-            values = f" ({', '.join(f'{row[name]:g}' for name in show)})" if show else ""
-            faults.fault(kind, f"{row['at']}{values}", hint, rows.len())
+            place = row["at"]
+            if show:
+                place += f" ({', '.join(f'{row[name]:g}' for name in show)})"
+            faults.fault(rule.kind, place, rule.hint, rows.len())
     return table.filter(first_broken.is_null())
 
 
 def leave_out(
-    table: pl.DataFrame, bad: pl.Expr, kind: str, hint: str, faults: Faults
+    table: pl.DataFrame, broken: pl.Expr, kind: str, hint: str, faults: Faults
 ) -> pl.DataFrame:
     """`apply_rules` with a single rule."""
-    return apply_rules(table, [(kind, hint, bad)], faults)
+    return apply_rules(table, [Rule(kind, hint, broken)], faults)

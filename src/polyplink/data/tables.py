@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import BinaryIO, NamedTuple, Self
 
 import polars as pl
 
@@ -92,6 +92,24 @@ POLYPS: Schema = {
 }
 
 
+class _CellRule(NamedTuple):
+    """What a value of a column must not be.
+
+    Attributes:
+        column: Name of the column.
+        broken: Whether a row breaks the rule.
+        after_cast: Whether the message shows the value after the cast to the schema's type.
+        problem: The problem, with `{value}`.
+        hint: How to fix it.
+    """
+
+    column: str
+    broken: pl.Expr
+    after_cast: bool
+    problem: str
+    hint: str
+
+
 def _refuse_first(table: str, bad: pl.Series, values: pl.Series, problem: str, hint: str) -> None:
     """If any row is bad, raise an error with the number and value of the first one."""
     rows = bad.arg_true()
@@ -120,8 +138,9 @@ def check(frame: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
             too long, or contain control characters.
     """
     cast: list[pl.Expr] = []
-    rules: list[tuple[pl.Expr, str, bool, str, str]] = []  # bad rows, column, is it cast, ...
+    rules: list[_CellRule] = []
     for name, column in schema.items():
+        # A column that is missing, or of a type that cannot be cast.
         if name not in frame.columns:
             if not column.nullable:
                 hint = f"add it: {column.meaning}"
@@ -132,39 +151,40 @@ def check(frame: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
         is_text = dtype in (pl.Null, pl.String, pl.Categorical, pl.Enum)
         if not is_text and not (dtype.is_numeric() and column.dtype.is_numeric()):
             raise PolyplinkError(f"table {table}: column {name} holds {dtype}", write)
+
+        # Values that must not occur in it.
         raw, value = pl.col(name), pl.col(name).cast(column.dtype, strict=False)
         cast.append(value)
         if dtype != column.dtype:
             lost = value.is_null() & raw.is_not_null()
             if dtype.is_float() and column.dtype.is_integer():
                 lost = lost | (value.cast(pl.Float64) != raw.cast(pl.Float64)).fill_null(False)
-            rules.append((lost, name, False, "{value!r} is not a valid value", write))
+            rules.append(_CellRule(name, lost, False, "{value!r} is not a valid value", write))
         if not column.nullable:
             fill = f"fill it ({column.meaning}) or leave the row out"
-            rules.append((value.is_null(), name, True, "no value", fill))
+            rules.append(_CellRule(name, value.is_null(), True, "no value", fill))
         if column.dtype == _REAL:
             hint = "leave the row out, or write null if null is allowed"
-            rules.append((~value.is_finite(), name, True, "{value} is not finite", hint))
+            rules.append(_CellRule(name, ~value.is_finite(), True, "{value} is not finite", hint))
         if name == "date":
             wrong = value.is_not_null() & ~is_date(value)
-            rules.append((wrong, name, True, "{value!r} is not a date", write))
+            rules.append(_CellRule(name, wrong, True, "{value!r} is not a date", write))
         if name in LONGEST:
             hint = f"write 1 to {LONGEST[name]} characters without control characters"
             names = value.unique(maintain_order=True)  # far fewer than rows
             fits = names.str.len_chars().is_between(1, LONGEST[name])
             bad_names = names.filter(~fits | names.str.contains(rf"[{CONTROL}\t\n]"))
             bad = value.is_in(bad_names.implode())
-            rules.append((bad, name, True, "{value!r} is not a valid name", hint))
+            rules.append(_CellRule(name, bad, True, "{value!r} is not a valid name", hint))
+
     # One query for the first bad row of each rule.
-    firsts = [bad.arg_true().first().alias(str(k)) for k, (bad, *_) in enumerate(rules)]
+    firsts = [rule.broken.arg_true().first().alias(str(k)) for k, rule in enumerate(rules)]
     checked = frame.select(cast)
-    for row, (_, name, is_cast, problem, hint) in zip(
-        frame.select(firsts).row(0), rules, strict=True
-    ):
+    for row, rule in zip(frame.select(firsts).row(0), rules, strict=True):
         if row is not None:
-            value = (checked if is_cast else frame)[name][row]
-            place = f"table {table}: column {name}, row {row}:"
-            raise PolyplinkError(f"{place} {problem.format(value=value)}", hint)
+            shown = (checked if rule.after_cast else frame)[rule.column][row]
+            place = f"table {table}: column {rule.column}, row {row}:"
+            raise PolyplinkError(f"{place} {rule.problem.format(value=shown)}", rule.hint)
     return checked
 
 
@@ -245,6 +265,7 @@ class DataSet:
             PolyplinkError: If a table breaks its schema, a box has no area, a name occurs twice,
                 or a row refers to a procedure that is not in the table of procedures.
         """
+        # Each table alone.
         detections = check(detections, DETECTIONS, "detections").sort(
             "procedure_id", "frame", maintain_order=True
         )
@@ -260,12 +281,16 @@ class DataSet:
             problem = f"{names.name} {{value!r}} occurs twice"
             hint = "give every row its own name"
             _refuse_first(table, names.is_duplicated(), names, problem, hint)
+
+        # References to procedures.
         for table, frame in (("detections", detections), ("polyps", polyps)):
             names = frame["procedure_id"]
             unknown = ~names.is_in(procedures["procedure_id"].implode())
             problem = "column procedure_id, row {row}: {value!r} is not in the table procedures"
             hint = "add the procedure, or leave the row out"
             _refuse_first(table, unknown, names, problem, hint)
+
+        # The names of parts.
         splits = {} if splits is None else splits
         if not is_splits(splits):  # they may come from any file
             raise PolyplinkError(

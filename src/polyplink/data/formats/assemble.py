@@ -220,6 +220,16 @@ def sizes_of_procedures(frames: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     return sizes.drop("n")
 
 
+def frame_span(first: int) -> dict[str, pl.Expr]:
+    """Aggregations of the column frame: `first` and `last` of a procedure, see `assemble`.
+
+    Args:
+        first: Number of a video's first frame in the source.
+    """
+    frame = pl.col("frame") - first
+    return {"first": frame.min(), "last": frame.max() + 1}
+
+
 def splits_of(frames: pl.DataFrame) -> dict[str, list[str]]:
     """Part -> ids of its procedures.
 
@@ -328,9 +338,7 @@ def assemble(
 
     # The procedures, and the video of each if needed.
     defaults = {"dataset": options.dataset or name, "source": str(folder.resolve())}
-    numbered = numbered.group_by("procedure_id", maintain_order=True).agg(
-        first=pl.col("frame").min(), last=pl.col("frame").max() + 1
-    )
+    numbered = numbered.group_by("procedure_id", maintain_order=True).agg(**frame_span(0))
     stated = [table for table in (side_procedures, procedures, numbered) if table is not None]
     rows = _stated(stated, defaults)
     place = files[0] if len(files) == 1 else folder

@@ -19,7 +19,7 @@ import polars as pl
 from polyplink.core.artefacts import parse_json, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import OUTSIDE, file_name
-from polyplink.data.faults import Faults, apply_rules, leave_out
+from polyplink.data.faults import Faults, Rule, apply_rules, leave_out
 from polyplink.data.files.folders import files_in, without_garbage_collection
 from polyplink.data.files.video import SUFFIXES
 from polyplink.data.formats.assemble import (
@@ -28,6 +28,7 @@ from polyplink.data.formats.assemble import (
     ReadOptions,
     assemble,
     first_of_frame,
+    frame_span,
     name_frames,
     numbers_alone,
     read_tables,
@@ -208,9 +209,8 @@ def import_coco(
     placed = annotated.join(places, on=["file", "image_id"], how="inner", maintain_order="left")
     facts = ["procedure_id", "polyp_id", "histology_class", *_FACTS]
     polyps = placed.select(facts).drop_nulls(["procedure_id", "polyp_id"])
-    procedures = _procedures(videos, frames, datasets or {}, faults).with_columns(
-        pl.col("first", "last") - settings.first, home=pl.lit(str(root / "images"))
-    )
+    procedures = _procedures(videos, frames, datasets or {}, settings.first, faults)
+    procedures = procedures.with_columns(home=pl.lit(str(root / "images")))
     return assemble(
         placed,
         root,
@@ -300,17 +300,17 @@ def _read_annotations(
     boxes = apply_rules(
         boxes,
         [
-            (
+            Rule(
                 "box of a category that is not listed",
                 "add the category to `categories`",
                 ~pl.col("category_id").is_in(list(names)).fill_null(False) & pl.lit(bool(names)),
             ),
-            (
+            Rule(
                 "box of a crowd (iscrowd), not of one polyp",
                 "write a box for each polyp",
                 pl.col("iscrowd") == 1,
             ),
-            (
+            Rule(
                 "box of an image that is not listed",
                 "add the image to `images`",
                 ~pl.col("image_id").is_in(images["id"].implode()).fill_null(False),
@@ -441,15 +441,18 @@ def _boxes(rows: Any, name: str) -> pl.DataFrame:
 
 
 def _procedures(
-    videos: pl.DataFrame, frames: pl.DataFrame, datasets: Mapping[str, str], faults: Faults
+    videos: pl.DataFrame,
+    frames: pl.DataFrame,
+    datasets: Mapping[str, str],
+    first: int,
+    faults: Faults,
 ) -> pl.DataFrame:
-    """Rows of procedures from videos, followed by rows from images."""
+    """Rows of procedures from videos, followed by rows from images; frames count from `first`."""
     placed = frames.drop_nulls(["procedure_id", "frame"])
     by_images = placed.group_by("procedure_id", maintain_order=True).agg(
         pl.col("dataset", "film").drop_nulls().first(),
         datasets=pl.col("dataset").n_unique(),
-        first=pl.col("frame").min(),
-        last=pl.col("frame").max() + 1,
+        **frame_span(first),
     )
     mixed = by_images.filter(pl.col("datasets") > 1)
     if mixed.height:

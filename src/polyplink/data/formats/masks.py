@@ -19,6 +19,7 @@ from polyplink.data.formats.assemble import (
     ReadOptions,
     assemble,
     first_of_frame,
+    frame_span,
     name_frames,
     number,
     numbers_alone,
@@ -94,9 +95,7 @@ def import_masks(
     frames = frames.join(sizes, on="at", how="inner", maintain_order="left")
     frames = _one_size(frames, faults)
     procedures = frames.group_by("procedure_id", maintain_order=True).agg(
-        pl.col("width", "height").first(),
-        first=pl.col("frame").min() - settings.first,
-        last=pl.col("frame").max() + 1 - settings.first,
+        pl.col("width", "height").first(), **frame_span(settings.first)
     )
     boxes = boxes.join(frames.drop("width", "height"), on="at", how="inner", maintain_order="left")
 

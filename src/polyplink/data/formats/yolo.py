@@ -28,6 +28,7 @@ from polyplink.data.formats.assemble import (
     Size,
     assemble,
     first_of_frame,
+    frame_span,
     name_frames,
     number_polyps,
     numbers_alone,
@@ -103,8 +104,7 @@ def import_yolo(
 
     # The procedures, and the videos of those without an image.
     procedures = frames.group_by("procedure_id", maintain_order=True).agg(
-        first=pl.col("frame").min() - settings.first,
-        last=pl.col("frame").max() + 1 - settings.first,
+        **frame_span(settings.first),
         has_no_image=pl.col("image").is_null().all(),
     )
     film_rows = procedures if settings.video else procedures.filter("has_no_image")

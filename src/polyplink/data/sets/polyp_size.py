@@ -15,7 +15,7 @@ import polars as pl
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.faults import Faults, apply_rules
+from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.trees import Member, Tree
 from polyplink.data.files.video import frame_name, is_video
 from polyplink.data.formats.csv import read_box_rows
@@ -100,12 +100,13 @@ def import_polyp_size(
 
     # The boxes of the file, with frames of the videos as images.
     if side_boxes is not None:
-        is_present = pl.col("procedure_id").is_in(list(videos))
-        rules = [("box of a missing video", "restore the video", ~is_present)]
+        is_missing = ~pl.col("procedure_id").is_in(list(videos))
+        kind, hint = "box of a missing video", "restore the video"
+        side_boxes = leave_out(side_boxes, is_missing, kind, hint, faults)
         files = videos if release.images else dict.fromkeys(videos)
         video_file = pl.col("procedure_id").replace_strict(files, return_dtype=pl.String)
         number_text = pl.col("frame").cast(pl.Int64, strict=False).cast(pl.String)
-        side_boxes = apply_rules(side_boxes, rules, faults).with_columns(
+        side_boxes = side_boxes.with_columns(
             polyp_id="procedure_id", image=pl.concat_str(video_file, number_text, separator="#")
         )
     return release.join(recordings, splits=_splits(tree, list(videos), faults), boxes=side_boxes)
@@ -132,8 +133,7 @@ def read_side_boxes(path: Path, faults: Faults) -> pl.DataFrame:
     )
     table = table.select(video, "frame", *_SIDES, "at")
     no_video = pl.col("procedure_id").is_null()
-    rules = [("box without a video", "write the video's number", no_video)]
-    return apply_rules(table, rules, faults)
+    return leave_out(table, no_video, "box without a video", "write the video's number", faults)
 
 
 def _splits(tree: Tree, names: Sequence[str], faults: Faults) -> dict[str, list[str]]:
