@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import polars as pl
 
@@ -68,8 +68,23 @@ class Finding:
 
 _POLYP = ["procedure_id", "polyp_id"]  # columns that identify a polyp
 
-# Severity and name -> offending rows, text with `{column}` for values of the first row, and hint.
-_Checks = dict[tuple[Severity, str], tuple[pl.DataFrame, str, str]]
+
+class _Check(NamedTuple):
+    """A check of a data set; it finds something if there are offending rows.
+
+    Attributes:
+        severity: See `Finding`.
+        name: Short name of the check.
+        rows: The offending rows.
+        text: What is wrong, with `{column}` for values of the first row.
+        hint: How to fix it.
+    """
+
+    severity: Severity
+    name: str
+    rows: pl.DataFrame
+    text: str
+    hint: str
 
 
 def diagnose(
@@ -93,31 +108,31 @@ def diagnose(
         The findings, worst first.
     """
     checks = [
-        _of_splits(data),
-        _of_boxes(data),
-        _of_names(data),
-        _of_polyps_and_procedures(data),
-        _of_gaps(data),
+        *_of_splits(data),
+        *_of_boxes(data),
+        *_of_names(data),
+        *_of_polyps_and_procedures(data),
+        *_of_gaps(data),
         *_licences(data),
     ]
     if images or deep:
         opened = open_images(data, folder, deep=deep, progress=progress)
-        checks.append(_of_images(data, missing_images(data, folder), opened))
-    findings = [
-        Finding(severity, check, text.format(**rows.row(0, named=True)), rows.height, hint)
-        for group in checks
-        for (severity, check), (rows, text, hint) in group.items()
-        if rows.height
-    ]
+        checks += _of_images(data, missing_images(data, folder), opened)
+    findings = []
+    for severity, name, rows, text, hint in checks:
+        if rows.height:
+            what = text.format(**rows.row(0, named=True))
+            findings.append(Finding(severity, name, what, rows.height, hint))
     return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
-def _of_splits(data: DataSet) -> _Checks:
+def _of_splits(data: DataSet) -> list[_Check]:
     """Leakage between parts of the splits; data sets known to contain the same videos."""
+    rows: list[tuple[str, str]] = []
+    for part, names in data.splits.items():
+        rows += [(part, name) for name in names]
     members = pl.DataFrame(
-        [(part, name) for part, names in data.splits.items() for name in names],
-        schema={"part": pl.String, "procedure_id": pl.String},
-        orient="row",
+        rows, schema={"part": pl.String, "procedure_id": pl.String}, orient="row"
     )
     # Two data sets may give a patient the same name.
     patients = data.procedures.select("procedure_id", "dataset", "patient")
@@ -138,36 +153,46 @@ def _of_splits(data: DataSet) -> _Checks:
         in_two_parts, on="procedure_id", how="anti", maintain_order="left"
     )
     unsplit = patients.join(members, on="procedure_id", how="anti", maintain_order="left")
-    return {
-        ("error", "procedure in two parts"): (
+    return [
+        _Check(
+            "error",
+            "procedure in two parts",
             in_two_parts,
             "splits.json: procedure {procedure_id} is in {parts}",
             _ONE_PART,
         ),
-        ("error", "patient in two parts"): (
+        _Check(
+            "error",
+            "patient in two parts",
             in_several_parts(single, ["dataset", "patient"]),
             "splits.json: patient {patient} is in {parts}",
             _ONE_PART,
         ),
-        ("error", "unknown procedure in a part"): (
+        _Check(
+            "error",
+            "unknown procedure in a part",
             members.join(patients, on="procedure_id", how="anti", maintain_order="left"),
             "splits.json: part {part} names {procedure_id}, which is not in the table procedures",
             "correct the name, or remove it from the part",
         ),
-        ("note", "procedure in no part"): (
+        _Check(
+            "note",
+            "procedure in no part",
             unsplit if data.splits else unsplit.clear(),
             "splits.json: procedure {procedure_id} is in no part",
             "add it to a part if it is to be used",
         ),
-        ("warning", "overlapping data sets"): (
+        _Check(
+            "warning",
+            "overlapping data sets",
             pl.DataFrame({"what": overlaps(data)}, schema={"what": pl.String}),
             "{what}",
             "keep them in one part: the same video has two names, which no check can match",
         ),
-    }
+    ]
 
 
-def _of_boxes(data: DataSet) -> _Checks:
+def _of_boxes(data: DataSet) -> list[_Check]:
     """Position and polyp of boxes."""
     size = data.procedures.select("procedure_id", "n_frames", "width", "height")
     owner = data.polyps.select("polyp_id", owner="procedure_id")
@@ -175,48 +200,64 @@ def _of_boxes(data: DataSet) -> _Checks:
     boxes = boxes.join(owner, on="polyp_id", how="left", maintain_order="left")
     boxes = boxes.with_columns(right=pl.col("x") + pl.col("w"), bottom=pl.col("y") + pl.col("h"))
     of_polyps = boxes.filter(pl.col("polyp_id").is_not_null())
-    return {
-        ("error", "frame number"): (
+    return [
+        _Check(
+            "error",
+            "frame number",
             boxes.filter(NO_SUCH_FRAME),
             "procedure {procedure_id}: a box in frame {frame} of {n_frames}",
             "correct n_frames, or number the frames from 0",
         ),
-        ("error", "box outside"): (
+        _Check(
+            "error",
+            "box outside",
             boxes.filter(OUTSIDE),
             f"{_BOX} is wholly outside the image of {{width}} x {{height}}",
             "correct the box, or the procedure's width and height",
         ),
-        ("warning", "box over the edge"): (
+        _Check(
+            "warning",
+            "box over the edge",
             boxes.filter(OVER_THE_EDGE),
             f"{_BOX} reaches beyond the image of {{width}} x {{height}}",
             "clip the box; check the procedure's width and height",
         ),
-        ("warning", "tiny box"): (
+        _Check(
+            "warning",
+            "tiny box",
             boxes.filter(pl.min_horizontal("w", "h") < TINY_PIXELS),
             f"{_BOX} has a side below {TINY_PIXELS:g} pixels",
             "leave it out, unless the images are very small",
         ),
-        ("error", "unknown polyp"): (
+        _Check(
+            "error",
+            "unknown polyp",
             of_polyps.filter(pl.col("owner").is_null()),
             f"{_IN_FRAME}: a box of {{polyp_id}}, which is not in the table polyps",
             "add the polyp to the table, or leave its polyp_id empty",
         ),
-        ("error", "polyp of another procedure"): (
+        _Check(
+            "error",
+            "polyp of another procedure",
             of_polyps.filter(pl.col("owner") != pl.col("procedure_id")),
             f"{_IN_FRAME}: a box of {{polyp_id}}, which belongs to {{owner}}",
             "give every procedure its own polyp ids",
         ),
-        ("warning", "polyp twice in a frame"): (
+        _Check(
+            "warning",
+            "polyp twice in a frame",
             of_polyps.filter(~pl.struct("procedure_id", "frame", "polyp_id").is_first_distinct()),
             f"{_IN_FRAME}: more than one box of {{polyp_id}}",
             "leave one box, or give the second polyp its own id",
         ),
-        ("note", "box without polyp"): (
+        _Check(
+            "note",
+            "box without polyp",
             boxes.filter(pl.col("polyp_id").is_null()),
             f"{_IN_FRAME}: a box without a polyp id",
             "none needed for counting; evaluation and supervised training need the ids",
         ),
-    }
+    ]
 
 
 def near_names(names: Iterable[str]) -> pl.DataFrame:
@@ -236,122 +277,147 @@ def near_names(names: Iterable[str]) -> pl.DataFrame:
     return pl.DataFrame(pairs, schema={"first": pl.String, "second": pl.String}, orient="row")
 
 
-def _of_names(data: DataSet) -> _Checks:
+def _of_names(data: DataSet) -> list[_Check]:
     """Names of one column that differ only in spelling."""
     columns = {"procedure_id": "procedures", "patient": "procedures"}
     columns |= dict.fromkeys(("polyp_id", "histology_class", "location"), "polyps")
-    return {
-        ("warning", f"near names of {column}"): (
+    return [
+        _Check(
+            "warning",
+            f"near names of {column}",
             near_names(getattr(data, table)[column].drop_nulls().unique(maintain_order=True)),
             f"table {table}, column {column}: {{first}} and {{second}} are almost the same name",
             "use one spelling if they mean the same",
         )
         for column, table in columns.items()
-    }
+    ]
 
 
-def _of_polyps_and_procedures(data: DataSet) -> _Checks:
+def _of_polyps_and_procedures(data: DataSet) -> list[_Check]:
     """Boxes that occur twice; polyps without boxes; procedures without boxes or of few polyps."""
     boxes, polyps = data.detections, data.polyps
     count = polyps.group_by("procedure_id").len("polyps")
     procedures = data.procedures.join(count, on="procedure_id", how="left", maintain_order="left")
     procedures = procedures.with_columns(pl.col("polyps").fill_null(0))
     box = ["procedure_id", "frame", "x", "y", "w", "h", "polyp_id"]
-    return {
-        ("warning", "box twice"): (
+    return [
+        _Check(
+            "warning",
+            "box twice",
             boxes.filter(~pl.struct(box).is_first_distinct()),
             f"{_BOX} occurs twice",
             "leave one of them",
         ),
-        ("warning", "polyp without box"): (
+        _Check(
+            "warning",
+            "polyp without box",
             polyps.join(boxes, on=_POLYP, how="anti", maintain_order="left"),
             "procedure {procedure_id}: no box of {polyp_id}",
             "annotate it, or leave its row out: it is counted but cannot be detected",
         ),
-        ("note", "procedure without box"): (
+        _Check(
+            "note",
+            "procedure without box",
             procedures.join(boxes, on="procedure_id", how="anti", maintain_order="left"),
             "procedure {procedure_id} has no box and {polyps} polyps",
             "none needed if no polyp was seen",
         ),
-        ("note", "procedure without polyp"): (
+        _Check(
+            "note",
+            "procedure without polyp",
             procedures.filter(pl.col("polyps") == 0),
             "procedure {procedure_id} has no polyp",
             "none needed: it is left out of fragmentation rates",
         ),
-        ("note", "procedure with one polyp"): (
+        _Check(
+            "note",
+            "procedure with one polyp",
             procedures.filter(pl.col("polyps") == 1),
             "procedure {procedure_id} has one polyp",
             "none needed: it is left out of false positive rates, which need two",
         ),
-    }
+    ]
 
 
-def _of_gaps(data: DataSet) -> _Checks:
+def _of_gaps(data: DataSet) -> list[_Check]:
     """Frames between boxes of a polyp."""
     boxes = data.detections.drop_nulls("polyp_id").unique([*_POLYP, "frame"])
     step = pl.col("frame").diff().over(_POLYP)
     steps = boxes.sort(*_POLYP, "frame").with_columns(step=step).drop_nulls("step")
     usual = steps.group_by("procedure_id", maintain_order=True).agg(pl.col("step").median())
-    return {
-        ("warning", "frames skipped"): (
+    return [
+        _Check(
+            "warning",
+            "frames skipped",
             usual.filter(pl.col("step") > 1),
             "procedure {procedure_id}: boxes of a polyp are usually {step:g} frames apart",
             "give --max-gap, or number them without gaps: every box becomes its own tracklet",
         ),
-        ("note", "gap"): (  # a tracklet is cut there
+        _Check(  # a tracklet is cut there
+            "note",
+            "gap",
             steps.filter(pl.col("step") > 1).sort("step", descending=True, maintain_order=True),
             "procedure {procedure_id}: {polyp_id} is absent for {step} frames before frame {frame}",
             "none needed: a tracklet ends at a gap",
         ),
-    }
+    ]
 
 
-def _licences(data: DataSet) -> Iterator[_Checks]:
+def _licences(data: DataSet) -> Iterator[_Check]:
     """Licence and access of the data sets of all procedures."""
     procedures = data.procedures.select("dataset")
     for name in procedures["dataset"].unique(maintain_order=True):
         if name in LICENCES:
             terms, access, advice = LICENCES[name]
             of_data_set = procedures.filter(pl.col("dataset") == name)
-            yield {("note", "licence"): (of_data_set, f"{{dataset}}: {terms}; {access}", advice)}
+            text = f"{{dataset}}: {terms}; {access}"
+            yield _Check("note", "licence", of_data_set, text, advice)
     simulated = pl.col("dataset").str.starts_with(SIMULATED)
     unknown = ~pl.col("dataset").is_in(list(LICENCES)) & ~simulated
-    yield {
-        ("note", "licence not known"): (
-            procedures.filter(unknown).unique(maintain_order=True),
-            "{dataset}: its terms are not known here",
-            "look them up before passing on results or weights",
-        )
-    }
+    yield _Check(
+        "note",
+        "licence not known",
+        procedures.filter(unknown).unique(maintain_order=True),
+        "{dataset}: its terms are not known here",
+        "look them up before passing on results or weights",
+    )
 
 
-def _of_images(data: DataSet, missing: pl.DataFrame, opened: pl.DataFrame) -> _Checks:
+def _of_images(data: DataSet, missing: pl.DataFrame, opened: pl.DataFrame) -> list[_Check]:
     """Images that are missing, do not decode, or have another size; boxes without an image."""
     dataset = data.procedures.select("procedure_id", "dataset")
     bare = data.detections.filter(pl.col("image").is_null())
     bare = bare.join(dataset, on="procedure_id", how="left", maintain_order="left")
     other_size = (pl.col("is_width") != pl.col("width")) | (pl.col("is_height") != pl.col("height"))
     of_opened = f" (of {opened.height} opened)"
-    return {
-        ("error", "missing image"): (
+    return [
+        _Check(
+            "error",
+            "missing image",
             missing,
             f"{_IN_FRAME}: no file {{image}} in {{source}}",
             "restore the file, or import without images",
         ),
-        ("warning", "box without image"): (  # simulated ones are rendered
+        _Check(  # simulated ones are rendered
+            "warning",
+            "box without image",
             bare.filter(~pl.col("dataset").str.starts_with(SIMULATED)),
             f"{_IN_FRAME}: a box without an image",
             "import with the frames in place; crops cannot be made without them",
         ),
-        ("error", "unreadable image"): (
+        _Check(
+            "error",
+            "unreadable image",
             opened.filter(pl.col("why").is_not_null()),
             f"{_IN_FRAME}: {{image}} does not decode: {{why}}{of_opened}",
             "restore the file; `prepare` leaves such frames out and splits tracklets there",
         ),
-        ("error", "image of another size"): (
+        _Check(
+            "error",
+            "image of another size",
             opened.filter(other_size),
             f"{_IN_FRAME}: {{image}} is {{is_width}} x {{is_height}}, the procedure {{width}} x "
             f"{{height}}{of_opened}",
             "correct the procedure's width and height; boxes must be in pixels of the image",
         ),
-    }
+    ]

@@ -42,11 +42,15 @@ def missing_images(data: DataSet, root: Path) -> pl.DataFrame:
     # "p.zip!/b/c.jpg" -> "p.zip"
     archive = pl.col("image").str.extract(r"(?i)^(.*?\.(?:zip|tar|tar\.gz|tgz))!/")
     images = images.with_columns(archive=archive)
+
+    # Images whose file, archive or video does not exist.
     places = {place: str(root / place) for place in images["source"].unique()}
     exists = present(images["image"], images["source"].replace_strict(places, default=None))
+    parts = [images.filter(~exists)]
+
+    # Images that an existing .zip does not list, by full name or its last part.
     zipped = images["archive"].str.to_lowercase().str.ends_with(".zip").fill_null(False)
     inside = images.filter(exists & zipped)
-    parts = [images.filter(~exists)]
     for (place, packed), part in inside.group_by("source", "archive", maintain_order=True):
         try:
             members = Archive(root / str(place) / str(packed)).names
@@ -119,20 +123,23 @@ def open_each(keys: dict[_Key, None], root: Path) -> Iterator[tuple[_Key, Opened
     Yields:
         The key, and width and height in pixels or the reason why the image does not decode.
     """
+    # The images by the file that contains them.
     plain: list[_Key] = []
-    packed: dict[_Key, dict[str, str]] = {}
-    films: dict[_Key, dict[int, str]] = {}
+    packed: dict[_Key, dict[str, str]] = {}  # archive -> member -> image
+    videos: dict[_Key, dict[int, str]] = {}  # video -> frame -> image
     for source, image in keys:
-        film = split_frame_name(image)
+        video_frame = split_frame_name(image)
         archive, mark, member = image.partition(INSIDE)
-        if film is not None:
-            films.setdefault((source, film[0]), {})[film[1]] = image
+        if video_frame is not None:
+            video, frame = video_frame
+            videos.setdefault((source, video), {})[frame] = image
         elif mark:
             packed.setdefault((source, archive), {})[member] = image
         else:
             plain.append((source, image))
 
     def open_file(key: _Key) -> Opened | None:
+        """Decode an image file; None if it does not exist."""
         try:
             return decode_size((root / key[0] / key[1]).read_bytes())
         except FileNotFoundError:
@@ -140,6 +147,7 @@ def open_each(keys: dict[_Key, None], root: Path) -> Iterator[tuple[_Key, Opened
         except OSError as error:
             return error.strerror or str(error)
 
+    # Plain files in several threads, then each archive and each video in one pass.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for start in range(0, len(plain), _AT_A_TIME):
             part = plain[start : start + _AT_A_TIME]
@@ -154,12 +162,13 @@ def open_each(keys: dict[_Key, None], root: Path) -> Iterator[tuple[_Key, Opened
                 yield (source, pending.pop(member)), size
         except PolyplinkError as error:  # the archive breaks off: report the remaining members
             yield from (((source, image), error.what) for image in pending.values())
-    for (source, name), frames in films.items():
-        for image, size in _open_film(root / source / name, frames):
+    for (source, name), frames in videos.items():
+        for image, size in _open_frames(root / source / name, frames):
             yield (source, image), size
 
 
-def _open_film(path: Path, frames: dict[int, str]) -> Iterator[tuple[str, Opened]]:
+def _open_frames(path: Path, frames: dict[int, str]) -> Iterator[tuple[str, Opened]]:
+    """Decode some frames of a video: the name of each in `frames`, and its size or the reason."""
     try:
         with open_video(path) as video:
             for number, picture in video.frames(sorted(frames)):

@@ -235,6 +235,7 @@ def _infos(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
 def _zip_members(
     path: Path, is_wanted: Wanted, limit: int | None
 ) -> Iterator[tuple[str, bytes | str]]:
+    """The wanted files of a zip archive in its order, or why one is damaged; see `read_members`."""
     with _open_zip(path) as archive:
         infos = [info for name, info in _infos(archive).items() if is_wanted(name)]
         for info in sorted(infos, key=lambda info: info.header_offset):
@@ -255,6 +256,7 @@ def _zip_members(
 
 
 def _tar_members(path: Path, accepts: Wanted, limit: int | None) -> Iterator[tuple[str, bytes]]:
+    """The wanted files of a tar archive, in one pass; see `read_members`."""
     with (
         _readable(path, "is no tar archive, or is damaged"),
         path.open("rb", buffering=_READ) as raw,
@@ -269,6 +271,8 @@ def _tar_members(path: Path, accepts: Wanted, limit: int | None) -> Iterator[tup
             name, size, kind = _parse(header)
             total += BLOCK + size
             check_total(path, total if packed else 0, length)
+
+            # A member that holds the name or the size of the next one.
             if kind in _EXTENSIONS:
                 text = _exactly(file, _padded(size))[:size]
                 if kind == _LONG_NAME:
@@ -278,6 +282,8 @@ def _tar_members(path: Path, accepts: Wanted, limit: int | None) -> Iterator[tup
                     long_name = records.get("path", long_name)
                     long_size = int(records["size"]) if "size" in records else None
                 continue
+
+            # A wanted member is read whole if it fits the limit.
             name, size = long_name or name, size if long_size is None else long_size
             long_name = long_size = None
             if kind in _NO_CONTENT:
@@ -290,6 +296,8 @@ def _tar_members(path: Path, accepts: Wanted, limit: int | None) -> Iterator[tup
             if is_wanted and (limit is None or size <= limit):
                 yield name, _exactly(file, _padded(size))[:size]
                 continue
+
+            # Of a longer one only the beginning is read; the rest, and other members, are skipped.
             data = _exactly(file, (limit or 0) if is_wanted else 0)
             remaining = _padded(size) - len(data)
             if not packed and remaining > _READ:  # the next header shows a seek beyond the end
@@ -304,10 +312,12 @@ def _tar_members(path: Path, accepts: Wanted, limit: int | None) -> Iterator[tup
 
 
 def _padded(size: int) -> int:
+    """Bytes of a member of a tar with its padding to whole blocks."""
     return -(-size // BLOCK) * BLOCK
 
 
 def _exactly(file: IO[bytes] | GzipFile, size: int) -> bytes:
+    """Read a number of bytes; raises EOFError if the file ends before."""
     parts: list[bytes] = []
     while size and (block := file.read(min(size, _AT_ONCE))):  # a damaged header may claim any size
         parts.append(block)

@@ -96,6 +96,7 @@ def import_cvat(
 
 
 def _find_files(source: Path) -> list[_Source]:
+    """The XML files and archives of a source."""
     if source.is_file():
         return [_source(source)]
     if not source.is_dir():
@@ -110,6 +111,7 @@ def _find_files(source: Path) -> list[_Source]:
 
 
 def _source(path: Path) -> _Source:
+    """An XML file, or an archive with its annotations."""
     if path.suffix.lower() != ".zip":
         return path, None
     members = [n for n in Archive(path).names if n.rpartition("/")[2] == _MEMBER]
@@ -146,6 +148,7 @@ def _parse(
     plain = _PlainBoxes(head, attribute)
 
     def flush() -> None:
+        """Move the shapes that were read into a table, which takes far less memory."""
         tables.append(pl.DataFrame(shapes, schema=schema, orient="row"))
         shapes.clear()
 
@@ -193,6 +196,7 @@ def _parse(
 
 
 def _events(blocks: Iterable[bytes]) -> Iterator[tuple[str, ET.Element]]:
+    """The starts and ends of all elements of an XML file."""
     parser: Any = ET.XMLPullParser(("start", "end"))
     for block in blocks:
         parser.feed(block)
@@ -292,6 +296,7 @@ def _read(
     source: _Source, root: Path, attribute: str, strict: bool
 ) -> tuple[Faults, pl.DataFrame, pl.DataFrame]:
     """One file: faults, boxes with their label, and rows of procedures."""
+    # The tasks and shapes of the file, and the images of an archive.
     faults = Faults(strict)
     path, member = source
     images = {}  # frame -> `images/frame_000012.PNG` of the archive
@@ -313,6 +318,7 @@ def _read(
         faults.warn("file without a task, named after the file", name)
         tasks = [{}]
 
+    # A procedure for each task.
     rows, films = [], []
     for task in tasks:
         procedure_id = task.get("name") or path.stem
@@ -326,10 +332,14 @@ def _read(
     procedures = procedures.with_columns(
         home=pl.lit(str(path.parent)), film=pl.Series(films, dtype=pl.String)
     )
+
+    # Procedure and image of each box.
     procedure = pl.lit(procedures["procedure_id"][0])
     if len(tasks) > 1:
-        ids = zip((task.get("id") for task in tasks), procedures["procedure_id"], strict=True)
-        of_task = {i: procedure_id for i, procedure_id in ids if i is not None}
+        of_task = {}
+        for task, procedure_id in zip(tasks, procedures["procedure_id"], strict=True):
+            if "id" in task:
+                of_task[task["id"]] = procedure_id
         procedure = pl.col("task").replace_strict(of_task, default=None, return_dtype=pl.String)
     frame = pl.col("frame").cast(pl.Int64, strict=False)
     image = pl.lit(None, dtype=pl.String)
@@ -379,6 +389,7 @@ def write_cvat(data: DataSet, root: Path) -> None:
         data: The data set.
         root: Folder to write into; created if absent.
     """
+    # The boxes by track, the numbers of which count from 0 in each procedure.
     key = ["procedure_id", "track"]
     frame = pl.col("frame")
     nth = pl.int_range(pl.len()).over("procedure_id", "frame", "polyp_id")
@@ -387,6 +398,8 @@ def write_cvat(data: DataSet, root: Path) -> None:
     boxes = boxes.sort(*key, "frame", maintain_order=True)
     boxes = boxes.join(data.procedures.select("procedure_id", "n_frames"), on="procedure_id",
                        how="left", maintain_order="left")  # fmt: skip
+
+    # The element of each box; after the last box before a gap, one that closes the track.
     x, y, w, h = (pl.col(side).cast(pl.Float64) for side in "xywh")
     shape = (
         'occluded="0" xtl="{}" ytl="{}" xbr="{}" ybr="{}">'
@@ -406,10 +419,14 @@ def write_cvat(data: DataSet, root: Path) -> None:
         .then(open_shape + pl.format(box, frame + 1, 1, "shape"))
         .otherwise(open_shape)
     )
+
+    # The elements of each track, and the tracks of each procedure.
     tracks = boxes.group_by(key, maintain_order=True).agg(text=text.str.join(""))
     start = f'<track id="{{}}" label="{LABEL}" source="manual">\n{{}}</track>\n'
     tracks = tracks.group_by("procedure_id").agg(pl.format(start, "track", "text").str.join(""))
     texts = dict(tracks.iter_rows())
+
+    # A file for each procedure, with a task of this name.
     attributes = "".join(
         f"<attribute><name>{name}</name><mutable>True</mutable><input_type>text</input_type>"
         "<default_value/><values/></attribute>"
