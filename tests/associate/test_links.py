@@ -87,6 +87,26 @@ def test_fit_links_maximises_the_penalised_likelihood() -> None:
     assert (model.probability(together)[~np.eye(12, dtype=bool)] == 0).all()
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_tracklets_overlap_where_one_frame_has_a_box_of_both(seed: int) -> None:
+    rng, frames = np.random.default_rng(seed), np.empty(9, dtype=np.object_)
+    for i in range(9):
+        first, last = sorted(rng.choice(40, 2, replace=False).tolist())
+        inside = [frame for frame in range(first + 1, last) if rng.random() < 0.2]
+        frames[i] = np.array([first, *inside, last])
+    start, end = (np.array([seen[at] / 25 for seen in frames]) for at in (0, -1))
+    views = Views(rng.normal(size=(9, 3)), start, end, frames=frames)
+    expected = [
+        [i != j and bool({*a} & {*b}) for j, b in enumerate(frames)] for i, a in enumerate(frames)
+    ]
+    assert views.overlap.tolist() == expected
+    spans = Views(views.vectors, start, end).overlap  # every frame has a box
+    assert (spans | ~views.overlap).all()
+    assert (spans & ~views.overlap).any()  # tracks that alternate
+    mixed = Views(views.vectors, start, end, frames=np.array([None] * 9, dtype=np.object_))
+    assert (mixed.overlap == spans).all()
+
+
 def test_cross_probabilities_come_from_a_fit_without_the_procedure() -> None:
     procedures = [procedure(seed) for seed in range(4)]
     probabilities = cross_probabilities(procedures, [*map(link_terms, procedures)])

@@ -29,14 +29,19 @@ def stream(seed: int, n: int, polyps: int = 4) -> Views:
     start = np.sort(rng.uniform(0, 20 * n, n))
     end = start + rng.exponential(8, n)
     order = np.argsort(end, kind="stable")
-    return Views(vectors[order], start[order], end[order])
+    frames = np.empty(n, dtype=np.object_)  # every tenth of a second, in some of the frames
+    for i, (first, last) in enumerate(zip(10 * start[order], 10 * end[order], strict=True)):
+        inside = np.arange(int(first) + 1, int(last))
+        frames[i] = inside[rng.random(inside.size) < 0.05] if i % 3 else None
+    return Views(vectors[order], start[order], end[order], frames=frames)
 
 
 def feed(linker: OnlineLinker, views: Views) -> list[int]:
     """Polyp of every view after the last revision."""
+    assert views.frames is not None
     polyp: dict[str, int] = {}
     for i, vector in enumerate(views.vectors):
-        decision = linker.add(str(i), vector, views.start[i], views.end[i])
+        decision = linker.add(str(i), vector, views.start[i], views.end[i], views.frames[i])
         polyp[str(i)] = decision.polyp
         for revision in decision.revisions:
             assert polyp[revision.tracklet] == revision.before != revision.now
@@ -48,8 +53,11 @@ def feed(linker: OnlineLinker, views: Views) -> list[int]:
 @pytest.mark.parametrize("seed", range(5))
 def test_linking_without_a_window_equals_a_plain_loop(seed: int) -> None:
     views, polyps = stream(seed, 25), list[int]()
+    assert views.frames is not None
     for n in range(1, 26):  # each view joins the cheapest polyp or starts a new one
-        views_so_far = Views(views.vectors[:n], views.start[:n], views.end[:n])
+        views_so_far = Views(
+            views.vectors[:n], views.start[:n], views.end[:n], frames=views.frames[:n]
+        )
         assert POINT.links is not None
         P = POINT.links.probability(views_so_far)[-1]
         cost = {}
@@ -82,8 +90,9 @@ def test_memory_is_bounded_and_nothing_is_revised_outside_the_window(
     limits = OnlineSettings(window, revisable, views=2, rows=12)
     views, linker, closed = stream(seed, 40, polyps=8), OnlineLinker(POINT, limits), list[str]()
     used: set[int] = set()
+    assert views.frames is not None
     for i, vector in enumerate(views.vectors):
-        decision = linker.add(str(i), vector, views.start[i], views.end[i])
+        decision = linker.add(str(i), vector, views.start[i], views.end[i], views.frames[i])
         memory = linker.kept
         assert memory is not None
         assert len(memory.start) <= 12

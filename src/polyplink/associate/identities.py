@@ -255,7 +255,7 @@ def identify(
         positions: Positions in the procedure (n,), in [0, 1], for temporal affinity propagation.
         point: The operating point.
         decided: Constraints. Without learned links, the clustering changes only to satisfy them,
-            and to separate tracklets that overlap in time, unless the constraints join these.
+            and to separate tracklets with a box in one frame, unless the constraints join these.
 
     Raises:
         PolyplinkError: If a vector is zero or not finite, or constraints contradict each other.

@@ -8,7 +8,7 @@ with a model fitted on others.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from polyplink.core.text import brief
 Reals = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Labels = npt.NDArray[np.int32]
+Frames = npt.NDArray[np.object_]  # for each tracklet, an array of frame numbers or None
 
 # Knots of the piecewise-linear functions: log of the gap in seconds, log(1 + views in between), and
 # the cosine in standard deviations of its procedure.
@@ -42,6 +43,8 @@ class Views:
         vectors: Embeddings (n, d).
         start: Time of each tracklet's first frame (n,), seconds.
         end: Time of each tracklet's last frame (n,), seconds.
+        frames: Frames with a box of each tracklet (n,), arrays of rising numbers; None, for all of
+            them or in place of an array, if every frame from first to last has one.
 
     Raises:
         PolyplinkError: If the lengths differ, a time is not finite, or a tracklet ends before it
@@ -53,6 +56,7 @@ class Views:
     vectors: npt.NDArray[Any]
     start: Reals
     end: Reals
+    frames: Frames | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         sizes = len(self.vectors), len(self.start), len(self.end)
@@ -70,9 +74,18 @@ class Views:
 
     @property
     def overlap(self) -> Flags:
-        """Whether two tracklets overlap in time (n, n), and so show different polyps."""
+        """Whether two tracklets have a box in one frame (n, n), and so show different polyps.
+
+        Tracks of one polyp may alternate: each has boxes only in frames where the other has none.
+        """
         together = np.maximum.outer(self.start, self.start) <= np.minimum.outer(self.end, self.end)
         np.fill_diagonal(together, val=False)
+        frames = self.frames
+        if frames is not None:
+            for i, j in np.argwhere(np.triu(together)).tolist():
+                a, b = frames[i], frames[j]
+                if a is not None and b is not None and not np.isin(a, b).any():
+                    together[i, j] = together[j, i] = False
         return np.asarray(together)
 
     @property
@@ -147,7 +160,7 @@ class LinkModel:
         """Probability that two tracklets of a procedure show the same polyp.
 
         Returns:
-            (n, n), symmetric, 0 for tracklets that overlap in time, 1 on the diagonal.
+            (n, n), symmetric, 0 for tracklets with a box in one frame, 1 on the diagonal.
 
         Raises:
             PolyplinkError: If a vector is zero or not finite, or the model has other terms.
@@ -176,7 +189,7 @@ def link_terms(procedure: Labelled) -> LabelledPairs:
     """The pairs of a procedure on which a model is fitted.
 
     Returns:
-        The pairs i < j with known polyps that do not overlap in time.
+        The pairs i < j with known polyps that have no box in the same frame.
 
     Raises:
         PolyplinkError: If there is not one polyp per tracklet, or a vector is zero or not finite.
@@ -305,7 +318,7 @@ def fit_unlabelled(procedures: Sequence[Views]) -> LinkModel | str:
     A polyp is mostly seen again before the next one appears. So the initial probability of a link
     decreases with the number of tracklets in between: `START * DECAY ** (views in between)`. Then,
     in turns, partitions give labels and labels give a model (self-training, Yarowsky 1995).
-    Tracklets that overlap in time stay apart throughout.
+    Tracklets with a box in the same frame stay apart throughout.
 
     Args:
         procedures: Procedures of two tracklets or more.

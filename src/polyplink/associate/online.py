@@ -168,7 +168,14 @@ class OnlineLinker:
         self._n_numbers = 0  # numbers of polyps given so far
         self._retired: list[int] = []  # polyps that are counted and no longer recognised
 
-    def add(self, tracklet: str, vector: npt.ArrayLike, start: float, end: float) -> Decision:
+    def add(
+        self,
+        tracklet: str,
+        vector: npt.ArrayLike,
+        start: float,
+        end: float,
+        frames: npt.ArrayLike | None = None,
+    ) -> Decision:
         """Link a tracklet that has closed.
 
         Args:
@@ -176,12 +183,13 @@ class OnlineLinker:
             vector: Embedding (d,).
             start: Time of the first frame, seconds.
             end: Time of the last frame, seconds.
+            frames: Frames with a box, rising; None if every frame from first to last has one.
 
         Raises:
             PolyplinkError: If the vector is zero or not finite, a time is not finite, or the
                 tracklet ends before it begins.
         """
-        views = self._with(tracklet, unit_rows(np.asarray(vector)[None]), start, end)
+        views = self._with(tracklet, unit_rows(np.asarray(vector)[None]), start, end, frames)
         P = self._links.probability(views)
         polyps = self._numbered(views, self._decide(views, P))
         revised = np.flatnonzero((polyps != views.polyp) & (views.polyp > 0)).tolist()
@@ -216,13 +224,18 @@ class OnlineLinker:
         open_polyps = [] if self.kept is None else np.unique(self.kept.polyp).tolist()
         return {polyp: i + 1 for i, polyp in enumerate(sorted({*open_polyps, *self._retired}))}
 
-    def _with(self, tracklet: str, vector: Reals, start: float, end: float) -> Kept:
+    def _with(
+        self, tracklet: str, vector: Reals, start: float, end: float, frames: npt.ArrayLike | None
+    ) -> Kept:
         """The stored tracklets and, as the last row, a new one without a polyp."""
         unit, single = np.ones(1), np.ones(1, np.bool_)
         times = np.array([start], np.float64), np.array([end], np.float64)
         place, name = np.array([self._n_tracklets]), np.array([tracklet], dtype=object)
         self._n_tracklets += 1
-        new = Kept(vector, *times, place, start, unit, np.zeros(1, np.int64), single, name)
+        with_box = np.empty(1, dtype=np.object_)
+        with_box[0] = None if frames is None else np.asarray(frames)
+        no_polyp = np.zeros(1, np.int64)
+        new = Kept(vector, *times, place, start, unit, no_polyp, single, name, frames=with_box)
         old = self.kept
         if old is None:
             return new

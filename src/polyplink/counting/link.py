@@ -19,7 +19,7 @@ from polyplink.counting.interval import Cover, Coverage, cover_of
 from polyplink.data.origin import box_source
 from polyplink.data.tables import DataSet, read_data
 from polyplink.encoders.vectors import Embeddings
-from polyplink.tracklets.box_runs import box_rows, fill_gaps, numbers_of_boxes, seconds
+from polyplink.tracklets.box_runs import box_frames, box_rows, fill_gaps, numbers_of_boxes, seconds
 from polyplink.tracklets.prepare import Prepared
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ def by_procedure(prepared: Prepared, embeddings: Embeddings) -> list[ProcedureTr
         if table.is_empty():
             continue
         rows = vectors[of_procedure.to_numpy()]
-        views = Views(rows, *seconds(table, prepared.data.procedures).T)
+        frames = box_frames(table, prepared.detections)
+        views = Views(rows, *seconds(table, prepared.data.procedures).T, frames=frames)
         procedures.append(
             ProcedureTracklets(procedure_id, table, table["position"].to_numpy(), views)
         )

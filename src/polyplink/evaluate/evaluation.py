@@ -432,7 +432,9 @@ def _links(
     views_of = {}
     for procedure, tracklets in rows.items():
         polyps = [None if polyp is None else str(polyp) for polyp in _polyps(samples, tracklets)]
-        views_of[procedure] = (Views(vectors[tracklets], *samples.moments[tracklets].T), polyps)
+        frames = None if samples.frames is None else samples.frames[tracklets]
+        views = Views(vectors[tracklets], *samples.moments[tracklets].T, frames=frames)
+        views_of[procedure] = (views, polyps)
     fitted_on = [name for name in views_of if not settings.chosen_on or name in settings.chosen_on]
     pairs = [link_terms(views_of[name]) for name in fitted_on]
     crossed, model = (

@@ -7,6 +7,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from polyplink.associate.links import Frames
 from polyplink.associate.similarity import checked_positions, unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import brief
@@ -37,6 +38,7 @@ class Samples:
             times in frames; empty if unknown.
         moments: Start and end of every tracklet (n, 2), seconds, for learned links; None if
             unknown.
+        frames: Frames with a box of every tracklet (n,), for learned links; None if unknown.
     """
 
     __repr__ = brief
@@ -49,6 +51,7 @@ class Samples:
     positions: Reals
     spans: Mapping[str, int] = field(default_factory=dict)
     moments: Reals | None = None
+    frames: Frames | None = None
 
     @classmethod
     def of(  # noqa: PLR0917
@@ -59,6 +62,7 @@ class Samples:
         positions: npt.ArrayLike,
         spans: Mapping[str, int] | None = None,
         moments: Reals | None = None,
+        frames: Frames | None = None,
     ) -> Self:
         """Check the columns of a table of tracklets.
 
@@ -69,6 +73,8 @@ class Samples:
             positions: Position of every tracklet in the procedure (n,), in [0, 1].
             spans: Annotated span of each procedure in frames, for times in frames.
             moments: Start and end of every tracklet (n, 2), seconds, for learned links.
+            frames: Frames with a box of every tracklet (n,), for learned links, see
+                `associate.links.Views`.
 
         Raises:
             PolyplinkError: If the columns differ in length or are empty, a tracklet occurs twice,
@@ -107,7 +113,9 @@ class Samples:
         labelled = np.array([polyp is not None for polyp in polyps], dtype=np.bool_)
         # An unknown polyp gets the number of the row as its unique name.
         _, codes = _codes([f"p{v}" if v is not None else f"{i}" for i, v in enumerate(polyps)])
-        return cls(tuple(tracklet_ids), names, places, codes, labelled, p, spans or {}, moments)
+        return cls(
+            tuple(tracklet_ids), names, places, codes, labelled, p, spans or {}, moments, frames
+        )
 
     def of_procedure(self, place: int) -> tuple[Self, Ints]:
         """One procedure's tracklets, and their rows in these samples."""
@@ -126,6 +134,7 @@ class Samples:
             known=self.known[rows],
             positions=self.positions[rows],
             moments=None if self.moments is None else self.moments[rows],
+            frames=None if self.frames is None else self.frames[rows],
         )
 
     def unit_rows(self, vectors: npt.ArrayLike) -> Reals:

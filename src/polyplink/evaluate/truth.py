@@ -9,7 +9,7 @@ from polyplink.encoders.embed import embed, fragment_table
 from polyplink.encoders.load import NamedEncoder
 from polyplink.evaluate.retrieval import retrieve
 from polyplink.evaluate.samples import Samples, TrackletBoxes
-from polyplink.tracklets.box_runs import box_rows, seconds
+from polyplink.tracklets.box_runs import box_frames, box_rows, seconds
 from polyplink.tracklets.prepare import Prepared
 
 
@@ -79,6 +79,7 @@ def samples_of(prepared: Prepared, clip: int | None = None) -> Samples:
         table["position"].to_numpy(),
         {procedure: max(last - first, 1) for procedure, first, last in spans},
         moments,
+        None if clip is not None else box_frames(table, prepared.detections),
     )
 
 

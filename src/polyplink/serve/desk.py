@@ -40,7 +40,7 @@ from polyplink.serve.corrections import (
 )
 from polyplink.serve.cut_tracklets import PartVectors, cut_rows
 from polyplink.serve.pictures import Mask, Pictures, parse_mask
-from polyplink.tracklets.box_runs import USUAL_FPS
+from polyplink.tracklets.box_runs import USUAL_FPS, box_frames
 from polyplink.tracklets.prepare import Prepared, prepare
 
 if TYPE_CHECKING:
@@ -228,7 +228,11 @@ class Desk:
         if not counted:
             return Solved(table, log, decided, counted, None, None, polyps)
         counted_table = table[counted]
-        views = Views(self.vectors_of(table)[counted], *self._seconds(name, counted_table))
+        views = Views(
+            self.vectors_of(table)[counted],
+            *self._seconds(name, counted_table),
+            frames=box_frames(counted_table, self.prepared.detections),
+        )
         constraints = _constraints(decided, counted_table["tracklet_id"].to_list())
         identities = identify(views, counted_table["position"].to_numpy(), self.point, constraints)
         for row, label in zip(counted, identities.labels.tolist(), strict=True):

@@ -330,7 +330,7 @@ class LiveCount:
             return
         before = self._linker.numbers
         decision = self._linker.add(
-            tracklet.name, vector, tracklet.first / fps, tracklet.last / fps
+            tracklet.name, vector, tracklet.first / fps, tracklet.last / fps, tracklet.frames
         )
         self._decision, numbers = decision, self._linker.numbers
         certain, earlier = decision.probability >= SEEN_FROM, None

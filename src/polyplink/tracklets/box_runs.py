@@ -139,6 +139,24 @@ def box_rows(tracklets: pl.DataFrame) -> tuple[Ints, Ints]:
     return np.arange(n.sum()) + (offset - np.cumsum(n) + n)[tracklet], tracklet
 
 
+def box_frames(tracklets: pl.DataFrame, detections: pl.DataFrame) -> npt.NDArray[np.object_]:
+    """The frames of the boxes of each tracklet (t,), as arrays of rising numbers.
+
+    Args:
+        tracklets: t rows with offset and n, as from `build_tracklets`.
+        detections: The sorted detections.
+
+    Example:
+        >>> boxes = pl.DataFrame({"frame": [2, 3, 4, 9]})
+        >>> box_frames(pl.DataFrame({"offset": [3, 0], "n": [1, 3]}), boxes).tolist()
+        [array([9]), array([2, 3, 4])]
+    """
+    frame, frames = detections["frame"].to_numpy(), np.empty(tracklets.height, dtype=np.object_)
+    for row, (offset, n) in enumerate(tracklets.select("offset", "n").iter_rows()):
+        frames[row] = frame[offset : offset + n]
+    return frames
+
+
 def numbers_of_boxes(
     boxes: pl.DataFrame, gathered: pl.DataFrame, track: Ints, polyp: Ints
 ) -> pl.DataFrame:
