@@ -101,7 +101,7 @@ def compare_count(played: PlayedProcedure, run: Path) -> dict[str, float | str]:
         of_view = (tracks[:, 1] == int(view["polyp"][1:])) & (first <= frames) & (frames <= last)
         boxes = np.column_stack([frames, tracks[:, 2:6]])[of_view]
         shows.setdefault(view["polyp"], []).append(polyp_of_view(boxes, played.truth))
-    pure = sum(len(set(polyps)) == 1 for polyps in shows.values())
+    pure = sum(len(set(polyps)) == 1 and NONE not in polyps for polyps in shows.values())
     return {
         "procedure": name,
         "polyps": played.polyps,
