@@ -17,7 +17,7 @@ a procedure in thousands of ways.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -409,11 +409,11 @@ def score_boxes(true: BoxTracks, detected: BoxTracks, tracks: Codes) -> Tracking
         # Matched pairs by cell of the table of polyps and tracks, and by level of IoU.
         counts = np.zeros((boxes_of.size * int(n_tracks.max()), LEVELS), dtype=np.int64)
         _score_frames(
-            (tracks, n_tracks),
-            (true.track, boxes_of, detected.track),
+            _Assignments(tracks, n_tracks),
+            _BoxCodes(true.track, boxes_of, detected.track),
             pairs,
-            (share, level, *contested),
-            (counts, sums, single),
+            _PairValues(share, level, *contested),
+            _Sums(counts, sums, single),
         )
     boxes = (np.full(len(tracks), float(side.frame.size)) for side in (true, detected))
     return TrackingCounts(*boxes, *np.moveaxis(sums, 1, 0), *single.T.astype(np.float64))
@@ -429,39 +429,93 @@ def _contested(pairs: Overlaps, use: Flags) -> Flags:
     return flags
 
 
+class _Assignments(NamedTuple):
+    """q assignments of the n parts of the detected boxes to tracks.
+
+    Attributes:
+        tracks: Track of every part (q, n).
+        n_tracks: Number of tracks (q,).
+    """
+
+    tracks: Codes
+    n_tracks: Codes
+
+
+class _BoxCodes(NamedTuple):
+    """What every box belongs to.
+
+    Attributes:
+        polyp: Polyp of every true box (d,).
+        boxes_of_polyp: Number of true boxes of every polyp (g,).
+        part: Part of every detected box.
+    """
+
+    polyp: Ints
+    boxes_of_polyp: Ints
+    part: Ints
+
+
+class _PairValues(NamedTuple):
+    """Values of the p pairs of overlapping boxes, and of the f frames.
+
+    Attributes:
+        share: Contribution of every pair to the similarity of its tracks (p,).
+        level: Number of thresholds that its IoU reaches (p,).
+        contested_hota: Whether boxes of a frame compete for a partner at any IoU (f,).
+        contested_clear: Whether they compete at the IoU of CLEAR (f,).
+    """
+
+    share: Reals
+    level: Ints
+    contested_hota: Flags
+    contested_clear: Flags
+
+
+class _Sums(NamedTuple):
+    """Where `_score_frames` writes; zeros before.
+
+    Attributes:
+        counts: Matched pairs by cell of polyp and track, and level (g * largest number of tracks,
+            LEVELS); zeros again after each assignment.
+        at_thresholds: Matches, association accuracy, precision and recall, and IoU (q, 5, 19).
+        single: Boxes under the best matching, matches and switches of CLEAR (q, 3).
+    """
+
+    counts: Ints
+    at_thresholds: Reals
+    single: Ints
+
+
 @njit()
 def _score_frames(
-    assignments: tuple[Codes, Codes],
-    codes: tuple[Ints, Ints, Ints],
+    assignments: _Assignments,
+    codes: _BoxCodes,
     pairs: Overlaps,
-    values: tuple[Reals, Ints, Flags, Flags],
-    out: tuple[Ints, Reals, Ints],
+    values: _PairValues,
+    out: _Sums,
 ) -> None:
     """Score every assignment.
-
-    assignments are the track of every part (q, n) and the number of tracks (q,). codes are the
-    polyp of every true box (d,), the number of boxes of every polyp (g,) and the part of every
-    detected box. values are the share and level of every pair (p,) and the contested frames for
-    HOTA and CLEAR (f,). out are zeros: counts by cell (g * largest number of tracks, LEVELS), the
-    sums (q, 5, 19), and boxes under the best matching, matches and switches of CLEAR (q, 3).
 
     numpy functions are only called by the caller, and loops used here: each numpy function in
     compiled code adds tenths of a second to the first call.
     """
-    tracks, n_tracks = assignments
-    polyp, true, part = codes
-    share, level, for_hota, for_clear = values
-    counts, sums, single = out
+    tracks, n_tracks = assignments.tracks, assignments.n_tracks
+    polyp, true, part = codes.polyp, codes.boxes_of_polyp, codes.part
+    share, level = values.share, values.level
+    counts, sums, single = out.counts, out.at_thresholds, out.single
     similarity, pair_polyp = pairs.similarity, polyp[pairs.true]  # (p,)
     cell, track = np.empty(share.size, np.int64), np.empty(share.size, np.int64)
     for q in range(tracks.shape[0]):
+        # Track and cell of every pair under this assignment.
         track_sizes = np.zeros(n_tracks[q], np.int64)
         for box in range(part.size):
             track_sizes[tracks[q, part[box]]] += 1
         for p in range(share.size):
             track[p] = tracks[q, part[pairs.detected[p]]]
             cell[p] = pair_polyp[p] * track_sizes.size + track[p]
-        matched_pairs = _match_hota(pairs, cell, (true, track_sizes), share, for_hota)
+
+        # The pairs that HOTA matches, by cell and level.
+        matched_pairs = _match_hota(pairs, cell, (true, track_sizes), share, values.contested_hota)
         table = np.zeros((true.size, track_sizes.size), np.int64)  # pairs of IoU 0.5
         filled, loc = np.zeros(true.size * track_sizes.size, np.bool_), np.zeros(LEVELS)
         for p in range(share.size):
@@ -470,6 +524,8 @@ def _score_frames(
                 counts[cell[p], level[p]] += 1
                 filled[cell[p]] = True
                 loc[level[p]] += similarity[p]
+
+        # Their sums at every threshold.
         for c in range(filled.size):
             if not filled[c]:
                 continue
@@ -487,8 +543,12 @@ def _score_frames(
         for a in range(LEVELS - 2, -1, -1):
             total += loc[a + 1]
             sums[q, 4, a] = total
+
+        # Identity and CLEAR.
         single[q, 0] = best_matching(table)
-        single[q, 1], single[q, 2] = _match_clear(pairs, pair_polyp, track, for_clear, true.size)
+        single[q, 1], single[q, 2] = _match_clear(
+            pairs, pair_polyp, track, values.contested_clear, true.size
+        )
 
 
 @njit()

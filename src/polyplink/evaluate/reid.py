@@ -14,7 +14,7 @@ similarities again.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -46,9 +46,22 @@ PICKED = 64  # rows of a block of sampled rows
 CELLS_A_LEVEL = 4  # more are slower to look up, fewer often contain several levels
 MOST_CELLS = 1 << 20
 
-Table = tuple[Places, float, float]
-"""Number of levels before each cell (cells + 1,), beginning of the first cell, and cells per unit;
-in units of the last digit."""
+# Columns of the records of levels, see `tabulate`.
+_LEVEL, _AROUND, _TIED, _BIN = range(4)
+
+
+class Table(NamedTuple):
+    """A look-up table of levels; scores are in units of the last digit.
+
+    Attributes:
+        first: Number of levels before each cell (cells + 1,).
+        low: Beginning of the first cell.
+        cells_per_unit: Number of cells per unit.
+    """
+
+    first: Places
+    low: float
+    cells_per_unit: float
 
 
 def tabulate(values: Reals, edges: Reals) -> tuple[Table, Reals]:
@@ -59,51 +72,51 @@ def tabulate(values: Reals, edges: Reals) -> tuple[Table, Reals]:
         edges: The levels that begin a bin (e,), rising.
 
     Returns:
-        The table, and a record for each level and one above all (u + 1, 4): the level; the number
-        of scores at it or between it and the level below; the number of scores at it; the bin of
-        scores below it.
+        The table, and a record for each level and one above all (u + 1, 4), with columns `_LEVEL`:
+        the level; `_AROUND`: the number of scores at it or between it and the level below; `_TIED`:
+        the number of scores at it; `_BIN`: the bin of scores below it.
     """
     scaled = np.rint(values * SCALE)
     cells = int(min(MOST_CELLS, max(16, CELLS_A_LEVEL * values.size)))
     low, high = float(scaled[0]), float(scaled[-1])
-    per_unit = cells / (high - low) if high > low else 1.0
+    cells_per_unit = cells / (high - low) if high > low else 1.0
     cell = np.empty(values.size, dtype=np.int32)
-    _cells(values.copy(), low, per_unit, cells, cell)
+    _cells(values.copy(), low, cells_per_unit, cells, cell)
     first = np.append(0, np.cumsum(np.bincount(cell, minlength=cells))).astype(np.int32)
     records = np.zeros((values.size + 1, 4))
-    records[:, 0] = np.append(scaled, np.inf)
-    records[:, 3] = np.append(np.searchsorted(edges, values, side="left"), edges.size)
-    return (first, low, per_unit), records
+    records[:, _LEVEL] = np.append(scaled, np.inf)
+    records[:, _BIN] = np.append(np.searchsorted(edges, values, side="left"), edges.size)
+    return Table(first, low, cells_per_unit), records
 
 
 @njit(error_model="numpy")
-def _cells(scores: Reals, low: float, per_unit: float, cells: int, places: Places) -> None:
+def _cells(scores: Reals, low: float, cells_per_unit: float, cells: int, places: Places) -> None:
     """Round scores (n,) to whole numbers, and find their cells, clipped to the first and last."""
     last = float(cells - 1)
     for j in range(scores.size):
         scaled = np.rint(scores[j] * SCALE)
         scores[j] = scaled
-        places[j] = np.int32(min(max((scaled - low) * per_unit, 0.0), last))
+        places[j] = np.int32(min(max((scaled - low) * cells_per_unit, 0.0), last))
 
 
 @njit(error_model="numpy")
 def tally(scores: Reals, table: Table, records: Reals, bins: Places) -> None:
     """Count scores (n,), which are overwritten, in the records of levels; write their bins (n,)."""
-    first, low, per_unit = table
-    _cells(scores, low, per_unit, first.size - 1, bins)
+    first = table.first
+    _cells(scores, table.low, table.cells_per_unit, first.size - 1, bins)
     for j in range(scores.size):
         score = scores[j]
         # Cells rise with scores: no level of an earlier cell can be above this score.
         level = first[bins[j]]
         # No branch, because the result of this comparison cannot be predicted.
-        level += np.int32(records[level, 0] < score)
-        while records[level, 0] < score:
+        level += np.int32(records[level, _LEVEL] < score)
+        while records[level, _LEVEL] < score:
             level += 1
-        records[level, 1] += 1.0
-        if records[level, 0] == score:
-            records[level, 2] += 1.0
+        records[level, _AROUND] += 1.0
+        if records[level, _LEVEL] == score:
+            records[level, _TIED] += 1.0
             level += 1  # a score at a level is in the same bin as scores above it
-        bins[j] = np.int32(records[level, 3])
+        bins[j] = np.int32(records[level, _BIN])
 
 
 @dataclass(frozen=True)
@@ -160,8 +173,11 @@ def count_others(
     count: type = np.int32 if len(grouped.rows) ** 2 // 2 < NARROW else np.int64
     bins: Wide = np.zeros((pairs, edges.size + 1), dtype=count)
     a = np.arange(grouped.procedures)
-    pair_row = a * grouped.procedures - a * (a + 1) // 2  # plus b: the row of (a, b), a <= b
-    layout = (grouped.procedure, grouped.stop, pair_row)
+    groups = _Groups(
+        procedure=grouped.procedure,
+        polyp_stop=grouped.stop,
+        row_of_pair=a * grouped.procedures - a * (a + 1) // 2,
+    )
     rows = grouped.rows
 
     def work(jobs: Iterator[tuple[int, int]]) -> Reals:
@@ -174,8 +190,8 @@ def count_others(
                     right = rows[j : j + COLUMNS]  # (b, d)
                     scores = room[: len(left) * len(right)].reshape(len(left), len(right))
                     np.matmul(left, right.T, out=scores)
-                    _count(scores, (i, j), layout, table, (records, bins))
-        return records[:, 1:3]
+                    _count(scores, (i, j), groups, table, (records, bins))
+        return records[:, [_AROUND, _TIED]]
 
     # Counts are written by procedure, so every job consists of whole procedures.
     jobs, begin = [], 0
@@ -187,28 +203,47 @@ def count_others(
     return counted[:, 0], counted[:, 1], bins
 
 
+class _Groups(NamedTuple):
+    """The groups of the n rows.
+
+    Attributes:
+        procedure: Procedure of each row (n,).
+        polyp_stop: One past the last row of each row's polyp (n,).
+        row_of_pair: For a procedure a (procedures,), the row of the counts of a and b, minus b, for
+            all procedures b from a on.
+    """
+
+    procedure: Counts
+    polyp_stop: Counts
+    row_of_pair: Counts
+
+
 @njit(error_model="numpy")
 def _count(
     scores: Reals,
     corner: tuple[int, int],
-    layout: tuple[Counts, Counts, Counts],
+    groups: _Groups,
     table: Table,
     counts: tuple[Reals, Wide],
 ) -> None:
-    """Count a block of scores (a, b), which are overwritten, row by row."""
-    procedure, stop, pair_row = layout
+    """Count a block of scores (a, b), which are overwritten, row by row.
+
+    corner is the block's first row and its first partner, counts the records of levels and the
+    counts by pair of procedures and bin, both of which are added to.
+    """
+    procedure = groups.procedure
     records, bins = counts
     width = scores.shape[1]
     cells_of_row = np.empty(width, np.int32)
     for i in range(scores.shape[0]):
         row = corner[0] + i
-        begin = max(stop[row] - corner[1], 0)
+        begin = max(groups.polyp_stop[row] - corner[1], 0)
         if begin >= width:
             continue
         tally(scores[i, begin:], table, records, cells_of_row[begin:])
         while begin < width:  # procedure by procedure
             partner = procedure[corner[1] + begin]
-            bins_of_pair = bins[pair_row[procedure[row]] + partner]
+            bins_of_pair = bins[groups.row_of_pair[procedure[row]] + partner]
             while begin < width and procedure[corner[1] + begin] == partner:
                 bins_of_pair[cells_of_row[begin]] += 1
                 begin += 1
