@@ -141,6 +141,7 @@ def _of_splits(data: DataSet) -> list[_Check]:
     )
 
     def in_several_parts(rows: pl.DataFrame, group: list[str]) -> pl.DataFrame:
+        """Values of the columns `group` that occur in more than one part, with the parts."""
         parts = rows.group_by(group, maintain_order=True).agg(
             pl.col("part").unique(maintain_order=True)
         )

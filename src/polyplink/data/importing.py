@@ -97,6 +97,7 @@ def import_folder(
     imported = replace(imported, data=data)
 
     def keep(folder: Path) -> None:
+        """Write what the tables do not hold: places in the source, and frames without a polyp."""
         write_places(folder, data_format, imported, source)
         if imported.empty is not None and detector is None:
             write_empty(folder, imported.empty)

@@ -322,6 +322,7 @@ def protocol_part(
 
 
 def _of_real_colon(name: str, procedures: pl.DataFrame) -> list[str]:
+    """The procedures of a published part of REAL-Colon; an error if one is missing."""
     names = published_splits()[name]
     missing = sorted(set(names) - set(procedures["procedure_id"]))
     if missing:

@@ -118,6 +118,7 @@ def return_boxes(folder: Path, data: DataSet, tracks: pl.DataFrame, out: Path) -
 
 
 def _state(path: str) -> list[int]:
+    """Size (bytes) and time of the last change (ns) of a file; empty if it does not exist."""
     try:
         state = os.stat(path)  # noqa: PTH116 - as above
     except OSError:

@@ -125,11 +125,13 @@ class WhitenedEncoder(WrappedEncoder):
         return self._take(*fit_within(self._unit_features(polyps), WITHIN_SHRINKAGE))
 
     def _unit_features(self, batches: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
+        """Features (n, f) of length 1 of each batch of crops uint8 (n, h, w, 3)."""
         self.encoder.eval()
         for batch in batches:
             yield normalize(self.encode_frames(batch).float(), dim=1)
 
     def _take(self, mean: torch.Tensor, features_map: torch.Tensor) -> WhitenedEncoder:
+        """Use a fitted mean (f,) and map (f, f)."""
         self.features_mean.copy_(mean)
         self.features_map.copy_(features_map)
         return self
@@ -139,6 +141,7 @@ class WhitenedEncoder(WrappedEncoder):
         return self.encoder.encode_frames(frames)
 
     def _whitened(self, features: torch.Tensor) -> torch.Tensor:
+        """Features (n, f) of frames, whitened and of length 1."""
         # In bf16 the product would lose the small differences that are scaled up.
         with torch.autocast(features.device.type, enabled=False):
             centred = normalize(features.float(), dim=1) - self.features_mean
@@ -232,6 +235,7 @@ class ToneEncoder(WrappedEncoder):
         return torch.cat([features, tones.to(features.dtype)], dim=1)
 
     def _joined(self, vectors: torch.Tensor, tones: torch.Tensor) -> torch.Tensor:
+        """Vectors of length 1, followed by tones of length `weight`: (n, d + `TONES`)."""
         parts = [normalize(vectors, dim=1), self.weight * normalize(tones, dim=1)]
         return torch.cat(parts, dim=1)
 

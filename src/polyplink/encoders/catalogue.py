@@ -216,6 +216,7 @@ def _timesformer_network(spec: Spec, config: FoundationConfig) -> torch.nn.Modul
 
 
 def _timesformer_tokens(model: Any, pixels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Tokens of patches (b, t, p, d) and of the clip (b, d), from pixels (b, t, 3, h, w)."""
     b, t, _, height, _ = pixels.shape
     # All layers share this object and use it to reshape, not the shape of their input
     # (huggingface/transformers issue 38027).

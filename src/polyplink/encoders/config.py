@@ -184,6 +184,7 @@ class FoundationConfig:
 
 
 def _check(config: _FramesConfig | FoundationConfig) -> None:
+    """Check the ranges of the fields, and that no standard deviation is 0."""
     check_ranges("encoder", config)
     std = config.std
     PolyplinkError.unless(

@@ -300,6 +300,7 @@ def embed_stored(
     n_done, width = 0, getattr(embedder, "width", None)
 
     def is_embedded(procedure_id: str) -> bool:
+        """Whether a procedure's vectors are known, here or in its file, which is read then."""
         if procedure_id not in embedded:
             cached = _read_cached(paths[procedure_id], ids[procedure_id], weights_id, width)
             if cached is not None:

@@ -71,6 +71,7 @@ def _pairs(encoder: FrameWise, crops: torch.Tensor) -> tuple[dict[str, str], tor
     uses = Counter[nn.Module]()
 
     def after(module: nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
+        """Record what a layer reads: the output of a convolution, or something else."""
         uses[module] += 1
         if isinstance(module, nn.Conv2d):
             producers[id(output)] = module, output

@@ -63,6 +63,7 @@ def renumber(labels: Labels, codes: Codes, new: Codes) -> int:
 
 @njit()
 def _renumber_all(labels: Labels, n_labels: int, codes: Codes) -> None:
+    """`renumber` each of s clusterings (s, n) with labels below `n_labels`."""
     new = np.full(n_labels, -1, np.int32)
     for s in range(labels.shape[0]):
         renumber(labels[s], codes[s], new)

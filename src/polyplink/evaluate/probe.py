@@ -181,6 +181,7 @@ def fit_probe(
 
 
 def _check_both_classes(side: str, labels: npt.NDArray[np.bool_]) -> None:
+    """Check that the labels of a side, "train" or "test", are of both classes."""
     PolyplinkError.unless(
         bool(labels.any()) and not labels.all(),
         f"all polyps to {side} the probe on are of one class",

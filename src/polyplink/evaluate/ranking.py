@@ -74,6 +74,7 @@ def parallel(
 # Reordering of sums is allowed, for vectorisation. The order is the same for all pairs.
 @njit(error_model="numpy", fastmath={"reassoc"})
 def _dot(a: Reals, b: Reals) -> float:
+    """Product of two rows (d,)."""
     total = 0.0
     for k in range(a.size):
         total += a[k] * b[k]
@@ -242,6 +243,7 @@ def rank_matches(
     slack = tolerance(width) + UNIT32 * 2  # bounds are rounded to float32, too
 
     def work(corners: Iterator[tuple[int, int]]) -> tuple[Codes, Codes, Reals]:
+        """`before` (m, 2), and the nearest row (n,) with its cosine (n,), in some of the blocks."""
         before = np.zeros((similarity.size, 2), dtype=np.int64)
         nearest, cosine = np.full(n, -1), np.full(n, -np.inf)
         room, mirror_room = np.empty((2, side * side), dtype=np.float32)

@@ -140,6 +140,7 @@ def some_other_scores(grouped: Grouped, every_nth: int, *, threads: int | None =
     """Scores of pairs of different polyps with every `every_nth`-th row as the first one."""
 
     def work(starts: Iterator[int]) -> Reals:
+        """Scores with the sampled rows of some blocks."""
         sampled = [np.zeros(0)]
         for start in starts:
             picked = np.arange(start, min(start + step, n), every_nth)
@@ -181,6 +182,7 @@ def count_others(
     rows = grouped.rows
 
     def work(jobs: Iterator[tuple[int, int]]) -> Reals:
+        """Columns `_AROUND` and `_TIED` (u + 1, 2) of the pairs with rows of some procedures."""
         records = none_counted.copy()
         room = np.empty(ROWS * COLUMNS)
         for start, end in jobs:

@@ -12,11 +12,10 @@ from polyplink.data.formats.mot import FIRST, import_mot, write_mot
 from polyplink.data.tables import DataSet
 from polyplink.evaluate.hota import TrackingCounts, score_tracks
 from polyplink.evaluate.samples import BoxTracks
-from polyplink.tracklets.box_runs import box_rows
+from polyplink.tracklets.box_runs import BOX, box_rows
 from polyplink.tracklets.prepare import Prepared
 
 BENCHMARK = "polyplink"  # TrackEval: --BENCHMARK polyplink --SPLIT_TO_EVAL PART
-_BOX = ("x", "y", "w", "h")
 
 
 def tracklet_boxes(prepared: Prepared) -> pl.DataFrame:
@@ -28,7 +27,7 @@ def tracklet_boxes(prepared: Prepared) -> pl.DataFrame:
     """
     tracklets = prepared.tracklets.filter(pl.col("polyp_id").is_not_null())
     rows, tracklet = box_rows(tracklets)
-    boxes = prepared.detections.select("procedure_id", "polyp_id", "frame", *_BOX)[rows]
+    boxes = prepared.detections.select("procedure_id", "polyp_id", "frame", *BOX)[rows]
     candidates = boxes.hstack(tracklets.select("tracklet_id", "first_frame")[tracklet])
     return (
         candidates.sort("first_frame", maintain_order=True)
@@ -80,7 +79,7 @@ def write_trackeval(out: Path, prepared: Prepared, assignment: pl.DataFrame, par
             "procedure_id",
             pl.col("frame") + FIRST,
             pl.col("track") + 1,
-            *_BOX,
+            *BOX,
             *(pl.lit(value).alias(f"unused_{k}") for k, value in enumerate((1, -1, -1, -1))),
         )
         for name in files.values():
@@ -88,7 +87,14 @@ def write_trackeval(out: Path, prepared: Prepared, assignment: pl.DataFrame, par
             write_text(folder / f"{name}.txt", text.write_csv(include_header=False))
 
 
-def _read(folder: Path, kind: str, size: tuple[int, int] | None) -> dict[str, BoxTracks]:
+def _read_tracks(folder: Path, kind: str, size: tuple[int, int] | None) -> dict[str, BoxTracks]:
+    """The tracks in the MOTChallenge files of a folder, by sequence.
+
+    Args:
+        folder: See `import_mot`.
+        kind: "gt" or "det".
+        size: Width and height of the frames, pixels; None if the files state them.
+    """
     data = import_mot(folder, images=False, kind=kind, size=size).data
     tracks = {}
     for name in data.procedures["procedure_id"]:
@@ -99,7 +105,7 @@ def _read(folder: Path, kind: str, size: tuple[int, int] | None) -> dict[str, Bo
             f"{folder}: {nameless} boxes of {name} have no track",
             "give every box the id of its track",
         )
-        box = rows.select(_BOX).to_numpy()
+        box = rows.select(BOX).to_numpy()
         tracks[name] = BoxTracks.of(rows["frame"].to_numpy(), rows["polyp_id"].to_numpy(), box)
     return tracks
 
@@ -114,11 +120,11 @@ def score_files(truth: Path, tracker: Path) -> Mapping[str, TrackingCounts]:
     Raises:
         PolyplinkError: If a file is missing or broken, or a box has no track.
     """
-    true = _read(truth, "gt", None)
+    true = _read_tracks(truth, "gt", None)
     missing = [name for name in true if not (tracker / f"{name}.txt").is_file()]
     if missing:
         raise PolyplinkError(f"no {tracker / missing[0]}.txt", "write one file per sequence")
     # A tracker's files have no frame size; any large one will do to compare boxes.
-    predicted = _read(tracker, "det", (1 << 20, 1 << 20))
+    predicted = _read_tracks(tracker, "det", (1 << 20, 1 << 20))
     empty = BoxTracks.of([], [], [])
     return {name: score_tracks(tracks, predicted.get(name, empty)) for name, tracks in true.items()}

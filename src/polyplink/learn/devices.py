@@ -196,6 +196,7 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, counts: list[int], *values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Gather values (m * k, ...), k rows per view; `counts` are the views of each process."""
         ctx.counts, gathered = counts, []
         for value in values:
             per = len(value) // counts[distributed.get_rank()]  # rows per view

@@ -96,6 +96,7 @@ class FragmentSet:
         return len(self.rows)
 
     def _copy_to_device(self) -> torch.Tensor | None:
+        """All crops (c, h, w, 3) on the GPU; None on a CPU, or if they take too much memory."""
         if self.device.type != "cuda" or not self._arrays:
             return None
         free, _ = torch.cuda.mem_get_info(self.device)

@@ -79,6 +79,7 @@ def open_loggers(
             logs.append(log)
 
         def log_row(row: Mapping[str, float]) -> None:
+            """Log the finite figures of an epoch with every logger."""
             finite = {name: value for name, value in row.items() if math.isfinite(value)}
             for log in logs:
                 log(int(row["epoch"]), finite)

@@ -197,6 +197,7 @@ def _epoch(model: Model, data: FragmentSet, epoch: int) -> Row:
 
 
 def _write_history(path: Path, history: Sequence[Row]) -> None:
+    """Write history.csv, a row for each epoch, atomically."""
     with whole_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(history[0]))
         writer.writeheader()

@@ -164,6 +164,7 @@ class NoiseAwareLoss(Ranged, prefix="loss"):
         fragment: torch.Tensor | None,
         procedure: torch.Tensor | None,
     ) -> torch.Tensor:
+        """The loss on embeddings (n, d) of tracklets or of frames, in the configured form."""
         if self.form == "anchored":
             return anchored_noise_aware(
                 embeddings, bag, anchor, self.temperature, procedure=procedure

@@ -123,6 +123,7 @@ class PolypViews(Ranged, BagSampler, prefix="bags"):
         return self._drawn(data, size, rng)
 
     def _drawn(self, data: FragmentSet, size: int, rng: np.random.Generator) -> EpochBags:
+        """Bags of known polyps, see the class."""
         if self.refill:
             bags = dealt_bags(fragments_of_polyps(data), self.views, size, rng)
         else:

@@ -209,6 +209,7 @@ class TemporalBags(Ranged, BagSampler, prefix="bags"):
         )
 
     def _bags(self, data: FragmentSet, tau: float, rng: np.random.Generator) -> Bags:
+        """A bag for each fragment, in the fragments' order."""
         if self.sampling == "nearest":
             return nearest_bags(data.procedures, data.positions, self.k)
         return sampled_bags(data.procedures, data.positions, self.k, tau, rng)

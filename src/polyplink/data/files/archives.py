@@ -227,6 +227,7 @@ def _open_zip(path: Path) -> zipfile.ZipFile:
 
 
 def _infos(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The files of a zip archive by name, without folders."""
     return {
         info.filename: info for info in archive.infolist() if info.filename and not info.is_dir()
     }

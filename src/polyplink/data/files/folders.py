@@ -104,6 +104,7 @@ def images_in(folder: Path) -> tuple[str, ...]:
 
 
 def _names(folder: str) -> list[str]:
+    """The entries of a folder; none if it does not exist or may not be read."""
     try:
         names = os.listdir(folder)  # noqa: PTH208 - names alone: folders hold many thousands
     except (OSError, ValueError):  # ValueError: a null character in the name

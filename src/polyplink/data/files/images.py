@@ -80,6 +80,7 @@ def _reason(error: Exception) -> str:
 
 
 def _decoding_slot(height: int, width: int) -> AbstractContextManager[object]:
+    """Refuse an image that is too large, and let one large image be decoded at a time."""
     if height * width > LARGEST:
         raise ValueError(f"{height} x {width} pixels are more than {LARGEST}")
     return _one_large if height * width > _ALONE else nullcontext()

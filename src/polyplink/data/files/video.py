@@ -121,6 +121,7 @@ class Video:
         return next(picture for _, picture in self.frames([number]))
 
     def _picture(self, frame: "VideoFrame") -> Picture | None:
+        """A decoded frame as a picture; None if it has another size or cannot be converted."""
         import av  # noqa: PLC0415 - heavy, and only videos need it
 
         if (frame.width, frame.height) != (self.width, self.height):

@@ -129,6 +129,7 @@ def _pair(images: Path, masks: Path, faults: Faults) -> pl.DataFrame:
     """Names of masks (`at`), their images (null if missing), and their names without ending."""
 
     def stems(folder: Path) -> pl.DataFrame:
+        """The image files of a folder, and their names without ending."""
         stem = pl.col("file").str.replace(_ENDING, "")
         return pl.DataFrame({"file": image_names(folder)}, {"file": pl.String}).select(
             "file", stem=stem

@@ -214,6 +214,7 @@ def write_polyp_size(data: DataSet, root: Path, *, frames: FrameSource | None = 
 
 
 def _write_video(path: Path, procedure: dict[str, Any], frames: FrameSource) -> None:
+    """Write all images of a procedure as an MPEG-4 video."""
     import av  # noqa: PLC0415 - heavy, and only videos need it
 
     name, width, height = procedure["procedure_id"], procedure["width"], procedure["height"]

@@ -339,6 +339,7 @@ def read_boxes(source: ProcedureSource, *, strict: bool) -> ProcedureBoxes:
 
 
 def _parse_frame(text: str, name: str) -> tuple[layout.Size, tuple[VocObject, ...]]:
+    """The size and the boxes in the XML of a frame."""
     size, objects = parse_voc(text, name)
     if size is None:
         raise PolyplinkError(f"{name} has no width and height from 1", _AGAIN)
@@ -551,6 +552,7 @@ def write_tables(data: DataSet, root: Path) -> None:
     """
 
     def cell(value: str | float | None) -> str:
+        """A value as in the release: quoted text, shortest number, or nothing for null."""
         if isinstance(value, str):
             return '"' + str(csv_cell(value)).replace('"', '""') + '"'
         if isinstance(value, float):
