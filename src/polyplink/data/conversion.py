@@ -50,15 +50,18 @@ def find_written(name: str) -> Format:
     return form
 
 
-def _rows(table: str, lost: pl.Expr) -> Callable[[DataSet], int]:
+def _count_rows(table: str, lost: pl.Expr) -> Callable[[DataSet], int]:
+    """A function that counts the rows of a table of a data set for which something is lost."""
     return lambda data: getattr(data, table).filter(lost).height
 
 
 def _count_known(table: str, *columns: str) -> Callable[[DataSet], int]:
-    return _rows(table, pl.any_horizontal(pl.col(columns).is_not_null()))
+    """A function that counts the rows with a value in any of some columns."""
+    return _count_rows(table, pl.any_horizontal(pl.col(columns).is_not_null()))
 
 
-_MANY, _OTHER = pl.col("procedure_id").is_duplicated(), pl.col("patient") != pl.col("procedure_id")
+_BESIDE_ANOTHER = pl.col("procedure_id").is_duplicated()  # a polyp in a procedure of several
+_HAS_PATIENT = pl.col("patient") != pl.col("procedure_id")
 
 # Possible losses: description, and the number of occurrences in a data set.
 LOSSES: Mapping[str, tuple[str, Callable[[DataSet], int]]] = {
@@ -66,14 +69,14 @@ LOSSES: Mapping[str, tuple[str, Callable[[DataSet], int]]] = {
     "scores": ("box written without its score", _count_known("detections", "score")),
     "unnamed boxes": (
         "box of no known polyp, which may be read as a polyp",
-        _rows("detections", pl.col("polyp_id").is_null()),
+        _count_rows("detections", pl.col("polyp_id").is_null()),
     ),
     "splits": ("part of the split that is not written", lambda d: len(d.splits)),
     "other splits": (
         "part of the split that is not train, val or test, not written",
         lambda d: len(set(d.splits) - set(PARTS)),
     ),
-    "patients": ("procedure written without its patient", _rows("procedures", _OTHER)),
+    "patients": ("procedure written without its patient", _count_rows("procedures", _HAS_PATIENT)),
     "fps": ("procedure written without its frame rate", _count_known("procedures", "fps")),
     "brand and preparation": (
         "procedure written without its age, sex, brand, preparation or date",
@@ -85,7 +88,7 @@ LOSSES: Mapping[str, tuple[str, Callable[[DataSet], int]]] = {
     ),
     "several polyps": (
         "polyp read as one with the others of its procedure",
-        _rows("polyps", _MANY),
+        _count_rows("polyps", _BESIDE_ANOTHER),
     ),
     "sizes": ("polyp written without its size", _count_known("polyps", "size_mm")),
     "histology": (
@@ -132,7 +135,10 @@ def convert(data: DataSet, name: str, root: Path) -> list[str]:
     form = find_written(name)
     assert form.write is not None
     form.write(data, root)
-    lost = [
-        (description, count(data)) for description, count in (LOSSES[key] for key in form.loses)
-    ]
-    return [f"{n} x {description}" for description, n in lost if n]
+    warnings = []
+    for key in form.loses:
+        description, count = LOSSES[key]
+        n = count(data)
+        if n:
+            warnings.append(f"{n} x {description}")
+    return warnings

@@ -29,12 +29,8 @@ def seen_by(data: DataSet, trained: Sequence[str], validated: Sequence[str], sta
         validated: Procedures validated on.
         start: Training data of the weights that the training started from.
     """
-    return Seen(
-        data=data.key,
-        trained=list(dict.fromkeys([*_rows_of(data, trained), *start.trained])),
-        validated=list(dict.fromkeys([*_rows_of(data, validated), *start.validated])),
-        datasets=list(start.datasets),
-    )
+    seen = Seen(data.key, _rows_of(data, trained), _rows_of(data, validated))
+    return seen.joined(start)
 
 
 def seen_procedures(seen: Seen, data: DataSet, procedures: Sequence[str]) -> list[tuple[str, str]]:

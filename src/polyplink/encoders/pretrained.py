@@ -177,11 +177,9 @@ def model_card(
     """
     name = record.name or "encoder"
     prepare, encoder = record.prepare, record.encoder
-    rule = (
-        "the full frame"
-        if prepare.crop_factor is None
-        else f"{prepare.crop_factor:g} times the box's width and height around its centre"
-    )
+    rule = "the full frame"
+    if prepare.crop_factor is not None:
+        rule = f"{prepare.crop_factor:g} times the box's width and height around its centre"
     operating = dict(record.operating or {}).get("origin", "none; `polyplink calibrate` finds one")
     parts = [
         f"---\nlibrary_name: polyplink\n{_licence_lines(licence)}\n"
@@ -211,6 +209,7 @@ def _licence_lines(licence: str) -> str:
 
 
 def _numbers(values: Sequence[float] | None) -> str:
+    """Values per channel; None are those of a preset."""
     return "the preset's values" if values is None else ", ".join(f"{value:g}" for value in values)
 
 
@@ -225,8 +224,11 @@ def _data_lines(record: WeightsRecord) -> list[str]:
                 f"- {use} on {dataset} (procedures: {len(rows_of_set)}, patients: {patients})"
             )
     lines += [f"- pre-trained by others on {dataset}" for dataset in seen.datasets]
-    simulated = seen.trained and all("simulated" in row[0] for row in seen.trained)
-    return [*lines, "", "All of it is simulated."] if simulated else lines or ["Not stated."]
+    if not lines:
+        return ["Not stated."]
+    if seen.trained and all("simulated" in row[0] for row in seen.trained):
+        lines += ["", "All of it is simulated."]
+    return lines
 
 
 def _figure_lines(measured: Sequence[Mapping[str, str]]) -> list[str]:
@@ -237,13 +239,11 @@ def _figure_lines(measured: Sequence[Mapping[str, str]]) -> list[str]:
     def number(text: str) -> str:
         return f"{float(text):.3g}" if text else ""
 
-    return [
-        "| figure | value | interval | of |",
-        "|---|---|---|---|",
-        *(
-            f"| {row['group']}: {row['metric']} | {number(row['value'])} | "
-            + (f"{number(row['low'])} to {number(row['high'])}" if row["low"] else "")
-            + f" | {row['units']} {row['unit']} |"
-            for row in measured
-        ),
-    ]
+    lines = ["| figure | value | interval | of |", "|---|---|---|---|"]
+    for row in measured:
+        interval = f"{number(row['low'])} to {number(row['high'])}" if row["low"] else ""
+        lines.append(
+            f"| {row['group']}: {row['metric']} | {number(row['value'])} | {interval} "
+            f"| {row['units']} {row['unit']} |"
+        )
+    return lines

@@ -264,11 +264,11 @@ class Seen:
     datasets: Sequence[str] = ()
 
     def joined(self, other: Seen) -> Seen:
-        """Add the data of another encoder, from which this one was trained."""
+        """Add the data of another encoder, from which this one was trained; each row once."""
         return replace(
             self,
-            trained=[*self.trained, *other.trained],
-            validated=[*self.validated, *other.validated],
+            trained=list(dict.fromkeys([*self.trained, *other.trained])),
+            validated=list(dict.fromkeys([*self.validated, *other.validated])),
             datasets=list(dict.fromkeys([*self.datasets, *other.datasets])),
         )
 

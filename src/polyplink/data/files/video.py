@@ -183,14 +183,9 @@ class Video:
         If a frame is lost, frames predicted from it decode to wrong pictures without an error: they
         are not trusted until the next key frame that the decoder had not reached at the loss.
         """
-
-        def next_key() -> int:
-            """The pts of the first key frame that is decoded after the current packet."""
-            later = self._keys[self._key_order > order]
-            return int(later[0]) if len(later) else int(np.iinfo(np.int64).max)
-
-        order, before = 0, -1
-        sound_again: int | None = None
+        order = 0  # dts of the current packet
+        before = -1  # number of the last frame
+        sound_again: int | None = None  # pts of the key frame from which frames can be trusted
         for packet, frames in _decoded(self._from_key(key)):
             order = packet.dts if packet.dts is not None else order
             lost = frames is None
@@ -199,13 +194,18 @@ class Video:
                     continue
                 number = int(np.searchsorted(times, frame.pts))
                 if lost or frame.is_corrupt or before not in (-1, number - 1):
-                    sound_again, lost = next_key(), False
+                    sound_again, lost = self._next_key(order), False
                 before = number
                 if sound_again is not None and frame.pts >= sound_again:
                     sound_again = None
                 yield frame, sound_again is None
             if lost:
-                sound_again = next_key()
+                sound_again = self._next_key(order)
+
+    def _next_key(self, order: int) -> int:
+        """The pts of the first key frame that is decoded after a dts; without one, the largest."""
+        later = self._keys[self._key_order > order]
+        return int(later[0]) if len(later) else int(np.iinfo(np.int64).max)
 
     def _from_key(self, key: int) -> "Packets":
         """Packets from a key frame to the end, independent of earlier reads."""

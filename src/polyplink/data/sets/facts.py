@@ -9,7 +9,6 @@ import re
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -108,9 +107,12 @@ def read_rows(data: bytes, name: str) -> list[list[str]]:
     return [row for row in stripped if any(row)]
 
 
-def _add_letter(column: int, letter: int) -> int:
-    """The column of a cell after one more letter of its reference: A is 1, AA is 27."""
-    return 26 * column + letter - ord("A") + 1
+def _column_number(letters: bytes) -> int:
+    """The number of a column in a reference: A is 1, AA is 27; letters after the fifth are cut."""
+    number = 0
+    for letter in letters.upper()[:5]:
+        number = 26 * number + letter - ord("A") + 1
+    return number
 
 
 def _check_cells(data: bytes, name: str) -> None:
@@ -174,7 +176,7 @@ def _extent(text: bytes, filename: str) -> _Extent:
         else:  # a cell; without a reference, it is the next cell of the row
             row, column = int(digits[:10] or row), column + 1
             if letters:
-                column = reduce(_add_letter, letters.upper()[:5], 0)
+                column = _column_number(letters)
             if not attributes.endswith(b"/"):
                 rows, columns, cells = max(rows, row), max(columns, column), cells + 1
     if start:

@@ -149,6 +149,7 @@ class Release:
     strict: bool = False
     progress: Progress | None = None
     workers: int = 1
+    faults: Faults = field(init=False)
 
     def __post_init__(self) -> None:
         self.faults = Faults(self.strict)
