@@ -12,7 +12,7 @@ from polyplink.learn.bags import (
     Bags,
     BagSampler,
     batches,
-    cut,
+    cut_into_batches,
     purity,
     rng_of,
     view_bags,
@@ -128,7 +128,7 @@ CPU = torch.device("cpu")
 
 @given(st.integers(0, 60), st.integers(1, 20))
 def test_cut_covers_every_bag_once_and_leaves_none_alone(n: int, size: int) -> None:
-    pieces = cut(np.arange(n), size)
+    pieces = cut_into_batches(np.arange(n), size)
     assert [i for piece in pieces for i in piece] == list(range(n))
     assert all(len(piece) <= size + 1 for piece in pieces)
     if n > 1 and size > 1:

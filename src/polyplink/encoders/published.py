@@ -142,7 +142,7 @@ def check_published(path: Path, digest: str, sha256: str) -> None:
         )
 
 
-class Fitted(NamedTuple):
+class FittedWeights(NamedTuple):
     """Published weights, ready for an encoder.
 
     Attributes:
@@ -160,7 +160,9 @@ class Fitted(NamedTuple):
     renamed: bool = False
 
 
-def fit_published(path: Path, state: State, config: FoundationConfig | None = None) -> Fitted:
+def fit_published(
+    path: Path, state: State, config: FoundationConfig | None = None
+) -> FittedWeights:
     """Recognise published tensors and fit them to their encoder, exactly.
 
     Args:
@@ -198,7 +200,7 @@ def fit_published(path: Path, state: State, config: FoundationConfig | None = No
         prepare = PrepareSettings(size=settled.size or published.size)
     with torch.device("meta"):  # only names and shapes
         check_state(path, tensors, build_encoder(encoder).state_dict())
-    return Fitted(published, tensors, encoder, prepare)
+    return FittedWeights(published, tensors, encoder, prepare)
 
 
 def fit_timm(
@@ -208,7 +210,7 @@ def fit_timm(
     config: FoundationConfig | None = None,
     *,
     stages: tuple[int, ...] = (),
-) -> Fitted:
+) -> FittedWeights:
     """Fit published tensors to a backbone of timm: a tracklet's vector is the mean of its frames'.
 
     Args:
@@ -261,7 +263,7 @@ def fit_timm(
         marks=(),
     )
     tensors = {f"backbone.{key}": tensor for key, tensor in tensors.items()}
-    return Fitted(published, tensors, encoder, PrepareSettings(size=size), renamed)
+    return FittedWeights(published, tensors, encoder, PrepareSettings(size=size), renamed)
 
 
 def _by_order(expected_state: State, state: State) -> dict[str, torch.Tensor] | None:

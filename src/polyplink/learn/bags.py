@@ -143,7 +143,7 @@ def rng_of(*seeds: int) -> np.random.Generator:
     return np.random.default_rng(seeds)
 
 
-def cut(order: np.ndarray, size: int) -> list[np.ndarray]:
+def cut_into_batches(order: np.ndarray, size: int) -> list[np.ndarray]:
     """Cut a sequence of bags into batches of `size`; every bag is in exactly one batch.
 
     If one bag remains, it joins the previous batch, because a single bag has no negatives.
@@ -156,7 +156,7 @@ def cut(order: np.ndarray, size: int) -> list[np.ndarray]:
 
 def batches(bags: Bags, size: int, device: torch.device) -> Iterator[Batch]:
     """All bags in order, in batches of `size`, without the members that are not valid."""
-    for rows in cut(np.arange(len(bags.members)), size):
+    for rows in cut_into_batches(np.arange(len(bags.members)), size):
         valid = bags.valid[rows]  # b 1+K
         bag, column = np.nonzero(valid)
         yield Batch(
