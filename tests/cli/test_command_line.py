@@ -99,6 +99,7 @@ MISTAKES = {
     "detect DATA out --detector sim:goood": "no detector 'goood'; did you mean good",
     "run nowhere --weights gone": "no weights at gone",
     "run boxes.json": "count them with `polyplink run boxes.json --boxes coco`",
+    "run boxes.json --boxes csv": "in the format csv; `polyplink run boxes.json --boxes coco`",
     "run DATA --boxes csv": "counts it, without --boxes",
     "run film.mp4 --boxes coco": "`polyplink run BOXES --boxes coco --recording film.mp4`",
     "run film.mp4 --boxes boxes.json": "`polyplink run boxes.json --boxes FORMAT` counts it",

@@ -58,6 +58,23 @@ def test_the_token_is_exchanged_for_a_strict_http_only_cookie(
     assert client_without_token.get("/").status_code == 200
 
 
+def test_a_folder_that_cannot_be_written_is_named_to_the_page(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", "count/reviewed")
+
+    monkeypatch.setattr("polyplink.core.artefacts._temporary", refuse)
+    monkeypatch.setattr("polyplink.serve.desk.append_correction", refuse)
+    for path, body in (("/api/hand-off", {}), (CORRECT, {"kind": "done"})):
+        response = client.post(path, json=body)
+        assert (response.status_code, response.json()) == (
+            400,
+            {"error": "Permission denied at count/reviewed; check the path and its permissions"},
+        )
+    assert caplog.records == []
+
+
 def test_requests_without_the_token_are_refused(client_without_token: TestClient) -> None:
     paths = ("/", "/page/review.js", "/api/overview", "/api/version", "/api/hand-off/a.csv", "/x")
     for path in paths:

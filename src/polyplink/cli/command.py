@@ -10,7 +10,6 @@ Every exception becomes one line on stderr and an exit code.
 """
 
 import copy
-import errno
 import inspect
 import os
 import shlex
@@ -37,6 +36,7 @@ from polyplink.core.errors import (
     PolyplinkError,
     extras_installed,
     one_line,
+    system_error,
 )
 from polyplink.core.parts import SECTIONS, VERBS
 from polyplink.core.results import Progress
@@ -346,10 +346,7 @@ def one_line_errors(doing: str = "polyplink", *, debug: bool = False) -> Iterato
     except BrokenPipeError:
         raise typer.Exit(0) from None
     except OSError as error:
-        at_file = f" at {error.filename}" if error.filename else ""
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            _stop(f"the disk is full{at_file}; free space and run the command again", MISTAKE)
-        _stop(f"{error.strerror or error}{at_file}; check the path and its permissions", MISTAKE)
+        _stop(system_error(error), MISTAKE)
     except MemoryError:
         _stop("there is not enough memory; close other programs, or give fewer --workers", MISTAKE)
     except Exception as error:

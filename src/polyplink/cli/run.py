@@ -1,5 +1,6 @@
 """The verb `run`: from recordings to a count."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -194,15 +195,15 @@ def _check_boxes(source: Path, boxes: str | None, *, alone: bool) -> None:
     """
     from polyplink.data.files.video import is_video
 
+    form, typed = FORMS.get(source.suffix.lower()), shlex.quote(str(source))
     if boxes is None:
         PolyplinkError.unless(
             alone, "--recording and --first-frame are for boxes", "add --boxes FORMAT"
         )
-        form = FORMS.get(source.suffix.lower())
         PolyplinkError.unless(
             form is None or not source.is_file(),
             f"{source} is not a recording",
-            f"if it holds boxes, count them with `polyplink run {source} --boxes {form}`",
+            f"if it holds boxes, count them with `polyplink run {typed} --boxes {form}`",
         )
         return
     from polyplink.data.tables import is_data_folder
@@ -210,7 +211,7 @@ def _check_boxes(source: Path, boxes: str | None, *, alone: bool) -> None:
     PolyplinkError.unless(
         not is_data_folder(source),
         f"{source} is a data folder, with its boxes already read",
-        f"`polyplink run {source}` counts it, without --boxes",
+        f"`polyplink run {typed}` counts it, without --boxes",
     )
     PolyplinkError.unless(
         not Path(boxes).is_file(),
@@ -220,5 +221,10 @@ def _check_boxes(source: Path, boxes: str | None, *, alone: bool) -> None:
     PolyplinkError.unless(
         not is_video(source.name),
         f"{source} is a video, and --boxes {boxes} counts a file or folder of boxes",
-        f"`polyplink run BOXES --boxes {boxes} --recording {source}`",
+        f"`polyplink run BOXES --boxes {boxes} --recording {typed}`",
+    )
+    PolyplinkError.unless(
+        form is None or form == boxes or boxes not in FORMS.values() or not source.is_file(),
+        f"{source} is not a file of boxes in the format {boxes}",
+        f"`polyplink run {typed} --boxes {form}`",
     )

@@ -1,5 +1,6 @@
 """The exception for mistakes that a user can fix, messages of one line, and missing libraries."""
 
+import errno
 import logging
 import re
 from collections.abc import Iterator, Mapping
@@ -51,6 +52,19 @@ def first_line(error: BaseException) -> str:
     """The first line of an error message of another library or, without its number, the system."""
     text = str(getattr(error, "strerror", None) or error).strip()
     return (text or type(error).__name__).splitlines()[0]
+
+
+def system_error(error: OSError) -> str:
+    """A system error about a file as one line: what is wrong, where, and how to fix it.
+
+    Example:
+        >>> system_error(PermissionError(13, "Permission denied", "count/report.html"))
+        'Permission denied at count/report.html; check the path and its permissions'
+    """
+    at_file = f" at {error.filename}" if error.filename else ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"the disk is full{at_file}; free space and run the command again"
+    return f"{error.strerror or error}{at_file}; check the path and its permissions"
 
 
 class PolyplinkError(Exception):

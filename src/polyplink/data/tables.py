@@ -8,6 +8,7 @@ and patient are columns; missing values are null, never -1.
 import hashlib
 import mmap
 import os
+import shlex
 import threading
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -590,8 +591,8 @@ def check_folder(folder: Path) -> None:
     if not any((folder / f"{name}.parquet").exists() for name in TABLES):
         raise PolyplinkError(
             f"{folder} is not a data folder: it has no detections.parquet",
-            f"make one with `polyplink import FORMAT {folder} DATA`, or count the polyps of images "
-            "or videos with `polyplink run`",
+            f"make one with `polyplink import FORMAT {shlex.quote(str(folder))} DATA`, or count "
+            "the polyps of images or videos with `polyplink run`",
         )
     for path in (folder / f"{name}.parquet" for name in TABLES):
         if not path.is_file():

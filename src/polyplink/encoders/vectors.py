@@ -56,7 +56,7 @@ def read_embeddings(path: Path, hint: str = "embed again") -> Embeddings:
             or mixes vectors of several encoders or crops.
     """
     if not path.is_file():
-        raise PolyplinkError(f"no embeddings at {path}", "run `polyplink embed`")
+        raise PolyplinkError(f"no embeddings at {path}", hint)
     table = read_table(path, hint)
     for column in ("tracklet_id", "vector", "weights_id", "crops_id"):
         if column not in table.columns:

@@ -17,7 +17,7 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import parse_qs
 
-from polyplink.core.errors import PolyplinkError, extras_installed, first_line
+from polyplink.core.errors import PolyplinkError, extras_installed, first_line, system_error
 
 with extras_installed("a page in the browser"):
     import uvicorn
@@ -262,7 +262,8 @@ def page_app(
         status = 400 if request.method == "POST" else 404
         if isinstance(raised, HTTPException):
             return JSONResponse({"error": raised.detail}, raised.status_code)
-        return JSONResponse({"error": str(raised)}, status)
+        reason = system_error(raised) if isinstance(raised, OSError) else str(raised)
+        return JSONResponse({"error": reason}, status)
 
     def full_page(request: Request) -> Response:
         language, theme = language_of(request), request.cookies.get("polyplink-theme", "")
@@ -284,7 +285,7 @@ def page_app(
     return Starlette(
         routes=[*shared, *routes],
         middleware=[Middleware(Guard, token=token, port=port, verb=verb)],
-        exception_handlers=dict.fromkeys((PolyplinkError, HTTPException), refused),
+        exception_handlers=dict.fromkeys((PolyplinkError, HTTPException, OSError), refused),
         lifespan=lifespan,
     )
 

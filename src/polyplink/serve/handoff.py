@@ -4,6 +4,7 @@ All files are written to the folder `reviewed` in the counted folder, again at e
 """
 
 import base64
+import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -356,15 +357,17 @@ def _write_xlsx(path: Path, titles: Sequence[str], rows: Sequence[Sequence[Any]]
     """Write a spreadsheet; texts are never interpreted as formulas or links."""
     with extras_installed("a spreadsheet"):
         import xlsxwriter  # noqa: PLC0415 - an extra
+    # In memory, because xlsxwriter has its own errors of files.
+    written, safe = io.BytesIO(), {"strings_to_formulas": False, "strings_to_urls": False}
+    with xlsxwriter.Workbook(written, safe | {"in_memory": True}) as book:
+        sheet, bold = book.add_worksheet(), book.add_format({"bold": True})
+        sheet.write_row(0, 0, titles, bold)
+        for i, row in enumerate(rows, start=1):
+            sheet.write_row(i, 0, [visible(v) if isinstance(v, str) else v for v in row])
+        sheet.freeze_panes(1, 0)
+        sheet.autofit()
     with whole_file(path) as temporary:
-        safe = {"strings_to_formulas": False, "strings_to_urls": False}
-        with xlsxwriter.Workbook(str(temporary), safe) as book:
-            sheet, bold = book.add_worksheet(), book.add_format({"bold": True})
-            sheet.write_row(0, 0, titles, bold)
-            for i, row in enumerate(rows, start=1):
-                sheet.write_row(i, 0, [visible(v) if isinstance(v, str) else v for v in row])
-            sheet.freeze_panes(1, 0)
-            sheet.autofit()
+        temporary.write_bytes(written.getvalue())
 
 
 @cache

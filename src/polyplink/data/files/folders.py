@@ -3,6 +3,7 @@
 import gc
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -39,7 +40,9 @@ def check_is_folder(path: Path, hint: str = "check the path") -> None:
     PolyplinkError.unless(
         not path.is_file(),
         f"{path} is a file, but a folder is expected",
-        _NEXT.get(path.suffix.lower(), "give the folder that contains it").format(path=path),
+        _NEXT.get(path.suffix.lower(), "give the folder that contains it").format(
+            path=shlex.quote(str(path))
+        ),
     )
     PolyplinkError.unless(path.is_dir(), f"no folder {path}", hint)
 
