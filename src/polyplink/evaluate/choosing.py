@@ -19,8 +19,7 @@ from polyplink.core.text import brief
 from polyplink.evaluate.counting import ProcedureCounts
 from polyplink.evaluate.intervals import Figure, Resampled, Weights, resampled_mean
 from polyplink.evaluate.metric import Metric, metrics_of
-
-Reals = npt.NDArray[np.float64]
+from polyplink.evaluate.samples import Reals
 
 Purpose = Literal["published", "count", "link"]
 

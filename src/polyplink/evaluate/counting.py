@@ -23,9 +23,8 @@ import numpy.typing as npt
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.intervals import ratio
+from polyplink.evaluate.samples import Ints, Reals
 
-Reals = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.integer]
 Codes = npt.NDArray[np.int32]
 
@@ -41,7 +40,7 @@ class Partitions:
     """
 
     labels: Codes
-    of: Counts
+    of: Ints
 
 
 @njit()
@@ -101,11 +100,11 @@ class ProcedureCounts:
     tracklets: int
     unlabelled: int
     polyps: int
-    clusters: Counts
-    tp: Counts
-    fp: Counts
-    fn: Counts
-    tn: Counts
+    clusters: Ints
+    tp: Ints
+    fp: Ints
+    fn: Ints
+    tn: Ints
     cut: Partitions
 
     @cached_property
@@ -182,7 +181,7 @@ def count_procedure(
 
 
 @njit()
-def _count(labels: Codes, polyp: Counts, clusters: Counts, together: Counts, joint: Counts) -> None:
+def _count(labels: Codes, polyp: Ints, clusters: Ints, together: Ints, joint: Ints) -> None:
     """Count clusters, pairs in one cluster, and pairs in one cluster and of one polyp, (s,) each.
 
     labels (s, n) and polyp (n,) are clusters and polyps of tracklets of known polyp, from 0.

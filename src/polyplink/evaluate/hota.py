@@ -24,10 +24,17 @@ import numpy.typing as npt
 
 from polyplink.core.compiled import njit
 from polyplink.evaluate.metric import Metric, metrics_of
-from polyplink.evaluate.samples import BoxTracks, Ints, Overlaps, Reals, TrackletBoxes, overlaps
+from polyplink.evaluate.samples import (
+    BoxTracks,
+    Flags,
+    Ints,
+    Overlaps,
+    Reals,
+    TrackletBoxes,
+    overlaps,
+)
 
 Codes = npt.NDArray[np.int32]
-Flags = npt.NDArray[np.bool_]
 Form = Literal["table", "general"]
 
 ALPHAS = np.arange(0.05, 0.99, 0.05)  # 19

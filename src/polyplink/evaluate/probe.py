@@ -24,13 +24,13 @@ from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
 from polyplink.data.tables import DataSet
 from polyplink.data.vocabulary import size_label
 from polyplink.evaluate.intervals import Figure, Resampled, Weights, ratio
+from polyplink.evaluate.samples import Flags, Ints, Reals
 
 if TYPE_CHECKING:
     from torch import nn
 
-Reals = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
+
+Features = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def build_probe(width: int, settings: ProbeSettings) -> "nn.Sequential":
 
 
 def fit_probe(
-    features: Reals, labels: npt.NDArray[np.bool_], settings: ProbeSettings, seed: int
+    features: Features, labels: Flags, settings: ProbeSettings, seed: int
 ) -> "nn.Sequential":
     """Train a probe on precomputed features.
 
@@ -180,7 +180,7 @@ def fit_probe(
     return probe.eval()
 
 
-def _check_both_classes(side: str, labels: npt.NDArray[np.bool_]) -> None:
+def _check_both_classes(side: str, labels: Flags) -> None:
     """Check that the labels of a side, "train" or "test", are of both classes."""
     PolyplinkError.unless(
         bool(labels.any()) and not labels.all(),
@@ -189,13 +189,13 @@ def _check_both_classes(side: str, labels: npt.NDArray[np.bool_]) -> None:
     )
 
 
-def probe_scores(probe: "nn.Sequential", features: Reals) -> npt.NDArray[np.float64]:
+def probe_scores(probe: "nn.Sequential", features: Features) -> Reals:
     """Probability of the positive class for n fragments (n,), from vectors (n, d)."""
     import torch  # noqa: PLC0415
 
     x = torch.from_numpy(np.ascontiguousarray(features, dtype=np.float32))  # n d
     with torch.inference_mode():
-        scores: npt.NDArray[np.float64] = probe(x).squeeze(1).sigmoid().double().numpy()
+        scores: Reals = probe(x).squeeze(1).sigmoid().double().numpy()
     return scores
 
 
@@ -210,13 +210,13 @@ class PolypCounts:
         score: Mean probability over its fragments (p,).
     """
 
-    label: npt.NDArray[np.bool_]
-    fragments: Codes
-    called: Codes
-    score: Doubles
+    label: Flags
+    fragments: Ints
+    called: Ints
+    score: Reals
 
 
-def polyp_counts(scores: Doubles, polyp: Codes, label: npt.NDArray[np.bool_]) -> PolypCounts:
+def polyp_counts(scores: Reals, polyp: Ints, label: Flags) -> PolypCounts:
     """Add the predictions of fragments by polyp.
 
     Args:
@@ -232,7 +232,7 @@ def polyp_counts(scores: Doubles, polyp: Codes, label: npt.NDArray[np.bool_]) ->
     )
 
 
-def macro_f1(counts: PolypCounts, weights: Doubles) -> Doubles:
+def macro_f1(counts: PolypCounts, weights: Reals) -> Reals:
     """Identity-weighted macro F1: the mean of both classes' F1, with equal weights of polyps.
 
     Args:
@@ -252,13 +252,13 @@ def macro_f1(counts: PolypCounts, weights: Doubles) -> Doubles:
     return np.where(both_classes, (f_positive + f_negative) / 2, np.nan)
 
 
-def accuracy(counts: PolypCounts, weights: Doubles) -> Doubles:
+def accuracy(counts: PolypCounts, weights: Reals) -> Reals:
     """Share of fragments classified correctly (r,), with equal weights."""
     right = np.where(counts.label, counts.called, counts.fragments - counts.called)
     return ratio(weights @ right, weights @ counts.fragments)
 
 
-def majority(counts: PolypCounts, weights: Doubles) -> Doubles:
+def majority(counts: PolypCounts, weights: Reals) -> Reals:
     """Share of polyps classified correctly by majority vote (r,); a tie counts as half correct."""
     lead = np.sign(2 * counts.called - counts.fragments)  # 1: most positive, 0: tie, -1
     vote = 0.5 + 0.5 * lead
@@ -266,7 +266,7 @@ def majority(counts: PolypCounts, weights: Doubles) -> Doubles:
     return ratio(weights @ right, weights.sum(axis=1))
 
 
-def auroc(counts: PolypCounts, weights: Doubles) -> Doubles:
+def auroc(counts: PolypCounts, weights: Reals) -> Reals:
     """Probability that a positive polyp scores above a negative one, ties counting half (r,)."""
     order = np.argsort(counts.score, kind="stable")
     starts = np.unique(counts.score[order], return_index=True)[1]  # u: one group per score
@@ -289,7 +289,7 @@ class ProbeMetric:
         ideal: The best value.
     """
 
-    value: Callable[[PolypCounts, Doubles], Doubles]
+    value: Callable[[PolypCounts, Reals], Reals]
     meaning: str
     ideal: float = 1.0
 

@@ -22,10 +22,8 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from polyplink.associate.similarity import DIGITS
 from polyplink.core.compiled import njit
-from polyplink.evaluate.samples import Samples
+from polyplink.evaluate.samples import Ints, Reals, Samples
 
-Reals = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
 Singles = npt.NDArray[np.float32]
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -110,10 +108,10 @@ class Grouped:
     """
 
     rows: Reals
-    order: Codes
-    procedure: Codes
-    start: Codes
-    stop: Codes
+    order: Ints
+    procedure: Ints
+    start: Ints
+    stop: Ints
     procedures: int
 
     @classmethod
@@ -125,7 +123,7 @@ class Grouped:
         return cls(rows, order, procedure, *_bounds(samples.polyp[order]), len(samples.procedures))
 
 
-def _bounds(grouped: Codes) -> tuple[Codes, Codes]:
+def _bounds(grouped: Ints) -> tuple[Ints, Ints]:
     """First row of every row's group (n,) and one past its last (n,), for contiguous groups."""
     ends = np.append(np.flatnonzero(np.diff(grouped)) + 1, grouped.size)
     place = np.searchsorted(ends, np.arange(grouped.size), side="right")
@@ -133,7 +131,7 @@ def _bounds(grouped: Codes) -> tuple[Codes, Codes]:
 
 
 @njit(error_model="numpy")
-def own_cosines(rows: Reals, stop: Codes) -> Reals:
+def own_cosines(rows: Reals, stop: Ints) -> Reals:
     """Cosines (p,) of every row with the rows after it in its group, row by row.
 
     Args:
@@ -167,13 +165,13 @@ class _Gallery(NamedTuple):
     """
 
     rows: Reals
-    order: Codes
+    order: Ints
     similarity: Reals
-    first: Codes
-    polyp_start: Codes
-    polyp_stop: Codes
-    procedure_start: Codes
-    procedure_stop: Codes
+    first: Ints
+    polyp_start: Ints
+    polyp_stop: Ints
+    procedure_start: Ints
+    procedure_stop: Ints
 
 
 @dataclass(frozen=True)
@@ -192,11 +190,11 @@ class RankedMatches:
         nearest_similarity: Its cosine (n,); NaN if there is none.
     """
 
-    query: Codes
+    query: Ints
     similarity: Reals
-    place: Codes
-    before: Codes
-    nearest: Codes
+    place: Ints
+    before: Ints
+    nearest: Ints
     nearest_similarity: Reals
 
 
@@ -242,7 +240,7 @@ def rank_matches(
     side = max(1, min(block, n))
     slack = tolerance(width) + UNIT32 * 2  # bounds are rounded to float32, too
 
-    def work(corners: Iterator[tuple[int, int]]) -> tuple[Codes, Codes, Reals]:
+    def work(corners: Iterator[tuple[int, int]]) -> tuple[Ints, Ints, Reals]:
         """`before` (m, 2), and the nearest row (n,) with its cosine (n,), in some of the blocks."""
         before = np.zeros((similarity.size, 2), dtype=np.int64)
         nearest, cosine = np.full(n, -1), np.full(n, -np.inf)
@@ -291,7 +289,7 @@ def rank_matches(
 
 @njit(error_model="numpy")
 def _count_before(
-    near: Singles, corner: tuple[int, int], gallery: _Gallery, slack: float, before: Codes
+    near: Singles, corner: tuple[int, int], gallery: _Gallery, slack: float, before: Ints
 ) -> None:
     """Count the columns of a block that are ranked before each match of its rows.
 
@@ -328,7 +326,7 @@ def _find_nearer(  # noqa: PLR0917
     corner: tuple[int, int],
     gallery: _Gallery,
     slack: float,
-    nearest_so_far: tuple[Codes, Reals],
+    nearest_so_far: tuple[Ints, Reals],
 ) -> None:
     """Search a block (see `_count_before`) for columns nearer to its rows than the nearest so far.
 

@@ -24,10 +24,8 @@ from polyplink.core.compiled import njit
 from polyplink.evaluate.intervals import Resampled, Weights
 from polyplink.evaluate.metric import Metric
 from polyplink.evaluate.ranking import SCALE, Grouped, own_cosines, parallel
-from polyplink.evaluate.samples import Samples
+from polyplink.evaluate.samples import Ints, Reals, Samples
 
-Reals = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int32]
 Wide = npt.NDArray[np.int32 | np.int64]
 
@@ -132,7 +130,7 @@ class PairCounts:
     """
 
     edges: Reals
-    positives: Counts
+    positives: Ints
     negatives: Wide
 
 
@@ -155,7 +153,7 @@ def some_other_scores(grouped: Grouped, every_nth: int, *, threads: int | None =
 
 def count_others(
     grouped: Grouped, values: Reals, edges: Reals, *, threads: int | None = None
-) -> tuple[Counts, Counts, Wide]:
+) -> tuple[Ints, Ints, Wide]:
     """Count the pairs of different polyps by level, and by bin.
 
     Args:
@@ -215,9 +213,9 @@ class _Groups(NamedTuple):
             all procedures b from a on.
     """
 
-    procedure: Counts
-    polyp_stop: Counts
-    row_of_pair: Counts
+    procedure: Ints
+    polyp_stop: Ints
+    row_of_pair: Ints
 
 
 @njit(error_model="numpy")
@@ -272,7 +270,7 @@ class Reid:
     counts: PairCounts | None
 
 
-def _pooled(times: Counts, below: Counts, up_to: Counts, total: int) -> tuple[float, float]:
+def _pooled(times: Ints, below: Ints, up_to: Ints, total: int) -> tuple[float, float]:
     """AUROC and average precision from counts at rising levels (u,).
 
     times is the number of positives at each level, below the number of negatives below it, up_to
@@ -378,7 +376,7 @@ def squashed(scores: Reals) -> npt.NDArray[np.float32]:
     return np.asarray(np.float32(1) / (np.float32(1) + np.exp(-scores.astype(np.float32))))
 
 
-def lowest_score(levels: npt.NDArray[np.float32]) -> Counts:
+def lowest_score(levels: npt.NDArray[np.float32]) -> Ints:
     """Smallest cosine with a sigmoid at or above each level (u,), in units of the last digit."""
     end = int(SCALE) + 1
     low, high = np.full(levels.size, -end), np.full(levels.size, end)
@@ -447,7 +445,7 @@ class _NegativePairs:
     blocks: list[tuple[int, int]]
 
     @classmethod
-    def of(cls, counts: PairCounts, bins: Counts, drawn: int) -> Self:
+    def of(cls, counts: PairCounts, bins: Ints, drawn: int) -> Self:
         """The pairs for some bins (k,); no procedure is drawn more than `drawn` times."""
         procedures, negatives = len(counts.positives), counts.negatives
         a = np.arange(procedures)
@@ -483,7 +481,7 @@ class _NegativePairs:
         return sums
 
 
-def _or_above(counts: npt.NDArray[Any], bins: Counts) -> npt.NDArray[Any]:
+def _or_above(counts: npt.NDArray[Any], bins: Ints) -> npt.NDArray[Any]:
     """Cumulative counts of some bins and all higher ones (rows, k); 0 after the last bin."""
     above = np.zeros((len(counts), counts.shape[1] + 1), dtype=counts.dtype)
     np.cumsum(counts[:, ::-1], axis=1, out=above[:, -2::-1])

@@ -22,11 +22,7 @@ import polars as pl
 from polyplink.evaluate.intervals import Resampled, Weights, ratio, resampled_mean
 from polyplink.evaluate.metric import WITHOUT_OWN, Metric, metrics_of
 from polyplink.evaluate.ranking import BLOCK, Grouped, rank_matches
-from polyplink.evaluate.samples import Samples
-
-Reals = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from polyplink.evaluate.samples import Flags, Ints, Reals, Samples
 
 
 @dataclass(frozen=True)
@@ -49,18 +45,18 @@ class Retrieval:
     """
 
     ap: Reals
-    best_rank: Codes
-    matches: Codes
+    best_rank: Ints
+    matches: Ints
     published_ap: Reals
     ap_without_own: Reals
-    best_rank_without_own: Codes
-    nearest: Codes
+    best_rank_without_own: Ints
+    nearest: Ints
     nearest_similarity: Reals
     unmatched: int
     unlabelled: int
 
     @property
-    def valid(self) -> Mask:
+    def valid(self) -> Flags:
         """Whether the tracklet is a query: its polyp is known and has another tracklet (n,)."""
         return self.best_rank > 0
 
@@ -134,14 +130,14 @@ def retrieve(
     rank = place + ranked.before.sum(axis=1)  # m, from 1
     rank_without_own = place + ranked.before[:, 0]
 
-    def precision(ranks: Codes, chosen: Mask | slice = slice(None)) -> Reals:
+    def precision(ranks: Ints, chosen: Flags | slice = slice(None)) -> Reals:
         """Mean of place / rank over each query's chosen matches (n,)."""
         of = query[chosen]
         sums = np.bincount(of, (place / ranks)[chosen], minlength=n)
         mean = sums / np.maximum(np.bincount(of, minlength=n), 1)
         return np.where(matches > 0, mean, np.nan)
 
-    def best(ranks: Codes) -> Codes:
+    def best(ranks: Ints) -> Ints:
         """Rank of each query's most similar match (n,); 0 without one."""
         best_ranks = np.zeros(n, dtype=np.int64)
         best_ranks[query[place == 1]] = ranks[place == 1]
