@@ -22,7 +22,8 @@ def test_a_count_has_an_html_repr(sample_run: SampleRun, tmp_path: Path) -> None
     assert len(repr(result)) < 500
     assert len(repr(result.value.page)) < 500
     html = result._repr_html_()
-    for part in ('<svg class="timeline"', "data:image/jpeg", "Counted polyps", "warning:"):
+    parts = ('<svg class="timeline"', "data:image/jpeg", "Counted polyps", "warning:")
+    for part in (*parts, "not a medical device"):
         assert part in html
     for part in ("<script", "\nbody {", ":root"):  # they would affect the notebook
         assert part not in html
