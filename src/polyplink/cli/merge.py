@@ -69,11 +69,11 @@ def merge_data(
     record.inputs = {str(folder): dataset.key for folder, dataset in sets}
     scenes = {name: scene for folder in folders for name, scene in read_scenes(folder).items()}
 
-    def keep(folder: Path) -> None:
+    def write_further(folder: Path) -> None:
         empty = [read_empty(source, dataset.part(None)) for source, dataset in sets]
         write_empty(folder, pl.concat(empty))
         write_scenes(folder, scenes)
 
     warnings = overlaps(merged)
-    write_folder(out, merged, warnings, record, keep)
+    write_folder(out, merged, warnings, record, write_further)
     return written_data(out, merged, warnings)

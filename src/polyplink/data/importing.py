@@ -96,13 +96,13 @@ def import_folder(
     data = replace(imported.data, adenoma=maps)
     imported = replace(imported, data=data)
 
-    def keep(folder: Path) -> None:
+    def write_further(folder: Path) -> None:
         """Write what the tables do not hold: places in the source, and frames without a polyp."""
         write_places(folder, data_format, imported, source)
         if imported.empty is not None and detector is None:
             write_empty(folder, imported.empty)
 
-    write_folder(out, data, imported.warnings, record, keep)
+    write_folder(out, data, imported.warnings, record, write_further)
     write_origin(out, None if detector is None else BoxesOrigin(detector, detector))
     return data, imported.warnings
 
@@ -112,7 +112,7 @@ def write_folder(
     data: DataSet,
     warnings: Sequence[str],
     record: RunRecord,
-    keep: Callable[[Path], None] = lambda folder: None,
+    write_further: Callable[[Path], None],
 ) -> None:
     """Write a data folder, its warnings (warnings.json) and record (run.json) as one change.
 
@@ -121,13 +121,13 @@ def write_folder(
         data: The data set.
         warnings: Warnings of the import.
         record: Record of the command.
-        keep: Called with the folder to write further files into.
+        write_further: Called with the folder, to write further files into it.
     """
     with change_data(out) as new:
         with record.stage("write"):
             write_data(new, data)
             write_json(new / "warnings.json", warnings)
-            keep(new)
+            write_further(new)
         record.write(new)
 
 

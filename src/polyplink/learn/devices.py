@@ -74,7 +74,7 @@ def processes(
     task: Callable[..., object],
     arguments: Sequence[Any],
     *,
-    unused: bool = False,
+    has_unused: bool = False,
 ) -> Iterator[Devices]:
     """Make this process the first of `count`; the others run `task(fabric, *arguments)` meanwhile.
 
@@ -84,7 +84,7 @@ def processes(
         device: CPU or GPU.
         task: A module-level function that takes part in everything the block computes.
         arguments: Arguments of the task; they are pickled.
-        unused: Whether the output may not depend on some of the model's trainable parameters.
+        has_unused: Whether the loss may not depend on some of the model's trainable parameters.
 
     Yields:
         A Fabric, or its replacement `Devices` with a single process.
@@ -98,7 +98,7 @@ def processes(
         return
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        group = _Group(count, device.type, free.getsockname()[1], unused)
+        group = _Group(count, device.type, free.getsockname()[1], has_unused)
     with worker_pool(count - 1, HEAVY) as pool:
         futures = [pool.submit(_follow, group, rank, task, arguments) for rank in range(1, count)]
         try:
@@ -126,13 +126,13 @@ class _Group:
         count: Number of processes.
         kind: Type of their devices, "cpu" or "cuda".
         port: Port on which the first process listens.
-        unused: See `processes`.
+        has_unused: See `processes`.
     """
 
     count: int
     kind: str
     port: int
-    unused: bool
+    has_unused: bool
 
     @contextmanager
     def joined(self, rank: int) -> Iterator[Any]:
@@ -157,7 +157,7 @@ class _Group:
                 """Launch nothing: the processes already run."""
 
         logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-        strategy = Started(find_unused_parameters=self.unused)
+        strategy = Started(find_unused_parameters=self.has_unused)
         try:
             with warnings.catch_warnings():
                 # Weights of 1 x 1 convolutions have two layouts at once.
@@ -178,6 +178,7 @@ class _Group:
 def _follow(
     group: _Group, rank: int, task: Callable[..., object], arguments: Sequence[Any]
 ) -> None:
+    """Run a task in another process of a group, with its share of the threads."""
     torch.set_num_threads(max(1, torch.get_num_threads() // group.count))
     with group.joined(rank) as fabric:
         task(fabric, *arguments)

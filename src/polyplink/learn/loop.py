@@ -330,8 +330,9 @@ def fit(
     """
     train, held = split_procedures(prepared.data, config)
     settings = (config, prepared, folder, resume)
-    unused = config.encoder.kind not in ("transformer", "sfe", "mve")  # others: unknown
-    with processes(devices, device, _run_as_follower, settings, unused=unused) as fabric:
+    # Of the encoders that polyplink trains, a loss uses all parameters; of others it may not.
+    has_unused = config.encoder.kind not in ("transformer", "sfe", "mve")
+    with processes(devices, device, _run_as_follower, settings, has_unused=has_unused) as fabric:
         model, history = _run_epochs(fabric, *settings, progress=progress)
     load_checkpoint(folder / BEST, model.modules)
     chosen = read_state(folder / BEST)["history"][-1]

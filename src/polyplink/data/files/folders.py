@@ -47,7 +47,7 @@ def check_is_folder(path: Path, hint: str = "check the path") -> None:
     PolyplinkError.unless(path.is_dir(), f"no folder {path}", hint)
 
 
-def refuse(error: OSError) -> NoReturn:
+def raise_unreadable(error: OSError) -> NoReturn:
     """Turn a system error about a folder into a user error; can be passed to `os.walk`."""
     raise PolyplinkError(f"{error.filename}: {error.strerror}", "check its permissions") from None
 
@@ -88,7 +88,7 @@ def files_in(folder: Path, ending: str = "") -> list[Path]:
     try:
         names = sorted(os.listdir(folder))  # noqa: PTH208 - names alone
     except OSError as error:
-        refuse(error)
+        raise_unreadable(error)
     return [
         folder / check_utf8(name, folder)
         for name in names

@@ -13,7 +13,12 @@ from typing import TypeVar
 from polyplink.core.errors import PolyplinkError, visible
 from polyplink.data.faults import Faults
 from polyplink.data.files.archives import ENDINGS, INSIDE, Archive, is_archive
-from polyplink.data.files.folders import IMAGE_ENDINGS, check_is_folder, read_small, refuse
+from polyplink.data.files.folders import (
+    IMAGE_ENDINGS,
+    check_is_folder,
+    raise_unreadable,
+    read_small,
+)
 from polyplink.data.files.images import image_size
 from polyplink.data.files.values import check_utf8
 
@@ -205,7 +210,7 @@ def walk_files(source: Path) -> Iterator[str]:
         PolyplinkError: If a folder may not be read, its name ends in `!`, or a name is not UTF-8.
     """
     visited = set()
-    for folder, folders, names in os.walk(source, followlinks=True, onerror=refuse):
+    for folder, folders, names in os.walk(source, followlinks=True, onerror=raise_unreadable):
         place = os.stat(folder)  # noqa: PTH116 - as os.walk gives it
         if (place.st_dev, place.st_ino) in visited:
             folders.clear()  # a link back to a visited folder

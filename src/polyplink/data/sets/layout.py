@@ -358,7 +358,7 @@ class Release:
         return self.dataset
 
 
-def natural(name: str) -> tuple[int, str]:
+def numbers_first(name: str) -> tuple[int, str]:
     """Sort key: names that are numbers, by value, come before all others."""
     number = whole_number(name)
     return (LARGEST if number is None else number, name)

@@ -118,7 +118,7 @@ def _place(member: Member, faults: Faults) -> Place | None:
     if frame < 0:
         faults.fault("file without a number from 1 as its name", member.image, "rename it")
         return None
-    order = (part == "Test", *layout.natural(folder))
+    order = (part == "Test", *layout.numbers_first(folder))
     return order, f"{part}_{folder}", PARTS[part], frame
 
 

@@ -95,7 +95,7 @@ def _place(member: Member, faults: Faults) -> Place | None:
     elif (number := whole_number(stem)) is None or number >= LARGEST // TRAIN_STEP:
         faults.fault("file without a number as its name", member.image, "restore its name")
     else:
-        order = (PARTS.index(part), *layout.natural(video or ""))
+        order = (PARTS.index(part), *layout.numbers_first(video or ""))
         return order, part if video is None else f"{part}_{video}", part, number
     return None
 
