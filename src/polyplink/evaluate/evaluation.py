@@ -221,12 +221,9 @@ def evaluate_embeddings(
     parts: dict[str, list[pl.DataFrame]] = {}
     for name, rows in unit.items():
         raw = np.asarray(vectors[name], dtype=np.float64)
-        resampled, fields, tables = _evaluate_encoder(
+        encoders[name], measures[name], tables = _evaluate_encoder(
             raw, rows, samples, settings, adenoma=adenoma, truths=truths
         )
-        measures[name] = resampled
-        figures = {key: measure.figure() for key, measure in resampled.items()}
-        encoders[name] = EncoderFigures(figures, **fields)
         method = pl.lit(name).alias("method")
         for table, pieces in tables.items():
             parts.setdefault(table, []).extend(part.select(method, pl.all()) for part in pieces)
@@ -307,11 +304,10 @@ def evaluate_encoder(
     _check_tasks(samples, settings, boxes, None)
     raw, truths = np.asarray(vectors, dtype=np.float64), _truths(samples, settings, boxes)
     unit = samples.unit_rows(vectors)
-    resampled, fields, _ = _evaluate_encoder(
+    figures, measures, _ = _evaluate_encoder(
         raw, unit, samples, settings, adenoma=None, truths=truths
     )
-    figures = {key: measure.figure() for key, measure in resampled.items()}
-    return EncoderFigures(figures, **fields), resampled
+    return figures, measures
 
 
 def _truths(
@@ -367,8 +363,7 @@ def _check_tasks(
     )
 
 
-# Figures with their resamples, fields of `EncoderFigures`, and the parts of each table.
-Results = tuple[dict[str, Resampled], dict[str, Any], dict[str, list[pl.DataFrame]]]
+Tables = dict[str, list[pl.DataFrame]]  # the parts of each table, by name
 
 
 def _evaluate_encoder(
@@ -379,11 +374,15 @@ def _evaluate_encoder(
     *,
     adenoma: Sequence[bool | None] | None,
     truths: Mapping[str, TrackingTruth],
-) -> Results:
-    """All requested tasks, from vectors (n, d), unscaled and scaled to length 1."""
+) -> tuple[EncoderFigures, dict[str, Resampled], Tables]:
+    """Evaluate all requested tasks, from vectors (n, d), unscaled and scaled to length 1.
+
+    Returns:
+        The figures; the same with their resamples; the parts of each table.
+    """
     measures: dict[str, Resampled] = {}
     fields: dict[str, Any] = {}
-    tables: dict[str, list[pl.DataFrame]] = {}
+    tables: Tables = {}
     chosen_on = np.isin(np.array(samples.procedures), settings.chosen_on)
     evaluated = np.flatnonzero(~chosen_on[samples.procedure])
     unit_there, part = unit[evaluated], samples.take(evaluated)
@@ -407,7 +406,8 @@ def _evaluate_encoder(
             vectors, samples, settings, adenoma, truths
         )
         measures, fields, tables = measures | clustered, fields | counts, tables | clusterer_tables
-    return measures, fields, tables
+    figures = {key: measure.figure() for key, measure in measures.items()}
+    return EncoderFigures(figures, **fields), measures, tables
 
 
 def _polyps(samples: Samples, rows: npt.NDArray[np.int64]) -> list[int | None]:
@@ -488,8 +488,12 @@ def _count_and_track(
     settings: EvaluationSettings,
     adenoma: Sequence[bool | None] | None,
     truths: Mapping[str, TrackingTruth],
-) -> Results:
-    """Cluster every procedure under the whole grid; count, and track with the same settings."""
+) -> tuple[dict[str, Resampled], dict[str, Any], Tables]:
+    """Cluster every procedure under the whole grid; count, and track with the same settings.
+
+    Returns:
+        Figures with their resamples; fields of `EncoderFigures`; the parts of each table.
+    """
     kinds, rows, searched, no_links = _search(vectors, samples, settings)
     polyps = {procedure: _polyps(samples, tracklets) for procedure, tracklets in rows.items()}
     measures: dict[str, Resampled] = {}
