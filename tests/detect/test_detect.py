@@ -168,6 +168,10 @@ def test_paths_without_a_recording_are_refused(tmp_path: Path) -> None:
         find_recordings(tmp_path)
     with pytest.raises(PolyplinkError, match="no recording"):
         find_recordings(tmp_path / "none.mp4")
+    (tmp_path / "monday").mkdir()
+    write_video(tmp_path / "monday" / "p1.mp4", 3)
+    with pytest.raises(PolyplinkError, match=r"no image itself; .* such as .*/monday$"):
+        find_recordings(tmp_path)
 
 
 def test_images_of_several_sizes_are_not_one_recording(tmp_path: Path) -> None:

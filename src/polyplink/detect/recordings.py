@@ -116,11 +116,12 @@ def find_recordings(source: Path, fps: float | None = None) -> list[Recording]:
             for recording in (_images(folder, fps) for folder in groups)
             if recording is not None
         ]
-    PolyplinkError.unless(
-        bool(recordings),
-        f"{source} holds no video and no image",
-        "give a video or a folder of them",
-    )
+    if not recordings:
+        below = next((path for folder in files_in(source) for path in videos_in(folder)), None)
+        raise PolyplinkError(
+            f"{source} holds no video and no image" + (" itself" if below else ""),
+            "give a video or a folder of them" + (f", such as {below.parent}" if below else ""),
+        )
     first: dict[str, Path] = {}
     for recording in recordings:
         first_path = first.setdefault(recording.name, recording.path)
