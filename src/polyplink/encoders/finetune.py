@@ -109,6 +109,8 @@ def trainable(encoder: Encoder, tune: FineTune) -> Encoder:
     if tune.how == "whole":
         return encoder
     encoder.backbone.requires_grad_(False)
+
+    # The last blocks.
     if tune.how == "last":
         blocks = blocks_of(encoder.backbone)
         PolyplinkError.unless(
@@ -118,13 +120,18 @@ def trainable(encoder: Encoder, tune: FineTune) -> Encoder:
         )
         for block in blocks[-tune.blocks :]:
             block.requires_grad_(True)
-    if tune.how != "lora":
-        return encoder
-    targets = [
-        name
-        for name, module in encoder.backbone.named_modules()
-        if isinstance(module, torch.nn.Linear) and any(part in name for part in _ATTENTION)
-    ]
+    if tune.how == "lora":
+        _add_adapters(encoder, tune)
+    return encoder
+
+
+def _add_adapters(encoder: Encoder, tune: FineTune) -> None:
+    """Add trainable low-rank adapters to the linear layers of a backbone's attention."""
+    targets = []
+    for name, module in encoder.backbone.named_modules():
+        in_attention = any(part in name for part in _ATTENTION)
+        if in_attention and isinstance(module, torch.nn.Linear):
+            targets.append(name)
     PolyplinkError.unless(
         bool(targets),
         "the backbone has no attention to adapt",
@@ -140,7 +147,6 @@ def trainable(encoder: Encoder, tune: FineTune) -> Encoder:
         bias="none",
     )
     peft.inject_adapter_in_model(config, encoder.backbone)
-    return encoder
 
 
 def merge_adapters(encoder: Encoder) -> Encoder:

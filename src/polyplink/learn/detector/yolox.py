@@ -118,6 +118,7 @@ class YoloxNano(nn.Module):
 
     def __init__(self, classes: int = 1) -> None:
         super().__init__()
+        # The body.
         self.stem = Conv(3, 16, 6, stride=2)
         self.dark2 = nn.Sequential(
             _separable(16, 32, stride=2), CrossStage(32, 32, 1, residual=True)
@@ -133,6 +134,8 @@ class YoloxNano(nn.Module):
             PyramidPooling(256),
             CrossStage(256, 256, 1, residual=False),
         )
+
+        # The pyramid, from the last stage down to stride 8 and up again, and a head per stride.
         self.lateral5 = Conv(256, 128)
         self.top_down4 = CrossStage(256, 128, 1, residual=False)
         self.lateral4 = Conv(128, 64)
@@ -145,6 +148,8 @@ class YoloxNano(nn.Module):
         mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in IMAGENET)
         self.register_buffer("mean", mean, False)
         self.register_buffer("std", std, False)
+
+        # Initial values: the last layers give the same score and box for every image.
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
@@ -220,6 +225,7 @@ def stem_weight(focus: Tensor) -> Tensor:
 
 
 def _twice(x: Tensor) -> Tensor:
+    """Features (b, c, h, w) at twice the size (b, c, 2 h, 2 w)."""
     return functional.interpolate(x, scale_factor=2.0, mode="nearest")
 
 
