@@ -182,6 +182,7 @@ def test_an_interrupted_source_ends_with_a_report(sample_run: SampleRun, tmp_pat
         assert all_events[-1]["final"]["tracklets"] == 2
 
 
+@pytest.mark.slow
 def test_a_stream_with_a_reset_clock_is_counted_until_it_stalls(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:

@@ -204,6 +204,7 @@ def test_every_change_makes_a_row_fail_and_every_row_can_fail() -> None:
     assert sum(not row.holds for row in check_tables(empty)) > 20
 
 
+@pytest.mark.slow
 def test_check_simulation_renders_no_pictures_and_leaves_no_files(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -70,6 +70,7 @@ def twice_of_one(pack: Path, cache: Path) -> int:
     return int(value)
 
 
+@pytest.mark.slow
 def test_cached_code_is_not_used_after_an_inlined_constant_changed(
     pack: Path, tmp_path: Path
 ) -> None:

@@ -99,6 +99,7 @@ def test_an_unknown_detector_is_refused() -> None:
         detector_preset("gi-genus")
 
 
+@pytest.mark.slow
 def test_false_alarms_of_simulated_procedures_stay_on_folds_of_the_wall(
     smoke_set: SmokeSet,
 ) -> None:

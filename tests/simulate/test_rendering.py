@@ -132,6 +132,7 @@ def test_a_film_runs_forward_and_marks_polyps(
         assert 0.001 < (picture != before).mean() < 0.3
 
 
+@pytest.mark.slow
 def test_the_preview_writes_a_sheet_and_a_film(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

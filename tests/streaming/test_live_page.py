@@ -148,6 +148,7 @@ def test_closing_the_server_closes_open_pages_without_a_traceback(
     assert "Traceback" not in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_hundred_slow_readers_need_little_memory(
     served: ServedPage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
