@@ -163,6 +163,7 @@ def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root / "all"
 
 
+@pytest.mark.slow
 def test_both_sides_of_a_probe_are_cut_from_the_images_of_each_set(merged: Path) -> None:
     summaries = []
     for side in ("train", "test"):

@@ -183,6 +183,7 @@ def test_stand_ins_fill_a_table_and_are_marked(run: Run, labelled: Path, tmp_pat
     assert {1.0, 2.0, 3.0, 5.0, 10.0, None} <= set(crop_factors)  # all crop factors were cut
 
 
+@pytest.mark.slow
 def test_a_checkpoint_chosen_on_the_evaluation_is_refused_or_marked(
     run: Run, labelled: Path, tmp_path: Path
 ) -> None:
