@@ -7,14 +7,14 @@ natural size.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from matplotlib.ticker import MaxNLocator
 
 from polyplink.core.text import many
 from polyplink.report.formats import moment, percent
-from polyplink.report.polyps import Look, Matching, Polyp, in_time
+from polyplink.report.polyps import Look, Matching, in_time
 from polyplink.report.records import Procedure, Tracklet
 
 LEFT, WIDTH, RIGHT = 84.0, 998.0, 14.0  # widths: names; axis; margin for the last tick label
@@ -69,12 +69,26 @@ def layout(procedure: Procedure, matching: Matching) -> Timeline:
     """
     tracklets = in_time(procedure)
     scale = WIDTH / max(1, procedure.n_frames)
+
+    # The name, look and tracklets of each counted polyp and, after them, of each true one.
+    groups: list[tuple[str, Look | None, list[Tracklet]]] = []
+    for polyp in matching.counted.values():
+        members = [t for t in tracklets if matching.counted_of(t) == polyp]
+        groups.append((f"polyp {polyp.label}", polyp.look, members))
+    for polyp in matching.true.values():
+        members = [t for t in tracklets if matching.true_of(t) == polyp]
+        groups.append((f"true {polyp.label}", polyp.look, members))
+    unknown = [t for t in tracklets if matching.true_of(t) is None]
+    if matching.true and unknown:
+        groups.append(("unknown", None, unknown))
+
+    # A row for each, with as many lanes as it has tracklets at a time.
     rows: list[Row] = []
     bottom = GAP
-
-    def add_row(name: str, of_row: list[Tracklet], look: Look | None) -> None:
-        nonlocal bottom
-        lanes = assign_lanes([(t.first, t.last) for t in of_row])
+    for name, look, members in groups:
+        if len(rows) == len(matching.counted):
+            bottom += BETWEEN
+        lanes = assign_lanes([(t.first, t.last) for t in members])
         bars = [
             Bar(
                 LEFT + tracklet.first * scale,
@@ -84,27 +98,16 @@ def layout(procedure: Procedure, matching: Matching) -> Timeline:
                 matching.is_wrong(tracklet),
                 describe(tracklet, matching, procedure.fps),
             )
-            for tracklet, lane in zip(of_row, lanes, strict=True)
+            for tracklet, lane in zip(members, lanes, strict=True)
         ]
         rows.append(Row(name, bottom + BAR / 2, bars))
         bottom += (max(lanes) + 1) * (BAR + GAP)
-
-    def members(
-        polyp: Polyp | None, polyp_of: Callable[[Tracklet], Polyp | None]
-    ) -> list[Tracklet]:
-        return [tracklet for tracklet in tracklets if polyp_of(tracklet) == polyp]
-
-    for polyp in matching.counted.values():
-        add_row(f"polyp {polyp.label}", members(polyp, matching.counted_of), polyp.look)
     crosses = [
-        (bar.x + bar.width / 2, bar.y + BAR / 2) for row in rows for bar in row.bars if bar.wrong
+        (bar.x + bar.width / 2, bar.y + BAR / 2)
+        for row in rows[: len(matching.counted)]
+        for bar in row.bars
+        if bar.wrong
     ]
-    if matching.true:
-        bottom += BETWEEN
-        for polyp in matching.true.values():
-            add_row(f"true {polyp.label}", members(polyp, matching.true_of), polyp.look)
-        if unknown := members(None, matching.true_of):
-            add_row("unknown", unknown, None)
     polyps, views = many(procedure.n_counted, "polyp"), many(len(tracklets), "view")
     summary = f"Time line of {polyps} in {views}"
     if matching.true:

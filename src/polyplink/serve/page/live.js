@@ -39,13 +39,14 @@ function card({ card: view }) {
 
 /** Earlier views that changed their polyp when the newest one was linked. */
 function revised({ card: newest, revised: all }) {
-  const pairs = all.filter((one) => one.time === newest?.time)
-    .map((one) => `${one.number_before} ${one.number}`);
-  return h("div", { class: "news" }, [...new Set(pairs)].map((pair) => {
-    const [before, now] = pair.split(" ");
-    const n = pairs.filter((one) => one === pair).length;
-    return h("p", {}, count("live.revised", n, { before, now }));
-  }));
+  const changes = new Map(); // by the polyps before and now, with the number of views
+  for (const { time, number_before: before, number: now } of all) {
+    if (time !== newest?.time) continue;
+    const key = `${before} ${now}`;
+    changes.set(key, { before, now, n: (changes.get(key)?.n ?? 0) + 1 });
+  }
+  return h("div", { class: "news" }, [...changes.values()].map(({ before, now, n }) =>
+    h("p", {}, count("live.revised", n, { before, now }))));
 }
 
 const polyps = (state) => state.polyps.length > 0 && [
