@@ -361,26 +361,31 @@ def missing_argument(context: Any, words: list[str]) -> str:
         words: What was typed after the name of the command.
     """
     values, *_ = context.command.make_parser(context).parse_args(list(words))
-    arguments = [one for one in context.command.params if one.param_type_name == "argument"]
-    given: list[str] = []
+    parameters = context.command.params
+    arguments = [parameter for parameter in parameters if parameter.param_type_name == "argument"]
+    typed_values: list[str] = []
     for argument in arguments:  # the last one takes its word before a list in front of it
         value = values.get(argument.name)
-        given += [value] if isinstance(value, str) else value if isinstance(value, tuple) else []
-    names = [one.metavar for one in arguments if one.required]
-    missing = names[len(given) :]
+        if isinstance(value, str):
+            typed_values.append(value)
+        elif isinstance(value, tuple):
+            typed_values += value
+    names = [argument.metavar for argument in arguments if argument.required]
+    missing = names[len(typed_values) :]
     if not missing:
         return ""
-    if hint := video_hint(given):
+    hint = video_hint(typed_values)
+    if hint:
         return f"{' and '.join(missing)} missing{hint}"
-    typed = [*map(shlex.quote, given), *missing]
-    if given and missing == ["DATA"]:
+    line = [*map(shlex.quote, typed_values), *missing]
+    if typed_values and missing == ["DATA"]:
         from polyplink.data.tables import is_data_folder
 
-        if is_data_folder(Path(given[-1])):  # and so the argument before it is missing
-            missing = [names[len(given) - 1]]
-            typed[-2:] = [*missing, typed[-2]]
-    line = " ".join([context.command_path, *typed])
-    return f"{' and '.join(missing)} missing: type `{line}`"
+        if is_data_folder(Path(typed_values[-1])):  # and so the argument before it is missing
+            missing = [names[len(typed_values) - 1]]
+            line[-2:] = [*missing, line[-2]]
+    command_line = " ".join([context.command_path, *line])
+    return f"{' and '.join(missing)} missing: type `{command_line}`"
 
 
 def video_hint(values: Iterable[object]) -> str:

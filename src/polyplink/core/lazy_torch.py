@@ -2,6 +2,11 @@
 
 Importing torch takes two seconds, and an installation without the extra `encoders` has none:
 modules that define settings beside what computes import it from here.
+
+torchvision's published wheel is linked against CUDA. With a CPU build of torch its compiled
+operators do not load, and `import torchvision` and `import timm` then fail while registering shapes
+for an operator that does not exist. polyplink calls none of those operators, so declaring their
+schemas is enough. If torchvision's own operators load, nothing is declared.
 """
 
 from __future__ import annotations
