@@ -284,7 +284,7 @@ def used_models(weights: Path, name: str, data: Path) -> tuple[UsedModel, ...]:
     return tuple(UsedModel(*model, shipped=model[2] in shipped_hashes) for model in used)
 
 
-def shipped_messages(used: tuple[UsedModel, ...], point: "OperatingPoint") -> list[Message]:
+def shipped_messages(used: tuple[UsedModel, ...], point: OperatingPoint) -> list[Message]:
     """The notice that a count with shipped models must carry; nothing without them.
 
     Args:

@@ -588,7 +588,7 @@ def check_folder(folder: Path) -> None:
     """
     check_is_folder(folder, "check the path, or run `polyplink import`")
     settle(folder)
-    if not any((folder / f"{name}.parquet").exists() for name in TABLES):
+    if not is_data_folder(folder):
         raise PolyplinkError(
             f"{folder} is not a data folder: it has no detections.parquet",
             f"make one with `polyplink import FORMAT {shlex.quote(str(folder))} DATA`, or count "

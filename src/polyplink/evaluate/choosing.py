@@ -222,9 +222,10 @@ def counting_figures(
         folds = [apply_choice(held_out, chosen) for held_out in counted]
     else:
         folds = []
-        for held_out in counts if len(counts) > 1 else ():
+        for held_out in counts:
             others = [c for c in counts if c is not held_out]
-            folds.append(apply_choice(held_out, choose(others, purpose=purpose)))
+            if others:
+                folds.append(apply_choice(held_out, choose(others, purpose=purpose)))
     summary = summarise(folds) if folds else None
     alphas = [getattr(settings[fold["choice"].row], "alpha", None) for fold in folds]
     if summary and None not in alphas:

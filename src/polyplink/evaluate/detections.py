@@ -223,9 +223,10 @@ def measure_detector(
     measured = _with_intervals(figures_of, procedures)
     n_boxes = len(matches.best)
     recall_at = {}
-    for per_frame in PER_FRAME if empty.any() else ():
-        name = f"{per_frame:g}"
-        recall_at[name] = replace(measured[name], n=n_boxes)
+    if empty.any():
+        for per_frame in PER_FRAME:
+            name = f"{per_frame:g}"
+            recall_at[name] = replace(measured[name], n=n_boxes)
     return DetectorFigures(
         frames=len(truth),
         empty=int(empty.sum()),

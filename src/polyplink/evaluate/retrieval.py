@@ -181,8 +181,8 @@ def query_values(
     values = {}
     for name, metric in metrics.items():
         values[name] = metric.value(retrieval)  # type: ignore[misc]
-    for name, metric in metrics.items() if without_own else ():
-        if metric.style == "honest":
+    for name, metric in metrics.items():
+        if without_own and metric.style == "honest":
             values[f"{name}{WITHOUT_OWN}"] = metric.value(retrieval.without_own)  # type: ignore[misc]
     return {name: np.asarray(of_queries, dtype=np.float64) for name, of_queries in values.items()}
 

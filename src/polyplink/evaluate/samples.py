@@ -83,7 +83,7 @@ class Samples:
         """
         p = checked_positions(positions)
         lengths = {len(tracklet_ids), len(procedures), len(polyps), p.size}
-        lengths |= set() if moments is None else {len(moments)}
+        lengths |= {len(column) for column in (moments, frames) if column is not None}
         if len(lengths) > 1 or lengths == {0}:
             raise PolyplinkError(
                 f"columns of {len(tracklet_ids)} tracklets, {len(procedures)} procedures, "

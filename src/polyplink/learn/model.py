@@ -90,8 +90,8 @@ class Model:
             self.encoder.checkpointing(config.optim.checkpointing)
             # In raw training, the normalisation of pixels is switched off until `as_used`.
             self._scales: list[tuple[Encoder, torch.Tensor, torch.Tensor]] = []
-            for part in self.encoder.modules() if config.raw_training else ():
-                if isinstance(part, Encoder):
+            for part in self.encoder.modules():
+                if config.raw_training and isinstance(part, Encoder):
                     self._scales.append((part, part.mean.clone(), part.std.clone()))
                     part.keep_pixel_scale((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
             self.projector = build_projector(self.encoder)

@@ -223,10 +223,8 @@ class LiveCount:
             review: Address of the review, if it is served.
         """
         (procedure,) = counted.procedures
-        self.warnings, self._basis = (
-            [*counted.all_messages],
-            [counted.basis] if counted.basis else [],
-        )
+        self.warnings = [*counted.all_messages]
+        self._basis = [counted.basis] if counted.basis else []
         final = {"count": procedure.polyps, "low": procedure.low, "high": procedure.high}
         self._finished = final | {
             "review": review,

@@ -45,6 +45,7 @@ Result = TypeVar("Result")
 
 AHEAD = 32  # results in flight per thread: limits memory, and the delay of Ctrl-C
 VIDEO_AHEAD = 4  # the same for videos, as a decoded frame takes megabytes
+BATCH, GPU_BATCH = 32, 512  # crops rendered at a time, and held in memory
 
 
 class Rendering(Protocol):
@@ -94,9 +95,6 @@ def crop_source(folder: Path) -> CropSource | None:
         True
     """
     return next((source for source in _sources() if source.holds(folder)), None)
-
-
-BATCH, GPU_BATCH = 32, 512  # crops rendered at a time, and held in memory
 
 
 @dataclass(frozen=True)
