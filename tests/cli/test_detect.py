@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from PIL import Image
 
+from polyplink.cli.count import count
 from polyplink.cli.run import run
 from polyplink.core.artefacts import file_key, to_plain, write_json
 from polyplink.data.origin import BoxesOrigin, read_origin
@@ -155,9 +156,12 @@ def test_boxes_of_a_format_are_counted_without_a_detector(
     # `count` returns them too: in a separate table, as the file has changed.
     with (sample_run.root / "frames" / "boxes.csv").open("a") as file:
         file.write("\n")
-    recount = polyplink("count", sample_run.run, tmp_path / "o" / "data", "-o", tmp_path / "c")
-    assert recount.exit_code == 0, recount.output
-    assert "boxes.csv has changed since the import: boxes are in boxes.csv" in recount.stderr
+    recount = count(sample_run.run, tmp_path / "o" / "data", out=tmp_path / "c")
+    (changed,) = [line for line in recount.warnings if "has changed since the import" in line]
+    assert "boxes are in boxes.csv" in changed
+    assert recount.json["boxes"] == str(tmp_path / "c" / "boxes-with-tracks")
+    written_count = json.loads((tmp_path / "c" / "count.json").read_text())
+    assert to_plain(recount.value.summary) == written_count  # without the folder of the boxes
     table = pl.read_csv(tmp_path / "c" / "boxes-with-tracks" / "boxes.csv")
     assert table.select(returned.columns).equals(returned)
 

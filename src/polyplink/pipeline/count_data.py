@@ -74,19 +74,20 @@ def return_data(
         The count, with the written files among its facts and printed lines.
     """
     result = counted.value
-    facts, printed, warnings = counted.json, [*counted.printed], [*counted.warnings]
+    facts, printed, warnings = dict(counted.json), [*counted.printed], [*counted.warnings]
     returned = return_boxes(data, result.data, result.tracks, out / BOXES)
     if returned is not None:
-        facts |= {"boxes": str(returned.folder)}
+        facts["boxes"] = str(returned.folder)
         printed.append(f"your boxes with tracks ({returned.format}): {returned.folder}")
-        warnings += [] if returned.warning is None else [returned.warning]
+        if returned.warning is not None:
+            warnings.append(returned.warning)
     if video:
         from polyplink.pipeline.drawn_video import draw_videos  # noqa: PLC0415 - its fonts are slow
 
-        files, lines = draw_videos(result, data, out / VIDEOS, progress)
-        facts |= {"videos": list(map(str, files))}
+        files, without_video = draw_videos(result, data, out / VIDEOS, progress)
+        facts["videos"] = [str(file) for file in files]
         printed += [f"video: {file}" for file in files]
-        warnings += lines
+        warnings += without_video
     return Result(result, facts, printed, warnings)
 
 
