@@ -114,11 +114,10 @@ def comments_and_names(source: str) -> list[tuple[int, str]]:
 
 
 def words_of_page(path: Path) -> str:
-    """What a reader sees of a template, of a page, or of a file of messages."""
+    """What a reader sees of a template, of a page, or of the English texts of all pages."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".json":
-        english = json.loads(text)["en"]
-        return "\n".join(english.values())
+        return "\n".join(json.loads(text).values())
     return blank(re.compile(MARKUP, re.S), text)
 
 
@@ -180,7 +179,7 @@ def test_tests_are_written_in_plain_words(pattern: str) -> None:
 def test_what_a_reader_sees_of_templates_is_written_in_plain_words(tmp_path: Path) -> None:
     (tmp_path / "page.html.j2").write_text('{% if told %}<p class="own">is {{ found }} found</p>')
     assert refused(words_of_page(tmp_path / "page.html.j2")) == [(1, "found")]
-    files = [path for end in ("*.j2", "*.html", "messages.json") for path in SOURCE.rglob(end)]
+    files = [path for end in ("*.j2", "*.html", "en.json") for path in SOURCE.rglob(end)]
     assert len(files) > 10
     wrong = [
         f"{path.relative_to(ROOT)}: {word}: {WORDS[word]}"

@@ -1,8 +1,8 @@
-"""Messages about a count, in every language: a kind of message and its values.
+"""The texts of all pages in every language, looked up by key: warnings, words, whole sentences.
 
 A count carries messages instead of sentences, so that every page can show them in its language.
-`messages.json` holds the sentences by language and kind. A kind with a number `n` may have two
-forms, `KIND.one` and `KIND.other`.
+`languages/en.json` and its translations hold the sentences by kind. A kind with a number `n` may
+have two forms, `KIND.one` and `KIND.other`.
 """
 
 import json
@@ -11,8 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from typing import Literal, get_args
 
-LANGUAGES = ("en", "de", "it")
+from polyplink.core.errors import PolyplinkError
+
+Language = Literal["en", "de", "it"]
+LANGUAGES: tuple[str, ...] = get_args(Language)
 OTHER = "other"  # kind of a sentence that is in no catalogue and is shown verbatim
 
 
@@ -36,7 +40,10 @@ class Message:
         return line if isinstance(line, Message) else cls(OTHER, {"text": line})
 
     def text(self, language: str = "en") -> str:
-        """The sentence of the message in a language.
+        """The sentence of the message in a language; numbers have its decimal sign.
+
+        Raises:
+            PolyplinkError: If the language is not supported.
 
         Example:
             >>> Message("live.left_out", {"n": 1}).text()
@@ -44,7 +51,7 @@ class Message:
         """
         if self.kind == OTHER:
             return str(self.values["text"])
-        sentences = _catalogue(language)
+        sentences = catalogue(language)
         form = self.kind
         if form not in sentences:
             form += ".one" if self.values.get("n") == 1 else ".other"
@@ -63,20 +70,26 @@ def _text_of(value: object, language: str) -> str:
         return value.text(language)
     if isinstance(value, Sequence) and not isinstance(value, str):
         return "; ".join(_text_of(item, language) for item in value)
+    if isinstance(value, float):
+        return f"{value:g}".replace(".", catalogue(language)["decimal"])
     return str(value)
 
 
 @cache
-def catalogue() -> Mapping[str, Mapping[str, str]]:
-    """Sentences of messages by language and kind."""
-    path = files("polyplink.core").joinpath("messages.json")
-    sentences: dict[str, dict[str, str]] = json.loads(path.read_text("utf-8"))
-    return sentences
+def catalogue(language: str) -> Mapping[str, str]:
+    """The texts of a language by kind.
 
-
-def _catalogue(language: str) -> Mapping[str, str]:
-    catalogues = catalogue()
-    return catalogues.get(language, catalogues["en"])
+    Raises:
+        PolyplinkError: If the language is not supported.
+    """
+    PolyplinkError.unless(
+        language in LANGUAGES,
+        f"no language {language[:20]!r}",
+        f"choose among {', '.join(LANGUAGES)}",
+    )
+    path = files("polyplink.core").joinpath("languages", f"{language}.json")
+    texts: dict[str, str] = json.loads(path.read_text("utf-8"))
+    return texts
 
 
 def in_every_language(messages: Sequence[Message]) -> dict[str, list[str]]:

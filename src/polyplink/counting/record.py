@@ -103,17 +103,14 @@ def lost_messages(lost: Mapping[str, int], settings: PrepareSettings) -> list[Me
         ['9 of 90 boxes in views of fewer than 30 boxes (--min-length)']
     """
     thresholds = {
-        "min_length": f"{settings.min_length}",
-        "min_seconds": f"{settings.min_seconds:g}",
-        "low": f"{settings.tracks.low:g}",
+        "min_length": settings.min_length,
+        "min_seconds": settings.min_seconds,
+        "low": settings.tracks.low,
     }
-    high, boxes = f"{settings.tracks.high:g}", lost["boxes"]
+    shared = {"boxes": lost["boxes"], "high": settings.tracks.high}
     return [
-        Message(
-            f"lost.{name}",
-            {"lost": lost[name], "boxes": boxes, "least": thresholds[name], "high": high},
-        )
-        for name in thresholds
+        Message(f"lost.{name}", shared | {"lost": lost[name], "least": least})
+        for name, least in thresholds.items()
         if lost[name]
     ]
 

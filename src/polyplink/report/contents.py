@@ -20,7 +20,7 @@ from polyplink.counting.link import Linked
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.encode import Encoded
 from polyplink.encoders.weights import weights_path
-from polyplink.report.formats import PURPOSES, VISUAL, reading_text
+from polyplink.report.formats import PURPOSES, VISUAL, Texts
 from polyplink.report.records import Comparison, Procedure, Report, Tracklet
 from polyplink.tracklets.prepare import Prepared
 
@@ -208,7 +208,7 @@ def _procedure(
         empty,
         tracklets=tuple(tracklet_of(item, names[label], score) for item, label, score in of_each),
         interval=identities.interval,
-        readings=dict(zip(names, map(reading_text, linked.readings(point)), strict=True)),
+        readings=dict(zip(names, map(Texts().reading, linked.readings(point)), strict=True)),
         similarity=identities.similarity,
         converged=identities.converged,
         uncertain=tuple(doubt for doubt in identities.doubts if doubt.close),

@@ -1,13 +1,15 @@
 """Numbers, figures and times as text, for the pages, tables and plots of reports."""
 
 import math
-from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from polyplink.associate.probes import Reading
 from polyplink.core.errors import visible
+from polyplink.core.messages import Message, catalogue
 from polyplink.evaluate.intervals import Figure
 
 DASH = "–"
@@ -91,37 +93,6 @@ def figure_text(figure: Figure, digits: int = 3) -> str:
     )
 
 
-READING = {
-    "polyp.size": "about {mm} mm ({low} to {high})",
-    "polyp.adenoma": "probability of an adenoma {p} %",
-    "decimal": ".",
-}
-"""English templates of `reading_text`; other languages are in the catalogue of the review."""
-
-
-def reading_text(reading: Reading, words: Mapping[str, str] = READING) -> str:
-    """Size and histology of a polyp; "" without probes.
-
-    Args:
-        reading: Any object with the fields of a `Reading`.
-        words: Templates of the texts, and the decimal sign.
-
-    Example:
-        >>> reading_text(Reading(5.2, 3.1, 8.7, adenoma=0.72))
-        'about 5.2 mm (3.1 to 8.7), probability of an adenoma 72 %'
-    """
-    texts = []
-    if reading.size_mm is not None:
-        size = (reading.size_mm, reading.size_low_mm, reading.size_high_mm)
-        mm, low, high = (
-            number(millimetres, 1).replace(".", words["decimal"]) for millimetres in size
-        )
-        texts.append(words["polyp.size"].format(mm=mm, low=low, high=high))
-    if reading.adenoma is not None:
-        texts.append(words["polyp.adenoma"].format(p=f"{100 * reading.adenoma:.0f}"))
-    return ", ".join(texts)
-
-
 def reason(figure: Figure) -> str:
     """The reason why a figure is missing; "" if it has a value."""
     return "" if figure.known else figure.why or "no value: undefined on these data"
@@ -148,6 +119,55 @@ def duration(seconds: float) -> str:
     if seconds < 0.1:
         return f"{seconds * 1000:.1f} ms"
     return f"{seconds:.1f} s" if seconds < 120 else f"{clock(seconds)} min"
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The texts, numbers and times of a page in its language: `t` in the templates.
+
+    Attributes:
+        language: A language of the catalogue.
+
+    Raises:
+        PolyplinkError: If the language is not supported.
+
+    Example:
+        >>> t = Texts("de")
+        >>> t("views", n=3), t.number(0.5, 1)
+        ('3 Ansichten', '0,5')
+    """
+
+    language: str = "en"
+
+    def __post_init__(self) -> None:
+        catalogue(self.language)
+
+    def __call__(self, kind: str, **values: Any) -> str:
+        """A text of the catalogue with its values; `n` selects its form."""
+        return Message(kind, values).text(self.language)
+
+    def number(self, value: float | None, digits: int = 3) -> str:
+        """See `number`, with the decimal sign of the language."""
+        return number(value, digits).replace(".", self("decimal"))
+
+    def reading(self, reading: Reading) -> str:
+        """Size and histology of a polyp; "" without probes.
+
+        Args:
+            reading: Any object with the fields of a `Reading`.
+
+        Example:
+            >>> Texts().reading(Reading(5.2, 3.1, 8.7, adenoma=0.72))
+            'about 5.2 mm (3.1 to 8.7), probability of an adenoma 72 %'
+        """
+        texts = []
+        if reading.size_mm is not None:
+            size = (reading.size_mm, reading.size_low_mm, reading.size_high_mm)
+            mm, low, high = (self.number(millimetres, 1) for millimetres in size)
+            texts.append(self("polyp.size", mm=mm, low=low, high=high))
+        if reading.adenoma is not None:
+            texts.append(self("polyp.adenoma", p=f"{100 * reading.adenoma:.0f}"))
+        return ", ".join(texts)
 
 
 def plain(value: object) -> object:

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from polyplink.core.errors import PolyplinkError, extras_installed, first_line, system_error
+from polyplink.core.messages import LANGUAGES, catalogue
 
 with extras_installed("a page in the browser"):
     import uvicorn
@@ -38,7 +39,6 @@ BODY_SECONDS = 10.0  # a body that takes longer is refused
 HEADER_SECONDS = 10.0  # a connection without a complete request in this time is closed
 THREADS = 8  # requests processed at the same time; decoding a frame takes a core
 CONNECTIONS = 64  # further ones are answered with 503
-LANGUAGES = ("en", "de", "it")
 THEMES = ("auto", "light", "dark")
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -279,7 +279,7 @@ def page_app(
         return Response(shipped(f"page/{name}"), media_type=static[name])
 
     def messages(request: Request) -> Response:
-        return Response(shipped("messages.json"), media_type="application/json")
+        return JSONResponse({language: catalogue(language) for language in LANGUAGES})
 
     shared = [Route("/", full_page), Route("/page/{name}", part), Route("/api/messages", messages)]
     return Starlette(

@@ -5,12 +5,10 @@ All files are written to the folder `reviewed` in the counted folder, again at e
 
 import base64
 import io
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +19,14 @@ from pydantic import TypeAdapter
 
 from polyplink import __version__
 from polyplink.core.artefacts import to_plain, whole_file, write_json, write_text
-from polyplink.core.errors import PolyplinkError, extras_installed, visible
+from polyplink.core.errors import extras_installed, visible
 from polyplink.core.text import brief, csv_cell
 from polyplink.counting.interval import Cover
 from polyplink.data.formats.coco import write_coco
 from polyplink.data.formats.mot import write_mot
 from polyplink.data.returned import return_boxes
 from polyplink.data.tables import DataSet
-from polyplink.report.formats import clock, reading_text
+from polyplink.report.formats import Texts, clock
 from polyplink.serve.desk import Desk
 from polyplink.tracklets.box_runs import box_rows, numbers_of_boxes
 
@@ -251,7 +249,7 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
     Raises:
         PolyplinkError: If the language is not supported, or xlsxwriter is not installed.
     """
-    words = _words(language)
+    t = Texts(language)
     review, out = reviewed(desk, language), desk.out / FOLDER
     sizes = READ[:3] if "size" in review.probes else ()
     read = (*sizes, *(READ[3:] if "adenoma" in review.probes else ()))
@@ -264,14 +262,14 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
             len(polyp.views),
             clock(polyp.best_s),
             *(getattr(polyp, name) for name in read),
-            words["handoff.yes"] if procedure.reviewed else words["handoff.no"],
+            t("handoff.yes" if procedure.reviewed else "handoff.no"),
             ", ".join(procedure.reviewers),
         )
         for procedure in review.procedures
         for polyp in procedure.reviewed_polyps
     ]
     names = ("procedure", "polyp", "first", "last", "views", "best", *read, "done", "reviewers")
-    titles = [words[f"handoff.{name}"] for name in names]
+    titles = [t(f"column.{name}") for name in names]
     _write_xlsx(out / "polyps.xlsx", titles, polyps)
     _write_csv(out / "polyps.csv", titles, polyps)
     views = [
@@ -283,7 +281,7 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
     _write_csv(out / "views.csv", ["procedure", "polyp", *(f.name for f in fields(View))], views)
     write_json(out / "review.json", to_plain(review))
     write_json(out / "review.schema.json", review_schema())
-    write_text(out / "report.html", _page(desk, review, words, language))
+    write_text(out / "report.html", _page(desk, review, t))
     data = identified(desk)
     write_coco(data, out / "coco")
     write_mot(data, out / "mot")
@@ -335,18 +333,6 @@ def _tracks(desk: Desk) -> pl.DataFrame:
     return numbers_of_boxes(prepared.data.detections, prepared.detections, *numbers)
 
 
-def _words(language: str) -> dict[str, str]:
-    """The catalogue of messages in one language."""
-    catalogues = json.loads(files("polyplink.serve").joinpath("messages.json").read_text("utf-8"))
-    PolyplinkError.unless(
-        language in catalogues,
-        f"no language {language[:20]!r}",
-        f"choose among {', '.join(catalogues)}",
-    )
-    catalogue: dict[str, str] = catalogues[language]
-    return catalogue
-
-
 def _write_csv(path: Path, titles: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     cells = [[csv_cell(value) for value in row] for row in rows]
     table = pl.DataFrame(cells, schema=list(titles), orient="row", infer_schema_length=None)
@@ -376,11 +362,11 @@ def _templates() -> Environment:
     templates = Environment(
         loader=PackageLoader("polyplink.serve", "page"), autoescape=True, undefined=StrictUndefined
     )
-    templates.filters |= {"clock": clock, "visible": visible, "reading": reading_text}
+    templates.filters |= {"clock": clock, "visible": visible}
     return templates
 
 
-def _page(desk: Desk, review: Review, words: dict[str, str], language: str) -> str:
+def _page(desk: Desk, review: Review, t: Texts) -> str:
     """The page to print: every polyp with its best views; it loads nothing from outside."""
 
     def pictures(state: dict[str, Any], group: dict[str, Any]) -> list[tuple[str, str]]:
@@ -403,5 +389,5 @@ def _page(desk: Desk, review: Review, words: dict[str, str], language: str) -> s
     return (
         _templates()
         .get_template("handoff.html.j2")
-        .render(review=review, sections=sections, words=words, language=language, few=FEW)
+        .render(review=review, sections=sections, t=t, few=FEW)
     )

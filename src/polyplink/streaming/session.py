@@ -58,7 +58,7 @@ def follow(
                 if detected is not None and counting.frame(*detected):
                     last = time.monotonic()
                 if time.monotonic() - last > stall:
-                    counting.warn(Message("live.stalled", {"seconds": f"{stall:g}"}))
+                    counting.warn(Message("live.stalled", {"seconds": stall}))
                     break
                 if caught:
                     break

@@ -50,10 +50,10 @@ function revised({ card: newest, revised: all }) {
 }
 
 const polyps = (state) => state.polyps.length > 0 && [
-  h("h2", { class: "unseen" }, t("polyp.list")),
+  h("h2", { class: "unseen" }, t("column.polyps")),
   h("div", { class: "polyps" }, state.polyps.map((one) =>
     figure(one.picture,
-      `${t("live.polyp", { polyp: one.polyp })} · ${count("views", one.views)} · ${t("live.last", { clock: clock(one.last) })}`,
+      `${t("polyp", { n: one.polyp })} · ${count("views", one.views)} · ${t("live.last", { clock: clock(one.last) })}`,
       { "data-key": `polyp-${one.polyp}` }))),
 ];
 

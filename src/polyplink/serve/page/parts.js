@@ -138,7 +138,7 @@ export function overviewPage(state) {
       ? h("table", { class: "procedures", "aria-label": t("all_procedures") },
           h("thead", {}, h("tr", {},
             ["procedure", "polyps", "interval", "questions", "corrections", "duration", "state"]
-              .map((name) => h("th", { scope: "col" }, t(`overview.column.${name}`))))),
+              .map((name) => h("th", { scope: "col" }, t(`column.${name}`))))),
           h("tbody", {}, rows.map(procedureRow)))
       : h("p", { class: "soft" }, t("overview.none")),
   ];
@@ -147,7 +147,7 @@ export function overviewPage(state) {
 function procedureRow(one) {
   const state = one.done ? "done" : one.corrections ? "begun" : "open";
   const cell = (name, ...inside) =>
-    h("td", { class: name, "data-label": t(`overview.column.${name}`) }, ...inside);
+    h("td", { class: name, "data-label": t(`column.${name}`) }, ...inside);
   return h("tr", { "data-key": `procedure-${one.index}`, class: state },
     h("th", { scope: "row" }, h("a", { href: `#/${one.index}`, id: `open-${one.index}` }, one.id)),
     cell("polyps", h("b", {}, number(one.polyps))),
@@ -324,10 +324,10 @@ function polyps(state) {
   const { procedure } = state;
   const open = new Set(asked(state).flatMap((one) => [one.a, one.b]));
   return h("section", { class: "polyps", "aria-labelledby": "polyps" },
-    h("div", { class: "title" }, h("h2", { id: "polyps" }, t("polyp.list")),
+    h("div", { class: "title" }, h("h2", { id: "polyps" }, t("column.polyps")),
       h("p", { class: "soft" }, t("views.hint"), h("span", { class: "hint" }, " ", t("selected.hint")))),
     state.overview.probes.length > 0 && h("p", { class: "soft" }, t("polyp.probes"),
-      state.overview.probes_simulated && h("b", {}, " ", t("polyp.probes_simulated"))),
+      state.overview.probes_simulated && h("b", {}, " ", t("probes_simulated"))),
     procedure.groups.length === 0 && h("p", { class: "soft" }, t("polyp.none")),
     procedure.groups.map((group, place) => {
       const views = group.rows.map((row) => procedure.tracklets[row])
@@ -562,7 +562,7 @@ function researcher({ procedure, researcher: open }) {
     },
       h("table", {},
         h("thead", {}, h("tr", {},
-          columns.map((name) => h("th", { scope: "col" }, t(`researcher.${name}`))))),
+          columns.map((name) => h("th", { scope: "col" }, t(`column.${name}`))))),
         h("tbody", {}, procedure.tracklets.map((view) =>
           h("tr", { "data-key": `row-${view.row}` }, cells(view).map((one) => h("td", {}, one))))))));
 }
@@ -626,20 +626,20 @@ export function handOff(state) {
 
 export function keysSheet() {
   const groups = {
-    questions: [["S", "same"], ["D", "different"], ["U", "unsure"], ["1", "keys.left_picture"],
+    "keys.questions": [["S", "same"], ["D", "different"], ["U", "unsure"], ["1", "keys.left_picture"],
       ["2", "keys.right_picture"], ["N", "P", "keys.question_move"]],
-    views: [["←", "→", "↑", "↓", "keys.arrows"], [t("key.enter"), "keys.open"],
+    "column.views": [["←", "→", "↑", "↓", "keys.arrows"], [t("key.enter"), "keys.open"],
       [t("key.space"), "keys.select"], ["X", "not_polyp"], ["B", "split"], ["M", "merge"],
       ["V", "move"], ["Esc", "selected.clear"]],
     viewer: [["←", "→", "keys.step"], [t("key.space"), "viewer.play"],
       [t("key.page_up"), t("key.page_down"), "keys.page"], ["C", "viewer.crop"],
       ["G", "similar"], ["X", "not_polyp"], ["B", "split"], ["V", "move"], ["Esc", "close"]],
-    everywhere: [["Z", "undo"], ["Y", "redo"], ["[", "]", "keys.procedures"], ["/", "keys.search"],
+    "keys.everywhere": [["Z", "undo"], ["Y", "redo"], ["[", "]", "keys.procedures"], ["/", "keys.search"],
       ["?", "keys.help"]],
   };
   return titled(t("keys.title"), h("div", { class: "keys" },
     Object.entries(groups).map(([name, keys]) => h("section", {},
-      h("h3", {}, t(`keys.${name}`)),
+      h("h3", {}, t(name)),
       h("dl", {}, keys.map((line) => h("div", {},
         h("dt", {}, line.slice(0, -1).map((key) => h("kbd", {}, key))),
         h("dd", {}, t(line.at(-1))))))))));

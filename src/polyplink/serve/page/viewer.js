@@ -265,12 +265,12 @@ export class Viewer {
 
   facts(view) {
     return [
-      view.id, `${t("researcher.frames")} ${view.first_frame}–${view.last_frame}`,
+      view.id, `${t("column.frames")} ${view.first_frame}–${view.last_frame}`,
       ...this.closeUp ? [] : [t("researcher.frame", { n: view.first_frame + this.at })],
-      `${t("researcher.boxes")} ${number(view.boxes)}`,
-      `${t("researcher.bridged")} ${share(view.bridged)}`,
-      `${t("researcher.probability")} ${share(view.probability)}`,
-      `${t("researcher.shows_polyp")} ${share(view.shows_polyp)}`,
+      `${t("column.boxes")} ${number(view.boxes)}`,
+      `${t("column.bridged")} ${share(view.bridged)}`,
+      `${t("column.probability")} ${share(view.probability)}`,
+      `${t("column.shows_polyp")} ${share(view.shows_polyp)}`,
     ];
   }
 
