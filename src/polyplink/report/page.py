@@ -61,6 +61,7 @@ def render(report: Report) -> str:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return templates.get_template("report.html.j2").render(
         **_context(report),
+        most=None,
         charts=training_charts(report.curves, report.best_epoch),
         script_digest=digest,
     )
