@@ -119,7 +119,6 @@ def test_broken_frames_are_remembered_without_stored_crops(
         (("--shard", "3/2"), "--shard 3/2: no such shard; give I/N, with I from 1 to N"),
         (("--shard", "0/2"), "--shard 0/2: no such shard"),
         (("--shard", "half"), "--shard half: no such shard"),
-        (("--address", "127.0.0.1:6379"), "--address is for a Ray cluster"),
         (("--engine", "ray", "--address", "here"), "no Ray cluster at here"),
     ],
 )

@@ -30,20 +30,8 @@ def calibrated(
     sample_run: SampleRun, detected: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     out = tmp_path_factory.mktemp("calibrated")
-    result = polyplink(
-        *(
-            "calibrate",
-            sample_run.run,
-            detected,
-            "--truth",
-            sample_run.data,
-            "--out",
-            out,
-            "--device",
-            "cpu",
-        ),
-        *("--keep", "0.5"),
-    )
+    options = ("--truth", sample_run.data, "--out", out, "--device", "cpu", "--keep", "0.5")
+    result = polyplink("calibrate", sample_run.run, detected, *options)
     assert result.exit_code == 0, result.output
     assert "polyps" in result.stdout
     assert "trained or validated on 4 of these procedures" in result.stderr
@@ -82,19 +70,8 @@ def test_false_alarms_are_left_out_and_shown_separately(
     settings = json.loads((tmp_path / "c" / "run.json").read_text())["settings"]
     assert settings["alarms"] == "drop"
     assert settings["tracklets"]["tracks"]["bridge"] == 0.7
-    with_alarms = polyplink(
-        *(
-            "count",
-            calibrated,
-            detected,
-            "-o",
-            tmp_path / "k",
-            *options,
-            "--alarms",
-            "keep",
-            "--json",
-        )
-    )
+    command = ("count", calibrated, detected, "-o", tmp_path / "k", *options)
+    with_alarms = polyplink(*command, "--alarms", "keep", "--json")
     summary = json.loads(with_alarms.stdout)
     assert summary["false_alarms"] == 0
     assert summary["polyps"] == before["polyps"]

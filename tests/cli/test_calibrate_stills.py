@@ -143,32 +143,17 @@ def test_a_detector_is_calibrated_and_tested_on_stills(
     assert calibration["procedures"] == 4
 
 
-def test_invalid_options_of_calibrate_with_stills_are_refused(
+def test_a_broken_detector_and_too_few_stills_are_refused(
     sample_run: SampleRun, stills: Path, detector: Path, tmp_path: Path
 ) -> None:
-    command = (
-        "calibrate",
-        sample_run.run,
-        "--stills",
-        stills,
-        "-o",
-        tmp_path / "o",
-        "--device",
-        "cpu",
-    )
-    with_detector = (*command, "--detector", detector)
-    assert_refused(polyplink(*command), "no detector to calibrate for")
-    assert_refused(polyplink(*with_detector, "--polyps", "6-3"), "--polyps '6-3' is not a range")
+    options = ("--stills", stills, "-o", tmp_path / "o", "--device", "cpu", "--detector")
+    command = ("calibrate", sample_run.run, *options)
     broken = tmp_path / "broken.onnx"
     broken.write_bytes(b"no model")
-    assert_refused(polyplink(*command, "--detector", broken), "broken.onnx")
+    assert_refused(polyplink(*command, broken), "broken.onnx")
     assert not (tmp_path / "o" / "stills").exists()
-    assert_refused(
-        polyplink(*with_detector), "groups of stills are too few for 6 polyps a procedure"
-    )
-    with_data = ("calibrate", sample_run.run, sample_run.data, "--stills", stills)
-    assert_refused(polyplink(*with_data), "both DATA and --stills are given")
-    assert_refused(polyplink("calibrate", sample_run.run), "no data to calibrate on")
+    message = "groups of stills are too few for 6 polyps a procedure"
+    assert_refused(polyplink(*command, detector), message)
 
 
 def test_whitening_is_fitted_on_views_of_stills(
@@ -193,5 +178,3 @@ def test_whitening_is_fitted_on_views_of_stills(
     assert torch.allclose(
         adapted.features_map @ adapted.features_map.T, expected @ expected.T, rtol=1e-3
     )
-    refused = polyplink(*adapt, "--in-motion", "3", "--tone", "1", "--as", "both")
-    assert_refused(refused, "--in-motion goes with --whiten, and without --tone")

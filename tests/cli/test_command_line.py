@@ -27,6 +27,7 @@ from polyplink.core.parts import VERBS
 from polyplink.core.results import Progress, silent
 from polyplink_lab.bench.cases import imported
 from tests.cli.calls import assert_refused, invoke, polyplink
+from tests.cli.mistakes import MISTAKES, SLOW_MISTAKES
 from tests.conftest import SampleRun
 
 
@@ -54,185 +55,22 @@ def test_help_lists_every_verb_in_its_section_with_a_complete_sentence() -> None
             assert f"{last} {sentence}" in text
 
 
-MISTAKES = {
-    # RUN and DATA are a trained run and its data folder; broken.pth is a file without weights.
-    "import real-colon nowhere out": "nowhere",
-    "import vgg nowhere out": "no format 'vgg'",
-    "import video nowhere out": "boxes in a recording are detected, not imported: `polyplink run",
-    "import coco DATA out": "is already a data folder, which needs no import",
-    "import csv film.mp4 out": "is a video and holds no boxes; count the polyps of a video with",
-    "count RUN film.mp4": "is a file, but a folder is expected; count the polyps of a video with",
-    "prepare boxes.json": "with `polyplink import coco boxes.json DATA`",
-    "train ntssl DATA --init-from RUN": "build theirs with --set encoder.frame_encoder=timm:",
-    "convert DATA cocoa out": "did you mean coco",
-    "count RUN DATA --out RUN": "holds a run of `train`",
-    "calibrate RUN DATA --out RUN": "holds a run of `train`",
-    "train ntssl-demo DATA --out RUN": "holds a training run already",
-    "live nowhere --weights RUN": "nowhere",
-    "convert DATA ldpolyp out": "TrainValid_<id>",
-    "doctor nowhere": "no folder nowhere",
-    "prepare nowhere": "no folder nowhere",
-    "prepare DATA --recipe ntsll": "did you mean ntssl",
-    "prepare DATA --part ta": "no part 'ta'",
-    "simulate": "no output folder; name one",
-    "simulate out --check": "--check writes nothing",
-    "simulate --check --preset smoke": "does not read --preset; leave --preset out",
-    "simulate --check --difficulty 0.2": "does not read --difficulty; leave --difficulty out",
-    "simulate --check --write tables": "does not read --write; leave --write out",
-    "simulate --check --preview": "does not read --preview; leave --preview out",
-    "simulate out --preset tinny": "no preset 'tinny'; did you mean tiny",
-    "simulate out --write table": "no way to write 'table'; did you mean tables",
-    "simulate out --difficulty 2": "difficulty is 2",
-    "train ntssl-demo nowhere": "no folder nowhere",
-    "train ntssl-demo DATA --out none --resume": "no checkpoint none",
-    "train simclr nowhere": "no recipe 'simclr'",
-    "train ntssl nowhere --set los.form=x": "did you mean loss.form",
-    "train ntssl-demo DATA --device cuda:77": "no device 'cuda:77'",
-    "train ntssl-demo DATA --device gpu": "no device 'gpu' here; use --device auto",
-    "train ntssl-demo DATA --part night": "no part 'night'",
-    "train ntssl-demo DATA --init-from gone": "no weights at gone",
-    "merge out nowhere": "no folder nowhere",
-    "split nowhere --shares train=1": "no folder nowhere",
-    "detect nowhere out --detector d.onnx": "no recording nowhere",
-    "detect DATA out --detector sim": "no detector file sim; check the path, or give detector-v1",
-    "detect film.mp4 out --detector sim:good": "changes annotated boxes, and film.mp4 is a file",
-    "detect DATA out --detector sim:goood": "no detector 'goood'; did you mean good",
-    "run nowhere --weights gone": "no weights at gone",
-    "run boxes.json": "count them with `polyplink run boxes.json --boxes coco`",
-    "run boxes.json --boxes csv": "in the format csv; `polyplink run boxes.json --boxes coco`",
-    "run DATA --boxes csv": "counts it, without --boxes",
-    "run film.mp4 --boxes coco": "`polyplink run BOXES --boxes coco --recording film.mp4`",
-    "run film.mp4 --boxes boxes.json": "`polyplink run boxes.json --boxes FORMAT` counts it",
-    "run film.mp4 --first-frame 1": "are for boxes; add --boxes FORMAT",
-    "run film.mp4 --out boxes.json": "--out boxes.json is a file; name a folder",
-    "calibrate gone DATA": "no weights at gone",
-    "calibrate RUN DATA --truth nowhere": "no folder nowhere",
-    "train-detector nowhere": "no folder nowhere",
-    "train-detector DATA --out x": "give --out NAME.onnx",
-    "train-detector DATA --init gone.onnx": "no file gone.onnx",
-    "evaluate-detector d.onnx nowhere": "no folder nowhere",
-    "models detector-v0": "did you mean detector-v1?",
-    "evaluate-detector d.onnx DATA": "no detector file d.onnx",
-    "review nowhere": "no folder nowhere; give a folder that `polyplink run`",
-    "review film.mp4": "count the polyps of a video with `polyplink run film.mp4`",
-    "hand-off nowhere": "no folder nowhere",
-    "learn-from gone nowhere": "no weights at gone",
-    "learn-from RUN nowhere": "no folder nowhere",
-    "recipes show ntsll": "did you mean ntssl",
-    "reproduce ntssl/9 DATA": "no published table 'ntssl/9'",
-    "reproduce ntssl/1 nowhere": "no folder nowhere",
-    "demo broken.pth": "broken.pth holds something else",
-    "embed nowhere nowhere": "no weights at nowhere",
-    "embed encoder.onnx DATA": "no exported encoder",
-    "embed RUN DATA --out v.csv": "has another ending; give --out v.parquet",
-    "embed broken.onnx DATA": "the folder of an exported encoder needs",
-    "embed RUN nowhere": "no folder nowhere",
-    "embed RUN DATA --precision int8": "has no 8-bit weights",
-    "export RUN DATA": "exists already; name a new folder",
-    "export RUN encoder.onnx --part train": "--part train needs data; add --in",
-    "export RUN encoder.onnx --precision int8": "needs crops for calibration; add --data DATA",
-    "export RUN encoder.onnx --int8 x --data y": "give one of them",
-    "export gone encoder.onnx": "no weights at gone",
-    "index build gone DATA": "no weights at gone",
-    "index add RUN nowhere": "no folder nowhere",
-    "search gone 001-001:00000": "no weights at gone",
-    "live nowhere --weights gone": "no weights at gone",
-    "study ntsll DATA": "no recipe 'ntsll'; did you mean ntssl",
-    "count nowhere nowhere": "no weights at nowhere",
-    "count RUN nowhere": "no folder nowhere",
-    "evaluate DATA RUN": "give the weights before it, for example `encoder-v1 ",
-    "evaluate RUN DATA --grid x": "no grid 'x'",
-    "evaluate RUN DATA --grid papr": "no grid 'papr'; did you mean paper",
-    "evaluate RUN DATA --part train": "trained or validated on 4 of these procedures",
-    "evaluate RUN DATA --part night": "no part 'night' in splits.json",
-    "evaluate RUN DATA --choose-on eval": "is in 'eval' and in 'eval'",
-    "evaluate RUN DATA --task reidd": "no task 'reidd'; did you mean reid",
-    "evaluate RUN DATA --task size": "column size_mm is empty, but the size task",
-    "evaluate RUN DATA --task reid --curve-csv": "--curve-csv is for counting",
-    "evaluate RUN DATA --clusterer kmeans": "no clusterer 'kmeans'; choose one of: temporal_ap",
-    "probe sizes RUN DATA": "did you mean size",
-    "probe size RUN DATA": "column size_mm is empty",
-    "probe size gone DATA": "no weights at gone",
-    "figures gone DATA": "no weights at gone",
-    "figures RUN DATA --only maps": "no figure 'maps'; did you mean map",
-    "figures RUN DATA --only map --part night": "no part",
-    "figures RUN DATA --beside x": "names no file",
-    "weights add broken.pth": "neither safetensors nor",
-    "weights add gone": "no file gone",
-    "weights adapt gone DATA --as x": "no weights at gone",
-    "weights show endofm": "not on this machine",
-    "weights cost endofn": "did you mean endofm",
-    "weights cost endovit --size 256": "endovit only takes images of 224 pixels",
-    "bench trackles": "did you mean tracklets",
-    "bench bags --profile p": "is for the path step",
-    "bench bags --device cuda": "no GPU is used for bags",
-}
-
-
-BROKEN_FILES = ("broken.onnx", "broken.pth", "film.mp4", "boxes.json")  # with other contents
-SLOW_MISTAKES = (  # detected by heavy libraries
-    "embed RUN DATA --precision int8",
-    "train ntssl-demo DATA --device cuda:77",
-    "weights add broken.pth",
-    "bench bags --device cuda",
-)
-PROGRAM = """
-import json, sys
-
-class Refused:
-    def find_spec(self, name, path=None, target=None):
-        if name in ("torch", "numba", "sklearn", "timm", "matplotlib") and path is None:
-            caller = sys._getframe(1)
-            while "importlib" in caller.f_code.co_filename:
-                caller = caller.f_back
-            if "polyplink" in caller.f_globals["__name__"]:  # polars only checks that it exists
-                raise AssertionError(f"{{name}} is imported")
-
-sys.meta_path.insert(0, Refused())
-import typer.testing
-from polyplink.cli.command import app
-typer.testing._get_command = lambda group: group
-run = typer.testing.CliRunner().invoke
-print(json.dumps([run(app, call).stderr for call in {calls}]))
-"""
-
-
-@pytest.mark.parametrize("line", MISTAKES)
-def test_mistakes_are_refused_before_anything_is_written_or_started(
-    line: str, sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("are_slow", [False, True])
+def test_mistakes_are_refused_before_anything_is_written_started_or_imported(
+    are_slow: bool, sample_run: SampleRun, tmp_path: Path
 ) -> None:
-    started: list[object] = []
-    monkeypatch.setattr("polyplink.core.workers.start_server", started.append)
-    monkeypatch.setenv("POLYPLINK_HOME", "store")
-    monkeypatch.chdir(tmp_path)
-    for name in BROKEN_FILES:
-        Path(name).write_bytes(b"no weights")
-    paths = {"RUN": str(sample_run.run), "DATA": str(sample_run.data)}
-    assert_refused(polyplink(*(paths.get(word, word) for word in line.split())), MISTAKES[line])
-    assert (started, [path.name for path in tmp_path.iterdir()]) == ([], [*BROKEN_FILES])
+    lines = [line for line in MISTAKES if (line in SLOW_MISTAKES) == are_slow]
+    arguments = lines, str(sample_run.run), str(sample_run.data)
+    check = "mistakes.assert_refused_early" if not are_slow else "mistakes.assert_all_refused"
+    program = f"from tests.cli import mistakes; {check}(*{arguments})"
+    environment = {"POLYPLINK_HOME": "store", "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", program]
+    subprocess.run(command, check=True, cwd=tmp_path, env=os.environ | environment)
 
 
-def test_mistakes_of_every_verb_are_refused_before_torch_is_imported(
-    sample_run: SampleRun, tmp_path: Path
-) -> None:
-    lines = [line for line in MISTAKES if line not in SLOW_MISTAKES]
-    assert {word for line in lines for word in line.split()[:1]} == {
-        name.partition(" ")[0] for name in VERBS.names()
-    } - {"plugins"}  # which takes no arguments
-    paths = {"RUN": str(sample_run.run), "DATA": str(sample_run.data)}
-    calls = [[paths.get(word, word) for word in line.split()] for line in lines]
-    for name in BROKEN_FILES:
-        (tmp_path / name).write_bytes(b"no weights")
-    result = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(calls=json.dumps(calls))],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        env={**os.environ, "POLYPLINK_HOME": "store"},
-    )
-    errors = dict(zip(lines, json.loads(result.stdout), strict=True))
-    assert {line: text for line, text in errors.items() if MISTAKES[line] not in text} == {}
+def test_every_verb_has_a_mistake() -> None:
+    verbs = {name.partition(" ")[0] for name in VERBS.names()}
+    assert {line.split()[0] for line in MISTAKES} == verbs - {"plugins"}  # it takes no arguments
 
 
 def test_ctrl_c_at_exit_prints_no_traceback() -> None:

@@ -45,7 +45,6 @@ def test_the_doctor_predicts_tracklets_and_the_boxes_left_out(
     assert line.startswith("warning tracklets (58): the default settings give 1 tracklets; of 98")
     for reason in ("40 where gaps", "9 of polyps with fewer than 30", "9 without a polyp"):
         assert reason in line
-    assert_refused(polyplink("doctor", tmp_path / "no"), "no folder")
 
 
 def test_the_doctor_s_options_make_single_frames_usable(

@@ -110,17 +110,11 @@ def test_boxes_of_a_format_are_counted_without_a_detector(
     boxes = read_data(sample_run.data).detections.filter(pl.col("procedure_id") == "001-005")
     table = boxes.select("procedure_id", "frame", "x", "y", "w", "h", "image")
     detected = table.filter(pl.col("frame") % 4 != 1)  # without a quarter of the frames
-    detected.write_csv(sample_run.root / "frames" / "boxes.csv")
-    with (sample_run.root / "frames" / "boxes.csv").open("a") as file:
+    boxes_file = sample_run.root / "frames" / "boxes.csv"
+    detected.write_csv(boxes_file)
+    with boxes_file.open("a") as file:
         file.write("001-005,90,40,30,5,5,\n")  # in one frame: no track
-    command = (
-        "run",
-        sample_run.root / "frames" / "boxes.csv",
-        "--boxes",
-        "csv",
-        "--weights",
-        sample_run.run,
-    )
+    command = ("run", boxes_file, "--boxes", "csv", "--weights", sample_run.run)
     size = sample_run.root / "frames" / "procedures.csv"
     size.write_text("procedure_id,width,height,n_frames,fps\n001-005,48,40,252,25\n")
     result = polyplink(*command, "--out", tmp_path / "o", "--device", "cpu")
@@ -140,7 +134,7 @@ def test_boxes_of_a_format_are_counted_without_a_detector(
     # The boxes are returned unchanged, with the polyps of their tracks.
     returned = pl.read_csv(tmp_path / "o" / "boxes-with-tracks" / "boxes.csv")
     assert f"your boxes with tracks (csv): {tmp_path / 'o' / 'boxes-with-tracks'}" in result.stdout
-    written = pl.read_csv(sample_run.root / "frames" / "boxes.csv")
+    written = pl.read_csv(boxes_file)
     assert returned.drop("track_id", "polyp").equals(written)
     assert returned.row(-1)[-2:] == (None, None)
     assert returned["track_id"].null_count() == returned["polyp"].null_count() == 1
@@ -154,7 +148,7 @@ def test_boxes_of_a_format_are_counted_without_a_detector(
     reported = views.select("track_id", "start_frame", "end_frame")
     assert sorted(expected.rows()) == sorted(reported.rows())
     # `count` returns them too: in a separate table, as the file has changed.
-    with (sample_run.root / "frames" / "boxes.csv").open("a") as file:
+    with boxes_file.open("a") as file:
         file.write("\n")
     recount = count(sample_run.run, tmp_path / "o" / "data", out=tmp_path / "c")
     (changed,) = [line for line in recount.warnings if "has changed since the import" in line]
@@ -182,15 +176,8 @@ def test_a_detector_is_trained_evaluated_and_used(
     empty.mkdir()
     for k in range(4):
         Image.fromarray(np.full((60, 90, 3), 40 * k, np.uint8)).save(empty / f"{k}.png")
-    command: tuple[str | Path, ...] = (
-        "train-detector",
-        sample_run.data,
-        "-o",
-        out,
-        "--frames",
-        "4",
-    )
-    command += ("--side", "64", "--empty", empty)
+    options = ("--frames", "4", "--side", "64", "--empty", empty)
+    command = ("train-detector", sample_run.data, "-o", out, *options)
     result = polyplink(*command, "--epochs", "2", "--held", "0.2", "--json")
     assert result.exit_code == 0, result.output
     facts = json.loads(result.stdout)
@@ -232,10 +219,6 @@ def test_a_detector_is_trained_evaluated_and_used(
     assert detection.exit_code == 0, detection.output
     assert "trained on simulated pictures: do not rely on what it finds" in detection.stderr
     assert "trained on 1 of these procedures" in detection.stderr
-    refused = polyplink("train-detector", sample_run.data, "-o", "weights.pt")
-    assert_refused(refused, "weights.pt is not named as an ONNX file")
-    refused = polyplink("train-detector", sample_run.data, "--side", "100")
-    assert_refused(refused, "--side 100 is not a multiple of 32; give --side 96")
 
 
 @pytest.mark.parametrize(

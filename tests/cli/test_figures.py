@@ -15,17 +15,9 @@ from tests.conftest import SampleRun
 
 
 def test_all_figures_are_drawn(sample_run: SampleRun, tmp_path: Path) -> None:
-    options = ("--device", "cpu", "--workers", "1", "--json")
-    result = polyplink(
-        "figures",
-        sample_run.run,
-        sample_run.data,
-        "-o",
-        tmp_path,
-        "--beside",
-        f"again={sample_run.run}",
-        *options,
-    )
+    options = ("-o", tmp_path, "--device", "cpu", "--workers", "1", "--json")
+    beside = ("--beside", f"again={sample_run.run}")
+    result = polyplink("figures", sample_run.run, sample_run.data, *options, *beside)
     assert result.exit_code == 0, result.stderr
     written = [Path(name) for name in json.loads(result.stdout)]
     assert [path.name for path in written] == [
@@ -48,17 +40,8 @@ def test_a_figure_without_data_is_left_out_unless_requested(
 
     failing = f"{__name__}:draw_nothing"
     register(similarity=failing, pca=failing)
-    command = (
-        "figures",
-        sample_run.run,
-        sample_run.data,
-        "-o",
-        tmp_path,
-        "--device",
-        "cpu",
-        "--workers",
-        "1",
-    )
+    options = ("-o", tmp_path, "--device", "cpu", "--workers", "1")
+    command = ("figures", sample_run.run, sample_run.data, *options)
     for only in ((), ("--only", "pca")):
         assert_refused(polyplink(*command, *only), "no polyp has another one; give two")
     register(similarity=failing, pca="polyplink.report.figures:draw_pca")

@@ -41,19 +41,8 @@ def test_search_returns_the_nearest_views_of_a_tracklet(
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     ids = np.array(embeddings.tracklet_ids)
     query = 8
-    result = polyplink(
-        "search",
-        sample_run.run,
-        ids[query],
-        "--index",
-        index,
-        "-o",
-        tmp_path,
-        "-k",
-        "5",
-        *COMMON,
-        "--json",
-    )
+    command = ("search", sample_run.run, ids[query], "--index", index, "-o", tmp_path, *COMMON)
+    result = polyplink(*command, "-k", "5", "--json")
     assert result.exit_code == 0, result.stderr
     matches = json.loads(result.stdout)
     cosines = vectors @ vectors[query]
@@ -83,21 +72,8 @@ def test_search_filters_and_accepts_pictures_and_videos(
     for box in (None, "14,8,16,12"):
         assert polyp & {*views_like(str(frame), k=3, box=box).value["tracklet_id"]}
     video = write_video(tmp_path / "film.mp4", 12)
-    result = polyplink(
-        *(
-            "search",
-            sample_run.run,
-            video,
-            "--index",
-            index,
-            "-o",
-            tmp_path / "f",
-            "-k",
-            "2",
-            *COMMON,
-        ),
-        *("--frame", "11", "--box", "4,4,20,20"),
-    )
+    command = ("search", sample_run.run, video, "--index", index, "-o", tmp_path / "f", *COMMON)
+    result = polyplink(*command, "-k", "2", "--frame", "11", "--box", "4,4,20,20")
     assert "Views like film.mp4" in result.stdout, result.stderr
     assert pl.read_csv(tmp_path / "f" / "matches.csv").height == 2
 
@@ -110,16 +86,8 @@ def test_search_filters_by_date(sample_run: SampleRun, tmp_path: Path) -> None:
     write_data(folder, DataSet.of(*tables))
     assert read_data(folder).keys == data.keys  # dates are not part of the keys of vectors
     build_index(sample_run.run, [folder], index=index, device="cpu")
-    command = (
-        "search",
-        sample_run.run,
-        "001-001:00000",
-        "--index",
-        index,
-        "-o",
-        tmp_path / "o",
-        *COMMON,
-    )
+    options = ("--index", index, "-o", tmp_path / "o", *COMMON)
+    command = ("search", sample_run.run, "001-001:00000", *options)
     result = polyplink(*command, "--since", "2024-02-10", "--until", "2024-03-31", "--json")
     assert {match["procedure_id"] for match in json.loads(result.stdout)} == {"001-002", "001-003"}
     assert_refused(polyplink(*command, "--since", "2024-2-1"), "--since 2024-2-1 is not a date")

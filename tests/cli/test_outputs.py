@@ -63,16 +63,8 @@ def test_a_second_recording_replaces_the_first_only_with_replace(
         boxes.filter(pl.col("procedure_id") == name).write_csv(tmp_path / name / "detections.csv")
         size = f"procedure_id,width,height,n_frames,fps\n{name},48,40,252,25\n"
         (tmp_path / name / "procedures.csv").write_text(size)
-    options = (
-        "--boxes",
-        "csv",
-        "--weights",
-        sample_run.run,
-        "--device",
-        "cpu",
-        "--min-seconds",
-        "60",
-    )
+    long_tracks = ("--min-seconds", "60")
+    options = ("--boxes", "csv", "--weights", sample_run.run, "--device", "cpu", *long_tracks)
     assert polyplink("run", "001-004", *options).exit_code == 0
     assert polyplink("run", "001-004", *options).exit_code == 0  # repeated
     folder = tmp_path / "run" / "001-004"

@@ -36,14 +36,6 @@ def test_simulate_writes_tables(tmp_path: Path) -> None:
     assert not boxes[0].equals(boxes[1])
 
 
-@pytest.mark.parametrize("option", ["--preview", "--times=2", "--device=cpu"])
-def test_the_check_refuses_unused_options(option: str) -> None:
-    result = polyplink("simulate", "--check", option)
-    name = option.partition("=")[0]
-    assert result.exit_code == 2
-    assert f"does not read {name}; leave {name} out, or leave --check out" in result.stderr
-
-
 @pytest.mark.parametrize("holds", [True, False])
 def test_the_check_has_exit_code_0_only_if_all_rows_hold(
     monkeypatch: pytest.MonkeyPatch, holds: bool

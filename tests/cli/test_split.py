@@ -52,9 +52,3 @@ def test_lists_with_overlaps_or_unknown_procedures_are_refused(tmp_path: Path) -
     lists.write_text(json.dumps({"train": [first, second], "test": [third]}))
     assert polyplink("split", folder, "--lists", lists).exit_code == 0
     assert read_data(folder).part("test") == [third]
-    for shares, message in (
-        ("train=0.5", "add up to 0.5"),
-        ("train:1", "is not a list of parts"),
-        ("a=0.2,b=0.2,c=0.2,d=0.2,e=0.2", "5 parts for 4 patients"),
-    ):
-        assert_refused(polyplink("split", folder, "--shares", shares), message)

@@ -74,20 +74,8 @@ def test_recipes_are_trained_once_and_compared(tmp_path: Path) -> None:
     assert weights.items() <= after.items()
 
 
-def test_mistakes_are_refused_before_training(tmp_path: Path) -> None:
+def test_data_without_polyps_are_refused_before_training(tmp_path: Path) -> None:
     data = write_procedures(tmp_path, procedures=4)
-    mistakes: tuple[tuple[tuple[str, ...], str], ...] = (
-        (("ntsl",), "did you mean ntssl?"),
-        (("ntssl-demo", "ntssl-demo"), "have one name"),
-        (("ntssl-demo", "--part=train"), "is in 'train' and in 'train'"),
-        (("ntssl-demo", "--task=size"), "a study has no task"),
-        (("ntssl-demo", "--set=optim.epoch=1"), "did you mean optim.epochs?"),
-    )
-    for arguments, message in mistakes:
-        names = [argument for argument in arguments if not argument.startswith("-")]
-        options = [argument for argument in arguments if argument.startswith("-")]
-        assert_refused(polyplink("study", *names, data, "-o", tmp_path / "out", *options), message)
-    assert not (data / "prepared").exists()
     original = read_data(data)
     boxes = original.detections.with_columns(polyp_id=pl.lit(None, pl.String))
     write_data(data, replace(original, detections=boxes))

@@ -107,19 +107,7 @@ def test_polyps_from_another_encoder_replace_all_labels(
         train(config, data, out=run, resume=True, device="cpu")
 
 
-def test_polyps_from_is_refused_without_use_or_with_other_tracklets(
-    sample_run: SampleRun, tmp_path: Path
-) -> None:
-    command = (
-        "train",
-        "ntssl-demo",
-        sample_run.data,
-        "-o",
-        tmp_path / "run",
-        "--polyps-from",
-        sample_run.run,
-    )
-    assert_refused(polyplink(*command), "bags.kind=temporal does not use polyps")
+def test_polyps_from_other_tracklets_are_refused(sample_run: SampleRun, tmp_path: Path) -> None:
     changes = ["bags.kind=polyp_views", "loss.kind=supervised", "prepare.min_length=33"]
     with pytest.raises(PolyplinkError, match="tracklets with other settings than the recipe"):
         train(

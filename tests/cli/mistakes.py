@@ -1,0 +1,198 @@
+"""Mistakes of users on the command line, and the check that each is refused in time."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from unittest.mock import patch
+
+from polyplink.core import workers
+from tests.cli.calls import assert_refused, polyplink
+
+MISTAKES = {
+    # RUN and DATA are a trained run and its data folder; broken.pth is a file without weights.
+    "import real-colon nowhere out": "nowhere",
+    "import vgg nowhere out": "no format 'vgg'",
+    "import video nowhere out": "boxes in a recording are detected, not imported: `polyplink run",
+    "import coco DATA out": "is already a data folder, which needs no import",
+    "import csv film.mp4 out": "is a video and holds no boxes; count the polyps of a video with",
+    "import csv boxes.json out --size 64": "--size 64 is not a size",
+    "import csv boxes.json out --cases x": "csv takes no --cases; leave it out",
+    "import csv boxes.json out --datasets x": "--datasets x is not a pair",
+    "count RUN film.mp4": "is a file, but a folder is expected; count the polyps of a video with",
+    "prepare boxes.json": "with `polyplink import coco boxes.json DATA`",
+    "train ntssl DATA --init-from RUN": "build theirs with --set encoder.frame_encoder=timm:",
+    "convert DATA cocoa out": "did you mean coco",
+    "count RUN DATA --out RUN": "holds a run of `train`",
+    "calibrate RUN DATA --out RUN": "holds a run of `train`",
+    "train ntssl-demo DATA --out RUN": "holds a training run already",
+    "live nowhere --weights RUN": "nowhere",
+    "convert DATA ldpolyp out": "TrainValid_<id>",
+    "doctor nowhere": "no folder nowhere",
+    "prepare nowhere": "no folder nowhere",
+    "prepare DATA --recipe ntsll": "did you mean ntssl",
+    "prepare DATA --part ta": "no part 'ta'",
+    "prepare DATA --no-crops --tracker nearby": "no tracker 'nearby'",
+    "simulate": "no output folder; name one",
+    "simulate out --check": "--check writes nothing",
+    "simulate --check --preset smoke": "does not read --preset; leave --preset out",
+    "simulate --check --difficulty 0.2": "does not read --difficulty; leave --difficulty out",
+    "simulate --check --write tables": "does not read --write; leave --write out",
+    "simulate --check --times 2": "does not read --times; leave --times out",
+    "simulate --check --preview": "does not read --preview; leave --preview out",
+    "simulate out --preset tinny": "no preset 'tinny'; did you mean tiny",
+    "simulate out --write table": "no way to write 'table'; did you mean tables",
+    "simulate out --difficulty 2": "difficulty is 2",
+    "train ntssl-demo nowhere": "no folder nowhere",
+    "train ntssl-demo DATA --out none --resume": "no checkpoint none",
+    "train simclr nowhere": "no recipe 'simclr'",
+    "train none.py DATA": "no file none.py",
+    "train --help-recipe ntsll": "did you mean ntssl?",
+    "train ntssl nowhere --set los.form=x": "did you mean loss.form",
+    "train ntssl-demo DATA --device cuda:77": "no device 'cuda:77'",
+    "train ntssl-demo DATA --device gpu": "no device 'gpu' here; use --device auto",
+    "train ntssl-demo DATA --part night": "no part 'night'",
+    "train ntssl-demo DATA --init-from gone": "no weights at gone",
+    "train ntssl-demo DATA --polyps-from RUN": "bags.kind=temporal does not use polyps",
+    "merge out nowhere": "no folder nowhere",
+    "merge out DATA --histology-map paper": "no histology map 'paper'; did you mean papers?",
+    "split nowhere --shares train=1": "no folder nowhere",
+    "split DATA --shares train=0.5": "add up to 0.5",
+    "split DATA --shares train:1": "is not a list of parts",
+    "split DATA --shares a=0.2,b=0.2,c=0.1,d=0.2,e=0.1,f=0.2": "6 parts for 5 patients",
+    "detect nowhere out --detector d.onnx": "no recording nowhere",
+    "detect DATA out --detector sim": "no detector file sim; check the path, or give detector-v1",
+    "detect film.mp4 out --detector sim:good": "changes annotated boxes, and film.mp4 is a file",
+    "detect DATA out --detector sim:goood": "no detector 'goood'; did you mean good",
+    "run nowhere --weights gone": "no weights at gone",
+    "run boxes.json": "count them with `polyplink run boxes.json --boxes coco`",
+    "run boxes.json --boxes csv": "in the format csv; `polyplink run boxes.json --boxes coco`",
+    "run DATA --boxes csv": "counts it, without --boxes",
+    "run film.mp4 --boxes coco": "`polyplink run BOXES --boxes coco --recording film.mp4`",
+    "run film.mp4 --boxes boxes.json": "`polyplink run boxes.json --boxes FORMAT` counts it",
+    "run film.mp4 --first-frame 1": "are for boxes; add --boxes FORMAT",
+    "run film.mp4 --out boxes.json": "--out boxes.json is a file; name a folder",
+    "calibrate gone DATA": "no weights at gone",
+    "calibrate RUN": "no data to calibrate on",
+    "calibrate RUN DATA --stills DATA": "both DATA and --stills are given",
+    "calibrate RUN --stills DATA": "no detector to calibrate for",
+    "calibrate RUN --stills DATA --detector d.onnx --polyps 6-3": "'6-3' is not a range",
+    "calibrate RUN DATA --truth nowhere": "no folder nowhere",
+    "train-detector nowhere": "no folder nowhere",
+    "train-detector DATA --out x": "give --out NAME.onnx",
+    "train-detector DATA --side 100": "--side 100 is not a multiple of 32; give --side 96",
+    "train-detector DATA --init gone.onnx": "no file gone.onnx",
+    "evaluate-detector d.onnx nowhere": "no folder nowhere",
+    "models detector-v0": "did you mean detector-v1?",
+    "evaluate-detector d.onnx DATA": "no detector file d.onnx",
+    "review nowhere": "no folder nowhere; give a folder that `polyplink run`",
+    "review film.mp4": "count the polyps of a video with `polyplink run film.mp4`",
+    "hand-off nowhere": "no folder nowhere",
+    "learn-from gone nowhere": "no weights at gone",
+    "learn-from RUN nowhere": "no folder nowhere",
+    "recipes show ntsll": "did you mean ntssl",
+    "reproduce ntssl/9 DATA": "no published table 'ntssl/9'",
+    "reproduce ntssl/1 nowhere": "no folder nowhere",
+    "reproduce ntssl/1": "no data folder",
+    "reproduce ntssl/11 DATA": "did you mean ntssl/1",
+    "reproduce ntssl/1 DATA --only sam": "no row of 'sam'",
+    "reproduce ntssl/1 DATA --part night": "no part 'night'",
+    "reproduce ntssl/1 DATA --grid fine": "no grid",
+    "reproduce ntssl/1 DATA --weights ntssl": "names no file",
+    "demo broken.pth": "broken.pth holds something else",
+    "embed nowhere nowhere": "no weights at nowhere",
+    "embed encoder.onnx DATA": "no exported encoder",
+    "embed RUN DATA --out v.csv": "has another ending; give --out v.parquet",
+    "embed broken.onnx DATA": "the folder of an exported encoder needs",
+    "embed RUN nowhere": "no folder nowhere",
+    "embed RUN DATA --address 127.0.0.1:6379": "--address is for a Ray cluster",
+    "embed RUN DATA --precision int8": "has no 8-bit weights",
+    "export RUN DATA": "exists already; name a new folder",
+    "export RUN encoder.onnx --part train": "--part train needs data; add --in",
+    "export RUN encoder.onnx --precision int8": "needs crops for calibration; add --data DATA",
+    "export RUN encoder.onnx --int8 x --data y": "give one of them",
+    "export gone encoder.onnx": "no weights at gone",
+    "index build gone DATA": "no weights at gone",
+    "index add RUN nowhere": "no folder nowhere",
+    "search gone 001-001:00000": "no weights at gone",
+    "live nowhere --weights gone": "no weights at gone",
+    "live none.mp4 --weights RUN": "no recording",
+    "live film.mp4 --weights RUN --boxes boxes.json --detector x.onnx": "both a detector and boxes",
+    "study ntsll DATA": "no recipe 'ntsll'; did you mean ntssl",
+    "study ntssl-demo ntssl-demo DATA": "have one name",
+    "study ntssl-demo DATA --part train": "is in 'train' and in 'train'",
+    "study ntssl-demo DATA --task size": "a study has no task",
+    "study ntssl-demo DATA --set optim.epoch=1": "did you mean optim.epochs?",
+    "count nowhere nowhere": "no weights at nowhere",
+    "count RUN nowhere": "no folder nowhere",
+    "evaluate DATA RUN": "give the weights before it, for example `encoder-v1 ",
+    "evaluate RUN DATA --grid x": "no grid 'x'",
+    "evaluate RUN DATA --grid papr": "no grid 'papr'; did you mean paper",
+    "evaluate RUN DATA --part train": "trained or validated on 4 of these procedures",
+    "evaluate RUN DATA --part night": "no part 'night' in splits.json",
+    "evaluate RUN DATA --choose-on eval": "is in 'eval' and in 'eval'",
+    "evaluate RUN DATA --task reidd": "no task 'reidd'; did you mean reid",
+    "evaluate RUN DATA --task size": "column size_mm is empty, but the size task",
+    "evaluate RUN DATA --task reid --curve-csv": "--curve-csv is for counting",
+    "evaluate RUN DATA --clusterer kmeans": "no clusterer 'kmeans'; choose one of: temporal_ap",
+    "evaluate RUN DATA --clusterer gone.py:Mutual": "no file gone.py",
+    "evaluate RUN DATA --metric made-up": "no metric 'made-up'",
+    "probe sizes RUN DATA": "did you mean size",
+    "probe size RUN DATA": "column size_mm is empty",
+    "probe size gone DATA": "no weights at gone",
+    "figures gone DATA": "no weights at gone",
+    "figures RUN DATA --only maps": "no figure 'maps'; did you mean map",
+    "figures RUN DATA --only map --part night": "no part",
+    "figures RUN DATA --beside x": "names no file",
+    "weights add broken.pth": "neither safetensors nor",
+    "weights add gone": "no file gone",
+    "weights adapt gone DATA --as x": "no weights at gone",
+    "weights adapt RUN DATA --as x --whiten --in-motion 3 --tone 1": "--in-motion goes with",
+    "weights show endofm": "not on this machine",
+    "weights cost endofn": "did you mean endofm",
+    "weights cost endovit --size 256": "endovit only takes images of 224 pixels",
+    "bench trackles": "did you mean tracklets",
+    "bench bags --profile p": "is for the path step",
+    "bench bags --device cuda": "no GPU is used for bags",
+}
+BROKEN_FILES = ("broken.onnx", "broken.pth", "film.mp4", "boxes.json")  # with other contents
+SLOW_MISTAKES = (  # detected by heavy libraries
+    "embed RUN DATA --precision int8",
+    "train ntssl-demo DATA --device cuda:77",
+    "weights add broken.pth",
+    "bench bags --device cuda",
+)
+
+
+def assert_all_refused(lines: Sequence[str], run: str, data: str) -> None:
+    """Check that nothing is written into the current folder, and that no process is started."""
+    for name in BROKEN_FILES:
+        Path(name).write_bytes(b"no weights")
+    for line in lines:
+        words = [{"RUN": run, "DATA": data}.get(word, word) for word in line.split()]
+        try:
+            with patch.object(workers, "start_server") as start_server:
+                assert_refused(polyplink(*words), MISTAKES[line])
+            start_server.assert_not_called()
+            assert {path.name for path in Path().iterdir()} == {*BROKEN_FILES}
+        except AssertionError as error:
+            raise AssertionError(line) from error
+
+
+class HeavyLibraries:
+    """An importer that has no module, and refuses heavy libraries to polyplink."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if path is None and name in ("torch", "numba", "sklearn", "timm", "matplotlib"):
+            caller = sys._getframe(1)
+            while "importlib" in caller.f_code.co_filename:
+                assert caller.f_back is not None
+                caller = caller.f_back
+            # polars only checks that they exist
+            assert "polyplink" not in caller.f_globals["__name__"], f"{name} is imported"
+
+
+def assert_refused_early(lines: Sequence[str], run: str, data: str) -> None:
+    """Check also that no heavy library is imported."""
+    assert "torch" not in sys.modules
+    sys.meta_path.insert(0, HeavyLibraries())
+    assert_all_refused(lines, run, data)
