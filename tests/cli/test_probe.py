@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings, strategies as st
 
 from polyplink import probe
 from polyplink.core.artefacts import read_json
@@ -69,20 +68,6 @@ def test_a_probe_prints_a_table_or_json(
     summary = json.loads(result.stdout)
     assert summary["task"] == "histology"
     assert len(summary["result"]["per_seed"]["accuracy"]) == 1
-
-
-@given(st.integers(0, 10_000))
-@settings(max_examples=12)
-def test_no_patient_is_on_both_sides(labelled: Path, seed: int) -> None:
-    data = read_data(labelled)
-    # Two procedures share each patient.
-    patients = pl.Series([f"p{i // 2}" for i in range(8)])
-    data = replace(data, procedures=data.procedures.with_columns(patient=patients))
-    sides = divide(PROBES["size"], data, "eval", seed)
-    train, test = (side["procedure_id"].to_list() for side in sides)
-    patient_of = dict(zip(data.procedures["procedure_id"], patients, strict=True))
-    assert not {patient_of[p] for p in train} & {patient_of[p] for p in test}
-    assert sorted({*train, *test}) == sorted(data.part("eval"))
 
 
 def test_a_polyp_and_a_patient_on_both_sides_are_refused(labelled: Path) -> None:

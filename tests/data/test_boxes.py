@@ -123,12 +123,6 @@ def test_a_frame_s_size_has_priority_over_its_procedure_s() -> None:
     assert fitted.select("x", "y", "w", "h").row(0) == (90, 10, 19, 10)
 
 
-def test_a_fault_is_raised_with_its_fix_if_strict() -> None:
-    with pytest.raises(PolyplinkError) as error:
-        Faults(strict=True).fault("box of no area", "a.xml", "correct the box")
-    assert str(error.value) == "a.xml: box of no area; correct the box, or import without --strict"
-
-
 def test_faults_and_warnings_are_counted_with_the_first_name() -> None:
     faults, other = Faults(), Faults()
     faults.fault("box of no area", "a.xml", "correct the box")

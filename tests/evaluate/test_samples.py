@@ -53,12 +53,3 @@ def test_invalid_columns_are_refused(
 ) -> None:
     with pytest.raises(PolyplinkError, match=message):
         Samples.of(ids, procedures, polyps, positions)
-
-
-def test_samples_of_one_procedure_keep_their_columns() -> None:
-    samples = Samples.of(["a", "b", "c"], ["v", "w", "v"], ["p", "q", None], [0.0, 0.5, 1.0])
-    part, rows = samples.of_procedure(0)
-    assert rows.tolist() == [0, 2]
-    assert (part.tracklet_ids, part.procedures) == (("a", "c"), ("v",))
-    assert part.known.tolist() == [True, False]
-    assert part.positions.tolist() == [0.0, 1.0]

@@ -88,11 +88,10 @@ def decayed_weight(a: int, b: int) -> float:
     return same(a, b) * math.exp(-0.7 * abs(TIME[a] - TIME[b]))
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_losses_equal_naive_loops(seed: int) -> None:
+def test_losses_equal_naive_loops() -> None:
     polyp, procedure = torch.tensor(POLYP), torch.tensor(PROCEDURE)
     time = torch.tensor(TIME, dtype=torch.float64)
-    weights = torch.rand(14, 14, generator=torch.Generator().manual_seed(seed)).double()
+    weights = torch.rand(14, 14, generator=torch.Generator().manual_seed(0)).double()
     weights[3] = 0.0  # a row without a match
     weights[:, 5] *= 1e3
     cases: list[tuple[Callable[[torch.Tensor], torch.Tensor], Weight]] = [
@@ -105,7 +104,7 @@ def test_losses_equal_naive_loops(seed: int) -> None:
         ),
     ]
     for loss, weight in cases:
-        assert_same_loss(batch(seed), loss, weight, 0.25)
+        assert_same_loss(batch(0), loss, weight, 0.25)
 
 
 def test_masked_logsumexp_equals_a_loop_and_an_empty_row_is_finite() -> None:

@@ -44,10 +44,8 @@ def naive(
     return torch.stack(rows).mean()
 
 
-def bags_of_several_sizes(
-    seed: int, dtype: torch.dtype = torch.float64
-) -> tuple[torch.Tensor, list[int]]:
-    generator = torch.Generator().manual_seed(seed)
+def bags_of_several_sizes(dtype: torch.dtype) -> tuple[torch.Tensor, list[int]]:
+    generator = torch.Generator().manual_seed(0)
     bag = [0] * 5 + [3] * 3 + [7] * 1 + [9] * 5  # one bag has only an anchor
     return torch.randn(len(bag), 6, generator=generator, dtype=torch.float64).to(dtype), bag
 
@@ -59,11 +57,10 @@ def anchors(bag: list[int]) -> list[bool]:
 @pytest.mark.parametrize("form", ["symmetric", "anchored", "masked"])
 @pytest.mark.parametrize("negatives", ["all", "other_procedures"])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("seed", range(3))
 def test_value_and_gradient_equal_naive_loops(
-    form: str, negatives: str, dtype: torch.dtype, seed: int
+    form: str, negatives: str, dtype: torch.dtype
 ) -> None:
-    z, bag = bags_of_several_sizes(seed, dtype)
+    z, bag = bags_of_several_sizes(dtype)
     leaf, naive_leaf = z.clone().requires_grad_(), z.double().requires_grad_()
     bags, fragment = torch.tensor(bag), [i // 2 for i in range(len(bag))]
     procedures = (

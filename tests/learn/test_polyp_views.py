@@ -40,13 +40,6 @@ def test_all_fragments_are_drawn_and_polyps_of_a_batch_differ(
         assert len(set(batch)) == len(batch) == min(size, len(counts))
 
 
-@pytest.mark.parametrize(("views", "polyps"), [(14, 4), (2, 28), (7, 8), (28, 2), (4, 14)])
-def test_a_batch_of_the_paper_has_56_views(views: int, polyps: int) -> None:
-    bags, batches = deal([60] * 30, views, polyps)
-    assert len(batches[0]) == polyps
-    assert sum(len(bag) for bag in bags[:polyps]) == 56
-
-
 def test_polyps_are_drawn_in_proportion_to_their_remaining_fragments() -> None:
     counts, draws = [60, 30, 10], 300
     first = np.bincount([deal(counts, 5, 1, seed)[1][0][0] for seed in range(draws)])

@@ -1,9 +1,7 @@
 """Crops from image files, archives and videos, and the file that stores them."""
 
 import io
-import tarfile
 import threading
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +20,7 @@ from polyplink.tracklets.crops import (
     read_broken,
     write_crops,
 )
+from tests.data.packing import pack
 from tests.data.videos import HEIGHT, WIDTH, corrupt_packet, frame_of, number_of, write_video
 
 
@@ -48,20 +47,6 @@ def png(number: int) -> bytes:
     buffer = io.BytesIO()
     Image.fromarray(frame_of(number)).save(buffer, "png")
     return buffer.getvalue()
-
-
-def pack(path: Path, members: dict[str, bytes]) -> Path:
-    if path.suffix == ".zip":
-        with zipfile.ZipFile(path, "w") as zipped:
-            for name, data in members.items():
-                zipped.writestr(name, data)
-        return path
-    with tarfile.open(path, "w:" if path.suffix == ".tar" else "w:gz") as archive:
-        for name, data in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
-    return path
 
 
 def test_image_files_are_cut_and_missing_ones_refused(tmp_path: Path) -> None:

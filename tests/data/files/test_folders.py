@@ -9,7 +9,6 @@ from polyplink.data.files.folders import (
     files_in,
     numbered,
     present,
-    read_each,
 )
 
 
@@ -41,24 +40,3 @@ def test_numbered_lists_files_by_their_number(tmp_path: Path) -> None:
     fill(tmp_path, "000001.jpg", "f_10.JPG", "10.png", ".2.jpg", "3.txt", "none.jpg")
     assert numbered(tmp_path, IMAGE_ENDINGS) == {1: "000001.jpg", 10: "10.png"}
     assert numbered(tmp_path / "nowhere", IMAGE_ENDINGS) == {}
-
-
-def double(value: int) -> int:
-    PolyplinkError.unless(value >= 0, f"{value} is below 0", "take another")
-    return 2 * value
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_read_each_keeps_the_order_and_reports_progress(workers: int) -> None:
-    steps: list[tuple[int, int]] = []
-    results = read_each(
-        double, [3, 1, 2], workers=workers, progress=lambda *step: steps.append(step)
-    )
-    assert results == [6, 2, 4]
-    assert steps == [(1, 3), (2, 3), (3, 3)]
-
-
-def test_read_each_raises_the_error_of_reading() -> None:
-    """In one process; tests/data/sets/test_real_colon.py tests an error in a worker."""
-    with pytest.raises(PolyplinkError, match="-1 is below 0; take another"):
-        read_each(double, [3, -1], workers=1)

@@ -365,20 +365,8 @@ def test_truncated_xml_is_refused_by_name(boxes: Boxes, share: float) -> None:
 
 
 TEXT = text_of([("001-001_1", (1, 2, 30, 40.5)), (None, (3, 2, 4, 4))], (1350, 1080))
-_PIECES = [
-    " ",
-    "\n",
-    "&amp;",
-    "<",
-    "<a>b</a>",
-    "<size>",
-    "</object>",
-    "unique_id",
-    "7",
-    "\x0b",
-    "é",
-    "",
-]
+_PIECES = [" ", "\n", "&amp;", "<", "<a>b</a>", "<size>", "</object>", "unique_id", "7"]
+_PIECES += ["\x0b", "é", ""]
 
 
 @given(st.lists(st.tuples(st.integers(0, len(TEXT)), st.integers(0, 9), st.sampled_from(_PIECES))))
