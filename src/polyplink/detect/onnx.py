@@ -29,7 +29,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from polyplink.core.artefacts import ADDED_LATER, content_key, file_key, read_json
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.core.onnx_session import open_session
+from polyplink.core.onnx_files import open_session
 from polyplink.core.parts import DETECTORS, LAYOUTS
 from polyplink.data.files.images import Picture
 from polyplink.models.shipped import is_shipped, shipped_model, shipped_names

@@ -9,8 +9,7 @@ operating point. docs/how-to/export.md describes inputs and outputs, with a prog
 import os
 import shutil
 import tempfile
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +20,7 @@ from torch import nn
 
 from polyplink.core.artefacts import whole_file, whole_folder
 from polyplink.core.errors import PolyplinkError, extras_installed, first_line
-from polyplink.core.onnx_session import import_onnxruntime, open_session
+from polyplink.core.onnx_files import import_onnxruntime, open_session, write_graph
 from polyplink.encoders.device import Precision, check_precision
 from polyplink.encoders.encoder import FrameWise
 from polyplink.encoders.pretrained import write_config
@@ -35,11 +34,11 @@ from polyplink.encoders.weights import (
 )
 
 TRACKLETS = "tracklets.onnx"
-OPSET = 20
 CROPS, FEATURES, LENGTHS, VECTORS = "crops", "features", "lengths", "vectors"
 FRAMES_PER_PASS = 4  # in a block, which is computed by one thread
 CLOSE = 1e-3  # largest relative difference between an exported graph and torch
 _AGAIN = "export it again with `polyplink export`"
+_PURPOSE = "an exported encoder"  # of packages that may be missing
 
 
 class _Method(nn.Module):
@@ -52,37 +51,6 @@ class _Method(nn.Module):
     def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
         output: torch.Tensor = getattr(self.encoder, self.name)(*inputs)
         return output
-
-
-def _write_graph(
-    path: Path, module: nn.Module, inputs: Mapping[str, torch.Tensor], output: str
-) -> None:
-    """Write a module as ONNX; the first axis of each input may have any length."""
-    with extras_installed("an exported encoder"):
-        import onnx  # noqa: PLC0415  an extra
-
-        fast = torch.backends.mha.get_fastpath_enabled()
-        torch.backends.mha.set_fastpath_enabled(False)  # one operator that ONNX does not have
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the exporter warns about itself
-                program = torch.onnx.export(
-                    module.eval(),
-                    tuple(inputs.values()),
-                    input_names=list(inputs),
-                    output_names=[output],
-                    dynamic_shapes=(tuple({0: torch.export.Dim(name)} for name in inputs),),
-                    opset_version=OPSET,
-                    dynamo=True,
-                    verbose=False,
-                )
-        finally:
-            torch.backends.mha.set_fastpath_enabled(fast)
-    assert program is not None
-    model = program.model_proto
-    for part in (*model.graph.node, *model.graph.value_info, *model.graph.input):
-        del part.metadata_props[:]  # paths of source files on this machine
-    onnx.save(model, str(path))
 
 
 def export_encoder(
@@ -118,9 +86,15 @@ def export_encoder(
         shape = (5, side, side, 3)
         crops = torch.randint(0, 256, shape, generator=chance, dtype=torch.uint8)
         features, lengths = encoder.encode_frames(crops), torch.tensor([2, 3])
-        network, pool = _Method(encoder, "encode_frames"), _Method(encoder, "pool_packed")
-        _write_graph(new / FRAMES, network, {CROPS: crops}, FEATURES)
-        _write_graph(new / TRACKLETS, pool, {FEATURES: features, LENGTHS: lengths}, VECTORS)
+        for name, method, inputs, output in (
+            (FRAMES, "encode_frames", {CROPS: crops}, FEATURES),
+            (TRACKLETS, "pool_packed", {FEATURES: features, LENGTHS: lengths}, VECTORS),
+        ):
+            # The first axis of every input, which are all in `*inputs` of `_Method.forward`.
+            axes = (tuple({0: torch.export.Dim(input_name)} for input_name in inputs),)
+            write_graph(
+                new / name, _Method(encoder, method), inputs, output, axes, purpose=_PURPOSE
+            )
         frame_features = _session(new / FRAMES)({CROPS: crops.numpy()})
         vectors = _session(new / TRACKLETS)({FEATURES: frame_features, LENGTHS: lengths.numpy()})
         expected = encoder.aggregate(features, [2, 3]).tracklet.numpy()
@@ -163,8 +137,8 @@ def _quantise(path: Path, crops: np.ndarray) -> None:
 
     Weights have a scale per channel; the scales of activations are calibrated on crops.
     """
-    import_onnxruntime("an exported encoder")
-    with extras_installed("an exported encoder"):
+    import_onnxruntime(_PURPOSE)
+    with extras_installed(_PURPOSE):
         import onnx  # noqa: PLC0415  an extra
         from onnxruntime import quantization  # noqa: PLC0415  an extra
         from onnxruntime.quantization import shape_inference  # noqa: PLC0415
@@ -200,13 +174,13 @@ def _session(path: Path) -> Run:
 
     A session uses one thread, because several wait for each other: see docs/logbook.md.
     """
-    session = open_session(path, "an exported encoder", _AGAIN)
+    session = open_session(path, _PURPOSE, _AGAIN)
     return lambda inputs: np.asarray(session.run(None, inputs)[0], np.float32)
 
 
 def _bf16_session(path: Path) -> Run:
     """A graph computed in bf16 by OpenVINO; onnxruntime does not compute in bf16 on a CPU."""
-    with extras_installed("an exported encoder"):
+    with extras_installed(_PURPOSE):
         import openvino  # noqa: PLC0415  an extra
     core = openvino.Core()
     hint = "give --precision float32, or export the weights again with it"

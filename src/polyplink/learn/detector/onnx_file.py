@@ -1,16 +1,14 @@
 """Export the detector to an ONNX file, and read one; tensors keep the names of the network."""
 
-import warnings
 from pathlib import Path
 
 import torch
 
-from polyplink.core.artefacts import to_plain, whole_file, write_json
+from polyplink.core.artefacts import whole_file, write_json
 from polyplink.core.errors import PolyplinkError, extras_installed
+from polyplink.core.onnx_files import write_graph
 from polyplink.detect.onnx import DetectorRecord, record_path
-from polyplink.learn.detector.yolox import STRIDES, YoloxNano, coco_start, stem_weight
-
-FOCUS = (16, 12, 3, 3)  # shape of the stem in files that first slice the image into twelve channels
+from polyplink.learn.detector.yolox import STRIDES, YoloxNano, coco_start
 
 
 def export_detector(network: YoloxNano, path: Path, record: DetectorRecord) -> None:
@@ -21,29 +19,11 @@ def export_detector(network: YoloxNano, path: Path, record: DetectorRecord) -> N
     """
     step = STRIDES[-1]  # sides of an input are multiples of it
     height, width = (torch.export.Dim(name, min=2, max=64) for name in ("rows", "columns"))
-    shape = {0: torch.export.Dim("batch", min=1, max=256), 2: step * height, 3: step * width}
-    with extras_installed("the export"), whole_file(path) as temporary, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the exporter's internals
-        program = torch.onnx.export(
-            network.eval(),
-            (torch.zeros((2, 3, 4 * step, 5 * step)),),
-            input_names=["images"],
-            output_names=["output0"],
-            dynamic_shapes={"images": shape},
-            dynamo=True,
-            verbose=False,
-        )
-        assert program is not None
-        import onnx  # noqa: PLC0415  an extra
-
-        model = program.model_proto
-        for node in model.graph.node:  # stack traces of the exporter, a fifth of the file
-            del node.metadata_props[:]
-            node.doc_string = ""
-        for value in (*model.graph.value_info, *model.graph.input, *model.graph.output):
-            del value.metadata_props[:]
-        onnx.save(model, str(temporary))
-    write_json(record_path(path), to_plain(record))
+    axes = {0: torch.export.Dim("batch", min=1, max=256), 2: step * height, 3: step * width}
+    inputs = {"images": torch.zeros((2, 3, 4 * step, 5 * step))}
+    with whole_file(path) as new:
+        write_graph(new, network, inputs, "output0", {"images": axes}, purpose="the export")
+    write_json(record_path(path), record)
 
 
 def read_network(path: Path) -> YoloxNano:
@@ -74,9 +54,6 @@ def read_network(path: Path) -> YoloxNano:
         for tensor in model.graph.initializer
         if tensor.name in state
     }
-    stem = weights.get("stem.conv.weight")
-    if stem is not None and stem.shape == FOCUS:  # of a version with Focus
-        weights["stem.conv.weight"] = stem_weight(stem)
     is_same_network = {name: tensor.shape for name, tensor in weights.items()} == {
         name: tensor.shape for name, tensor in state.items()
     }
