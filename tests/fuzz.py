@@ -234,7 +234,7 @@ def _detected(frames: Path, folder: Path, done: Done) -> None:
     """A stopped detection continues; its stored crops are used, or cut again."""
     recordings = find_recordings(frames)
     with patch("polyplink.detect.first_pass.PIECE", 8):
-        data = detect(recordings, MovingBox(), folder, TRACKS)
+        data, _ = detect(recordings, MovingBox(), folder, TRACKS)
     assert data.procedures.height == 1
     _kept(folder, done)
 

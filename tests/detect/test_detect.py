@@ -58,7 +58,7 @@ def test_crops_stored_during_detection_equal_those_that_prepare_cuts(
     assert [(recording.name, recording.n_frames, recording.width) for recording in recordings] == [
         ("p1", N, WIDTH)
     ]
-    data = detect(recordings, MovingBox(), tmp_path / "data", SETTINGS)
+    data, _ = detect(recordings, MovingBox(), tmp_path / "data", SETTINGS)
     assert data.detections.height == N - 5
     assert data.detections["image"][9] == "f11.jpg"  # in the order of their numbers
     prepared = prepare(tmp_path / "data", SETTINGS)
@@ -104,13 +104,13 @@ def test_an_interrupted_run_continues_where_it_stopped(
     monkeypatch.setattr("polyplink.detect.first_pass.PIECE", 8)
     write_frames(tmp_path / "p1", cut=18)
     recordings = find_recordings(tmp_path / "p1")
-    uninterrupted = detect(recordings, MovingBox(), tmp_path / "whole", SETTINGS)
+    uninterrupted, _ = detect(recordings, MovingBox(), tmp_path / "whole", SETTINGS)
     with pytest.raises(KeyboardInterrupt):
         detect(recordings, MovingBox(stop_after=20), tmp_path / "data", SETTINGS)
     first_two_pieces = tmp_path / "two"
     shutil.copytree(tmp_path / "data", first_two_pieces)
     rest = MovingBox(start=16)
-    data = detect(recordings, rest, tmp_path / "data", SETTINGS)
+    data, _ = detect(recordings, rest, tmp_path / "data", SETTINGS)
     assert rest.calls == N - 16  # two pieces of eight were done
     assert data.detections.equals(uninterrupted.detections)
     # A damaged piece and all later ones are computed again, with a warning that names the piece.
@@ -120,7 +120,7 @@ def test_an_interrupted_run_continues_where_it_stopped(
         (piece,) = (tmp_path / "data").glob(f"pieces/*/{8 * (k % 2):09d}")
         (piece / name).write_bytes((piece / name).read_bytes()[: -k or None][k == 0 :])
         rest = MovingBox(start=8 * (k % 2))
-        assert detect(recordings, rest, tmp_path / "data", SETTINGS).detections.equals(
+        assert detect(recordings, rest, tmp_path / "data", SETTINGS)[0].detections.equals(
             uninterrupted.detections
         )
         assert rest.calls == N - rest.start
@@ -191,18 +191,19 @@ def test_several_threads_return_the_same_boxes_as_one(tmp_path: Path) -> None:
         time.sleep((255 - left) / 20_000)
         return np.array([[left / 16, 8.0, 12.0, 10.0, 0.9]])
 
-    results = [
-        detect(find_recordings(film), detect_left_edge, tmp_path / str(n), SETTINGS, workers=n)
-        for n in (1, 3)
-    ]
-    assert results[0].detections.equals(results[1].detections)
-    assert results[0].detections["frame"].to_list() == list(range(60))
+    tables = []
+    for n in (1, 3):
+        data, _ = detect(
+            find_recordings(film), detect_left_edge, tmp_path / str(n), SETTINGS, workers=n
+        )
+        tables.append(data.detections)
+    assert tables[0].equals(tables[1])
+    assert tables[0]["frame"].to_list() == list(range(60))
 
 
 def test_undecodable_frames_are_counted(tmp_path: Path) -> None:
     film = write_video(tmp_path / "film.mp4", 60)
     corrupt_packet(film, 50)
-    lost: dict[str, int] = {}
-    data = detect(find_recordings(film), MovingBox(), tmp_path / "data", SETTINGS, lost=lost)
+    data, lost = detect(find_recordings(film), MovingBox(), tmp_path / "data", SETTINGS)
     assert data.procedures["n_frames"].to_list() == [60]
     assert 0 < lost["film"] < 30

@@ -10,6 +10,9 @@ import pytest
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.data.files.images import Picture
+from polyplink.data.origin import BoxesOrigin
+from polyplink.detect.first_pass import Detector
+from polyplink.detect.folder import OpenedDetector
 from polyplink.streaming.live_count import LiveCount
 from polyplink.streaming.session import follow
 from polyplink.streaming.sources import AHEAD, Feed, Kind, LiveFrame, LiveSource
@@ -74,18 +77,22 @@ class Recorder:
         self.messages.append(str(message))
 
 
+def in_3_threads(find: Detector) -> OpenedDetector:
+    return OpenedDetector(find, BoxesOrigin("function", "a function"), at_once=3)
+
+
 def test_frames_are_counted_in_order_with_their_own_boxes() -> None:
     rng = np.random.default_rng(0)
     seconds = rng.uniform(0, 0.01, 40)
 
-    def detector(image: np.ndarray) -> np.ndarray:
+    def find(image: np.ndarray) -> np.ndarray:
         number = int(image[0, 0, 0]) % 4
         time.sleep(seconds[image[0, 0, 0]])
         return np.array([[1 + number, 1, 4, 4, 0.9]])
 
     recorder = Recorder()
     kept = source(pictures(40), "lines")  # loses no frame
-    follow(kept, detector, cast("LiveCount", recorder), at_once=3)
+    follow(kept, in_3_threads(find), cast("LiveCount", recorder))
     assert recorder.taken == [(k, 1 + k % 4) for k in range(40)]
     assert recorder.messages == []
 
@@ -96,13 +103,13 @@ def test_frames_before_a_failure_are_counted(broken: str) -> None:
         yield from pictures(20)
         raise PolyplinkError("the cable broke", "check it")
 
-    def detector(image: np.ndarray) -> np.ndarray:
+    def find(image: np.ndarray) -> np.ndarray:
         number = int(image[0, 0, 0])
         return POLYP if broken == "source" or number < 20 else np.zeros((1, 3))
 
     frames = failing() if broken == "source" else pictures(30)
     recorder = Recorder()
-    follow(source(frames, "lines"), detector, cast("LiveCount", recorder), at_once=3)
+    follow(source(frames, "lines"), in_3_threads(find), cast("LiveCount", recorder))
     assert [number for number, _ in recorder.taken] == list(range(20))
     (message,) = recorder.messages
     assert ("the cable broke" if broken == "source" else "no valid boxes") in message

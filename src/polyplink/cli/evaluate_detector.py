@@ -15,7 +15,6 @@ from polyplink.core.text import many
 from polyplink.models.shipped import is_shipped
 
 if TYPE_CHECKING:
-    from polyplink.core.messages import Message
     from polyplink.evaluate.detections import DetectorFigures
 
 SIDE = 640  # pixels: frames are measured at this size
@@ -60,19 +59,17 @@ def evaluate_detector(
     )
     from polyplink.data.empty import empty_files
     from polyplink.data.tables import read_data
-    from polyplink.detect.folder import find_detector
+    from polyplink.detect.folder import training_warnings
     from polyplink.detect.onnx import OnnxDetector, images_not_learned
     from polyplink.evaluate.detections import LEAST_SCORE, measure_in_frames
     from polyplink.learn.detector.frames import detect_in_frames, read_frames
     from polyplink.report.printed_tables import detector_lines
 
     data_set = read_data(data)
-    messages: list[Message] = []
     names = data_set.part(part)
-    model, _ = find_detector(detector, None, names, messages)
-    assert isinstance(model, OnnxDetector)
+    model = OnnxDetector(file)
     score = score or model.record.high or model.record.threshold
-    warnings = [str(message) for message in messages]
+    warnings = [str(message) for message in training_warnings(model, names)]
     empty = empty_files(data, data_set, names)
     learned = len(empty) - len(images_not_learned(empty, model.record))
     if learned:
@@ -82,7 +79,11 @@ def evaluate_detector(
         )
     model.record = replace(model.record, threshold=LEAST_SCORE)
     images = read_frames(
-        *(data, data_set, names, SIDE, frames),
+        data,
+        data_set,
+        names,
+        SIDE,
+        frames,
         workers=workers,
         progress=counter(progress, "procedures"),
     )

@@ -141,7 +141,7 @@ def live(
     from polyplink.pipeline.count_data import count_and_track
     from polyplink.streaming.live_count import LIVE, LiveCount, written_pieces
     from polyplink.streaming.session import event_log, follow, wait_for_signal
-    from polyplink.streaming.setup import open_detector, open_linking, weights_messages
+    from polyplink.streaming.setup import open_linking, open_warm, weights_messages
 
     settings = {
         "source": source,
@@ -183,15 +183,16 @@ def live(
 
         # The source, its detector, and how its boxes are linked.
         opened = open_source(source, boxes=boxes, recording=recording, fps=fps, stall=stall)
-        detector_messages: list[Message] = []
-        box_detector, origin, at_once = (
-            (None, None, 1)
-            if brings_boxes
-            else open_detector(detector, function, opened, detector_messages)
+        finder, detector_messages = (
+            (None, []) if brings_boxes else open_warm(detector, function, opened)
         )
         shutil.rmtree(out / LIVE, ignore_errors=True)
         encoder, point, cover = open_linking(
-            load, origin, out, purpose=purpose, alarms_kept=alarms == "keep"
+            load,
+            None if finder is None else finder.origin,
+            out,
+            purpose=purpose,
+            alarms_kept=alarms == "keep",
         )
 
         # The count, its events and its page.
@@ -222,9 +223,7 @@ def live(
 
         # Frames, until the source ends or is stopped.
         with record.stage("live"):
-            stopped = follow(
-                opened, box_detector, counting, at_once=at_once, speed=speed, stall=stall
-            )
+            stopped = follow(opened, finder, counting, speed=speed, stall=stall)
         PolyplinkError.unless(
             counting.frames > 0,
             "; ".join(map(str, counting.warnings[len(of_weights) :])) or f"{source} has no frame",

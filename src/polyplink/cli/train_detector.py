@@ -228,7 +228,10 @@ def _fit(
 
     start = YoloxNano.random(config.seed) if init is None else read_network(init)
     return fit_detector(
-        *(frames, start, config, folder / "state.pt"),
+        frames,
+        start,
+        config,
+        folder / "state.pt",
         device=device,
         workers=workers,
         after_epoch=after_epoch,

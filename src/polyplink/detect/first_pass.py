@@ -18,6 +18,7 @@ import polars as pl
 
 from polyplink.core.artefacts import content_key, whole_folder
 from polyplink.core.errors import PolyplinkError, say_remade
+from polyplink.core.results import Progress, silent
 from polyplink.core.text import file_name
 from polyplink.data.files.images import Picture
 from polyplink.data.tables import (
@@ -56,9 +57,8 @@ def detect(
     *,
     key: str = "",
     workers: int = 1,
-    lost: dict[str, int] | None = None,
-    progress: Callable[[str, int, int], None] = lambda name, done, total: None,
-) -> DataSet:
+    progress: Progress = silent,
+) -> tuple[DataSet, dict[str, int]]:
     """Detect polyps in recordings and write the boxes as a data folder.
 
     Args:
@@ -69,31 +69,31 @@ def detect(
         key: Identifies the detector: finished pieces of another detector are not used.
         workers: Threads that call the detector, each with a frame; 1 for a detector that is not
             thread-safe.
-        lost: Filled with the number of frames that did not decode, by procedure, if any.
-        progress: Callback with the procedure, frames done, and total frames.
+        progress: Called with the procedure, frames done, and total frames.
 
     Returns:
-        The data set, without polyps.
+        The data set, without polyps; and procedure -> number of frames that did not decode, for
+        procedures that have any.
 
     Raises:
         PolyplinkError: If no frame of a recording decodes, or the detector does not return boxes.
     """
-    tables, rows, scenes = [], [], {}
+    tables, rows, scenes, lost = [], [], {}, {}
     pieces = out / "pieces"
     for recording in recordings:
         rule = content_key(key, recording.path.resolve(), recording.n_frames, settings)
         folder = pieces / f"{file_name(recording.name)}-{rule}"
         for done in _pieces(recording, detector, settings, folder, workers):
             progress(recording.name, done, recording.n_frames)
-        broken = sum(read_piece(piece).lost for piece in folder.glob("[0-9]*"))
-        if broken and lost is not None:
-            lost[recording.name] = broken
+        n_lost = sum(read_piece(piece).lost for piece in folder.glob("[0-9]*"))
+        if n_lost:
+            lost[recording.name] = n_lost
         boxes, scenes[recording.name] = join_pieces(folder, out, recording.name, recording)
         tables.append(boxes)
         rows.append(procedure_row(recording, "recordings"))
     data = write_detections(out, pl.concat(tables), rows, scenes)
     shutil.rmtree(pieces)
-    return data
+    return data, lost
 
 
 def procedure_row(recording: Recording, dataset: str) -> dict[str, object]:

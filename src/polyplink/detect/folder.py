@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,6 @@ from polyplink.detect.recordings import find_recordings
 from polyplink.models.shipped import DETECTOR
 from polyplink.tracklets.settings import PrepareSettings, with_options
 
-Function = Callable[..., Any] | None
-
 MOST_AT_ONCE = 4  # frames; decoding does not keep up with more
 
 
@@ -34,7 +33,7 @@ def detect_folder(
     detector: str | None = None,
     fps: float | None = None,
     seed: int = 0,
-    function: Function = None,
+    function: Detector | None = None,
     tracklets: Mapping[str, Any] | None = None,
     progress: Progress = silent,
     begin: Callable[[], None] = lambda: None,
@@ -75,34 +74,29 @@ def detect_folder(
         if name is not None and function is None and source.exists():
             check_is_detector(Path(name))
         recordings = find_recordings(source, fps)
+        opened = open_detector(name, function)
         names = [recording.name for recording in recordings]
-        several = frames_at_once(function)
-        model, key = find_detector(name, function, names, warnings, several)
-        origin = origin_of(model, key)
+        warnings += training_warnings(opened.find, names)
+        origin = opened.origin
         settings = with_options(settings, stated, origin)
         begin()
-        lost: dict[str, int] = {}
         with record.stage("detect"):
-            data = detect(
+            data, lost = detect(
                 recordings,
-                model,
+                opened.find,
                 out,
                 settings,
-                key=key,
-                workers=several,
-                lost=lost,
+                key=origin.key,
+                workers=opened.at_once,
                 progress=lambda procedure_id, done, total: progress(
                     f"detect {procedure_id}", done, total
                 ),
             )
-        record.inputs["detector"] = key
+        record.inputs["detector"] = origin.key
         frames = dict(data.procedures.select("procedure_id", "n_frames").iter_rows())
-        warnings += [
-            Message(
-                "not_decoded", {"lost": n, "frames": frames[procedure_id], "name": procedure_id}
-            )
-            for procedure_id, n in lost.items()
-        ]
+        for procedure_id, n in lost.items():
+            values = {"lost": n, "frames": frames[procedure_id], "name": procedure_id}
+            warnings.append(Message("not_decoded", values))
     write_origin(out, origin)
     record.settings = plain | {"tracklets": settings}
     if data.detections.is_empty():
@@ -138,51 +132,65 @@ def _simulated(plugin: str, preset: str, folder: Path, seed: int) -> DataSet:
     return DataSet.of(boxes, sources, annotated.polyps.clear(), annotated.splits)
 
 
-def origin_of(detector: Detector, key: str) -> BoxesOrigin:
-    """The record of a detector that is stored in a data folder of its boxes."""
-    if not isinstance(detector, OnnxDetector):
-        return BoxesOrigin(key, "a function")
-    record = detector.record
-    name = record.name or detector.path.stem
-    digest = file_key(detector.path)
-    return BoxesOrigin(
-        key, name, record.high, record.low, record.min_seconds, digest, record.nested
-    )
+@dataclass(frozen=True)
+class OpenedDetector:
+    """A detector, ready to be called.
+
+    Attributes:
+        find: Finds the polyps in an image.
+        origin: What a data folder of its boxes records of it.
+        at_once: Number of threads that may call it, each with a frame.
+    """
+
+    find: Detector
+    origin: BoxesOrigin
+    at_once: int
 
 
-def frames_at_once(function: Function) -> int:
-    """Number of threads that call a detector, each with a frame: 1 for a user's function."""
-    return 1 if function is not None else min(os.cpu_count() or 1, MOST_AT_ONCE)
-
-
-def find_detector(
-    name: str | None,
-    function: Function,
-    procedures: Sequence[str],
-    warnings: list[Message],
-    at_once: int = 1,
-) -> tuple[Detector, str]:
-    """The requested detector, and its key.
+def open_detector(name: str | None, function: Detector | None) -> OpenedDetector:
+    """Open the detector that a user names.
 
     Args:
         name: An ONNX file, or the name of a shipped detector; None for `function` or, without one,
             the shipped detector.
-        function: The detector as a Python function.
-        procedures: Names of the recordings.
-        warnings: Extended by warnings about the detector's training data.
-        at_once: Threads that call the detector; the cores are shared among them.
+        function: A detector of the user's own, which one thread calls.
 
     Raises:
         PolyplinkError: If the file is not a detector, or the shipped file was changed.
     """
     if function is not None:
-        return function, "function"
-    threads = 0 if at_once == 1 else (os.cpu_count() or 1) // at_once  # 0: one per core
+        return OpenedDetector(function, BoxesOrigin("function", "a function"), 1)
+    cores = os.cpu_count() or 1
+    at_once = min(cores, MOST_AT_ONCE)
+    threads = 0 if at_once == 1 else cores // at_once  # of a frame; 0: one per core
     model = OnnxDetector(Path(name or DETECTOR), threads=threads)
-    trained_on = [procedure for procedure in procedures if procedure in model.record.trained_on]
-    if trained_on:
-        warnings.append(Message("detector_seen", {"n": len(trained_on), "first": trained_on[0]}))
-    sets = model.record.datasets
+    record = model.record
+    origin = BoxesOrigin(
+        model.key,
+        record.name or model.path.stem,
+        record.high,
+        record.low,
+        record.min_seconds,
+        file_key(model.path),
+        record.nested,
+    )
+    return OpenedDetector(model, origin, at_once)
+
+
+def training_warnings(detector: Detector, procedures: Sequence[str]) -> list[Message]:
+    """Warnings about the data that a detector was trained on.
+
+    Args:
+        detector: The detector; nothing is known of the training of a function.
+        procedures: Names of the recordings in which it looks for polyps.
+    """
+    if not isinstance(detector, OnnxDetector):
+        return []
+    warnings = []
+    seen = [name for name in procedures if name in detector.record.trained_on]
+    if seen:
+        warnings.append(Message("detector_seen", {"n": len(seen), "first": seen[0]}))
+    sets = detector.record.datasets
     if sets and all(dataset.startswith(SIMULATED) for dataset in sets):
         warnings.append(Message("detector_simulated"))
-    return model, model.key
+    return warnings

@@ -12,13 +12,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from polyplink.core.messages import Message
 from polyplink.core.results import Progress, counter
 from polyplink.core.text import many
 from polyplink.data.empty import empty_files
 from polyplink.data.files.trees import image_files
 from polyplink.data.tables import read_data, write_data
-from polyplink.detect.folder import detect_folder, find_detector
+from polyplink.detect.folder import detect_folder, training_warnings
 from polyplink.detect.onnx import DetectorRecord, OnnxDetector, images_not_learned
 from polyplink.stills.annotated_stills import Still, read_stills
 from polyplink.stills.procedures import StillsConfig, write_procedures
@@ -56,9 +55,7 @@ def write_detected(
         PolyplinkError: If there are too few stills, or the detector or an image cannot be read.
     """
     # Rendering takes minutes: a broken detector is refused first.
-    messages: list[Message] = []
-    model, _ = find_detector(detector, None, (), messages)
-    assert isinstance(model, OnnxDetector)
+    model = OnnxDetector(Path(detector))
     parts, warnings = _stills_of_parts(stills, empty, part, config.procedures, model.record)
     for stills_part in parts:
         seed = 2 * config.seed + (stills_part.name == TEST)
@@ -69,7 +66,7 @@ def write_detected(
             replace(config, procedures=stills_part.procedures, seed=seed),
             progress,
         )
-    return [*map(str, messages), *warnings]
+    return [*map(str, training_warnings(model, ())), *warnings]
 
 
 @dataclass(frozen=True)
@@ -163,12 +160,17 @@ def _write_part(
     """
     data_folder, out = folder / part.name, folder / f"{part.name}-boxes"
     truth = write_procedures(
-        *(data_folder, part.stills, part.empty, config),
+        data_folder,
+        part.stills,
+        part.empty,
+        config,
         name=part.dataset,
         progress=counter(progress, f"stills in motion, to {part.name}"),
     )
     data, _ = detect_folder(
-        *(data_folder / "frames", out, PrepareSettings()),
+        data_folder / "frames",
+        out,
+        PrepareSettings(),
         detector=detector,
         fps=config.fps,
         progress=progress,

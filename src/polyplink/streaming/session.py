@@ -16,7 +16,8 @@ from typer import echo
 
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.messages import Message
-from polyplink.detect.first_pass import Detector, Floats, look
+from polyplink.detect.first_pass import Floats, look
+from polyplink.detect.folder import OpenedDetector
 from polyplink.streaming.live_count import LIVE, LiveCount, late_messages
 from polyplink.streaming.sources import Feed, LiveFrame, LiveSource
 
@@ -27,10 +28,9 @@ POLL_SECONDS = 0.2  # between checks for signals and stalls
 
 def follow(
     source: LiveSource,
-    detector: Detector | None,
+    detector: OpenedDetector | None,
     counting: LiveCount,
     *,
-    at_once: int = 1,
     speed: float = 1.0,
     stall: float = 10.0,
 ) -> bool:
@@ -38,9 +38,8 @@ def follow(
 
     Args:
         source: The procedure.
-        detector: Detects boxes; None if the frames come with boxes.
+        detector: The detector; None if the frames come with boxes.
         counting: The count, which also receives warnings.
-        at_once: Threads that call the detector, each with a frame.
         speed: Playback speed of a recording relative to real time; 0 for as fast as possible.
         stall: Seconds without a frame after which the count ends.
 
@@ -48,6 +47,7 @@ def follow(
         Whether Ctrl-C or SIGTERM ended the count.
     """
     feed = Feed(source, speed)
+    at_once = 1 if detector is None else detector.at_once
     find = partial(_with_boxes, source=source, detector=detector)
     with record_signals() as caught, closing(_in_order(feed, find, at_once)) as frames:
         last = time.monotonic()
@@ -105,7 +105,9 @@ def _in_order(
                 yield None
 
 
-def _with_boxes(frame: LiveFrame, source: LiveSource, detector: Detector | None) -> DetectedFrame:
+def _with_boxes(
+    frame: LiveFrame, source: LiveSource, detector: OpenedDetector | None
+) -> DetectedFrame:
     """A frame and its boxes (k, 5): those that come with it, or the detector's."""
     if frame.picture is not None:
         size, expected = frame.picture.size, (source.width, source.height)
@@ -119,7 +121,7 @@ def _with_boxes(frame: LiveFrame, source: LiveSource, detector: Detector | None)
         return frame, frame.boxes
     assert detector is not None
     assert frame.picture is not None
-    return frame, look(detector, frame.picture)
+    return frame, look(detector.find, frame.picture)
 
 
 @contextmanager

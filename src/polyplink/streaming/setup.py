@@ -11,38 +11,30 @@ from polyplink.counting.interval import Cover, cover_of
 from polyplink.counting.record import shipped_messages, used_models
 from polyplink.data.origin import UNKNOWN, BoxesOrigin, BoxSource, write_origin
 from polyplink.detect.first_pass import Detector
-from polyplink.detect.folder import find_detector, frames_at_once, origin_of
+from polyplink.detect.folder import OpenedDetector, open_detector, training_warnings
 from polyplink.encoders.load import NamedEncoder
 from polyplink.encoders.weights import weights_path
 from polyplink.streaming.live_count import LIVE
 from polyplink.streaming.sources import LiveSource
 
 
-def open_detector(
-    name: str | None,
-    function: Detector | None,
-    source: LiveSource,
-    warnings: list[Message],
-) -> tuple[Detector, BoxesOrigin, int]:
-    """The detector of a live count, warmed up, and its entry in the run's record.
+def open_warm(
+    name: str | None, function: Detector | None, source: LiveSource
+) -> tuple[OpenedDetector, list[Message]]:
+    """The detector of a live count, warmed up, with warnings about its training.
 
     Args:
-        name: Its name or file; None for the shipped one.
-        function: A detector of the user's own, in place of a name.
+        name: Its file or name; None for `function` or, without one, the shipped detector.
+        function: A detector of the user's own.
         source: The procedure.
-        warnings: Gets warnings about the detector.
-
-    Returns:
-        The detector, its entry, and the number of threads that may call it.
 
     Raises:
-        PolyplinkError: As for `find_detector`.
+        PolyplinkError: As for `open_detector`.
     """
-    at_once = frames_at_once(function)
-    detector, key = find_detector(name, function, [source.name], warnings, at_once)
-    if function is None:  # warm up: a slow first call would delay the first frames
-        detector(np.zeros((source.height, source.width, 3), np.uint8))
-    return detector, origin_of(detector, key), at_once
+    opened = open_detector(name, function)
+    if function is None:  # a slow first call would delay the first frames
+        opened.find(np.zeros((source.height, source.width, 3), np.uint8))
+    return opened, training_warnings(opened.find, [source.name])
 
 
 def open_linking(
