@@ -311,17 +311,76 @@ def add_crops(
     Returns:
         The part, with tracklets cut at broken frames.
     """
+    rows = {row["procedure_id"]: row for row in prepared.data.procedures.iter_rows(named=True)}
+    size, workers = prepared.settings.size, workers or os.cpu_count() or 1
+    processes = workers if device == "cpu" else 1  # only this process uses a GPU
+    total, n_done = int(prepared.uncut["n_crops"].sum()), 0
+
+    def tick(crops: int) -> None:
+        nonlocal n_done
+        n_done += crops
+        if progress is not None:
+            progress(n_done, total)
+
     for missing in rounds(prepared.procedures, prepared.has_crops):
-        _write_crops(
-            prepared,
-            missing,
-            folder,
-            strict=strict,
-            workers=workers or os.cpu_count() or 1,
-            device=device,
-            progress=progress,
-        )
+        n_done = total - int(prepared.select(missing).uncut["n_crops"].sum())
+        renderings = []
+        for procedure_id in missing:
+            part, row = prepared.select([procedure_id]), rows[procedure_id]
+            path, source = prepared.crops_path(procedure_id), folder / row["source"]
+            frames = frame_crops(part, row)
+            lost = next((frame for frame in frames if frame.image is None), None)
+            if all(frame.image is None for frame in frames) and crop_source(source) is not None:
+                render = partial(
+                    render_crops,
+                    path,
+                    frames,
+                    source,
+                    size,
+                    procedure_id=procedure_id,
+                    device=device,
+                )
+                renderings.append((sum(part.uncut["n_crops"]), partial(_rendered, part, render)))
+                continue
+            with _to_make(part) as to_make:
+                if not to_make:
+                    continue
+                copied = copy_kept(folder, procedure_id, frames, path, size)
+                if copied is not None:
+                    tick(copied)
+                elif lost is None:
+                    write_crops(
+                        path, frames, source, size, workers=workers, tick=tick, strict=strict
+                    )
+                else:
+                    raise PolyplinkError(
+                        f"procedure {procedure_id!r}, frame {lost.frame}: no image",
+                        "import the data with its images or recording (`run --recording`); "
+                        "`polyplink prepare --no-crops` gives tracklets alone",
+                    )
+        longest_first = [render for _, render in sorted(renderings, key=lambda item: -item[0])]
+        with closing(as_done(operator.call, longest_first, processes)) as rendered:
+            for crops in rendered:
+                tick(crops)
     return cut_at_broken(prepared)
+
+
+@contextmanager
+def _to_make(part: Prepared) -> Iterator[bool]:
+    """Whether this process is to make the crops of a part with one procedure."""
+    (procedure_id,) = part.procedures
+    path = part.crops_path(procedure_id)
+    with claimed(path) as is_claimed:
+        to_make = is_claimed and not part.has_crops(procedure_id)
+        if to_make and path.is_file():
+            say_remade(path)
+        yield to_make
+
+
+def _rendered(part: Prepared, render: Callable[[], int]) -> int:
+    """Render the crops of a procedure in a worker, if they are to be made; returns their number."""
+    with _to_make(part) as to_make:
+        return render() if to_make else 0
 
 
 def kept_tracklets(
@@ -364,74 +423,6 @@ def sampled(
     return kept_tracklets(tracklets, settings, fps).with_columns(
         crop_first=first.cast(pl.Int32), n_crops=n_crops.cast(pl.Int32)
     )
-
-
-def _write_crops(
-    prepared: Prepared,
-    missing: Sequence[str],
-    folder: Path,
-    *,
-    strict: bool,
-    workers: int,
-    device: str,
-    progress: Progress | None,
-) -> None:
-    rows = {row["procedure_id"]: row for row in prepared.data.procedures.iter_rows(named=True)}
-    total = int(prepared.uncut["n_crops"].sum())
-    n_done = total - int(prepared.select(missing).uncut["n_crops"].sum())
-
-    def tick(crops: int) -> None:
-        nonlocal n_done
-        n_done += crops
-        if progress is not None:
-            progress(n_done, total)
-
-    renderings = []
-    for procedure_id in missing:
-        row = rows[procedure_id]
-        path, size = prepared.crops_path(procedure_id), prepared.settings.size
-        part = prepared.select([procedure_id])
-        frames, source = frame_crops(part, row), folder / row["source"]
-        if all(frame.image is None for frame in frames) and crop_source(source) is not None:
-            render = partial(
-                render_crops, path, frames, source, size, procedure_id=procedure_id, device=device
-            )
-            job = partial(_unless_made, part, procedure_id, render)
-            renderings.append((sum(part.uncut["n_crops"]), job))
-            continue
-        lost = next((frame for frame in frames if frame.image is None), None)
-        with claimed(path) as is_claimed:
-            if not is_claimed or prepared.has_crops(procedure_id):
-                continue
-            if path.is_file():
-                say_remade(path)
-            copied = copy_kept(folder, procedure_id, frames, path, size)
-            if copied is not None:
-                tick(copied)
-            elif lost is None:
-                write_crops(path, frames, source, size, workers=workers, tick=tick, strict=strict)
-            else:
-                raise PolyplinkError(
-                    f"procedure {procedure_id!r}, frame {lost.frame}: no image",
-                    "import the data with its images or recording (`run --recording`); `polyplink "
-                    "prepare --no-crops` gives tracklets alone",
-                )
-    longest_first = [render for _, render in sorted(renderings, key=lambda item: -item[0])]
-    processes = workers if device == "cpu" else 1  # only this process uses a GPU
-    with closing(as_done(operator.call, longest_first, processes)) as rendered:
-        for crops in rendered:
-            tick(crops)
-
-
-def _unless_made(part: Prepared, procedure_id: str, render: Callable[[], int]) -> int:
-    """Render crops in a worker, unless another process has or does; returns their number."""
-    path = part.crops_path(procedure_id)
-    with claimed(path) as is_claimed:
-        if not is_claimed or part.has_crops(procedure_id):
-            return 0
-        if path.is_file():
-            say_remade(path)
-        return render()
 
 
 def frame_crops(part: Prepared, procedure: dict[str, Any]) -> list[FrameCrops]:
