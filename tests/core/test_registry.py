@@ -182,7 +182,7 @@ def test_a_plugin_importer_and_tracker_are_selected_on_the_command_line(
     )
     boxes = data.detections.with_columns(polyp_id=pl.lit(None, pl.String), score=pl.lit(0.3))
     for name, count in (("damped", 40), ("nearest", 1)):  # damped starts no track at a score of 0.3
-        _, tracklets = build_tracklets(boxes, tracks=TrackSettings(tracker=name))
+        _, tracklets = build_tracklets(boxes, PrepareSettings(tracks=TrackSettings(tracker=name)))
         assert tracklets.height == count
     (source / "v1.txt").write_text("no box")
     fault = polyplink("import", "lines", source, tmp_path / "other")

@@ -31,7 +31,7 @@ def test_fragments_equal_a_naive_loop(
     rows: list[Row] = []
     for k, (procedure, start, n, step) in enumerate(runs):
         rows += polyp_rows(procedure, f"{procedure}{k}", start, n, step)
-    table, tracklets = build_tracklets(detections(rows), max_gap=2)
+    table, tracklets = build_tracklets(detections(rows), PrepareSettings(max_gap=2))
     tracklets = sampled(tracklets, PrepareSettings(min_length=3, stride=stride))
     frames = table["frame"].to_numpy()
     spans = spans_of(table)

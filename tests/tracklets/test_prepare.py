@@ -344,6 +344,7 @@ def test_crops_of_any_procedure_name_stay_inside_the_folder(tmp_path: Path) -> N
     [
         ({"stride": 0}, "stride is 0; give 1 or more"),
         ({"min_length": 0}, "min_length is 0; give 1 or more"),
+        ({"max_gap": 0}, "max_gap is 0; give 1 or more"),
         ({"min_iou": 2.0}, "min_iou is 2.0; give one from 0 to 1"),
         ({"crop_factor": 0.0}, "crop_factor is 0.0; give one above 0"),
         ({"crop_factor": np.nan}, "crop_factor is nan; give one above 0"),
@@ -362,10 +363,10 @@ def table(lengths: list[int]) -> tuple[pl.DataFrame, pl.Series]:
     rows, offset, crop = [], 0, 0
     for k, n in enumerate(lengths):
         crops = -(-n // STRIDE)
-        rows.append(("p", f"p:{k:05}", offset, offset + n - 1, n, offset, crop, crops))
+        rows.append(("p", f"p:{k:05}", "a", offset, offset + n - 1, n, offset, crop, crops))
         offset, crop = offset + n, crop + crops
-    columns = ("procedure_id", "tracklet_id", "first_frame", "last_frame", "n", "offset")
-    schema = [*columns, "crop_first", "n_crops"]
+    columns = ("procedure_id", "tracklet_id", "polyp_id", "first_frame", "last_frame", "n")
+    schema = [*columns, "offset", "crop_first", "n_crops"]
     return pl.DataFrame(rows, schema=schema, orient="row"), pl.Series(range(offset))
 
 

@@ -13,8 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from polyplink.core.compiled import njit
-from polyplink.core.errors import PolyplinkError
-from polyplink.tracklets.settings import TrackSettings
+from polyplink.tracklets.settings import PrepareSettings, TrackSettings
 from polyplink.tracklets.tracks import ONE_SCENE, make_tracker, tracker_input
 
 Ints = npt.NDArray[np.int64]
@@ -56,13 +55,17 @@ class Cuts(NamedTuple):
     n: Rows
 
 
+def frame_rates(procedures: pl.DataFrame) -> dict[str, float]:
+    """Frames per second of each procedure; 25 if unknown."""
+    rates = procedures.select("procedure_id", "fps").iter_rows()
+    return {name: fps or USUAL_FPS for name, fps in rates}
+
+
 def build_tracklets(
     detections: pl.DataFrame,
+    settings: PrepareSettings | None = None,
     *,
-    max_gap: int = 1,
-    min_iou: float = 0.1,
-    tracks: TrackSettings | None = None,
-    fps: Mapping[str, float | None] | None = None,
+    fps: Mapping[str, float] | None = None,
     scenes: Mapping[str, Ints] | None = None,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Build tracklets from detections.
@@ -75,10 +78,8 @@ def build_tracklets(
 
     Args:
         detections: The table `polyplink.data.tables.DETECTIONS`, in any order.
-        max_gap: Largest step in frames within a tracklet of a known polyp, at least 1.
-        min_iou: Smallest IoU of neighbouring boxes of a known polyp, in [0, 1].
-        tracks: How boxes without a polyp are linked; None for the defaults.
-        fps: Frames per second of each procedure; 25 if unknown.
+        settings: Settings with `max_gap`, `min_iou` and `tracks`; None for the defaults.
+        fps: Frames per second of each procedure, see `frame_rates`; 25 if not in it.
         scenes: First frames and numbers (s, 2) of the scenes of procedures that have several, in
             temporal order: no track of a `Tracker` continues from one scene to another.
 
@@ -87,14 +88,8 @@ def build_tracklets(
         sorted by procedure and first frame: tracklet_id ("procedure:number", numbered in that
         order), procedure_id, polyp_id (null if unknown), first_frame, last_frame, n (boxes)
         and offset (row of the first box in the sorted detections).
-
-    Raises:
-        PolyplinkError: If `max_gap` or `min_iou` is out of range.
     """
-    if max_gap < 1:
-        raise PolyplinkError(f"max_gap is {max_gap}", "give --max-gap 1 or more")
-    if not 0.0 <= min_iou <= 1.0:
-        raise PolyplinkError(f"min_iou is {min_iou}", "give --min-iou from 0 to 1")
+    settings = settings or PrepareSettings()
     detections = detections.rechunk()  # gathering rows of many chunks is several times slower
     frames = _column(detections, "frame")  # d
     boxes = tuple(_column(detections, name) for name in BOX)  # x, y, w, h: d each
@@ -104,16 +99,14 @@ def build_tracklets(
         rows = np.flatnonzero(unknown.to_numpy())
         rows = rows[np.lexsort((frames[rows], owner[rows]))]  # by procedure, in time
         track[rows] = len(owner) + _linked(
-            detections, rows, owner[rows], tracks, (fps or {}, scenes or {})
+            detections[rows], owner[rows], settings.tracks, fps=fps or {}, scenes=scenes or {}
         )
     cuts = Cuts(*(np.empty(len(track), dtype=np.uint32) for _ in range(3)))
     last = np.full(int(track.max(initial=0)) + 1, -1, dtype=np.int32)  # row; -1: none yet
-    count = _walk(track, frames, boxes, (max_gap, min_iou), cuts, last)
+    count = _walk(track, frames, boxes, (settings.max_gap, settings.min_iou), cuts, last)
     if count < 0:  # the boxes of a track are not in temporal order
         in_time = detections[np.argsort(frames, kind="stable")]
-        return build_tracklets(
-            in_time, max_gap=max_gap, min_iou=min_iou, tracks=tracks, fps=fps, scenes=scenes
-        )
+        return build_tracklets(in_time, settings, fps=fps, scenes=scenes)
     return _tables(
         detections, owner, frames, Cuts(cuts.tracklet, cuts.first[:count], cuts.n[:count])
     )
@@ -224,29 +217,28 @@ def fill_gaps(boxes: pl.DataFrame) -> pl.DataFrame:
 
 
 def _linked(
-    detections: pl.DataFrame,
-    rows: npt.NDArray[np.int64],
+    boxes: pl.DataFrame,
     owner: Rows,
-    settings: TrackSettings | None,
-    times: tuple[Mapping[str, float | None], Mapping[str, npt.NDArray[np.int64]]],
-) -> npt.NDArray[np.int64]:
+    settings: TrackSettings,
+    *,
+    fps: Mapping[str, float],
+    scenes: Mapping[str, Ints],
+) -> Ints:
     """Link boxes without a polyp: tracks (n,), numbered from 0 to 2 n - 1.
 
     Args:
-        detections: All detections.
-        rows: (n,) rows of the boxes, sorted by procedure and time.
+        boxes: The n detections, sorted by procedure and time.
         owner: (n,) owner of each box.
         settings: How boxes are linked.
-        times: Frames per second, and scenes, of procedures.
+        fps: Frames per second of procedures.
+        scenes: Scenes of procedures.
     """
-    fps, scenes = times
-    sorted_boxes = detections[rows]
-    frames, places, scores = tracker_input(sorted_boxes)
-    track = np.arange(len(rows), 2 * len(rows))  # boxes that are left out have separate tracks
+    frames, places, scores = tracker_input(boxes)
+    track = np.arange(len(owner), 2 * len(owner))  # boxes that are left out have separate tracks
     edges = np.flatnonzero(np.diff(owner.astype(np.int64), prepend=-1, append=-1))
     for start, stop in pairwise(edges):
-        name, part = sorted_boxes["procedure_id"][int(start)], slice(start, stop)
-        tracks_of_part = make_tracker(fps.get(name) or USUAL_FPS, settings).update(
+        name, part = boxes["procedure_id"][int(start)], slice(start, stop)
+        tracks_of_part = make_tracker(fps.get(name, USUAL_FPS), settings).update(
             frames[part], places[part], scores[part], scenes.get(name, ONE_SCENE)
         )
         track[part] = np.where(tracks_of_part < 0, track[part], start + tracks_of_part)
@@ -363,7 +355,7 @@ def seconds(tracklets: pl.DataFrame, procedures: pl.DataFrame) -> np.ndarray:
         tracklets: procedure_id, first_frame and last_frame (n rows).
         procedures: procedure_id and fps of all procedures.
     """
-    fps = {name: fps or USUAL_FPS for name, fps in procedures["procedure_id", "fps"].rows()}
+    fps = frame_rates(procedures)
     rate = np.array([fps[name] for name in tracklets["procedure_id"]])[:, None]
     moments: np.ndarray = tracklets.select("first_frame", "last_frame").to_numpy() / rate
     return moments

@@ -26,7 +26,15 @@ from polyplink.core.sharing import claimed, rounds
 from polyplink.core.text import brief, file_name
 from polyplink.core.workers import as_done
 from polyplink.data.tables import DataSet, read_data, read_marked, write_table
-from polyplink.tracklets.box_runs import BOX, BRIDGED, USUAL_FPS, Floats, box_rows, build_tracklets
+from polyplink.tracklets.box_runs import (
+    BOX,
+    BRIDGED,
+    USUAL_FPS,
+    Floats,
+    box_rows,
+    build_tracklets,
+    frame_rates,
+)
 from polyplink.tracklets.crops import (
     BrokenFrame,
     FrameCrops,
@@ -386,17 +394,18 @@ def _rendered(part: Prepared, render: Callable[[], int]) -> int:
 def kept_tracklets(
     tracklets: pl.DataFrame,
     settings: PrepareSettings,
-    fps: Mapping[str, float | None] | None = None,
+    fps: Mapping[str, float] | None = None,
 ) -> pl.DataFrame:
     """Tracklets of at least `min_length` boxes, or of `min_seconds` if the polyp is unknown.
 
     Args:
         tracklets: A table from `build_tracklets`.
         settings: Settings with `min_length` and `min_seconds`.
-        fps: Frames per second of each procedure; 25 if unknown.
+        fps: Frames per second of each procedure, see `frame_rates`; 25 if not in it.
     """
-    rates = {name: rate or USUAL_FPS for name, rate in (fps or {}).items()}
-    rate = pl.col("procedure_id").replace_strict(rates, default=USUAL_FPS, return_dtype=pl.Float64)
+    rate = pl.col("procedure_id").replace_strict(
+        fps or {}, default=USUAL_FPS, return_dtype=pl.Float64
+    )
     frames = pl.col("last_frame") - pl.col("first_frame") + 1
     long = pl.when(pl.col("polyp_id").is_not_null()).then(pl.col("n") >= settings.min_length)
     return tracklets.filter(long.otherwise(frames >= settings.min_seconds * rate))
@@ -405,14 +414,14 @@ def kept_tracklets(
 def sampled(
     tracklets: pl.DataFrame,
     settings: PrepareSettings,
-    fps: Mapping[str, float | None] | None = None,
+    fps: Mapping[str, float] | None = None,
 ) -> pl.DataFrame:
     """Keep tracklets that are long enough, and assign them rows of crops.
 
     Args:
         tracklets: A table from `build_tracklets`.
         settings: Settings with `min_length`, `min_seconds` and `stride`.
-        fps: Frames per second of each procedure; 25 if unknown.
+        fps: Frames per second of each procedure, see `frame_rates`; 25 if not in it.
 
     Returns:
         The tracklets of `kept_tracklets`, with crop_first (row in the procedure's crops) and
@@ -511,14 +520,9 @@ def _tables(folder: Path, data: DataSet, settings: PrepareSettings, record: RunR
         with claimed(target / "tracklets.parquet") as is_claimed, record.stage("tracklets"):
             if not is_claimed or are_made(paths, warn=True):
                 continue
-            fps = dict(data.procedures.select("procedure_id", "fps").iter_rows())
+            fps = frame_rates(data.procedures)
             detections, tracklets = build_tracklets(
-                data.detections,
-                max_gap=settings.max_gap,
-                min_iou=settings.min_iou,
-                tracks=settings.tracks,
-                fps=fps,
-                scenes=scenes,
+                data.detections, settings, fps=fps, scenes=scenes
             )
             tracklets = sampled(tracklets, settings, fps)
             place = positions(tracklets, spans_of(detections).procedures)
@@ -593,9 +597,7 @@ def cut_tracklets(
     Returns:
         The table with the parts; those after the first are named `ID.1`, `ID.2`, ...
     """
-    bad = {procedure: {row.frame for row in rows} for procedure, rows in broken.items() if rows}
-    if not bad:
-        return tracklets
+    bad = {procedure: {row.frame for row in rows} for procedure, rows in broken.items()}
     rows: list[dict[str, object]] = []
     for row in tracklets.iter_rows(named=True):
         offset, n = row["offset"], row["n"]
@@ -605,10 +607,11 @@ def cut_tracklets(
         if not cuts:
             rows.append(row)
             continue
+        shortest = 1 if row["polyp_id"] is None else min_length
         edges = [-1, *cuts, row["n_crops"]]
         for number, (before, after) in enumerate(pairwise(edges)):
             start, stop = (before + 1) * stride, min(after * stride, n)
-            if stop - start < max(min_length if row.get("polyp_id", "") is not None else 1, 1):
+            if stop - start < shortest:
                 continue
             rows.append(
                 row

@@ -91,13 +91,12 @@ class Tracker:
         return numbers
 
 
-def make_tracker(fps: float, settings: TrackSettings | None = None) -> Tracker:
+def make_tracker(fps: float, settings: TrackSettings) -> Tracker:
     """Create the tracker named in the settings: `Tracker`, or one of a plugin.
 
     Raises:
         PolyplinkError: If no tracker has the name.
     """
-    settings = settings or TrackSettings()
     tracker: type[Tracker] = TRACKERS.find(settings.tracker)
     return tracker(fps, settings)
 

@@ -376,8 +376,7 @@ class Planner:
         """Fragments of `length` crops in a part, or in some of its procedures."""
         key = replace(settings, crop_factor=None, size=1)
         if key not in self._tables:
-            gap, iou = settings.max_gap, settings.min_iou
-            _, tracklets = build_tracklets(self.data.detections, max_gap=gap, min_iou=iou)
+            _, tracklets = build_tracklets(self.data.detections, settings)
             self._tables[key] = sampled(tracklets, settings)
         names = self._names(part) if only is None else only
         rows = self._tables[key].filter(pl.col("procedure_id").is_in(list(names)))
