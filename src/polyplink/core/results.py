@@ -18,6 +18,8 @@ from polyplink.core.errors import visible
 
 Progress = Callable[[str, int, int], None]
 """Callback of a verb, called with (stage, done, total)."""
+StageProgress = Callable[[int, int], None]
+"""Callback of one stage of a verb, called with (done, total)."""
 
 WIDEST = 2000  # characters of a line of a table in a file
 LONGEST_REPR = 400  # characters of a value in the repr of a result
@@ -29,8 +31,12 @@ def silent(stage: str, done: int, total: int) -> None:
     """A progress callback that does nothing."""
 
 
-def counter(progress: Progress, stage: str) -> Callable[[int, int], None]:
-    """The callback (done, total) for one stage of a verb."""
+def silent_stage(done: int, total: int) -> None:
+    """A progress callback of one stage that does nothing."""
+
+
+def counter(progress: Progress, stage: str) -> StageProgress:
+    """The callback for one stage of a verb."""
     return partial(progress, stage)
 
 

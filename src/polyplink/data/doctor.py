@@ -7,13 +7,14 @@ figshare 22202866 (REAL-Colon: its README says CC BY 4.0, the description in the
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import polars as pl
 
+from polyplink.core.results import StageProgress, silent_stage
 from polyplink.data.boxes import NO_SUCH_FRAME, OUTSIDE, OVER_THE_EDGE
 from polyplink.data.image_files import missing_images, open_images
 from polyplink.data.merged import overlaps
@@ -93,7 +94,7 @@ def diagnose(
     images: bool,
     deep: bool = False,
     folder: Path = Path(),
-    progress: Callable[[int, int], None] | None = None,
+    progress: StageProgress = silent_stage,
 ) -> list[Finding]:
     """Run every check on a data set.
 

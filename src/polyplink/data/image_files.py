@@ -1,7 +1,7 @@
 """Which images of a data set exist, and whether they decode; for the doctor."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.results import StageProgress, silent_stage
 from polyplink.data.files.archives import INSIDE, Archive, read_archived
 from polyplink.data.files.folders import present
 from polyplink.data.files.images import decode_image
@@ -63,7 +64,7 @@ def missing_images(data: DataSet, root: Path) -> pl.DataFrame:
 
 
 def open_images(
-    data: DataSet, root: Path, *, deep: bool, progress: Callable[[int, int], None] | None = None
+    data: DataSet, root: Path, *, deep: bool, progress: StageProgress = silent_stage
 ) -> pl.DataFrame:
     """Decode images: a sample of the plain image files, or all images that exist.
 
@@ -94,8 +95,7 @@ def open_images(
     opened: dict[_Key, Opened] = {}
     for key, size in open_each(dict.fromkeys(keys), root):
         opened[key] = size
-        if progress is not None:
-            progress(len(opened), images.height)
+        progress(len(opened), images.height)
     outcomes = [opened.get(key) for key in keys]
     sizes = [outcome if isinstance(outcome, tuple) else (None, None) for outcome in outcomes]
     return images.with_columns(

@@ -10,6 +10,7 @@ from typing import Any, get_args
 from polyplink.core.artefacts import RunRecord, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import FORMATS
+from polyplink.core.results import StageProgress, silent_stage
 from polyplink.data.conversion import find_format
 from polyplink.data.empty import write_empty
 from polyplink.data.files.folders import without_garbage_collection
@@ -33,7 +34,7 @@ def import_folder(
     limits: bool = True,
     workers: int = 2,
     options: Mapping[str, Any],
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: StageProgress = silent_stage,
 ) -> tuple[DataSet, Sequence[str]]:
     """Import a data set into the data folder `out`; return it with warnings.
 

@@ -11,6 +11,7 @@ import polars as pl
 import torch
 
 from polyplink.core.errors import PolyplinkError, say_remade
+from polyplink.core.results import StageProgress, silent_stage
 from polyplink.core.sharing import claimed, rounds
 from polyplink.encoders.device import default_precision, memory_suffices, precision
 from polyplink.encoders.encoder import Encoder, FrameWise, Tokens
@@ -21,7 +22,6 @@ from polyplink.tracklets.prepare import Prepared
 
 Embedder = Callable[[np.ndarray, Sequence[int]], np.ndarray]
 """Crops uint8 (n, h, w, 3) of tracklets of the given lengths, packed, to vectors (b, d)."""
-StageProgress = Callable[[int, int], None]  # done, total
 WithCrops = Callable[[Prepared], AbstractContextManager[Prepared]]
 """Provides the crops of a part with one procedure while it is embedded."""
 
@@ -199,7 +199,7 @@ def embed(
     *,
     length: int | None = None,
     at_once: int = 64,
-    progress: StageProgress | None = None,
+    progress: StageProgress = silent_stage,
 ) -> Embeddings:
     """Embed every prepared tracklet as a whole (every stride-th frame), or every fragment.
 
@@ -236,8 +236,7 @@ def embed(
             parts.append(embedder(crops[run] if is_run else crops[places], [n for _, n in runs]))
             release_pages(crops)
             n_done += block.height
-            if progress is not None:
-                progress(n_done, samples.height)
+            progress(n_done, samples.height)
     vectors = np.concatenate(parts)
     not_finite = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(not_finite):
@@ -266,7 +265,7 @@ def embed_stored(
     *,
     length: int | None = None,
     with_crops: WithCrops = nullcontext,
-    progress: StageProgress | None = None,
+    progress: StageProgress = silent_stage,
 ) -> Embeddings:
     """Like `embed`, with the vectors of each procedure cached in a file.
 
@@ -308,8 +307,7 @@ def embed_stored(
         return procedure_id in embedded
 
     def count(done_here: int, of: int) -> None:
-        if progress is not None:
-            progress(n_done + done_here, table.height)
+        progress(n_done + done_here, table.height)
 
     for missing in rounds(list(ids), is_embedded):
         n_done = sum(len(embeddings.tracklet_ids) for embeddings in embedded.values())

@@ -15,7 +15,7 @@ import polars as pl
 from polyplink.core.artefacts import read_json, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.notebook import Facts
-from polyplink.core.results import Progress, counter, silent
+from polyplink.core.results import Progress, StageProgress, counter, silent, silent_stage
 from polyplink.data.protocols import SHARE, is_splits, split_by_patient
 from polyplink.data.tables import DataSet, read_data
 from polyplink.evaluate.intervals import RESAMPLES, draw_weights
@@ -286,7 +286,7 @@ def probe_vectors(
     settings: ProbeSettings,
     seeds: Sequence[int] = (0, 1, 2),
     resamples: int = RESAMPLES,
-    progress: Callable[[int, int], None] | None = None,
+    progress: StageProgress = silent_stage,
 ) -> tuple[ProbeFigures, tuple[int, int]]:
     """Train and test a probe on vectors, once for each seed.
 
@@ -318,8 +318,7 @@ def probe_vectors(
     for done, seed in enumerate(seeds, start=1):
         fitted = fit_probe(vectors[rows], label[polyp], settings, seed)
         runs.append(polyp_counts(probe_scores(fitted, vectors[test_rows]), test_polyp, test_label))
-        if progress is not None:
-            progress(done, len(seeds))
+        progress(done, len(seeds))
     weights = draw_weights(len(test_label), resamples=resamples)
     positive = int(label.sum())
     return probe_figures(runs, weights), (len(label) - positive, positive)

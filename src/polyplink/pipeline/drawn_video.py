@@ -4,7 +4,7 @@ Frames stay in the decoder's planes of luma and chroma, and only the pixels of l
 written, so that decoding and encoding take nearly all of the time.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -19,7 +19,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from polyplink.core.artefacts import whole_file
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.results import Progress, counter
+from polyplink.core.results import Progress, StageProgress, counter, silent_stage
 from polyplink.core.text import file_name, many
 from polyplink.data.files.folders import IMAGE_ENDINGS, images_in, numbered
 from polyplink.data.files.images import Picture, planes_of
@@ -191,7 +191,7 @@ def draw_video(
     path: Path,
     pictures: Iterator[Numbered],
     drawing: Drawing,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: StageProgress = silent_stage,
 ) -> int:
     """Write an MP4 of pictures with boxes and counts drawn on them; no file if it fails.
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.results import StageProgress, silent_stage
 
 Work = Callable[[str], Any]
 """Processes the procedure with an id; returns values that can be written as JSON."""
@@ -48,7 +49,7 @@ def on_ray(
     address: str | None = None,
     workers: int = 2,
     gpus: bool = True,
-    progress: Callable[[int, int], None] | None = None,
+    progress: StageProgress = silent_stage,
 ) -> list[Any]:
     """Process procedures in Ray's workers.
 
@@ -86,8 +87,7 @@ def on_ray(
                 errors.append(PolyplinkError(row["error"], row["hint"]))
             else:
                 answers.append(json.loads(row["answer"]))
-            if progress is not None:
-                progress(count, len(procedures))
+            progress(count, len(procedures))
     if errors:
         failures = f" (and {len(errors) - 1} more procedures failed)" if len(errors) > 1 else ""
         raise PolyplinkError(errors[0].what + failures, errors[0].hint)

@@ -5,7 +5,7 @@ visits soon after the first; every visit has a new camera path over the still. B
 camera wanders over images without a polyp. Visits last a few seconds.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +17,7 @@ import simplejpeg
 from polyplink.core.artefacts import content_key, read_json, whole_file, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
+from polyplink.core.results import StageProgress, silent_stage
 from polyplink.data.tables import DataSet, write_data
 from polyplink.data.vocabulary import STILLS
 from polyplink.stills.annotated_stills import Still
@@ -83,7 +84,7 @@ def write_procedures(
     config: StillsConfig,
     *,
     name: str,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: StageProgress = silent_stage,
 ) -> DataSet:
     """Write procedures as a data folder: frames as JPEG files, and the true boxes.
 

@@ -22,6 +22,7 @@ import polars as pl
 
 from polyplink.core.artefacts import RunRecord, content_key
 from polyplink.core.errors import PolyplinkError, say_remade
+from polyplink.core.results import StageProgress, silent_stage
 from polyplink.core.sharing import claimed, rounds
 from polyplink.core.text import brief, file_name
 from polyplink.core.workers import as_done
@@ -52,7 +53,6 @@ from polyplink.tracklets.scenes import read_scenes
 from polyplink.tracklets.settings import PrepareSettings
 
 FORMAT = 4  # version of the folder's format, part of all keys
-Progress = Callable[[int, int], None]  # crops written so far, crops in all
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ def prepare(
     strict: bool = False,
     workers: int | None = None,
     device: str = "cpu",
-    progress: Progress | None = None,
+    progress: StageProgress = silent_stage,
 ) -> Prepared:
     """Build the tracklets and crops of a data folder, in its folder prepared/SETTINGS.
 
@@ -312,7 +312,7 @@ def add_crops(
     strict: bool = False,
     workers: int | None = None,
     device: str = "cpu",
-    progress: Progress | None = None,
+    progress: StageProgress = silent_stage,
 ) -> Prepared:
     """Cut the missing crops of a part; arguments and errors are those of `prepare`.
 
@@ -327,8 +327,7 @@ def add_crops(
     def tick(crops: int) -> None:
         nonlocal n_done
         n_done += crops
-        if progress is not None:
-            progress(n_done, total)
+        progress(n_done, total)
 
     for missing in rounds(prepared.procedures, prepared.has_crops):
         n_done = total - int(prepared.select(missing).uncut["n_crops"].sum())

@@ -9,7 +9,7 @@ import gzip
 import io
 import shutil
 import tarfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from polyplink.core.artefacts import (
     write_text,
 )
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.results import StageProgress, silent_stage
 from polyplink.core.workers import HEAVY, as_done
 from polyplink.data.protocols import split_by_rule
 from polyplink.data.sets.real_colon import (
@@ -64,7 +65,7 @@ def simulate(
     *,
     device: str = "cpu",
     workers: int = 2,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: StageProgress = silent_stage,
 ) -> DataSet:
     """Simulate a data set of procedures with known identities.
 

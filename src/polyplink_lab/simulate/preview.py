@@ -1,6 +1,6 @@
 """A preview for people: a contact sheet of the workflow and the polyps, and a short film."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from polyplink.core.artefacts import whole_file
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.results import StageProgress, silent_stage
 from polyplink_lab.simulate.plan import Plan, boxes_of, plan_procedure
 from polyplink_lab.simulate.presets import Preset
 from polyplink_lab.simulate.procedure_specs import ProcedureSpec, procedure_specs
@@ -41,7 +42,7 @@ def write_preview(
     seed: int,
     *,
     device: str = "cpu",
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: StageProgress = silent_stage,
 ) -> dict[str, Path]:
     """Render a contact sheet of one procedure of each brand, and a film of the first.
 

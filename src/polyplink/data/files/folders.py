@@ -12,6 +12,7 @@ from typing import NoReturn, TypeVar
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.results import StageProgress, silent_stage
 from polyplink.core.workers import worker_pool
 from polyplink.data.files.values import check_utf8
 from polyplink.data.files.video import SUFFIXES, natural_order
@@ -171,7 +172,7 @@ def read_each(
     sources: Sequence[Source],
     *,
     workers: int = 1,
-    progress: Callable[[int, int], None] | None = None,
+    progress: StageProgress = silent_stage,
 ) -> list[Read]:
     """Read every source, in order.
 
@@ -189,6 +190,5 @@ def read_each(
     with worker_pool(min(workers, len(sources))) if several else nullcontext() as pool:
         for result in pool.map(read, sources) if pool else map(read, sources):
             collected.append(result)
-            if progress is not None:
-                progress(len(collected), len(sources))
+            progress(len(collected), len(sources))
     return collected

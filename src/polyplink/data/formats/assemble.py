@@ -15,6 +15,7 @@ import polars as pl
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import ImportOptionError, PolyplinkError
+from polyplink.core.results import StageProgress, silent_stage
 from polyplink.core.text import relative_path
 from polyplink.data.boxes import box_table, check_boxes, fit_boxes
 from polyplink.data.faults import Faults, leave_out
@@ -72,7 +73,7 @@ class ReadOptions(TypedDict, total=False):
 
     images: bool
     strict: bool
-    progress: Callable[[int, int], None] | None
+    progress: StageProgress
     workers: int
     dataset: str | None
     size: Size | None
@@ -87,7 +88,7 @@ class Options:
 
     images: bool = True
     strict: bool = False
-    progress: Callable[[int, int], None] | None = None
+    progress: StageProgress = silent_stage
     workers: int = 1
     dataset: str | None = None
     size: Size | None = None

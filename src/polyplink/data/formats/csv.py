@@ -101,8 +101,7 @@ def import_csv(source: Path, **options: Unpack[ReadOptions]) -> Imported:
         kind, hint = "box with a score that is not a number", "write a number, or nothing"
         boxes = leave_out(boxes, no_number("score"), kind, hint, faults)
         boxes = boxes.with_columns(number("score"))
-    if settings.progress is not None:
-        settings.progress(1, 1)
+    settings.progress(1, 1)
     return assemble(boxes, source_folder(source), source.stem, settings, faults, files=[path])
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.results import StageProgress, silent_stage
 from polyplink.core.text import file_name
 from polyplink.data.boxes import box_table, check_boxes, fit_boxes
 from polyplink.data.faults import Faults
@@ -34,7 +35,6 @@ Parsed = TypeVar("Parsed")
 
 Edges = tuple[float, float, float, float]  # left, top, right, bottom, pixels
 Size = tuple[int, int]  # width, height, pixels
-Progress = Callable[[int, int], None]
 
 # A procedure's id and a frame number -> its image (height, width, 3), RGB; None: no image.
 FrameSource = Callable[[str, int], NDArray[np.uint8] | None]
@@ -67,7 +67,7 @@ class ReleaseOptions(TypedDict, total=False):
 
     images: bool
     strict: bool
-    progress: Progress | None
+    progress: StageProgress
     workers: int
 
 
@@ -147,7 +147,7 @@ class Release:
     source: Path
     images: bool = True
     strict: bool = False
-    progress: Progress | None = None
+    progress: StageProgress = silent_stage
     workers: int = 1
     faults: Faults = field(init=False)
 
@@ -226,7 +226,7 @@ class Release:
             first[member].size = size
 
     def open_videos(
-        self, names: Mapping[Member, str], *, part: str = "", progress: Progress | None = None
+        self, names: Mapping[Member, str], *, part: str = "", progress: StageProgress = silent_stage
     ) -> list[Recording]:
         """Read number of frames, size and frame rate of videos; faulty videos are left out.
 
@@ -255,8 +255,7 @@ class Release:
                 if self.strict:
                     raise
                 self.faults.warn("video that cannot be read, left out", error.what)
-            if progress is not None:
-                progress(done, len(videos))
+            progress(done, len(videos))
         return recordings
 
     def join(
@@ -265,7 +264,7 @@ class Release:
         *,
         splits: Mapping[str, list[str]] | None = None,
         boxes: pl.DataFrame | None = None,
-        progress: Progress | None = None,
+        progress: StageProgress = silent_stage,
     ) -> Imported:
         """Join recordings to a data set; boxes that reach beyond the image are clipped to it.
 
@@ -307,8 +306,7 @@ class Release:
             if first_bare is not None:
                 kind = "image without an annotation, treated as free of polyps"
                 faults.warn(kind, first_bare.image, len(bare))
-            if progress is not None:
-                progress(done, len(recordings))
+            progress(done, len(recordings))
         columns = ("procedure_id", "frame", "polyp_id", "image", "at")
         schema: dict[str, Any] = dict.fromkeys(columns, pl.String) | {"frame": pl.Int64}
         schema |= dict.fromkeys(("left", "top", "right", "bottom"), pl.Float64)

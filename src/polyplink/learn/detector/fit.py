@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader, Dataset, Subset
 from polyplink.core.artefacts import whole_file
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
+from polyplink.core.results import StageProgress, silent_stage
 from polyplink.learn.detector.augmented_frames import Augmentation, TrainingFrames, draw_batch
 from polyplink.learn.detector.loss import detection_loss
 from polyplink.learn.detector.yolox import YoloxNano, grid
@@ -156,7 +157,7 @@ def fit_detector(
     device: torch.device = CPU,
     workers: int = 1,
     after_epoch: Callable[[FitState], None] = lambda state: None,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: StageProgress = silent_stage,
 ) -> FitState:
     """Train a detector; continues from a checkpoint of the same training.
 

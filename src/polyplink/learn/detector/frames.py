@@ -11,6 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.results import StageProgress, silent_stage
 from polyplink.data.empty import read_empty
 from polyplink.data.files.archives import INSIDE
 from polyplink.data.files.images import resize
@@ -42,7 +43,7 @@ def read_frames(
     *,
     workers: int,
     empty: Sequence[Path] = (),
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: StageProgress = silent_stage,
 ) -> TrainingFrames:
     """Frames of procedures with and without polyps.
 
