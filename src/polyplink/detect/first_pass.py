@@ -20,7 +20,7 @@ from polyplink.core.artefacts import content_key, whole_folder
 from polyplink.core.errors import PolyplinkError, say_remade
 from polyplink.core.results import Progress, silent
 from polyplink.core.text import file_name
-from polyplink.data.files.images import Picture
+from polyplink.data.files.images import Picture, resize
 from polyplink.data.tables import (
     DETECTIONS,
     DataSet,
@@ -242,7 +242,7 @@ class Follower:
         frame: int,
         picture: Picture | None,
         boxes: Floats,
-        box_crops: Sequence[Pixels | None] = (),
+        box_crops: Sequence[Pixels] = (),
     ) -> Followed:
         """Track the boxes of the next frame, and crop those that will be embedded.
 
@@ -250,7 +250,7 @@ class Follower:
             frame: Number of the frame.
             picture: The frame; None without pixels.
             boxes: (k, 5) x, y, w, h in pixels, and score.
-            box_crops: Crops of the boxes (h, w, 3), to be used without a picture.
+            box_crops: A crop (h, w, 3) of each box, to be used without a picture; empty for none.
         """
         settings, before, self._last = self._settings, self._scene, frame
         if picture is not None:
@@ -267,15 +267,12 @@ class Follower:
         crops: dict[int, Pixels] = {}
         for row, track in enumerate(tracks.tolist()):
             if track >= 0 and self._length.get(track, 0) % settings.stride == 0:
-                whole, area = None if picture is None else picture.rgb(), areas[row]
-                if whole is None and row < len(box_crops) and box_crops[row] is not None:
-                    whole = box_crops[row]
-                    assert whole is not None
-                    area = np.array([0, 0, *whole.shape[1::-1]])
-                if whole is not None:
-                    crops[row] = cut(whole, area, settings.size)
-                    self._places.append((frame, *areas[row].tolist()))
+                if picture is not None:
+                    crops[row] = cut(picture.rgb(), areas[row], settings.size)
+                elif box_crops:
+                    crops[row] = resize(box_crops[row], settings.size, settings.size)
             self._length[track] = self._length.get(track, 0) + 1
+        self._places += [(frame, *areas[row].tolist()) for row in crops]
         self._crops += crops.values()
         return Followed(rounded, tracks, areas, crops)
 
