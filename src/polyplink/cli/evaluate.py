@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 
 # Optional files of an evaluation; those of an earlier evaluation are removed.
 SOMETIMES = (
-    *("procedures.csv", "curve.csv"),
-    *("queries.parquet", "curve.parquet", "assignment.parquet"),
+    "procedures.csv",
+    "curve.csv",
+    "queries.parquet",
+    "curve.parquet",
+    "assignment.parquet",
 )
 
 
