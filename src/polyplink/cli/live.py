@@ -302,7 +302,7 @@ def _report(
 def _finish(
     counting: "LiveCount",
     counted: "Counted",
-    facts: "dict[str, Any]",
+    facts: dict[str, Any],
     report: Path,
     review: str | None,
 ) -> Any:

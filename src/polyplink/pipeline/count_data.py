@@ -104,7 +104,7 @@ def count_data(
     device: str = "auto",
     workers: int = 2,
     tracklets: Mapping[str, Any] | None = None,
-    warnings: "Sequence[str | Message]" = (),
+    warnings: Sequence[str | Message] = (),
     progress: Progress = silent,
 ) -> Result[Counted]:
     """Count the polyps of a data folder and write the results to `out`.
@@ -130,7 +130,10 @@ def count_data(
     """
     settings: dict[str, Any] = {
         SOURCE: str(data.resolve()),
-        **{"weights": weights, "part": part, "purpose": purpose, "alarms": alarms},
+        "weights": weights,
+        "part": part,
+        "purpose": purpose,
+        "alarms": alarms,
     }
     record = RunRecord("count", settings=settings)
     record.claim(out)
@@ -171,15 +174,15 @@ def count_data(
 
 
 def _recorded(
-    part: "LinkedPart",
-    boxes: "pl.DataFrame",
+    part: LinkedPart,
+    boxes: pl.DataFrame,
     weights: Path,
     out: Path,
     *,
     truth: Path | None,
     purpose: str,
-    warnings: "Sequence[str | Message]",
-) -> "tuple[Count, list[str]]":
+    warnings: Sequence[str | Message],
+) -> tuple[Count, list[str]]:
     """The record of a count, and notes for its report."""
     encoded, prepared, file = part.encoded, part.encoded.prepared, weights_path(weights)
     used, lost = used_models(file, encoded.first.name, encoded.folder), lost_boxes(prepared)
@@ -219,12 +222,12 @@ def _recorded(
 
 
 def _page(
-    part: "LinkedPart",
+    part: LinkedPart,
     weights: Path,
-    count: "Count",
+    count: Count,
     notes: Sequence[str],
     seconds: Mapping[str, float],
-) -> "Report":
+) -> Report:
     """The report of a count."""
     return build_report(
         "Polyp count",
@@ -240,7 +243,7 @@ def _page(
     )
 
 
-def _lines_below(count: "Count", notes: Sequence[str]) -> list[str]:
+def _lines_below(count: Count, notes: Sequence[str]) -> list[str]:
     """The lines printed below the table of a count."""
     figures = {} if count.against_truth is None else count.against_truth["figures"]
     return [
@@ -257,7 +260,7 @@ def _report_lines(report: Path, out: Path) -> list[str]:
     return [f"report: {report}", f"to correct it: {command}"]
 
 
-def _write_tables(out: Path, counted: Counted, views: "pl.DataFrame") -> None:
+def _write_tables(out: Path, counted: Counted, views: pl.DataFrame) -> None:
     """Write count.json, counts.csv, views.csv and assignment.parquet."""
     write_json(out / "count.json", counted.summary)
     write_text(out / "counts.csv", csv_text(counted.counts))

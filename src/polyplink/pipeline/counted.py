@@ -34,12 +34,12 @@ class Counted:
 
     report: Path
     polyps: int
-    page: "Report" = field(repr=False)
-    count: "Count" = field(repr=False)
-    boxes: "pl.DataFrame" = field(repr=False)
-    data: "DataSet" = field(repr=False)
-    tracks: "pl.DataFrame" = field(repr=False)
-    views: "pl.DataFrame" = field(repr=False)
+    page: Report = field(repr=False)
+    count: Count = field(repr=False)
+    boxes: pl.DataFrame = field(repr=False)
+    data: DataSet = field(repr=False)
+    tracks: pl.DataFrame = field(repr=False)
+    views: pl.DataFrame = field(repr=False)
 
     @cached_property
     def summary(self) -> dict[str, Any]:
@@ -47,7 +47,7 @@ class Counted:
         return self.count.plain()
 
     @property
-    def counts(self) -> "pl.DataFrame":
+    def counts(self) -> pl.DataFrame:
         """The contents of counts.csv, a row for each procedure."""
         rows = [
             {name: getattr(procedure, name) for name in COUNTS}

@@ -227,7 +227,7 @@ def _write_procedure(
 
 def _visits(
     name: str, stills: Sequence[Still], empty: Sequence[Path], rng: np.random.Generator
-) -> Iterator[tuple[Pixels, "np.ndarray", Sequence[str], int | None]]:
+) -> Iterator[tuple[Pixels, np.ndarray, Sequence[str], int | None]]:
     """The stills that a procedure shows, each after an image without a polyp if there are any.
 
     Yields:
