@@ -282,7 +282,7 @@ def _test(
         "single_numbers": coverage.single,
         "single_numbers_wrong": coverage.single_wrong,
     }
-    write_json(out / FIGURES, to_plain(figures))
+    write_json(out / FIGURES, figures)
     return figures, (
         f"tested on {many(len(rows), 'procedure')} of other stills: count error "
         f"{figures['count_error']:.2f}, false polyps {figures['false_polyps']:.2f} a procedure, "

@@ -8,7 +8,6 @@ from typer import Argument, Option
 
 from polyplink.cli import options
 from polyplink.cli.verb import Result, check_given, inform
-from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress, counter
 from polyplink.core.text import many
@@ -88,4 +87,4 @@ def evaluate_detector(
         progress=counter(progress, "procedures"),
     )
     figures = measure_in_frames(detect_in_frames(model, images), images, score=score)
-    return Result(figures, to_plain(figures), detector_lines(figures), warnings)
+    return Result(figures, printed=detector_lines(figures), warnings=warnings)

@@ -189,7 +189,8 @@ def train_detector(
         else:
             training_figure(drawing, state.losses, None, [], score=0.0)
     facts |= {"high": record.high, "low": record.low, "losses": state.losses}
-    return Result(facts, facts, [*printed, f"losses and examples: {drawing}"], warnings)
+    printed.append(f"losses and examples: {drawing}")
+    return Result(facts, printed=printed, warnings=warnings)
 
 
 def _check(out: Path, side: int, init: Path | None) -> None:
@@ -264,7 +265,7 @@ def _measured(
     if in_empty:
         high, low = track_scores(in_empty)
         record = replace(record, high=high, low=low, threshold=round(low / 2, 3))
-        write_json(record_path(path), to_plain(record))
+        write_json(record_path(path), record)
     else:
         warnings.append(
             "no frame without a polyp is held out, so the record does not say from which score a "
@@ -288,8 +289,7 @@ def _claim(folder: Path, settings: Mapping[str, Any]) -> None:
     """Take the folder of a training, or refuse that of another."""
     path = folder / "settings.json"
     PolyplinkError.unless(
-        not path.is_file()
-        or settings == {"empty_repeats": 2, "freeze": True} | read_json(path),  # of older versions
+        not path.is_file() or settings == read_json(path),
         f"{folder} holds a training with other data or options",
         "give another --out, or delete that folder",
     )
