@@ -49,7 +49,6 @@ from polyplink.report.contents import build_report
 from polyplink.report.formats import figure_text
 from polyplink.report.page import write_report
 from polyplink.report.printed_tables import count_table
-from polyplink.report.records import Report
 from polyplink.tracklets.box_runs import one_box_a_frame
 from polyplink.tracklets.prepare import lost_boxes
 
@@ -139,6 +138,7 @@ def count_data(
     record.claim(out)
     protect_other_counts(out, data, COUNT_FILES, replace=replace)
 
+    # The vectors of the tracklets, linked.
     with record.stage("embed"):
         origin = read_origin(data)
         encoder = load_named(weights, device, tracklets=tracklets, origin=origin)
@@ -148,28 +148,49 @@ def count_data(
     record.inputs |= {"weights": encoder.key, "crops": prepared.key}
     with record.stage("associate"):
         linked = link_part(encoded, purpose=purpose, drop_alarms=alarms == "drop")
+
+    # The count, and its report.
     boxes = linked_boxes(prepared, linked.linked)
     count, notes = _recorded(
         linked, boxes, weights, out, truth=truth, purpose=purpose, warnings=warnings
     )
-    page = _page(linked, weights, count, notes, record.seconds)
+    page = build_report(
+        "Polyp count",
+        weights,
+        encoded,
+        linked.point,
+        linked.linked,
+        seconds=record.seconds,
+        alarms=linked.screened.alarms,
+        notes=tuple(notes),
+        messages=count.messages,
+        cover=linked.cover,
+    )
+
+    # Their files.
     report = out / "report.html"
     with record.results(out) as new, record.stage("report"):
         views = views_table(linked)
         counted = Counted(
-            report,
-            count.polyps,
-            page,
-            count,
-            boxes,
-            prepared.data,
-            tracks_of_boxes(prepared, linked.linked),
-            views.select(VIEWS),
+            report=report,
+            polyps=count.polyps,
+            page=page,
+            count=count,
+            boxes=boxes,
+            data=prepared.data,
+            tracks=tracks_of_boxes(prepared, linked.linked),
+            views=views.select(VIEWS),
         )
         write_embeddings(new / "vectors.parquet", encoded.embeddings[encoder.name])
         _write_tables(new, counted, views)
         write_report(new / report.name, page)
-    printed = [count_table(page), *_lines_below(count, page.notes), *_report_lines(report, out)]
+    correct = _COMMAND_LINE(["polyplink", "review", str(out)])
+    printed = [
+        count_table(page),
+        *_lines_below(count, page.notes),
+        f"report: {report}",
+        f"to correct it: {correct}",
+    ]
     return Result(counted, counted.summary, printed, count.warnings)
 
 
@@ -221,28 +242,6 @@ def _recorded(
     return count, [*notes, f"Models: {'; '.join(map(str, used))}."]
 
 
-def _page(
-    part: LinkedPart,
-    weights: Path,
-    count: Count,
-    notes: Sequence[str],
-    seconds: Mapping[str, float],
-) -> Report:
-    """The report of a count."""
-    return build_report(
-        "Polyp count",
-        weights,
-        part.encoded,
-        part.point,
-        part.linked,
-        seconds=seconds,
-        alarms=part.screened.alarms,
-        notes=tuple(notes),
-        messages=count.messages,
-        cover=part.cover,
-    )
-
-
 def _lines_below(count: Count, notes: Sequence[str]) -> list[str]:
     """The lines printed below the table of a count."""
     figures = {} if count.against_truth is None else count.against_truth["figures"]
@@ -252,12 +251,6 @@ def _lines_below(count: Count, notes: Sequence[str]) -> list[str]:
         *(f"{name}: {figure_text(figure)}" for name, figure in figures.items()),
         *([] if count.coverage is None else [str(count.coverage)]),
     ]
-
-
-def _report_lines(report: Path, out: Path) -> list[str]:
-    """Lines that name the report and the command to correct the count."""
-    command = _COMMAND_LINE(["polyplink", "review", str(out)])
-    return [f"report: {report}", f"to correct it: {command}"]
 
 
 def _write_tables(out: Path, counted: Counted, views: pl.DataFrame) -> None:
