@@ -122,5 +122,5 @@ def test_too_few_stills_and_unreadable_images_are_refused(
     with pytest.raises(PolyplinkError, match="1 groups of stills are too few"):
         write_procedures(tmp_path, stills[:1], (), CONFIG, name="n")
     (tmp_path / "broken.png").write_bytes(b"no image")
-    with pytest.raises(PolyplinkError, match=r"image .*broken.png in an unknown image format"):
+    with pytest.raises(PolyplinkError, match=r"image .*broken.png cannot be decoded"):
         write_procedures(tmp_path / "o", stills, [tmp_path / "broken.png"], CONFIG, name="n")

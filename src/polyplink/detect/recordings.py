@@ -9,7 +9,7 @@ from polyplink.data.files.folders import IMAGE_ENDINGS, files_in, images_in
 from polyplink.data.files.images import Picture
 from polyplink.data.files.video import frame_name, open_video, videos_in
 from polyplink.tracklets.box_runs import USUAL_FPS
-from polyplink.tracklets.crops import VIDEO_AHEAD, prefetch, read_image
+from polyplink.tracklets.crops import VIDEO_AHEAD, decoded_image, prefetch, read_picture
 
 THREADS = 2  # threads that read images or convert frames while the detector is busy
 
@@ -79,8 +79,8 @@ class Recording:
 
 
 def _read(item: tuple[int, Path]) -> tuple[int, Picture | None]:
-    pixels = read_image(item[1])
-    return item[0], None if isinstance(pixels, str) else Picture(pixels)
+    frame, path = item
+    return frame, read_picture(path)
 
 
 def _converted(item: tuple[int, Picture | None]) -> tuple[int, Picture | None]:
@@ -138,12 +138,7 @@ def _images(folder: Path, fps: float | None) -> Recording | None:
     images = images_in(folder)
     if not images:
         return None
-    first = read_image(folder / images[0])
-    if isinstance(first, str):
-        raise PolyplinkError(
-            f"image {folder / images[0]} cannot be decoded ({first})", "restore or remove it"
-        )
-    height, width = first.shape[:2]
+    height, width = decoded_image(folder / images[0]).shape[:2]
     # REAL-Colon's folders are named after their procedures, `001-001_frames`.
     name = folder.resolve().name.removesuffix("_frames")
     return Recording(name, folder, images, len(images), fps or USUAL_FPS, width, height)

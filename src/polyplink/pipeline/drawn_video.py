@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import av
 import numpy as np
@@ -24,13 +24,11 @@ from polyplink.core.text import file_name, many
 from polyplink.data.files.folders import IMAGE_ENDINGS, images_in, numbered
 from polyplink.data.files.images import Picture, planes_of
 from polyplink.data.files.video import open_video, split_frame_name
+from polyplink.pipeline.counted import Counted
 from polyplink.report.formats import clock
 from polyplink.report.polyps import HUES
 from polyplink.tracklets.box_runs import USUAL_FPS
-from polyplink.tracklets.crops import VIDEO_AHEAD, prefetch, read_image
-
-if TYPE_CHECKING:
-    from polyplink.pipeline.counted import Counted
+from polyplink.tracklets.crops import VIDEO_AHEAD, prefetch, read_picture
 
 Plane = npt.NDArray[np.uint8]
 Planes = Sequence[Plane]  # luma (height, width); chroma, half as high and wide
@@ -89,17 +87,22 @@ class Drawing:
         """Draw the boxes, labels, time and count of a frame on its planes."""
         height = planes[0].shape[0]
         thick = 2 * max(1, round(height / 540))
-        for box in self.boxes.get(frame, ()):
-            colour = HUES[(box.polyp - 1) % len(HUES)] if box.polyp else GREY
-            _outline(planes, box, colour, thick if box.polyp else thick // 2 + thick // 2 % 2)
-        for box in self.boxes.get(frame, ()):
+        thin = thick // 2 + thick // 2 % 2
+        boxes = self.boxes.get(frame, ())
+        for box in boxes:
+            _outline(planes, box, _colour(box.polyp), thick if box.polyp else thin)
+        for box in boxes:  # above all outlines
             if box.polyp:
-                colour = HUES[(box.polyp - 1) % len(HUES)]
-                label = _label(f"polyp {box.polyp}", colour, 6 * thick)
+                label = _label(f"polyp {box.polyp}", _colour(box.polyp), 6 * thick)
                 _put(planes, label, box.x, box.y - label[0].shape[0])
         counted = int(np.searchsorted(self.first, frame, side="right"))
         text = f"{clock(frame / self.fps)}   {many(counted, 'polyp')}"
         _put(planes, _label(text, BLACK, 7 * thick), 0, 0)
+
+
+def _colour(polyp: int) -> str:
+    """The colour of a polyp's boxes; grey for 0, none."""
+    return HUES[(polyp - 1) % len(HUES)] if polyp else GREY
 
 
 def _yuv(colour: str) -> tuple[int, int, int]:
@@ -167,14 +170,13 @@ def _put(planes: Planes, label: Planes, x: float, y: float) -> None:
 
 def _planar(source: Source | None) -> av.VideoFrame | None:
     """A copy of a picture in YUV 4:2:0, cut to even sides; None if there is none."""
-    if isinstance(source, Path):
-        pixels = read_image(source)
-        source = None if isinstance(pixels, str) else Picture(pixels)
-    if source is None:
+    picture = read_picture(source) if isinstance(source, Path) else source
+    if picture is None:
         return None
-    width, height = (side // 2 * 2 for side in source.size)
-    even = source if (width, height) == source.size else Picture(source.rgb()[:height, :width])
-    return even.yuv()
+    width, height = (side // 2 * 2 for side in picture.size)
+    if (width, height) != picture.size:
+        picture = Picture(picture.rgb()[:height, :width])
+    return picture.yuv()
 
 
 def _drawn(item: Numbered, drawing: Drawing) -> tuple[int, av.VideoFrame | None]:
@@ -237,7 +239,7 @@ def draw_video(
 
 
 def draw_videos(
-    counted: "Counted", folder: Path, out: Path, progress: Progress
+    counted: Counted, folder: Path, out: Path, progress: Progress
 ) -> tuple[list[Path], list[str]]:
     """Write a video for each procedure with pictures.
 

@@ -34,7 +34,7 @@ from polyplink.core.artefacts import read_json, whole_file, write_json
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.parts import CROPS
 from polyplink.data.files.archives import INSIDE, is_archive, read_archived
-from polyplink.data.files.images import decode_image, resize
+from polyplink.data.files.images import Picture, decode_image, resize
 from polyplink.data.files.video import open_video, split_frame_name
 
 Pixels = npt.NDArray[np.uint8]
@@ -262,6 +262,16 @@ def read_image(path: Path) -> Pixels | Unreadable:
     return decode_image(data)
 
 
+def read_picture(path: Path) -> Picture | None:
+    """The picture of an image file; None if it cannot be decoded.
+
+    Raises:
+        PolyplinkError: If the file is missing or may not be read.
+    """
+    image = read_image(path)
+    return None if isinstance(image, str) else Picture(image)
+
+
 def decoded_image(path: Path) -> Pixels:
     """The pixels (height, width, 3) RGB of an image file.
 
@@ -270,7 +280,9 @@ def decoded_image(path: Path) -> Pixels:
     """
     image = read_image(path)
     if isinstance(image, str):
-        raise PolyplinkError(f"image {path} {image}", "take it out, or export it again")
+        raise PolyplinkError(
+            f"image {path} cannot be decoded ({image})", "restore it, or take it out"
+        )
     return image
 
 
