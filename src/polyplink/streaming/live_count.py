@@ -46,7 +46,7 @@ from polyplink.tracklets.prepare import Prepared, prepare
 Event = Mapping[str, Any]
 LIVE = "live"  # folder of events.jsonl and pictures
 PIECES = "live/pieces"  # boxes and crops, until the report is written
-SOURCE, VECTORS = "live/source.json", "live/vectors.bin"
+SOURCE_FILE, VECTORS = "live/source.json", "live/vectors.bin"
 MOST_CROPS, MOST_CLIPS = 4096, 256  # kept per open tracklet, as features or as pictures
 THUMBNAIL = 320  # width and height of a view's picture, pixels
 TRIALS = 3  # timed runs per number of threads
@@ -149,8 +149,7 @@ class LiveCount:
         self._max_crops = MOST_CLIPS if isinstance(network, ClipWise) else MOST_CROPS
         self._source, self._emit = source, emit
         self._linker = OnlineLinker(point, settings)
-        self._alarms = point.alarms if drop_alarms else None
-        self._model = point.alarms
+        self._alarms, self._drop_alarms = point.alarms, drop_alarms
         self._follower = Follower(source.fps, source.width, source.height, encoder.prepare)
         PolyplinkError.unless(
             hasattr(self._follower.tracker, "open"),
@@ -175,7 +174,7 @@ class LiveCount:
         (out / LIVE).mkdir(parents=True, exist_ok=True)
         facts = {name: getattr(source, name) for name in ("name", "fps", "width", "height")}
         path = None if source.recording is None else str(source.recording.path.resolve())
-        write_json(out / SOURCE, facts | {"recording": path})
+        write_json(out / SOURCE_FILE, facts | {"recording": path})
         self._vectors = (out / VECTORS).open("wb")
         self.show()
 
@@ -323,7 +322,10 @@ class LiveCount:
             "thumbnail": place,
             "shows_polyp": chance,
         }
-        if self._alarms is not None and chance is not None and chance < self._alarms.threshold:
+        is_alarm = (
+            self._alarms is not None and chance is not None and chance < self._alarms.threshold
+        )
+        if is_alarm and self._drop_alarms:
             self.emit("alarm", **facts)
             return
         before = self._linker.numbers
@@ -351,7 +353,7 @@ class LiveCount:
 
     def _shows_polyp(self, tracklet: OpenTracklet, vector: np.ndarray) -> float | None:
         """Probability that a tracklet shows a polyp; None if the model has no estimate."""
-        if self._model is None:
+        if self._alarms is None:
             return None
         boxes = np.array(tracklet.boxes, np.float32).reshape(-1, 5)
         table = pl.DataFrame(boxes, schema=["x", "y", "w", "h", "score"]).with_columns(
@@ -362,7 +364,7 @@ class LiveCount:
             width=pl.lit(self._source.width),
             height=pl.lit(self._source.height),
         )
-        chance = self._model.probability(box_features(table), unit_rows(vector[None]))
+        chance = self._alarms.probability(box_features(table), unit_rows(vector[None]))
         return round(float(chance[0]), 4)
 
     def _listed(self) -> Sequence[Event]:
@@ -453,7 +455,7 @@ def killed_source(out: Path) -> tuple[LiveSource, int]:
     Raises:
         PolyplinkError: If the recording no longer exists.
     """
-    facts = read_json(out / SOURCE)
+    facts = read_json(out / SOURCE_FILE)
     path = facts.pop("recording")
     recording = find_recordings(Path(path), facts["fps"])[0] if path else None
     frames = PIECE * (1 + max(int(piece.name) for piece in written_pieces(out)))

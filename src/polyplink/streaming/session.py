@@ -53,7 +53,9 @@ def follow(
         last = time.monotonic()
         try:
             for detected in frames:
-                _warn_of_numbers(source, counting)
+                while source.warnings:
+                    jump = source.warnings.pop(0)
+                    counting.warn(Message("live.numbered_on", {"what": jump}))
                 counting.late = feed.dropped
                 if detected is not None and counting.frame(*detected):
                     last = time.monotonic()
@@ -70,11 +72,6 @@ def follow(
     if counting.backwards:
         counting.warn(Message("live.left_out", {"n": counting.backwards}))
     return bool(caught)
-
-
-def _warn_of_numbers(source: LiveSource, counting: LiveCount) -> None:
-    while source.warnings:
-        counting.warn(Message("live.numbered_on", {"what": source.warnings.pop(0)}))
 
 
 def _in_order(
