@@ -90,24 +90,21 @@ def detect(
             lost[recording.name] = n_lost
         boxes, scenes[recording.name] = join_pieces(folder, out, recording.name, recording)
         tables.append(boxes)
-        rows.append(procedure_row(recording, "recordings"))
+        rows.append(
+            {
+                "procedure_id": recording.name,
+                "dataset": "recordings",
+                "patient": recording.name,
+                "n_frames": recording.n_frames,
+                "fps": recording.fps,
+                "width": recording.width,
+                "height": recording.height,
+                "source": str(recording.folder.resolve()),
+            }
+        )
     data = write_detections(out, pl.concat(tables), rows, scenes)
     shutil.rmtree(pieces)
     return data, lost
-
-
-def procedure_row(recording: Recording, dataset: str) -> dict[str, object]:
-    """The row of a recording in the table of procedures."""
-    return {
-        "procedure_id": recording.name,
-        "dataset": dataset,
-        "patient": recording.name,
-        "n_frames": recording.n_frames,
-        "fps": recording.fps,
-        "width": recording.width,
-        "height": recording.height,
-        "source": str(recording.folder.resolve()),
-    }
 
 
 def write_detections(

@@ -28,7 +28,6 @@ from polyplink.detect.first_pass import (
     Followed,
     Follower,
     join_pieces,
-    procedure_row,
     write_detections,
 )
 from polyplink.detect.recordings import find_recordings
@@ -428,11 +427,16 @@ class LiveCount:
 def write_pieces(out: Path, source: LiveSource, frames: int, encoder: NamedEncoder) -> Prepared:
     """Write the boxes and crops of the pieces as the data folder `data`; returns its tracklets."""
     boxes, scenes = join_pieces(out / PIECES, out / "data", source.name, source.recording)
-    facts = {"width": source.width, "height": source.height, "source": "."}
-    if source.recording is not None:
-        facts = procedure_row(source.recording, "live")
-    identity = {"procedure_id": source.name, "dataset": "live", "patient": source.name}
-    row = facts | identity | {"n_frames": frames, "fps": source.fps}
+    row = {
+        "procedure_id": source.name,
+        "dataset": "live",
+        "patient": source.name,
+        "n_frames": frames,
+        "fps": source.fps,
+        "width": source.width,
+        "height": source.height,
+        "source": "." if source.recording is None else str(source.recording.folder.resolve()),
+    }
     write_detections(out / "data", boxes, [row], {source.name: scenes})
     return prepare(out / "data", encoder.prepare, with_crops=False)
 
