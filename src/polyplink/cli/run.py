@@ -121,7 +121,8 @@ def run(
         record.claim(out)
         protect_other_counts(out, source, RUN_PARTS, replace=replace)
         # The boxes: imported, from a data folder, or from a detector.
-        data, warnings = out / "data", list["str | Message"]()
+        data = out / "data"
+        warnings: list[str | Message] = []
         if boxes is not None:
             film = None if recording is None else Path(recording)
             named = {"first_frame": first_frame, "video": film}

@@ -166,13 +166,13 @@ def open_detector(name: str | None, function: Detector | None) -> OpenedDetector
     model = OnnxDetector(Path(name or DETECTOR), threads=threads)
     record = model.record
     origin = BoxesOrigin(
-        model.key,
-        record.name or model.path.stem,
-        record.high,
-        record.low,
-        record.min_seconds,
-        file_key(model.path),
-        record.nested,
+        key=model.key,
+        name=record.name or model.path.stem,
+        high=record.high,
+        low=record.low,
+        min_seconds=record.min_seconds,
+        sha256=file_key(model.path),
+        nested=record.nested,
     )
     return OpenedDetector(model, origin, at_once)
 

@@ -127,6 +127,8 @@ class OnnxDetector:
         self._session = open_session(path, "a detector", "export the detector again", threads)
         self.path = path
         record = record or read_record(path)
+
+        # The input: its layout in memory, its size and its type.
         entry = self._session.get_inputs()[0]
         axes = [axis if isinstance(axis, int) and axis > 0 else None for axis in entry.shape]
         PolyplinkError.unless(
@@ -144,6 +146,8 @@ class OnnxDetector:
         self._step = None if None in steps else max(int(step[1]) for step in steps if step)
         self._type = _TYPES.get(entry.type, np.float32)
         self.record = replace(record, size=size)
+
+        # The layout of the outputs, stated or recognised from those for a grey image.
         height, width = size
         probe = self._run(np.full((height, width, 3), FILL, np.uint8))
         layout = record.layout or recognise(probe, len(self._session.get_inputs()))
@@ -154,9 +158,11 @@ class OnnxDetector:
                 f"{record_path(path)}",
             )
         self._decode = LAYOUTS.find(layout)
-        # The defaults of transformers' image processors: DetrImageProcessor normalises,
-        # RTDetrImageProcessor (RT-DETR, D-FINE) only divides by 255. Deformable DETR normalises but
-        # has the outputs of RT-DETR, so its record must state mean and std.
+
+        # What the record leaves open. The means are those of transformers' image processors:
+        # DetrImageProcessor normalises, RTDetrImageProcessor (RT-DETR, D-FINE) only divides by 255.
+        # Deformable DETR normalises but has the outputs of RT-DETR, so its record must state mean
+        # and std.
         mean, std = IMAGENET if layout == "detr" else (None, None)
         stretched = layout.startswith(("detr", "rtdetr", "torchvision"))
         self.record = replace(
@@ -180,6 +186,7 @@ class OnnxDetector:
         Raises:
             PolyplinkError: If the outputs do not fit the layout.
         """
+        # The image, resized into the middle of the input.
         record = self.record
         assert record.size is not None
         picture = image if isinstance(image, Picture) else Picture(image)
@@ -195,6 +202,8 @@ class OnnxDetector:
         framed = np.full((rows, columns, 3), FILL, np.uint8)
         inside = framed[shift[1] : shift[1] + inner[1], shift[0] : shift[0] + inner[0]]
         inside[:] = picture.resized(*inner.tolist())
+
+        # Boxes in the input, and then in the image.
         outputs = self._run(framed)
         try:
             corners, scores = self._decode(outputs, record)  # n 4, n

@@ -109,7 +109,7 @@ def count_data(
     """Count the polyps of a data folder and write the results to `out`.
 
     Args:
-        weights: File, folder or name.
+        weights: A file, a folder or a name.
         data: The data folder.
         out: The output folder, see `polyplink.count`.
         replace: Replace the count of another recording.
@@ -117,7 +117,7 @@ def count_data(
         truth: Data folder with annotated boxes of the same procedures, to compare with.
         alarms: Whether tracklets that are probably false alarms are left out.
         purpose: The purpose for which the price of a polyp was chosen.
-        device: Device.
+        device: Name of the device: auto, cpu, cuda or cuda:N.
         workers: Number of threads.
         tracklets: Options of tracklets, see `with_options`.
         warnings: Warnings of earlier stages, for count.json and the report.
@@ -274,7 +274,7 @@ def count_and_track(
     """Count the polyps of a data folder and write their tracks, to `out/count` and `out/tracks`.
 
     Args:
-        weights: File, folder or name.
+        weights: A file, a folder or a name.
         data: The data folder.
         out: The output folder.
         video: Whether to draw videos with the boxes.

@@ -10,8 +10,8 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import file_name
 
 SOURCE = "source"  # key in the settings of run.json: the recording or data that was counted
-RUN_FILE = "run.json"
 BOXES, VIDEOS = "boxes-with-tracks", "video-with-boxes"  # folders that counts may write
+RUN_PARTS = ("data", "count", "tracks", BOXES, VIDEOS)  # folders that `run` writes
 
 
 def output_folder(out: str | Path | None, command: str, source: str | Path) -> Path:
@@ -57,7 +57,7 @@ def protect_other_counts(
     existing = [part for part in (folder / name for name in parts) if part.exists()]
     if not existing:
         return
-    record = folder / RUN_FILE
+    record = folder / "run.json"
     counted = read_json(record).get("settings", {}).get(SOURCE) if record.is_file() else None
     if counted is not None and source is not None and counted == str(Path(source).resolve()):
         return
@@ -72,7 +72,3 @@ def protect_other_counts(
             shutil.rmtree(part)
         else:
             part.unlink()
-
-
-# Folders that `run` writes.
-RUN_PARTS = ("data", "count", "tracks", BOXES, VIDEOS)

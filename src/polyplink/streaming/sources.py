@@ -268,6 +268,7 @@ def _object(line: str, at: str) -> dict[str, Any]:
 def _frames(
     lines: IO[str], where: str, size: tuple[int, int], *, cropped: bool
 ) -> Iterator[LiveFrame]:
+    """The frames of the lines after the first, each box with a crop if `cropped`."""
     count = 1
     while line := lines.readline(LONGEST_LINE):
         count += 1
@@ -427,6 +428,7 @@ class Feed:
             self._changed.notify_all()
 
     def _put(self, frame: LiveFrame) -> None:
+        """Let a frame wait to be taken; if too many wait, drop that which leaves the least gap."""
         with self._changed:
             if not self._drops:
                 self._changed.wait_for(lambda: len(self._waiting) < AHEAD or self._stopped.is_set())
