@@ -51,7 +51,8 @@ def served(tmp_path: Path) -> Iterator[ServedPage]:
     (tmp_path / "00003.jpg").write_bytes(b"\xff\xd8jpeg")
     (tmp_path / "events.jsonl").write_text("secret")
     served_page = ServedPage(tmp_path)
-    with serving(lambda: served_page.state, tmp_path, tmp_path / "report.html", 0) as page:
+    page = LivePage(lambda: served_page.state, tmp_path, tmp_path / "report.html")
+    with serving(page, 0):
         served_page.address, served_page.token = (
             page.address,
             parse_qs(urlsplit(page.address).query)["token"][0],
@@ -125,7 +126,8 @@ def test_closing_the_server_closes_open_pages_without_a_traceback(
 ) -> None:
     report = tmp_path / "report.html"
     served_page = ServedPage(tmp_path)
-    with serving(lambda: served_page.state, tmp_path, report, 0) as page:
+    page = LivePage(lambda: served_page.state, tmp_path, report)
+    with serving(page, 0):
         served_page.address, served_page.token = (
             page.address,
             parse_qs(urlsplit(page.address).query)["token"][0],
@@ -179,7 +181,8 @@ def test_a_hundred_slow_readers_need_little_memory(
 
 
 def test_the_server_closes_quickly_while_pages_are_open(tmp_path: Path) -> None:
-    with serving(lambda: b"{}", tmp_path, tmp_path, 0) as page:
+    page = LivePage(lambda: b"{}", tmp_path, tmp_path)
+    with serving(page, 0):
         url = urlsplit(page.address)
         client = http.client.HTTPConnection(str(url.hostname), url.port, timeout=10)
         token = parse_qs(url.query)["token"][0]
@@ -196,7 +199,7 @@ def test_a_used_port_is_refused_with_the_option_to_set(tmp_path: Path) -> None:
         listener.listen()
         with (
             pytest.raises(PolyplinkError, match="--port"),
-            serving(lambda: b"{}", tmp_path, tmp_path, listener.getsockname()[1]),
+            serving(LivePage(lambda: b"{}", tmp_path, tmp_path), listener.getsockname()[1]),
         ):
             pytest.fail("served")
 

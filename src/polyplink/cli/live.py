@@ -260,9 +260,10 @@ def _claim(out: Path, recording: str | None, *, replace: bool) -> None:
 def _served(counting: "LiveCount", out: Path, port: int, browser: bool) -> "Iterator[LivePage]":
     """Serve the page of the count, and open it in the browser if `browser` is set."""
     from polyplink.streaming.live_count import LIVE
-    from polyplink.streaming.live_page import serving
+    from polyplink.streaming.live_page import LivePage, serving
 
-    with serving(lambda: counting.state, out / LIVE, out / REPORT, port) as page:
+    page = LivePage(lambda: counting.state, out / LIVE, out / REPORT)
+    with serving(page, port):
         echo(f"live: {page.address}", err=True)
         if browser:
             import webbrowser

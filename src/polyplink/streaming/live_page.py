@@ -35,16 +35,15 @@ class States(Response):
     """The states of a procedure as server-sent events, until the page or the server closes."""
 
     def __init__(self, page: "LivePage") -> None:
-        self.page, self.state, self.open_streams = page, page.state, page.open
-        self.background = None
+        self.page, self.background = page, None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the newest state whenever it has changed."""
-        if len(self.open_streams) >= STREAMS:
+        if len(self.page.open) >= STREAMS:
             reason = f"{STREAMS} pages are open already"
             await refusal(scope["path"], 503, reason)(scope, receive, send)
             return
-        self.open_streams.add(self)
+        self.page.open.add(self)
 
         async def leaving() -> None:
             while (await receive())["type"] != "http.disconnect":
@@ -56,7 +55,7 @@ class States(Response):
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             sent, quiet = b"", 0.0
             while not disconnected.done() and not self.page.closing:
-                state = self.state()
+                state = self.page.state()
                 if state is sent:
                     quiet += LOOK_SECONDS
                     await asyncio.sleep(LOOK_SECONDS)
@@ -66,7 +65,7 @@ class States(Response):
                 sent, quiet = state, 0.0
                 async with asyncio.timeout(SLOW_SECONDS):
                     await send({"type": "http.response.body", "body": text, "more_body": True})
-            last = self.state()
+            last = self.page.state()
             text = b"" if last is sent else b"data: " + last + b"\n\n"
             await send({"type": "http.response.body", "body": text, "more_body": False})
         except (TimeoutError, OSError):
@@ -76,7 +75,7 @@ class States(Response):
                 raise
         finally:
             disconnected.cancel()
-            self.open_streams.discard(self)
+            self.page.open.discard(self)
 
 
 @dataclass
@@ -132,24 +131,16 @@ def build_app(page: LivePage, token: str, port: int) -> Starlette:
 
 
 @contextmanager
-def serving(
-    state: Callable[[], bytes], pictures: Path, report: Path, port: int
-) -> Iterator[LivePage]:
-    """Serve the page in a thread, reachable only from this machine.
+def serving(page: LivePage, port: int) -> Iterator[None]:
+    """Serve a page in a thread, reachable only from this machine, and set its address.
 
     Args:
-        state: As in `LivePage`.
-        pictures: As in `LivePage`.
-        report: As in `LivePage`.
+        page: The page.
         port: Port; 0 takes any free one.
-
-    Yields:
-        The page.
 
     Raises:
         PolyplinkError: If the port is taken.
     """
-    page = LivePage(state, pictures, report)
     server, listening, page.address = local_server(partial(build_app, page), port)
     # Disconnecting a slow page is no error.
     cut_off = ("without completing", "graceful shutdown exceeded")
@@ -159,7 +150,7 @@ def serving(
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="page")
     thread.start()
     try:
-        yield page
+        yield
     finally:
         page.closing = True  # streams end without being cancelled
         server.should_exit = True
