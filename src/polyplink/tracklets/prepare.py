@@ -479,7 +479,7 @@ def enlarge(boxes: Floats, factor: float | None, width: int, height: int) -> npt
         (n, 4) left, top, right, bottom in pixels; right and bottom are exclusive.
 
     Raises:
-        PolyplinkError: If the factor or the frame's size is not above 0.
+        PolyplinkError: If the frame's size is not above 0.
     """
     if width < 1 or height < 1:
         raise PolyplinkError(
@@ -488,10 +488,6 @@ def enlarge(boxes: Floats, factor: float | None, width: int, height: int) -> npt
         )
     if factor is None:
         return np.tile(np.array([0, 0, width, height]), (len(boxes), 1))  # n 4
-    if not factor > 0:
-        raise PolyplinkError(
-            f"crop_factor is {factor}", "give one above 0, or --set prepare.crop_factor=none"
-        )
     size = np.array([width, height])  # 2
     corner, span = np.split(boxes.astype(np.float64), 2, axis=1)  # n 2
     low = np.trunc(corner - span * (factor - 1) / 2.0)  # n 2
