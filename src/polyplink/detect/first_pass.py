@@ -85,11 +85,10 @@ def detect(
         folder = pieces / f"{file_name(recording.name)}-{rule}"
         for done in _pieces(recording, detector, settings, folder, workers):
             progress(recording.name, done, recording.n_frames)
-        n_lost = sum(read_piece(piece).lost for piece in folder.glob("[0-9]*"))
+        boxes, scenes[recording.name], n_lost = join_pieces(folder, out, recording.name, recording)
+        tables.append(boxes)
         if n_lost:
             lost[recording.name] = n_lost
-        boxes, scenes[recording.name] = join_pieces(folder, out, recording.name, recording)
-        tables.append(boxes)
         rows.append(
             {
                 "procedure_id": recording.name,
@@ -131,12 +130,12 @@ def write_detections(
 
 def join_pieces(
     folder: Path, out: Path, name: str, recording: Recording | None
-) -> tuple[pl.DataFrame, Ints]:
+) -> tuple[pl.DataFrame, Ints, int]:
     """Join the pieces of a procedure, and store its crops in a data folder.
 
     Returns:
         procedure_id, frame, x, y, w, h, score and image of its boxes; first frames and numbers
-        (s, 2) of its scenes.
+        (s, 2) of its scenes; the number of its frames that did not decode.
 
     Raises:
         FileNotFoundError: If a file of a piece is missing.
@@ -150,7 +149,8 @@ def join_pieces(
     write_kept(out, name, places, [part / "crops.npy" for part in parts])
     images = [recording and recording.image(frame) for frame in boxes["frame"]]
     column = pl.Series("image", images, pl.String)
-    return boxes.with_columns(column, procedure_id=pl.lit(name)), scenes
+    lost = sum(piece.lost for piece in pieces)
+    return boxes.with_columns(column, procedure_id=pl.lit(name)), scenes, lost
 
 
 @dataclass(frozen=True)

@@ -426,7 +426,7 @@ class LiveCount:
 
 def write_pieces(out: Path, source: LiveSource, frames: int, encoder: NamedEncoder) -> Prepared:
     """Write the boxes and crops of the pieces as the data folder `data`; returns its tracklets."""
-    boxes, scenes = join_pieces(out / PIECES, out / "data", source.name, source.recording)
+    boxes, scenes, _ = join_pieces(out / PIECES, out / "data", source.name, source.recording)
     row = {
         "procedure_id": source.name,
         "dataset": "live",
