@@ -161,11 +161,14 @@ def train(
         from polyplink.learn.loggers import open_loggers
         from polyplink.learn.loop import fit
 
+        # What training starts from: a missing weights file is reported before crops are cut, which
+        # may take hours.
         torch_device = pick_device(device)
         check_devices(devices, torch_device)
-        # Report a missing weights file before crops are cut, which may take hours.
         build_started(config.encoder, config.init_from)
         seen, inputs = inherited(config.encoder, config.init_from)
+
+        # The crops, and the polyps to train on: annotated ones, or those that weights find.
         with record.stage("prepare"):
             names = _procedures(config, data, labelled=polyps_from is None)
             prepare = partial(prepare_part, data, part=names, workers=workers, progress=progress)
@@ -181,6 +184,8 @@ def train(
                 seen = seen if finder.record is None else seen.joined(finder.record.seen)
                 inputs = inputs | {"polyps_from": finder.key}
         record.inputs |= {"crops": prepared.key} | inputs
+
+        # The encoder, and what is fitted to its vectors.
         with record.stage("train"), open_loggers(log, out, config) as to_logs:
             fitted = fit(
                 config,
@@ -253,14 +258,14 @@ def _fed_as_before(config: "TrainConfig", sets: Sequence[str]) -> "TrainConfig":
         f"builds {backbone}",
         f"build theirs with --set encoder.frame_encoder={start_backbone}",
     )
+    if start_backbone is None:
+        return config
     set_names = {assignment.partition("=")[0] for assignment in sets}
     scale = {
         name: getattr(start, name)
         for name in ("mean", "std")
         if f"encoder.{name}" not in set_names and getattr(start, name, None) is not None
     }
-    if start_backbone is None:
-        return config
     return replace(config, encoder=replace(encoder, **scale))
 
 
@@ -320,10 +325,11 @@ def _ticker(
         log(row)
         progress("epochs", done, total)
         if progress not in (silent, inform) and not sys.stderr.isatty():  # no bars
-            epoch_losses = {
-                k: v for k, v in row.items() if k.startswith("loss") and not math.isnan(v)
-            }
-            losses = [f"{name} {value:.3f}" for name, value in epoch_losses.items()]
+            losses = [
+                f"{name} {value:.3f}"
+                for name, value in row.items()
+                if name.startswith("loss") and not math.isnan(value)
+            ]
             text = f"epoch {done} of {total}: {', '.join(losses)}, {row['seconds']:.1f} s"
             print(text, file=sys.stderr, flush=True)
 
