@@ -198,7 +198,8 @@ def calibrate(
         tuple(warnings),
     )
     printed = [f"{stored}: {point.origin}"]
-    printed += [] if alarms is None else [f"false alarms: {alarms}"]
+    if alarms is not None:
+        printed.append(f"false alarms: {alarms}")
     printed += fitted
     if stills is None:
         return Result(calibrated, printed=printed, warnings=warnings)

@@ -254,7 +254,7 @@ def evaluate_weights(
         encoded = encode([main], data, [*chosen_on, *names], workers=workers, progress=progress)
         # Refuse data without polyp ids before other encoders embed them.
         samples = samples_of(encoded.prepared)
-        encoders = [*named, *(load_baselines(main) if baselines else [])]
+        encoders = [*named, *load_baselines(main)] if baselines else named
         encoded = encoded.add(encoders[1:], workers, progress)
     keys = {"weights" if encoder is main else encoder.name: encoder.key for encoder in named}
     record.inputs |= keys | {"crops": encoded.prepared.key}
@@ -375,7 +375,7 @@ def _page(
         linked,
         seconds=seconds,
         comparison=table,
-        notes=(*notes, *([] if coverage is None else [f"{coverage}."])),
+        notes=notes if coverage is None else (*notes, f"{coverage}."),
         messages=[*cover.warnings(point), *link_messages(point, linked)],
         cover=cover,
     )
@@ -406,16 +406,18 @@ def _result(evaluated: Evaluated, names: Sequence[str]) -> Result[Evaluated]:
     from polyplink.report.printed_tables import comparison_table, difference_tables
 
     table, out = evaluated.comparison, evaluated.report.parent
-    lines = (
-        *([f"note: {table.note}"] if table.note else []),
+    lines = [f"note: {table.note}"] if table.note else []
+    lines += [
         f"all {len(table.metrics)} figures, differences and notes: {out / 'figures.csv'}, "
         f"{out / 'clusterers.csv'}",
         f"report: {evaluated.report}",
-    )
+    ]
     minus_clusterer = evaluated.evaluation.minus_clusterer
     apart = difference_tables(table, {name: minus_clusterer[name] for name in names})
     first = replace(table, metrics=tuple(table.first_metrics))
-    code = int(not table.measured)
-    warnings = (*evaluated.page.warnings, *(code * (UNMEASURED,)))
     printed = [comparison_table(first), *apart, *lines]
-    return Result(evaluated, evaluated.as_dict(), printed, warnings, code=code)
+    warnings = [*evaluated.page.warnings]
+    if not table.measured:
+        warnings.append(UNMEASURED)
+    code = int(not table.measured)
+    return Result(evaluated, evaluated.as_dict(), printed, warnings, code)

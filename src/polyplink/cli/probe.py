@@ -95,7 +95,6 @@ def probe(
     sides = [side["procedure_id"].to_list() for side in (train, test)]
     guard(read_record(weights_path(weights)).seen, dataset, [*sides[0], *sides[1]])
     shared = sorted(patients(dataset, sides[0]) & patients(dataset, sides[1]))
-    overlap = f"{len(shared)} patients have polyps on both sides of {split} ({shared[:1]})"
     from polyplink.encoders.load import load_named
     from polyplink.evaluate.probe import PROBE_METRICS
     from polyplink.report.printed_tables import probe_table
@@ -130,6 +129,12 @@ def probe(
     )
     meanings = {name: metric.meaning for name, metric in PROBE_METRICS.items()}
     printed = [probe_table(probed.task, result.figures, meanings), text]
-    warnings = [overlap] if shared else []
-    code = int(all(figure.value is None for figure in result.figures.values()))
-    return Result(probed, probed.as_dict(), printed, [*warnings, *code * [UNMEASURED]], code)
+    warnings = []
+    if shared:
+        warnings.append(
+            f"{len(shared)} patients have polyps on both sides of {split} ({shared[:1]})"
+        )
+    unmeasured = all(figure.value is None for figure in result.figures.values())
+    if unmeasured:
+        warnings.append(UNMEASURED)
+    return Result(probed, probed.as_dict(), printed, warnings, code=int(unmeasured))

@@ -118,8 +118,8 @@ def adapt_weights(
     record = replace(record, seen=seen, origin=origin, operating=None)
     save_weights(path, adapted.encoder, record)
     seal(path)
-    parts = " and ".join(["whitening"] * whiten + ["tone"] * (tone > 0))
-    summary = parts or f"{adapted.layers} layers"
+    parts = [name for name, used in (("whitening", whiten), ("tone", tone > 0)) if used]
+    summary = " and ".join(parts) or f"{adapted.layers} layers"
     facts = {"name": path.stem, "path": path, "layers": adapted.layers, "crops": adapted.crops}
     return Result(
         facts, printed=[f"{path.stem}: {summary} adapted to {adapted.crops} crops", str(path)]

@@ -53,9 +53,9 @@ def save_weights_folder(
     record = read_record(folder / HUB_FILE)
     n_procedures = len({row[:2] for row in (*record.seen.trained, *record.seen.validated)})
     saved = {"out": folder, "sha256": file_key(folder / HUB_FILE), "procedures_named": n_procedures}
-    warnings = (
-        [f"the record names {n_procedures} procedures and their patients"] if n_procedures else []
-    )
-    stated = licence or record.origin.get("licence")
-    warnings += [] if stated else ["the licence is not stated; give --licence"]
+    warnings = []
+    if n_procedures:
+        warnings.append(f"the record names {n_procedures} procedures and their patients")
+    if not (licence or record.origin.get("licence")):
+        warnings.append("the licence is not stated; give --licence")
     return Result(saved, printed=["{out}: SHA-256 {sha256}".format(**saved)], warnings=warnings)

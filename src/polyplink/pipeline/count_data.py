@@ -244,13 +244,14 @@ def _recorded(
 
 def _lines_below(count: Count, notes: Sequence[str]) -> list[str]:
     """The lines printed below the table of a count."""
-    figures = {} if count.against_truth is None else count.against_truth["figures"]
-    return [
-        *([] if count.basis is None else [str(count.basis)]),
-        *notes,
-        *(f"{name}: {figure_text(figure)}" for name, figure in figures.items()),
-        *([] if count.coverage is None else [str(count.coverage)]),
-    ]
+    lines = [] if count.basis is None else [str(count.basis)]
+    lines += notes
+    if count.against_truth is not None:
+        figures = count.against_truth["figures"]
+        lines += [f"{name}: {figure_text(figure)}" for name, figure in figures.items()]
+    if count.coverage is not None:
+        lines.append(str(count.coverage))
+    return lines
 
 
 def _write_tables(out: Path, counted: Counted, views: pl.DataFrame) -> None:
