@@ -124,9 +124,12 @@ def run(
         data = out / "data"
         warnings: list[str | Message] = []
         if boxes is not None:
-            film = None if recording is None else Path(recording)
-            named = {"first_frame": first_frame, "video": film}
-            warnings += _import(boxes, source, data, detector, named, workers, progress)
+            stated: dict[str, Any] = {"identity": "none"}  # polyps are counted, not taken over
+            if first_frame is not None:
+                stated["first_frame"] = first_frame
+            if recording is not None:
+                stated["video"] = Path(recording)
+            warnings += _import(boxes, source, data, detector, stated, workers, progress)
         elif detector is None and function is None and is_data_folder(source):
             data = source
         else:
@@ -163,11 +166,11 @@ def _import(
     source: Path,
     data: Path,
     detector: str | None,
-    named: Mapping[str, Any],
+    stated: Mapping[str, Any],
     workers: int,
     progress: Progress,
 ) -> Sequence[str]:
-    """Import boxes without their polyp ids; returns warnings."""
+    """Import boxes with options of their format; returns warnings."""
     from polyplink.data.importing import import_folder
 
     try:
@@ -177,7 +180,7 @@ def _import(
             data,
             detector=detector,
             workers=workers,
-            options={"identity": "none"} | {k: v for k, v in named.items() if v is not None},
+            options=stated,
             progress=counter(progress, "procedures"),
         )[1]
     except ImportOptionError as error:

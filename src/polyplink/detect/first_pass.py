@@ -147,7 +147,7 @@ def join_pieces(
     places = pl.concat([piece.places for piece in pieces])
     scenes = np.concatenate([piece.scenes for piece in pieces])
     write_kept(out, name, places, [part / "crops.npy" for part in parts])
-    images = [recording and recording.image(frame) for frame in boxes["frame"]]
+    images = [None if recording is None else recording.image(n) for n in boxes["frame"]]
     column = pl.Series("image", images, pl.String)
     lost = sum(piece.lost for piece in pieces)
     return boxes.with_columns(column, procedure_id=pl.lit(name)), scenes, lost

@@ -194,8 +194,11 @@ class LiveCount:
         return threads
 
     def _facts(self) -> dict[str, Any]:
-        low, high = (self._decision and self._decision.interval) or (None, None)
-        count = self._decision.count if self._decision else 0
+        """The time and the count at the latest frame, which every event has."""
+        count, interval = 0, None
+        if self._decision is not None:
+            count, interval = self._decision.count, self._decision.interval
+        low, high = interval or (None, None)
         last = max(self.frames - 1, 0)
         moment = {"frame": last, "time": round(last / self._source.fps, 2)}
         return moment | {"count": count, "low": low, "high": high, "late": self.late}
