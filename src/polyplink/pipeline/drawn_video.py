@@ -311,7 +311,10 @@ def _image_files(source: Path, images: Mapping[int, str], n_frames: int) -> dict
     number = {name: k for k, name in numbered(home, IMAGE_ENDINGS).items()}
     offsets = {frame - number.get(path.name, 0) for frame, path in paths.items()}
     by_number = {k + min(offsets): name for name, k in number.items()}
-    for names in (ordered, by_number) if len(ordered) == n_frames else (by_number,):
+    numberings = [by_number]
+    if len(ordered) == n_frames:
+        numberings.insert(0, ordered)
+    for names in numberings:
         if all(names.get(frame) == path.name for frame, path in paths.items()):
             return {frame: home / name for frame, name in names.items() if 0 <= frame < n_frames}
     return paths

@@ -89,13 +89,13 @@ class _StillsOfPart:
 
 
 def _stills_of_parts(
-    folder: Path, without: Path | None, part: str | None, count: int, record: DetectorRecord
+    folder: Path, no_polyp: Path | None, part: str | None, count: int, record: DetectorRecord
 ) -> tuple[list[_StillsOfPart], list[str]]:
     """The stills for fitting and for testing, and warnings about those left out.
 
     Args:
         folder: The data folder of stills.
-        without: Folder of images without a polyp.
+        no_polyp: Folder of images without a polyp.
         part: Part of the stills.
         count: Number of procedures.
         record: The record of the detector: its training images are left out, as too easy for it.
@@ -115,7 +115,7 @@ def _stills_of_parts(
         warnings.append(
             f"{many(len(unseen) - len(single), 'still')} with more than one box are left out"
         )
-    files = [] if without is None else image_files(without)
+    files = [] if no_polyp is None else image_files(no_polyp)
     files += empty_files(folder, data, [name for name in procedures if name not in learned])
     empty = images_not_learned(files, record)
     if len(empty) < len(files):
@@ -123,7 +123,7 @@ def _stills_of_parts(
             f"the detector was trained on {len(files) - len(empty)} of "
             f"{many(len(files), 'image')} without a polyp, which are left out"
         )
-    fit, test = _parts(single)
+    fit, test = _divided(single)
     tested = max(1, round(count * TEST_SHARE))
     dataset = str(data.procedures["dataset"][0])
     parts = [
@@ -133,7 +133,7 @@ def _stills_of_parts(
     return parts, warnings
 
 
-def _parts(stills: Sequence[Still]) -> tuple[list[Still], list[Still]]:
+def _divided(stills: Sequence[Still]) -> tuple[list[Still], list[Still]]:
     """Divide stills into those for fitting and those for testing, without dividing a group."""
     groups = sorted({still.group for still in stills})
     order = np.random.default_rng(0).permutation(len(groups))

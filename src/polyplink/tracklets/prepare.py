@@ -282,8 +282,9 @@ def prepare(
                 )
         if record.seconds or not (target / "run.json").is_file():
             record.write(target)
-    for name, frames in prepared.broken().items() if strict else ():
-        refuse_broken(frames[0], prepared.crops_path(name))
+    if strict:
+        for name, frames in prepared.broken().items():
+            refuse_broken(frames[0], prepared.crops_path(name))
     return prepared
 
 
