@@ -215,6 +215,9 @@ WRONG_ARGUMENTS = {
     ("index", "build", "run"): "DATA missing: type `polyplink index build run DATA`; see",
     ("run", "patient", "one.mp4"): "put a name that has spaces in quotes; see `polyplink run",
     ("hand-off", "x", "--language", "fr"): "'--language': 'fr' is not one of 'en', 'de',",
+    ("count", "x", "y", "--language", "fr"): "'--language': 'fr' is not one of 'en', 'de',",
+    ("run", "x", "--language", "EN"): "'--language': 'EN' is not one of 'en', 'de',",
+    ("live", "x", "--language", "fr"): "'--language': 'fr' is not one of 'en', 'de',",
     ("simulate", "x", "--workers", "0"): "--workers",
     ("index", "build", "--nothing"): "see `polyplink index build --help`",
 }

@@ -13,7 +13,7 @@ import pytest
 from polyplink.associate.identities import from_record, untuned
 from polyplink.cli.count import count
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.messages import Message
+from polyplink.core.messages import Message, catalogue
 from polyplink.counting.link import link_all, link_messages
 from polyplink.counting.result import Count
 from polyplink.data.tables import DataSet, read_data, write_data
@@ -130,7 +130,7 @@ def test_the_report_has_every_procedure_and_its_uncertain_decisions(sample_run: 
     )
     assert [p.procedure_id for p in page.procedures] == list(encoded.prepared.procedures)
     assert set(page.curves) == {"loss", "validation_loss", "tau", "purity"}
-    assert page.warnings == ("mine",)
+    assert list(map(str, page.warnings)) == ["mine"]
     first = page.procedures[0]
     assert first.n_polyps == 2
     assert first.similarity is not None
@@ -160,6 +160,34 @@ def test_a_second_count_gives_equal_results_and_prints_only_json(
     text = polyplink(*command).stdout
     assert "001-005" in text
     assert f"report: {tmp_path / 'report.html'}" in text
+
+
+@pytest.mark.parametrize("language", ["de", "it"])
+def test_the_report_is_written_in_the_chosen_language(
+    sample_run: SampleRun, count_folder: Path, tmp_path: Path, language: str
+) -> None:
+    command = ("count", sample_run.run, sample_run.data, "-o", tmp_path, "--device", "cpu")
+    result = polyplink(*command, "--language", language)
+    assert result.exit_code == 0, result.stderr
+    page, english = ((f / "report.html").read_text() for f in (tmp_path, count_folder))
+    assert f'<html lang="{language}">' in page
+    assert '<html lang="en">' in english
+    for kind in ("report.title", "report.summary", "report.lines", "report.made", "device"):
+        assert catalogue("en")[kind] in english
+        assert catalogue("en")[kind] not in page
+        assert catalogue(language)[kind] in page
+    # What is printed and what programs read stay the same.
+    assert "trained or validated on 4 of these procedures" in result.stderr
+    for name in ("counts.csv", "views.csv"):
+        assert (tmp_path / name).read_text() == (count_folder / name).read_text()
+
+
+def test_an_unknown_language_is_refused_before_counting(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
+    with pytest.raises(PolyplinkError, match="no language 'fr'; choose among en, de, it"):
+        count(sample_run.run, sample_run.data, out=tmp_path, language="fr")  # type: ignore[arg-type]
+    assert not (tmp_path / "report.html").exists()
 
 
 def test_an_untuned_operating_point_has_a_warning(sample_run: SampleRun, tmp_path: Path) -> None:

@@ -150,14 +150,16 @@ def test_time_that_goes_backwards_gives_one_warning_and_loses_nothing(
 ) -> None:
     rows = lines("ab")
     disordered = [*rows[:30], rows[5], rows[6], *rows[30:]]
-    all_events = events(
-        run_live(disordered, "--weights", sample_run.run, "--out", tmp_path / "out")
-    )
+    arguments = ("--weights", sample_run.run, "--out", tmp_path / "out", "--language", "it")
+    all_events = events(run_live(disordered, *arguments))
     kinds = [event["kind"] for event in events_of_kind("warning", all_events)]
     assert kinds == ["cover.boxes", "live.backwards", "live.left_out"]
     assert [event["kind"] for event in all_events[-1]["messages"]][:3] == kinds
     assert all_events[-1]["backwards"] == 2
     assert all_events[-1]["final"]["tracklets"] == 2
+    page = (tmp_path / "out" / "count" / "report.html").read_text()
+    assert '<html lang="it">' in page
+    assert "<li>2 fotogrammi con tempo all’indietro sono stati esclusi.</li>" in page
 
 
 @pytest.mark.slow

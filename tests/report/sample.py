@@ -72,9 +72,9 @@ def report() -> Report:
             "purity": (1.0, 0.9, 0.8),
         },
         best_epoch=2,
-        operating_point={"method": "threshold", "threshold": 0.6, "chosen": "leave one out"},
+        operating_point=(("method", "threshold"), ("threshold", 0.6), ("chosen", "leave one out")),
         settings={"psi": "5"},
-        seconds={"embed": 1.5, "associate": 0.02},
+        seconds=(("embed", 1.5), ("associate", 0.02)),
         notes=("A note.",),
         warnings=("A warning.",),
     )

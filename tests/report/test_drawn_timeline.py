@@ -6,6 +6,7 @@ from hypothesis import given, strategies as st
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.report.drawn_timeline import TICKS, Timeline, assign_lanes, describe, layout
+from polyplink.report.formats import Texts
 from polyplink.report.polyps import match
 from polyplink.report.records import Procedure
 from tests.report.sample import procedure, procedures
@@ -16,7 +17,7 @@ SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=25)
 
 
 def draw(case: Procedure) -> Timeline:
-    return layout(case, match(case))
+    return layout(case, match(case), Texts())
 
 
 @given(procedures())
@@ -26,7 +27,7 @@ def test_every_polyp_has_a_line_with_its_views_and_ticks_are_few(case: Procedure
     true = [f"true {polyp.label}" for polyp in matching.true.values()]
     unknown = ["unknown"] * bool(true and any(t.polyp_id is None for t in case.tracklets))
     assert [row.name for row in drawing.rows] == counted + true + unknown
-    titles = sorted(describe(t, matching, case.fps) for t in case.tracklets)
+    titles = sorted(describe(t, matching, case.fps, Texts()) for t in case.tracklets)
     for rows in (drawing.rows[: len(counted)], drawing.rows[len(counted) :]):
         bars = [bar for row in rows for bar in row.bars]
         assert sorted(bar.title for bar in bars) in ([], titles)
@@ -43,7 +44,7 @@ def test_every_polyp_has_a_line_with_its_views_and_ticks_are_few(case: Procedure
 
 def test_hover_texts_and_the_summary_describe_the_views() -> None:
     case = procedure()
-    assert describe(case.tracklets[2], match(case), 25.0).split("\n") == [
+    assert describe(case.tracklets[2], match(case), 25.0, Texts()).split("\n") == [
         "view t2",
         "frames 700 to 720 (from 0:28)",
         "counted as polyp 2",
@@ -52,7 +53,7 @@ def test_hover_texts_and_the_summary_describe_the_views() -> None:
         "counted with another polyp than the one it shows",
     ]
     bridged = replace(case.tracklets[2], bridged=0.25)
-    assert "\nnot detected in 25 % of them\n" in describe(bridged, match(case), 25.0)
+    assert "\nnot detected in 25 % of them\n" in describe(bridged, match(case), 25.0, Texts())
     assert draw(case).summary == (
         "Time line of 3 polyps in 5 views; truth: 2 polyps, 1 view counted with another"
     )

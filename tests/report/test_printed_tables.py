@@ -7,7 +7,7 @@ import pytest
 from rich.text import Text
 
 from polyplink.evaluate.intervals import Figure
-from polyplink.report.formats import duration, interval, moment, number, reason, signed
+from polyplink.report.formats import Texts, interval, number, reason, signed
 from polyplink.report.printed_tables import comparison_table, count_table, probe_table, write_csv
 from polyplink.report.records import Comparison, FigureColumn, Method
 from tests.report.sample import comparison, print_table, report
@@ -105,5 +105,9 @@ def test_numbers_have_fixed_digits_and_minus_signs_and_missing_ones_a_dash() -> 
     assert interval(Figure(0.5)) == interval(Figure(None, 0.4, 0.6)) == ""
     assert reason(Figure(0.5)) == ""
     assert "undefined" in reason(Figure(math.nan))
-    assert (moment(1500, None), moment(90_025, 25.0)) == ("frame 1500", "1:00:01")
-    assert (duration(0.0123), duration(3.21), duration(180)) == ("12.3 ms", "3.2 s", "3:00 min")
+    t, german = Texts(), Texts("de")
+    assert (t.moment(1500, None), t.moment(90_025, 25.0)) == ("frame 1500", "1:00:01")
+    assert [t.duration(s) for s in (0.0123, 3.21, 180)] == ["12.3 ms", "3.2 s", "3:00 min"]
+    assert (german.duration(3.21), german.number(-0.5, 2)) == ("3,2 s", "−0,50")
+    assert (t.count(5, (4, 6)), german.count(5, (4, 6))) == ("5 (4 to 6)", "5 (4 bis 6)")
+    assert t.count(5, (5, 5)) == t.count(5, None) == "5"

@@ -32,6 +32,7 @@ def count(
     device: options.Device = "auto",
     workers: options.Workers = 2,
     video: options.Video = False,
+    language: options.Language = "en",
     progress: Progress = inform,
     **tracklets: Unpack[TrackletOptions],
 ) -> "Result[Counted]":
@@ -54,6 +55,7 @@ def count(
         device: Name of the device: auto, cpu, cuda or cuda:N.
         workers: Number of threads.
         video: Also write a video of each procedure with boxes and polyps drawn.
+        language: Language of the report: en, de or it.
         progress: Called for crops and tracklets.
         tracklets: Settings of tracklets.
 
@@ -79,6 +81,7 @@ def count(
         device=device,
         workers=workers,
         tracklets=tracklets,
+        language=language,
         progress=progress,
     )
     return return_data(counted, data, out, progress, video=video)

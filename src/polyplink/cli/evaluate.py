@@ -416,7 +416,7 @@ def _result(evaluated: Evaluated, names: Sequence[str]) -> Result[Evaluated]:
     apart = difference_tables(table, {name: minus_clusterer[name] for name in names})
     first = replace(table, metrics=tuple(table.first_metrics))
     printed = [comparison_table(first), *apart, *lines]
-    warnings = [*evaluated.page.warnings]
+    warnings = [*map(str, evaluated.page.warnings)]
     if not table.measured:
         warnings.append(UNMEASURED)
     code = int(not table.measured)

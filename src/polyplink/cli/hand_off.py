@@ -1,11 +1,8 @@
 """The verb `hand-off`: a reviewed count as files for other people and programs."""
 
 from pathlib import Path
-from typing import Annotated, Literal
 
-from typer import Option
-
-from polyplink.cli.options import CountedFolder, MaskOverlay, MovedData
+from polyplink.cli.options import CountedFolder, Language, MaskOverlay, MovedData
 from polyplink.cli.verb import Result
 from polyplink.core.text import many
 
@@ -13,9 +10,7 @@ from polyplink.core.text import many
 def hand_off_review(
     folder: CountedFolder,
     *,
-    language: Annotated[
-        Literal["en", "de", "it"], Option(help="Language of the headings and the page.")
-    ] = "en",
+    language: Language = "en",
     data: MovedData = None,
     mask_overlay: MaskOverlay = (),
 ) -> Result[list[Path]]:

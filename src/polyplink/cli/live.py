@@ -82,6 +82,7 @@ def live(
     purpose: options.Purpose = "count",
     device: options.Device = "auto",
     workers: options.Workers = 2,
+    language: options.Language = "en",
     function: DetectorFunction = None,
     progress: Progress = inform,
     **tracklets: Unpack[TrackletOptions],
@@ -112,6 +113,7 @@ def live(
         purpose: Purpose for which the price of a polyp is chosen.
         device: Name of the device: auto, cpu, cuda or cuda:N.
         workers: Number of threads.
+        language: Language of the report: en, de or it.
         function: Your own detector; see `detect_polyps`.
         progress: Called for the report.
         tracklets: Settings of tracklets.
@@ -164,6 +166,7 @@ def live(
         device=device,
         workers=workers,
         tracklets=tracklets,
+        language=language,
         progress=progress,
     )
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from typer import Argument, Option
 
+from polyplink.core import messages
 from polyplink.core.parts import TRACKERS
 from polyplink.models.shipped import DETECTOR, ENCODER
 
@@ -48,6 +49,7 @@ Video = Annotated[
     bool,
     Option("--video", help="Also write a video of each procedure with boxes and polyps drawn."),
 ]
+Language = Annotated[messages.Language, Option(help="Language of the report.")]
 Sets = Annotated[Sequence[str], Option("--set", help="Change a field of the recipe: NAME=VALUE.")]
 HistologyMap = Annotated[
     str | None,

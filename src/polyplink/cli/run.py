@@ -64,6 +64,7 @@ def run(
     device: options.Device = "auto",
     workers: options.Workers = 2,
     video: options.Video = False,
+    language: options.Language = "en",
     function: DetectorFunction = None,
     progress: Progress = inform,
     **tracklets: Unpack[TrackletOptions],
@@ -92,6 +93,7 @@ def run(
         device: Name of the device: auto, cpu, cuda or cuda:N.
         workers: Number of threads.
         video: Also write a video of each procedure with boxes and polyps drawn.
+        language: Language of the report: en, de or it.
         function: Your own detector; see `detect_polyps`.
         progress: Called for frames, crops and tracklets.
         tracklets: Settings of tracklets.
@@ -157,6 +159,7 @@ def run(
             workers=workers,
             tracklets=tracklets,
             warnings=warnings,
+            language=language,
             progress=progress,
         )
 

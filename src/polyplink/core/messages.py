@@ -57,7 +57,7 @@ class Message:
             form += ".one" if self.values.get("n") == 1 else ".other"
 
         def filled(match: re.Match[str]) -> str:
-            return _text_of(self.values[match[1]], language)
+            return text_of(self.values[match[1]], language)
 
         return re.sub(r"\{(\w+)\}", filled, sentences[form])
 
@@ -65,11 +65,12 @@ class Message:
         return self.text()
 
 
-def _text_of(value: object, language: str) -> str:
+def text_of(value: object, language: str = "en") -> str:
+    """A value of a message as text: messages in the language, numbers with its decimal sign."""
     if isinstance(value, Message):
         return value.text(language)
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return "; ".join(_text_of(item, language) for item in value)
+        return "; ".join(text_of(item, language) for item in value)
     if isinstance(value, float):
         return f"{value:g}".replace(".", catalogue(language)["decimal"])
     return str(value)

@@ -43,7 +43,9 @@ def plain_point(point: OperatingPoint) -> dict[str, Any]:
     return plain
 
 
-def count_messages(part: LinkedPart, lost: Mapping[str, int]) -> tuple[list[Message], list[str]]:
+def count_messages(
+    part: LinkedPart, lost: Mapping[str, int]
+) -> tuple[list[Message], list[Message]]:
     """Warnings about a count, and notes on boxes and tracklets that were left out.
 
     Args:
@@ -80,7 +82,7 @@ def count_messages(part: LinkedPart, lost: Mapping[str, int]) -> tuple[list[Mess
         boxed = prepared.data.detections["procedure_id"].is_in(empty).any()
         reasons = lines if boxed else [Message("no_box")]
         warnings.append(Message("counted_none", _named(empty) | {"why": reasons}))
-    return warnings, [f"Left out: {'; '.join(map(str, lines))}."] if lines else []
+    return warnings, [Message("notes.left_out", {"lines": lines})] if lines else []
 
 
 def _named(procedures: Sequence[str]) -> dict[str, Any]:
@@ -261,9 +263,11 @@ class UsedModel:
     sha256: str | None
     shipped: bool
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> Message:
+        """The model with the first digits of its hash."""
         digest = "" if self.sha256 is None else f" (SHA-256 {self.sha256[:16]})"
-        return f"{self.kind} {self.name}{digest}"
+        return Message(f"model.{self.kind}", {"name": f"{self.name}{digest}"})
 
 
 def used_models(weights: Path, name: str, data: Path) -> tuple[UsedModel, ...]:

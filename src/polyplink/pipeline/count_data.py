@@ -14,7 +14,7 @@ from typing import Any, Literal
 import polars as pl
 
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
-from polyplink.core.messages import Message
+from polyplink.core.messages import Message, catalogue
 from polyplink.core.results import Progress, Result, silent
 from polyplink.core.text import file_name, relative_path
 from polyplink.counting.link import (
@@ -103,7 +103,12 @@ def count_data(
     device: str = "auto",
     workers: int = 2,
     tracklets: Mapping[str, Any] | None = None,
+<<<<<<< HEAD
     warnings: Sequence[str | Message] = (),
+=======
+    warnings: "Sequence[str | Message]" = (),
+    language: str = "en",
+>>>>>>> cccd5236 (Write the report of a count in German and Italian too: --language of run, count and live)
     progress: Progress = silent,
 ) -> Result[Counted]:
     """Count the polyps of a data folder and write the results to `out`.
@@ -121,6 +126,7 @@ def count_data(
         workers: Number of threads.
         tracklets: Options of tracklets, see `with_options`.
         warnings: Warnings of earlier stages, for count.json and the report.
+        language: Language of the report.
         progress: Called for crops and tracklets.
 
     Raises:
@@ -134,6 +140,7 @@ def count_data(
         "purpose": purpose,
         "alarms": alarms,
     }
+    catalogue(language)  # an unknown one is refused at once
     record = RunRecord("count", settings=settings)
     record.claim(out)
     protect_other_counts(out, data, COUNT_FILES, replace=replace)
@@ -154,6 +161,7 @@ def count_data(
     count, notes = _recorded(
         linked, boxes, weights, out, truth=truth, purpose=purpose, warnings=warnings
     )
+<<<<<<< HEAD
     page = build_report(
         "Polyp count",
         weights,
@@ -168,6 +176,9 @@ def count_data(
     )
 
     # Their files.
+=======
+    page = _page(linked, weights, count, notes, record.seconds, language=language)
+>>>>>>> cccd5236 (Write the report of a count in German and Italian too: --language of run, count and live)
     report = out / "report.html"
     with record.results(out) as new, record.stage("report"):
         views = views_table(linked)
@@ -184,6 +195,7 @@ def count_data(
         write_embeddings(new / "vectors.parquet", encoded.embeddings[encoder.name])
         _write_tables(new, counted, views)
         write_report(new / report.name, page)
+<<<<<<< HEAD
     correct = _COMMAND_LINE(["polyplink", "review", str(out)])
     printed = [
         count_table(page),
@@ -191,6 +203,9 @@ def count_data(
         f"report: {report}",
         f"to correct it: {correct}",
     ]
+=======
+    printed = [count_table(page), *_lines_below(count, notes), *_report_lines(report, out)]
+>>>>>>> cccd5236 (Write the report of a count in German and Italian too: --language of run, count and live)
     return Result(counted, counted.summary, printed, count.warnings)
 
 
@@ -202,8 +217,13 @@ def _recorded(
     *,
     truth: Path | None,
     purpose: str,
+<<<<<<< HEAD
     warnings: Sequence[str | Message],
 ) -> tuple[Count, list[str]]:
+=======
+    warnings: "Sequence[str | Message]",
+) -> "tuple[Count, list[Message]]":
+>>>>>>> cccd5236 (Write the report of a count in German and Italian too: --language of run, count and live)
     """The record of a count, and notes for its report."""
     encoded, prepared, file = part.encoded, part.encoded.prepared, weights_path(weights)
     used, lost = used_models(file, encoded.first.name, encoded.folder), lost_boxes(prepared)
@@ -239,9 +259,10 @@ def _recorded(
         models=tuple(to_plain(used)),
         coverage=coverage_of(part.linked, known_counts(prepared, truth)),
     )
-    return count, [*notes, f"Models: {'; '.join(map(str, used))}."]
+    return count, [*notes, Message("notes.models", {"models": [model.message for model in used]})]
 
 
+<<<<<<< HEAD
 def _lines_below(count: Count, notes: Sequence[str]) -> list[str]:
     """The lines printed below the table of a count."""
     lines = [] if count.basis is None else [str(count.basis)]
@@ -252,6 +273,42 @@ def _lines_below(count: Count, notes: Sequence[str]) -> list[str]:
     if count.coverage is not None:
         lines.append(str(count.coverage))
     return lines
+=======
+def _page(
+    part: "LinkedPart",
+    weights: Path,
+    count: "Count",
+    notes: Sequence[Message],
+    seconds: Mapping[str, float],
+    *,
+    language: str,
+) -> "Report":
+    """The report of a count."""
+    return build_report(
+        Message("report.title"),
+        weights,
+        part.encoded,
+        part.point,
+        part.linked,
+        seconds=seconds,
+        alarms=part.screened.alarms,
+        notes=notes,
+        messages=count.messages,
+        cover=part.cover,
+        language=language,
+    )
+
+
+def _lines_below(count: "Count", notes: Sequence[Message]) -> list[str]:
+    """The lines printed below the table of a count."""
+    figures = {} if count.against_truth is None else count.against_truth["figures"]
+    return [
+        *([] if count.basis is None else [str(count.basis)]),
+        *map(str, notes),
+        *(f"{name}: {figure_text(figure)}" for name, figure in figures.items()),
+        *([] if count.coverage is None else [str(count.coverage)]),
+    ]
+>>>>>>> cccd5236 (Write the report of a count in German and Italian too: --language of run, count and live)
 
 
 def _write_tables(out: Path, counted: Counted, views: pl.DataFrame) -> None:

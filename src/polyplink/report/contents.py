@@ -14,19 +14,18 @@ from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.identities import OperatingPoint
 from polyplink.core.artefacts import machine, to_plain
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.messages import Message
+from polyplink.core.messages import Message, catalogue
 from polyplink.counting.interval import Cover
 from polyplink.counting.link import Linked
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.encode import Encoded
 from polyplink.encoders.weights import weights_path
-from polyplink.report.formats import PURPOSES, VISUAL, Texts
-from polyplink.report.records import Comparison, Procedure, Report, Tracklet
+from polyplink.report.records import Comparison, Line, Procedure, Report, Tracklet
 from polyplink.tracklets.prepare import Prepared
 
 
 def build_report(
-    title: str,
+    title: Line,
     weights: Path,
     encoded: Encoded,
     point: OperatingPoint,
@@ -35,9 +34,10 @@ def build_report(
     seconds: Mapping[str, float],
     alarms: pl.DataFrame | None = None,
     comparison: Comparison | None = None,
-    notes: tuple[str, ...] = (),
+    notes: Sequence[Line] = (),
     messages: Sequence[Message] = (),
     cover: Cover | None = None,
+    language: str = "en",
 ) -> Report:
     """The page of a count or an evaluation.
 
@@ -54,6 +54,7 @@ def build_report(
         notes: Notes.
         messages: Warnings.
         cover: Whether intervals are shown, and the reasons.
+        language: Language of the page.
 
     Raises:
         PolyplinkError: If the training history is broken.
@@ -78,12 +79,13 @@ def build_report(
         comparison=comparison,
         curves=curves,
         best_epoch=int(best) if curves and best is not None else None,
-        operating_point=_shown_setting(point),
-        seconds=seconds,
-        notes=notes,
-        warnings=tuple(map(str, messages)),
-        basis="" if basis is None else str(basis),
+        operating_point=shown_setting(point),
+        seconds=named_stages(seconds),
+        notes=tuple(notes),
+        warnings=tuple(messages),
+        basis=basis or "",
         ask_below=point.ask_below,
+        language=language,
         **_provenance(prepared),
     )
 
@@ -111,7 +113,7 @@ def comparison_report(
         title=title,
         crops=prepared.key,
         comparison=comparison,
-        seconds=seconds,
+        seconds=named_stages(seconds),
         notes=notes,
         warnings=tuple(warnings),
         **_provenance(prepared),
@@ -124,7 +126,7 @@ def _provenance(prepared: Prepared) -> dict[str, Any]:
     return {
         "dataset": ", ".join(names),
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "machine": f"{computer['system']}, {computer['processor']}, {computer['cores']} cores",
+        "machine": Message("report.computer", computer | {"n": computer["cores"]}),
         "simulated": any(name.startswith(SIMULATED) for name in names),
         "settings": {
             name: str(value)
@@ -134,31 +136,46 @@ def _provenance(prepared: Prepared) -> dict[str, Any]:
     }
 
 
-def _shown_setting(point: OperatingPoint) -> dict[str, float | str]:
+def named_stages(seconds: Mapping[str, float]) -> tuple[tuple[Line, float], ...]:
+    """The stages of a run with their times; those of a count have names in every language."""
+    return tuple(
+        (Message(f"stage.{name}") if f"stage.{name}" in catalogue("en") else name, time)
+        for name, time in seconds.items()
+    )
+
+
+def shown_setting(
+    point: OperatingPoint,
+) -> tuple[tuple[Line, float | Line | Sequence[Message]], ...]:
     """The operating point, by the names used in the report."""
     setting = point.setting
+    facts: list[tuple[Line, float | Line | Sequence[Message]]]
     if isinstance(setting, LearnedLinks):
-        purpose = [name for name, price in point.prices.items() if price == setting.price]
-        facts: dict[str, float | str] = {
-            "method": "learned links",
-            "price of a polyp (wrong links accepted for one polyp less)": round(setting.price, 3),
-        }
-        facts |= {"chosen for": " and ".join(PURPOSES[name] for name in purpose)} if purpose else {}
-        if point.spread is not None:
-            facts["90 % interval: the counts while that price varies by this factor"] = round(
-                point.spread, 2
+        facts = [
+            (Message("fact.method"), Message("method.learned")),
+            (Message("fact.price"), round(setting.price, 3)),
+        ]
+        purposes = [name for name, price in point.prices.items() if price == setting.price]
+        if purposes:
+            facts.append(
+                (Message("fact.chosen"), [Message(f"purpose.{name}") for name in purposes])
             )
+        if point.spread is not None:
+            facts.append((Message("fact.spread"), round(point.spread, 2)))
     else:
-        facts = {
-            "method": "temporal affinity propagation",
-            "alpha": setting.alpha,
-            "gamma": setting.gamma,
-            "preference": setting.preference,
-            "visual similarity": VISUAL[point.form],
-        }
-    facts["calibration"] = point.origin
-    facts |= {} if point.alarms is None else {"false alarms": point.alarms.origin}
-    return facts | ({"probes": "; ".join(p.origin for p in point.probes)} if point.probes else {})
+        facts = [
+            (Message("fact.method"), Message("method.temporal")),
+            ("alpha", setting.alpha),
+            ("gamma", setting.gamma),
+            ("preference", setting.preference),
+            (Message("fact.visual"), Message(f"visual.{point.form}")),
+        ]
+    facts.append((Message("fact.calibration"), point.origin))
+    if point.alarms is not None:
+        facts.append((Message("fact.alarms"), point.alarms.origin))
+    if point.probes:
+        facts.append((Message("fact.probes"), [Message.of(probe.origin) for probe in point.probes]))
+    return tuple(facts)
 
 
 def _procedure(
@@ -208,7 +225,7 @@ def _procedure(
         empty,
         tracklets=tuple(tracklet_of(item, names[label], score) for item, label, score in of_each),
         interval=identities.interval,
-        readings=dict(zip(names, map(Texts().reading, linked.readings(point)), strict=True)),
+        readings=dict(zip(names, linked.readings(point), strict=True)),
         similarity=identities.similarity,
         converged=identities.converged,
         uncertain=tuple(doubt for doubt in identities.doubts if doubt.close),

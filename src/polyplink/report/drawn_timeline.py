@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from matplotlib.ticker import MaxNLocator
 
-from polyplink.core.text import many
-from polyplink.report.formats import moment, percent
+from polyplink.report.formats import Texts, clock, percent
 from polyplink.report.polyps import Look, Matching, in_time
 from polyplink.report.records import Procedure, Tracklet
 
@@ -60,12 +59,13 @@ class Timeline(NamedTuple):
     summary: str  # one sentence for screen readers
 
 
-def layout(procedure: Procedure, matching: Matching) -> Timeline:
+def layout(procedure: Procedure, matching: Matching, t: Texts) -> Timeline:
     """Place the tracklets of a procedure on an axis over its whole recording.
 
     Args:
         procedure: The procedure; tracklets of one polyp that overlap in time get different lanes.
         matching: The polyps of the procedure, from `polyps.match`.
+        t: The texts of the page.
     """
     tracklets = in_time(procedure)
     scale = WIDTH / max(1, procedure.n_frames)
@@ -74,13 +74,13 @@ def layout(procedure: Procedure, matching: Matching) -> Timeline:
     groups: list[tuple[str, Look | None, list[Tracklet]]] = []
     for polyp in matching.counted.values():
         members = [t for t in tracklets if matching.counted_of(t) == polyp]
-        groups.append((f"polyp {polyp.label}", polyp.look, members))
+        groups.append((t("report.polyp", n=polyp.label), polyp.look, members))
     for polyp in matching.true.values():
         members = [t for t in tracklets if matching.true_of(t) == polyp]
-        groups.append((f"true {polyp.label}", polyp.look, members))
+        groups.append((t("report.true_row", label=polyp.label), polyp.look, members))
     unknown = [t for t in tracklets if matching.true_of(t) is None]
     if matching.true and unknown:
-        groups.append(("unknown", None, unknown))
+        groups.append((t("report.unknown_row"), None, unknown))
 
     # A row for each, with as many lanes as it has tracklets at a time.
     rows: list[Row] = []
@@ -96,7 +96,7 @@ def layout(procedure: Procedure, matching: Matching) -> Timeline:
                 max(NARROWEST, (tracklet.last - tracklet.first + 1) * scale),
                 look,
                 matching.is_wrong(tracklet),
-                describe(tracklet, matching, procedure.fps),
+                describe(tracklet, matching, procedure.fps, t),
             )
             for tracklet, lane in zip(members, lanes, strict=True)
         ]
@@ -108,11 +108,12 @@ def layout(procedure: Procedure, matching: Matching) -> Timeline:
         for bar in row.bars
         if bar.wrong
     ]
-    polyps, views = many(procedure.n_counted, "polyp"), many(len(tracklets), "view")
-    summary = f"Time line of {polyps} in {views}"
-    if matching.true:
-        wrong = many(len(crosses), "view")
-        summary += f"; truth: {many(len(matching.true), 'polyp')}, {wrong} counted with another"
+    counts = {
+        "polyps": t("report.polyps", n=procedure.n_counted),
+        "views": t("views", n=len(tracklets)),
+        "true": t("report.polyps", n=len(matching.true)),
+        "wrong": t("views", n=len(crosses)),
+    }
     return Timeline(
         LEFT + WIDTH + RIGHT,
         bottom + AXIS,
@@ -123,26 +124,28 @@ def layout(procedure: Procedure, matching: Matching) -> Timeline:
         rows,
         crosses,
         [(LEFT + frame * scale, text) for frame, text in ticks(procedure)],
-        summary,
+        t("report.timeline_with_truth" if matching.true else "report.timeline", **counts),
     )
 
 
-def describe(tracklet: Tracklet, matching: Matching, fps: float | None) -> str:
+def describe(tracklet: Tracklet, matching: Matching, fps: float | None, t: Texts) -> str:
     """Hover text of a tracklet: frames, share bridged, counted and true polyp, confidence."""
     counted, true = matching.counted_of(tracklet), matching.true_of(tracklet)
+    span = {"first": tracklet.first, "last": tracklet.last}
     lines = [
-        f"view {tracklet.tracklet_id}",
-        f"frames {tracklet.first} to {tracklet.last}"
-        + (f" (from {moment(tracklet.first, fps)})" if fps else ""),
-        f"counted as polyp {counted.label}",
+        t("report.view", name=tracklet.tracklet_id),
+        t("report.span_from", **span, time=t.moment(tracklet.first, fps))
+        if fps
+        else t("report.span", **span),
+        t("report.counted_as", label=counted.label),
     ]
     if tracklet.bridged:
-        lines.insert(2, f"not detected in {percent(tracklet.bridged)} of them")
+        lines.insert(2, t("report.not_detected_in", share=percent(tracklet.bridged)))
     if true is not None:
-        lines.append(f"true polyp {true.label} ({true.name})")
-    lines.append(f"confidence {percent(tracklet.confidence)}")
+        lines.append(t("report.true_polyp", label=true.label, name=true.name))
+    lines.append(f"{t('report.confidence')} {percent(tracklet.confidence)}")
     if matching.is_wrong(tracklet):
-        lines.append("counted with another polyp than the one it shows")
+        lines.append(t("report.counted_with_another"))
     return "\n".join(lines)
 
 
@@ -172,6 +175,6 @@ def ticks(procedure: Procedure) -> list[tuple[float, str]]:
         steps = [step for step in CLOCK_STEPS if seconds / step <= TICKS]
         step = steps[0] if steps else CLOCK_STEPS[-1] * math.ceil(seconds / 36000 / TICKS)
         times = range(0, math.floor(seconds) + 1, step)
-        return [(time * fps, moment(round(time * fps), fps)) for time in times]
+        return [(time * fps, clock(round(time * fps) / fps)) for time in times]
     positions = MaxNLocator(TICKS, integer=True, steps=[1, 2, 5, 10]).tick_values(0, last)
     return [(float(frame), f"{frame:.0f}") for frame in positions if 0 <= frame <= last]

@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from polyplink.associate.clusterers import clusterer_title
+from polyplink.core.messages import Message
 from polyplink.core.parts import CLUSTERERS, METRICS
 from polyplink.core.text import many
 from polyplink.evaluate.evaluation import EncoderFigures, Evaluation, EvaluationSettings
@@ -14,7 +15,7 @@ from polyplink.evaluate.intervals import no_different
 from polyplink.evaluate.metric import TASKS, WITHOUT_OWN, Metric, Task, metrics_of
 from polyplink.evaluate.probe import PROBE_METRICS
 from polyplink.evaluate.probe_tasks import PROBES, Probed
-from polyplink.report.formats import PURPOSES, TIMES, VISUAL, figure_text
+from polyplink.report.formats import TIMES, figure_text
 from polyplink.report.records import Comparison, FigureColumn, Method
 
 ProbedByTask = Mapping[str, Mapping[str, Probed]]  # task -> method -> probe, the reference first
@@ -146,8 +147,8 @@ def comparison(evaluation: Evaluation, settings: EvaluationSettings) -> Comparis
     chosen_on = "another part" if settings.chosen_on else "the other procedures"
     note = (
         f"Counting and tracking here use settings chosen on {chosen_on} for "
-        f"{PURPOSES[settings.purpose]}; the counts of each procedure use the setting stored in the "
-        "weights, which was chosen for counting: the numbers of polyps may differ."
+        f"{Message(f'purpose.{settings.purpose}')}; the counts of each procedure use the setting "
+        "stored in the weights, which was chosen for counting: the numbers of polyps may differ."
     )
     return Comparison(
         tuple(columns(first)),
@@ -177,8 +178,9 @@ def notes(evaluation: Evaluation, settings: EvaluationSettings) -> tuple[str, ..
         lines.append(f"{many(first.pairs[0], 'pair')} of one polyp and {first.pairs[1]} of two.")
     if first.counting or first.tracking:
         lines.append(
-            f"Clustered by visual similarity {settings.form}, {VISUAL[settings.form]}; distances "
-            f"in time in {TIMES[settings.time]}. Settings chosen for {PURPOSES[settings.purpose]}."
+            f"Clustered by visual similarity {settings.form}, "
+            f"{Message(f'visual.{settings.form}')}; distances in time in {TIMES[settings.time]}. "
+            f"Settings chosen for {Message(f'purpose.{settings.purpose}')}."
         )
     if first.no_links:
         lines.append(f"No learned links: {first.no_links}.")

@@ -1,32 +1,21 @@
 """Numbers, figures and times as text, for the pages, tables and plots of reports."""
 
 import math
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from polyplink.associate.probes import Reading
 from polyplink.core.errors import visible
-from polyplink.core.messages import Message, catalogue
+from polyplink.core.messages import Message, catalogue, text_of
 from polyplink.evaluate.intervals import Figure
 
 DASH = "–"
 MINUS = "\N{MINUS SIGN}"
-PURPOSES = {
-    "published": "a false positive rate nearest to 0.05, the papers' rule",
-    "count": "the right number of polyps",
-    "link": "few wrong links",
-}
-"""Purpose of an operating point -> criterion of the choice."""
-
-VISUAL = {
-    "l2": "distances between vectors of length 1",
-    "raw_l2": "distances between vectors as they are, as in temporally-aware counting",
-    "sigmoid": "sigmoid of cosines, as in the thesis",
-}
-"""Form of the visual similarity -> description."""
 TIMES = {
     "normalised": "shares of the annotated span, as in temporally-aware counting",
     "frames": "frames, as in the thesis",
@@ -109,16 +98,14 @@ def clock(seconds: float) -> str:
     )
 
 
-def moment(frame: int, fps: float | None) -> str:
-    """A frame as a time in the recording if the frame rate is known, else as its number."""
-    return clock(frame / fps) if fps else f"frame {frame}"
+def code(text: str) -> Markup:
+    """A text for a page in which commands between backticks are marked as code.
 
-
-def duration(seconds: float) -> str:
-    """An elapsed time with its unit."""
-    if seconds < 0.1:
-        return f"{seconds * 1000:.1f} ms"
-    return f"{seconds:.1f} s" if seconds < 120 else f"{clock(seconds)} min"
+    Example:
+        >>> print(code("`a < b` counts"))
+        <code>a &lt; b</code> counts
+    """
+    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped
 
 
 @dataclass(frozen=True)
@@ -146,9 +133,38 @@ class Texts:
         """A text of the catalogue with its values; `n` selects its form."""
         return Message(kind, values).text(self.language)
 
+    def line(self, line: object) -> str:
+        """A line of a page, which is a message or is shown verbatim."""
+        return text_of(line, self.language)
+
     def number(self, value: float | None, digits: int = 3) -> str:
         """See `number`, with the decimal sign of the language."""
         return number(value, digits).replace(".", self("decimal"))
+
+    def moment(self, frame: int, fps: float | None) -> str:
+        """A frame as a time in the recording if the frame rate is known, else as its number."""
+        return clock(frame / fps) if fps else self("report.frame", n=frame)
+
+    def duration(self, seconds: float) -> str:
+        """An elapsed time with its unit."""
+        if seconds < 0.1:
+            return f"{self.number(seconds * 1000, 1)} ms"
+        return f"{self.number(seconds, 1)} s" if seconds < 120 else f"{clock(seconds)} min"
+
+    def count(self, polyps: int, interval: tuple[int, int] | None) -> str:
+        """A count with its interval, as "5 (4 to 6)"; "5" if the interval is a single number."""
+        low, high = interval or (0, 0)
+        return (
+            f"{polyps} ({self('interval.short', low=low, high=high)})"
+            if low < high
+            else f"{polyps}"
+        )
+
+    def interval(self, low: int | None, high: int | None) -> str:
+        """The 90 % interval of a count, as a phrase."""
+        if low is None:
+            return self("interval.none")
+        return self("interval.same" if low == high else "interval", low=low, high=high)
 
     def reading(self, reading: Reading) -> str:
         """Size and histology of a polyp; "" without probes.
@@ -193,6 +209,6 @@ def environment(package: str = "polyplink.report") -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (number, percent, signed, interval, reason, clock, duration)
+    filters = (number, percent, signed, interval, reason, clock, code)
     templates.filters |= {function.__name__: function for function in filters}
     return templates

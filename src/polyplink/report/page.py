@@ -17,7 +17,7 @@ from PIL import Image
 from polyplink.core.artefacts import write_text
 from polyplink.core.messages import Message
 from polyplink.report.drawn_timeline import Timeline, describe, layout
-from polyplink.report.formats import environment, moment, number
+from polyplink.report.formats import Texts, environment
 from polyplink.report.plots import inline_svg, plot_epochs, plot_methods, plot_similarity
 from polyplink.report.polyps import HUES, Matching, Polyp, match
 from polyplink.report.records import Comparison, Procedure, Report, Tracklet, Values
@@ -62,7 +62,7 @@ def render(report: Report) -> str:
     return templates.get_template("report.html.j2").render(
         **_context(report),
         most=None,
-        charts=training_charts(report.curves, report.best_epoch),
+        charts=training_charts(report.curves, report.best_epoch, Texts(report.language)),
         script_digest=digest,
     )
 
@@ -108,14 +108,14 @@ def _templates() -> Environment:
         "look_class": lambda look: "unknown" if look is None else f"h{look.hue}",
         "jpeg": jpeg,
         "describe": describe,
-        "moment": moment,
     }
     return templates
 
 
 def _context(report: Report) -> dict[str, Any]:
     """The variables of the templates of the summary and the procedures."""
-    sections = [_section(index, p) for index, p in enumerate(report.procedures)]
+    t = Texts(report.language)
+    sections = [_section(index, p, t) for index, p in enumerate(report.procedures)]
     # The most doubtful links of all procedures, with the tracklets of their two sides.
     doubts = [(s, link) for s in sections for link in s.procedure.uncertain]
     doubts.sort(key=lambda entry: 1 - entry[1].doubt)
@@ -130,11 +130,12 @@ def _context(report: Report) -> dict[str, Any]:
     with_truth = [p for p in report.procedures if p.n_polyps is not None]
     failed = [p.procedure_id for p in report.procedures if p.converged is False]
     warnings = list(report.warnings)
-    line = str(Message("not_converged", {"names": ", ".join(failed)}))
+    line = Message("not_converged", {"names": ", ".join(failed)})
     if failed and line not in warnings:  # in a report without a count
         warnings.insert(0, line)
     return {
         "report": report,
+        "t": t,
         "sections": sections,
         "links": links,
         "counted": sum(p.n_counted for p in report.procedures),
@@ -166,7 +167,7 @@ def _methods_drawn(comparison: Comparison | None) -> str:
     return inline_svg(figure, "Methods in the figures to look at first, with 95 % intervals")
 
 
-def _section(index: int, procedure: Procedure) -> Section:
+def _section(index: int, procedure: Procedure, t: Texts) -> Section:
     """Match the polyps of a procedure, and draw its time line, views and similarities."""
     matching, members = match(procedure), procedure.tracklets
     polyps = list(matching.counted.values())
@@ -185,14 +186,16 @@ def _section(index: int, procedure: Procedure) -> Section:
             np.bincount(rows).tolist(),
             [polyp.label for polyp in polyps],
             [polyp.look for polyp in polyps],
+            t("report.similarity"),
         )
-        label = f"{procedure.procedure_id}: similarities of {len(members)} views, by polyp"
-        matrix = inline_svg(axes.figure, label)
+        name, n = procedure.procedure_id, len(members)
+        label = t("report.similarities_of", procedure=name, n=n)
+        matrix = inline_svg(axes.figure, label, decimal=t("decimal"))
     return Section(
         f"procedure-{index + 1}",
         procedure,
         matching,
-        layout(procedure, matching),
+        layout(procedure, matching, t),
         strips,
         matrix,
         sum(map(matching.is_wrong, members)),
@@ -214,34 +217,37 @@ def most_doubtful(members: list[Tracklet], matching: Matching) -> list[Tracklet]
 
 
 def training_charts(
-    curves: Mapping[str, Values], best_epoch: int | None
+    curves: Mapping[str, Values], best_epoch: int | None, t: Texts
 ) -> list[tuple[str, str, str]]:
     """Title, caption and SVG of the curves of loss, bag temperature and purity that have values."""
-    loss = {"train": curves.get("loss", ()), "validation": curves.get("validation_loss", ())}
-    tau, purity = ({name: curves.get(name, ())} for name in ("tau", "purity"))
-    bags = "The larger tau, the further in time members of a bag are from its anchor."
-    pure = "A bag is pure when all its members show the anchor's polyp."
-    charts: list[tuple[str, str, str, dict[str, Values], tuple[float, float] | None]] = [
-        ("Loss", "loss (nats)", "Contrastive loss of the bags; lower is better.", loss, None),
-        ("Bag temperature", "tau (ranks)", bags, tau, None),
-        ("Bag purity", "pure bags (share)", pure, purity, (0.0, 1.02)),
-    ]
+    charts: dict[str, tuple[dict[str, str], tuple[float, float] | None]] = {
+        "loss": ({"loss": t("chart.train"), "validation_loss": t("chart.validation")}, None),
+        "tau": ({"tau": "tau"}, None),
+        "purity": ({"purity": t("chart.purity.series")}, (0.0, 1.02)),
+    }
     drawn = []
-    for title, y_label, caption, series, limits in charts:
+    for kind, (names, limits) in charts.items():
         titles = {
             name: [
-                f"{name}, epoch {epoch}: {number(value, 4)}"
-                for epoch, value in enumerate(values)
+                t("chart.point", series=name, epoch=epoch, value=t.number(value, 4))
+                for epoch, value in enumerate(curves.get(curve, ()))
                 if value is not None and math.isfinite(value)
             ]
-            for name, values in series.items()
+            for curve, name in names.items()
         }
-        charted = {name: series[name] for name, texts in titles.items() if texts}
+        charted = {name: curves[curve] for curve, name in names.items() if titles[name]}
         if charted:
-            axes = plot_epochs(charted, y_label, best_epoch=best_epoch, limits=limits)
-            drawn.append(
-                (title, caption, inline_svg(axes.figure, f"{title} over the epochs", titles))
+            title = t(f"chart.{kind}")
+            axes = plot_epochs(
+                charted,
+                t(f"chart.{kind}.axis"),
+                best_epoch=best_epoch,
+                limits=limits,
+                x_label=t("chart.epoch"),
             )
+            label = t("chart.over_epochs", title=title)
+            svg = inline_svg(axes.figure, label, titles, t("decimal"))
+            drawn.append((title, t(f"chart.{kind}.caption"), svg))
     return drawn
 
 

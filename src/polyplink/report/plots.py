@@ -23,7 +23,7 @@ from matplotlib.ticker import MaxNLocator
 
 from polyplink.core.artefacts import whole_file
 from polyplink.evaluate.intervals import Figure as Measured
-from polyplink.report.formats import number
+from polyplink.report.formats import MINUS, number
 from polyplink.report.polyps import HUES, Look
 from polyplink.report.records import Comparison, Values
 
@@ -85,7 +85,11 @@ def marker(index: int) -> str:
 
 @plot_style(**{"axes.grid": False})
 def plot_similarity(
-    S: np.ndarray, sizes: Sequence[int], labels: Sequence[str], looks: Sequence[Look]
+    S: np.ndarray,
+    sizes: Sequence[int],
+    labels: Sequence[str],
+    looks: Sequence[Look],
+    title: str = "similarity",
 ) -> Axes:
     """Plot the similarity matrix of a procedure for the page; bars along the sides show polyps.
 
@@ -97,6 +101,7 @@ def plot_similarity(
         sizes: Tracklets of each polyp.
         labels: Number of each polyp, as text.
         looks: Colour and texture of each polyp.
+        title: Title of the colour scale.
     """
     n = len(S)
     off_diagonal = S[~np.eye(n, dtype=bool) & np.isfinite(S)]
@@ -128,7 +133,7 @@ def plot_similarity(
     below: Any = {"y": bottom + 0.03 / cell, "va": "top", "color": GREY, "fontsize": 8}
     axis.text(left, s=number(low, 2), ha="center", **below)
     axis.text(right, s=number(high, 2), ha="center", **below)
-    axis.text(right + 0.08 / cell, bottom, "similarity", color=GREY, fontsize=8)
+    axis.text(right + 0.08 / cell, bottom, title, color=GREY, fontsize=8)
     axis.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5), aspect="equal")
     return axis
 
@@ -179,6 +184,7 @@ def plot_epochs(
     best_epoch: int | None = None,
     limits: tuple[float, float] | None = None,
     axes: Axes | None = None,
+    x_label: str = "epoch",
 ) -> Axes:
     """Plot curves over the epochs of a training; the gid of a line is its name, see `inline_svg`.
 
@@ -191,6 +197,7 @@ def plot_epochs(
         best_epoch: Epoch to mark with a dashed line, or None.
         limits: Limits of the vertical axis; None to fit the values.
         axes: Axes to draw on; None for a new figure.
+        x_label: Label of the horizontal axis.
 
     Example:
         >>> plot_epochs({"train": (3.0, 2.0), "validation": (3.1, 2.6)}, "loss").get_ylabel()
@@ -204,7 +211,7 @@ def plot_epochs(
         axis.plot(y, color=colour(5 * i), ls=dashes, marker="o", ms=size, label=name, gid=name)
     if best_epoch is not None and best_epoch < max(map(len, series.values())):
         axis.axvline(best_epoch, color=GREY, lw=1, ls=":")
-    axis.set(xlabel="epoch", ylabel=y_label, ylim=limits)
+    axis.set(xlabel=x_label, ylabel=y_label, ylim=limits)
     axis.grid(visible=False, axis="x")
     axis.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     axis.ticklabel_format(axis="y", scilimits=(-2, 4))  # short labels
@@ -262,12 +269,16 @@ def write_figure(folder: Path, name: str, figure: Figure) -> list[Path]:
     return paths
 
 
+_NUMBER = re.compile(rf"^({MINUS}?\d+)\.(\d+)$")
 _METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 _THEME = {INK: "var(--ink)", GREY: "var(--soft)", GRID: "var(--line)"}
 
 
 def inline_svg(
-    figure: Figure | SubFigure, label: str, titles: Mapping[str, Sequence[str]] | None = None
+    figure: Figure | SubFigure,
+    label: str,
+    titles: Mapping[str, Sequence[str]] | None = None,
+    decimal: str = ".",
 ) -> str:
     """A figure as an `<svg class="plot">` element of the page, in its fonts and theme colours.
 
@@ -275,6 +286,7 @@ def inline_svg(
         figure: The figure.
         label: Description for screen readers; unique on the page.
         titles: gid of a line -> hover text of each of its markers, in order.
+        decimal: Decimal sign of the numbers at axes and scales.
 
     Returns:
         The element; ids in it are unique on the page.
@@ -293,6 +305,8 @@ def inline_svg(
     for gid, texts in (titles or {}).items():
         for mark, text in zip(root.iterfind(f".//*[@id='{gid}']//use"), texts, strict=True):
             ElementTree.SubElement(mark, "title").text = text
+    for element in root.iter("text"):
+        element.text = _NUMBER.sub(rf"\1{decimal}\2", element.text or "")
     for element in root.iter():
         # matplotlib numbers its groups from 1 in every figure; its <style> would apply to the page.
         if element.get("id") not in used:

@@ -11,7 +11,16 @@ from rich.text import Text
 from polyplink.core.artefacts import whole_file
 from polyplink.core.text import csv_cell, many
 from polyplink.evaluate.intervals import Figure
-from polyplink.report.formats import DASH, clock, figure_text, interval, number, reason, signed
+from polyplink.report.formats import (
+    DASH,
+    Texts,
+    clock,
+    figure_text,
+    interval,
+    number,
+    reason,
+    signed,
+)
 from polyplink.report.records import NOT_MEASURED, Comparison, Report
 
 if TYPE_CHECKING:
@@ -89,7 +98,7 @@ def count_table(report: Report) -> Table:
         table.add_row(
             Text(procedure.procedure_id),
             str(len(procedure.tracklets)),
-            procedure.count_text,
+            Texts().count(procedure.n_counted, procedure.interval),
             *true,
             str(len(procedure.uncertain)),
         )

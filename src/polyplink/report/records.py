@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 
 from polyplink import __version__
 from polyplink.associate.identities import Doubt
+from polyplink.associate.probes import Reading
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import Message
 from polyplink.core.text import brief
 from polyplink.evaluate.intervals import Figure
 from polyplink.evaluate.metric import Style
 
 Values = tuple[float | None, ...]
+Line = str | Message  # a sentence in the language of the page, or text to show verbatim
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class Procedure:
         alarms: Tracklets that were left out as false alarms; `confidence` is the probability that
             they do show a polyp, and `predicted` is meaningless.
         interval: Lowest and highest number of polyps, 90 %, or None.
-        readings: Name of a counted polyp -> its size and histology as text.
+        readings: Name of a counted polyp -> its size and histology.
 
     Raises:
         PolyplinkError: If a tracklet ends after the recording.
@@ -76,7 +79,7 @@ class Procedure:
     uncertain: tuple[Doubt, ...] = field(default=(), repr=False)
     alarms: tuple[Tracklet, ...] = field(default=(), repr=False)
     interval: tuple[int, int] | None = None
-    readings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    readings: Mapping[str, Reading] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         for tracklet in (*self.tracklets, *self.alarms):
@@ -91,12 +94,6 @@ class Procedure:
     def n_counted(self) -> int:
         """Number of counted polyps, that is, groups of tracklets."""
         return len({tracklet.predicted for tracklet in self.tracklets})
-
-    @property
-    def count_text(self) -> str:
-        """The count with its interval, as "5 (4 to 6)"; "5" if the interval is a single number."""
-        low, high = self.interval or (0, 0)
-        return str(self.n_counted) + (f" ({low} to {high})" if low < high else "")
 
 
 @dataclass(frozen=True)
@@ -233,22 +230,23 @@ class Report:
             "validation_loss" (nats), "tau" (bag temperature of the curriculum, in ranks) and
             "purity" (share of bags in which all members show the anchor's polyp, in [0, 1]).
         best_epoch: Selected epoch, from 0; or None.
-        operating_point: Name -> value of the setting used for the count, with its origin, in the
-            order to show.
+        operating_point: Names and values of the setting used for the count, with its origin, in
+            the order to show.
         settings: Name -> value, in the order to show.
-        seconds: Stage -> seconds.
+        seconds: Stages, each with its seconds.
         notes: Notes, one sentence each.
         warnings: Warnings, one sentence each.
         basis: A sentence on the data on which the 90 % intervals were calibrated; "" without
             intervals.
         ask_below: Confidence below which a link is listed for review; None if the listed links are
             those that could change the count.
+        language: Language of the page; sections that only an evaluation has are in English.
     """
 
-    title: str
+    title: Line
     dataset: str
     date: str
-    machine: str
+    machine: Line
     weights: str | None = None
     crops: str | None = None
     seed: int | None = None
@@ -258,10 +256,13 @@ class Report:
     comparison: Comparison | None = field(default=None, repr=False)
     curves: Mapping[str, Values] = field(default_factory=dict, repr=False)
     best_epoch: int | None = None
-    operating_point: Mapping[str, float | str] = field(default_factory=dict, repr=False)
+    operating_point: tuple[tuple[Line, float | Line | Sequence[Message]], ...] = field(
+        default=(), repr=False
+    )
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
-    seconds: Mapping[str, float] = field(default_factory=dict, repr=False)
-    notes: tuple[str, ...] = field(default=(), repr=False)
-    warnings: tuple[str, ...] = field(default=(), repr=False)
-    basis: str = field(default="", repr=False)
+    seconds: tuple[tuple[Line, float], ...] = field(default=(), repr=False)
+    notes: tuple[Line, ...] = field(default=(), repr=False)
+    warnings: tuple[Line, ...] = field(default=(), repr=False)
+    basis: Line = field(default="", repr=False)
     ask_below: float | None = field(default=None, repr=False)
+    language: str = "en"

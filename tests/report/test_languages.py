@@ -1,0 +1,195 @@
+"""The report of a count in every language: no text of a page is left in English."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from polyplink import __version__
+from polyplink.associate.clusterers import LearnedLinks, TemporalAP
+from polyplink.associate.identities import Doubt, OperatingPoint
+from polyplink.associate.probes import Reading
+from polyplink.core.messages import Message
+from polyplink.report.contents import named_stages, shown_setting
+from polyplink.report.page import MOST_VIEWS, render, render_fragment
+from polyplink.report.records import Procedure, Report, Tracklet
+from tests.report.sample import ParsedPage, procedure, report, tracklet
+
+# Words that stay: of commands, settings and units; terms that are the same in a language.
+TYPED = {
+    "polyplink",
+    "review",
+    "alarms",
+    "keep",
+    "alpha",
+    "gamma",
+    "preference",
+    "tau",
+    "psi",
+    "min",
+}
+TERMS = {"affinity", "propagation", "temporally", "aware", "counting", "bag"}
+ALLOWED = {
+    "de": TYPED | TERMS | {"bags", "encoder", "nats", "polyp"},
+    "it": TYPED | TERMS | {"adenoma", "file", "per", "software"},
+}
+SEEN_ATTRIBUTES = ("title", "alt", "aria-label", "placeholder")
+
+
+class SeenTexts(HTMLParser):
+    """The texts of a page that a reader sees or hears."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self.hidden = False
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.hidden = tag in {"style", "script"}
+        self.texts += [text or "" for name, text in attrs if name in SEEN_ATTRIBUTES]
+
+    def handle_endtag(self, tag: str) -> None:
+        self.hidden = False
+
+    def handle_data(self, data: str) -> None:
+        if not self.hidden:
+            self.texts.append(data)
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of all texts."""
+        return [line for text in self.texts for line in text.split("\n")]
+
+
+def named(case: Procedure, name: str) -> Procedure:
+    """A procedure with names that are recognised as data."""
+    members = tuple(
+        replace(
+            one,
+            tracklet_id=f"DATA-{name}{one.tracklet_id}",
+            polyp_id=None if one.polyp_id is None else f"DATA-{one.polyp_id}",
+        )
+        for one in case.tracklets
+    )
+    return replace(case, procedure_id=f"DATA-{name}", tracklets=members)
+
+
+def reports() -> list[Report]:
+    """Counts with every section, every remark, and every thing that can be missing."""
+    full = procedure()
+    wrong = replace(full.tracklets[0], bridged=0.25, predicted="y", crop=None)
+    alarms = tuple(
+        replace(tracklet(f"DATA-{i}", 2 * i, 2 * i + 1, ""), confidence=i / 20)
+        for i in range(MOST_VIEWS + 2)
+    )
+    apart = Doubt((1,), (0, 2, 3), False, 0.6, (1, 0))
+    joined = Doubt((3,), (4,), True, 0.2, (3, 4))
+    many_views = tuple(Tracklet(f"t{i}", 9 * i, 9 * i + 5, "x") for i in range(MOST_VIEWS + 1))
+    known = replace(
+        full,
+        tracklets=(wrong, *full.tracklets[1:]),
+        uncertain=(apart, joined),
+        alarms=alarms,
+        interval=(2, 4),
+        converged=False,
+        readings={"x": Reading(5.2, 3.1, 8.7, adenoma=0.72)},
+    )
+    unknown = Procedure("", 3000, many_views, interval=(1, 1), converged=True)
+    without_views = Procedure("", 100, (), n_polyps=1)
+    procedures = (
+        named(known, "A"),
+        named(unknown, "B"),
+        named(without_views, "C"),
+        named(replace(without_views, alarms=alarms[:1]), "D"),
+    )
+    learned = OperatingPoint(LearnedLinks(0.25), None, "DATA-1", {"count": 0.25, "link": 0.25}, 2.0)
+    temporal = OperatingPoint(TemporalAP(0.5, 1.0, -0.5), None, "DATA-1", form="raw_l2")
+    recorded = replace(
+        report(),
+        title=Message("report.title"),
+        dataset="DATA-1",
+        date="2025-01-02",
+        machine=Message("report.computer", {"system": "DATA-1", "processor": "DATA-2", "n": 4}),
+        weights="DATA-1",
+        crops="DATA-2",
+        comparison=None,
+        procedures=procedures,
+        operating_point=shown_setting(learned),
+        seconds=named_stages({"embed": 1.5, "associate": 200.0}),
+        warnings=(
+            Message("probes_simulated"),
+            Message("counted_none", {"n": 1, "names": "DATA-1", "why": [Message("no_box")]}),
+        ),
+        notes=(
+            Message("notes.left_out", {"lines": [Message("alarms_left_out", {"n": 2})]}),
+            Message("notes.models", {"models": [Message("model.encoder", {"name": "DATA-1"})]}),
+        ),
+        basis=Message(
+            "cover.given",
+            {
+                "material": Message("material.recordings", {"n": 12}),
+                "boxes": Message("boxes.annotated"),
+            },
+        ),
+        ask_below=0.9,
+    )
+    alone = replace(full, tracklets=full.tracklets[:1], similarity=np.ones((1, 1)), uncertain=())
+    return [
+        recorded,
+        replace(recorded, operating_point=shown_setting(temporal), ask_below=None, seed=None),
+        Report("DATA-1", "DATA-2", "2025", "DATA-3", procedures=(named(alone, "A"),)),
+        Report("DATA-1", "DATA-2", "2025", "DATA-3", curves={"loss": ()}),
+    ]
+
+
+def words(line: str) -> set[str]:
+    """The words of a line, without names from data."""
+    return set(re.findall(r"[a-z]{3,}", re.sub(r"DATA-\w+", "", line).lower()))
+
+
+def left_in_english(page: Report, language: str) -> set[str]:
+    """Words that are also in the same place of the English page, but may not be."""
+    left = set[str]()
+    for draw in (render, render_fragment):
+        pages = (SeenTexts(draw(replace(page, language=name))) for name in ("en", language))
+        for english, other in zip(*(one.lines for one in pages), strict=True):
+            left |= words(english) & words(other) - ALLOWED[language]
+    return left
+
+
+KINDS = ["learned links", "temporal", "one view", "nothing"]
+
+
+@pytest.mark.parametrize("language", ["de", "it"])
+@pytest.mark.parametrize("page", reports(), ids=KINDS)
+def test_no_text_of_a_count_is_left_in_english(page: Report, language: str) -> None:
+    assert left_in_english(page, language) == set()
+
+
+def test_a_text_that_is_left_in_english_is_reported() -> None:
+    page = reports()[0]
+    untranslated = replace(page, notes=("Left in English.",))
+    assert left_in_english(untranslated, "de") == {"left", "english"}
+
+
+@pytest.mark.parametrize("page", reports(), ids=KINDS)
+def test_pages_of_all_languages_have_the_same_elements(page: Report) -> None:
+    pages = [ParsedPage(render(replace(page, language=name))) for name in ("en", "de", "it")]
+    assert all(one.balanced for one in pages)
+    english, *others = ([tag for tag, _ in one.elements] for one in pages)
+    assert others == [english, english]
+    assert [one.elements[0][1] for one in pages] == [{"lang": name} for name in ("en", "de", "it")]
+
+
+def test_numbers_have_the_decimal_sign_of_the_language() -> None:
+    page = reports()[0]
+    text = render(replace(page, language="de"))
+    points = [line for line in SeenTexts(text).lines if re.search(r"\d\.\d", line)]
+    assert {line.replace(__version__, "") for line in points} == {
+        line.replace(__version__, "") for line in points if __version__ in line
+    }
+    for part in ("etwa 5,2 mm (3,1 bis 8,7)", "<td>0,250</td>", "<td>1,5 s</td>", ">1,00</text>"):
+        assert part in text, part
