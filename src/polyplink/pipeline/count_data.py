@@ -103,12 +103,8 @@ def count_data(
     device: str = "auto",
     workers: int = 2,
     tracklets: Mapping[str, Any] | None = None,
-<<<<<<< HEAD
     warnings: Sequence[str | Message] = (),
-=======
-    warnings: "Sequence[str | Message]" = (),
     language: str = "en",
->>>>>>> cccd5236 (Write the report of a count in German and Italian too: --language of run, count and live)
     progress: Progress = silent,
 ) -> Result[Counted]:
     """Count the polyps of a data folder and write the results to `out`.
@@ -161,24 +157,21 @@ def count_data(
     count, notes = _recorded(
         linked, boxes, weights, out, truth=truth, purpose=purpose, warnings=warnings
     )
-<<<<<<< HEAD
     page = build_report(
-        "Polyp count",
+        Message("report.title"),
         weights,
         encoded,
         linked.point,
         linked.linked,
         seconds=record.seconds,
         alarms=linked.screened.alarms,
-        notes=tuple(notes),
+        notes=notes,
         messages=count.messages,
         cover=linked.cover,
+        language=language,
     )
 
     # Their files.
-=======
-    page = _page(linked, weights, count, notes, record.seconds, language=language)
->>>>>>> cccd5236 (Write the report of a count in German and Italian too: --language of run, count and live)
     report = out / "report.html"
     with record.results(out) as new, record.stage("report"):
         views = views_table(linked)
@@ -195,17 +188,13 @@ def count_data(
         write_embeddings(new / "vectors.parquet", encoded.embeddings[encoder.name])
         _write_tables(new, counted, views)
         write_report(new / report.name, page)
-<<<<<<< HEAD
     correct = _COMMAND_LINE(["polyplink", "review", str(out)])
     printed = [
         count_table(page),
-        *_lines_below(count, page.notes),
+        *_lines_below(count, notes),
         f"report: {report}",
         f"to correct it: {correct}",
     ]
-=======
-    printed = [count_table(page), *_lines_below(count, notes), *_report_lines(report, out)]
->>>>>>> cccd5236 (Write the report of a count in German and Italian too: --language of run, count and live)
     return Result(counted, counted.summary, printed, count.warnings)
 
 
@@ -217,13 +206,8 @@ def _recorded(
     *,
     truth: Path | None,
     purpose: str,
-<<<<<<< HEAD
     warnings: Sequence[str | Message],
-) -> tuple[Count, list[str]]:
-=======
-    warnings: "Sequence[str | Message]",
-) -> "tuple[Count, list[Message]]":
->>>>>>> cccd5236 (Write the report of a count in German and Italian too: --language of run, count and live)
+) -> tuple[Count, list[Message]]:
     """The record of a count, and notes for its report."""
     encoded, prepared, file = part.encoded, part.encoded.prepared, weights_path(weights)
     used, lost = used_models(file, encoded.first.name, encoded.folder), lost_boxes(prepared)
@@ -262,53 +246,16 @@ def _recorded(
     return count, [*notes, Message("notes.models", {"models": [model.message for model in used]})]
 
 
-<<<<<<< HEAD
-def _lines_below(count: Count, notes: Sequence[str]) -> list[str]:
+def _lines_below(count: Count, notes: Sequence[Message]) -> list[str]:
     """The lines printed below the table of a count."""
     lines = [] if count.basis is None else [str(count.basis)]
-    lines += notes
+    lines += map(str, notes)
     if count.against_truth is not None:
         figures = count.against_truth["figures"]
         lines += [f"{name}: {figure_text(figure)}" for name, figure in figures.items()]
     if count.coverage is not None:
         lines.append(str(count.coverage))
     return lines
-=======
-def _page(
-    part: "LinkedPart",
-    weights: Path,
-    count: "Count",
-    notes: Sequence[Message],
-    seconds: Mapping[str, float],
-    *,
-    language: str,
-) -> "Report":
-    """The report of a count."""
-    return build_report(
-        Message("report.title"),
-        weights,
-        part.encoded,
-        part.point,
-        part.linked,
-        seconds=seconds,
-        alarms=part.screened.alarms,
-        notes=notes,
-        messages=count.messages,
-        cover=part.cover,
-        language=language,
-    )
-
-
-def _lines_below(count: "Count", notes: Sequence[Message]) -> list[str]:
-    """The lines printed below the table of a count."""
-    figures = {} if count.against_truth is None else count.against_truth["figures"]
-    return [
-        *([] if count.basis is None else [str(count.basis)]),
-        *map(str, notes),
-        *(f"{name}: {figure_text(figure)}" for name, figure in figures.items()),
-        *([] if count.coverage is None else [str(count.coverage)]),
-    ]
->>>>>>> cccd5236 (Write the report of a count in German and Italian too: --language of run, count and live)
 
 
 def _write_tables(out: Path, counted: Counted, views: pl.DataFrame) -> None:
