@@ -113,21 +113,6 @@ def test_broken_frames_are_remembered_without_stored_crops(
         assert np.array_equal(others.vectors, embeddings[0].vectors)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--shard", "3/2"), "--shard 3/2: no such shard; give I/N, with I from 1 to N"),
-        (("--shard", "0/2"), "--shard 0/2: no such shard"),
-        (("--shard", "half"), "--shard half: no such shard"),
-        (("--engine", "ray", "--address", "here"), "no Ray cluster at here"),
-    ],
-)
-def test_invalid_shards_and_addresses_are_refused(
-    sample_run: SampleRun, options: tuple[str, ...], message: str
-) -> None:
-    assert_refused(polyplink("embed", sample_run.run, sample_run.data, *options), message)
-
-
 def test_a_missing_ray_cluster_is_refused(sample_run: SampleRun) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))

@@ -27,7 +27,7 @@ from polyplink.core.parts import VERBS
 from polyplink.core.results import Progress, silent
 from polyplink_lab.bench.cases import imported
 from tests.cli.calls import assert_refused, invoke, polyplink
-from tests.cli.mistakes import MISTAKES, SLOW_MISTAKES
+from tests.cli.mistakes import MISTAKES, SLOW_MISTAKES, assert_all_refused
 from tests.conftest import SampleRun
 
 
@@ -55,14 +55,20 @@ def test_help_lists_every_verb_in_its_section_with_a_complete_sentence() -> None
             assert f"{last} {sentence}" in text
 
 
-@pytest.mark.parametrize("are_slow", [False, True])
-def test_mistakes_are_refused_before_anything_is_written_started_or_imported(
-    are_slow: bool, sample_run: SampleRun, tmp_path: Path
+def test_mistakes_are_refused_before_anything_is_written_or_started(
+    sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lines = [line for line in MISTAKES if (line in SLOW_MISTAKES) == are_slow]
+    monkeypatch.setenv("POLYPLINK_HOME", "store")
+    monkeypatch.chdir(tmp_path)
+    assert_all_refused([*MISTAKES], str(sample_run.run), str(sample_run.data))
+
+
+def test_mistakes_are_refused_before_heavy_libraries_are_imported(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
+    lines = [line for line in MISTAKES if line not in SLOW_MISTAKES]
     arguments = lines, str(sample_run.run), str(sample_run.data)
-    check = "mistakes.assert_refused_early" if not are_slow else "mistakes.assert_all_refused"
-    program = f"from tests.cli import mistakes; {check}(*{arguments})"
+    program = f"from tests.cli import mistakes; mistakes.assert_refused_early(*{arguments})"
     environment = {"POLYPLINK_HOME": "store", "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", program]
     subprocess.run(command, check=True, cwd=tmp_path, env=os.environ | environment)

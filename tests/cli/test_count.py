@@ -153,6 +153,7 @@ def test_a_second_count_gives_equal_results_and_prints_only_json(
     command = ("count", sample_run.run / "weights.safetensors", sample_run.data, "-o", tmp_path)
     result = polyplink(*command, "--device", "cpu", "--json")
     assert result.exit_code == 0, result.stderr
+    assert "not tuned" not in result.stderr
     second, first = json.loads(result.stdout), json.loads((count_folder / "count.json").read_text())
     for name in ("data", "weights_file"):  # paths are relative to the folder
         assert (tmp_path / second.pop(name)).resolve() == (count_folder / first.pop(name)).resolve()
@@ -199,12 +200,9 @@ def test_an_untuned_operating_point_has_a_warning(sample_run: SampleRun, tmp_pat
         load_encoder(sample_run.run, pick_device("cpu")).encoder,
         replace(encoder.record, operating=None),
     )
-    for weights, message in ((path, True), (sample_run.run, False)):
-        result = polyplink(
-            "count", weights, sample_run.data, "-o", tmp_path / "out", "--device", "cpu"
-        )
-        assert result.exit_code == 0, result.output
-        assert ("calibrated on no labelled procedures (not tuned" in result.stderr) is message
+    result = polyplink("count", path, sample_run.data, "-o", tmp_path / "out", "--device", "cpu")
+    assert result.exit_code == 0, result.output
+    assert "calibrated on no labelled procedures (not tuned" in result.stderr
 
 
 def test_a_count_calls_few_source_files(

@@ -81,6 +81,8 @@ def test_a_simulated_detector_is_applied_to_annotated_boxes(
         "detect", sample_run.data, tmp_path / "d", "--detector", "sim:good", "--json"
     )
     assert result.exit_code == 0, result.output
+    assert read_origin(tmp_path / "d") == BoxesOrigin("sim:good", "sim:good")
+    assert read_origin(sample_run.data) is None
     data = read_data(tmp_path / "d")
     assert data.detections["polyp_id"].is_null().all()
     assert data.detections["score"].is_not_null().all()
@@ -219,29 +221,3 @@ def test_a_detector_is_trained_evaluated_and_used(
     assert detection.exit_code == 0, detection.output
     assert "trained on simulated pictures: do not rely on what it finds" in detection.stderr
     assert "trained on 1 of these procedures" in detection.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--detector", "none.onnx"), "no detector file none.onnx; check the path"),
-        (("--detector", "sim:goood"), "did you mean good?"),
-        (("--boxes", "coko"), "did you mean coco?"),
-    ],
-)
-def test_invalid_detectors_and_formats_are_refused(
-    sample_run: SampleRun, tmp_path: Path, arguments: tuple[str, ...], message: str
-) -> None:
-    frames = sample_run.root / "frames" / "001-005"
-    source = sample_run.data if "sim" in "".join(arguments) else frames
-    result = polyplink("run", source, "--weights", sample_run.run, "-o", tmp_path / "o", *arguments)
-    assert_refused(result, message)
-
-
-def test_a_data_folder_records_the_detector_of_its_boxes(
-    sample_run: SampleRun, tmp_path: Path
-) -> None:
-    simulated = tmp_path / "simulated"
-    assert polyplink("detect", sample_run.data, simulated, "--detector", "sim:good").exit_code == 0
-    assert read_origin(simulated) == BoxesOrigin("sim:good", "sim:good")
-    assert read_origin(sample_run.data) is None
