@@ -12,7 +12,6 @@ from pydantic import TypeAdapter
 from torch.nn.functional import interpolate
 
 from polyplink.core.artefacts import to_plain
-from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.config import EncoderConfig, FoundationConfig, MveConfig, SfeConfig
 from polyplink.learn.bags import rng_of
 from polyplink.learn.noise_aware import NoiseAwareLoss
@@ -73,13 +72,6 @@ def test_the_how_to_lists_every_recipe() -> None:
     text = (Path(__file__).parents[2] / "docs/how-to/recipes.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| `([a-z0-9-]+)` \|", text, re.M)
     assert listed == list(RECIPES)
-
-
-def test_an_unknown_recipe_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(PolyplinkError, match="did you mean ntssl-demo"):
-        find_recipe("ntsl-demo")
-    with pytest.raises(PolyplinkError, match="choose one of: ntssl, ntssl-text"):
-        find_recipe("simclr")
 
 
 def test_ntssl_has_the_settings_of_the_paper() -> None:
@@ -252,17 +244,12 @@ def test_the_small_sibling_fills_a_step_with_views() -> None:
     assert sibling.optim.bags_per_batch * (sibling.bags.views + 1) * 2 > FRAMES * 0.8
 
 
-def test_published_rows_compute_in_tf32_as_their_programs() -> None:
-    for name in RECIPES:
-        is_small = name == "ntssl-demo" or name.endswith("-small")
-        assert find_recipe(name).optim.precision == (None if is_small else "tf32")
-
-
-def test_only_published_rows_train_on_the_procedures_of_the_paper() -> None:
+def test_published_rows_train_on_the_procedures_of_the_paper_in_tf32() -> None:
     """On a merged folder they use only the paper's 27 procedures."""
     for name in RECIPES:
         is_small = name == "ntssl-demo" or name.endswith("-small")
-        assert find_recipe(name).part == ("train" if is_small else "rc27")
+        recipe, expected = find_recipe(name), ("train", None) if is_small else ("rc27", "tf32")
+        assert (recipe.part, recipe.optim.precision) == expected
 
 
 def test_sfe_mve_and_tpc_have_the_settings_of_their_programs() -> None:

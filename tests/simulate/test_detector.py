@@ -7,14 +7,12 @@ import polars as pl
 import pytest
 import torch
 
-from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import DataSet
 from polyplink.testing import check_detector
 from polyplink_lab.simulate.detector import (
     DETECTORS,
     detect_simulated,
     detector_boxes,
-    detector_preset,
 )
 from polyplink_lab.simulate.lookalikes import fold_height, wall_behind
 from polyplink_lab.simulate.rendering import planned
@@ -92,11 +90,6 @@ def test_false_alarms_need_no_polyps_but_images_if_boxes_have_images() -> None:
 
 def test_the_simulated_detector_fulfils_the_plugin_contract() -> None:
     check_detector(detector_boxes, "good")
-
-
-def test_an_unknown_detector_is_refused() -> None:
-    with pytest.raises(PolyplinkError, match="did you mean gi-genius"):
-        detector_preset("gi-genus")
 
 
 @pytest.mark.slow
