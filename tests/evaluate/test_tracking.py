@@ -7,7 +7,6 @@ from hypothesis import given, settings, strategies as st
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.hota import (
     TrackingCounts,
-    score_table,
     score_tracks,
     tracking_figures,
 )
@@ -59,23 +58,6 @@ def test_scores_equal_trackeval_and_do_not_depend_on_other_clusterings(
     ambiguous = touch.any() or (polyp[:, 0] == polyp[:, 1]).any()
     assert scored.form == ("general" if ambiguous else "table")
     assert scored.doubled == tracklets.frame.size - without_overlaps.frame.size
-
-
-def test_overlapping_boxes_of_two_polyps_need_the_general_form() -> None:
-    """Two polyps overlap for two frames, and clusters confuse them there."""
-    lengths, polyp = (20, 2, 20, 2), (0, 1, 1, 0)
-    starts, corners = (0, 30, 40, 30), (0.0, 0.5, 0.5, 0.0)
-    frame = np.concatenate([np.arange(s, s + n) for s, n in zip(starts, lengths, strict=True)])
-    box = np.concatenate(
-        [np.tile([x, 0.0, 9.0, 9.0], (n, 1)) for x, n in zip(corners, lengths, strict=True)]
-    )
-    offset = np.concatenate([[0], np.cumsum(lengths)])
-    tracklets = TrackletBoxes(np.array(polyp), offset, frame, box)
-    scored = TrackingTruth.of("v", tracklets).score([[0, 0, 1, 1]])
-    assert scored.form == "general"
-    by_table = tracking_figures(score_table(tracklets, scored.track, scored.tracks))
-    # HOTA matches each overlapping box with that of the other polyp; the table cannot.
-    assert tracking_figures(scored.counts)["AssA"][0] > by_table["AssA"][0] + 0.01
 
 
 def test_of_two_boxes_of_a_polyp_in_a_frame_one_is_scored() -> None:

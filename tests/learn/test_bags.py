@@ -1,7 +1,5 @@
 """Bags, the samplers that draw them, and the batches of an epoch."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -17,7 +15,6 @@ from polyplink.learn.bags import (
     rng_of,
     view_bags,
 )
-from polyplink.learn.noise_aware import symmetric_noise_aware
 from polyplink.learn.polyp_views import PolypViews
 from polyplink.learn.temporal_bags import TemporalBags, nearest_bags, sampled_bags
 from tests.learn.sets import bare_set
@@ -176,22 +173,6 @@ def test_view_bags_end_when_too_few_polyps_have_views_left(
         assert sum(count >= views for count in remaining.values()) < size
     else:
         assert len(bags.members) == with_enough_views
-
-
-def test_random_vectors_have_the_validation_loss_of_the_program() -> None:
-    """NTSSL's program: batches of 6 views, 2 per polyp, so one match in 5: log 5 is 1.61."""
-    sizes, rng = (3, 6), np.random.default_rng(0)
-    polyps = np.repeat(np.arange(20), 30)
-    vectors = torch.from_numpy(rng.normal(size=(len(polyps), 4096)))
-    mean_losses = []
-    for size in sizes:
-        bags = view_bags(polyps, np.ones(len(polyps), bool), 2, size, rng_of(0))
-        losses = [
-            symmetric_noise_aware(vectors[b.fragments], b.bag, 0.07)
-            for b in batches(bags, size, CPU)
-        ]
-        mean_losses.append(float(torch.stack(losses).mean()))
-    assert mean_losses == pytest.approx([math.log(5), math.log(11)], abs=0.05)
 
 
 def test_no_sampler_fills_validation_batches_with_neighbours() -> None:

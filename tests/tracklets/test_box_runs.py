@@ -1,6 +1,5 @@
 """Building tracklets from boxes, against naive loops, and filling gaps."""
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -97,24 +96,6 @@ def test_boxes_without_a_polyp_are_tracked_separately(rows: list[Row], score: fl
     expected = naive_labelled(known, 1, 0.1) + tracks_of(unknown)
     keys = [[key(row) for row in tracklet] for tracklet in expected]
     assert sorted(built_tracklets(rows, 1, 0.1), key=repr) == sorted(keys, key=repr)
-
-
-@given(random_rows(labelled=False))
-def test_tracklets_cover_all_boxes_once_and_in_order(rows: list[Row]) -> None:
-    before = detections(rows)
-    ordered, tracklets = build_tracklets(before)
-    columns = ["procedure_id", "frame", "x", "y", "w", "h", "polyp_id"]
-    assert_frame_equal(ordered.sort(columns), before.sort(columns))
-    n = tracklets["n"].to_numpy()
-    np.testing.assert_array_equal(tracklets["offset"].to_numpy(), np.cumsum(n) - n)
-    assert n.sum() == len(before)
-    frames = ordered["frame"].to_list()
-    for offset, count, first, last in tracklets.select(
-        "offset", "n", "first_frame", "last_frame"
-    ).iter_rows():
-        run = frames[offset : offset + count]
-        assert (run[0], run[-1]) == (first, last)
-        assert all(a < b for a, b in pairwise(run))
 
 
 @given(random_rows(labelled=True), st.randoms(use_true_random=False))
