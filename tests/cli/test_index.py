@@ -126,12 +126,6 @@ def test_invalid_searches_and_indexes_are_refused(
         polyplink("search", sample_run.run, video, *common, "--frame", "1", "--box", "1,2"),
         "cannot be opened",
     )
-    assert_refused(
-        polyplink("index", "build", sample_run.run, sample_run.data, "--index", index),
-        "exists already",
-    )
-    with pytest.raises(PolyplinkError, match=r"is not an index; make one"):
-        search(sample_run.run, "x", index=tmp_path)
     record = json.loads((index / "index.json").read_text())
     other = tmp_path / "other"
     shutil.copytree(index, other)

@@ -2,7 +2,6 @@
 
 import errno
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +23,7 @@ from polyplink.tracklets.prepare import (
     prepare,
     prepared_folder,
 )
-from polyplink.tracklets.settings import PrepareSettings, TrackSettings
+from polyplink.tracklets.settings import PrepareSettings
 from tests.data.videos import number_of, write_video
 from tests.samples import write_procedures
 from tests.tracklets.sample import HEIGHT, WIDTH, write_sample
@@ -214,14 +213,6 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     folder = tmp_path_factory.mktemp("data")
     write_sample(folder)
     return prepare(folder, SETTINGS)
-
-
-def test_a_prepared_folder_reopens_equal(prepared: Prepared) -> None:
-    reopened = prepare(prepared.folder.parent.parent, SETTINGS)
-    assert (reopened.key, reopened.procedures) == (prepared.key, prepared.procedures)
-    assert_frame_equal(reopened.tracklets, prepared.tracklets)
-    assert_frame_equal(reopened.detections, prepared.detections)
-    assert_frame_equal(reopened.spans.polyps, prepared.spans.polyps)
 
 
 def test_a_part_has_only_its_procedures(prepared: Prepared) -> None:
@@ -415,26 +406,3 @@ def test_procedure_names_can_have_several_hundred_characters(tmp_path: Path) -> 
     write_data(folder, DataSet.of(boxes, rows, data.polyps.with_columns(renamed)))
     prepared = prepare(folder, PrepareSettings(size=8))
     assert [len(prepared.crops(name)) for name in names.values()] == [8 * 2, 8 * 2]
-
-
-def test_a_box_within_the_box_of_a_track_starts_no_other_track(tmp_path: Path) -> None:
-    write_sample(tmp_path, images=False)
-    data = read_data(tmp_path)
-    whole, part = {"x": 20, "w": 9, "score": 0.9}, {"x": 22, "w": 4, "score": 0.6}
-    rows = [
-        {"frame": frame, **box}
-        for frame in range(30)
-        # The detector misses the whole polyp in every fourth frame, and then finds only a part.
-        for box in ((whole, part) if frame % 4 else (part,))
-    ]
-    boxes = pl.DataFrame(rows).with_columns(
-        y=9, h=pl.col("w"), procedure_id=pl.lit("p0"), polyp_id=pl.lit(None, pl.String)
-    )
-    procedures = data.procedures.head(1)
-    write_data(tmp_path, DataSet.of(boxes[1:], procedures, data.polyps.clear(), data.splits))
-    lengths = {}
-    for most in (1.0, 0.7):
-        settings = replace(SETTINGS, tracks=TrackSettings(nested=most))
-        prepared = prepare(tmp_path, settings, with_crops=False)
-        lengths[most] = prepared.tracklets["n"].to_list()
-    assert lengths == {1.0: [22, 29], 0.7: [22]}
