@@ -25,7 +25,6 @@ from polyplink.cli.command import GROUPS, command, sections
 from polyplink.cli.verb import Result
 from polyplink.core.parts import VERBS
 from polyplink.core.results import Progress, silent
-from polyplink_lab.bench.cases import imported
 from tests.cli.calls import assert_refused, invoke, polyplink
 from tests.cli.mistakes import MISTAKES, SLOW_MISTAKES, assert_all_refused
 from tests.conftest import SampleRun
@@ -174,19 +173,6 @@ def test_a_command_is_built_from_a_function(tmp_path: Path) -> None:
     assert "A number." in text
     assert "hidden" not in text
     assert "--no-flag" not in text
-
-
-def test_help_imports_no_heavy_library() -> None:
-    code = """
-import contextlib, io
-from polyplink.cli.command import app
-from polyplink.core.parts import VERBS
-with contextlib.redirect_stdout(io.StringIO()):
-    for name in VERBS.names():
-        app([*name.split(), "--help"], standalone_mode=False)
-"""
-    heavy = ("torch", "numpy", "polars", "polyplink.data", "polyplink.encoders", "matplotlib")
-    assert imported(code, heavy) == []
 
 
 RUN_ALL = """

@@ -197,7 +197,7 @@ def test_every_method_trains_and_resumes(
     assert resumed.history[1]["loss"] == pytest.approx(uninterrupted.history[1]["loss"], rel=1e-4)
 
 
-@pytest.mark.parametrize("how", ["frozen", "last", "lora"])
+@pytest.mark.parametrize("how", ["frozen", "lora"])
 def test_fine_tuning_trains_the_selected_part_of_the_backbone(
     prepared: Prepared, tmp_path: Path, how: str
 ) -> None:
@@ -210,8 +210,7 @@ def test_fine_tuning_trains_the_selected_part_of_the_backbone(
     changed = {name for name, value in after.items() if not torch.equal(value, before[name])}
     changed_backbone = {name for name in changed if name.startswith("backbone.")}
     assert any(name.startswith("adapter") for name in changed)
-    assert bool(changed_backbone) == (how != "frozen")
-    assert not any("blocks.0." in name for name in changed_backbone) or how == "lora"
+    assert bool(changed_backbone) == (how == "lora")
 
 
 def test_training_stops_when_the_loss_no_longer_falls(prepared: Prepared, tmp_path: Path) -> None:
