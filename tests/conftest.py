@@ -66,6 +66,13 @@ def recipe() -> "TrainConfig":
     return override(ntssl_demo(), TINY)
 
 
+@pytest.fixture
+def empty_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a store of weights that one test fills; it does not exist before."""
+    monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
+    return tmp_path / "home" / "weights"
+
+
 @dataclass(frozen=True)
 class SampleRun:
     """A data folder and a training run on it, below `root`."""

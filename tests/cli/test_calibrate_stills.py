@@ -156,10 +156,8 @@ def test_a_broken_detector_and_too_few_stills_are_refused(
     assert_refused(polyplink(*command, detector), message)
 
 
-def test_whitening_is_fitted_on_views_of_stills(
-    stills: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
+@pytest.mark.usefixtures("empty_store")
+def test_whitening_is_fitted_on_views_of_stills(stills: Path, tmp_path: Path) -> None:
     weights = tmp_path / "weights.safetensors"
     torch.manual_seed(0)
     encoder = build_encoder(SFE).eval()

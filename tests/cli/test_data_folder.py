@@ -47,11 +47,9 @@ def test_the_doctor_predicts_tracklets_and_the_boxes_left_out(
         assert reason in line
 
 
-def test_the_doctor_s_options_make_single_frames_usable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("empty_store")
+def test_the_doctor_s_options_make_single_frames_usable(tmp_path: Path) -> None:
     """With frames ten apart, boxes without polyps, and the weights of a published backbone."""
-    monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
     sample = read_data(write_procedures(tmp_path, procedures=2, views=1))
     boxes = sample.detections.gather_every(10).with_columns(
         pl.col("frame") // 10 * 10, polyp_id=pl.lit(None, pl.String)

@@ -25,10 +25,7 @@ from polyplink_lab.reproduce.encoders_under_test import (
 )
 from tests.conftest import SampleRun
 
-
-@pytest.fixture(autouse=True)
-def _empty_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
+pytestmark = pytest.mark.usefixtures("empty_store")
 
 
 def test_named_weights_are_used(sample_run: SampleRun, tmp_path: Path) -> None:

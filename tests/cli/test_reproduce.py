@@ -42,12 +42,8 @@ from tests.cli.labelled_polyps import write_labelled
 from tests.conftest import SampleRun
 from tests.samples import write_procedures
 
+pytestmark = pytest.mark.usefixtures("empty_store")
 Run = Callable[..., ReproducedTable]
-
-
-@pytest.fixture(autouse=True)
-def _empty_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
 
 
 @pytest.fixture(scope="module")
@@ -366,10 +362,7 @@ def test_reproduce_prints_a_table_or_json(sample_run: SampleRun, tmp_path: Path)
     assert json.loads(polyplink(*command, "--json").stdout)["name"] == "ta/1"
 
 
-def test_list_names_the_requirements_of_every_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path))
+def test_list_names_the_requirements_of_every_table() -> None:
     states = {state["name"]: state for state in list_tables()}
     assert list(states) == list(published())
     state_of_table = states["ntssl/1"]

@@ -21,8 +21,7 @@ RATE = 1e9  # multiply-accumulates per second
 
 
 @pytest.fixture(autouse=True)
-def _known_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
+def _known_machine(empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reproduction_plan, "measured_rate", lambda device: RATE)
 
 

@@ -26,13 +26,9 @@ from tests.cli.calls import assert_refused, polyplink
 from tests.encoders.checkpoints import caformer_shapes, golden_state
 from tests.samples import write_procedures
 
+pytestmark = pytest.mark.usefixtures("empty_store")
 CPU = torch.device("cpu")
 cached_cost = cache(cost_of)
-
-
-@pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
 
 
 @pytest.fixture(scope="module")

@@ -122,6 +122,7 @@ def test_an_encoder_with_a_transformer_is_not_whitened() -> None:
         WhitenedEncoder(build_started(TRANSFORMER))
 
 
+@pytest.mark.usefixtures("empty_store")
 @pytest.mark.parametrize(
     ("encoder_config", "sets"),
     [
@@ -132,11 +133,9 @@ def test_an_encoder_with_a_transformer_is_not_whitened() -> None:
 def test_training_fits_tone_and_whitening_as_adapt_does_and_restarts_without_them(
     sample_run: SampleRun,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     encoder_config: EncoderConfig | SfeConfig,
     sets: tuple[str, ...],
 ) -> None:
-    monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
     config = replace(recipe(), encoder=encoder_config)
     run, sets, whiten = tmp_path / "run", (*sets, "optim.epochs=1"), len(sets) > 1
     train(config, sample_run.data, out=run, sets=sets, device="cpu", workers=1)

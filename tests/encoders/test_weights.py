@@ -36,11 +36,9 @@ SEEN = Seen("key", trained=(("set", "001-001", "p"),), datasets=("SUN",))
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "home"))
-    folder = tmp_path / "home" / "weights"
-    folder.mkdir(parents=True)
-    return folder
+def store(empty_store: Path) -> Path:
+    empty_store.mkdir(parents=True)
+    return empty_store
 
 
 def save_random(
