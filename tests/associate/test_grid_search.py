@@ -58,7 +58,11 @@ def test_only_the_requested_clusterers_are_searched() -> None:
     assert len(GRID.only(["ap"]).temporal_ap()) == 4
 
 
-def test_a_clusterer_without_settings_is_refused() -> None:
+def test_empty_grids_and_unknown_clusterers_are_refused() -> None:
+    with pytest.raises(PolyplinkError, match="the grid has no setting"):
+        search(np.ones((2, 2)), [0, 1], Grid())
+    with pytest.raises(PolyplinkError, match="no clusterer 'dbscn'; did you mean dbscan"):
+        demo_grid().only(["dbscn"])
     with pytest.raises(PolyplinkError, match="no clusterer 'hdbscan'"):
         Grid(thresholds=(0.5,)).only(["hdbscan"])
 

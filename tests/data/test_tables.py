@@ -251,6 +251,12 @@ def test_every_set_is_contained_in_the_merged_set(sets: list[DataSet]) -> None:
     assert sorted(merged.splits["train"]) == sorted(merged.procedures["procedure_id"])
 
 
+def test_merging_a_set_with_itself_is_refused() -> None:
+    data = small_set()
+    with pytest.raises(PolyplinkError, match="procedure_id '001-001' is in a and in b"):
+        merge([(Path("a"), data), (Path("b"), data)])
+
+
 def test_known_overlaps_are_symmetric_and_independent_of_spelling() -> None:
     assert known_overlap("SUN", "sun_seg") == known_overlap("SUN-SEG", "sun") is not None
     assert known_overlap("sun", "real-colon") is None

@@ -111,6 +111,13 @@ def test_conversions_of_a_frame_are_close_to_those_of_its_pixels(tmp_path: Path)
         assert picture.size == reference.size == (WIDTH, HEIGHT)
 
 
+def test_files_that_are_not_videos_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "text.mp4").write_text("no video")
+    for name, message in (("none.mp4", "is missing"), ("text.mp4", "cannot be opened")):
+        with pytest.raises(PolyplinkError, match=message), open_video(tmp_path / name):
+            pass
+
+
 def test_an_unknown_codec_is_refused(tmp_path: Path) -> None:
     path = write_video(tmp_path / "x.mp4", 3)
     path.write_bytes(path.read_bytes().replace(b"avc1", b"zzz1"))
