@@ -17,11 +17,12 @@ import torch
 from polyplink import train
 from polyplink.associate.grid_search import Grid, search
 from polyplink.cli.command import build, sections
+from polyplink.core.artefacts import write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import LOSSES, REGISTRIES, SECTIONS, VERBS
 from polyplink.core.registry import Registry
 from polyplink.data.tables import read_data
-from polyplink.detect.onnx import DetectorRecord, OnnxDetector
+from polyplink.detect.onnx import DetectorRecord, OnnxDetector, record_path
 from polyplink.encoders.build import load_encoder
 from polyplink.encoders.weights import Seen, WeightsRecord, read_record, save_weights
 from polyplink.learn.noise_aware import NoiseAwareLoss
@@ -229,10 +230,12 @@ def test_a_plugin_layout_is_selected_in_the_detector_record(
         path, {"boxes": np.array([[0.25, 0.5, 0.5, 0.75, 2.0]], np.float32)}, [1, 3, 64, 64]
     )
     record = DetectorRecord(layout="corners", size=(64, 64), letterbox=False)
-    (box,) = OnnxDetector(path, record)(np.zeros((128, 256, 3), np.uint8))
+    write_json(record_path(path), record)
+    (box,) = OnnxDetector(path)(np.zeros((128, 256, 3), np.uint8))
     np.testing.assert_allclose(box, [64, 64, 64, 32, 1 / (1 + np.exp(-2))], atol=1e-4)
+    write_json(record_path(path), replace(record, layout="corner"))
     with pytest.raises(PolyplinkError, match=r"no layout 'corner'; did you mean corners"):
-        OnnxDetector(path, replace(record, layout="corner"))
+        OnnxDetector(path)
 
 
 @pytest.mark.parametrize("kind", REGISTRIES)

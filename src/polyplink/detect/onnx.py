@@ -103,12 +103,11 @@ class OnnxDetector:
         key: Digest of the file and of the record.
     """
 
-    def __init__(self, path: Path, record: DetectorRecord | None = None, threads: int = 0) -> None:
-        """Open a file and recognise its layout.
+    def __init__(self, path: Path, threads: int = 0) -> None:
+        """Open a file, with the record next to it, and recognise its layout.
 
         Args:
             path: The ONNX file, or the name of a shipped detector.
-            record: Its settings; None for the record next to the file, or the defaults.
             threads: Threads of onnxruntime; 0 for one per core.
 
         Raises:
@@ -126,7 +125,7 @@ class OnnxDetector:
         )
         self._session = open_session(path, "a detector", "export the detector again", threads)
         self.path = path
-        record = record or read_record(path)
+        record = read_record(path)
 
         # The input: its layout in memory, its size and its type.
         entry = self._session.get_inputs()[0]

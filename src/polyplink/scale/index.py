@@ -36,6 +36,7 @@ from polyplink.tracklets.prepare import Prepared, enlarge
 FORMAT = "polyplink index 2"
 RECORD = "index.json"
 SEGMENT = 1_000_000  # most rows of a segment: limits the memory of writing
+RECALL_AT, QUERIES = 10, 100  # neighbours, and about as many queries, that measure the recall
 GROUP = 4_096  # rows of a row group, all of which are read to get one row
 ROWS: Mapping[str, Any] = {
     "tracklet_id": pl.String,
@@ -340,27 +341,27 @@ def _unit_blocks(index: Index) -> Iterator[npt.NDArray[np.float32]]:
         yield from (vectors[a : a + BLOCK] for a in range(0, len(vectors), BLOCK))
 
 
-def recall(index: Index, k: int = 10, queries: int = 100) -> dict[str, Any]:
-    """Share of the k most similar other views that the approximate form finds.
+def recall(index: Index) -> dict[str, Any]:
+    """Share of the `RECALL_AT` most similar other views that the approximate form finds.
 
     Args:
         index: An index with an approximate form.
-        k: Neighbours per query.
-        queries: Approximate number of queries: views evenly spaced over the index.
 
     Returns:
-        recall, recall_at (k) and recall_queries.
+        recall, recall_at and recall_queries: the number of queries, views evenly spaced over the
+        index.
     """
     hits = total = 0
-    step = -(-len(index) // queries)
+    step = -(-len(index) // QUERIES)
     views = [view for segment in index.segments for view in segment.vectors[::step]]
     for view in views:
         approximate, exact_rows = (
-            index.search(view, k + 1, exact=exact) for exact in (False, True)
+            index.search(view, RECALL_AT + 1, exact=exact) for exact in (False, True)
         )
         ids = [frozenset(table["tracklet_id"][1:]) for table in (approximate, exact_rows)]
         hits, total = hits + len(ids[0] & ids[1]), total + len(ids[1])
-    return {"recall": round(hits / max(total, 1), 4), "recall_at": k, "recall_queries": len(views)}
+    share = round(hits / max(total, 1), 4)
+    return {"recall": share, "recall_at": RECALL_AT, "recall_queries": len(views)}
 
 
 def view_rows(prepared: Prepared, index: Path) -> pl.DataFrame:

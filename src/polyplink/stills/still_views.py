@@ -19,7 +19,7 @@ GROWN = 0.08  # standard deviation of the logarithm of a box's sides
 
 
 def draw_views(
-    stills: Sequence[Still], views: int, size: int, crop_factor: float | None, *, seed: int = 0
+    stills: Sequence[Still], views: int, size: int, crop_factor: float | None
 ) -> Iterator[Pixels]:
     """Draw views of the largest polyp of each still.
 
@@ -31,7 +31,6 @@ def draw_views(
         views: Number of views in addition to the first.
         size: Width and height of a crop, pixels.
         crop_factor: As for `polyplink.tracklets.prepare.enlarge`.
-        seed: Seed of all random numbers; a still's views do not depend on the other stills.
 
     Yields:
         Crops (v, size, size, 3) for each still; v is `views` + 1, or less if the polyp did not come
@@ -39,7 +38,7 @@ def draw_views(
     """
     frame = (StillsConfig.width, StillsConfig.height)
     for place, still in enumerate(stills):
-        rng = np.random.default_rng([seed, place])
+        rng = np.random.default_rng([0, place])  # independent of the other stills
         picture = decoded_image(still.path)
         height, width = picture.shape[:2]
         target = still.boxes[still.boxes[:, 2:].prod(1).argmax()]
