@@ -12,9 +12,10 @@ from hypothesis import given, strategies as st
 from polars.testing import assert_frame_equal
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.data.files.images import Pixels
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.tracklets import crops as sources
-from polyplink.tracklets.crops import BrokenFrame, Pixels, cut
+from polyplink.tracklets.crops import BrokenFrame, cut
 from polyplink.tracklets.prepare import (
     Prepared,
     crops_path,

@@ -10,10 +10,10 @@ import pytest
 from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.data.files.images import Pixels
 from polyplink.tracklets.crops import (
     BrokenFrame,
     FrameCrops,
-    Pixels,
     broken_path,
     cut_crops,
     prefetch,

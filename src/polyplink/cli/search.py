@@ -14,7 +14,7 @@ from polyplink.core.errors import PolyplinkError
 if TYPE_CHECKING:
     import polars as pl
 
-    from polyplink.tracklets.crops import Pixels
+    from polyplink.data.files.images import Pixels
     from polyplink.tracklets.settings import PrepareSettings
 
 

@@ -31,9 +31,8 @@ from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.onnx_files import open_session
 from polyplink.core.parts import DETECTORS, LAYOUTS
-from polyplink.data.files.images import Picture
+from polyplink.data.files.images import Picture, Pixels
 from polyplink.models.shipped import is_shipped, shipped_model, shipped_names
-from polyplink.tracklets.crops import Pixels
 
 Floats = npt.NDArray[np.float64]
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))

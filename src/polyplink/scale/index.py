@@ -25,12 +25,13 @@ from polyplink.associate.similarity import unit_rows
 from polyplink.core.artefacts import read_json, whole_folder, write_json
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.text import relative_path
+from polyplink.data.files.images import Pixels
 from polyplink.data.tables import check_table, write_table
 from polyplink.data.vocabulary import common_histology
 from polyplink.scale.approximate import candidates, open_table, write_approximate
 from polyplink.scale.exact import BLOCK, Codes, encode_rows, nearest
 from polyplink.tracklets.box_runs import BOX, USUAL_FPS
-from polyplink.tracklets.crops import Pixels, read_crops
+from polyplink.tracklets.crops import read_crops
 from polyplink.tracklets.prepare import Prepared, enlarge
 
 FORMAT = "polyplink index 2"

@@ -20,10 +20,10 @@ from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.archives import INSIDE, read_archived
-from polyplink.data.files.images import decode_image
+from polyplink.data.files.images import Pixels, decode_image
 from polyplink.data.files.video import Video, frame_name, open_video, split_frame_name
 from polyplink.tracklets.box_runs import BOX
-from polyplink.tracklets.crops import Pixels, read_image
+from polyplink.tracklets.crops import read_image
 from polyplink.tracklets.prepare import Prepared, enlarge
 
 QUALITY = 85  # of JPEG

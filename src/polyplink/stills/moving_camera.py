@@ -11,8 +11,9 @@ from PIL import Image, ImageFilter
 from torch import Tensor
 from torch.nn import functional
 
+from polyplink.data.files.images import Pixels
+
 Floats = npt.NDArray[np.float64]
-Pixels = npt.NDArray[np.uint8]
 
 OUTLINE = 24  # points on the ellipse in a box, projected to get the box in a view
 WAVES = 4  # sines in a smooth curve

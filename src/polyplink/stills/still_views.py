@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from polyplink.data.files.images import Pixels
 from polyplink.stills.annotated_stills import Still
 from polyplink.stills.moving_camera import Floats, boxes_in_view, draw_path, render
 from polyplink.stills.procedures import LEAST_SIDE, StillsConfig
-from polyplink.tracklets.crops import Pixels, cut, decoded_image
+from polyplink.tracklets.crops import cut, decoded_image
 from polyplink.tracklets.prepare import enlarge
 
 FRAMES = 24  # of a visit, one of which is used

@@ -24,11 +24,10 @@ import numpy as np
 
 from polyplink.core.artefacts import parse_json
 from polyplink.core.errors import PolyplinkError, first_line, one_line
-from polyplink.data.files.images import Picture, decode_image
+from polyplink.data.files.images import Picture, Pixels, decode_image
 from polyplink.detect.first_pass import Floats, checked
 from polyplink.detect.recordings import Recording, find_recordings
 from polyplink.tracklets.box_runs import USUAL_FPS
-from polyplink.tracklets.crops import Pixels
 
 Kind = Literal["recording", "device", "lines"]
 

@@ -34,10 +34,9 @@ from polyplink.core.artefacts import read_json, whole_file, write_json
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.parts import CROPS
 from polyplink.data.files.archives import INSIDE, is_archive, read_archived
-from polyplink.data.files.images import Picture, decode_image, resize
+from polyplink.data.files.images import Picture, Pixels, decode_image, resize
 from polyplink.data.files.video import open_video, split_frame_name
 
-Pixels = npt.NDArray[np.uint8]
 Unreadable = str  # the reason why a frame cannot be decoded
 Load = Callable[[], Pixels | Unreadable]  # decodes a frame, in the calling thread
 Item = TypeVar("Item")

@@ -13,10 +13,10 @@ import polars as pl
 
 from polyplink.core.errors import PolyplinkError, first_line, say_remade
 from polyplink.core.text import file_name
+from polyplink.data.files.images import Pixels
 from polyplink.data.tables import read_table, write_table
 from polyplink.tracklets.crops import (
     FrameCrops,
-    Pixels,
     crops_file,
     read_crops,
     release_pages,

@@ -26,6 +26,7 @@ from polyplink.core.results import StageProgress, silent_stage
 from polyplink.core.sharing import claimed, rounds
 from polyplink.core.text import brief, file_name
 from polyplink.core.workers import as_done
+from polyplink.data.files.images import Pixels
 from polyplink.data.tables import DataSet, read_data, read_marked, write_table
 from polyplink.tracklets.box_runs import (
     BOX,
@@ -39,7 +40,6 @@ from polyplink.tracklets.box_runs import (
 from polyplink.tracklets.crops import (
     BrokenFrame,
     FrameCrops,
-    Pixels,
     crop_source,
     read_broken,
     read_crops,

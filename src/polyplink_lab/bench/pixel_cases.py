@@ -18,11 +18,11 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from polyplink.core.workers import worker_pool
-from polyplink.data.files.images import decode_image
+from polyplink.data.files.images import Pixels, decode_image
 from polyplink.detect.first_pass import detect
 from polyplink.detect.recordings import find_recordings
 from polyplink.encoders.encoder import to_pixels
-from polyplink.tracklets.crops import FrameCrops, Pixels, cut_frame
+from polyplink.tracklets.crops import FrameCrops, cut_frame
 from polyplink.tracklets.prepare import prepare
 from polyplink.tracklets.settings import PrepareSettings
 from polyplink_lab.bench.harness import Call, Work, timed

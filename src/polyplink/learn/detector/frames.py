@@ -14,7 +14,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import StageProgress, silent_stage
 from polyplink.data.empty import read_empty
 from polyplink.data.files.archives import INSIDE
-from polyplink.data.files.images import resize
+from polyplink.data.files.images import Pixels, resize
 from polyplink.data.files.video import split_frame_name
 from polyplink.data.origin import annotated_boxes
 from polyplink.data.tables import DataSet
@@ -29,7 +29,6 @@ from polyplink.tracklets.crops import (
 )
 
 Floats = npt.NDArray[np.float64]
-Pixels = npt.NDArray[np.uint8]
 Images = dict[int, str | None]  # frame -> image; None where it is rendered
 _NUMBER = re.compile(r"\d+(?=\D*$)")
 
