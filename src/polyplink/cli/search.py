@@ -181,10 +181,11 @@ def _pictured(
     """
     import numpy as np
 
+    from polyplink.data.files.images import resize
     from polyplink.data.files.video import is_video, open_video
     from polyplink.serve.pictures import parse_mask
-    from polyplink.tracklets.crops import cut, read_image
-    from polyplink.tracklets.prepare import enlarge
+    from polyplink.tracklets.crops import read_image
+    from polyplink.tracklets.prepare import crop_around
 
     image: Pixels | str
     if is_video(path.name):
@@ -200,9 +201,7 @@ def _pictured(
         image = read_image(path)
     if isinstance(image, str):
         raise PolyplinkError(f"{path} cannot be searched for ({image})", "give another")
-    height, width = image.shape[:2]
-    part = np.array([0, 0, width, height])
-    if box is not None:
-        sides = np.array([parse_mask(box, "--box")], dtype=np.float64)
-        part = enlarge(sides, settings.crop_factor, width, height)[0]
-    return cut(image, part, settings.size)
+    if box is None:  # a picture of the polyp
+        return resize(image, settings.size, settings.size)
+    sides = np.array(parse_mask(box, "--box"), dtype=np.float64)
+    return crop_around(image, sides, settings.crop_factor, settings.size)

@@ -6,10 +6,10 @@ import numpy as np
 
 from polyplink.data.files.images import Pixels
 from polyplink.stills.annotated_stills import Still
-from polyplink.stills.moving_camera import Floats, boxes_in_view, draw_path, render
+from polyplink.stills.moving_camera import boxes_in_view, draw_path, render
 from polyplink.stills.procedures import LEAST_SIDE, StillsConfig
-from polyplink.tracklets.crops import cut, decoded_image
-from polyplink.tracklets.prepare import enlarge
+from polyplink.tracklets.crops import decoded_image
+from polyplink.tracklets.prepare import crop_around
 
 FRAMES = 24  # of a visit, one of which is used
 EDGES = 3  # frames at either end of a visit, in which the camera arrives or leaves
@@ -43,7 +43,7 @@ def draw_views(
         picture = decoded_image(still.path)
         height, width = picture.shape[:2]
         target = still.boxes[still.boxes[:, 2:].prod(1).argmax()]
-        crops = [_crop(picture, target, crop_factor, size)]
+        crops = [crop_around(picture, target, crop_factor, size)]
         for _ in range(views):
             for _ in range(TRIES):
                 path = draw_path(
@@ -54,13 +54,7 @@ def draw_views(
                 if visible > VISIBLE and box[2:].min() > LEAST_SIDE:
                     box[:2] += rng.normal(0, MOVED, 2) * box[2:]
                     box[2:] *= np.exp(rng.normal(0, GROWN, 2))
-                    crops.append(
-                        _crop(render(picture, path, k, frame, rng), box, crop_factor, size)
-                    )
+                    view = render(picture, path, k, frame, rng)
+                    crops.append(crop_around(view, box, crop_factor, size))
                     break
         yield np.stack(crops)
-
-
-def _crop(picture: Pixels, box: Floats, crop_factor: float | None, size: int) -> Pixels:
-    height, width = picture.shape[:2]
-    return cut(picture, enlarge(box[None], crop_factor, width, height)[0], size)

@@ -41,6 +41,7 @@ from polyplink.tracklets.crops import (
     BrokenFrame,
     FrameCrops,
     crop_source,
+    cut,
     read_broken,
     read_crops,
     refuse_broken,
@@ -495,6 +496,14 @@ def enlarge(boxes: Floats, factor: float | None, width: int, height: int) -> npt
     high = np.clip(low + np.trunc(span * factor), 0, size).astype(np.int64)  # n 2
     low = np.clip(low, 0, size - 1).astype(np.int64)
     return np.concatenate([low, np.maximum(high, low + 1)], axis=1)  # n 4
+
+
+def crop_around(
+    picture: Pixels, box: npt.NDArray[np.float64], factor: float | None, size: int
+) -> Pixels:
+    """Cut the crop (size, size, 3) around a box (4,) x, y, w, h of a picture (height, width, 3)."""
+    height, width = picture.shape[:2]
+    return cut(picture, enlarge(box[None], factor, width, height)[0], size)
 
 
 _DATA = "data"  # entry in the tables' metadata: the key of their data set
