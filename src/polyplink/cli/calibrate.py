@@ -188,14 +188,14 @@ def calibrate(
     shown_polyps = labelled.tracklets["polyp_id"]
     alarms = None if truth is None or point.alarms is None else point.alarms.origin
     calibrated = Calibrated(
-        stored,
-        shown_polyps.drop_nulls().n_unique(),
-        shown_polyps.len(),
-        shown_polyps.null_count(),
-        point.origin,
-        alarms,
-        tuple(fitted),
-        tuple(warnings),
+        weights=stored,
+        polyps=shown_polyps.drop_nulls().n_unique(),
+        tracklets=shown_polyps.len(),
+        false_alarms=shown_polyps.null_count(),
+        links=point.origin,
+        alarms=alarms,
+        probes=tuple(fitted),
+        warnings=tuple(warnings),
     )
     printed = [f"{stored}: {point.origin}"]
     if alarms is not None:

@@ -113,8 +113,16 @@ def export(
             narrow = load_named(out)
             plain = load_named(weights, "cpu", precision="float32")
             mean_ap = precision_effect(prepared, [plain, narrow])
-    bits, size = 8 if precision == "int8" else 32, sum(p.stat().st_size for p in out.glob("*.onnx"))
-    exported = Exported(out, precision, bits, side, size, loaded.weights_id, mean_ap)
+    size = sum(path.stat().st_size for path in out.glob("*.onnx"))
+    exported = Exported(
+        path=out,
+        precision=precision,
+        bits=8 if precision == "int8" else 32,
+        size=side,
+        bytes=size,
+        weights=loaded.weights_id,
+        mean_ap=mean_ap,
+    )
     text = (
         f"{out}: {precision}, crops of {side} pixels, {size / 1e6:.1f} MB; "
         f"weights {loaded.weights_id}"

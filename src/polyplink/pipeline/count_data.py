@@ -225,14 +225,14 @@ def _recorded(
         against_truth = compare_with_truth(truth, boxes, prepared)
     procedures = counted_procedures(part)
     count = Count(
-        encoded.first.key,
-        prepared.key,
-        prepared.settings,
-        plain_point(part.point),
-        tuple(procedures),
-        part.cover,
-        tuple(messages),
-        tuple(map(str, messages)),
+        weights=encoded.first.key,
+        crops=prepared.key,
+        tracklets=prepared.settings,
+        operating_point=plain_point(part.point),
+        procedures=tuple(procedures),
+        cover=part.cover,
+        messages=tuple(messages),
+        warnings=tuple(map(str, messages)),
         weights_file=relative_path(file.resolve(), out.resolve()),
         data=relative_path(encoded.folder.resolve(), out.resolve()),
         purpose=purpose if part.point.prices else None,
