@@ -332,7 +332,8 @@ def _measure(
     from polyplink.evaluate.truth import tracklet_adenomas, tracklet_boxes
     from polyplink.report.evaluation_table import notes
 
-    adenoma, missing = None, list[str]()
+    adenoma = None
+    missing: list[str] = []
     try:
         adenoma = tracklet_adenomas(encoded.prepared)
     except PolyplinkError as error:  # the other figures of counting need no histology

@@ -103,7 +103,10 @@ def export(
             f"{weights} looks at whole clips, and only encoders of single frames are exported",
             "give the weights themselves: WEIGHTS of every verb, --weights of `run` and `live`",
         )
-    side, mean_ap, prepared, crops = record.prepare.size, {}, None, None
+    side = record.prepare.size
+    mean_ap = {}
+    prepared = None
+    crops = None
     if data is not None:
         prepared = prepare_part(data, record.prepare, part, workers, progress)
         crops = typical_crops(prepared, CALIBRATION) if precision == "int8" else None

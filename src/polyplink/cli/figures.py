@@ -101,7 +101,8 @@ def draw_figures(
     names = ", ".join(sorted(set(prepared.data.procedures["dataset"])))
     subtitle = f"{names}, part {part}: {len(samples.procedures)} procedures"
     figure_data = FigureData(encoded, subtitle, grid, workers, progress, files, clusterers)
-    pictures, left_out = Pictures(), list[str]()
+    pictures = Pictures()
+    left_out: list[str] = []
     for done, (name, call) in enumerate(figures.items(), start=1):
         try:
             with record.stage(name):

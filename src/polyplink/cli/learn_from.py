@@ -69,7 +69,8 @@ def learn_from(
 
     record = RunRecord("learn-from", settings={"weights": weights, "folders": reviewed})
     record.claim(out)
-    before, key = from_record(read_record(path).operating), weights_id(path)
+    before = from_record(read_record(path).operating)
+    key = weights_id(path)
     desks = [Desk(folder) for folder in reviewed]
     for desk in desks:
         PolyplinkError.unless(

@@ -13,7 +13,8 @@ def list_recipes() -> Result[list[dict[str, str]]]:
     from polyplink.recipes.by_name import RECIPES
 
     columns = ("recipe", "part", "needs polyp ids", "what it is")
-    table, rows = Table(*columns), list[dict[str, str]]()
+    table = Table(*columns)
+    rows: list[dict[str, str]] = []
     for name, recipe in RECIPES.items():
         built = recipe()
         needs = "yes" if built.bags.kind in NEED_POLYPS else "no"

@@ -202,7 +202,8 @@ def _check_boxes(source: Path, boxes: str | None, *, alone: bool) -> None:
     """
     from polyplink.data.files.video import is_video
 
-    form, typed = FORMS.get(source.suffix.lower()), shlex.quote(str(source))
+    form = FORMS.get(source.suffix.lower())
+    typed = shlex.quote(str(source))
     if boxes is None:
         PolyplinkError.unless(
             alone, "--recording and --first-frame are for boxes", "add --boxes FORMAT"

@@ -77,7 +77,8 @@ def search(
     from polyplink.scale.index import Index, picture_of
 
     # The query: a view of the index, or a file.
-    views, of_file = Index(Path(index)), Path(query).is_file()
+    views = Index(Path(index))
+    of_file = Path(query).is_file()
     query_row, vector = (None, None) if of_file else views.find(query)
     unread = (
         {"--others": others}

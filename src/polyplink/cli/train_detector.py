@@ -178,7 +178,8 @@ def train_detector(
             f"{out}: trained on {many(len(learned.pixels), 'frame')} of "
             f"{many(len(trained), 'procedure')} for {many(epochs, 'epoch')}"
         ]
-        drawing, warnings = folder / "training.png", list[str]()
+        drawing = folder / "training.png"
+        warnings: list[str] = []
         if unseen:
             measured_on = read(unseen, empty=unseen_images)
             record, figures, predicted = _measured(out, record, measured_on, warnings)

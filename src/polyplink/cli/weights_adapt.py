@@ -96,7 +96,8 @@ def adapt_weights(
     from polyplink.encoders.weights import save_weights, seal, stored_path
     from polyplink.tracklets.settings import with_options
 
-    path, loaded = stored_path(name), load_encoder(weights, pick_device(device))
+    path = stored_path(name)
+    loaded = load_encoder(weights, pick_device(device))
     record, fits = loaded.record, tone > 0 or whiten
     settings = with_options(record.prepare, tracklets, read_origin(data))
     if in_motion:
@@ -154,7 +155,9 @@ def _to_crops(loaded: "LoadedEncoder", prepared: "Prepared", tone: float, whiten
     from polyplink.encoders.finetune import adapt_statistics
     from polyplink.tracklets.prepare import typical_crops
 
-    encoder, config, layers = loaded.encoder, loaded.record.encoder, 0
+    encoder = loaded.encoder
+    config = loaded.record.encoder
+    layers = 0
     pixels = typical_crops(prepared, CROPS)
     if tone or whiten:
         tone = tone or getattr(config, "tone", 0.0)
@@ -194,7 +197,8 @@ def _to_stills_in_motion(
 
     data = read_data(folder)
     procedures = data.part(part)
-    stills, count = read_stills(folder, data, procedures), 0
+    stills = read_stills(folder, data, procedures)
+    count = 0
 
     def crops_of_stills() -> "Iterator[torch.Tensor]":
         nonlocal count

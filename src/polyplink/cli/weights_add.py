@@ -145,14 +145,16 @@ def _add_saved(folder: Path, name: str) -> Result[dict[str, Any]]:
         stored_path,
     )
 
-    source, path = folder / HUB_FILE, stored_path(name)
+    source = folder / HUB_FILE
+    path = stored_path(name)
     PolyplinkError.unless(
         source.is_file(),
         f"{folder} has no {HUB_FILE}",
         "give a folder that `polyplink weights save` wrote; pass an exported folder as WEIGHTS",
     )
     check_seal(source)
-    record, licence = read_record(source), read_config(folder).get("licence")
+    record = read_record(source)
+    licence = read_config(folder).get("licence")
     with whole_file(path) as new:
         shutil.copyfile(source, new)
     seal(path)

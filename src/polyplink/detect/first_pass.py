@@ -221,7 +221,8 @@ class Follower:
     """
 
     def __init__(self, fps: float, width: int, height: int, settings: PrepareSettings) -> None:
-        self.tracker, self._finder = make_tracker(fps, settings.tracks), SceneFinder()
+        self.tracker = make_tracker(fps, settings.tracks)
+        self._finder = SceneFinder()
         self._size, self._settings = (width, height), settings
         self._scene = self._last = 0  # the newest scene, and the last frame
         self._length: dict[int, int] = {}  # boxes of each track so far
@@ -249,7 +250,9 @@ class Follower:
             boxes: (k, 5) x, y, w, h in pixels, and score.
             box_crops: A crop (h, w, 3) of each box, to be used without a picture; empty for none.
         """
-        settings, before, self._last = self._settings, self._scene, frame
+        settings = self._settings
+        before = self._scene
+        self._last = frame
         if picture is not None:
             self._scene = self._finder.scene(picture.points)
         new = np.array([(frame, self._scene)] if self._scene != before else ONE_SCENE, np.int64)

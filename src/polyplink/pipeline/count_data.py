@@ -209,8 +209,11 @@ def _recorded(
     warnings: Sequence[str | Message],
 ) -> tuple[Count, list[Message]]:
     """The record of a count, and notes for its report."""
-    encoded, prepared, file = part.encoded, part.encoded.prepared, weights_path(weights)
-    used, lost = used_models(file, encoded.first.name, encoded.folder), lost_boxes(prepared)
+    encoded = part.encoded
+    prepared = part.encoded.prepared
+    file = weights_path(weights)
+    used = used_models(file, encoded.first.name, encoded.folder)
+    lost = lost_boxes(prepared)
     part_messages, notes = count_messages(part, lost)
     messages = [
         *part.cover.warnings(part.point),

@@ -252,7 +252,9 @@ def draw_videos(
     Returns:
         The files, and a warning for each procedure without a video.
     """
-    files, lines, data = [], [], counted.data
+    files = []
+    lines = []
+    data = counted.data
     unnumbered = data.detections.filter(counted.tracks["polyp"].is_null())
     unnumbered = unnumbered.with_columns(polyp=pl.lit(None, pl.Int64), interpolated=pl.lit(False))
     boxes = pl.concat(

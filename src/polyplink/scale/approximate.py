@@ -72,7 +72,8 @@ def write_approximate(
         f"{rows} rows are too few for an approximate form",
         "search the index as it is: it was written, and its search is exact",
     )
-    lancedb, partitions = _lancedb(), max(1, min(round(rows**0.5), rows // FEW))
+    lancedb = _lancedb()
+    partitions = max(1, min(round(rows**0.5), rows // FEW))
     table = lancedb.connect(str(folder)).create_table(
         TABLE, _batches(blocks), schema=_schema(width)
     )

@@ -320,7 +320,8 @@ def _write_segments(folder: Path, record: dict[str, Any], blocks: Iterable[Block
     while block is not None:
         with whole_folder(folder / f"{len(record['segments']):05}") as new, ExitStack() as opened:
             files = [opened.enter_context((new / name).open("wb")) for name in _FILES]
-            tables, rows = list[pl.DataFrame](), 0
+            tables: list[pl.DataFrame] = []
+            rows = 0
             while block is not None and rows < SEGMENT:
                 unit = unit_rows(block[1]).astype(np.float32)
                 record["width"] = record["width"] or unit.shape[1]

@@ -100,7 +100,9 @@ def _stills_of_parts(
         count: Number of procedures.
         record: The record of the detector: its training images are left out, as too easy for it.
     """
-    data, warnings, learned = read_data(folder), [], set(record.trained_on)
+    data = read_data(folder)
+    warnings = []
+    learned = set(record.trained_on)
     procedures = data.part(part)
     annotated = read_stills(folder, data, procedures)
     unseen = [still for still in annotated if still.group not in learned]

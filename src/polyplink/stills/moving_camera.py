@@ -165,7 +165,8 @@ def render(
     back = (shares @ np.linalg.inv(path.maps[k])).astype(np.float32)
     x, y = np.arange(width, dtype=np.float32) + 0.5, np.arange(height, dtype=np.float32) + 0.5
     at_x, at_y, depth = (row[0] * x + (row[1] * y + row[2])[:, None] for row in back)  # h w
-    nearer, where = 1 / depth.clip(1e-9), np.empty((height, width, 2), np.float32)
+    nearer = 1 / depth.clip(1e-9)
+    where = np.empty((height, width, 2), np.float32)
     np.multiply(at_x, nearer, out=where[..., 0])
     np.multiply(at_y, nearer, out=where[..., 1])
     pixels = torch.from_numpy(still).permute(2, 0, 1)[None].float()

@@ -113,7 +113,9 @@ def write_procedures(
         "give more stills, or fewer --polyps",
     )
     _claim(out, stills, empty, config)
-    names, tables, lengths = sorted(groups), [], []
+    names = sorted(groups)
+    tables = []
+    lengths = []
     # Every group is used before one is used again.
     order = np.random.default_rng([config.seed, 0])
     queue: list[str] = []

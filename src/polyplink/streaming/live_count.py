@@ -308,7 +308,8 @@ class LiveCount:
         shortest = self._encoder.prepare.min_seconds * self._source.fps
         if tracklet.last - tracklet.first + 1 < shortest or not tracklet.features:
             return
-        begun, fps = time.perf_counter(), self._source.fps
+        begun = time.perf_counter()
+        fps = self._source.fps
         vector = self._embedder.tracklets(np.stack(tracklet.features), [len(tracklet.features)])[0]
         self._ids.append(tracklet.name)
         self._vectors.write(vector.astype(np.float32).tobytes())

@@ -81,7 +81,8 @@ def _in_order(
 
     Boxes of the next frames are detected while the caller counts one.
     """
-    running, waiting = True, deque[Future[DetectedFrame]]()
+    running = True
+    waiting = deque[Future[DetectedFrame]]()
     with ThreadPoolExecutor(at_once, thread_name_prefix="detector") as pool:
         while running or waiting:
             try:

@@ -132,7 +132,8 @@ def captured(source: str, fps: float | None = None, stall: float = 0.0) -> LiveS
     import av  # noqa: PLC0415 - heavy
 
     form, _, device = source.partition(":")
-    is_named, address = form in DEVICES, without_password(source)
+    is_named = form in DEVICES
+    address = without_password(source)
     patience = max(PATIENCE, stall)
 
     def reason(error: Exception, seconds: float) -> str:

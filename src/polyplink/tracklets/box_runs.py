@@ -94,7 +94,8 @@ def build_tracklets(
     frames = _column(detections, "frame")  # d
     boxes = tuple(_column(detections, name) for name in BOX)  # x, y, w, h: d each
     owner = _owners(detections.select(OWNER))  # d
-    track, unknown = owner.copy(), detections["polyp_id"].is_null()
+    track = owner.copy()
+    unknown = detections["polyp_id"].is_null()
     if unknown.any():
         rows = np.flatnonzero(unknown.to_numpy())
         rows = rows[np.lexsort((frames[rows], owner[rows]))]  # by procedure, in time
@@ -144,7 +145,8 @@ def box_frames(tracklets: pl.DataFrame, detections: pl.DataFrame) -> npt.NDArray
         >>> box_frames(pl.DataFrame({"offset": [3, 0], "n": [1, 3]}), boxes).tolist()
         [array([9]), array([2, 3, 4])]
     """
-    frame, frames = detections["frame"].to_numpy(), np.empty(tracklets.height, dtype=np.object_)
+    frame = detections["frame"].to_numpy()
+    frames = np.empty(tracklets.height, dtype=np.object_)
     for row, (offset, n) in enumerate(tracklets.select("offset", "n").iter_rows()):
         frames[row] = frame[offset : offset + n]
     return frames
@@ -201,7 +203,8 @@ def fill_gaps(boxes: pl.DataFrame) -> pl.DataFrame:
         (3, 6.0, None, True)
     """
     frame = boxes["frame"].to_numpy().astype(np.int64)  # b
-    step, changes = np.diff(frame), boxes["tracklet"].rle_id().diff().drop_nulls().to_numpy()
+    step = np.diff(frame)
+    changes = boxes["tracklet"].rle_id().diff().drop_nulls().to_numpy()
     missing = np.where(changes == 0, step - 1, 0)  # b - 1
     before = np.repeat(np.arange(missing.size), missing)  # m: the box before each gap's frame
     into = np.arange(before.size) - (np.cumsum(missing) - missing)[before] + 1
@@ -237,7 +240,8 @@ def _linked(
     track = np.arange(len(owner), 2 * len(owner))  # boxes that are left out have separate tracks
     edges = np.flatnonzero(np.diff(owner.astype(np.int64), prepend=-1, append=-1))
     for start, stop in pairwise(edges):
-        name, part = boxes["procedure_id"][int(start)], slice(start, stop)
+        name = boxes["procedure_id"][int(start)]
+        part = slice(start, stop)
         tracks_of_part = make_tracker(fps.get(name, USUAL_FPS), settings).update(
             frames[part], places[part], scores[part], scenes.get(name, ONE_SCENE)
         )
@@ -257,7 +261,8 @@ def _column(table: pl.DataFrame, name: str) -> npt.NDArray[Any]:
 
 def _owners(names: pl.DataFrame) -> Rows:
     """The first row (d,) with the same procedure and polyp as each row."""
-    first, counted = pl.col("row").first(), names.with_row_index("row")
+    first = pl.col("row").first()
+    counted = names.with_row_index("row")
     # Grouping by one 64-bit hash takes half the time of grouping by two columns of text.
     key = pl.col(OWNER[0]).hash() + 3 * pl.col(OWNER[1]).hash()
     owner = counted.select(first.over(key)).to_series().to_numpy()

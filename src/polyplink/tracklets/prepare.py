@@ -103,7 +103,8 @@ class Prepared:
         Raises:
             PolyplinkError: If they were not made, or the file is broken or of other tracklets.
         """
-        path, hint = self.crops_path(procedure_id), "run `polyplink prepare`"
+        path = self.crops_path(procedure_id)
+        hint = "run `polyplink prepare`"
         try:
             pixels = read_crops(path, hint)
         except FileNotFoundError:
@@ -189,7 +190,8 @@ def lost_boxes(prepared: Prepared) -> dict[str, int]:
     boxes = table.select("procedure_id", "polyp_id", "score", lost=pl.Series(lost)).filter(
         pl.col("procedure_id").is_in(prepared.procedures)
     )
-    lost_rows, has_polyp = boxes.filter("lost"), pl.col("polyp_id").is_not_null()
+    lost_rows = boxes.filter("lost")
+    has_polyp = pl.col("polyp_id").is_not_null()
     weak = ~has_polyp & (pl.col("score") < prepared.settings.tracks.low).fill_null(False)
     counts = lost_rows.select(
         min_length=has_polyp.sum(), min_seconds=(~has_polyp & ~weak).sum(), low=weak.sum()
@@ -216,7 +218,8 @@ def prepared_folder(folder: Path, settings: PrepareSettings) -> Path:
 
 def crops_keys(folder: Path, data: DataSet, settings: PrepareSettings) -> dict[str, str]:
     """Procedure -> key of its crops, which hashes its rows of the tables, scenes and settings."""
-    scenes, rule = read_scenes(folder), content_key("crops", FORMAT, settings)
+    scenes = read_scenes(folder)
+    rule = content_key("crops", FORMAT, settings)
     scene_rows = {name: scenes[name].tolist() if name in scenes else None for name in data.keys}
     return {name: content_key(rule, key, scene_rows[name]) for name, key in data.keys.items()}
 
@@ -324,7 +327,8 @@ def add_crops(
     rows = {row["procedure_id"]: row for row in prepared.data.procedures.iter_rows(named=True)}
     size, workers = prepared.settings.size, workers or os.cpu_count() or 1
     processes = workers if device == "cpu" else 1  # only this process uses a GPU
-    total, n_done = int(prepared.uncut["n_crops"].sum()), 0
+    total = int(prepared.uncut["n_crops"].sum())
+    n_done = 0
 
     def tick(crops: int) -> None:
         nonlocal n_done
@@ -511,7 +515,8 @@ _DATA = "data"  # entry in the tables' metadata: the key of their data set
 
 def _tables(folder: Path, data: DataSet, settings: PrepareSettings, record: RunRecord) -> Prepared:
     """Read or build the tables of a whole data set, without cutting tracklets at broken frames."""
-    target, scenes = prepared_folder(folder, settings), read_scenes(folder)
+    target = prepared_folder(folder, settings)
+    scenes = read_scenes(folder)
     scene_keys = [{name: rows.tolist()} for name, rows in scenes.items()]
     key = content_key("prepare", FORMAT, data.key, settings, *scene_keys)
     paths = [target / f"{name}.parquet" for name in ("detections", "tracklets")]
@@ -564,7 +569,8 @@ def _table(path: Path, key: str, warn: bool) -> pl.DataFrame | None:
 
 def cut_at_broken(prepared: Prepared) -> Prepared:
     """A part with its tracklets cut at the known broken frames."""
-    broken, tracklets = prepared.broken(), prepared.uncut
+    broken = prepared.broken()
+    tracklets = prepared.uncut
     if broken:
         tracklets = cut_tracklets(
             tracklets,

@@ -79,7 +79,8 @@ class Tracker:
         frames = np.require(frames, requirements=("C", "W"))
         boxes, scores = (np.require(array, requirements=("C", "W")) for array in (boxes, scores))
         tracks = _follow((frames, boxes, scores, scenes), self._limits, state, counts)
-        self._state, self._tracks = state[: counts[0]].copy(), int(counts[1])
+        self._state = state[: counts[0]].copy()
+        self._tracks = int(counts[1])
         return tracks
 
     def open(self, frame: int) -> Ints:
