@@ -109,21 +109,6 @@ def train_detector(
     init, empty = (None if path is None else Path(path) for path in (init, empty))
     _check(out, side, init)
     check_given(data=data, parts=[part])
-    settings = {
-        "data": data,
-        "part": part,
-        "init": init,
-        "empty": empty,
-        "empty_repeats": empty_repeats,
-        "epochs": epochs,
-        "side": side,
-        "rate": rate,
-        "batch": batch,
-        "frames": frames,
-        "freeze": freeze,
-        "held": held,
-        "seed": seed,
-    }
     folder = out.with_name(f"{out.stem}-training")
     with sole_writer(folder):
         # Procedures, and images without a polyp, to train on and to measure on.
@@ -141,12 +126,6 @@ def train_detector(
         torch_device = pick_device(device)
         data_set = read_data(data)
         trained, unseen = _split(data_set.part(part), held)
-        _claim(folder, to_plain(settings))
-        images, unseen_images = _split(image_files(empty) if empty else [], held)
-        read = partial(read_frames, data, data_set, side=side, most=frames, workers=workers)
-        learned = read(trained, empty=images, progress=counter(progress, "procedures"))
-
-        # The network, as an ONNX file.
         config = FitConfig(
             side=side,
             epochs=epochs,
@@ -156,6 +135,21 @@ def train_detector(
             freeze=freeze and init is not None,
             seed=seed,
         )
+        settings = {
+            "data": data,
+            "part": part,
+            "init": init,
+            "empty": empty,
+            "frames": frames,
+            "held": held,
+            "training": config,
+        }
+        _claim(folder, to_plain(settings))
+        images, unseen_images = _split(image_files(empty) if empty else [], held)
+        read = partial(read_frames, data, data_set, side=side, most=frames, workers=workers)
+        learned = read(trained, empty=images, progress=counter(progress, "procedures"))
+
+        # The network, as an ONNX file.
         processes = max(1, workers - 1)  # this one trains
         state = _fit(
             learned, init, config, folder, progress, device=torch_device, workers=processes
