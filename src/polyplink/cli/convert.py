@@ -54,6 +54,10 @@ def convert_data(
             warnings = convert(dataset, data_format, folder)
         record.write(folder)
     progress("procedures", dataset.procedures.height, dataset.procedures.height)
-    counts = {"out": str(out), "procedures": dataset.procedures.height}
-    counts |= {"boxes": dataset.detections.height, "warnings": warnings}
+    counts = {
+        "out": str(out),
+        "procedures": dataset.procedures.height,
+        "boxes": dataset.detections.height,
+        "warnings": warnings,
+    }
     return Result(counts, printed=[f"{out}: {dataset.contents}"], warnings=warnings)

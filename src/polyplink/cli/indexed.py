@@ -25,8 +25,14 @@ def described(index: "Index", added: int) -> "Result[Index]":
         added: Views that were added.
     """
     approximate = index.record.get("approximate")
-    facts = {"index": str(index.folder), "views": len(index), "added": added}
-    facts |= {"weights": index.weights, "width": index.width, "approximate": approximate}
+    facts = {
+        "index": str(index.folder),
+        "views": len(index),
+        "added": added,
+        "weights": index.weights,
+        "width": index.width,
+        "approximate": approximate,
+    }
     printed = ["{index}: {views} views ({added} added) of weights {weights}".format(**facts)]
     if approximate is not None:
         printed.append(

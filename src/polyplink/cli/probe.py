@@ -83,10 +83,17 @@ def probe(
         rate=probed_task.settings.rate if rate is None else rate,
         epochs=probed_task.settings.epochs if epochs is None else epochs,
     )
-    choice = {"part": part, "length": length, "seeds": seeds, "split_seed": split_seed}
-    choice |= {"split": split, "rate": rate, "epochs": epochs}
-    choices = {"task": task, "weights": weights, "choice": choice, "probe": settings}
-    record = RunRecord("probe", settings=choices, seed=split_seed)
+    choice = {
+        "part": part,
+        "length": length,
+        "seeds": seeds,
+        "split_seed": split_seed,
+        "split": split,
+        "rate": rate,
+        "epochs": epochs,
+    }
+    recorded = {"task": task, "weights": weights, "choice": choice, "probe": settings}
+    record = RunRecord("probe", settings=recorded, seed=split_seed)
     record.claim(out)
 
     # Refuse missing labels and procedures seen in training before cutting and embedding crops.

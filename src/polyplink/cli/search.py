@@ -98,8 +98,17 @@ def search(
     # Its vector and picture.
     encoder = load_named(weights, device)
     views.check(encoder.key)
-    settings = {"weights": weights, "query": query, "index": index, "k": k, "frame": frame}
-    settings |= {"box": box, "others": others, "exact": exact, **filters}
+    settings = {
+        "weights": weights,
+        "query": query,
+        "index": index,
+        "k": k,
+        "frame": frame,
+        "box": box,
+        "others": others,
+        "exact": exact,
+        **filters,
+    }
     record = RunRecord("search", settings=settings, inputs={"weights": encoder.key})
     record.claim(out)
     conditions = _conditions(filters)

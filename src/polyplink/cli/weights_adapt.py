@@ -113,8 +113,13 @@ def adapt_weights(
     if fits:
         record = replace(record, encoder=adapted.encoder.config)
     parent = record.name or weights.stem
-    origin = dict(record.origin) | {"statistics_of": adapted.key, "adapted_from": parent}
-    origin |= {"name": path.stem, "title": f"{parent}, adapted"}
+    origin = {
+        **record.origin,
+        "statistics_of": adapted.key,
+        "adapted_from": parent,
+        "name": path.stem,
+        "title": f"{parent}, adapted",
+    }
     seen = seen_by(adapted.data, adapted.procedures, [], record.seen)
     record = replace(record, seen=seen, origin=origin, operating=None)
     save_weights(path, adapted.encoder, record)

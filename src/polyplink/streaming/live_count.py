@@ -340,15 +340,31 @@ class LiveCount:
         if certain and decision.earlier is not None:
             name, start = decision.earlier
             number = int(name.rpartition(":")[2])
-            earlier = {"tracklet": name, "time": round(start, 2), "clock": clock(start)}
-            earlier["thumbnail"] = f"{LIVE}/{number:05d}.jpg"
-        facts |= {"polyp": decision.polyp, "number": numbers[decision.polyp]}
-        facts |= {"probability": round(decision.probability, 4), "certain": certain}
-        self._card = self.emit("closed", **facts, seen_before=earlier)
+            earlier = {
+                "tracklet": name,
+                "time": round(start, 2),
+                "clock": clock(start),
+                "thumbnail": f"{LIVE}/{number:05d}.jpg",
+            }
+        self._card = self.emit(
+            "closed",
+            **facts,
+            polyp=decision.polyp,
+            number=numbers[decision.polyp],
+            probability=round(decision.probability, 4),
+            certain=certain,
+            seen_before=earlier,
+        )
         for revision in decision.revisions:
-            moved = {"before": revision.before, "now": revision.now}
-            moved |= {"number_before": before[revision.before], "number": numbers[revision.now]}
-            self._revised.append(self.emit("revised", tracklet=revision.tracklet, **moved))
+            revised = self.emit(
+                "revised",
+                tracklet=revision.tracklet,
+                before=revision.before,
+                now=revision.now,
+                number_before=before[revision.before],
+                number=numbers[revision.now],
+            )
+            self._revised.append(revised)
         del self._revised[:-5]
         self._polyps = self._listed()
         self.show()
@@ -380,12 +396,15 @@ class LiveCount:
             rows = np.flatnonzero(linked.polyp == polyp)
             number = int(str(linked.name[rows[-1]]).rpartition(":")[2])
             first, last = float(linked.start[rows].min()), float(linked.end[rows].max())
-            facts = {
-                "polyp": numbers[polyp],
-                "views": int(linked.weight[rows].sum()),
-                "picture": number,
-            }
-            listed.append(facts | {"first": round(first, 1), "last": round(last, 1)})
+            listed.append(
+                {
+                    "polyp": numbers[polyp],
+                    "views": int(linked.weight[rows].sum()),
+                    "picture": number,
+                    "first": round(first, 1),
+                    "last": round(last, 1),
+                }
+            )
         return sorted(listed, key=lambda facts: -facts["last"])[:POLYPS_SHOWN]
 
     def show(self) -> None:
