@@ -143,7 +143,7 @@ def live(
     from polyplink.pipeline.count_data import count_and_track
     from polyplink.streaming.live_count import LIVE, LiveCount, written_pieces
     from polyplink.streaming.session import event_log, follow, wait_for_signal
-    from polyplink.streaming.setup import open_linking, open_warm, weights_messages
+    from polyplink.streaming.setup import open_linking, warm_detector, weights_messages
 
     settings = {
         "source": source,
@@ -187,7 +187,7 @@ def live(
         # The source, its detector, and how its boxes are linked.
         opened = open_source(source, boxes=boxes, recording=recording, fps=fps, stall=stall)
         finder, detector_messages = (
-            (None, []) if brings_boxes else open_warm(detector, function, opened)
+            (None, []) if brings_boxes else warm_detector(detector, function, opened)
         )
         shutil.rmtree(out / LIVE, ignore_errors=True)
         encoder, point, cover = open_linking(

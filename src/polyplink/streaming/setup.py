@@ -18,7 +18,7 @@ from polyplink.streaming.live_count import LIVE
 from polyplink.streaming.sources import LiveSource
 
 
-def open_warm(
+def warm_detector(
     name: str | None, function: Detector | None, source: LiveSource
 ) -> tuple[OpenedDetector, list[Message]]:
     """The detector of a live count, warmed up, with warnings about its training.
