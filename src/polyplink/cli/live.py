@@ -239,7 +239,7 @@ def live(
         counted, facts = _report(out, record, count_folder, warnings)
         stays = served is not None and bool(served.open) and not stopped
         review = stack.enter_context(_reviewed(out)) if stays else None
-        finished = _finish(counting, counted.value, facts, out / REPORT, review)
+        finished = _finish(counting, counted.value, facts, review)
         if stays:
             echo("the page stays open; Ctrl-C ends", err=True)
             wait_for_signal()
@@ -307,13 +307,12 @@ def _finish(
     counting: "LiveCount",
     counted: "Counted",
     facts: dict[str, Any],
-    report: Path,
     review: str | None,
 ) -> Any:
     """Show the final count, and emit the event with the latencies of frames and tracklets."""
     from polyplink.streaming.live_count import percentiles
 
-    counting.finish(counted.count, report, review)
+    counting.finish(counted.count, counted.report, review)
     milliseconds = {
         "frame": percentiles(counting.latencies),
         "tracklet": percentiles(counting.closings),
