@@ -78,11 +78,19 @@ def random_tracklets(
     return pl.DataFrame(X, schema=list(FEATURES)), V, polyps
 
 
-def test_the_fit_separates_alarms_from_polyps_of_unseen_procedures() -> None:
+def fitted(
+    X: pl.DataFrame, V: np.ndarray, polyps: list[str | None], patients: list[str], keep: float
+) -> tuple[AlarmModel, np.ndarray]:
+    """The model and the cross-fitted probabilities."""
+    result = fit_alarms(X, V, polyps, patients, keep)
+    assert not isinstance(result, str)
+    return result
+
+
+def test_the_fit_separates_alarms_from_polyps_of_unseen_patients() -> None:
     X, V, polyps = random_tracklets()
-    procedures = [f"v{i // 30}" for i in range(len(polyps))]
-    model = fit_alarms(X, V, polyps, procedures, keep=0.9)
-    assert isinstance(model, AlarmModel)
+    patients = [f"v{i // 30}" for i in range(len(polyps))]
+    model, crossed = fitted(X, V, polyps, patients, keep=0.9)
     stored = json.loads(json.dumps(to_plain(model)))
     assert TypeAdapter(AlarmModel).validate_python(stored) == model
     features, vectors, truth = random_tracklets(seed=1)
@@ -97,30 +105,48 @@ def test_the_fit_separates_alarms_from_polyps_of_unseen_procedures() -> None:
     assert "cross-fitted" in model.origin
     # Only the first feature and the second component separate the two.
     assert abs(model.features[0]) > 5 * abs(model.features[-1])
+    # Cross-fitted probabilities come from the fit, and are missing where a feature is.
+    stays = crossed >= model.threshold
+    assert stays[[polyp is not None for polyp in polyps]].mean() > 0.85
     unknown = features.with_columns(
         pl.when(pl.int_range(pl.len()) > 0).then("boxes").alias("boxes")
     )
     assert np.isnan(model.probability(unknown, vectors)).tolist() == [True] + [False] * 399
+    assert np.isnan(fitted(unknown, V, polyps, patients, 0.9)[1]).tolist() == [True] + [False] * 399
     with pytest.raises(PolyplinkError, match="fit it again with `polyplink calibrate`"):
         model.probability(features, vectors[:, :5])
+
+
+def test_patients_with_appearances_of_their_own_do_not_make_the_vector_count() -> None:
+    """The vector identifies the patient, and so all false alarms of the fit, but none of others."""
+    rng = np.random.default_rng(0)
+    patient = np.repeat(np.arange(20), 20)
+    real = rng.random(20)[patient] < 0.5  # a patient has polyps or false alarms
+    X = rng.normal(size=(400, len(FEATURES)))
+    X[real, 0] += 1.5
+    V = np.eye(20)[patient] + 0.1 * rng.normal(size=(400, 20))
+    polyps = [f"p{i}" if is_polyp else None for i, is_polyp in enumerate(real.tolist())]
+    features = pl.DataFrame(X, schema=list(FEATURES))
+    by_patient, crossed = fitted(features, V, polyps, [f"v{k}" for k in patient], keep=0.9)
+    by_tracklet, too_good = fitted(features, V, polyps, [f"v{i}" for i in range(400)], keep=0.9)
+    assert np.linalg.norm(by_patient.vector) < 0.5 * np.linalg.norm(by_tracklet.vector)
+    accuracy = [np.mean((p > 0.5) == real) for p in (crossed, too_good)]
+    assert accuracy[0] < 0.85 < 0.95 < accuracy[1]
 
 
 def test_the_threshold_keeps_the_requested_share_of_polyps_and_is_at_most_two_thirds() -> None:
     X, V, polyps = random_tracklets()
     hard = X.with_columns(pl.col("boxes") * 0.1)  # most of the separation is lost
-    procedures = [f"v{i // 30}" for i in range(len(polyps))]
-    thresholds = []
-    for features, keep in ((X, 0.5), (hard, 0.8), (hard, 0.95), (hard, 1.0)):
-        model = fit_alarms(features, 0.0 * V, polyps, procedures, keep)
-        assert isinstance(model, AlarmModel)
-        thresholds.append(model.threshold)
+    patients = [f"v{i // 30}" for i in range(len(polyps))]
+    thresholds = [
+        fitted(features, 0.0 * V, polyps, patients, keep)[0].threshold
+        for features, keep in ((X, 0.5), (hard, 0.8), (hard, 0.95), (hard, 1.0))
+    ]
     assert thresholds[0] == pytest.approx(2 / 3)
     assert thresholds[1] >= thresholds[2] > thresholds[3]
     few = fit_alarms(X[:25], V[:25], polyps[:25], ["v0"] * 25, keep=0.9)
-    assert (
-        few == "16 of 25 tracklets show a polyp, in 1 procedures: both kinds are needed in several"
-    )
-    only_polyps = fit_alarms(X, V, ["p"] * len(polyps), procedures, keep=0.9)
+    assert few == "16 of 25 tracklets show a polyp, of 1 patients: both kinds are needed in several"
+    only_polyps = fit_alarms(X, V, ["p"] * len(polyps), patients, keep=0.9)
     assert isinstance(only_polyps, str)
     assert "400 of 400 tracklets show a polyp" in only_polyps
     no_tracklets = fit_alarms(X.clear(), V[:0], [], [], keep=0.9)

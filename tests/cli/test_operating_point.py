@@ -64,6 +64,18 @@ def test_the_operating_point_counts_separable_polyps_with_an_interval() -> None:
     assert link(procedures[0], six_procedures).identities.interval is None
 
 
+def test_the_error_of_a_count_includes_false_alarms_and_missed_polyps() -> None:
+    polyps: list[str | None] = ["a", "a", "a", "b", "b", "b"]
+    apart = [tracklets(f"v{i}", polyps) for i in range(20)]
+    true = {procedure.procedure_id: 2 for procedure in apart}
+    assert find_operating_point(apart, polyps=true).error == 0
+    # A third polyp of every procedure has no tracklet; links cannot make up for it.
+    assert find_operating_point(apart, polyps=dict.fromkeys(true, 3)).error == 1
+    # A false alarm unlike all polyps is in every second procedure.
+    alarms = [tracklets(f"v{i}", polyps + [None, None, None] * (i % 2)) for i in range(20)]
+    assert find_operating_point(alarms, polyps=true).error == 0.5
+
+
 def test_without_labels_of_several_polyps_the_point_is_untuned() -> None:
     for procedures, message in (
         (

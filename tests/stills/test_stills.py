@@ -79,6 +79,26 @@ def test_a_seed_reproduces_the_frames_and_an_interrupted_run_continues(
         write_procedures(tmp_path / "a", stills, (), replace(CONFIG, seed=1), name="n")
 
 
+def test_patients_share_no_still(stills: list[Still], tmp_path: Path) -> None:
+    """Every second still is red, the others are blue; a patient's procedures have one colour."""
+    coloured = []
+    for k, still in enumerate(stills):
+        pixels = np.full((200, 240, 3), [40, 40, 200] if k % 2 else [200, 40, 40], np.uint8)
+        Image.fromarray(pixels).save(tmp_path / f"{k}.png")
+        coloured.append(replace(still, path=tmp_path / f"{k}.png"))
+    config = replace(CONFIG, procedures=4, patients=2)
+    data = write_procedures(tmp_path / "out", coloured, (), config, name="n")
+    assert data.procedures["patient"].to_list() == ["patient0", "patient1"] * 2
+    rows = data.detections.join(data.procedures, "procedure_id")
+    for patient, image in rows.select("patient", "image").unique().iter_rows():
+        frame = read_image(tmp_path / "out" / image)
+        assert not isinstance(frame, str)
+        red, _, blue = frame.mean(axis=(0, 1))
+        assert (red > blue) == (patient == "patient0")
+    with pytest.raises(PolyplinkError, match="6 groups of stills are too few"):
+        write_procedures(tmp_path / "o", stills, (), replace(config, patients=3), name="n")
+
+
 def test_views_show_the_polyp_of_their_still_independently_of_others(stills: list[Still]) -> None:
     drawn = list(draw_views(stills[:3], 4, 32, 1.5))
     assert [crops.shape for crops in drawn] == [(5, 32, 32, 3)] * 3

@@ -9,6 +9,7 @@ numbers.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +22,14 @@ from polyplink.tracklets.box_runs import USUAL_FPS, box_rows
 from polyplink.tracklets.prepare import Prepared
 
 Reals = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
 COST = 2.0  # of keeping a false alarm, relative to dropping a tracklet of a polyp
 FOLDS = 10
+# To choose from: inverse strengths of the penalty, and the standard deviation of the vector
+# relative to that of the features. False alarms on few images need a strong penalty, because a
+# vector identifies an image.
+STRENGTHS, VECTOR_SCALES = (0.1, 1.0), (0.5, 1.0)
 FEATURES = (
     "boxes",  # logarithm of the number of boxes
     "seconds",  # logarithm of the duration
@@ -148,63 +154,83 @@ def fit_alarms(
     features: pl.DataFrame,
     vectors: npt.ArrayLike,
     polyps: Sequence[str | None],
-    procedures: Sequence[str],
+    patients: Sequence[str],
     keep: float,
-) -> AlarmModel | str:
+) -> tuple[AlarmModel, Reals] | str:
     """Fit the probability that a tracklet shows a polyp, and the threshold.
 
-    L2-penalised logistic regression (C = 1) on standardised features; the components of the vector
-    are scaled so that their total variance is that of the features. The threshold is 2/3, which
-    weighs a kept false alarm as much as two dropped tracklets of polyps, or lower if otherwise less
-    than a share `keep` of the polyps would keep a tracklet. That share is measured by
-    cross-fitting: with models fitted without the tracklet's own procedure.
+    L2-penalised logistic regression on standardised features and the vector. The strength of the
+    penalty and the scale of the vector are those with the lowest log loss in cross-fitting: of
+    probabilities by models that were fitted on other patients. The threshold is 2/3, which weighs a
+    kept false alarm as much as two dropped tracklets of polyps, or lower if otherwise less than a
+    share `keep` of the polyps would keep a tracklet in cross-fitting.
 
     Args:
         features: (t rows) from `tracklet_features`; rows with null are left out.
         vectors: (t, d) unit vectors.
         polyps: (t,) polyp of each tracklet, None for a false alarm.
-        procedures: (t,) procedure of each tracklet.
+        patients: (t,) patient of each tracklet: what one of them looks like tells about its others.
         keep: Share of the polyps that must keep a tracklet, above 0 and at most 1.
 
     Returns:
-        The model; or the reason why none can be fitted: too few procedures, or only polyps or only
-        false alarms.
+        The model, and the cross-fitted probability of each tracklet (t,), NaN in rows with null;
+        or the reason why none can be fitted: too few patients, or only polyps or only false alarms.
     """
     usable = features.select(pl.all_horizontal(pl.all().is_not_null())).to_series().to_numpy()
-    X, V = features.to_numpy()[usable], np.asarray(vectors, np.float64)[usable]
+    X, V = features.to_numpy()[usable], np.asarray(vectors, np.float64)[usable]  # t f, t d
     names = np.asarray(polyps, dtype=object)[usable]
-    groups = np.unique(np.asarray(procedures, dtype=str)[usable], return_inverse=True)[1]
+    groups = np.unique(np.asarray(patients, dtype=str)[usable], return_inverse=True)[1]
     real = np.asarray([name is not None for name in names], dtype=np.bool_)
     fold = groups % FOLDS
     for tested in np.unique(fold):
         if len(set(real[fold != tested])) < 2:
             kinds = f"{int(real.sum())} of {real.size} tracklets show a polyp"
-            return f"{kinds}, in {len(set(groups))} procedures: both kinds are needed in several"
+            return f"{kinds}, of {len(set(groups))} patients: both kinds are needed in several"
     if not real.size:
         return "there is no tracklet of a detector"
-    mean, scale = X.mean(0), X.std(0)
-    centre, spread = V.mean(0), V.std(0)
-    scale[scale == 0], spread[spread == 0] = 1.0, 1.0
-    spread *= math.sqrt(V.shape[1] / X.shape[1])
-    Z = np.concatenate([(X - mean) / scale, (V - centre) / spread], axis=1)  # t f+d
-    crossed = np.zeros(real.size)
-    for tested in np.unique(fold):
-        held_out = fold == tested
-        weights, intercept = logistic(Z[~held_out], real[~held_out], C=1.0, max_iter=1000)
-        crossed[held_out] = expit(Z[held_out] @ weights + intercept)
+
+    # Penalty and scale of the vector by cross-fitting.
+    values = np.concatenate([X, V], axis=1)  # t f+d
+    centre, scale = values.mean(0), values.std(0)
+    scale[scale == 0] = 1.0
+    scale[X.shape[1] :] *= math.sqrt(V.shape[1] / X.shape[1])  # the total variance of the features
+    trials = []
+    for strength, vector_scale in product(STRENGTHS, VECTOR_SCALES):
+        scale_tried = scale.copy()
+        scale_tried[X.shape[1] :] /= vector_scale
+        Z = (values - centre) / scale_tried
+        crossed_odds = _cross_fit(Z, real, fold, strength)
+        loss = float(np.logaddexp(0.0, np.where(real, -crossed_odds, crossed_odds)).mean())
+        trials.append((loss, strength, scale_tried, Z, expit(crossed_odds)))
+    _, strength, scale, Z, crossed = min(trials, key=lambda trial: trial[0])
+
+    # The threshold, and the model of all tracklets in units of the features.
     best = pl.DataFrame({"polyp": names[real], "p": crossed[real]}).group_by("polyp").max()["p"]
     lowest = best.sort(descending=True)[math.ceil(keep * best.len()) - 1]
     threshold = min(COST / (1 + COST), lowest)
-    weights, intercept = logistic(Z, real, C=1.0, max_iter=1000)
-    linear = weights / np.concatenate([scale, spread])
-    shift = float(linear @ np.concatenate([mean, centre]))
-    f, stays = X.shape[1], crossed >= threshold
-    return AlarmModel(
-        intercept - shift,
+    weights, intercept = logistic(Z, real, C=strength, max_iter=1000)
+    linear = weights / scale
+    f = X.shape[1]
+    stays = crossed >= threshold
+    model = AlarmModel(
+        intercept - float(linear @ centre),
         tuple(linear[:f].tolist()),
         tuple(linear[f:].tolist()),
         threshold,
-        f"fitted on {len(set(groups))} procedures; cross-fitted, {(best >= threshold).sum()} of "
+        f"fitted on {len(set(groups))} patients; cross-fitted, {(best >= threshold).sum()} of "
         f"{best.len()} polyps, {(stays & real).sum()} of {real.sum()} of their tracklets and "
         f"{(stays & ~real).sum()} of {(~real).sum()} false alarms stay",
     )
+    of_all = np.full(usable.size, np.nan)
+    of_all[usable] = crossed
+    return model, of_all
+
+
+def _cross_fit(Z: Reals, real: Flags, fold: npt.NDArray[np.integer], strength: float) -> Reals:
+    """Log-odds (t,) of each tracklet by a regression fitted on the other folds."""
+    odds = np.empty(len(Z))
+    for tested in np.unique(fold):
+        held_out = fold == tested
+        weights, intercept = logistic(Z[~held_out], real[~held_out], C=strength, max_iter=1000)
+        odds[held_out] = Z[held_out] @ weights + intercept
+    return odds

@@ -56,6 +56,7 @@ def fit_calibration(
     names = prepared.procedures
     labelled = prepared if truth is None else with_truth(prepared, truth)
     truth_data = prepared.data if truth is None else read_data(truth)
+    patient = pl.concat_str("dataset", "patient", separator="/")
     point, warnings = fit_point(
         from_record(record.operating),
         labelled,
@@ -63,6 +64,7 @@ def fit_calibration(
         None if truth is None else keep,
         source=box_source(data, prepared.data, names),
         polyps=true_counts(truth_data, names, every=truth is not None),
+        patients=dict(truth_data.procedures.select("procedure_id", patient).iter_rows()),
         tolerance=tolerance,
     )
     point, fitted, missing = fit_probes(point, truth_data, labelled, embeddings)
@@ -101,6 +103,7 @@ def fit_point(
     *,
     source: BoxSource | None,
     polyps: Mapping[str, int] | None,
+    patients: Mapping[str, str],
     tolerance: float | None = None,
 ) -> tuple[OperatingPoint, list[str]]:
     """Fit links and the model of false alarms on labelled tracklets.
@@ -113,6 +116,7 @@ def fit_point(
             model of false alarms unchanged.
         source: See `find_operating_point`.
         polyps: See `find_operating_point`.
+        patients: Patient of each procedure.
         tolerance: Probability from which a link lowers the cost of a partition; None for that of
             the operating point.
 
@@ -134,19 +138,26 @@ def fit_point(
         "give annotated procedures, or a detector's boxes with their annotations as --truth",
     )
     warnings: list[str] = []
-    if keep is not None:
-        model = fit_alarms(
+    # Links are fitted on the tracklets that are linked in other procedures: those that a model of
+    # false alarms keeps which was not fitted on them.
+    if keep is None:
+        to_link = screen(labelled, embeddings, point.alarms).prepared
+    else:
+        fit = fit_alarms(
             tracklet_features(labelled),
             unit_rows(vectors_of(labelled, embeddings)),
             table["polyp_id"].to_list(),
-            table["procedure_id"].to_list(),
+            [patients[name] for name in table["procedure_id"]],
             keep,
         )
-        if isinstance(model, str):
-            warnings.append(f"false alarms are not filtered: {model}")
-        point = replace(point, alarms=None if isinstance(model, str) else model)
-    # Links are fitted on the tracklets that will be linked: those not rejected as false alarms.
-    to_link = screen(labelled, embeddings, point.alarms).prepared
+        if isinstance(fit, str):
+            warnings.append(f"false alarms are not filtered: {fit}")
+            point, to_link = replace(point, alarms=None), labelled
+        else:
+            model, crossed = fit
+            kept = pl.Series(~(crossed < model.threshold))
+            point = replace(point, alarms=model)
+            to_link = replace(labelled, tracklets=table.filter(kept))
     fitted = find_operating_point(
         by_procedure(to_link, embeddings),
         source,

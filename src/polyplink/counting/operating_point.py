@@ -78,20 +78,24 @@ def find_operating_point(
     if isinstance(crossed, str) or isinstance(model, str):
         return untuned(str(model if isinstance(model, str) else crossed))
 
-    # The price for each purpose, and how well its counts agree with the truth.
-    counts = [
-        count_procedure(
-            partition(P, PRICES, tolerance=tolerance), procedure.polyps, procedure.procedure_id
-        )
-        for P, procedure in zip(crossed, labelled, strict=True)
-    ]
-    chosen = {purpose: choose(counts, purpose=purpose) for purpose in get_args(Purpose)}
+    # The price for each purpose. The error of a count includes false alarms and missed polyps.
+    counts = []
+    errors = []
+    for P, procedure in zip(crossed, labelled, strict=True):
+        clusters = partition(P, PRICES, tolerance=tolerance)  # (s, n)
+        of_polyps = count_procedure(clusters, procedure.polyps, procedure.procedure_id)
+        n_true = (polyps or {}).get(procedure.procedure_id, of_polyps.polyps)
+        counts.append(of_polyps)
+        errors.append(clusters.max(axis=1) + 1 - n_true)  # (s,)
+    chosen = {
+        purpose: choose(counts, purpose=purpose, errors=errors) for purpose in get_args(Purpose)
+    }
     prices = {purpose: PRICES[choice.row] for purpose, choice in chosen.items()}
-    errors = np.abs([c.clusters[chosen["count"].row] - c.polyps for c in counts])
+    off = np.abs([error[chosen["count"].row] for error in errors])  # (p,)
     origin = (
         f"links fitted on {model.pairs} pairs of tracklets of {many(len(labelled), 'procedure')}; "
-        f"cross-fitted there: count off by {errors.mean():.2f} polyps on average, right in "
-        f"{100 * (errors == 0).mean():.0f} %"
+        f"cross-fitted there: count off by {off.mean():.2f} polyps on average, right in "
+        f"{100 * (off == 0).mean():.0f} %"
     )
 
     # The interval of the count.
@@ -119,7 +123,7 @@ def find_operating_point(
         origin,
         prices,
         None if interval is None else interval.spread,
-        error=float(errors.mean()),
+        error=float(off.mean()),
         calibration=calibration,
         margin=0 if interval is None else interval.margin,
         lone=0 if interval is None else interval.lone,

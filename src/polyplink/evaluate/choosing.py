@@ -62,6 +62,7 @@ def choose(
     *,
     target: float = TARGET_FPR,
     purpose: Purpose = "published",
+    errors: Sequence[npt.NDArray[np.integer]] | None = None,
 ) -> Choice:
     """Choose a setting; for the published purpose the one with the FPR nearest to the target.
 
@@ -72,6 +73,8 @@ def choose(
         counts: One per procedure, all under the same settings.
         target: Target of the false positive rate.
         purpose: "published"; "count", the right number of polyps; or "link", few wrong links.
+        errors: For the purpose "count", the counted minus the true number of polyps under every
+            setting (s,), one per procedure; by default those of the tracklets of known polyp.
 
     Raises:
         PolyplinkError: If there is no procedure or no setting, or their settings differ in number.
@@ -87,8 +90,8 @@ def choose(
 
     # The right number of polyps.
     if purpose == "count":
-        errors = np.stack([c.clusters - c.polyps for c in counts])  # (p, s)
-        badness = _smooth(np.abs(errors).mean(axis=0)) + np.abs(_smooth(errors.mean(axis=0))) / 2
+        off = np.stack(errors or [c.clusters - c.polyps for c in counts])  # (p, s)
+        badness = _smooth(np.abs(off).mean(axis=0)) + np.abs(_smooth(off.mean(axis=0))) / 2
         row = int(np.argmin(badness.round(DIGITS)))
         fpr_there = float(np.mean([rates[row] for rates in several])) if several else None
         return Choice(row, "count", float(fr[row]), fpr_there)

@@ -24,6 +24,7 @@ from polyplink.stills.procedures import StillsConfig, write_procedures
 from polyplink.tracklets.settings import PrepareSettings
 
 TEST_SHARE = 1 / 3  # of the groups of stills, and of the procedures, for the test
+PATIENTS = 5  # at most, among whom the stills to fit on are divided
 FIT, TEST = "fit", "test"  # data folders of the procedures; detected boxes are in NAME-boxes
 
 
@@ -63,7 +64,12 @@ def write_detected(
             out,
             stills_part,
             detector,
-            replace(config, procedures=stills_part.procedures, seed=seed),
+            replace(
+                config,
+                procedures=stills_part.procedures,
+                patients=_patients(stills_part, config.most),
+                seed=seed,
+            ),
             progress,
         )
     return [*map(str, training_warnings(model, ())), *warnings]
@@ -86,6 +92,15 @@ class _StillsOfPart:
     stills: Sequence[Still]
     empty: Sequence[Path]
     dataset: str
+
+
+def _patients(part: _StillsOfPart, most: int) -> int | None:
+    """Number of patients of the procedures to fit on; those of the test show any stills."""
+    if part.name == TEST:
+        return None
+    groups = {still.group for still in part.stills}
+    patients = min(PATIENTS, len(groups) // most, len(part.empty) or PATIENTS)
+    return patients if patients > 1 else None
 
 
 def _stills_of_parts(

@@ -45,6 +45,8 @@ class StillsConfig(Ranged):
         between: Mean time without a polyp between visits, seconds.
         width: Width of the frames, pixels.
         height: Height of the frames, pixels.
+        patients: Number of patients among whom the stills and the images without a polyp are
+            divided; None for one patient per procedure, who may share them with others.
         seed: Seed of all random numbers.
     """
 
@@ -56,6 +58,7 @@ class StillsConfig(Ranged):
     between: Annotated[float, POSITIVE] = 1.0
     width: Annotated[int, Range(64)] = 400
     height: Annotated[int, Range(64)] = 320
+    patients: Annotated[int | None, AT_LEAST_ONE] = None
     seed: Annotated[int, Range(0)] = 0
 
 
@@ -89,6 +92,9 @@ def write_procedures(
 ) -> DataSet:
     """Write procedures as a data folder: frames as JPEG files, and the true boxes.
 
+    With `config.patients`, no image is shown in procedures of two patients, so that a model fitted
+    on some patients can be tested on others.
+
     Existing frames are not rendered again, so that an interrupted run can be continued, also with
     more procedures.
 
@@ -107,8 +113,9 @@ def write_procedures(
     groups: dict[str, list[Still]] = {}
     for still in stills:
         groups.setdefault(still.group, []).append(still)
+    patients = config.patients or 1
     PolyplinkError.unless(
-        len(groups) >= config.most,
+        len(groups) >= config.most * patients,
         f"{len(groups)} groups of stills are too few for {config.most} polyps a procedure",
         "give more stills, or fewer --polyps",
     )
@@ -116,32 +123,36 @@ def write_procedures(
     names = sorted(groups)
     tables = []
     lengths = []
-    # Every group is used before one is used again.
+    # Every group of a patient is used before one is used again.
     order = np.random.default_rng([config.seed, 0])
-    queue: list[str] = []
+    queues: list[list[str]] = [[] for _ in range(patients)]
     for place in range(config.procedures):
+        patient = place % patients
+        queue = queues[patient]
+        of_patient = names[patient::patients]
         rng = np.random.default_rng([config.seed, 1, place])
         count = int(rng.integers(config.least, config.most + 1))
         if len(queue) < count:
-            queue += [str(group) for group in order.permutation(names) if str(group) not in queue]
+            shuffled = order.permutation(of_patient).tolist()
+            queue += [group for group in shuffled if group not in queue]
         chosen = [groups[queue.pop(0)] for _ in range(count)]
         stills_of_procedure = [
             group_stills[int(rng.integers(len(group_stills)))] for group_stills in chosen
         ]
         boxes, length = _write_procedure(
-            out, f"s{place:04d}", stills_of_procedure, empty, config, rng=rng
+            *(out, f"s{place:04d}", stills_of_procedure, empty[patient::patients], config), rng=rng
         )
         tables.append(boxes)
         lengths.append(length)
         progress(place + 1, config.procedures)
+    ids = [f"s{place:04d}" for place in range(config.procedures)]
+    patient_ids = ids
+    if config.patients is not None:
+        patient_ids = [f"patient{place % patients}" for place in range(config.procedures)]
     procedures = pl.DataFrame(
-        {
-            "procedure_id": [f"s{place:04d}" for place in range(config.procedures)],
-            "n_frames": lengths,
-        }
+        {"procedure_id": ids, "patient": patient_ids, "n_frames": lengths}
     ).with_columns(
         dataset=pl.lit(f"{STILLS}, {name}"),
-        patient="procedure_id",
         fps=pl.lit(config.fps),
         width=pl.lit(config.width),
         height=pl.lit(config.height),
