@@ -105,7 +105,9 @@ def reports() -> list[Report]:
         named(without_views, "C"),
         named(replace(without_views, alarms=alarms[:1]), "D"),
     )
-    learned = OperatingPoint(LearnedLinks(0.25), None, "DATA-1", {"count": 0.25, "link": 0.25}, 2.0)
+    origin = "links fitted on 2068 pairs of tracklets of 40 procedures; cross-fitted there: count "
+    origin += "off by 0.33 polyps on average, right in 70 %"
+    learned = OperatingPoint(LearnedLinks(0.25), None, origin, {"count": 0.25, "link": 0.25}, 2.0)
     temporal = OperatingPoint(TemporalAP(0.5, 1.0, -0.5), None, "DATA-1", form="raw_l2")
     recorded = replace(
         report(),

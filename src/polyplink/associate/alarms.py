@@ -18,6 +18,7 @@ import polars as pl
 from polyplink.associate.links import logistic
 from polyplink.associate.similarity import expit
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import Message, text_of
 from polyplink.tracklets.box_runs import USUAL_FPS, box_rows
 from polyplink.tracklets.prepare import Prepared
 
@@ -212,14 +213,21 @@ def fit_alarms(
     linear = weights / scale
     f = X.shape[1]
     stays = crossed >= threshold
+    numbers = {
+        "polyps": (best >= threshold).sum(),
+        "all_polyps": best.len(),
+        "tracklets": (stays & real).sum(),
+        "all_tracklets": real.sum(),
+        "alarms": (stays & ~real).sum(),
+        "all_alarms": (~real).sum(),
+    }
+    kept = Message("origin.alarms_kept", {name: int(number) for name, number in numbers.items()})
     model = AlarmModel(
         intercept - float(linear @ centre),
         tuple(linear[:f].tolist()),
         tuple(linear[f:].tolist()),
         threshold,
-        f"fitted on {len(set(groups))} patients; cross-fitted, {(best >= threshold).sum()} of "
-        f"{best.len()} polyps, {(stays & real).sum()} of {real.sum()} of their tracklets and "
-        f"{(stays & ~real).sum()} of {(~real).sum()} false alarms stay",
+        text_of([Message("origin.alarms", {"n": len(set(groups))}), kept]),
     )
     of_all = np.full(usable.size, np.nan)
     of_all[usable] = crossed

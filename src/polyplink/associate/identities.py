@@ -29,6 +29,7 @@ from polyplink.associate.probes import Probe, Reading, read_polyps
 from polyplink.associate.similarity import VisualForm, visual
 from polyplink.core.artefacts import from_plain
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import Message
 from polyplink.core.text import brief
 from polyplink.data.origin import BoxSource
 
@@ -127,15 +128,15 @@ class OperatingPoint:
         return read_polyps(self.size, self.adenoma, vectors, polyps)
 
 
-def untuned(reason: str) -> OperatingPoint:
+def untuned(reason: str | Message) -> OperatingPoint:
     """The operating point without labels: a fixed setting and no probabilities."""
-    return OperatingPoint(UNTUNED, None, f"not tuned: {reason}")
+    return OperatingPoint(UNTUNED, None, str(Message("origin.untuned", {"why": reason})))
 
 
 def from_record(record: Mapping[str, Any] | None) -> OperatingPoint:
     """The operating point stored in weights or in count.json."""
     if record is None:
-        return untuned("the weights contain no operating point")
+        return untuned(Message("origin.no_point"))
     try:
         return from_plain(OperatingPoint, {"links": None, **record})
     except (ValidationError, TypeError) as error:

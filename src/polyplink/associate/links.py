@@ -17,6 +17,7 @@ import numpy.typing as npt
 from polyplink.associate.partition import partition
 from polyplink.associate.similarity import cosine, expit
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import Message
 from polyplink.core.text import brief
 
 Reals = npt.NDArray[np.float64]
@@ -238,9 +239,9 @@ def fit_links(pairs: Sequence[LabelledPairs]) -> LinkModel | str:
     terms = np.concatenate([np.zeros((0, len(names))), *(x for x, _ in pairs)])  # (m, t)
     one_polyp = np.concatenate([np.zeros(0, dtype=np.bool_), *(y for _, y in pairs)])  # (m,)
     if not one_polyp.any():
-        return f"none of {one_polyp.size} labelled pairs shows one polyp"
+        return str(Message("origin.no_pair", {"n": one_polyp.size}))
     if one_polyp.all():
-        return f"all {one_polyp.size} labelled pairs show one polyp"
+        return str(Message("origin.all_pairs", {"n": one_polyp.size}))
     mean, scale = terms.mean(axis=0), terms.std(axis=0)
     scale[scale == 0] = 1.0
     weight = np.concatenate([np.full(y.size, 1.0 / max(y.size, 1)) for _, y in pairs])
@@ -334,13 +335,13 @@ def fit_unlabelled(procedures: Sequence[Views]) -> LinkModel | str:
         P = np.where(views.overlap, 0.0, START * DECAY**views.between)
         np.fill_diagonal(P, 1.0)
         probabilities.append(P)
-    model: LinkModel | str = "no procedure has two tracklets"
+    model: LinkModel | str = str(Message("origin.one_tracklet"))
     for _ in range(ROUNDS if probabilities else 0):
         labels = [partition(P, [price])[0].astype(str).tolist() for P in probabilities]
         model = fit_links(
             [link_terms(labelled) for labelled in zip(procedures, labels, strict=True)]
         )
         if isinstance(model, str):
-            return f"without labels, {model}"
+            return str(Message("origin.without_labels", {"why": model}))
         probabilities = [model.probability(views) for views in procedures]
     return model

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from polyplink.associate.links import logistic
 from polyplink.associate.similarity import expit, unit_rows
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import Message, text_of
 
 Reals = npt.NDArray[np.float64]
 Fit = Callable[[Reals, Reals, float], tuple[Reals, float]]
@@ -155,11 +156,12 @@ def fit_size(
     errors = np.abs(np.exp(crossed) - np.exp(y)).mean(), np.abs(np.exp(baseline) - np.exp(y)).mean()
     rank = math.ceil(COVERED * (y.size + 1))
     factor = math.exp(float(np.sort(np.abs(crossed - y))[rank - 1]))
-    origin = (
-        f"size fitted on {y.size} polyps of {len(set(patients))} patients; cross-fitted, off by "
-        f"{errors[0]:.1f} mm on average (one size for all: {errors[1]:.1f} mm)"
-    )
-    return Probe(intercept, tuple(weights.tolist()), factor, simulated, origin)
+    off_by = {"error": f"{errors[0]:.1f}", "baseline": f"{errors[1]:.1f}"}
+    origin = [
+        Message("origin.size", {"polyps": y.size, "patients": len(set(patients))}),
+        Message("origin.size_error", off_by),
+    ]
+    return Probe(intercept, tuple(weights.tolist()), factor, simulated, text_of(origin))
 
 
 def fit_adenoma(
@@ -184,12 +186,17 @@ def fit_adenoma(
         return f"histology is not reported: {fitted}"
     weights, intercept, crossed, baseline = fitted
     above = crossed[y > 0][:, None] - crossed[y == 0][None, :]
-    origin = (
-        f"histology fitted on {y.size} polyps ({int(y.sum())} adenomas) of {len(set(patients))} "
-        f"patients; cross-fitted, AUROC {((above > 0) + 0.5 * (above == 0)).mean():.2f}, log loss "
-        f"{off(crossed).mean():.2f} (one probability for all: {off(baseline).mean():.2f})"
-    )
-    return Probe(intercept, tuple(weights.tolist()), None, simulated, origin)
+    polyps = {"polyps": y.size, "adenomas": int(y.sum()), "patients": len(set(patients))}
+    figures = {
+        "auroc": ((above > 0) + 0.5 * (above == 0)).mean(),
+        "loss": off(crossed).mean(),
+        "baseline": off(baseline).mean(),
+    }
+    origin = [
+        Message("origin.histology", polyps),
+        Message("origin.histology_error", {name: f"{x:.2f}" for name, x in figures.items()}),
+    ]
+    return Probe(intercept, tuple(weights.tolist()), None, simulated, text_of(origin))
 
 
 def _cross_fit(

@@ -50,7 +50,7 @@ class Message:
             '1 frame was left out because its time went backwards.'
         """
         if self.kind == OTHER:
-            return str(self.values["text"])
+            return text_of(self.values["text"], language)
         sentences = catalogue(language)
         form = self.kind
         if form not in sentences:
@@ -73,7 +73,46 @@ def text_of(value: object, language: str = "en") -> str:
         return "; ".join(text_of(item, language) for item in value)
     if isinstance(value, float):
         return f"{value:g}".replace(".", catalogue(language)["decimal"])
-    return str(value)
+    text = str(value)
+    return text if language == "en" else _translated(text, language) or text
+
+
+def _translated(text: str, language: str) -> str | None:
+    """A text that weights store, in another language; None if it is not from the catalogue.
+
+    Weights store in English what their links, filter and probes were fitted on: sentences with
+    `origin.` in the catalogue, joined by "; ".
+    """
+    translated = []
+    for clause in text.split("; "):
+        matches = ((kind, pattern.fullmatch(clause)) for kind, pattern in _stored_sentences())
+        kind, match = next(((kind, match) for kind, match in matches if match), ("", None))
+        if match is None:
+            return None
+        values = dict[str, str | int]()
+        for name, value in match.groupdict().items():
+            in_language = (
+                value.replace(".", catalogue(language)["decimal"])
+                if re.fullmatch(r"[\d.]+", value)
+                else _translated(value, language)
+            )
+            if in_language is None:
+                return None
+            values[name] = int(value) if name == "n" else in_language
+        translated.append(Message(kind, values).text(language))
+    return "; ".join(translated)
+
+
+@cache
+def _stored_sentences() -> Sequence[tuple[str, re.Pattern[str]]]:
+    """Kinds and patterns of the English sentences that weights store."""
+    patterns = []
+    for kind, sentence in catalogue("en").items():
+        if kind.startswith("origin."):
+            pattern = re.escape(sentence).replace(r"\{why\}", "(?P<why>.+)")
+            pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>\\d+(?:[.]\\d+)?)", pattern)
+            patterns.append((re.sub(r"\.(one|other)$", "", kind), re.compile(pattern)))
+    return patterns
 
 
 @cache

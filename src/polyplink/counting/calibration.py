@@ -11,6 +11,7 @@ from polyplink.associate.identities import OperatingPoint, from_record, untuned
 from polyplink.associate.probes import fit_adenoma, fit_size, mean_units
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import Message
 from polyplink.counting.labels import with_truth
 from polyplink.counting.link import by_procedure, known_counts, screen, true_counts, vectors_of
 from polyplink.counting.operating_point import find_operating_point
@@ -89,7 +90,7 @@ def fit_trained(encoder: Encoder, prepared: Prepared, data: Path) -> OperatingPo
         data: The data folder.
     """
     if prepared.tracklets.is_empty():
-        return untuned("the procedures have no tracklets")
+        return untuned(Message("origin.no_tracklets"))
     embeddings = embed(prepared, NetworkEmbedder(encoder), "in training")
     source = box_source(data, prepared.data, prepared.procedures)
     return find_operating_point(by_procedure(prepared, embeddings), source, known_counts(prepared))
@@ -165,7 +166,8 @@ def fit_point(
         point.tolerance if tolerance is None else tolerance,
     )
     if fitted.links is None:
-        return replace(point, origin=f"{point.origin} (here {fitted.origin})"), warnings
+        here = Message("origin.here", {"why": fitted.origin})
+        return replace(point, origin=f"{point.origin}; {here}"), warnings
     return replace(fitted, alarms=point.alarms, size=point.size, adenoma=point.adenoma), warnings
 
 

@@ -23,7 +23,7 @@ from polyplink.associate.links import (
     unlabelled_price,
 )
 from polyplink.associate.partition import TOLERANCE, partition
-from polyplink.core.text import many
+from polyplink.core.messages import Message, text_of
 from polyplink.counting.interval import fit_interval
 from polyplink.counting.link import ProcedureTracklets
 from polyplink.data.origin import BoxSource
@@ -92,11 +92,11 @@ def find_operating_point(
     }
     prices = {purpose: PRICES[choice.row] for purpose, choice in chosen.items()}
     off = np.abs([error[chosen["count"].row] for error in errors])  # (p,)
-    origin = (
-        f"links fitted on {model.pairs} pairs of tracklets of {many(len(labelled), 'procedure')}; "
-        f"cross-fitted there: count off by {off.mean():.2f} polyps on average, right in "
-        f"{100 * (off == 0).mean():.0f} %"
-    )
+    error_and_share = {"error": f"{off.mean():.2f}", "share": f"{100 * (off == 0).mean():.0f}"}
+    origin = [
+        Message("origin.links", {"pairs": model.pairs, "n": len(labelled)}),
+        Message("origin.count", error_and_share),
+    ]
 
     # The interval of the count.
     known_counts = polyps or {c.procedure: c.polyps for c in counts}
@@ -111,7 +111,7 @@ def find_operating_point(
     setting = LearnedLinks(prices["count"], tolerance)
     interval = fit_interval([P for _, P in trials], true, setting)
     if interval is not None:
-        origin += f"; 90 % intervals hold the true number in {100 * interval.held:.0f} %"
+        origin.append(Message("origin.intervals", {"share": f"{100 * interval.held:.0f}"}))
     calibration = None
     if source is not None:
         calibration = Calibration(
@@ -120,7 +120,7 @@ def find_operating_point(
     return OperatingPoint(
         setting,
         model,
-        origin,
+        text_of(origin),
         prices,
         None if interval is None else interval.spread,
         error=float(off.mean()),
@@ -135,12 +135,12 @@ def _without_labels(procedures: Sequence[ProcedureTracklets]) -> OperatingPoint:
     several = [procedure.views for procedure in procedures if len(procedure.polyps) > 1]
     model = fit_unlabelled(several)
     if isinstance(model, str):
-        return untuned(f"no procedure has known polyps, and {model}")
-    origin = (
-        f"not tuned: no procedure has known polyps; links fitted without labels on "
-        f"{len(several)} procedures, at a price of a polyp that is right on simulated ones"
-    )
-    return OperatingPoint(LearnedLinks(unlabelled_price(several)), model, origin)
+        return untuned(Message("origin.no_polyps_and", {"why": model}))
+    origin = [
+        Message("origin.untuned", {"why": Message("origin.no_polyps")}),
+        Message("origin.unlabelled", {"n": len(several)}),
+    ]
+    return OperatingPoint(LearnedLinks(unlabelled_price(several)), model, text_of(origin))
 
 
 def store_operating_point(
