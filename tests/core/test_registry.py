@@ -286,6 +286,7 @@ def test_a_clusterer_metrics_and_a_figure_from_a_file_are_used(
         ("--clusterer {}:Nothing", "extra_parts.py has no clusterer 'Nothing'"),
         ("--clusterer {}:dataclass", "extra_parts.py:dataclass has no cluster and no grid"),
         ("--metric {}:Mutual", "extra_parts.py:Mutual has no value"),
+        ("--metric made-up", "no metric 'made-up'"),
         ("--metric {}", "extra_parts.py:NAME of a metric in it"),
         ("--tracker {}:NearestTracker", "NearestTracker: a tracker is not taken from a file here"),
     ],
