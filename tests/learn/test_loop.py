@@ -120,14 +120,17 @@ def test_the_history_records_the_curriculum_and_both_losses(
 
 
 def test_training_learns_to_distinguish_uniform_colours(tmp_path: Path) -> None:
-    """Many polyps and near neighbours: bags are pure, so both losses fall."""
+    """Many polyps and near neighbours: bags are pure, so both losses fall.
+
+    At a rate of almost 0 they fall to 0.9 and 0.7 of their first values.
+    """
     folder = write_procedures(tmp_path, procedures=3, polyps=8)
     prepared = prepare(folder, config().prepare)
-    changes = ("optim.epochs=6", "bags.tau_max=0.3", "bags.k=2", "optim.bags_per_batch=8")
+    changes = ("optim.epochs=3", "bags.tau_max=0.3", "bags.k=2", "optim.bags_per_batch=8")
     fitted = fit(config(*changes, "validation.every=2"), prepared, tmp_path / "run", device=CPU)
     first, last = fitted.history[0], fitted.history[-1]
     assert last["loss"] < 0.8 * first["loss"]
-    assert last["loss_labels"] < 0.8 * first["loss_labels"]
+    assert last["loss_labels"] < 0.65 * first["loss_labels"]
 
 
 def slow_case(changes: tuple[str, ...]) -> Any:
