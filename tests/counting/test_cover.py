@@ -131,6 +131,16 @@ def test_the_interval_covers_polyps_that_the_detector_misses() -> None:
     assert fit_interval(links[:8], [2] * 8, LearnedLinks(0.5)) is None
 
 
+def test_an_interval_that_is_often_wrong_is_not_chosen_for_being_narrow() -> None:
+    """A little variation of the price gives 1 to 2 polyps; plus and minus one is 0 to 2."""
+    links = [np.array([[1.0, 0.6], [0.6, 1.0]])] * 40
+    for n_none, expected in ((1, (True, 0)), (3, (False, 1))):
+        true = [0] * n_none + [1 + i % 2 for i in range(40 - n_none)]
+        interval = fit_interval(links, true, LearnedLinks(0.5))
+        assert interval is not None
+        assert (interval.spread > 1, interval.margin) == expected
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_intervals_and_single_numbers_are_right_in_nine_of_ten(seed: int) -> None:
     rng = np.random.default_rng(seed)

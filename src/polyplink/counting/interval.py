@@ -5,8 +5,9 @@ over a ladder of nested intervals, the range of counts while the price of a poly
 growing factor, then the widest of these ranges plus one, two ... polyps on either side. The chosen
 rung is the lowest one that holds the true number in 90 % of the procedures, and of others like
 them. A second ladder is the count plus one, two ... polyps on either side; it is used if its
-intervals are narrower, as where what is wrong does not depend on the price: polyps that the
-detector misses, and false alarms.
+interval score is lower (Gneiting and Raftery 2007, eq. 43: the width, and a penalty on true numbers
+outside), as where what is wrong does not depend on the price: polyps that the detector misses, and
+false alarms.
 
 If the links of a procedure are clear, its count does not vary with the price, and its interval is a
 single number, which readers take as certain. Such intervals are widened by a polyp on either side,
@@ -97,7 +98,7 @@ class Coverage:
 def fit_interval(
     links: Sequence[npt.NDArray[np.float64]], polyps: Sequence[int], setting: LearnedLinks
 ) -> FittedInterval | None:
-    """The narrowest interval that holds the true number in 90 % of procedures.
+    """The interval of the lowest score that holds the true number in 90 % of procedures.
 
     Args:
         links: Link probabilities (n, n) of each procedure, by a model fitted on others.
@@ -116,18 +117,18 @@ def fit_interval(
     true = np.asarray(polyps, dtype=np.int64)
     ladders = [_Ladder.of(low, high, true), _Ladder.of(low[:, :1], high[:, :1], true)]
 
-    def narrowest(rows: Flags) -> _Ladder:
-        return min(ladders, key=lambda ladder: ladder.width(rows))
+    def best(rows: Flags) -> _Ladder:
+        return min(ladders, key=lambda ladder: ladder.score(rows))
 
     everything = np.ones(len(true), dtype=np.bool_)
-    ladder = narrowest(everything)
+    ladder = best(everything)
 
     # Each interval fitted on the other procedures, the choice of the ladder included.
     held = []
     for i in range(len(true)):
         others = everything.copy()
         others[i] = False
-        fitted = narrowest(others)
+        fitted = best(others)
         held.append(fitted.holds[i, fitted.rung(others)])
 
     # One-sided interval of Clopper and Pearson (1934): 1 unless so few errors among the single
@@ -148,13 +149,13 @@ class _Ladder:
     Attributes:
         low: Lowest number (p, r) of each of p procedures at each of r rungs.
         high: Highest number (p, r).
-        holds: Whether the interval holds the true number (p, r).
+        outside: Distance of the true number from the interval (p, r), in polyps; 0 inside.
         spreads: Number of rungs at which the price varies; the others add polyps on either side.
     """
 
     low: Counts
     high: Counts
-    holds: Flags
+    outside: Counts
     spreads: int
 
     @classmethod
@@ -171,7 +172,13 @@ class _Ladder:
         margins = np.arange(1, max(furthest, 1) + 1)
         low = np.concatenate([low, np.maximum(low[:, -1:] - margins, 0)], axis=1)
         high = np.concatenate([high, high[:, -1:] + margins], axis=1)
-        return cls(low, high, (low <= column) & (column <= high), spreads)
+        outside = np.maximum(np.maximum(low - column, column - high), 0)
+        return cls(low, high, outside, spreads)
+
+    @property
+    def holds(self) -> Flags:
+        """Whether the interval holds the true number (p, r)."""
+        return self.outside == 0
 
     def rung(self, rows: Flags) -> int:
         """The lowest rung that suffices for procedures like those of the rows (p,)."""
@@ -181,10 +188,11 @@ class _Ladder:
         needed = np.where(holds.any(axis=1), holds.argmax(axis=1), rungs - 1)
         return int(np.sort(needed)[rank - 1])
 
-    def width(self, rows: Flags) -> float:
-        """Mean width of the intervals of the rows (p,) at their rung, in polyps."""
+    def score(self, rows: Flags) -> float:
+        """Mean interval score of the rows (p,) at their rung, in polyps; lower is better."""
         rung = self.rung(rows)
-        return float((self.high - self.low)[rows, rung].mean())
+        widths = (self.high - self.low)[rows, rung]
+        return float((widths + 2 / (1 - COVERED) * self.outside[rows, rung]).mean())
 
 
 @dataclass(frozen=True)
