@@ -12,6 +12,8 @@ import pytest
 
 from polyplink.associate.identities import from_record, untuned
 from polyplink.cli.count import count
+from polyplink.cli.live import live
+from polyplink.cli.run import run
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, catalogue
 from polyplink.counting.link import link_all, link_messages
@@ -186,9 +188,15 @@ def test_the_report_is_written_in_the_chosen_language(
 def test_an_unknown_language_is_refused_before_counting(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
-    with pytest.raises(PolyplinkError, match="no language 'fr'; choose among en, de, it"):
-        count(sample_run.run, sample_run.data, out=tmp_path, language="fr")  # type: ignore[arg-type]
-    assert not (tmp_path / "report.html").exists()
+    out, french = tmp_path / "out", {"language": "fr"}
+    refused = pytest.raises(PolyplinkError, match="no language 'fr'; choose among en, de, it")
+    with refused:
+        count(sample_run.run, sample_run.data, out=out, **french)  # type: ignore[arg-type]
+    with refused:
+        run(str(sample_run.data), weights=sample_run.run, out=out, **french)  # type: ignore[arg-type]
+    with refused:
+        live("-", weights=sample_run.run, out=out, **french)  # type: ignore[arg-type]
+    assert not out.exists()
 
 
 def test_an_untuned_operating_point_has_a_warning(sample_run: SampleRun, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from polyplink.cli.options import (
 from polyplink.cli.verb import Result, check_given, inform
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import catalogue
 from polyplink.core.results import Progress
 from polyplink.core.sharing import sole_writer
 from polyplink.models.shipped import ENCODER
@@ -125,6 +126,7 @@ def live(
     # Refuse what is wrong before torch is imported.
     weights = Path(weights)
     check_given(weights, device=device)
+    catalogue(language)  # an unknown one is refused at once
     from polyplink.detect.recordings import find_recordings
     from polyplink.streaming.sources import STDIN, is_device, open_source, without_password
 

@@ -21,6 +21,7 @@ from polyplink.cli.options import (
 from polyplink.cli.verb import Result, check_given, inform
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import ImportOptionError, PolyplinkError
+from polyplink.core.messages import catalogue
 from polyplink.core.results import Progress, counter
 from polyplink.core.sharing import sole_writer
 from polyplink.models.shipped import ENCODER
@@ -112,6 +113,7 @@ def run(
     source, weights = Path(source), Path(weights)
     _check_boxes(source, boxes, alone=recording is None and first_frame is None)
     check_given(weights, device=device)
+    catalogue(language)  # an unknown one is refused at once
     out = output_folder(out, "run", source)
     with sole_writer(out):
         from polyplink.data.tables import is_data_folder
