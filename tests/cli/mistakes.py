@@ -64,9 +64,9 @@ MISTAKES = {
     "detect film.mp4 out --detector sim:good": "changes annotated boxes, and film.mp4 is a file",
     "detect DATA out --detector sim:goood": "no detector 'goood'; did you mean good",
     "run nowhere --weights gone": "no weights at gone",
-    "run DATA --weights RUN --detector sim:goood --out out": "did you mean good?",
-    "run film.mp4 --weights RUN --detector none.onnx --out out": "no detector file none.onnx",
-    "run boxes.json --weights RUN --boxes coko --out out": "did you mean coco?",
+    "run DATA --weights RUN --detector sim:goood": "did you mean good?",
+    "run film.mp4 --weights RUN --detector none.onnx": "no detector file none.onnx",
+    "run boxes.json --weights RUN --boxes coko": "did you mean coco?",
     "run boxes.json": "count them with `polyplink run boxes.json --boxes coco`",
     "run boxes.json --boxes csv": "in the format csv; `polyplink run boxes.json --boxes coco`",
     "run DATA --boxes csv": "counts it, without --boxes",
@@ -165,9 +165,9 @@ MISTAKES = {
 }
 BROKEN_FILES = ("broken.onnx", "broken.pth", "film.mp4", "boxes.json")  # with other contents
 SLOW_MISTAKES = (  # detected by heavy libraries
-    "run DATA --weights RUN --detector sim:goood --out out",
-    "run film.mp4 --weights RUN --detector none.onnx --out out",
-    "run boxes.json --weights RUN --boxes coko --out out",
+    "run DATA --weights RUN --detector sim:goood",
+    "run film.mp4 --weights RUN --detector none.onnx",
+    "run boxes.json --weights RUN --boxes coko",
     "embed RUN DATA --precision int8",
     "embed RUN DATA --engine ray --address here",
     "embed RUN DATA --shard 3/2",

@@ -56,10 +56,12 @@ def claimed(path: Path) -> Iterator[bool]:
 def sole_writer(folder: Path) -> Iterator[None]:
     """Reserve an output folder for this process, so that no other mixes its results into it.
 
+    If the block writes nothing, as after a mistake of the user, no new folder is left.
+
     Raises:
         PolyplinkError: If another process writes into the folder.
     """
-    new = not folder.exists()
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         with claimed(folder / "writer") as is_claimed:
             PolyplinkError.unless(
@@ -69,9 +71,9 @@ def sole_writer(folder: Path) -> Iterator[None]:
             )
             yield
     finally:
-        if new:  # the block may have written nothing
-            with suppress(OSError):
-                folder.rmdir()
+        with suppress(OSError):  # not empty
+            for path in new:
+                path.rmdir()
 
 
 def rounds(items: Sequence[Item], done: Callable[[Item], bool]) -> Iterator[list[Item]]:
