@@ -173,7 +173,6 @@ SLOW_MISTAKES = (  # detected by heavy libraries
     "embed RUN DATA --shard 3/2",
     "embed RUN DATA --shard 0/2",
     "embed RUN DATA --shard half",
-    "index build RUN DATA --index DATA",
     "train ntssl-demo DATA --device cuda:77",
     "weights add broken.pth",
     "bench bags --device cuda",

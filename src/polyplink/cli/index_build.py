@@ -48,15 +48,15 @@ def build_index(
     weights, index, folders = Path(weights), Path(index), list(map(Path, data))
     for folder in folders:
         check_given(weights, folder, device=device)
-    from polyplink.encoders.load import load_named
-    from polyplink.scale.folder_views import views_of
-    from polyplink.scale.index import approximated, build_index as build
-
     PolyplinkError.unless(
         not index.exists(),
         f"{index} exists already",
         "add to it with `polyplink index add`, or name another with --index",
     )
+    from polyplink.encoders.load import load_named
+    from polyplink.scale.folder_views import views_of
+    from polyplink.scale.index import approximated, build_index as build
+
     encoder = load_named(weights, device, tracklets=tracklets)
     views = views_of(
         folders, encoder, index, {}, tracklets=tracklets, workers=workers, progress=progress
