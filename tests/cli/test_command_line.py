@@ -116,18 +116,20 @@ def test_interrupts_and_system_errors_are_one_line(
         raise error
 
     check: Callable[..., None] = fail
-    monkeypatch.setattr(importlib.import_module("polyplink.cli.embed"), "check_given", check)
-    result = polyplink("embed", "run", "data")
+    module = importlib.import_module("polyplink.cli.index_build")
+    monkeypatch.setattr(module, "check_given", check)
+    result = polyplink("index", "build", "run", "data")
     assert result.exit_code == code
     assert message in result.stderr
     (line,) = result.stderr.splitlines()
     assert len(line) < 1300
     assert "Traceback" not in result.stderr
     if code == 3:
+        assert line.startswith("polyplink: `polyplink index build` failed on ")
         trace = Path(line.rpartition(" ")[2])
         assert "in fail" in trace.read_text()
         trace.unlink()
-    assert "in fail" in polyplink("embed", "run", "data", "--debug").stderr
+    assert "in fail" in polyplink("index", "build", "run", "data", "--debug").stderr
 
 
 class Shared(TypedDict, total=False):

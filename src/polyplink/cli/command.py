@@ -13,7 +13,6 @@ import copy
 import inspect
 import os
 import shlex
-import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -210,8 +209,8 @@ def _run(
     """Build the function that a command calls, with the signature that typer reads."""
     shows_progress = "progress" in inspect.signature(verb).parameters
 
-    def run(as_json: bool, debug: bool, **values: Any) -> None:
-        with one_line_errors(" ".join(["polyplink", *sys.argv[1:2]]), debug=debug):
+    def run(typer_context: typer.Context, as_json: bool, debug: bool, **values: Any) -> None:
+        with one_line_errors(typer_context.command_path, debug=debug):
             values |= {name: tuple(values[name] or ()) for name in several}
             _check_paths(values.values())
             with bars() as progress:
@@ -225,6 +224,7 @@ def _run(
     json_option = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
     debug_option = Annotated[bool, typer.Option("--debug", help="Print the trace of an error.")]
     parameters += [
+        inspect.Parameter("typer_context", _KEYWORD, annotation=typer.Context),
         inspect.Parameter("as_json", _KEYWORD, default=False, annotation=json_option),
         inspect.Parameter("debug", _KEYWORD, default=False, annotation=debug_option),
     ]
@@ -317,6 +317,7 @@ def build() -> TyperGroup:
     """Build the application, with a command for every verb."""
     return _group(
         Commands(),
+        name="polyplink",
         callback=_root,
         help="One identity for every polyp of a colonoscopy. Not a medical device.",
     )
