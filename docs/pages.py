@@ -25,7 +25,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 from nbclient import NotebookClient
-from typer.models import ArgumentInfo
+from typer.models import ArgumentInfo, Context
 
 from polyplink.cli.command import command, sections
 from polyplink.core.parts import METRICS, REGISTRIES, VERBS
@@ -266,7 +266,8 @@ def verb_page(name: str, guides: dict[str, str]) -> str:
         guides: Text of the pages that may show how it is used, by path.
     """
     verb = VERBS.find(name)
-    parameters = inspect.signature(command(verb)).parameters.values()
+    typed = inspect.signature(command(verb)).parameters.values()
+    parameters = [one for one in typed if one.annotation is not Context]  # typer passes that itself
     arguments = [one for one in parameters if _is_argument(one)]
     options = [one for one in parameters if not _is_argument(one)]
     usage = " ".join(["polyplink", name, *map(_usage, arguments), "[OPTIONS]"])
