@@ -178,7 +178,7 @@ class _Ladder:
     @property
     def holds(self) -> Flags:
         """Whether the interval holds the true number (p, r)."""
-        return self.outside == 0
+        return np.asarray(self.outside == 0)
 
     def rung(self, rows: Flags) -> int:
         """The lowest rung that suffices for procedures like those of the rows (p,)."""
