@@ -69,8 +69,12 @@ def test_mistakes_are_refused_before_heavy_libraries_are_imported(
     arguments = lines, str(sample_run.run), str(sample_run.data)
     program = f"from tests.cli import mistakes; mistakes.assert_refused_early(*{arguments})"
     environment = {"POLYPLINK_HOME": "store", "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = os.environ | environment
     command = [sys.executable, "-c", program]
-    subprocess.run(command, check=True, cwd=tmp_path, env=os.environ | environment)
+    result = subprocess.run(
+        command, check=False, capture_output=True, text=True, cwd=tmp_path, env=environment
+    )
+    assert result.returncode == 0, result.stderr
 
 
 def test_every_verb_has_a_mistake() -> None:

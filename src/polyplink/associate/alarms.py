@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from polyplink.associate.links import logistic
+from polyplink.associate.links import cross_fit, logistic
 from polyplink.associate.similarity import expit
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, text_of
@@ -200,7 +200,7 @@ def fit_alarms(
         scale_tried = scale.copy()
         scale_tried[X.shape[1] :] /= vector_scale
         Z = (values - centre) / scale_tried
-        crossed_odds = _cross_fit(Z, real, fold, strength)
+        crossed_odds = cross_fit(Z, real, fold, _regression, strength)
         loss = float(np.logaddexp(0.0, np.where(real, -crossed_odds, crossed_odds)).mean())
         trials.append((loss, strength, scale_tried, Z, expit(crossed_odds)))
     _, strength, scale, Z, crossed = min(trials, key=lambda trial: trial[0])
@@ -209,7 +209,7 @@ def fit_alarms(
     best = pl.DataFrame({"polyp": names[real], "p": crossed[real]}).group_by("polyp").max()["p"]
     lowest = best.sort(descending=True)[math.ceil(keep * best.len()) - 1]
     threshold = min(COST / (1 + COST), lowest)
-    weights, intercept = logistic(Z, real, C=strength, max_iter=1000)
+    weights, intercept = _regression(Z, real, strength)
     linear = weights / scale
     f = X.shape[1]
     stays = crossed >= threshold
@@ -234,11 +234,5 @@ def fit_alarms(
     return model, of_all
 
 
-def _cross_fit(Z: Reals, real: Flags, fold: npt.NDArray[np.integer], strength: float) -> Reals:
-    """Log-odds (t,) of each tracklet by a regression fitted on the other folds."""
-    odds = np.empty(len(Z))
-    for tested in np.unique(fold):
-        held_out = fold == tested
-        weights, intercept = logistic(Z[~held_out], real[~held_out], C=strength, max_iter=1000)
-        odds[held_out] = Z[held_out] @ weights + intercept
-    return odds
+def _regression(Z: Reals, real: Flags, strength: float) -> tuple[Reals, float]:
+    return logistic(Z, real, C=strength, max_iter=1000)

@@ -7,7 +7,7 @@ on procedures with known polyps; `cross_probabilities` computes the probabilitie
 with a model fitted on others.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -224,6 +224,30 @@ def logistic(
 
     model = LogisticRegression(**options).fit(X, y, sample_weight=weight)
     return np.asarray(model.coef_[0], np.float64), float(model.intercept_[0])
+
+
+Fit = Callable[[Reals, npt.NDArray[Any], float], tuple[Reals, float]]
+"""Fits coefficients (t,), intercept to terms (m, t), targets (m,), at a penalty or its inverse."""
+
+
+def cross_fit(
+    X: Reals, y: npt.NDArray[Any], fold: npt.NDArray[np.integer], fit: Fit, penalty: float
+) -> Reals:
+    """Linear predictions (m,), each by a model fitted on the rows of the other folds.
+
+    Args:
+        X: Terms (m, t).
+        y: Targets (m,).
+        fold: Fold of each row (m,).
+        fit: Fits a model.
+        penalty: The penalty or its inverse, for `fit`.
+    """
+    predicted = np.empty(len(X))
+    for tested in np.unique(fold):
+        held_out = fold == tested
+        weights, intercept = fit(X[~held_out], y[~held_out], penalty)
+        predicted[held_out] = X[held_out] @ weights + intercept
+    return predicted
 
 
 def fit_links(pairs: Sequence[LabelledPairs]) -> LinkModel | str:

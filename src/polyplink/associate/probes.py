@@ -13,13 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.associate.links import logistic
+from polyplink.associate.links import Fit, cross_fit, logistic
 from polyplink.associate.similarity import expit, unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, text_of
 
 Reals = npt.NDArray[np.float64]
-Fit = Callable[[Reals, Reals, float], tuple[Reals, float]]
 
 FOLDS = 10
 COVERED = 0.9  # share of polyps with a size in its interval
@@ -149,7 +148,7 @@ def fit_size(
     def off(value: Reals) -> Reals:
         return np.square(value - y)
 
-    fitted = _cross_fit(units, y, patients, ridge, off)
+    fitted = _with_best_penalty(units, y, patients, ridge, off)
     if isinstance(fitted, str):
         return f"size is not reported: {fitted}"
     weights, intercept, crossed, baseline = fitted
@@ -181,7 +180,7 @@ def fit_adenoma(
     def off(value: Reals) -> Reals:
         return np.logaddexp(0, np.where(y > 0, -value, value))
 
-    fitted = _cross_fit(units, y, patients, regression, off)
+    fitted = _with_best_penalty(units, y, patients, regression, off)
     if isinstance(fitted, str):
         return f"histology is not reported: {fitted}"
     weights, intercept, crossed, baseline = fitted
@@ -199,7 +198,7 @@ def fit_adenoma(
     return Probe(intercept, tuple(weights.tolist()), None, simulated, text_of(origin))
 
 
-def _cross_fit(
+def _with_best_penalty(
     units: Reals, y: Reals, patients: Sequence[str], fit: Fit, off: Callable[[Reals], Reals]
 ) -> tuple[Reals, float, Reals, Reals] | str:
     """Choose the penalty by cross-fitting, and fit on all polyps.
@@ -225,12 +224,7 @@ def _cross_fit(
     Z, fold = units / scale, groups % FOLDS
     # Under the largest penalty the model is a constant.
     tried = [*PENALTIES.tolist(), 1e9]
-    crossed = np.zeros((len(tried), y.size))
-    for tested in np.unique(fold):
-        held_out = fold == tested
-        for row, penalty in enumerate(tried):
-            weights, intercept = fit(Z[~held_out], y[~held_out], penalty)
-            crossed[row, held_out] = intercept + Z[held_out] @ weights
+    crossed = np.array([cross_fit(Z, y, fold, fit, penalty) for penalty in tried])  # t p
     losses = np.array([off(values) for values in crossed])  # t p
     best = int(losses.mean(axis=1).argmin())
     gain = losses[-1] - losses[best]

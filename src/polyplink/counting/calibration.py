@@ -156,7 +156,7 @@ def fit_point(
             point, to_link = replace(point, alarms=None), labelled
         else:
             model, crossed = fit
-            kept = pl.Series(~(crossed < model.threshold))
+            kept = pl.Series(~(crossed < model.threshold))  # NaN, of an annotated one, is kept
             point = replace(point, alarms=model)
             to_link = replace(labelled, tracklets=table.filter(kept))
     fitted = find_operating_point(

@@ -73,12 +73,12 @@ def layout(procedure: Procedure, matching: Matching, t: Texts) -> Timeline:
     # The name, look and tracklets of each counted polyp and, after them, of each true one.
     groups: list[tuple[str, Look | None, list[Tracklet]]] = []
     for polyp in matching.counted.values():
-        members = [t for t in tracklets if matching.counted_of(t) == polyp]
+        members = [tracklet for tracklet in tracklets if matching.counted_of(tracklet) == polyp]
         groups.append((t("report.polyp", n=polyp.label), polyp.look, members))
     for polyp in matching.true.values():
-        members = [t for t in tracklets if matching.true_of(t) == polyp]
+        members = [tracklet for tracklet in tracklets if matching.true_of(tracklet) == polyp]
         groups.append((t("report.true_row", label=polyp.label), polyp.look, members))
-    unknown = [t for t in tracklets if matching.true_of(t) is None]
+    unknown = [tracklet for tracklet in tracklets if matching.true_of(tracklet) is None]
     if matching.true and unknown:
         groups.append((t("report.unknown_row"), None, unknown))
 
@@ -88,7 +88,7 @@ def layout(procedure: Procedure, matching: Matching, t: Texts) -> Timeline:
     for name, look, members in groups:
         if len(rows) == len(matching.counted):
             bottom += BETWEEN
-        lanes = assign_lanes([(t.first, t.last) for t in members])
+        lanes = assign_lanes([(tracklet.first, tracklet.last) for tracklet in members])
         bars = [
             Bar(
                 LEFT + tracklet.first * scale,
