@@ -139,8 +139,9 @@ def write_procedures(
         stills_of_procedure = [
             group_stills[int(rng.integers(len(group_stills)))] for group_stills in chosen
         ]
+        no_polyp = empty[patient::patients]
         boxes, length = _write_procedure(
-            *(out, f"s{place:04d}", stills_of_procedure, empty[patient::patients], config), rng=rng
+            out, f"s{place:04d}", stills_of_procedure, no_polyp, config, rng=rng
         )
         tables.append(boxes)
         lengths.append(length)
