@@ -246,6 +246,7 @@ def test_no_arguments_and_a_group_without_a_verb_print_the_help() -> None:
     [
         ("train ntssl-n", "ntssl-nearest"),
         ("evaluate run data --clusterer temporal", "temporal_ap"),
+        ("evaluate run data --metric HOT", "HOTA"),
         ("run boxes --boxes cv", "cvat"),
         ("count run data --tracker d", "damped"),
     ],

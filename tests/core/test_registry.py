@@ -16,6 +16,7 @@ import torch
 
 from polyplink import train
 from polyplink.associate.grid_search import Grid, search
+from polyplink.cli import options
 from polyplink.cli.command import build, sections
 from polyplink.core.artefacts import write_json
 from polyplink.core.errors import PolyplinkError
@@ -92,6 +93,8 @@ def test_every_part_on_the_pages_passes_its_check_and_is_listed(installed_parts:
     }
     for page in MODULE_OF_PAGE:
         assert all(len(code.splitlines()) < 60 for code in page_blocks(page, "python")), page
+    metric = listed["metric"]["name"]
+    assert metric in options.names_of("polyplink.core.parts", "METRICS")(metric[:2])  # the shell's
 
 
 def test_a_part_that_cannot_be_imported_is_reported_in_one_line(installed_parts: Path) -> None:

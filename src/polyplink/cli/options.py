@@ -13,6 +13,7 @@ from typer import Argument, Option
 
 from polyplink.core import messages
 from polyplink.core.parts import TRACKERS
+from polyplink.core.registry import Registry
 from polyplink.models.shipped import DETECTOR, ENCODER
 
 StrPath = str | Path
@@ -65,12 +66,16 @@ def names_of(module: str, attribute: str) -> Callable[[str], list[str]]:
 
     Args:
         module: The module.
-        attribute: Name of a mapping by name or a sequence of names, or of a function returning one.
+        attribute: Name of a registry, a mapping by name or a sequence of names, or of a function
+            returning one of the last two.
     """
 
     def complete(incomplete: str) -> list[str]:
         table = getattr(import_module(module), attribute)
-        names = table() if callable(table) else table
+        if isinstance(table, Registry):
+            names = table.names()  # those of plugins too
+        else:
+            names = table() if callable(table) else table
         return [str(name) for name in names if str(name).startswith(incomplete)]
 
     return complete
