@@ -18,7 +18,7 @@ from polyplink import import_data, merge_data
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import FORMATS
 from polyplink.data.sets.real_colon import write_real_colon
-from polyplink.data.tables import DataSet, read_data, write_data
+from polyplink.data.tables import TABLES, DataSet, read_data, write_data
 from polyplink.tracklets.scenes import read_scenes, write_scenes
 from tests.cli.calls import assert_refused, polyplink
 from tests.data.complete_sets import write_complete_sets
@@ -51,6 +51,22 @@ def test_a_link_to_itself_is_refused(tmp_path: Path) -> None:
     for name in FORMATS:
         with pytest.raises(PolyplinkError, match="loop"):
             import_data(name, loop, tmp_path / "out")
+
+
+def test_a_source_may_be_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in write_every_format(tmp_path):
+        options = _required_options(name, tmp_path / name)
+        import_data(name, tmp_path / name, tmp_path / "absolute", **options)
+        monkeypatch.chdir(tmp_path / name)
+        import_data(name, ".", tmp_path / "relative", **options)
+        for table in TABLES:
+            absolute, relative = (
+                pl.read_parquet(tmp_path / folder / f"{table}.parquet")
+                for folder in ("absolute", "relative")
+            )
+            assert relative.equals(absolute)
 
 
 def test_warnings_of_an_import_are_written(tmp_path: Path) -> None:

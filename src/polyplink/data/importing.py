@@ -70,6 +70,7 @@ def import_folder(
     if histology_map is not None:
         stated["histology_map"] = histology_map
     record = RunRecord("import", settings=stated | dict(options))
+    source = Path(os.path.abspath(source))  # noqa: PTH100 - "." gets a name, links keep theirs
     _check_source(source, data_format)
     _check_folders(source, out)
     record.claim(out)

@@ -98,8 +98,9 @@ def test_images_are_those_of_a_video_or_of_img1(tmp_path: Path) -> None:
     folder.mkdir()
     for name in ("000001.jpg", "000002.JPG"):
         (folder / name).touch()
-    images = import_mot(root).data.detections["image"].to_list()
-    assert images == ["s/img1/000001.jpg", "s/img1/000002.JPG"]
+    for source, prefix in ((root, "s/"), (root / "s", ""), (root / "s" / "gt" / "gt.txt", "../")):
+        images = import_mot(source).data.detections["image"].to_list()
+        assert images == [f"{prefix}img1/000001.jpg", f"{prefix}img1/000002.JPG"]
     (folder / "000002.JPG").unlink()
     imported = import_mot(root)
     assert imported.data.detections["frame"].to_list() == [0]

@@ -15,7 +15,7 @@ import polars as pl
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.core.text import OUTSIDE, file_name
+from polyplink.core.text import OUTSIDE, file_name, relative_path
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import IMAGE_ENDINGS, files_in, numbered
 from polyplink.data.files.values import LARGEST, track_name
@@ -197,7 +197,7 @@ def _read_sequence(
     files = numbered(folder, IMAGE_ENDINGS)
     image = pl.lit(None, dtype=pl.String)
     if files:
-        prefix = f"{folder.relative_to(root).as_posix()}/"
+        prefix = f"{relative_path(folder, root)}/"
         names = frame.replace_strict(files, default=None, return_dtype=pl.String)
         image = (prefix + names).fill_null(f"{prefix}(frame without an image)")
     return faults, boxes.with_columns(procedure_id=pl.lit(sequence.name), image=image), procedure
