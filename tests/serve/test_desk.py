@@ -4,6 +4,7 @@ import io
 import json
 import shutil
 from base64 import b64decode
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from PIL import Image
 from polyplink import build_index
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
+from polyplink.encoders.vectors import read_embeddings, write_embeddings
 from polyplink.serve.desk import Desk
 from polyplink.serve.handoff import identified, reviewed
 from polyplink.serve.pictures import parse_mask
@@ -207,6 +209,12 @@ def test_a_cut_divides_a_tracklet_into_two_views(desk: Desk, counted_folder: Pat
     )
     vectors = desk.vectors_of(desk.solve(0).table)
     assert not np.allclose(vectors[2], vectors[6])
+    # Vectors of an earlier count, by other weights, are not read.
+    stored = read_embeddings(desk.parts.path)
+    of_other_weights = replace(stored, vectors=stored.vectors + 1, weights_id="other")
+    write_embeddings(desk.parts.path, of_other_weights)
+    counted_again = Desk(counted_folder)
+    assert np.allclose(counted_again.vectors_of(counted_again.solve(0).table), vectors)
     # Parts can be corrected separately, cut again, joined, and handed off.
     for kind, a, b in (("different", 6, 0), ("same", 6, 0)):
         after = desk.correct(0, {"kind": kind, "a": a, "b": b})

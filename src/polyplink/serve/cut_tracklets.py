@@ -77,11 +77,14 @@ class PartVectors:
 
     @cached_property
     def _stored_vectors(self) -> dict[str, np.ndarray]:
+        """Vectors by part; none of an earlier count by other weights or of other crops."""
         if not self.path.is_file():
             return {}
         from polyplink.encoders.vectors import read_embeddings  # noqa: PLC0415 - torch is heavy
 
         embeddings = read_embeddings(self.path)
+        if (embeddings.weights_id, embeddings.crops_id) != (self.count.weights, self.prepared.key):
+            return {}
         return dict(zip(embeddings.tracklet_ids, embeddings.vectors, strict=True))
 
     @cached_property
