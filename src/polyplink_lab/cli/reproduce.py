@@ -10,7 +10,7 @@ from typer import Argument, Option
 from polyplink.cli import options
 from polyplink.cli.options import StrPath, names_of
 from polyplink.cli.verb import Result, check_given, inform, named_files
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.results import Progress
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def reproduce(
 
     Raises:
         PolyplinkError: If there is no such table, column, part or data folder, `only` names no
-            row, or no polyp of the part is known.
+            row, `weights` name no encoder of a table or no file, or no polyp of the part is known.
     """
     from polyplink_lab.reproduce.published_tables import published, published_table
 
@@ -134,6 +134,10 @@ def reproduce(
 
     find_grid(grid)
     named_weights = named_files("--weights", weights)
+    encoders = dict.fromkeys(name for every in published().values() for name in every.subjects)
+    for encoder, path in named_weights.items():
+        find_named("encoder or method in the tables", encoder, encoders)
+        check_given(path)
     check_given(data=Path(data), parts=[part], device=device)
     from polyplink_lab.reproduce.encoders_under_test import Workspace, has_recipe
     from polyplink_lab.reproduce.reproduction import (

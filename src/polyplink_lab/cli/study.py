@@ -138,7 +138,8 @@ def study(
     settings, probes = evaluation_settings(
         tasks, clusterers, grid=grid, purpose=purpose, threads=workers
     )
-    PolyplinkError.unless(not probes, f"a study has no task {probes[:1]}", "use `polyplink probe`")
+    if probes:
+        raise PolyplinkError(f"a study has no task {probes[0]}", "use `polyplink probe`")
     configs = _configured(recipes, sets, data, part)
     from polyplink.encoders.encode import prepare_part
     from polyplink.evaluate.evaluation import evaluate_encoder
