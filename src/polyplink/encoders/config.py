@@ -4,6 +4,7 @@ Each kind of encoder has its own class, discriminated by `kind` in a record (`co
 A record without `kind` dates from when there was only the transformer.
 """
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -184,11 +185,16 @@ class FoundationConfig:
 
 
 def _check(config: _FramesConfig | FoundationConfig) -> None:
-    """Check the ranges of the fields, and that no standard deviation is 0."""
+    """Check the ranges of the fields, and of each channel's mean and standard deviation."""
     check_ranges("encoder", config)
-    std = config.std
+    mean, std = config.mean, config.std
     PolyplinkError.unless(
-        std is None or min(std) > 0.0, f"encoder.std is {std}", "give values above 0"
+        mean is None or all(map(math.isfinite, mean)), f"encoder.mean is {mean}", "give numbers"
+    )
+    PolyplinkError.unless(
+        std is None or all(0.0 < value < math.inf for value in std),
+        f"encoder.std is {std}",
+        "give values above 0",
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from polyplink.core.errors import PolyplinkError, extras_installed
 from polyplink.core.lazy_torch import torch
-from polyplink.core.ranges import AT_LEAST_ONE, Range, Ranged
+from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
 
 if TYPE_CHECKING:
     from polyplink.encoders.encoder import Encoder, FrameWise
@@ -34,7 +34,7 @@ class FineTune(Ranged, prefix="finetune"):
     how: Literal["whole", "frozen", "last", "lora"] = "whole"
     blocks: Annotated[int, AT_LEAST_ONE] = 2
     rank: Annotated[int, AT_LEAST_ONE] = 8
-    alpha: float = 16.0
+    alpha: Annotated[float, POSITIVE] = 16.0
     dropout: Annotated[float, Range(0, 1, below=True)] = 0.0
 
 

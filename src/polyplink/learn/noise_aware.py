@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.lazy_torch import torch
-from polyplink.core.ranges import POSITIVE, Ranged
+from polyplink.core.ranges import NOT_NEGATIVE, POSITIVE, Ranged
 from polyplink.learn.contrastive import Views, cosine_logits, masked_logsumexp, mean_over
 
 
@@ -115,19 +115,18 @@ class NoiseAwareLoss(Ranged, prefix="loss"):
     kind: Literal["noise_aware"] = "noise_aware"
     form: Literal["symmetric", "anchored"] = "symmetric"
     temperature: Annotated[float, POSITIVE] = 0.07
-    tracklet: float = 1.0
-    frame: float = 1.0
-    within: float = 0.0
+    tracklet: Annotated[float, NOT_NEGATIVE] = 1.0
+    frame: Annotated[float, NOT_NEGATIVE] = 1.0
+    within: Annotated[float, NOT_NEGATIVE] = 0.0
     mask_fragment: bool = False
     negatives: Literal["all", "other_procedures"] = "all"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        weights = (self.tracklet, self.frame, self.within)
         PolyplinkError.unless(
-            min(weights) >= 0.0 and max(weights) > 0.0,
-            f"loss.tracklet, loss.frame and loss.within are {weights}",
-            "set none below 0 and one above, as in --set loss.frame=1",
+            max(self.tracklet, self.frame, self.within) > 0.0,
+            "loss.tracklet, loss.frame and loss.within are all 0",
+            "set one above 0, as in --set loss.frame=1",
         )
 
     def __call__(self, views: Views) -> torch.Tensor:

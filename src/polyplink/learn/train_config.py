@@ -142,7 +142,7 @@ class TrainConfig(Ranged):
     optim: OptimConfig = field(default_factory=OptimConfig)
     validation: ValidationConfig = field(default_factory=ValidationConfig)
     part: str = "train"
-    seed: Annotated[int, Range(0, 2**63 - 1)] = 42
+    seed: Annotated[int, NOT_NEGATIVE] = 42
 
     @property
     def prepare_evaluation(self) -> PrepareSettings:
