@@ -202,6 +202,8 @@ def test_backbone_weights_are_loaded_strictly_except_the_classifier(tmp_path: Pa
         ("resnet50", "write timm:NAME"),
         ("timm:resnet5o", "did you mean timm:resnet50"),
         ("timm:zzzzzzzz", "timm knows no model 'zzzzzzzz'"),
+        ("timm:hf-hub:timm/resnet18", "timm knows no model 'hf-hub:timm/resnet18'"),
+        ("timm:resnet18.none", r"timm cannot build 'resnet18.none' \(Invalid pretrained tag"),
     ],
 )
 def test_unknown_backbones_are_refused(name: str, message: str) -> None:
@@ -245,3 +247,18 @@ def test_stages_are_means_of_the_feature_maps_of_the_full_network() -> None:
     assert width == sum(mean.shape[1] for mean in means)
     with pytest.raises(PolyplinkError, match="has no stages 9"):
         build_frame_encoder("timm:mobilenetv2_035", stages=(9,))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("timm:test_convnext", 64),  # "stages.0" is "stages_0" in its extractor
+        ("timm:test_vit", 160),  # "blocks.0" is "model.blocks.0"
+        ("timm:test_mambaout", 64),  # maps (n, h, w, channels)
+    ],
+)
+def test_stages_of_every_family_take_the_weights_of_the_full_network(name: str, size: int) -> None:
+    part, width = build_frame_encoder(name, stages=(0, 1))
+    part.load_state_dict(backbone_state(part, build_frame_encoder(name)[0].state_dict()))
+    assert part.eval()(torch.rand(2, 3, size, size)).shape == (2, width)

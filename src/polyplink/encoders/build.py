@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn.functional import normalize
 
 from polyplink.core.artefacts import KEY_DIGITS, file_key
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.lazy_torch import timm
 from polyplink.core.text import brief
 from polyplink.encoders.adapt import FEATURE_BUFFERS, TONE_BUFFERS, ToneEncoder, WhitenedEncoder
@@ -58,16 +58,19 @@ class StageMeans(nn.Module):
     def __init__(self, network: Any) -> None:
         super().__init__()
         last = network.feature_info.module_name()[-1].split(".")
-        if len(last) == 2 and last[0] == "blocks":  # timm would compute all blocks
+        if last[0] == "blocks" and hasattr(network, "blocks"):  # timm would compute all blocks
             network.blocks = network.blocks[: int(last[1]) + 1]
+        channels_last = getattr(network, "output_fmt", "NCHW") == "NHWC"
+        self.pixel_axes = (1, 2) if channels_last else (2, 3)
         self.network: nn.Module = network
         self.num_features = sum(network.feature_info.channels())
         self.pretrained_cfg = getattr(network, "pretrained_cfg", {})
 
     def forward(self, frames: torch.Tensor) -> torch.Tensor:
         """Frames (n, 3, h, w) to vectors (n, num_features)."""
-        maps = self.network(frames)  # n channels h w, for each stage
-        return torch.cat([normalize(stage.mean(dim=(2, 3)), dim=1) for stage in maps], dim=1)
+        maps = self.network(frames)  # n channels h w for each stage; n h w channels for Swin
+        means = [normalize(stage.mean(dim=self.pixel_axes), dim=1) for stage in maps]
+        return torch.cat(means, dim=1)
 
 
 def build_frame_encoder(
@@ -92,6 +95,10 @@ def build_frame_encoder(
             f"frame encoder {name!r} belongs to no known family", "write timm:NAME"
         )
     model_name = name.removeprefix(FAMILY)
+    if not timm().is_model(model_name):  # a name of the Hub would be downloaded
+        near = get_close_matches(model_name.split(".")[0], timm().list_models(), n=1)
+        hint = f"did you mean timm:{near[0]}?" if near else "see timm.list_models() for the names"
+        raise PolyplinkError(f"timm knows no model {model_name!r}", hint)
     try:
         options: dict[str, Any] = {"num_classes": 0}
         if stages:
@@ -102,10 +109,11 @@ def build_frame_encoder(
         raise PolyplinkError(
             f"timm:{model_name} has no stages {', '.join(map(str, stages))}", "give lower numbers"
         ) from None
-    except (RuntimeError, ValueError):
-        near = get_close_matches(model_name.split(".")[0], timm().list_models(), n=1)
-        hint = f"did you mean timm:{near[0]}?" if near else "see timm.list_models() for the names"
-        raise PolyplinkError(f"timm knows no model {model_name!r}", hint) from None
+    except (RuntimeError, ValueError) as error:
+        raise PolyplinkError(
+            f"timm cannot build {model_name!r} ({first_line(error)})",
+            "see timm.list_models(pretrained=True) for the names",
+        ) from None
     if weights is not None:
         path = added_weights(weights) or weights
         PolyplinkError.unless(
@@ -138,11 +146,19 @@ def backbone_state(model: nn.Module, state: Mapping[str, torch.Tensor]) -> dict[
     )
     backbone = {key.removeprefix(_BACKBONE): value for key, value in state.items()}
     if isinstance(model, StageMeans):  # without layers after its last stage
-        expected = model.network.state_dict()
-        tensors = {key.removeprefix(_NETWORK): value for key, value in backbone.items()}
-        return {_NETWORK + key: tensors[key] for key in expected if key in tensors}
+        tensors = {_in_full_network(key): value for key, value in backbone.items()}
+        names = {key: _in_full_network(key) for key in model.state_dict()}
+        return {key: tensors[name] for key, name in names.items() if name in tensors}
     counters = {k: v for k, v in model.state_dict().items() if k.endswith(COUNTER)}
     return counters | {key: value for key, value in backbone.items() if not key.startswith(heads)}
+
+
+def _in_full_network(name: str) -> str:
+    """The name of a tensor of `StageMeans` in the whole network, with "_" for every ".".
+
+    timm's extractors of feature maps change "stages.0" to "stages_0", or put "model." before it.
+    """
+    return name.removeprefix(_NETWORK).removeprefix("model.").replace(".", "_")
 
 
 def two_layers(width: int, hidden: int, out: int) -> nn.Sequential:
