@@ -37,11 +37,13 @@ def recipe() -> TrainConfig:
 
 @pytest.fixture
 def recipe_file(tmp_path: Path) -> Iterator[Path]:
-    path = tmp_path / "spread_recipe.py"
+    folder = tmp_path / ".pyenv"  # ".py" also begins the name of a folder
+    folder.mkdir()
+    path = folder / "spread_recipe.py"
     path.write_text(RECIPE)
     yield path
     sys.modules.pop("spread_recipe", None)
-    sys.path.remove(str(tmp_path))
+    sys.path.remove(str(folder))
     importlib.invalidate_caches()
 
 

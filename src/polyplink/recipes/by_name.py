@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from itertools import accumulate
@@ -48,10 +49,9 @@ def find_recipe(name: str) -> TrainConfig:
     if (plain := name.removeprefix(OTHER_PART)) in RECIPES and plain != name:
         changes = (*PREDECESSOR.get(plain, ()), f"part={OTHER_PART.rstrip('-')}")
         return dataclasses.replace(override(RECIPES[plain](), changes), name=name)
-    file, python, function = name.partition(".py")
-    if not python:
+    if (in_file := re.fullmatch(r"(.+\.py)(?::(.*))?", name)) is None:
         return find_named("recipe", name, RECIPES)()
-    return _recipe_of_file(Path(f"{file}.py"), function.removeprefix(":") or "recipe")
+    return _recipe_of_file(Path(in_file[1]), in_file[2] or "recipe")
 
 
 def _recipe_of_file(path: Path, name: str) -> TrainConfig:
