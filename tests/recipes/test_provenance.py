@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 import pytest
 
 from polyplink.recipes.by_name import RECIPES, find_recipe
+from polyplink.recipes.ntssl import ntssl
 from polyplink.recipes.provenance import _COMMON, _FAMILIES, FieldSource, field_sources
 from tests.cli.calls import polyplink
 
@@ -56,6 +58,19 @@ def test_fields_from_the_program_or_the_text_have_that_source() -> None:
     assert {f.name: f.source for f in sources_of("sfe")}["optim.rate"] == "ours"
     thesis = {f.name: f.source for f in sources_of("endofm-supervised")}
     assert (thesis["encoder.tone"], thesis["encoder.projector_out"]) == ("ours", "ours")
+
+
+def test_a_recipe_of_the_user_claims_no_source_of_another_value() -> None:
+    loss = replace(ntssl().loss, temperature=0.2)
+    for name, form, note in (
+        ("ntssl", "program", "0.07 in the built-in recipe"),
+        ("ntssl-mine", "ours", ""),
+        ("my-small", "ours", ""),
+    ):
+        fields = {f.name: f for f in field_sources(replace(ntssl(), name=name, loss=loss))}
+        temperature = fields["loss.temperature"]
+        assert (temperature.source, temperature.note) == ("ours", note)
+        assert fields["loss.form"].source == form
 
 
 def test_recipes_show_lists_every_field_and_marks_set_ones() -> None:

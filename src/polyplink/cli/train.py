@@ -43,7 +43,7 @@ def _list_fields(recipe: str | None) -> None:
         from polyplink.report.printed_tables import fields_table
 
         with one_line_errors("polyplink train"):
-            fields = field_sources(find_recipe(recipe), find_recipe(recipe))
+            fields = field_sources(find_recipe(recipe))
             hint = f"with fields changed: polyplink recipes show {recipe} --set NAME=VALUE"
             Result(fields, printed=[fields_table(recipe, fields), hint]).print_text()
         raise Exit
@@ -128,7 +128,7 @@ def train(
         device: Name of the device: auto, cpu, cuda or cuda:N.
         devices: Processes to train in, each with a GPU or all on the CPU.
         workers: Threads that cut crops.
-        help_recipe: For the command line; `recipes.sources.field_sources` gives the fields.
+        help_recipe: For the command line; `recipes.provenance.field_sources` gives the fields.
         progress: Called for crops and epochs.
         tracklets: Settings of tracklets.
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from polyplink.core.artefacts import to_plain
 from polyplink.learn.train_config import TrainConfig
-from polyplink.recipes.by_name import OTHER_PART, field_names, type_text
+from polyplink.recipes.by_name import OTHER_PART, RECIPES, field_names, find_recipe, type_text
 
 Source = Literal["text", "program", "ours", "unused"]
 Sources = dict[str, tuple[Source, str]]
@@ -222,15 +222,16 @@ _FAMILIES: Mapping[str, Sources] = {
 }
 
 
-def field_sources(recipe: TrainConfig, published: TrainConfig | None = None) -> list[FieldSource]:
+def field_sources(recipe: TrainConfig, unchanged: TrainConfig | None = None) -> list[FieldSource]:
     """The fields of a recipe with the sources of their values.
 
     A field is looked up by its name, then by its groups ("augment.flip", "augment"), first in the
-    table of the method, then in the common table. All values of small recipes are `ours`.
+    table of the method, then in the common table. All values of small recipes are `ours`, as are
+    those of a user's recipe that differ from the built-in recipe of its name, if there is one.
 
     Args:
         recipe: The recipe.
-        published: The recipe before fields were set; values that differ are `ours`. None if no
+        unchanged: The recipe before fields were set; values that differ are `ours`. None if no
             field was set.
 
     Example:
@@ -239,26 +240,35 @@ def field_sources(recipe: TrainConfig, published: TrainConfig | None = None) -> 
         >>> fields["loss.temperature"].source
         'program'
     """
-    plain, before = to_plain(recipe), to_plain(published or recipe)
-    small = recipe.name.endswith(("-small", "-demo"))
+    # The built-in recipe of that name, and the sources of its values.
     plain_name = recipe.name.removeprefix(OTHER_PART)
-    family = next((f for f in _FAMILIES if plain_name.startswith(f)), None)
+    built_in = find_recipe(recipe.name) if plain_name in RECIPES else None
+    small = built_in is not None and plain_name.endswith(("-small", "-demo"))
+    has_sources = built_in is not None and not small
+    tables: tuple[Sources, ...] = ()
+    if has_sources:
+        family = next(family for family in _FAMILIES if plain_name.startswith(family))
+        tables = (_FAMILIES[family], _COMMON)
+
+    # Each field of the recipe.
+    plain, before, published = map(to_plain, (recipe, unchanged or recipe, built_in or recipe))
     sources = []
     for name in field_names(recipe):
         parts = name.split(".")
-        value, was = (
-            reduce(lambda inner, key: inner.get(key), parts, fields_of)
-            for fields_of in (plain, before)
+        value, was, published_value = (
+            reduce(lambda inner, key: (inner or {}).get(key), parts, fields_of)
+            for fields_of in (plain, before, published)
         )
         groups = [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
-        tables = () if small or family is None else (_FAMILIES[family], _COMMON)
         hits = (table[key] for table in tables for key in groups if key in table)
         source, note = next(hits, ("ours", "at a size for a laptop" if small else ""))
         if name == "optim.warm_up" and recipe.optim.schedule == "constant" and not small:
             source, note = "unused", "only with optim.schedule one_cycle"
-        if not small:
+        if has_sources:
             source, note = _OF_VALUES.get(f"{name}={value}", (source, note))
         if value != was:
             source, note = "ours", f"set; {was} in the recipe"
+        elif value != published_value:
+            source, note = "ours", f"{published_value} in the built-in recipe"
         sources.append(FieldSource(name, type_text(recipe, name), value, source, note))
     return sources
