@@ -254,6 +254,8 @@ def test_a_saved_folder_has_a_card_and_loads_from_mirrors(
     write_json(tmp_path / "run.json", {"inputs": {"weights": "0"}})
     with pytest.raises(PolyplinkError, match=r"are of other weights \(0\)"):
         save_pretrained(path, tmp_path / "third", figures=tmp_path)
+    with pytest.raises(PolyplinkError, match=r"w\.safetensors has no figures"):
+        save_pretrained(path, tmp_path / "third", figures=path)
     loaded = from_pretrained(folder)
     assert loaded.weights_id == load_encoder(path, CPU).weights_id
     assert loaded.encoder.state_dict().keys() == encoder.state_dict().keys()

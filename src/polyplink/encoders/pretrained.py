@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -138,8 +139,9 @@ def _measured(figures: Path, key: str) -> list[dict[str, str]]:
     PolyplinkError.unless(
         path.is_file(), f"no figures at {path}", "give a folder that `polyplink evaluate` wrote"
     )
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows: list[dict[str, str]] = []
+    with path.open(newline="", encoding="utf-8") as file, suppress(UnicodeDecodeError, csv.Error):
+        rows = list(csv.DictReader(file))  # another file: no rows
     names = {"method", "group", "metric", "value", "low", "high", "units", "unit"}
     PolyplinkError.unless(
         bool(rows) and names <= rows[0].keys(),
