@@ -119,12 +119,27 @@ def test_the_shipped_network_is_read_from_its_file() -> None:
     np.testing.assert_allclose(outputs, network(images).detach(), atol=2e-3)
 
 
-def test_a_file_of_another_network_is_refused(tmp_path: Path) -> None:
-    for name, content in (("no.onnx", b"text"), ("no.param", b"7767517\n0 0\n")):
-        path = tmp_path / name
-        path.write_bytes(content)
-        path.with_suffix(".bin").write_bytes(b"")
-        with pytest.raises(PolyplinkError, match=r"is not (a detector|YOLOX-Nano)"):
+def test_files_of_another_network_and_truncated_ones_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "no.onnx"
+    path.write_bytes(b"text")
+    with pytest.raises(PolyplinkError, match="is not a detector"):
+        read_network(path)
+    path = tmp_path / "no.param"
+    head = b"7767517\n1 1\n"
+    stem = head + b"Convolution c 1 1 a b 0=16 5=1 6=1728"
+    whole = struct.pack("<I", 0) + bytes(4 * (1728 + 16))
+    for text, binary in (
+        (head, b""),
+        (b"\xff", b""),  # not text
+        (stem.removesuffix(b" 6=1728"), whole),
+        (stem, whole[:2]),
+        (stem, whole[:-1]),
+        (stem, whole),  # one layer only
+        (stem.replace(b"1728", b"1727"), whole),
+    ):
+        path.write_bytes(text)
+        path.with_suffix(".bin").write_bytes(binary)
+        with pytest.raises(PolyplinkError, match=r"no\.param and no\.bin are not YOLOX-Nano"):
             read_network(path)
     with pytest.raises(PolyplinkError, match="no file"):
         read_network(tmp_path / "none.onnx")

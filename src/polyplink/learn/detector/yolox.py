@@ -254,27 +254,25 @@ def coco_start(param: Path) -> YoloxNano:
     binary = param.with_suffix(".bin")
     for path in (param, binary):
         PolyplinkError.unless(path.is_file(), f"no file {path}", "give both files, side by side")
-    tensors = list(_ncnn_tensors(param.read_text(encoding="utf-8"), binary.read_bytes()))
-    convs = [module for module in network.modules() if isinstance(module, nn.Conv2d)]
-    PolyplinkError.unless(
-        len(tensors) == len(convs), f"{param} is not YOLOX-Nano", "give yolox-nano.param"
-    )
     logits = {id(head.class_logit) for head in network.heads if isinstance(head, Head)}
-    with torch.no_grad():
-        for conv, (weight, bias) in zip(convs, tensors, strict=True):
-            if id(conv) in logits:  # 80 classes of COCO
-                continue
-            PolyplinkError.unless(
-                weight.size == conv.weight.numel(),
-                f"{param} is not YOLOX-Nano",
-                "give yolox-nano.param",
-            )
-            assert conv.bias is not None
-            tensor = torch.from_numpy(weight)
-            in_stem = conv is network.stem.conv
-            tensor = stem_weight(tensor) if in_stem else tensor.view_as(conv.weight)
-            conv.weight.copy_(tensor)
-            conv.bias.copy_(torch.from_numpy(bias))
+    convs = [module for module in network.modules() if isinstance(module, nn.Conv2d)]
+    try:
+        tensors = _ncnn_tensors(param.read_text(encoding="utf-8"), binary.read_bytes())
+        with torch.no_grad():
+            for conv, (weight, bias) in zip(convs, tensors, strict=True):
+                if id(conv) in logits:  # 80 classes of COCO
+                    continue
+                assert conv.bias is not None
+                tensor = torch.from_numpy(weight)
+                in_stem = conv is network.stem.conv
+                tensor = stem_weight(tensor) if in_stem else tensor.view_as(conv.weight)
+                conv.weight.copy_(tensor)
+                conv.bias.copy_(torch.from_numpy(bias))
+    except (ValueError, KeyError, RuntimeError, struct.error):  # another network, or a part of it
+        raise PolyplinkError(
+            f"{param} and {binary.name} are not YOLOX-Nano, or one is truncated",
+            "copy both files again",
+        ) from None
     return network
 
 
