@@ -27,7 +27,7 @@ from polyplink.learn.loop import (
 )
 from polyplink.learn.model import Model
 from polyplink.learn.train_config import LAST, TrainConfig, ValidationConfig
-from polyplink.recipes.by_name import override
+from polyplink.recipes.by_name import find_recipe, override
 from polyplink.recipes.ntssl import ntssl, ntssl_demo
 from polyplink.tracklets.prepare import Prepared, prepare
 from tests.conftest import TINY
@@ -281,6 +281,8 @@ def test_training_is_over_after_patience_epochs_without_improvement() -> None:
     assert not is_over(rows(3.0, 2.0, 2.5), config)
     assert is_over(rows(3.0, 2.0, 2.5, 2.0), config)
     assert not is_over(rows(3.0, 2.0, 2.5, 1.9), config)
+    assert not is_over(rows(math.nan, 3.0, 2.0), config)
+    assert is_over(rows(2.0, math.nan, math.nan), config)
     assert not is_over(rows(1.0, 2.0, 3.0, 4.0), ValidationConfig(select="bags"))
 
 
@@ -339,6 +341,10 @@ def test_selection_without_a_validation_loss_is_refused() -> None:
     with pytest.raises(PolyplinkError, match="needs two held-out polyps"):
         check_selection(labels, bare_set([16], [0]))
     check_selection(labels, bare_set([16, 16], [0, 1]))
+    views = override(find_recipe("supervised"), ["validation.select=bags", "bags.views=3"])
+    with pytest.raises(PolyplinkError, match=r"fewer than two bags of bags\.kind=polyp"):
+        check_selection(views, bare_set([8, 8], [0, 1]))
+    check_selection(views, bare_set([12, 12], [0, 1]))
     check_selection(TrainConfig("x", validation=ValidationConfig(select="last")), None)
     with pytest.raises(PolyplinkError, match="patience needs a validation loss"):
         ValidationConfig(select="last", patience=3)

@@ -57,21 +57,37 @@ def _mean_measures(
     return {name: value / total for name, value in sums.items()}
 
 
+def validation_bags(config: TrainConfig, data: FragmentSet) -> dict[str, EpochBags]:
+    """The bags of the validation procedures, the same in every epoch, by `validation.select`.
+
+    Those of "labels" show known polyps; those of "bags" are drawn as in training.
+    """
+    validation, size = config.validation, _validation_size(config)
+    rng = rng_of(config.seed, _LABELS)
+    labelled = view_bags(data.polyps, data.known, validation.views, size, rng)
+    rng = rng_of(config.seed, _TIME)
+    return {
+        "labels": EpochBags(data.rows, labelled),
+        "bags": config.bags.draw_validation(data, validation.tau, size, rng),
+    }
+
+
+def _validation_size(config: TrainConfig) -> int:
+    """Bags per validation batch."""
+    return config.validation.bags_per_batch or config.optim.bags_per_batch
+
+
 def validate(model: Model, data: FragmentSet) -> Row:
-    """Losses on the validation procedures; the bags are the same in every epoch.
+    """Losses on the validation procedures.
 
     `loss_labels` is the loss on bags of known polyps, and `top1` and `top5` are the accuracies in
     their batches; all three are NaN if fewer than two polyps have `validation.views` fragments.
-    `loss_bags` is the loss on bags drawn as in training.
+    `loss_bags` is the loss on bags drawn as in training; NaN if there are fewer than two.
     """
-    config, validation = model.config, model.config.validation
+    config, size = model.config, _validation_size(model.config)
     model.mode(training=False)
-    size = validation.bags_per_batch or config.optim.bags_per_batch
-    loss = config.loss if validation.loss == "training" else TRACKLET_LOSS
-    labelled = view_bags(
-        data.polyps, data.known, validation.views, size, rng_of(config.seed, _LABELS)
-    )
-    drawn = config.bags.draw_validation(data, validation.tau, size, rng_of(config.seed, _TIME))
+    loss = config.loss if config.validation.loss == "training" else TRACKLET_LOSS
+    drawn = validation_bags(config, data)
 
     def of_loss(views: Views) -> float:
         return loss(views).item()
@@ -81,8 +97,8 @@ def validate(model: Model, data: FragmentSet) -> Row:
         "top1": lambda views: in_batch_accuracy(views.tracklets, views.bag, 1),
         "top5": lambda views: in_batch_accuracy(views.tracklets, views.bag, 5),
     }
-    row = _mean_measures(model, data, EpochBags(data.rows, labelled), size, by_label)
-    return row | _mean_measures(model, data, drawn, size, {"loss_bags": of_loss})
+    row = _mean_measures(model, data, drawn["labels"], size, by_label)
+    return row | _mean_measures(model, data, drawn["bags"], size, {"loss_bags": of_loss})
 
 
 def split_procedures(data: DataSet, config: TrainConfig) -> tuple[list[str], list[str]]:
@@ -111,17 +127,15 @@ def is_over(history: Sequence[Row], config: ValidationConfig) -> bool:
     """Whether the selection loss has not decreased for `patience` epochs."""
     if not config.patience or not history:
         return False
-    losses = [row[f"loss_{config.select}"] for row in history]
-    best = min(range(len(losses)), key=losses.__getitem__)
-    return len(losses) - 1 - best >= config.patience
+    best = max(i for i, row in enumerate(history) if is_best(row, history[:i], config.select))
+    return len(history) - 1 - best >= config.patience
 
 
 def check_selection(config: TrainConfig, held: FragmentSet | None) -> None:
     """Refuse a way of selecting the checkpoint for which the held-out procedures do not suffice.
 
     Raises:
-        PolyplinkError: If fewer than two fragments are held out, or, for a selection by labels,
-            fewer than two known polyps have `validation.views` fragments.
+        PolyplinkError: If fewer than two fragments are held out, or they give fewer than two bags.
     """
     select = config.validation.select
     if select == "last":
@@ -131,14 +145,20 @@ def check_selection(config: TrainConfig, held: FragmentSet | None) -> None:
             "no fragments to validate on",
             "hold some out with --set validation.every=N, or give --set validation.select=last",
         )
-    views = config.validation.views
-    bags = view_bags(held.polyps, held.known, views, 2, rng_of(0))
-    if select == "labels" and len(bags.members) < 2:
+    if len(validation_bags(config, held)[select].bags.members) >= 2:
+        return
+    if select == "labels":
         raise PolyplinkError(
-            f"validation on labels needs two held-out polyps with {views} fragments each",
+            "validation on labels needs two held-out polyps with "
+            f"{config.validation.views} fragments each",
             "give --set validation.select=bags, which needs no label, or hold out more "
             "procedures with a smaller --set validation.every=N",
         )
+    raise PolyplinkError(
+        f"the held-out procedures give fewer than two bags of bags.kind={config.bags.kind}",
+        "hold out more procedures with a smaller --set validation.every=N, or give --set "
+        "validation.select=last",
+    )
 
 
 @dataclass(frozen=True)
