@@ -87,3 +87,17 @@ def test_weighted_figures_equal_those_of_repeated_frames() -> None:
         assert figure.low <= figure.value <= figure.high
         assert figure.low < figure.high
     assert figures.recall.n == sum(map(len, truth))
+
+
+def test_resamples_without_a_frame_of_no_polyp_have_no_recall_at_a_number_of_false_boxes() -> None:
+    box = np.array([[10.0, 10.0, 20.0, 20.0]])
+    # One of ten procedures has a frame without a polyp; its false box outscores the others' hits.
+    scores = [0.8, 0.9, *[0.5] * 9]
+    truth = [np.zeros((0, 4)), *[box] * 10]
+    predicted = [np.append(box, [[score]], axis=1) for score in scores]
+    procedures = ["first", "first", *(f"other {k}" for k in range(9))]
+    figures = measure_detector(predicted, truth, np.full((11, 2), 100.0), procedures, score=0.5)
+    recall = figures.recall_at["0.05"]
+    assert recall.value == 0.1
+    assert recall.high is not None
+    assert recall.high < 0.5
