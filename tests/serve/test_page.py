@@ -435,6 +435,24 @@ def test_the_page_fits_any_width(context: BrowserContext, address: str, width: i
     assert page.evaluate("document.querySelector('#viewer').scrollWidth") <= width
 
 
+def test_a_view_moves_to_the_polyp_shown_although_another_page_changes_its_number(
+    context: BrowserContext, address: str, counted_folder: Path
+) -> None:
+    desk = Desk(counted_folder)
+    desk.correct(1, {"kind": "split", "rows": [0, 1, 2], "others": [3, 4, 5]})
+    for rows in ([0, 1, 2], [3, 4, 5]):
+        desk.correct(1, {"kind": "merge", "rows": rows})
+    page = open_page(context, address)
+    page.locator("#view-0").focus()
+    page.keyboard.press("v")
+    page.wait_for_selector("#to-1")  # the polyp of views 3 to 5
+    desk.correct(1, {"kind": "split", "rows": [1, 2], "others": [0]})  # it is the third now
+    expect(page.locator("#toast")).to_contain_text("another page")
+    page.locator("#to-1").click()
+    expect(page.locator("#live")).to_contain_text("Now")
+    assert desk.procedure(1)["log"][-1]["others"] == [3, 4, 5]
+
+
 def test_pages_show_the_corrections_of_other_pages(context: BrowserContext, address: str) -> None:
     first_page, second_page = open_page(context, address), open_page(context, address)
     first_page.locator("main .strip .view").first.focus()

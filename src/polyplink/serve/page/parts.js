@@ -587,7 +587,7 @@ export function moveChoice(state, view) {
     h("ul", { class: "choices" },
       procedure.groups.map((group, place) => place !== view.polyp && h("li", {},
         h("button", {
-          type: "button", "data-do": "move_to", "data-place": place, "data-row": view.row,
+          type: "button", "data-do": "move_to", "data-others": group.rows.join(), "data-row": view.row,
           id: `to-${place}`,
         }, picture(state.index, procedure.tracklets[group.best],
           procedure.tracklets[group.best].best, 160, ""), chip(place),

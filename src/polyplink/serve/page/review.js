@@ -309,8 +309,9 @@ const actions = {
   },
   move_to: (element) => {
     const row = rowOf(element);
-    const place = element.dataset.place;
-    const others = place === undefined ? [] : state.procedure.groups[Number(place)].rows;
+    // The views of the polyp when the choice was shown: a correction on another page may have
+    // changed its number since.
+    const others = element.dataset.others?.split(",").map(Number) ?? [];
     $("choice").close();
     correct({ kind: "move", row, others }, { focus: viewer.shown ? null : `view-${row}` });
   },
