@@ -8,7 +8,14 @@ from rich.text import Text
 
 from polyplink.evaluate.intervals import Figure
 from polyplink.report.formats import Texts, interval, number, reason, signed
-from polyplink.report.printed_tables import comparison_table, count_table, probe_table, write_csv
+from polyplink.report.printed_tables import (
+    comparison_table,
+    count_table,
+    difference_table,
+    matches_table,
+    probe_table,
+    write_csv,
+)
 from polyplink.report.records import Comparison, FigureColumn, Method
 from tests.report.sample import comparison, print_table, report
 
@@ -47,6 +54,10 @@ def test_names_are_not_interpreted_as_markup() -> None:
     assert "[link=x]a[/link]" in text
     assert "[b]group[/b]" in text
     assert "–" in text
+    text = print_table(difference_table({"[b]a[/b]": {"[i]m[/i]": Figure(0.1)}}))
+    assert "[b]a[/b]" in text
+    assert "[i]m[/i]" in text
+    assert "like frame[a].png" in print_table(matches_table("like frame[a].png", []))
 
 
 def test_a_count_table_has_truth_only_where_it_is_known() -> None:

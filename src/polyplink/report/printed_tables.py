@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -81,7 +82,7 @@ def difference_table(columns: Mapping[str, Mapping[str, Figure]]) -> Table:
             ends = interval(gap)
             text = f"{signed(gap.value)} ({ends})" if ends else signed(gap.value)
             cells.append(Text(text, style="bold" if is_significant else ""))
-        table.add_row(name, *cells)
+        table.add_row(Text(name), *cells)
     return table
 
 
@@ -124,7 +125,7 @@ def probe_table(task: str, figures: Mapping[str, Figure], meanings: Mapping[str,
 
 def matches_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     """A table with a row per similar view of an index, the most similar first."""
-    table = Table(title=title, title_justify="left")
+    table = Table(title=escape(title), title_justify="left")
     right = ("", "similarity", "time", "mm")
     for name in ("", "similarity", "procedure", "time", "tracklet", "mm", "histology"):
         justify: Literal["left", "right"] = "right" if name in right else "left"
