@@ -238,6 +238,7 @@ def test_procedures_to_choose_on_are_not_evaluated() -> None:
         ({"chosen_on": ("v0", "v1", "v2", "v3")}, None, "none is left to evaluate"),
         ({"clusterers": ("thresholds",)}, None, "no clusterer 'thresholds'; did you mean thresh"),
         ({"grid": Grid()}, None, "the grid has no setting"),
+        ({"clusterers": ("links",)}, None, "no learned links: the times of the tracklets are unkn"),
     ],
 )
 def test_invalid_settings_and_missing_inputs_are_refused(

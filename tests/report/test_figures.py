@@ -1,6 +1,10 @@
 """Figures of encoders: drawn values equal computed ones, and their parts equal loops."""
 
+import shutil
+from pathlib import Path
+
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, strategies as st
 from matplotlib.axes import Axes
@@ -12,6 +16,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import silent
 from polyplink.encoders.encode import encode
 from polyplink.encoders.load import load_named
+from polyplink.encoders.weights import weights_path
 from polyplink.evaluate.evaluation import EvaluationSettings, evaluate_embeddings
 from polyplink.evaluate.samples import Samples
 from polyplink.report.figures import (
@@ -21,6 +26,7 @@ from polyplink.report.figures import (
     draw_bars,
     draw_counting,
     draw_curriculum,
+    draw_losses,
     draw_reid,
     draw_similarities,
     draw_vectors,
@@ -85,7 +91,7 @@ def legend_texts(axis: Axes) -> list[str]:
 
 
 def test_figures_draw_the_computed_values(
-    sample_run: SampleRun, monkeypatch: pytest.MonkeyPatch
+    sample_run: SampleRun, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     encoded = encode([load_named(sample_run.run, "cpu")], sample_run.data)
     figure_data = FigureData(encoded, "made", "demo", 1, silent)
@@ -106,6 +112,8 @@ def test_figures_draw_the_computed_values(
     (axis,) = draw_counting(figure_data).axes
     assert "temporal affinity propagation" in legend_texts(axis)
     assert "FPR 0.05" in [text.get_text() for text in axis.texts]
+    with pytest.raises(PolyplinkError, match="does not show learned links"):
+        draw_counting(figure_data._replace(clusterers=("links",)))
 
     roc, pr = draw_reid(figure_data).axes
     samples, unit = figure_data.samples, unit_rows(encoded.vectors["ntssl-demo"])
@@ -115,6 +123,16 @@ def test_figures_draw_the_computed_values(
     x, y = np.asarray(roc.lines[0].get_xydata()).T
     assert np.trapezoid(y, x) == pytest.approx(roc_auc_score(same, scores), abs=1e-3)
     assert pr.get_ylabel() == "precision"
+
+    history = weights_path(sample_run.run).with_name("history.csv")
+    rows = pl.read_csv(history)
+    (axis,) = draw_losses(figure_data._replace(weights=[sample_run.run])).axes
+    assert np.asarray(axis.lines[0].get_ydata()).tolist() == rows["loss_labels"].to_list()
+    broken = tmp_path / "broken"
+    shutil.copytree(history.parent, broken)
+    (broken / "history.csv").write_text("loss\nx\n")
+    with pytest.raises(PolyplinkError, match="is not the history of a training run"):
+        draw_losses(figure_data._replace(weights=[broken]))
 
     (axis,) = draw_vectors(figure_data, "pca").axes
     assert legend_texts(axis) == encoded.table["polyp_id"].unique(maintain_order=True).to_list()

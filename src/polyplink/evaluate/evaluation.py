@@ -471,6 +471,11 @@ def _search(
     linked, no_links = _links(vectors, samples, rows, settings) if grid.prices else ({}, "")
     grid = grid if linked else replace(grid, prices=())
     kinds = grid.by_clusterer()
+    PolyplinkError.unless(
+        bool(kinds) or not no_links,
+        f"there are no learned links: {no_links}",
+        "name another --clusterer too",
+    )
     for procedure, tracklets in rows.items():
         searched[procedure] = search(
             visual(vectors[tracklets], settings.form),

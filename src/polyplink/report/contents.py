@@ -1,6 +1,5 @@
 """The contents of the page of a count or an evaluation."""
 
-import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -233,19 +232,28 @@ def _procedure(
 
 
 def _training_curves(folder: Path, selection_loss: str) -> dict[str, tuple[float, ...]]:
-    """Curves of the report from the history.csv of a training run; none without the file."""
+    """Curves of the report from the history of a training run; none without it."""
+    history = read_history(folder)
+    columns = {"loss": "loss", "validation_loss": selection_loss, "tau": "tau", "purity": "purity"}
+    return {name: tuple(history[key]) for name, key in columns.items() if key in history.columns}
+
+
+def read_history(folder: Path) -> pl.DataFrame:
+    """The history.csv of a training run, a row per epoch; no columns without the file.
+
+    Raises:
+        PolyplinkError: If the file is broken.
+    """
     path = folder / "history.csv"
     if not path.is_file():
-        return {}
-    columns = {"loss": "loss", "validation_loss": selection_loss, "tau": "tau", "purity": "purity"}
+        return pl.DataFrame()
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = [{k: float(v) for k, v in row.items()} for row in csv.DictReader(file)]
-        curves = [
-            name for name in columns if name == "loss" or all(columns[name] in r for r in rows)
-        ]
-        return {name: tuple(row[columns[name]] for row in rows) for name in curves}
-    except (KeyError, ValueError, TypeError, csv.Error):
-        raise PolyplinkError(
-            f"{path} is not the history of a training run", "remove it; the report does not need it"
-        ) from None
+        history = pl.read_csv(path, infer_schema=False).cast(pl.Float64)
+    except pl.exceptions.PolarsError:
+        history = pl.DataFrame()
+    PolyplinkError.unless(
+        "loss" in history.columns,
+        f"{path} is not the history of a training run",
+        "remove it; nothing but its curves is lost",
+    )
+    return history

@@ -1,7 +1,7 @@
 """Figures of encoders on a part of a data set, drawn as in the papers; `plots` has their style."""
 
-import csv
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -29,6 +29,7 @@ from polyplink.evaluate.truth import samples_of, tracklet_boxes
 from polyplink.learn.bags import purity
 from polyplink.learn.soft_targets import IntraInterLoss, TemporallyAwareLoss, fading, same_polyp
 from polyplink.learn.temporal_bags import cosine_tau, sampled_bags
+from polyplink.report.contents import read_history
 from polyplink.report.plots import (
     GREY,
     INK,
@@ -213,10 +214,9 @@ def draw_losses(data: FigureData) -> Figure:
     """Draw the validation loss of runs over their epochs, a panel for each number of views."""
     losses: dict[str, dict[str, list[float]]] = {}
     for encoder, file in zip(data.encoded.encoders.values(), data.weights, strict=True):
-        path = weights_path(file).parent / "history.csv"
-        if path.is_file() and encoder.record is not None:
-            with path.open(newline="", encoding="utf-8") as rows:
-                values = [float(row["loss_labels"] or "nan") for row in csv.DictReader(rows)]
+        history = read_history(weights_path(file).parent)
+        if "loss_labels" in history.columns and encoder.record is not None:
+            values = history["loss_labels"].fill_null(np.nan).to_list()
             views = encoder.record.recipe["bags"].get("views")
             panel = f"{views} views of a polyp" if views else "bags without labels"
             losses.setdefault(panel, {})[encoder.name] = values
@@ -246,7 +246,12 @@ def draw_counting(data: FigureData) -> Figure:
     """Draw FR against FPR of all clusterers: all settings, Pareto fronts and chosen settings."""
     samples, name = data.samples, data.encoded.first.name
     grid, unit = find_grid(data.grid), unit_rows(data.encoded.vectors[name])
-    grid = grid.only(data.clusterers) if data.clusterers else grid
+    grid = replace(grid.only(data.clusterers) if data.clusterers else grid, prices=())
+    PolyplinkError.unless(
+        bool(grid.by_clusterer()),
+        "the figure counting does not show learned links",
+        "name another --clusterer too, or draw the figure clusterers",
+    )
     counts: dict[str, list[ProcedureCounts]] = {}
     tick = counter(data.progress, "search")
     for place in range(len(samples.procedures)):

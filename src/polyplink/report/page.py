@@ -173,7 +173,7 @@ def _section(index: int, procedure: Procedure, t: Texts) -> Section:
     polyps = list(matching.counted.values())
     strips = []
     for polyp in polyps:
-        views = [t for t in members if t.predicted == polyp.name]
+        views = [tracklet for tracklet in members if tracklet.predicted == polyp.name]
         n_wrong = sum(map(matching.is_wrong, views))
         strips.append((polyp, views, most_doubtful(views, matching), n_wrong))
     matrix = None
