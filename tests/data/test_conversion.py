@@ -1,8 +1,10 @@
 """Converting a data set to a format and importing the result gives the same data set."""
 
 import contextlib
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,8 +15,16 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import FORMATS
 from polyplink.data.conversion import convert
 from polyplink.data.formats.csv import import_csv
-from polyplink.data.tables import DataSet
-from tests.data.sample_sets import BOX_IMPORTERS, box_sets, scored_set
+from polyplink.data.tables import TABLES, DataSet, Imported
+from tests.data.sample_sets import (
+    BOX_IMPORTERS,
+    HEIGHT,
+    WIDTH,
+    box_sets,
+    procedure_row,
+    scored_set,
+)
+from tests.data.videos import write_video
 
 
 def split_in_two(data: DataSet) -> DataSet:
@@ -115,3 +125,80 @@ def test_formulas_are_escaped_in_csv_and_unescaped_on_import(tmp_path: Path) -> 
     convert(data, "csv", tmp_path)
     assert "'=1+1" in (tmp_path / "polyps.csv").read_text()
     assert import_csv(tmp_path).data.polyps.equals(polyps)
+
+
+# Format -> names of two procedures that its layout allows, and a term of histology.
+LAYOUT_NAMES = {
+    "real-colon": ("001-001", "001-002", "AD"),
+    "ldpolyp": ("Test_1", "Test_2", "AD"),
+    "sun": ("case1", "case2", "SSL"),
+    "polypsset": ("val_1", "val_2", "adenomatous"),
+    "polyp-size": ("01", "02", "Tubular Adenoma"),
+}
+# Column -> the warning if its values are lost.
+WARNINGS: Mapping[str, str] = {
+    "score": "box written without its score",
+    "polyp_id": "box of no known polyp, which may be read as a polyp",
+    "splits": "part of the split that is not written",
+    "other splits": "part of the split that is not train, val or test, not written",
+    "patient": "procedure written without its patient",
+    "fps": "procedure written without its frame rate",
+    "date": "procedure written without its date",
+    "n_frames": "procedure written without the frames after its last box",
+    "procedures": "procedure without a box, not written",
+    "bbps": "procedure written without its bowel preparation",
+    **dict.fromkeys(("width", "height"), "procedure written without the size of its frames"),
+    **dict.fromkeys(("age", "sex", "brand"), "procedure written without its age, sex or brand"),
+    "size_mm": "polyp written without its size",
+    **dict.fromkeys(("histology", "histology_class"), "polyp written without its histology"),
+    "location": "polyp written without its location",
+    "morphology": "polyp written without its Paris class",
+}
+
+
+def full_set(name: str) -> DataSet:
+    """A data set that fits a layout: every column has values, a procedure has no box."""
+    first, second, word = LAYOUT_NAMES.get(name, ("case7", "case8", "AD"))
+    boxes = pl.DataFrame(
+        {"procedure_id": first, "frame": [0, 1, 3], "polyp_id": [first, first, None]}
+    )
+    boxes = boxes.with_columns(
+        x=pl.lit(1.0), y=pl.lit(1.0), w=pl.lit(9.0), h=pl.lit(9.0), score=pl.lit(0.5)
+    )
+    facts = {"dataset": name, "date": "2026-01-02", "width": 70, "height": 50, "fps": 20.0}
+    procedures = [procedure_row(p, 6, patient="other", **facts) for p in (first, second)]
+    polyp = {"polyp_id": first, "procedure_id": first, "size_mm": 3.0, "location": "cecum"}
+    polyp |= {"histology": word, "histology_class": word, "morphology": "Is"}
+    parts = {"mine": [first], "yours": [second]}
+    return DataSet.of(boxes, pl.DataFrame(procedures), pl.DataFrame([polyp]), parts)
+
+
+def read_converted(name: str, folder: Path) -> DataSet:
+    """Import a converted data set with the files and options that its format needs."""
+    options: dict[str, Any] = {}
+    if name == "sun":
+        options = {"size": (WIDTH, HEIGHT), "cases": folder / "cases.csv"}
+    elif name == "polyp-size":
+        options = {"boxes": folder / "boxes.csv"}
+        for k in (1, 2):
+            write_video(folder / f"Video0{k}.mp4", 6)
+    imported: Imported = FORMATS[name].read(folder, **options)
+    return imported.data
+
+
+@pytest.mark.parametrize("name", [name for name, form in FORMATS.items() if form.write])
+def test_what_a_format_loses_has_a_warning_and_nothing_else_has(name: str, tmp_path: Path) -> None:
+    data = full_set(name)
+    warnings = convert(data, name, tmp_path)
+    again = read_converted(name, tmp_path)
+    lost = set()
+    for table in TABLES:
+        keys = ["procedure_id", "frame"] if table == "detections" else ["procedure_id"]
+        before = getattr(data, table).join(again.procedures, on="procedure_id", how="semi")
+        after = before.select(keys).join(getattr(again, table), on=keys, how="left")
+        lost |= {c for c in before.columns if not after[c].eq_missing(before[c]).all()}
+    lost |= {"procedures"} if again.procedures.height < data.procedures.height else set()
+    if again.splits != data.splits:
+        lost.add("other splits" if name == "yolo" else "splits")
+    expected = {WARNINGS[column] for column in lost - {"source", "image"}}
+    assert {line.partition(" x ")[2] for line in warnings} == expected

@@ -60,6 +60,13 @@ def _count_known(table: str, *columns: str) -> Callable[[DataSet], int]:
     return _count_rows(table, pl.any_horizontal(pl.col(columns).is_not_null()))
 
 
+def _count_cut_short(data: DataSet) -> int:
+    """The number of procedures with frames after their last box."""
+    ends = data.detections.group_by("procedure_id").agg(end=pl.col("frame").max() + 1)
+    ends = ends.join(data.procedures.select("procedure_id", "n_frames"), on="procedure_id")
+    return ends.filter(pl.col("n_frames") > pl.col("end")).height
+
+
 _BESIDE_ANOTHER = pl.col("procedure_id").is_duplicated()  # a polyp in a procedure of several
 _HAS_PATIENT = pl.col("patient") != pl.col("procedure_id")
 
@@ -78,9 +85,26 @@ LOSSES: Mapping[str, tuple[str, Callable[[DataSet], int]]] = {
     ),
     "patients": ("procedure written without its patient", _count_rows("procedures", _HAS_PATIENT)),
     "fps": ("procedure written without its frame rate", _count_known("procedures", "fps")),
-    "brand and preparation": (
-        "procedure written without its age, sex, brand, preparation or date",
-        _count_known("procedures", "age", "sex", "brand", "bbps", "date"),
+    "age, sex and brand": (
+        "procedure written without its age, sex or brand",
+        _count_known("procedures", "age", "sex", "brand"),
+    ),
+    "preparation": (
+        "procedure written without its bowel preparation",
+        _count_known("procedures", "bbps"),
+    ),
+    "dates": ("procedure written without its date", _count_known("procedures", "date")),
+    "frame sizes": (
+        "procedure written without the size of its frames",
+        lambda d: d.procedures.height,
+    ),
+    "frames after the last box": (
+        "procedure written without the frames after its last box",
+        _count_cut_short,
+    ),
+    "empty procedures": (
+        "procedure without a box, not written",
+        lambda d: d.procedures.join(d.detections, on="procedure_id", how="anti").height,
     ),
     "empty polyps": (
         "polyp without a box, not written",

@@ -211,6 +211,7 @@ def import_coco(
     polyps = placed.select(facts).drop_nulls(["procedure_id", "polyp_id"])
     procedures = _procedures(videos, frames, datasets or {}, settings.first, faults)
     procedures = procedures.with_columns(home=pl.lit(str(root / "images")))
+    parts = pl.concat(table.select("part", "procedure_id") for table in (frames, procedures))
     return assemble(
         placed,
         root,
@@ -219,7 +220,7 @@ def import_coco(
         faults,
         procedures=procedures,
         polyps=polyps.unique(maintain_order=True),
-        splits=splits_of(frames),
+        splits=splits_of(parts),
         empty=frames.filter("empty"),
         files=[path for path, _ in files] if boxes is None else [boxes],
     )
@@ -266,8 +267,8 @@ def _read_annotations(
     Returns:
         Faults; images with file, at, id, procedure_id, frame, image, width, height, dataset, part,
         and empty (whether the image has no annotation); boxes with file, item, at, image_id,
-        category, x, y, w, h, score, polyp_id, track, and facts of the polyp; videos with columns of
-        `PROCEDURES`.
+        category, x, y, w, h, score, polyp_id, track, and facts of the polyp; videos with part and
+        columns of `PROCEDURES`.
     """
     file_number, (path, part) = numbered
     content = load_json(path)
@@ -332,7 +333,8 @@ def _read_annotations(
     category = pl.col("category_id")
     if category_names:
         category = category.replace(category_names)
-    return faults, images, boxes.with_columns(category=category, file=file), videos.drop("id")
+    boxes = boxes.with_columns(category=category, file=file)
+    return faults, images, boxes, videos.drop("id").with_columns(part=pl.lit(part, pl.String))
 
 
 def _videos(records: Any, name: str) -> pl.DataFrame:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from polyplink.data.tables import DataSet, Imported
 
-RELEASED = ("images", "scores", "splits", "patients")
+RELEASED = ("images", "scores", "splits", "dates")
 """Keys of `conversion.LOSSES` that are lost in every layout of a released data set."""
-ONE_A_VIDEO = (*RELEASED, "unnamed boxes", "several polyps", "fps", "brand and preparation")
+ONE_A_VIDEO = (*RELEASED, "unnamed boxes", "several polyps", "fps", "preparation")
 """Keys that are lost in layouts with one polyp per video."""
 
 

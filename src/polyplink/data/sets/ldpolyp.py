@@ -182,4 +182,11 @@ def write_ldpolyp(data: DataSet, root: Path, *, frames: FrameSource | None = Non
             layout.write_image(image, frames, name, frame)
 
 
-LDPOLYP = Format(import_ldpolyp, write_ldpolyp, (*ONE_A_VIDEO, "sizes", "histology", "morphology"))
+LDPOLYP = Format(
+    import_ldpolyp,
+    write_ldpolyp,
+    (
+        *(*ONE_A_VIDEO, "patients", "age, sex and brand", "frame sizes"),
+        *("sizes", "histology", "locations", "morphology"),
+    ),
+)

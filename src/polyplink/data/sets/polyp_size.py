@@ -237,4 +237,8 @@ def _write_video(path: Path, procedure: dict[str, Any], frames: FrameSource) -> 
         container.mux(stream.encode())
 
 
-POLYP_SIZE = Format(import_polyp_size, write_polyp_size, (*ONE_A_VIDEO, "locations"))
+POLYP_SIZE = Format(
+    import_polyp_size,
+    write_polyp_size,
+    (*ONE_A_VIDEO, "patients", "frame sizes", "locations"),
+)

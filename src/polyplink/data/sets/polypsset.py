@@ -250,4 +250,8 @@ def write_polypsset(data: DataSet, root: Path, *, frames: FrameSource | None = N
             (annotations / f"{stem}.xml").write_text(text, encoding="utf-8")
 
 
-POLYPSSET = Format(import_polypsset, write_polypsset, (*ONE_A_VIDEO, "sizes", "morphology"))
+POLYPSSET = Format(
+    import_polypsset,
+    write_polypsset,
+    (*ONE_A_VIDEO, "patients", "age, sex and brand", "sizes", "locations", "morphology"),
+)

@@ -351,4 +351,11 @@ def write_sun(data: DataSet, root: Path, *, frames: FrameSource | None = None) -
     write_text(root / "cases.csv", csv_text(cases))
 
 
-SUN = Format(import_sun, write_sun, ONE_A_VIDEO)
+SUN = Format(
+    import_sun,
+    write_sun,
+    (
+        *(*ONE_A_VIDEO, "age, sex and brand", "frame sizes"),
+        *("frames after the last box", "empty procedures"),
+    ),
+)
