@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import polars as pl
@@ -17,6 +18,7 @@ import pytest
 from polyplink import import_data, merge_data
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import FORMATS
+from polyplink.data.origin import BoxesOrigin, read_origin
 from polyplink.data.sets.real_colon import write_real_colon
 from polyplink.data.tables import TABLES, DataSet, read_data, write_data
 from polyplink.tracklets.scenes import read_scenes, write_scenes
@@ -146,6 +148,22 @@ def test_options_of_import_are_checked_and_applied(tmp_path: Path) -> None:
     refused = polyplink(*mapped, tmp_path / "map.json")
     assert_refused(refused, "map.json is missing")
     assert refused.stderr.count("\n") == 1  # no blank line before it
+
+
+def test_a_second_import_replaces_the_detector_with_the_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boxes, out = tmp_path / "boxes.csv", tmp_path / "out"
+    boxes.write_text("procedure_id,frame,x,y,w,h\na,1,1,1,5,5\n", encoding="utf-8")
+    key = import_data("csv", boxes, out, size="64x48", detector="first").value.key
+    boxes.write_text("procedure_id,frame,x,y,w,h\na,1,1,1,7,7\n", encoding="utf-8")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("polyplink.data.importing.write_origin", Mock(side_effect=KeyboardInterrupt))
+        import_data("csv", boxes, out, size="64x48", detector="second")
+    assert (read_data(out).key, read_origin(out)) == (key, BoxesOrigin("first", "first"))
+    import_data("csv", boxes, out, size="64x48")
+    assert read_data(out).key != key
+    assert read_origin(out) is None
 
 
 SETTINGS = ("--set", "prepare.size=8", "--set", "prepare.min_length=1")

@@ -41,7 +41,7 @@ def merge_data(
     import polars as pl
 
     from polyplink.data.empty import read_empty, write_empty
-    from polyplink.data.importing import write_folder
+    from polyplink.data.importing import new_data_folder
     from polyplink.data.merged import merge, overlaps
     from polyplink.data.tables import read_data
     from polyplink.data.vocabulary import find_maps
@@ -69,11 +69,9 @@ def merge_data(
     record.inputs = {str(folder): dataset.key for folder, dataset in sets}
     scenes = {name: scene for folder in folders for name, scene in read_scenes(folder).items()}
 
-    def write_further(folder: Path) -> None:
+    warnings = overlaps(merged)
+    with new_data_folder(out, merged, warnings, record) as folder:
         empty = [read_empty(source, dataset.part(None)) for source, dataset in sets]
         write_empty(folder, pl.concat(empty))
         write_scenes(folder, scenes)
-
-    warnings = overlaps(merged)
-    write_folder(out, merged, warnings, record, write_further)
     return written_data(out, merged, warnings)

@@ -2,7 +2,8 @@
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -16,7 +17,7 @@ from polyplink.data.empty import write_empty
 from polyplink.data.files.folders import without_garbage_collection
 from polyplink.data.files.limits import LIFTED
 from polyplink.data.files.video import is_video
-from polyplink.data.origin import BoxesOrigin, write_origin
+from polyplink.data.origin import FILE as ORIGIN_FILE, BoxesOrigin, write_origin
 from polyplink.data.returned import write_places
 from polyplink.data.tables import DataSet, Imported, change_data, is_data_folder, write_data
 from polyplink.data.vocabulary import find_maps
@@ -59,7 +60,7 @@ def import_folder(
     """
     # Refuse wrong arguments before anything is read.
     importer = find_format(data_format).read
-    _check_taken(data_format, options)
+    _check_options(data_format, importer, options)
     maps = find_maps(histology_map or "papers")
     stated = {
         "format": data_format,
@@ -94,28 +95,20 @@ def import_folder(
             "check the path and its permissions",
         ) from None
 
-    # Write the data folder in one change.
     data = replace(imported.data, adenoma=maps)
-    imported = replace(imported, data=data)
-
-    def write_further(folder: Path) -> None:
-        """Write what the tables do not hold: places in the source, and frames without a polyp."""
+    with new_data_folder(out, data, imported.warnings, record) as folder:
         write_places(folder, data_format, imported, source)
-        if imported.empty is not None and detector is None:
+        if detector is not None:
+            write_origin(folder, BoxesOrigin(detector, detector))
+        elif imported.empty is not None:
             write_empty(folder, imported.empty)
-
-    write_folder(out, data, imported.warnings, record, write_further)
-    write_origin(out, None if detector is None else BoxesOrigin(detector, detector))
     return data, imported.warnings
 
 
-def write_folder(
-    out: Path,
-    data: DataSet,
-    warnings: Sequence[str],
-    record: RunRecord,
-    write_further: Callable[[Path], None],
-) -> None:
+@contextmanager
+def new_data_folder(
+    out: Path, data: DataSet, warnings: Sequence[str], record: RunRecord
+) -> Iterator[Path]:
     """Write a data folder, its warnings (warnings.json) and record (run.json) as one change.
 
     Args:
@@ -123,13 +116,15 @@ def write_folder(
         data: The data set.
         warnings: Warnings of the import.
         record: Record of the command.
-        write_further: Called with the folder, to write further files into it.
+
+    Yields:
+        A folder for further files of the change.
     """
-    with change_data(out) as new:
+    with change_data(out, ORIGIN_FILE) as new:
         with record.stage("write"):
             write_data(new, data)
             write_json(new / "warnings.json", warnings)
-            write_further(new)
+            yield new
         record.write(new)
 
 
@@ -161,13 +156,14 @@ def _check_folders(source: Path, out: Path) -> None:
     )
 
 
-def _check_taken(data_format: str, options: Mapping[str, Any]) -> None:
-    """Check that the format takes the options."""
-    options_of_formats = {name: _options_of(entry.read) for name, entry in FORMATS.items()}
-    options_of_formats[data_format] = _options_of(find_format(data_format).read)
+def _check_options(
+    data_format: str, importer: Callable[..., Imported], options: Mapping[str, Any]
+) -> None:
+    """Check that the importer of a format takes the options."""
+    known = _options_of(importer)
     for name in options:
-        if name not in options_of_formats[data_format]:
-            takers = [key for key, names in options_of_formats.items() if name in names]
+        if name not in known:
+            takers = [key for key, form in FORMATS.items() if name in _options_of(form.read)]
             raise PolyplinkError(
                 f"{data_format} takes no --{name.replace('_', '-')}",
                 f"leave it out; those that take it: {', '.join(takers) or 'none'}",

@@ -498,10 +498,13 @@ def check_table(file: BinaryIO, path: Path, hint: str) -> None:
     PolyplinkError.unless(intact, f"{path} is damaged: its checksum does not hold", hint)
 
 
-def change_data(folder: Path) -> AbstractContextManager[Path]:
-    """Yield an empty folder for all files of a data folder, which are replaced together."""
+def change_data(folder: Path, *further: str) -> AbstractContextManager[Path]:
+    """Yield an empty folder for all files of a data folder, which are replaced together.
+
+    Files that are not written into it are removed from the data folder, and so are `further` ones.
+    """
     return change_folder(
-        folder, (_MAP, "scenes.parquet", "warnings.json", EMPTY_FILE, *SOURCE_FILES)
+        folder, (_MAP, "scenes.parquet", "warnings.json", EMPTY_FILE, *SOURCE_FILES, *further)
     )
 
 
