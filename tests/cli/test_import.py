@@ -18,6 +18,7 @@ import pytest
 from polyplink import import_data, merge_data
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import FORMATS
+from polyplink.data.files.limits import LIFTED
 from polyplink.data.origin import BoxesOrigin, read_origin
 from polyplink.data.sets.real_colon import write_real_colon
 from polyplink.data.tables import TABLES, DataSet, read_data, write_data
@@ -150,7 +151,7 @@ def test_options_of_import_are_checked_and_applied(tmp_path: Path) -> None:
     assert refused.stderr.count("\n") == 1  # no blank line before it
 
 
-def test_a_second_import_replaces_the_detector_with_the_tables(
+def test_a_second_import_replaces_the_detector_with_the_tables_and_restores_limits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     boxes, out = tmp_path / "boxes.csv", tmp_path / "out"
@@ -161,9 +162,11 @@ def test_a_second_import_replaces_the_detector_with_the_tables(
         patch.setattr("polyplink.data.importing.write_origin", Mock(side_effect=KeyboardInterrupt))
         import_data("csv", boxes, out, size="64x48", detector="second")
     assert (read_data(out).key, read_origin(out)) == (key, BoxesOrigin("first", "first"))
-    import_data("csv", boxes, out, size="64x48")
+    monkeypatch.delenv(LIFTED, raising=False)
+    import_data("csv", boxes, out, size="64x48", limits=False)
     assert read_data(out).key != key
     assert read_origin(out) is None
+    assert not os.environ.get(LIFTED)
 
 
 SETTINGS = ("--set", "prepare.size=8", "--set", "prepare.min_length=1")

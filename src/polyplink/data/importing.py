@@ -3,7 +3,7 @@
 import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -15,7 +15,7 @@ from polyplink.core.results import StageProgress, silent_stage
 from polyplink.data.conversion import find_format
 from polyplink.data.empty import write_empty
 from polyplink.data.files.folders import without_garbage_collection
-from polyplink.data.files.limits import LIFTED
+from polyplink.data.files.limits import limits_lifted
 from polyplink.data.files.video import is_video
 from polyplink.data.origin import FILE as ORIGIN_FILE, BoxesOrigin, write_origin
 from polyplink.data.returned import write_places
@@ -77,10 +77,9 @@ def import_folder(
     record.claim(out)
 
     # Read the data set.
-    if not limits:
-        os.environ[LIFTED] = "1"  # for the worker processes too
+    lifted = nullcontext() if limits else limits_lifted()
     try:
-        with record.stage("read"), without_garbage_collection():
+        with record.stage("read"), without_garbage_collection(), lifted:
             imported = importer(
                 source,
                 images=images,

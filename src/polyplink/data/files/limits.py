@@ -6,6 +6,8 @@ processes too.
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from polyplink.core.errors import PolyplinkError
@@ -18,6 +20,17 @@ MOST_BOXES = 20_000_000
 MOST_ROWS = 1_000_000  # of a table with a file of less than a byte per row
 MOST_CELLS = 1_000_000  # of a sheet, rows times columns up to its last cell
 LIFTED = "POLYPLINK_NO_LIMITS"  # environment variable: set to lift the limits
+
+
+@contextmanager
+def limits_lifted() -> Iterator[None]:
+    """Lift the limits until the block ends, also in worker processes that it starts."""
+    before = os.environ.get(LIFTED, "")
+    os.environ[LIFTED] = "1"
+    try:
+        yield
+    finally:
+        os.environ[LIFTED] = before
 
 
 def check_member(name: str, size: int, packed: int) -> None:
