@@ -54,6 +54,8 @@ def test_written_numbers_restart_after_a_gap_and_cases_use_the_words_of_the_site
     boxes = [("case7", f, 1, 2, 3, 4, "case7") for f in (0, 1, 1, 4)]
     polyps = [("case7", "case7", 15.0, "cecum", "SSL", "SSL")]
     write_sun(data_set(boxes, polyps, [procedure_row("case7", 9, patient="p")]), tmp_path)
+    with pytest.raises(PolyplinkError, match=r"'case07' is not named as in sun; .*zeros"):
+        write_sun(data_set([], [], [procedure_row("case07")]), tmp_path)
     text = (tmp_path / POSITIVE / "annotation_txt" / "case7.txt").read_text()
     lines = [line.partition("_001-1_")[2] for line in text.splitlines()]
     assert lines == [
@@ -72,6 +74,8 @@ def test_written_numbers_restart_after_a_gap_and_cases_use_the_words_of_the_site
 def test_both_packagings_are_imported_with_images(root: Path, packaging: str) -> None:
     if packaging == "xml":
         to_xml_packaging(root)
+    else:  # a name with "negative", which only counts if no folder inside says more
+        root = root.rename(root.with_name("SUN with negatives"))
     imported = import_sun(root, cases=root / "cases.csv")
     assert_same(imported.data, small_sun())
     images = imported.data.detections["image"].to_list()

@@ -4,7 +4,7 @@ Source: Misawa et al., Gastrointestinal Endoscopy 2021; sundatabase.org, on requ
 forbid distributing anything made from it, so nothing of it is included here, not even the table of
 its cases. Two packagings are in use and both are read: `case1/*.jpg` .. `case100` with
 `annotation_txt/case1.txt`, and `imgs/case1/*.jpg` with `annotation_xml/case1/*.xml`. The folder is
-the only link between an image and its polyp; images in a path with `negative` show no polyp.
+the only link between an image and its polyp; images below a folder of negatives show no polyp.
 """
 
 import re
@@ -47,6 +47,7 @@ CLASSES: Mapping[str, str] = {
 _TEXT = re.compile(r"(?:^|/)case_?0*(\d{1,8})\.txt$", re.I)
 _FILE = re.compile(r"(?:^|/)(?:case|negative)_?0*(\d{1,8})/([^/]+)\.[^/.]+$", re.I)
 _SEGMENT = re.compile(r"_a(\d{1,8})_", re.I)
+_POLARITY = re.compile("positive|negative")
 _IMAGE = re.compile(r"image_?(\d{1,8})$", re.I)
 _NO_POLYP = ("1", "non-polyp", "non_polyp", "nonpolyp", "normal")  # classes of a box in XML
 
@@ -154,8 +155,9 @@ def _find_cases(release: Release) -> list[Recording]:
 
     def place(member: Member, number: str, name: ImageName | None) -> Place:
         """The place of a file of the case with a number."""
-        # The name of the source itself may contain `negative` too.
-        negative = "negative" in f"{release.source.name}/{member.image}".lower()
+        # The name of the source itself may say it too; of several folders, the last one counts.
+        words = _POLARITY.findall(f"{release.source.name}/{member.image}".lower())
+        negative = words[-1:] == ["negative"]
         kind, part = ("negative", "negative") if negative else ("case", "positive")
         return (negative, int(number)), f"{kind}{int(number)}", part, name
 
@@ -315,8 +317,8 @@ def write_sun(data: DataSet, root: Path, *, frames: FrameSource | None = None) -
         PolyplinkError: If a procedure has another name, or a box is not of whole pixels.
     """
     boxes = layout.whole_edges(data, "SUN")
-    names = r"(case|negative)(\d{1,8})"
-    for procedure, match in layout.procedures_to_write(data, root, DATASET, names, "case<number>"):
+    names, example = r"(case|negative)(0|[1-9]\d{0,7})", "case<number>, without leading zeros"
+    for procedure, match in layout.procedures_to_write(data, root, DATASET, names, example):
         procedure_id, n_frames = procedure["procedure_id"], procedure["n_frames"]
         positive, number = match[1] == "case", int(match[2])
         frame_boxes = boxes.get(procedure_id, {})
