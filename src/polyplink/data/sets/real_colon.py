@@ -353,8 +353,8 @@ def annotation_texts(place: Path) -> Iterator[tuple[int, str, str]]:
         place: A folder, or a .tar.gz, .tar or .zip archive with members in a folder or not.
 
     Yields:
-        Frame number, file name and text; from a folder in the order of the numbers, from an archive
-        in the archive's order.
+        Frame number, file name, and text (invalid UTF-8 replaced); from a folder in the order of
+        the numbers, from an archive in the archive's order.
 
     Raises:
         PolyplinkError: If a file has no frame number or two have the same, or the archive is cut
@@ -363,7 +363,7 @@ def annotation_texts(place: Path) -> Iterator[tuple[int, str, str]]:
     if place.is_dir():
         prefix = f"{place}{os.sep}"
         for frame, name in _frame_files(place, ".xml").items():
-            yield frame, name, _read_text(prefix + name)
+            yield frame, name, read_small(prefix + name).decode("utf-8", "replace")
         return
 
     def is_annotation(path: str) -> bool:
@@ -398,13 +398,6 @@ def _frame_files(folder: Path, suffix: str) -> dict[int, str]:
         if name.endswith(suffix) and not check_utf8(name, folder).startswith("."):
             _add_frame(names, name, f"{folder}{os.sep}{name}", folder)
     return dict(sorted(names.items()))
-
-
-def _read_text(path: str) -> str:
-    try:
-        return read_small(path).decode("utf-8")
-    except UnicodeDecodeError:
-        raise PolyplinkError(f"{path} is not UTF-8 text", _AGAIN) from None
 
 
 def annotations_folder(procedure_id: str) -> str:
