@@ -8,7 +8,7 @@ import torch
 from hypothesis import example, given, strategies as st
 from numpy.typing import NDArray
 
-from polyplink_lab.simulate.course.stage import MIN_AREA
+from polyplink_lab.simulate.course.scene import MIN_AREA
 from polyplink_lab.simulate.picture.rays import Windows
 from polyplink_lab.simulate.picture.render import Renderer
 from polyplink_lab.simulate.plan import Plan, boxes_of, pixel_boxes, plan_procedure

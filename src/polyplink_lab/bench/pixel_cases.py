@@ -30,7 +30,7 @@ from polyplink_lab.simulate.colon.surface import BatchSurface
 from polyplink_lab.simulate.picture.rays import (
     FAR,
     SETTLED,
-    Eyes,
+    Cameras,
     Windows,
     beams_of,
     march_windows,
@@ -202,9 +202,11 @@ MARGIN = 1.5  # size of a crop relative to its box
 STEPS = 400  # most steps of a plain march
 
 
-def plain_march(surface: BatchSurface, eyes: Eyes, windows: Windows, max_pixels: int) -> Tensor:
+def plain_march(
+    surface: BatchSurface, cameras: Cameras, windows: Windows, max_pixels: int
+) -> Tensor:
     """The rival: all rays of a tile step from the camera until each has reached the surface."""
-    beams = beams_of(eyes, windows)
+    beams = beams_of(cameras, windows)
     depth = torch.zeros_like(beams.directions[0])
     for frames, pixels in tiles(len(depth), depth.shape[1], max_pixels):
         tile, part = beams.part(frames, pixels), depth[frames, pixels]

@@ -17,9 +17,9 @@ from polyplink_lab.simulate.colon.surface import Colon, Lump, draw_colon
 from polyplink_lab.simulate.course.camera import Array, CameraPath, Index
 from polyplink_lab.simulate.course.conditions import Conditions, draw_conditions
 from polyplink_lab.simulate.course.route import draw_phase, follow_route
-from polyplink_lab.simulate.course.stage import (
+from polyplink_lab.simulate.course.scene import (
     MIN_AREA,
-    Stage,
+    Scene,
     calm_at,
     draw_places,
     in_reach,
@@ -108,22 +108,25 @@ def plan_procedure(preset: Preset, seed: int, spec: ProcedureSpec) -> Plan:
     lens = Lens.of(LENS_CORNERS[spec.brand], spec.width, spec.height)
     coarse = Outlines.of([coarser(body) for body in outlines])
     size = spec.width, spec.height
-    stage = Stage(colon, tuple(lumps), coarse, lens, size, timeline.gone)
+    scene = Scene(colon, tuple(lumps), coarse, lens, size, timeline.gone)
     phase = draw_phase(weather, timeline.n_frames, spec.fps)
-    unrest = 0.5 + preset.difficulty
-    route = follow_route(camera, stage, places, timeline, phase, fps=spec.fps, unrest=unrest)
-    path, _, look, _, failed = route
+    unsteadiness = 0.5 + preset.difficulty
+    route = follow_route(
+        camera, scene, places, timeline, phase, fps=spec.fps, unsteadiness=unsteadiness
+    )
     return Plan(
         spec=spec,
         timeline=timeline,
         colon=colon,
         traits=tuple(traits),
         lumps=tuple(lumps),
-        path=path,
-        conditions=draw_conditions(weather, spec, timeline, route, phase=phase, unrest=unrest),
+        path=route.path,
+        conditions=draw_conditions(
+            weather, spec, timeline, route, phase=phase, unsteadiness=unsteadiness
+        ),
         bodies=Outlines.of(outlines),
-        looks=look,
-        failed=failed,
+        looks=route.look,
+        failed=route.failed,
     )
 
 

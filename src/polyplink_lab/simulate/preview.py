@@ -141,10 +141,10 @@ def workflow(plan: Plan, boxes: pl.DataFrame) -> dict[str, int]:
     area[numbers] = (boxes["w"] * boxes["h"]).to_numpy()
     # How well each frame shows the place of a removed polyp, 0 to 1.
     for lump, removal in zip(plan.lumps, plan.timeline.gone, strict=True):
-        way = lump.centre.double().numpy() - plan.path.positions[removal:]  # (s, 3)
-        far = np.linalg.norm(way, axis=1)
-        cosine = (way * plan.path.rotations[removal:, :, 2]).sum(1) / far
-        closeness = np.where((cosine > SEEN) & (far < SCAR_FAR), cosine / (1 + far), 0.0)
+        offset = lump.centre.double().numpy() - plan.path.positions[removal:]  # (s, 3)
+        distance = np.linalg.norm(offset, axis=1)
+        cosine = (offset * plan.path.rotations[removal:, :, 2]).sum(1) / distance
+        closeness = np.where((cosine > SEEN) & (distance < SCAR_FAR), cosine / (1 + distance), 0.0)
         scar[removal:] = np.maximum(scar[removal:], closeness)
     boxed, clear, tool = count > 0, ~conditions.blink, conditions.instrument[:, 0]
     dry = clear & (conditions.splash < DRY)

@@ -9,7 +9,7 @@ from polyplink_lab.simulate.colon.outline import AROUND, DOWN, coarser, outline
 from polyplink_lab.simulate.colon.polyp import FORMS, draw_traits
 from polyplink_lab.simulate.colon.projection import Outline, rest_of
 from polyplink_lab.simulate.colon.surface import Colon, Lump, draw_colon
-from polyplink_lab.simulate.course.stage import Place, calm_at, set_lump
+from polyplink_lab.simulate.course.scene import Place, calm_at, set_lump
 from tests.simulate.scenes import surface
 
 

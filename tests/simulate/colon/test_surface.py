@@ -160,19 +160,19 @@ def test_a_distance_does_not_depend_on_its_batch() -> None:
 
 def test_touch_gives_slope_colours_and_material_coordinates() -> None:
     at = points()
-    touch = batch().touch(at, FRAME)
+    sample = batch().sample(at, FRAME)
     leaf = at.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(batch().plain(leaf, FRAME)[0].sum(), leaf)
-    cosine = torch.nn.functional.cosine_similarity(touch.slope, gradient, dim=0)
+    cosine = torch.nn.functional.cosine_similarity(sample.slope, gradient, dim=0)
     assert cosine.median() > 0.9999
     assert (cosine < 0.99).float().mean() < 0.05  # at sharp folds and joints
     phases = torch.from_numpy(PHASES).float()[:, None]
-    torch.testing.assert_close(touch.material, to_material(COLON, at, phases))
+    torch.testing.assert_close(sample.material, to_material(COLON, at, phases))
     for k, lump in enumerate(LUMPS):
-        local = (touch.material[:, 1, 5] - lump.centre) @ lump.axes / lump.radii
+        local = (sample.material[:, 1, 5] - lump.centre) @ lump.axes / lump.radii
         a, b = (float(q / (local.norm() + local[2])) for q in local[:2])
         expected = [naive_read(lump.maps[channel], a, b) for channel in (1, 2, 3)]
-        assert touch.colours[k][:, 1, 5].tolist() == pytest.approx(expected, abs=1e-4)
+        assert sample.colours[k][:, 1, 5].tolist() == pytest.approx(expected, abs=1e-4)
 
 
 def test_a_procedure_without_polyps_has_a_surface() -> None:
@@ -185,4 +185,4 @@ def test_a_procedure_without_polyps_has_a_surface() -> None:
         atol=3e-6,
         rtol=0,
     )
-    assert without_polyps.touch(at, FRAME[:1]).shares == ()
+    assert without_polyps.sample(at, FRAME[:1]).shares == ()

@@ -86,9 +86,11 @@ def targets(k: int, reach: float = 0.1) -> Targets:
     return Targets(centres, np.tile(axes, (k, 1, 1)), np.full(k, reach), np.zeros(k, bool))
 
 
-def poses(seed: int, frames: list[int], unrest: float = 1.0, reach: float = 0.1) -> Poses:
+def poses(seed: int, frames: list[int], unsteadiness: float = 1.0, reach: float = 0.1) -> Poses:
     rng = np.random.default_rng(seed)
-    return draw_poses(rng, targets(len(frames), reach), np.array(frames), fps=30.0, unrest=unrest)
+    return draw_poses(
+        rng, targets(len(frames), reach), np.array(frames), fps=30.0, unsteadiness=unsteadiness
+    )
 
 
 @given(SEEDS, st.sampled_from([0.03, 0.1, 0.4]))
@@ -115,8 +117,10 @@ def test_a_look_moves_smoothly(seed: int) -> None:
     assert np.abs(np.diff(np.log(path.exposures))).max() < 0.1
 
 
-def spread(frames: int, unrest: float) -> float:
-    path = follow_looks(STILL, targets(60), poses(0, [frames] * 60, unrest), np.zeros(60 * frames))
+def spread(frames: int, unsteadiness: float) -> float:
+    path = follow_looks(
+        STILL, targets(60), poses(0, [frames] * 60, unsteadiness), np.zeros(60 * frames)
+    )
     logarithm = np.log(np.linalg.norm(targets(1).centres - path.positions, axis=1))
     return float(np.median(logarithm.reshape(60, frames).std(1)))
 

@@ -15,7 +15,7 @@ from polyplink_lab.simulate.picture.rays import (
     FAR,
     SETTLE_ROUNDS,
     Beams,
-    Eyes,
+    Cameras,
     Windows,
     beams_of,
     in_windows,
@@ -29,7 +29,7 @@ SURFACE = batch()
 
 
 @functools.cache
-def eyes() -> Eyes:
+def cameras() -> Cameras:
     """Two cameras on the centre line: one looks at a polyp, one along the lumen."""
     origins = torch.tensor([wall_point(z, 0.0) for z in (-0.3, 0.5)])
     origins[:, 0] -= 1
@@ -38,7 +38,7 @@ def eyes() -> Eyes:
     right = torch.linalg.cross(forward, torch.tensor([[0.1, 1.0, 0.2]]).expand(2, 3))
     right = torch.nn.functional.normalize(right, dim=1)
     down = torch.linalg.cross(forward, right)
-    return Eyes(origins, torch.stack([right, down, forward], dim=2), torch.arange(2))
+    return Cameras(origins, torch.stack([right, down, forward], dim=2), torch.arange(2))
 
 
 def full_frame(size: tuple[int, int]) -> Windows:
@@ -67,14 +67,14 @@ def slow_march(beams: Beams) -> torch.Tensor:
 
 def test_the_march_equals_a_slow_march() -> None:
     windows = full_frame((96, 78))
-    beams = beams_of(eyes(), windows)
-    depth, expected = march_windows(SURFACE, eyes(), windows), slow_march(beams)
+    beams = beams_of(cameras(), windows)
+    depth, expected = march_windows(SURFACE, cameras(), windows), slow_march(beams)
     error = (depth - expected).abs() / (expected * beams.width)
     assert error.median() < 0.1  # pixels
     assert (error > 1).float().mean() < 0.02  # rays that graze an edge
     assert (depth > 1.05 * expected).float().mean() < 0.004  # almost none pass through the surface
     shares, expected_shares = (
-        SURFACE.touch(beams.at(d), beams.frame).shares for d in (depth, expected)
+        SURFACE.sample(beams.at(d), beams.frame).shares for d in (depth, expected)
     )
     for share, other in zip(shares, expected_shares, strict=True):
         mask, truth = share > 0.5, other > 0.5
@@ -90,10 +90,10 @@ def dilated(mask: torch.Tensor) -> torch.Tensor:
 def test_the_march_hits_polyps_smaller_than_a_cell() -> None:
     """The mask of a polyp of a few pixels equals that of a slow march except at its border."""
     windows = full_frame((24, 20))
-    beams = beams_of(eyes(), windows)
-    expected = SURFACE.touch(beams.at(slow_march(beams)), beams.frame).shares[0] > 0.5
-    depth = march_windows(SURFACE, eyes(), windows)
-    result = SURFACE.touch(beams.at(depth), beams.frame).shares[0] > 0.5
+    beams = beams_of(cameras(), windows)
+    expected = SURFACE.sample(beams.at(slow_march(beams)), beams.frame).shares[0] > 0.5
+    depth = march_windows(SURFACE, cameras(), windows)
+    result = SURFACE.sample(beams.at(depth), beams.frame).shares[0] > 0.5
     assert expected.sum() > 10
     assert (result & ~dilated(expected)).sum() == 0
     assert (~result & ~dilated(~expected)).sum() == 0
@@ -102,11 +102,11 @@ def test_the_march_hits_polyps_smaller_than_a_cell() -> None:
 @pytest.mark.parametrize("size", [(40, 32), (40, 31), (39, 32)])
 def test_depths_do_not_depend_on_the_batch_or_the_tiles(size: tuple[int, int]) -> None:
     windows = full_frame(size)
-    depths = march_windows(SURFACE, eyes(), windows)
+    depths = march_windows(SURFACE, cameras(), windows)
     for most in (1280, 500):
-        assert torch.equal(march_windows(SURFACE, eyes(), windows, most), depths)
+        assert torch.equal(march_windows(SURFACE, cameras(), windows, most), depths)
     for frame in (0, 1):
-        one_camera = Eyes(*(part[frame : frame + 1] for part in vars(eyes()).values()))
+        one_camera = Cameras(*(part[frame : frame + 1] for part in vars(cameras()).values()))
         depths_alone = march_windows(SURFACE, one_camera, windows.some(np.array([frame])))
         assert torch.equal(depths_alone[0], depths[frame])
 
@@ -138,7 +138,7 @@ def test_depths_do_not_depend_on_the_rounds_between_gpu_waits(
         rounds = {"cpu": SETTLE_ROUNDS[device]}
         with monkeypatch.context() as patch, CountGpuWaits() as counter:
             patch.setattr(rays, "SETTLE_ROUNDS", rounds)
-            depths[device] = march_windows(SURFACE, eyes(), full_frame((96, 80)))
+            depths[device] = march_windows(SURFACE, cameras(), full_frame((96, 80)))
         waits[device] = counter.count
     assert torch.equal(depths["cpu"], depths["cuda"])
     assert waits["cuda"] <= 1 + len(SETTLE_ROUNDS["cuda"]) < waits["cpu"]

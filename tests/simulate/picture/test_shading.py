@@ -13,7 +13,7 @@ from polyplink_lab.simulate.picture.rays import FAR
 from tests.simulate.scenes import LUMPS, batch, points
 
 PATIENT = shading.draw_patient(np.random.default_rng(0))
-TOUCH = batch().touch(points(), torch.arange(2)[:, None])
+SAMPLE = batch().sample(points(), torch.arange(2)[:, None])
 PIXEL = torch.full((2, 120), 0.004)
 
 
@@ -41,27 +41,27 @@ def test_light_equals_a_naive_loop() -> None:
 
 
 def test_wall_and_polyps_have_their_separate_colours() -> None:
-    colour, relief = shading.surface_colour(PATIENT, TOUCH, [], PIXEL)
+    colour, relief = shading.surface_colour(PATIENT, SAMPLE, [], PIXEL)
     wall_colour, _ = shading.surface_colour(
-        PATIENT, dataclasses.replace(TOUCH, shares=(), colours=()), [], PIXEL
+        PATIENT, dataclasses.replace(SAMPLE, shares=(), colours=()), [], PIXEL
     )
     assert relief.shape == (2, *PIXEL.shape)
-    shares = torch.stack(TOUCH.shares)
+    shares = torch.stack(SAMPLE.shares)
     wall = (shares == 0).all(0)
     assert torch.equal(colour[:, wall], wall_colour[:, wall])
     only_first_polyp = (shares[0] == 1) & (shares[1] == 0)
     assert only_first_polyp.any()
     ratio = (
-        colour[:, only_first_polyp] / TOUCH.colours[0][:, only_first_polyp]
+        colour[:, only_first_polyp] / SAMPLE.colours[0][:, only_first_polyp]
     )  # the fine texture scales all channels equally
     assert ((ratio - ratio[:1]).abs() < 1e-3).all()
 
 
 def test_a_wound_is_visible_from_its_frame_on() -> None:
     scar = shading.Scar(LUMPS[0].centre, 0.3, 10, 0.5, 20.0, torch.zeros(3))
-    before, _ = shading.surface_colour(PATIENT, TOUCH, [], PIXEL)
+    before, _ = shading.surface_colour(PATIENT, SAMPLE, [], PIXEL)
     wound = scar, torch.tensor([[-1.0], [1.0]])
-    after, _ = shading.surface_colour(PATIENT, TOUCH, [wound], PIXEL)
+    after, _ = shading.surface_colour(PATIENT, SAMPLE, [wound], PIXEL)
     assert torch.equal(after[:, 0], before[:, 0])
     near_wound = (points() - LUMPS[0].centre[:, None, None]).norm(dim=0)[1] < 0.3
     if near_wound.any():
@@ -69,17 +69,17 @@ def test_a_wound_is_visible_from_its_frame_on() -> None:
 
 
 def test_normals_have_unit_length_and_follow_the_relief() -> None:
-    flat = shading.normals(TOUCH, torch.zeros(2, *PIXEL.shape))
-    unit_slope = TOUCH.slope / TOUCH.slope.norm(dim=0)
+    flat = shading.normals(SAMPLE, torch.zeros(2, *PIXEL.shape))
+    unit_slope = SAMPLE.slope / SAMPLE.slope.norm(dim=0)
     torch.testing.assert_close(flat, unit_slope, atol=1e-5, rtol=0)
     leaning = shading.normals(
-        TOUCH, torch.stack([torch.zeros_like(PIXEL), torch.full_like(PIXEL, 0.3)])
+        SAMPLE, torch.stack([torch.zeros_like(PIXEL), torch.full_like(PIXEL, 0.3)])
     )
     torch.testing.assert_close(leaning.norm(dim=0), torch.ones_like(PIXEL), atol=1e-5, rtol=0)
     assert ((leaning - flat)[2] >= -1e-5).all()
-    c, s = TOUCH.turn
+    c, s = SAMPLE.turn
     around = shading.normals(
-        TOUCH, torch.stack([torch.full_like(PIXEL, 0.3), torch.zeros_like(PIXEL)])
+        SAMPLE, torch.stack([torch.full_like(PIXEL, 0.3), torch.zeros_like(PIXEL)])
     )
     assert ((-around[0] * s + around[1] * c) > (-flat[0] * s + flat[1] * c) - 1e-5).all()
     assert math.isfinite(float(around.sum()))

@@ -71,18 +71,18 @@ class _Rays:
         at `REACH` or after `steps` steps, with share 0.
         """
         local = torch.stack([tilt.sin() * turn.cos(), tilt.sin() * turn.sin(), tilt.cos()])
-        ways = self._axes @ (self._scale[:, None] * local)  # (3, n)
-        per_unit = STRIDE / torch.linalg.vector_norm(ways, dim=0)
+        directions = self._axes @ (self._scale[:, None] * local)  # (3, n)
+        per_unit = STRIDE / torch.linalg.vector_norm(directions, dim=0)
         s = torch.full_like(per_unit, INSIDE)
         close = CLOSE * float(self._scale.min())
         active = torch.arange(len(s))  # rays that have not reached the surface yet
         for _ in range(steps):
-            distance, _ = self._at(self._origin + s[active] * ways[:, active])
+            distance, _ = self._at(self._origin + s[active] * directions[:, active])
             s[active] = (s[active] - distance * per_unit[active]).clamp(max=REACH)
             active = active[(distance.abs() > close) & (s[active] < REACH)]
             if not len(active):
                 break
-        points = self._origin + s * ways
+        points = self._origin + s * directions
         distance, share = self._at(points)
         arrived = distance.abs() < 2 * close  # the others stay inside, down a stalk into the wall
         return points, torch.where(arrived, share, 0.0)
@@ -128,9 +128,11 @@ def _hull(points: Array) -> NDArray[np.int64]:
     index = np.arange(DIRECTIONS) + 0.5
     height, turn = 1 - 2 * index / DIRECTIONS, index * (math.pi * (3 - math.sqrt(5)))
     across = np.sqrt(1 - height * height)
-    ways = np.stack([across * np.cos(turn), across * np.sin(turn), height], 1).astype(np.float32)
+    directions = np.stack([across * np.cos(turn), across * np.sin(turn), height], 1).astype(
+        np.float32
+    )
     columns = points.T.astype(np.float32)
-    batches = [ways[k : k + TOGETHER] for k in range(0, DIRECTIONS, TOGETHER)]
+    batches = [directions[k : k + TOGETHER] for k in range(0, DIRECTIONS, TOGETHER)]
     furthest = np.concatenate([(part @ columns).argmax(1) for part in batches])
     return np.unique(furthest).astype(np.int64)
 
@@ -167,8 +169,8 @@ def outline(colon: Colon, lump: Lump) -> Outline:
     rest, fine = _finer(torch.stack([length - _relief(lump, local / length), tilt]))
     turns = torch.arange(AROUND, dtype=torch.float64) * (2 * math.pi / AROUND)
     across = fine.sin()  # (DOWN, AROUND)
-    ways = torch.stack([across * turns.cos(), across * turns.sin(), fine.cos()])
-    local = (rest + _relief(lump, ways)) * ways * radii
+    directions = torch.stack([across * turns.cos(), across * turns.sin(), fine.cos()])
+    local = (rest + _relief(lump, directions)) * directions * radii
     points = centre + torch.einsum("ij,jrn->irn", axes, local)  # (3, DOWN, AROUND)
     if lump.stalk[1]:
         rays = _Rays(still, lump, from_foot=True)

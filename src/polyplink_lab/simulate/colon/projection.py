@@ -288,8 +288,8 @@ def _clip(  # noqa: PLR0917  # pragma: no cover
             depth = piece[a, 0] * x + piece[a, 1] * y + piece[a, 2] * z
             if (depth >= 0) != (last_depth >= 0):
                 for i in range(3):
-                    way = piece[a, i] - piece[last, i]
-                    spare[n_corners, i] = piece[last, i] + way * last_depth / (last_depth - depth)
+                    edge = piece[a, i] - piece[last, i]
+                    spare[n_corners, i] = piece[last, i] + edge * last_depth / (last_depth - depth)
                 n_corners += 1
             if depth >= 0:
                 for i in range(3):

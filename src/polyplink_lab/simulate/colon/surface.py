@@ -506,7 +506,7 @@ def _tube(colon: Colon) -> Single:
 
 
 @dataclass(frozen=True)
-class Touch:
+class SurfaceSample:
     """Properties of the surface at points (s, n).
 
     Attributes:
@@ -597,7 +597,7 @@ class BatchSurface:
     def plain(
         self, points: Tensor, frame: Tensor
     ) -> tuple[Tensor, tuple[Tensor, ...], tuple[Tensor, Tensor], list[PolypPart]]:
-        """Distances by torch, with material points, `Touch.turn`, and the polyp in every slot."""
+        """Distances by torch, material points, `SurfaceSample.turn`, and the polyp in each slot."""
         numbers = self._columns[:, frame].unbind()
         ends = 1 + 3 * self.sizes[0]
         calm = [(a, b, c) for a, b, c in zip(*[iter(numbers[1:ends])] * 3, strict=True)]
@@ -610,10 +610,10 @@ class BatchSurface:
             parts.append((share, row[18], place))
         return distance * wider, rest, turn, parts
 
-    def touch(self, points: Tensor, frame: Tensor) -> Touch:
+    def sample(self, points: Tensor, frame: Tensor) -> SurfaceSample:
         """Properties of the surface at points (3, s, n) of frames (s, 1)."""
         distance_here, rest, turn, parts = self.plain(points, frame)
-        return Touch(
+        return SurfaceSample(
             slope=slopes(
                 lambda moved: self.distance(moved, frame), points, distance_here, DIFFERENCE
             ),

@@ -132,10 +132,10 @@ def look_down(axes: Array, azimuth: Array, elevation: Array) -> tuple[Array, Arr
     ce, se = np.cos(elevation)[:, None], np.sin(elevation)[:, None]
     along, around, inward = axes[:, :, 0], axes[:, :, 1], axes[:, :, 2]
     flat = ca * along + sa * around
-    way = ce * flat + se * inward
+    outwards = ce * flat + se * inward
     right = ca * around - sa * along
-    down = se * flat - ce * inward  # so that right x down = forward = -way
-    return way, np.stack([right, down, -way], axis=-1)
+    down = se * flat - ce * inward  # so that right x down = forward = -outwards
+    return outwards, np.stack([right, down, -outwards], axis=-1)
 
 
 def turn_own(rotations: Array, axis: int, angles: Array) -> Array:
@@ -252,7 +252,7 @@ def draw_poses(
     frames: Index,
     *,
     fps: float,
-    unrest: float,
+    unsteadiness: float,
     nearer: float = 1.0,
 ) -> Poses:
     """Sample the poses of k looks.
@@ -262,7 +262,8 @@ def draw_poses(
         targets: The targets of the looks.
         frames: (k,) number of frames of each look.
         fps: Frames per second.
-        unrest: Factor on all changes within a look, and on the offset from the picture's centre.
+        unsteadiness: Factor on all changes within a look, and on the offset from the picture's
+            centre.
         nearer: Factor on the share of the frame that the target fills.
     """
     k = len(frames)
@@ -278,18 +279,18 @@ def draw_poses(
     pace = WANDER_RATE * cycles / frames  # largest change in a frame of a wander of size 1
     sine = rng.uniform(math.sin(ELEVATION[0]), math.sin(ELEVATION[1]), k)
     elevation = np.arcsin(np.minimum(sine, np.maximum(HEADROOM / distance, 0.55)))
-    spread = unrest * log_normal(*SPREAD) * np.where(targets.pair, 0.2, 1)
+    spread = unsteadiness * log_normal(*SPREAD) * np.where(targets.pair, 0.2, 1)
     angles = np.zeros((k, 6, 2))
 
     def set_angle(move: int, mean: Array) -> None:
         """Set mean and swing of an angle; the swing is sampled and limited by the largest rate."""
-        size = unrest * SWINGS[move] * rng.uniform(0.3, 1.0, k)
+        size = unsteadiness * SWINGS[move] * rng.uniform(0.3, 1.0, k)
         angles[:, move] = np.stack([mean, np.minimum(size, RATES[move] / pace)], axis=1)
 
     for move, limit in zip((RIGHT, DOWN), AIM_LIMIT, strict=True):
-        set_angle(move, unrest * AIM * rng.standard_normal(k))
+        set_angle(move, unsteadiness * AIM * rng.standard_normal(k))
         angles[:, move] = angles[:, move].clip(-limit, limit)
-    warm, green = unrest * rng.normal(0, [0.10, 0.05], (k, 2)).T
+    warm, green = unsteadiness * rng.normal(0, [0.10, 0.05], (k, 2)).T
     azimuth, roll = (rng.uniform(-math.pi, math.pi, k) for _ in range(2))
     for move, mean in ((AZIMUTH, azimuth), (ELEVATE, elevation), (ROLL, roll)):
         set_angle(move, mean)
@@ -297,16 +298,16 @@ def draw_poses(
     tremor = [
         rng.uniform(0.5, 3.0, (k, 3)) / fps,
         rng.uniform(0, 2 * math.pi, (k, 3)),
-        unrest * rng.uniform(0.004, 0.012, (k, 3)),
+        unsteadiness * rng.uniform(0.004, 0.012, (k, 3)),
     ]
     breath = [
         rng.uniform(0.2, 0.3, k) / fps,
         rng.uniform(0, 2 * math.pi, k),
-        unrest * rng.uniform(0.01, 0.06, k),
+        unsteadiness * rng.uniform(0.01, 0.06, k),
         rng.uniform(0, 2 * math.pi, k),
     ]
-    exposure = unrest * rng.normal(0, [0.25, 0.08], (k, 2))
-    white = np.stack([warm, green, -warm], axis=1), unrest * rng.normal(0, 0.015, (k, 3))
+    exposure = unsteadiness * rng.normal(0, [0.25, 0.08], (k, 2))
+    white = np.stack([warm, green, -warm], axis=1), unsteadiness * rng.normal(0, 0.015, (k, 3))
     return Poses(
         frames=frames,
         distance=distance,
@@ -368,13 +369,15 @@ def follow_looks(colon: Colon, targets: Targets, poses: Poses, phase: Array) -> 
     distance = np.clip(poses.distance[look] * np.exp(logarithm), poses.nearest[look], FARTHEST)
     elevation = swung(poses.angles[:, ELEVATE], ELEVATE).clip(ELEVATION[0], math.radians(86))
     azimuth = swung(poses.angles[:, AZIMUTH], AZIMUTH)
-    way, turned = look_down(targets.axes[look], azimuth, elevation)
+    outwards, turned = look_down(targets.axes[look], azimuth, elevation)
     # The camera moves with the wall under the wave, and is shifted by the breath.
     rate, start, size, heading = poses.breath[look].T
     breath = distance * size * np.sin(2 * math.pi * rate * time + start)
     aside = turned[:, :, 0] * np.cos(heading)[:, None] + turned[:, :, 1] * np.sin(heading)[:, None]
     rest_places = targets.centres[look]
-    positions = carry(colon, rest_places, phase) + distance[:, None] * way + breath[:, None] * aside
+    positions = (
+        carry(colon, rest_places, phase) + distance[:, None] * outwards + breath[:, None] * aside
+    )
     rates, starts, sizes = (poses.tremor[look, row] for row in range(3))
     shake = sizes * np.sin(2 * math.pi * rates * time[:, None] + starts)  # (n, 3)
     aim = [

@@ -64,7 +64,7 @@ def draw_conditions(
     route: Route,
     *,
     phase: Array,
-    unrest: float,
+    unsteadiness: float,
 ) -> Conditions:
     """Sample the conditions of all frames.
 
@@ -74,13 +74,13 @@ def draw_conditions(
         timeline: The timeline of the procedure.
         route: The route, see `course.route`.
         phase: (s,) phase of the peristaltic wave.
-        unrest: Factor on the blur of the autofocus.
+        unsteadiness: Factor on the blur of the autofocus.
     """
-    path, blink, _, goals, _ = route
+    path, blink, goals = route.path, route.blink, route.targets
     distance = np.linalg.norm(goals - path.positions, axis=1)
     near = distance < NEAR_MM / MM_PER_UNIT
     hunt = wander(0.13 * np.arange(timeline.n_frames) / spec.fps, rng.uniform(0, 6, 2))
-    focus = defocus(distance, near) + unrest * HUNT * (hunt - 0.75).clip(0)
+    focus = defocus(distance, near) + unsteadiness * HUNT * (hunt - 0.75).clip(0)
     # Blur and water of blinks, constant within a blink.
     run, count = blink_runs(blink)
     blur = rng.uniform(*BLINK_BLUR, count)[run] * blink

@@ -1,7 +1,7 @@
 """The camera of a whole procedure: looks at polyps, and the path between them.
 
 A look is sampled again, with less and less motion, until its polyp has a box in every frame, is not
-hidden, and no other polyp is visible (see `stage`). Between two looks at a polyp the camera turns
+hidden, and no other polyp is visible (see `scene`). Between two looks at a polyp the camera turns
 away and back; a gap of a few frames is a blink. Longer gaps take place in a section of the tube
 without polyps: the camera looks up the lumen, away from all polyps, and a blink hides the jump to
 that section.
@@ -9,6 +9,7 @@ that section.
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,9 +35,9 @@ from polyplink_lab.simulate.course.camera import (
     unit,
     wander,
 )
-from polyplink_lab.simulate.course.stage import (
+from polyplink_lab.simulate.course.scene import (
     Place,
-    Stage,
+    Scene,
     Views,
     hidden,
     misses,
@@ -45,7 +46,7 @@ from polyplink_lab.simulate.course.stage import (
 )
 from polyplink_lab.simulate.course.timeline import Timeline
 
-# Factors on the unrest of a look and on the size of its target, for successive tries.
+# Factors on the unsteadiness of a look and on the size of its target, for successive tries.
 TRIES = (
     *((1.0, 1.0),) * 4,
     *((0.7, 1.1),) * 4,
@@ -68,9 +69,22 @@ AHEAD = 1.3  # distance up the tube at which the camera looks, units
 Pose = tuple[Array, Array]  # positions (k, 3) and rotations (k, 3, 3) of cameras
 
 
-# The camera in all s frames of a procedure; blinks (s,); index of the look (s,), -1 between looks;
-# the camera's targets (s, 3); and looks for which no valid pose was sampled.
-Route = tuple[CameraPath, Mask, Index, Array, tuple[int, ...]]
+class Route(NamedTuple):
+    """The camera in all s frames of a procedure.
+
+    Attributes:
+        path: The camera.
+        blink: (s,) whether nothing is recognisable.
+        look: (s,) index of the look, -1 between looks.
+        targets: (s, 3) points that the camera looks at.
+        failed: Looks for which no valid pose was sampled.
+    """
+
+    path: CameraPath
+    blink: Mask
+    look: Index
+    targets: Array
+    failed: tuple[int, ...]
 
 
 def frames_of(course: Index) -> tuple[Index, Index]:
@@ -88,24 +102,24 @@ def draw_phase(rng: np.random.Generator, n: int, fps: float) -> Array:
 
 def follow_route(
     rng: np.random.Generator,
-    stage: Stage,
+    scene: Scene,
     places: Sequence[Place],
     timeline: Timeline,
     phase: Array,
     *,
     fps: float,
-    unrest: float,
+    unsteadiness: float,
 ) -> Route:
     """The camera in all looks of a procedure, and between them.
 
     Args:
         rng: The stream "camera".
-        stage: The tube with its polyps.
+        scene: The tube with its polyps.
         places: The places of the polyps.
         timeline: The timeline of the procedure.
         phase: (s,) phase of the peristaltic wave.
         fps: Frames per second.
-        unrest: Factor on all changes within a look.
+        unsteadiness: Factor on all changes within a look.
     """
     n, looks = timeline.n_frames, timeline.looks
     # Looks (k, 4): polyp, the other one in view (-1 for none), first frame, number of frames.
@@ -120,12 +134,14 @@ def follow_route(
         goals[rows] = pose[0] + pose[1][:, :, 2]
 
     if len(course):
-        targets = aim_at(stage, places, course)
-        looks_path, failed = draw_looks(rng, stage, course, targets, phase, fps=fps, unrest=unrest)
+        targets = aim_at(scene, places, course)
+        looks_path, failed = draw_looks(
+            rng, scene, course, targets, phase, fps=fps, unsteadiness=unsteadiness
+        )
         look_of, frames = frames_of(course)
         path.put(frames, looks_path)
         look[frames], on_way[frames] = look_of, False
-        goals[frames] = carry(stage.colon, targets.centres[look_of], phase[frames])
+        goals[frames] = carry(scene.colon, targets.centres[look_of], phase[frames])
         # The gaps before, between and after looks; between looks at one place the camera turns.
         starts = np.append(0, course[:, 2:].sum(1))  # (k + 1,)
         lengths = np.append(course[:, 2], n) - starts
@@ -139,7 +155,7 @@ def follow_route(
             axes = targets.axes[turns - 1], targets.axes[turns]
             gap, time = look_times(lengths[turns])
             rows = starts[turns][gap] + time
-            put_pose(rows, turn_away(rng, stage.colon, ends, axes, lengths[turns]))
+            put_pose(rows, turn_away(rng, scene.colon, ends, axes, lengths[turns]))
             on_way[rows] = False
             blink[rows] = (lengths[turns] <= BLINK_GAP)[gap]
         # Between looks, exposure and white balance are interpolated.
@@ -147,7 +163,7 @@ def follow_route(
         for values in (path.exposures, *path.whites.T):
             values[:] = np.interp(np.arange(n), rows, values[rows])
     rows = np.flatnonzero(on_way)
-    put_pose(rows, travel(rng, stage.colon, rows < timeline.turn, fps, FREE))
+    put_pose(rows, travel(rng, scene.colon, rows < timeline.turn, fps, FREE))
     # Blinks at the cuts between looks and the way through the tube, and some random ones.
     joints = np.flatnonzero(on_way[1:] != on_way[:-1])[:, None] + np.arange(1 - JOINT, 1 + JOINT)
     joined = np.zeros(n, np.bool_)
@@ -159,40 +175,40 @@ def follow_route(
     # Other frames between looks in which a polyp is visible are blinks too.
     rows = np.flatnonzero((look < 0) & ~on_way & ~blink)
     views = Views(path[rows], phase[rows], rows, np.zeros(len(rows), np.int64))
-    blink[rows] = strays(stage, views, np.full((1, 2), -1))
-    return path, blink, look, goals, tuple(failed.tolist())
+    blink[rows] = strays(scene, views, np.full((1, 2), -1))
+    return Route(path, blink, look, goals, tuple(failed.tolist()))
 
 
 # --- Looks ----------------------------------------------------------------------------------
 
 
-def aim_at(stage: Stage, places: Sequence[Place], course: Index) -> Targets:
+def aim_at(scene: Scene, places: Sequence[Place], course: Index) -> Targets:
     """The targets of looks: a polyp, or the middle of two."""
-    balls = stage.bodies.balls
+    balls = scene.bodies.balls
     x, y, z = balls[:, 0] + balls[:, 2], balls[:, 1] + balls[:, 3], balls[:, 4]
     rest = np.stack([x, y, z], axis=1)  # (p, 3)
-    radii = balls[:, 7] / (1 + 2 * abs(stage.colon.wave))
+    radii = balls[:, 7] / (1 + 2 * abs(scene.colon.wave))
     first, pair = course[:, 0], course[:, 1] >= 0
     second = np.where(pair, course[:, 1], first)
-    way = rest[second] - rest[first]  # (k, 3)
-    apart = np.linalg.norm(way, axis=1)
+    offset = rest[second] - rest[first]  # (k, 3)
+    apart = np.linalg.norm(offset, axis=1)
     reach = np.where(pair, 0.5 * (apart + radii[first] + radii[second]), radii[first])
     # The middle of the extent of both, not of their centres.
     along = 0.5 * (1 + (radii[second] - radii[first]) / np.maximum(apart, 1e-9))
-    centres = rest[first] + np.where(pair, along, 0)[:, None] * way
-    axes = np.stack([wall_axes(stage.colon, place)[1] for place in places])[first]
+    centres = rest[first] + np.where(pair, along, 0)[:, None] * offset
+    axes = np.stack([wall_axes(scene.colon, place)[1] for place in places])[first]
     return Targets(centres, axes, reach, pair)
 
 
 def draw_looks(
     rng: np.random.Generator,
-    stage: Stage,
+    scene: Scene,
     course: Index,
     targets: Targets,
     phase: Array,
     *,
     fps: float,
-    unrest: float,
+    unsteadiness: float,
 ) -> tuple[CameraPath, Index]:
     """Sample looks until all are valid: target in every frame, not hidden, no other polyp.
 
@@ -204,7 +220,9 @@ def draw_looks(
     for calmer, nearer in TRIES:
         part, goal = course[todo], targets[todo]
         polyp, beside, _, lengths = part.T
-        drawn = draw_poses(rng, goal, lengths, fps=fps, unrest=unrest * calmer, nearer=nearer)
+        drawn = draw_poses(
+            rng, goal, lengths, fps=fps, unsteadiness=unsteadiness * calmer, nearer=nearer
+        )
         if poses is None:
             # A look at the same polyps after a short gap begins near the end of the last one.
             gap = course[1:, 2] - course[:-1, 2:].sum(1)
@@ -213,15 +231,15 @@ def draw_looks(
         else:
             poses.put(todo, drawn)
         look_of, frames = frames_of(part)
-        path = follow_looks(stage.colon, goal, drawn, phase[frames])
+        path = follow_looks(scene.colon, goal, drawn, phase[frames])
         views = Views(path, phase[frames], frames, look_of)
         # Invalid looks are sampled again.
-        bad = misses(stage, views, polyp)
+        bad = misses(scene, views, polyp)
         if (beside >= 0).any():
-            bad |= misses(stage, views, beside)
-        stray = strays(stage, views, part[:, :2])
+            bad |= misses(scene, views, beside)
+        stray = strays(scene, views, part[:, :2])
         bad |= np.bincount(look_of, stray, len(bad)) > 0
-        bad |= hidden(stage, views, polyp, beside)
+        bad |= hidden(scene, views, polyp, beside)
         pair = np.flatnonzero((beside >= 0) & ~bad)
         if len(pair):  # the other polyp of a pair must not be hidden either
             pair_views = views[np.isin(look_of, pair)]
@@ -231,12 +249,12 @@ def draw_looks(
                 pair_views.frames,
                 np.searchsorted(pair, pair_views.look),
             )
-            bad[pair] |= hidden(stage, pair_looks, beside[pair], polyp[pair])
+            bad[pair] |= hidden(scene, pair_looks, beside[pair], polyp[pair])
         todo = todo[bad]
         if not len(todo):
             break
     assert poses is not None
-    return follow_looks(stage.colon, targets, poses, phase[frames_of(course)[1]]), todo
+    return follow_looks(scene.colon, targets, poses, phase[frames_of(course)[1]]), todo
 
 
 # --- Between looks --------------------------------------------------------------------------

@@ -91,9 +91,9 @@ def smear(images: Tensor, motion: NDArray[np.float32]) -> Tensor:
     h, w = images.shape[2:]
     along = np.linspace(-0.5, 0.5, MOST_TAPS, dtype=np.float32)
     moved = torch.zeros_like(images)
-    for k, way in enumerate(motion):
+    for k, shift in enumerate(motion):
         # Whole-pixel shifts along the motion, each computed once.
-        shifts, counts = np.unique(np.rint(along[:, None] * way), axis=0, return_counts=True)
+        shifts, counts = np.unique(np.rint(along[:, None] * shift), axis=0, return_counts=True)
         reach = int(np.abs(shifts).max())
         padded = functional.pad(images[:, k], (reach,) * 4, mode="replicate")
         for (x, y), count in zip(shifts.astype(int).tolist(), counts.tolist(), strict=True):

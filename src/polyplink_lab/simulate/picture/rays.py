@@ -114,15 +114,15 @@ def in_windows(
     Cameras have positions (s, 3) and rotations (s, 3, 3), columns right, down and forward; spheres
     have centres (k, 3) and radii (k,).
     """
-    ways = np.einsum("sji,skj->ski", rotations, centres[None] - positions[:, None])  # (s, k, 3)
+    offsets = np.einsum("sji,skj->ski", rotations, centres[None] - positions[:, None])  # (s, k, 3)
     width, height = windows.frame
     middle = np.array([width, height, width, height]) / 2
     # Tangents (s, 4) of left, top, right, bottom.
     sides = (windows.edges.double().numpy() - middle) / (width * FOCAL)
-    visible = (np.linalg.norm(ways, axis=2) < FAR + radii) & (ways[:, :, 2] > -radii)
+    visible = (np.linalg.norm(offsets, axis=2) < FAR + radii) & (offsets[:, :, 2] > -radii)
     for side, (axis, sign) in enumerate(((0, 1), (1, 1), (0, -1), (1, -1))):
         tangent = sides[:, side, None]  # (s, 1)
-        inward = sign * (ways[:, :, axis] - tangent * ways[:, :, 2])
+        inward = sign * (offsets[:, :, axis] - tangent * offsets[:, :, 2])
         visible &= inward / np.sqrt(1 + tangent**2) > -radii
     return np.asarray(visible)
 
@@ -160,7 +160,7 @@ SETTLE_ROUNDS = {"cpu": (1,) * 60, "cuda": (1, 2, 4, 8, 16, 29)}
 
 
 @dataclass(frozen=True)
-class Eyes:
+class Cameras:
     """Cameras of s frames.
 
     Attributes:
@@ -206,7 +206,7 @@ class Beams:
         return Beams(self.origins[:, row], directions, self.frame[row], self.width[row])
 
 
-def beams_of(eyes: Eyes, windows: Windows, cell: int = 1) -> Beams:
+def beams_of(cameras: Cameras, windows: Windows, cell: int = 1) -> Beams:
     """Rays through the centres of cells of `cell` x `cell` pixels.
 
     Cells start at the window's upper left corner; the last ones may extend beyond its edge.
@@ -218,13 +218,13 @@ def beams_of(eyes: Eyes, windows: Windows, cell: int = 1) -> Beams:
     x = edges[:, :1] + pixel * cell * (torch.arange(columns, device=device) + 0.5)  # (s, columns)
     y = edges[:, 1:] + pixel * cell * (torch.arange(rows, device=device) + 0.5)  # (s, rows)
     x, y = (x - 0.5) / FOCAL, (y - 0.5 * windows.tall) / FOCAL
-    turn = eyes.rotations.permute(1, 2, 0)[..., None]  # (3, 3, s, 1)
+    turn = cameras.rotations.permute(1, 2, 0)[..., None]  # (3, 3, s, 1)
     across = turn[:, 0] * x + turn[:, 2]  # (3, s, columns)
     down = turn[:, 1] * y  # (3, s, rows)
     scale = torch.rsqrt((1 + x * x)[:, None, :] + (y * y)[:, :, None])  # (s, rows, columns)
     directions = (across[:, :, None, :] + down[:, :, :, None]) * scale  # (3, s, rows, columns)
-    origins = eyes.origins.T[:, :, None].contiguous()  # (3, s, 1)
-    return Beams(origins, directions.flatten(2), eyes.frame[:, None], pixel / FOCAL)
+    origins = cameras.origins.T[:, :, None].contiguous()  # (3, s, 1)
+    return Beams(origins, directions.flatten(2), cameras.frame[:, None], pixel / FOCAL)
 
 
 # The state of rays (`pace`) is one tensor (4, s, n): current depth, distance to the surface there,
@@ -234,11 +234,11 @@ def beams_of(eyes: Eyes, windows: Windows, cell: int = 1) -> Beams:
 def _stride(surface: BatchSurface, beams: Beams, pace: Tensor) -> Tensor:
     """One secant step from the last two depths and distances."""
     depth, distance, before, behind = pace
-    way = depth - before
-    way = torch.where(way.abs() < 1e-7, 1e-7, way)
+    step = depth - before
+    step = torch.where(step.abs() < 1e-7, 1e-7, step)
     # Far from the surface a secant is meaningless: limit the step to about the distance.
     shortest = (distance * (0.2 * OPEN) / (depth * beams.width)).clamp_(SLANT, OPEN)
-    steep = torch.maximum(((behind - distance) / way).clamp_max_(STEEPEST), shortest)
+    steep = torch.maximum(((behind - distance) / step).clamp_max_(STEEPEST), shortest)
     after = (depth + distance / steep).clamp_(0, FAR)
     return torch.stack([after, surface.distance(beams.at(after), beams.frame), depth, distance])
 
@@ -258,19 +258,19 @@ def tiles(frames: int, pixels: int, max_pixels: int) -> list[tuple[slice, slice]
 
 
 def march_windows(
-    surface: BatchSurface, eyes: Eyes, windows: Windows, max_pixels: int = 1 << 16
+    surface: BatchSurface, cameras: Cameras, windows: Windows, max_pixels: int = 1 << 16
 ) -> Tensor:
     """Depths (s, n) at which the rays of all pixels meet the surface, at most `FAR`.
 
     Args:
         surface: The surface in each of the s frames.
-        eyes: The cameras of the frames.
+        cameras: The cameras of the frames.
         windows: One window of n pixels in each frame.
         max_pixels: Maximum number of pixels processed at once, which limits temporary memory.
     """
     depth = torch.zeros(0)
     for cell, steps in LEVELS:
-        beams, (columns, rows) = beams_of(eyes, windows, cell), windows.cells(cell)
+        beams, (columns, rows) = beams_of(cameras, windows, cell), windows.cells(cell)
         if len(depth):  # quarters start at the depth of their cell; crop those beyond the edge
             depth = depth.repeat_interleave(2, 1).repeat_interleave(2, 2)[:, :rows, :columns]
             depth = depth.flatten(1).contiguous()

@@ -20,12 +20,12 @@ from polyplink_lab.simulate.colon.polyp import lump_foot
 from polyplink_lab.simulate.colon.surface import CALM_RADIUS, BatchSurface, in_places, stack_maps
 from polyplink_lab.simulate.colon.tissue import paint_map
 from polyplink_lab.simulate.picture import effects, overlays, rays, shading
-from polyplink_lab.simulate.picture.rays import FAR, Eyes, Windows, onto, tiles
+from polyplink_lab.simulate.picture.rays import FAR, Cameras, Windows, onto, tiles
 from polyplink_lab.simulate.plan import Plan
 from polyplink_lab.simulate.procedure_specs import stream
 
 Frames = NDArray[np.int64]
-March = Callable[[BatchSurface, Eyes, Windows, int], Tensor]
+March = Callable[[BatchSurface, Cameras, Windows, int], Tensor]
 Record = TypeVar("Record")
 
 METER = (16, 14)  # columns and rows of the light meter's rays
@@ -294,29 +294,34 @@ class Renderer:
         )
         phases = plan.conditions.phase[frames]
         surface = BatchSurface(plan.colon, plan.lumps, self._stack, (polyps, calm), phases)
-        eyes = Eyes(
+        cameras = Cameras(
             self._tensor(plan.path.positions[frames]),
             self._tensor(plan.path.rotations[frames]),
             onto(np.arange(len(frames)), self.device),
         )
         names = onto(in_places(polyps).astype(np.int8), self.device).T[..., None]  # (k, s, 1)
-        depths, beams = self._march(surface, eyes, windows, self.tile), rays.beams_of(eyes, windows)
+        depths, beams = (
+            self._march(surface, cameras, windows, self.tile),
+            rays.beams_of(cameras, windows),
+        )
         # Wounds that may be visible, and the seconds (s, 1) since each polyp's removal.
         open_scars = np.flatnonzero(scars.any(0)).tolist()
         ages = [self._tensor((frames - self._since[k]) / plan.spec.fps) for k in open_scars]
         for rows, cut in tiles(len(frames), polyp_map.shape[1], self.tile):
             depth, tile = depths[rows, cut], beams.part(rows, cut)  # (s, n)
-            touch = surface.touch(tile.at(depth), tile.frame)
+            sample = surface.sample(tile.at(depth), tile.frame)
             wounds = [
                 (look.scars[k], age[rows, None]) for k, age in zip(open_scars, ages, strict=True)
             ]
-            colour, relief = shading.surface_colour(look.patient, touch, wounds, depth * tile.width)
-            normal = shading.normals(touch, relief)
+            colour, relief = shading.surface_colour(
+                look.patient, sample, wounds, depth * tile.width
+            )
+            normal = shading.normals(sample, relief)
             linear[:, rows, cut] = shading.light(
                 look.patient, colour, normal, tile.directions, depth
             )
             body, largest = polyp_map[rows, cut], torch.full_like(depth, 0.5)
-            for name, share in zip(names[:, rows], touch.shares, strict=True):
+            for name, share in zip(names[:, rows], sample.shares, strict=True):
                 body = torch.where((share > largest) & (depth < FAR), name, body)
                 largest = torch.maximum(largest, share)
             polyp_map[rows, cut] = body

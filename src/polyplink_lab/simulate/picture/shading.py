@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from polyplink_lab.simulate.colon.surface import Touch
+from polyplink_lab.simulate.colon.surface import SurfaceSample
 from polyplink_lab.simulate.colon.tissue import Texture, periodic_noise, vessel_net
 from polyplink_lab.simulate.picture.rays import FAR, colour_like
 
@@ -230,35 +230,35 @@ def stain(colour: Tensor, points: Tensor, scar: Scar, age: Tensor) -> Tensor:
 
 
 def surface_colour(
-    patient: Patient, touch: Touch, wounds: Sequence[tuple[Scar, Tensor]], pixel: Tensor
+    patient: Patient, sample: SurfaceSample, wounds: Sequence[tuple[Scar, Tensor]], pixel: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Colour (albedo) and relief of the surface.
 
     Args:
         patient: Textures and colours of the mucosa.
-        touch: (s, n) surface points.
+        sample: (s, n) surface points.
         wounds: Visible wounds, and the seconds (s, 1) since each polyp's removal.
         pixel: (s, n) width of a pixel on the surface, units.
 
     Returns:
         Linear RGB (3, s, n), and the tilt of the normal by the relief (2, s, n), across and along.
     """
-    turn = torch.atan2(touch.turn[1], touch.turn[0])
-    coarse, fine = read_mucosa(patient, turn, touch.material[2], pixel)
+    turn = torch.atan2(sample.turn[1], sample.turn[0])
+    coarse, fine = read_mucosa(patient, turn, sample.material[2], pixel)
     colour, relief = coarse[:3], coarse[3:]
-    for share, paint in zip(touch.shares, touch.colours, strict=True):
+    for share, paint in zip(sample.shares, sample.colours, strict=True):
         colour = torch.lerp(colour, paint, share)
         relief = relief * (1 - share)
     for scar, age in wounds:
-        colour = stain(colour, touch.material, scar, age)
+        colour = stain(colour, sample.material, scar, age)
     relief = (RELIEF * patient.relief) * torch.add(relief, fine[1:], alpha=FINE_RELIEF)
     return colour * (1 + fine[0]), relief
 
 
-def normals(touch: Touch, relief: Tensor) -> Tensor:
+def normals(sample: SurfaceSample, relief: Tensor) -> Tensor:
     """Unit normals (3, s, n) into the lumen, tilted by the relief (2, s, n) across and along."""
-    normal = touch.slope * _per_length(touch.slope)
-    c, s = touch.turn
+    normal = sample.slope * _per_length(sample.slope)
+    c, s = sample.turn
     normal[0].addcmul_(relief[0], s, value=-1)
     normal[1].addcmul_(relief[0], c)
     normal[2].add_(relief[1])

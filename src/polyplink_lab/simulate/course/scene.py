@@ -110,7 +110,7 @@ def set_lump(rng: np.random.Generator, colon: Colon, place: Place, traits: Trait
 
 
 @dataclass(frozen=True)
-class Stage:
+class Scene:
     """The tube with its polyps, and the lens of the endoscope.
 
     Attributes:
@@ -193,32 +193,32 @@ def _any_by_look(flags: Mask, look: Index, k: int) -> Mask:
     return np.asarray(np.bincount(look, flags, k) > 0)
 
 
-def misses(stage: Stage, views: Views, polyp: Index) -> Mask:
+def misses(scene: Scene, views: Views, polyp: Index) -> Mask:
     """Looks (k,) in which their polyp (k,), -1 for none, has no good box in some frame."""
     views = views[polyp[views.look] >= 0]
     look, targets = views.look, polyp[views.look]
-    cameras = shots_of(stage.colon, views.path, views.phase)
-    boxes = project(stage.bodies, cameras, stage.lens, np.arange(len(look)), targets)
-    faint = box_areas(boxes, stage.size) < FIRM * MIN_AREA
-    removed = views.frames >= stage.removed[targets]
+    cameras = shots_of(scene.colon, views.path, views.phase)
+    boxes = project(scene.bodies, cameras, scene.lens, np.arange(len(look)), targets)
+    faint = box_areas(boxes, scene.size) < FIRM * MIN_AREA
+    removed = views.frames >= scene.removed[targets]
     jumps = (look[1:] == look[:-1]) & (overlaps(boxes[1:], boxes[:-1]) < LEAST_OVERLAP)
     k = len(polyp)
     return _any_by_look(faint | removed, look, k) | _any_by_look(jumps, look[1:], k)
 
 
-def strays(stage: Stage, views: Views, polyps: Index) -> Mask:
+def strays(scene: Scene, views: Views, polyps: Index) -> Mask:
     """Frames (n,) that show another polyp than the allowed ones (k, 2) of the look, -1 for none."""
-    rows, polyp = in_reach(stage.bodies, stage.removed, views.path, views.frames)
+    rows, polyp = in_reach(scene.bodies, scene.removed, views.path, views.frames)
     is_other = (polyps[views.look[rows]] != polyp[:, None]).all(1)
     rows, polyp = rows[is_other], polyp[is_other]
-    cameras = shots_of(stage.colon, views.path, views.phase)
-    boxes = project(stage.bodies, cameras, stage.lens, rows, polyp)
-    padded = boxes + np.array([-1, -1, 1, 1]) / np.array(2 * stage.size)
-    large = box_areas(padded, stage.size) >= FAINT * MIN_AREA
+    cameras = shots_of(scene.colon, views.path, views.phase)
+    boxes = project(scene.bodies, cameras, scene.lens, rows, polyp)
+    padded = boxes + np.array([-1, -1, 1, 1]) / np.array(2 * scene.size)
+    large = box_areas(padded, scene.size) >= FAINT * MIN_AREA
     return _any_by_look(large, rows, len(views.frames))
 
 
-def hidden(stage: Stage, views: Views, polyp: Index, before: Index) -> Mask:
+def hidden(scene: Scene, views: Views, polyp: Index, before: Index) -> Mask:
     """Looks (k,) with the camera too near the wall, or with the polyp (k,) hidden.
 
     A polyp may be hidden by the wall, or by another polyp `before` it (k,), -1 for none. The first
@@ -230,16 +230,16 @@ def hidden(stage: Stage, views: Views, polyp: Index, before: Index) -> Mask:
     targets, blocking = polyp[views.look], before[views.look]
     origins = torch.from_numpy(views.path.positions)  # (f, 3)
     phases = torch.from_numpy(views.phase)
-    bad = wall_distance(stage.colon, origins.T, phases).numpy() < CLEARANCE
+    bad = wall_distance(scene.colon, origins.T, phases).numpy() < CLEARANCE
     between = torch.tensor(BETWEEN, dtype=torch.float64)
     for index in np.unique(targets):
         of_target = np.flatnonzero(targets == index)
-        z = stage.bodies.balls[index, 4]
-        near = tuple(place for place in stage.colon.calm if abs(place[2] - z) < CALM_REACH)
-        colon = replace(stage.colon, calm=near)
+        z = scene.bodies.balls[index, 4]
+        near = tuple(place for place in scene.colon.calm if abs(place[2] - z) < CALM_REACH)
+        colon = replace(scene.colon, calm=near)
         # Lines of sight lead to points of the polyp's rim, its middle ring and its top.
-        first_point, last = stage.bodies.starts[index : index + 2, 0]
-        grid = stage.bodies.points[first_point:last].reshape(COARSE_DOWN, COARSE_AROUND, 7)
+        first_point, last = scene.bodies.starts[index : index + 2, 0]
+        grid = scene.bodies.points[first_point:last].reshape(COARSE_DOWN, COARSE_AROUND, 7)
         rows = np.concatenate([grid[-1, ::2], grid[COARSE_DOWN // 2, ::4], grid[0, :1]])
         ends = [rows[:, 0] + rows[:, 2], rows[:, 1] + rows[:, 3], rows[:, 4]]
         marks = torch.from_numpy(np.stack(ends))[:, None]  # (3, 1, m)
@@ -251,7 +251,7 @@ def hidden(stage: Stage, views: Views, polyp: Index, before: Index) -> Mask:
         bad[of_target] |= (wall < 0).flatten(1).any(1).numpy()
         for blocker in np.unique(blocking[of_target][blocking[of_target] >= 0]):
             is_blocked = blocking[of_target] == blocker
-            rest = to_material(stage.colon, points[:, is_blocked], phase[is_blocked][..., None])
-            inside = lump_distance(stage.lumps[int(blocker)], rest.float().reshape(3, -1)) < 0.01
+            rest = to_material(scene.colon, points[:, is_blocked], phase[is_blocked][..., None])
+            inside = lump_distance(scene.lumps[int(blocker)], rest.float().reshape(3, -1)) < 0.01
             bad[of_target[is_blocked]] |= inside.view(int(is_blocked.sum()), -1).any(1).numpy()
     return _any_by_look(bad, views.look, len(polyp))

@@ -12,10 +12,10 @@ from polyplink_lab.simulate.colon.outline import coarser, outline
 from polyplink_lab.simulate.colon.projection import Outlines
 from polyplink_lab.simulate.colon.surface import draw_colon, wall_distance
 from polyplink_lab.simulate.course.camera import CameraPath
-from polyplink_lab.simulate.course.stage import (
+from polyplink_lab.simulate.course.scene import (
     SPACING,
     Place,
-    Stage,
+    Scene,
     Views,
     calm_at,
     distance_between,
@@ -76,9 +76,9 @@ def test_overlaps_equal_those_on_a_fine_grid(first: np.ndarray, second: np.ndarr
 
 
 @pytest.fixture(scope="module")
-def stage() -> Stage:
+def scene() -> Scene:
     plan = mini_plan()
-    return Stage(
+    return Scene(
         plan.colon,
         plan.lumps,
         Outlines.of([coarser(outline(plan.colon, lump)) for lump in plan.lumps]),
@@ -102,17 +102,17 @@ VIEWED = np.array([mini_plan().timeline.looks[0].polyp])
 NONE = np.array([-1])
 
 
-def test_a_planned_look_sees_its_polyp_and_misses_others(stage: Stage, views: Views) -> None:
-    assert not misses(stage, views, VIEWED).any()
-    assert not misses(stage, views, NONE).any()
-    assert misses(stage, views, np.array([2])).all()
+def test_a_planned_look_sees_its_polyp_and_misses_others(scene: Scene, views: Views) -> None:
+    assert not misses(scene, views, VIEWED).any()
+    assert not misses(scene, views, NONE).any()
+    assert misses(scene, views, np.array([2])).all()
     after_removal = dataclasses.replace(views, frames=views.frames + mini_plan().spec.n_frames)
-    assert misses(stage, after_removal, VIEWED).all()
+    assert misses(scene, after_removal, VIEWED).all()
 
 
-def test_a_polyp_that_must_not_be_visible_is_a_stray(stage: Stage, views: Views) -> None:
-    assert not strays(stage, views, np.array([[VIEWED[0], -1]])).any()
-    assert strays(stage, views, np.array([[-1, -1]])).all()
+def test_a_polyp_that_must_not_be_visible_is_a_stray(scene: Scene, views: Views) -> None:
+    assert not strays(scene, views, np.array([[VIEWED[0], -1]])).any()
+    assert strays(scene, views, np.array([[-1, -1]])).all()
 
 
 def from_place(views: Views, place: np.ndarray, rotations: np.ndarray) -> Views:
@@ -121,16 +121,16 @@ def from_place(views: Views, place: np.ndarray, rotations: np.ndarray) -> Views:
     return dataclasses.replace(views, path=path)
 
 
-def test_a_camera_in_the_wall_sees_nothing(stage: Stage, views: Views) -> None:
-    assert not hidden(stage, views, VIEWED, NONE).any()
-    lump = stage.lumps[VIEWED[0]]
+def test_a_camera_in_the_wall_sees_nothing(scene: Scene, views: Views) -> None:
+    assert not hidden(scene, views, VIEWED, NONE).any()
+    lump = scene.lumps[VIEWED[0]]
     outside = lump.centre.double().numpy() - 0.3 * lump.axes.double().numpy()[:, 2]
-    assert hidden(stage, from_place(views, outside, views.path.rotations), VIEWED, NONE).all()
+    assert hidden(scene, from_place(views, outside, views.path.rotations), VIEWED, NONE).all()
 
 
-def test_a_polyp_behind_another_is_hidden(stage: Stage, views: Views) -> None:
-    first, second = (lump.centre.double().numpy() for lump in stage.lumps[:2])
-    inwards = stage.lumps[0].axes.double().numpy()[:, 2]
+def test_a_polyp_behind_another_is_hidden(scene: Scene, views: Views) -> None:
+    first, second = (lump.centre.double().numpy() for lump in scene.lumps[:2])
+    inwards = scene.lumps[0].axes.double().numpy()[:, 2]
     line = first + (first - second) * 0.6 + 0.03 * inwards
     behind = from_place(views, line, np.tile(np.eye(3), (len(views.frames), 1, 1)))
-    assert hidden(stage, behind, np.array([1]), np.array([0])).all()
+    assert hidden(scene, behind, np.array([1]), np.array([0])).all()
