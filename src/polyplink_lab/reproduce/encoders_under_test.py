@@ -53,7 +53,8 @@ class Workspace:
         folder: The workspace folder; training runs are in its subfolder `runs`.
         data: The data folder for training.
         weights: Encoder's name -> weights to use instead of searching for them.
-        stand_in: Whether to replace all encoders by small ones.
+        stand_in: Whether to replace all encoders by small ones, which keep their crop factor unless
+            a table compares crop factors.
         sets: Fields of every recipe to change, as for `--set`.
         may_train: Whether to train missing encoders.
         device: Device.
@@ -223,20 +224,21 @@ def what_is_missing(name: str, workspace: Workspace | None = None) -> str:
     return untrainable(recipe, workspace)
 
 
-def untrainable(recipe: TrainConfig, workspace: Workspace | None = None) -> str:
+def untrainable(recipe: TrainConfig, workspace: Workspace | None) -> str:
     """Why a recipe cannot be trained: its part or its backbone is missing; "" if it can."""
-    message = "{name} trains on {part}: {error}"
-    try:
-        if workspace:
+    if workspace:
+        try:
             workspace.tables.part(recipe.part)
-        message = (
-            "the backbone of {name}: {error}, or --set encoder.frame_weights=FILE "
-            "(docs/how-to/backbone-weights.md)"
-        )
-        if recipe.encoder.frame_weights is not None:
+        except PolyplinkError as error:
+            return f"{recipe.name} trains on {recipe.part}: {error}"
+    if recipe.encoder.frame_weights is not None:
+        try:
             weights_path(recipe.encoder.frame_weights)
-    except PolyplinkError as error:
-        return message.format(name=recipe.name, part=recipe.part, error=error)
+        except PolyplinkError as error:
+            return (
+                f"the backbone of {recipe.name}: {error}, or --set encoder.frame_weights=FILE "
+                "(docs/how-to/backbone-weights.md)"
+            )
     return ""
 
 

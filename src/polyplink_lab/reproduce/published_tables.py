@@ -19,6 +19,11 @@ from polyplink.core.errors import find_named
 PUBLISHED_MAP = "mAP (as published)"  # by torchmetrics, which ignores matches with cosine <= 0
 
 
+def task_of(measure: str) -> str:
+    """The first word of a measure: "size" of "size/F1"."""
+    return measure.partition("/")[0]
+
+
 @dataclass(frozen=True)
 class Cell:
     """One published number, and the figure to measure for ours.
@@ -56,6 +61,11 @@ class Cell:
         """The number, in `unit`."""
         return float(self.text)
 
+    @property
+    def is_cost(self) -> bool:
+        """Whether it is a cost of the encoder, which does not depend on data."""
+        return task_of(self.measure) == "cost"
+
 
 @dataclass(frozen=True)
 class PublishedTable:
@@ -81,6 +91,11 @@ class PublishedTable:
     def subjects(self) -> tuple[str, ...]:
         """Encoders and methods of the table, in order of first appearance."""
         return tuple(dict.fromkeys(cell.subject for cell in self.cells))
+
+    @property
+    def compares_crops(self) -> bool:
+        """Whether the table compares crop factors."""
+        return len({cell.crop for cell in self.cells if not cell.is_cost}) > 1
 
 
 def _rows(name: str) -> Iterator[dict[str, str]]:

@@ -24,7 +24,12 @@ from polyplink.evaluate.probe_tasks import PROBES, divide, probe_encoders
 from polyplink.recipes.paper_cost import cost_of, parameters_of
 from polyplink_lab.reproduce.crop_variants import Measured, Variant, compare_variants
 from polyplink_lab.reproduce.encoders_under_test import Workspace, find_encoder, guard_training
-from polyplink_lab.reproduce.published_tables import Cell, PublishedTable, extended_cells
+from polyplink_lab.reproduce.published_tables import (
+    Cell,
+    PublishedTable,
+    extended_cells,
+    task_of,
+)
 from polyplink_lab.reproduce.reproduced import (
     ReproducedCell,
     ReproducedTable,
@@ -44,7 +49,7 @@ from polyplink_lab.reproduce.reproduction_plan import (
 
 UNASKED = "left out by --only"
 PROBED = ("size", "histology")
-COSTS, PARAMETERS, MACS = "cost/", "cost/parameters", "cost/macs"
+PARAMETERS, MACS = "cost/parameters", "cost/macs"
 SCALE = {"%": 100.0, "1": 1.0, "M": 1e-6, "G": 1e-9}  # factors from our figures to the unit
 # Parts by the first word of a measure, used in place of rc19. The thesis does not publish its
 # division of rc19 into validation and test, so TPC's public division is used.
@@ -135,7 +140,7 @@ def task_part(task: str, data: DataSet, part: str) -> str:
 
     Simulated probes use `part`, because their other data sets are not simulated.
     """
-    if part != "rc19" or (task in {"size", "histology"} and is_simulated(data)):
+    if part != "rc19" or (task in PROBED and is_simulated(data)):
         return part
     return TASK_PARTS.get(task, part)
 
@@ -226,7 +231,7 @@ def _compared(
     encoders: Mapping[str, NamedEncoder],
     *,
     comparable: bool,
-) -> "tuple[ReproducedCell, ...]":
+) -> tuple[ReproducedCell, ...]:
     """The cells with published and our figures, and the best of each column marked.
 
     Args:
@@ -245,8 +250,7 @@ def _compared(
         _beside(
             cell,
             figure,
-            # The cost of an encoder does not depend on data.
-            comparable or cell.measure.startswith(COSTS),
+            comparable or cell.is_cost,
             i in best,
             encoders.get(cell.subject),
         )
@@ -303,16 +307,13 @@ def incomparable(data: DataSet, part: str, table: PublishedTable, *, stand_in: b
     return ", ".join(reasons)
 
 
-_Measure = tuple[Variant, str]  # how crops are made, and the measure
-
-
 def _measured(
     name: str,
     settings: ReproductionSettings,
     table: PublishedTable,
     part: str,
     progress: Progress,
-) -> "tuple[dict[tuple[Variant, str], Measured], NamedEncoder | None]":
+) -> tuple[dict[tuple[Variant, str], Measured], NamedEncoder | None]:
     """All figures of a table for one encoder, by variant and measure, and the encoder.
 
     Figures that cannot be measured state the reason; the encoder is None if it is missing.
@@ -330,9 +331,7 @@ def _measured(
             missing += [(variant, measure) for variant in variants for measure in variants[variant]]
         return measured | dict.fromkeys(missing, (Figure(None, why=str(error)), None)), None
 
-    # Stand-ins keep their crop factor unless the table is about crop factors.
-    crops = {cell.crop for cell in table.cells if not cell.measure.startswith(COSTS)}
-    keeps_crop = workspace.stand_in and len(crops) == 1
+    keeps_crop = workspace.stand_in and not table.compares_crops
 
     def fed(variant: Variant) -> Variant:
         return replace(variant, crop=encoder.prepare.crop_factor) if keeps_crop else variant
@@ -379,18 +378,22 @@ def _measured(
 
 def _measures(
     name: str, table: PublishedTable, data: DataSet, part: str
-) -> tuple[list[_Measure], dict[str, dict[Variant, dict[str, str]]], list[_Measure]]:
+) -> tuple[
+    list[tuple[Variant, str]],
+    dict[str, dict[Variant, dict[str, str]]],
+    list[tuple[Variant, str]],
+]:
     """The measures of a table for one encoder, by how they are measured.
 
     Returns:
         Costs; the figures of vectors, by part, variant and measure; and figures of probes.
     """
-    of_costs: list[_Measure] = []
+    of_costs: list[tuple[Variant, str]] = []
     of_vectors: dict[str, dict[Variant, dict[str, str]]] = {}
-    of_probes: list[_Measure] = []
+    of_probes: list[tuple[Variant, str]] = []
     for cell in (cell for cell in table.cells if cell.subject == name):
-        variant, task = Variant(cell.crop, cell.clip), cell.measure.partition("/")[0]
-        if cell.measure.startswith(COSTS):
+        variant, task = Variant(cell.crop, cell.clip), task_of(cell.measure)
+        if cell.is_cost:
             of_costs.append((variant, cell.measure))
         elif task in PROBES:
             of_probes.append((variant, cell.measure))
@@ -436,7 +439,7 @@ def _probed(
 _cost, _parameters = cache(cost_of), cache(parameters_of)
 
 
-def _costs(name: str) -> "dict[str, Figure]":
+def _costs(name: str) -> dict[str, Figure]:
     """Parameters and multiply-accumulates of an encoder, counted as in the paper."""
     try:
         cost = _cost(name)
@@ -472,8 +475,8 @@ def _beside(
     scaled = replace(ours, **{name: value * scale for name, value in values.items()})
     if scaled.value is None and not scaled.why:
         scaled = replace(scaled, why="undefined on these data")
-    kind = cell.measure.partition("/")[0]
-    used = encoder if kind != "cost" else None  # costs are those of the named network
+    used = None if cell.is_cost else encoder  # costs are those of the named network
+    units = "polyps" if task_of(cell.measure) in TASK_PARTS else "procedures"
     return ReproducedCell(
         group=cell.group,
         row=cell.row,
@@ -482,9 +485,7 @@ def _beside(
         published=cell.text,
         spread=cell.spread,
         ours=scaled,
-        units_of="encoder"
-        if kind == "cost"
-        else ("polyps" if kind in TASK_PARTS else "procedures"),
+        units_of="encoder" if cell.is_cost else units,
         difference=scaled.value - cell.value
         if comparable and cell.text and scaled.value is not None
         else None,

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import polars as pl
 import torch
@@ -46,9 +46,7 @@ from polyplink_lab.reproduce.encoders_under_test import (
     what_is_missing,
     would_see,
 )
-
-if TYPE_CHECKING:
-    from polyplink_lab.reproduce.published_tables import PublishedTable
+from polyplink_lab.reproduce.published_tables import PublishedTable, task_of
 
 # Share of the rate of large matrix products, measured in CPU time on an AMD EPYC: 0.59 in a
 # training step of NTSSL's encoder at 232 pixels, 0.52 of ntssl-demo; embedding 0.83 and 0.52.
@@ -116,14 +114,10 @@ def hours(seconds: float) -> str:
         >>> hours(40.0), hours(600.0), hours(90000.0)
         ('40 s', '10 min', '25 h')
     """
-    for size, unit in ((3600, "h"), (60, "min")):
-        if seconds >= size:
-            return (
-                f"{seconds / size:.2g} {unit}"
-                if seconds < 100 * size
-                else f"{seconds / size:.0f} {unit}"
-            )
-    return f"{seconds:.0f} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    number, unit = (seconds / 60, "min") if seconds < 3600 else (seconds / 3600, "h")
+    return f"{number:.2g} {unit}" if number < 100 else f"{number:.0f} {unit}"
 
 
 def gigabytes(size: int) -> str:
@@ -131,11 +125,6 @@ def gigabytes(size: int) -> str:
     if not size:
         return ""
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{max(size / 1e6, 1):.0f} MB"
-
-
-def _task(measure: str) -> str:
-    """The first word of a measure: "size" of "size/F1"."""
-    return measure.partition("/")[0]
 
 
 @dataclass(frozen=True)
@@ -210,16 +199,16 @@ class Planner:
         self.rate = measured_rate(self.device)
         self._tables: dict[PrepareSettings, pl.DataFrame] = {}
 
-    def plan(self, tables: "Sequence[PublishedTable]", only: Sequence[str] = ()) -> list[Step]:
+    def plan(self, tables: Sequence[PublishedTable], only: Sequence[str] = ()) -> list[Step]:
         """The steps in order of execution, without repetitions."""
         needed: dict[tuple[str, Crop, int | None], dict[str, None]] = {}
         for table in tables:
-            cells = [c for c in table.cells if "cost/" not in c.measure]
-            # Stand-ins keep their crops unless the table is about them, as `reproduce` does.
-            keeps = self.workspace.stand_in and len({cell.crop for cell in cells}) == 1
-            for cell in cells:
-                if cell.subject != NO_ENCODER and (not only or cell.subject in only):
-                    crop: Crop = "own" if keeps else cell.crop
+            keeps_crop = self.workspace.stand_in and not table.compares_crops
+            for cell in table.cells:
+                if cell.is_cost or cell.subject == NO_ENCODER:
+                    continue
+                if not only or cell.subject in only:
+                    crop: Crop = "own" if keeps_crop else cell.crop
                     key = cell.subject, crop, cell.clip
                     needed.setdefault(key, {})[cell.measure] = None
         steps: dict[tuple[str, str], Step] = {}
@@ -266,7 +255,7 @@ class Planner:
         settings = prepare if crop == "own" else replace(prepare, crop_factor=crop)
         on: dict[str, list[str]] = {}
         for measure in measures:
-            task = _task(measure)
+            task = task_of(measure)
             of = f"{SPLIT}{task}" if task in self.splits else self.probe_parts.get(task, self.part)
             on.setdefault(of, []).append(measure)
         for part in sorted(on):
@@ -313,14 +302,14 @@ class Planner:
         measures: Sequence[str],
     ) -> Iterator[Step]:
         """The steps to cut the crops of a part, embed them by one encoder and measure figures."""
-        for task in sorted({_task(measure) for measure in measures} & set(PROBES)):
+        for task in sorted({task_of(measure) for measure in measures} & set(PROBES)):
             try:
                 self._names(part)
                 own_part = part not in PAIRS and not part.startswith(SPLIT)
                 check_labels((task,) if own_part else (), self.data, part)
             except PolyplinkError as error:
                 yield Step(f"probe {task} of {name}", part, "", "missing", str(error))
-                measures = [measure for measure in measures if _task(measure) != task]
+                measures = [measure for measure in measures if task_of(measure) != task]
         if not measures:
             return
         yield self._crops(settings, part)
@@ -330,7 +319,7 @@ class Planner:
         search = SEARCH_SECONDS * len(self._names(part)) if counted else 0.0
         published = isinstance(config, FoundationConfig) and not has_recipe(name)
         fed = f"preset {self.workspace.preset}, " if published else ""
-        divided = any(_task(measure) in {"val", "test"} for measure in measures)
+        divided = any(task_of(measure) in {"val", "test"} for measure in measures)
         yield Step(
             f"embed and measure {name}, {Variant(settings.crop_factor, clip).words}",
             part,

@@ -55,7 +55,7 @@ def standing(cell: Cell) -> tuple[Standing, str]:
         return "unavailable", cell.remark
     if cell.measure.startswith(("val/", "test/")):
         return "unavailable", "the thesis does not publish its validation and test procedures"
-    if cell.subject == "none" or cell.measure.startswith("cost/"):
+    if cell.subject == "none" or cell.is_cost:
         return "exact", ""
     name = cell.subject.removeprefix("ta384-")
     reason = next(reason for starts, reason in _INFERRED if name.startswith(starts))
