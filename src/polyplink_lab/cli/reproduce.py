@@ -84,8 +84,8 @@ def reproduce(
     """Compute a published table and compare it with the printed one. `list` shows all tables.
 
     `all` computes every table, those with the fewest trainings first; a table that was written with
-    the same settings and data is not computed again. Trained encoders, crops and vectors are cached
-    in the workspace and the data folder. Missing cells state the reason.
+    the same settings, data and encoders is not computed again. Trained encoders, crops and vectors
+    are cached in the workspace and the data folder. Missing cells state the reason.
 
     Args:
         table: A table, "all" or "list".
@@ -220,14 +220,14 @@ def _reproduce_all(
     folder: Path,
     progress: Progress,
 ) -> "Result[list[dict[str, Any]]]":
-    """Compute all tables, except those already written with the same settings and data."""
+    """Compute all tables, except those already written with the same settings and encoders."""
     from polyplink_lab.reproduce import reproduction
 
     rows, printed = [], []
     for table in tables:
         out = folder / table.name
         summary = (
-            reproduction.earlier_summary(settings, table.name, out)
+            reproduction.earlier_summary(settings, table, out)
             or reproduction.reproduce_table(settings, table, out, progress).value.summary
         )
         rows.append({"table": table.name, **summary, "files": str(out)})

@@ -23,7 +23,12 @@ from polyplink.evaluate.intervals import Figure
 from polyplink.evaluate.probe_tasks import PROBES, divide, probe_encoders
 from polyplink.recipes.paper_cost import cost_of, parameters_of
 from polyplink_lab.reproduce.crop_variants import Measured, Variant, compare_variants
-from polyplink_lab.reproduce.encoders_under_test import Workspace, find_encoder, guard_training
+from polyplink_lab.reproduce.encoders_under_test import (
+    Workspace,
+    find_encoder,
+    guard_training,
+    what_is_missing,
+)
 from polyplink_lab.reproduce.published_tables import (
     Cell,
     PublishedTable,
@@ -145,17 +150,33 @@ def task_part(task: str, data: DataSet, part: str) -> str:
     return TASK_PARTS.get(task, part)
 
 
-def _record_settings(settings: ReproductionSettings, table: str) -> dict[str, Any]:
+def _record_settings(settings: ReproductionSettings, table: PublishedTable) -> dict[str, Any]:
     """All settings that determine the figures of a table, for its run.json."""
+
+    def is_missing(name: str) -> bool:
+        try:
+            return bool(what_is_missing(name, settings.workspace))
+        except PolyplinkError:  # a field of --set that its recipe does not have
+            return True
+
+    measured = [name for name in table.subjects if not settings.only or name in settings.only]
     names = ("part", "grid", "time", "anyway", "seeds", "only", "columns")
     choices = {name: getattr(settings, name) for name in names}
     splits = {task: [path, file_key(path)] for task, path in settings.splits.items()}
     with_splits = {"splits": splits} if splits else {}
-    return {"table": table, "workspace": settings.workspace, "choices": choices, **with_splits}
+    return {
+        "table": table.name,
+        "workspace": settings.workspace,
+        "choices": choices,
+        "missing": [name for name in measured if is_missing(name)],
+        **with_splits,
+    }
 
 
-def earlier_summary(settings: ReproductionSettings, table: str, out: Path) -> dict[str, int] | None:
-    """The summary of a table if it was written with these settings and data; else None."""
+def earlier_summary(
+    settings: ReproductionSettings, table: PublishedTable, out: Path
+) -> dict[str, int] | None:
+    """The summary of a table that was written with these settings, data and encoders; else None."""
     try:
         run, written = (read_json(out / f"{name}.json") for name in ("run", "table"))
     except PolyplinkError:
@@ -176,7 +197,7 @@ def reproduce_table(
 ) -> Result[ReproducedTable]:
     """Compute one table and write it to `out`; errors are those of the command `reproduce`."""
     workspace, name = settings.workspace, table.name
-    record = RunRecord("reproduce", settings=_record_settings(settings, name))
+    record = RunRecord("reproduce", settings=_record_settings(settings, table))
     record.claim(out)
     data = workspace.tables
     part = find_part(data, settings.part)
