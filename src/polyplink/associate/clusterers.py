@@ -14,14 +14,13 @@ from typing import Annotated, ClassVar, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.associate.partition import TOLERANCE, partition
+from polyplink.associate.partition import TOLERANCE, Labels, partition
 from polyplink.associate.similarity import Reals, checked_square, temporal
 from polyplink.core.artefacts import ADDED_LATER
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import CLUSTERERS
 from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE, Range, Ranged
 
-Labels = npt.NDArray[np.int32]
 Selection = Literal["eom", "leaf"]
 
 

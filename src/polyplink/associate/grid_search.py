@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import product, starmap
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,6 @@ from polyplink.associate.clusterers import (
     Agglomerative,
     Dbscan,
     Hdbscan,
-    Labels,
     LearnedLinks,
     Selection,
     Setting,
@@ -27,12 +26,13 @@ from polyplink.associate.clusterers import (
     average_linkage,
     threshold_components,
 )
-from polyplink.associate.partition import partition
+from polyplink.associate.partition import Labels, partition
 from polyplink.associate.similarity import Reals
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.parts import CLUSTERERS
 
 PRICES = tuple(np.geomspace(0.1, 60.0, 33).tolist())  # of a polyp, for learned links
+SELECTIONS = get_args(Selection)
 
 
 _PARAMETERS = {
@@ -136,13 +136,17 @@ def paper_grid() -> Grid:
     HDBSCAN, 101 of average linkage, and 33 prices of a polyp for learned links.
     """
     # Divided, not multiplied: 3 * 0.1 is not 0.3.
+    hundredths = tuple((np.arange(101) / 100).tolist())
+    eps = (np.arange(1, 51) / 50).tolist()
     return Grid(
-        tuple((np.arange(21) / 20).tolist()),
-        tuple(np.concatenate([np.arange(1, 10) / 10, 1 + 0.375 * np.arange(25)]).tolist()),
-        tuple((-5 + np.arange(41) / 4).tolist()),
-        *_without_time(
-            np.arange(101) / 100, np.arange(1, 51) / 50, (2, 3, 5), (2, 3, 4, 5, 8), (1, 2, 3)
-        ),
+        alphas=tuple((np.arange(21) / 20).tolist()),
+        gammas=(*(np.arange(1, 10) / 10).tolist(), *(1 + 0.375 * np.arange(25)).tolist()),
+        preferences=tuple((-5 + np.arange(41) / 4).tolist()),
+        thresholds=hundredths,
+        dbscans=tuple(Dbscan(e, count) for count, e in product((2, 3, 5), eps)),
+        hdbscans=tuple(starmap(Hdbscan, product((2, 3, 4, 5, 8), (1, 2, 3), SELECTIONS))),
+        linkages=tuple(map(Agglomerative, hundredths)),
+        prices=PRICES,
     )
 
 
@@ -153,29 +157,17 @@ def demo_grid() -> Grid:
     All preferences but one lie between -5 and 1: above 1, the largest similarity, every tracklet is
     its own cluster.
     """
+    fiftieths = tuple((np.arange(51) / 50).tolist())
+    eps = (np.arange(1, 11) / 10).tolist()
     return Grid(
-        tuple((np.arange(5) / 4).tolist()),
-        (0.3, 0.9, 2.5, 5.5, 10.0),
-        (-5.0, -3.0, -2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 0.85, 0.9, 0.95, 1.25),
-        *_without_time(np.arange(51) / 50, np.arange(1, 11) / 10, (2, 3), (2, 3), (1, 2)),
-    )
-
-
-def _without_time(
-    values: Reals,
-    eps: Reals,
-    min_samples: tuple[int, ...],
-    sizes: tuple[int, ...],
-    smoothed: tuple[int, ...],
-) -> tuple[Any, ...]:
-    """Thresholds, and settings of DBSCAN, HDBSCAN and average linkage (at distances `values`)."""
-    kinds: tuple[Selection, ...] = ("eom", "leaf")
-    return (
-        tuple(values.tolist()),
-        tuple(Dbscan(e, m) for m, e in product(min_samples, eps.tolist())),
-        tuple(Hdbscan(*row) for row in product(sizes, smoothed, kinds)),
-        tuple(Agglomerative(value) for value in values.tolist()),
-        PRICES,
+        alphas=tuple((np.arange(5) / 4).tolist()),
+        gammas=(0.3, 0.9, 2.5, 5.5, 10.0),
+        preferences=(-5.0, -3.0, -2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 0.85, 0.9, 0.95, 1.25),
+        thresholds=fiftieths,
+        dbscans=tuple(Dbscan(e, count) for count, e in product((2, 3), eps)),
+        hdbscans=tuple(starmap(Hdbscan, product((2, 3), (1, 2), SELECTIONS))),
+        linkages=tuple(map(Agglomerative, fiftieths)),
+        prices=PRICES,
     )
 
 
@@ -249,27 +241,21 @@ def search(
         rows = np.asarray(grid.ap_rows(), dtype=np.int64)
         clusterings["temporal_ap"] = Clusterings(labels, converged)
         clusterings["ap"] = Clusterings(labels[rows], converged[rows])
-    always = {}
-    if "threshold" in kinds:
-        always["threshold"] = threshold_components(V, grid.thresholds)
-    for name in ("dbscan", "hdbscan"):
-        label_rows = [setting.cluster(V, positions).labels for setting in kinds.get(name, ())]
-        always[name] = np.array(label_rows, dtype=np.int32).reshape(-1, len(V))
-    if "agglomerative" in kinds:
-        always["agglomerative"] = average_linkage(
-            V, [setting.distance for setting in grid.linkages]
-        )
-    if P is not None and "links" in kinds:
-        always["links"] = partition(P, grid.prices)
-    for name, settings in grid.others.items():
-        clustered = [setting.cluster(V, positions) for setting in settings]
-        labels, converged = (
-            np.array([c.labels for c in clustered]),
-            np.array([c.converged for c in clustered]),
-        )
+    for name, settings in kinds.items():
+        if name in clusterings:
+            continue
+        converged = np.ones(len(settings), dtype=np.bool_)
+        if name == "threshold":
+            labels = threshold_components(V, grid.thresholds)
+        elif name == "agglomerative":
+            labels = average_linkage(V, [setting.distance for setting in grid.linkages])
+        elif name == "links" and P is not None:
+            labels = partition(P, grid.prices)
+        else:
+            clustered = [setting.cluster(V, positions) for setting in settings]
+            labels = np.array([clustering.labels for clustering in clustered])
+            converged = np.array([clustering.converged for clustering in clustered])
         clusterings[name] = Clusterings(labels, converged)
-    for name, labels in always.items():
-        clusterings[name] = Clusterings(labels, np.ones(len(labels), dtype=np.bool_))
     return {name: clusterings[name] for name in kinds}
 
 

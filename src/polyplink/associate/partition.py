@@ -19,11 +19,10 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.associate.similarity import checked_square
+from polyplink.associate.similarity import Reals, checked_square
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError
 
-Reals = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int32]
 Counts = npt.NDArray[np.int64]
 Pairs = Sequence[tuple[int, int]]
