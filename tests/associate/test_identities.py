@@ -34,7 +34,6 @@ def test_link_scores_equal_a_naive_loop() -> None:
         assert score == pytest.approx(expected, abs=1e-12)
     np.testing.assert_array_equal(link_scores(np.zeros(1, np.int32), np.ones((1, 1))), [1.0])
     assert np.isnan(link_scores(LABELS, None)).all()
-    assert uncertain(LABELS, None) == []
 
 
 def test_uncertain_lists_every_decision_least_certain_first() -> None:

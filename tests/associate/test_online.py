@@ -93,7 +93,7 @@ def test_memory_is_bounded_and_nothing_is_revised_outside_the_window(
     assert views.frames is not None
     for i, vector in enumerate(views.vectors):
         decision = linker.add(str(i), vector, views.start[i], views.end[i], views.frames[i])
-        memory = linker.kept
+        memory = linker.stored
         assert memory is not None
         assert len(memory.start) <= 12
         for revision in decision.revisions:

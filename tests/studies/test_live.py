@@ -99,7 +99,7 @@ def test_the_online_linker_agrees_with_the_offline_partition(study: Path, name: 
             polyp[str(row)] = added.polyp
             polyp |= {revision.tracklet: revision.now for revision in added.revisions}
             revised += len(added.revisions)
-            most_views = max(most_views, len(linker.kept.start) if linker.kept else 0)
+            most_views = max(most_views, len(linker.stored.start) if linker.stored else 0)
         online = np.array([polyp[str(row)] for row in range(len(polyp))])
         batch = identify(views, procedure.positions, point)
         n_polyps = len(set(procedure.polyps))
@@ -197,7 +197,7 @@ def test_memory_does_not_grow_over_two_hours(study: Path, tmp_path: Path, kind: 
         if (frame + 1) % round(600 * FPS) == 0:
             pages = int(Path("/proc/self/statm").read_text().split()[1])
             memory[f"{(frame + 1) / FPS / 60:g} min"] = pages * os.sysconf("SC_PAGESIZE") >> 20
-    views_kept = len(count._linker.kept.start) if count._linker.kept else 0
+    views_kept = len(count._linker.stored.start) if count._linker.stored else 0
     print(
         f"\n{kind}: resident memory, MiB: {memory}; views kept {views_kept}, tracklets "
         f"{len(count.closings)}, ms: {percentiles(count.closings)}"

@@ -16,13 +16,12 @@ import numpy.typing as npt
 import polars as pl
 
 from polyplink.associate.links import cross_fit, logistic
-from polyplink.associate.similarity import expit
+from polyplink.associate.similarity import Reals, expit
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, text_of
 from polyplink.tracklets.box_runs import USUAL_FPS, box_rows
 from polyplink.tracklets.prepare import Prepared
 
-Reals = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 COST = 2.0  # of keeping a false alarm, relative to dropping a tracklet of a polyp

@@ -20,22 +20,21 @@ from polyplink.associate.links import LinkModel, Views
 from polyplink.associate.partition import (
     NEVER,
     TOLERANCE,
+    Labels,
     Pairs,
     constraint_groups,
     pair_costs,
     partition,
 )
 from polyplink.associate.probes import Probe, Reading, read_polyps
-from polyplink.associate.similarity import VisualForm, visual
+from polyplink.associate.similarity import Reals, VisualForm, visual
 from polyplink.core.artefacts import from_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.text import brief
 from polyplink.data.origin import BoxSource
 
-Reals = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
-Labels = npt.NDArray[np.int32]
 
 UNTUNED = TemporalAP(alpha=0.5, gamma=1.0, preference=0.0)  # near the middle of the papers' grid
 SPREADS = tuple(np.geomspace(1.0, 16.0, 25).tolist())  # factors of the price
@@ -394,7 +393,7 @@ def link_scores(labels: Labels, P: Reals | None) -> Reals:
 
 def uncertain(
     labels: Labels,
-    P: Reals | None,
+    P: Reals,
     most: int = 10,
     *,
     setting: LearnedLinks | None = None,
@@ -410,17 +409,15 @@ def uncertain(
 
     Args:
         labels: Cluster of every tracklet (n,).
-        P: Probability that two tracklets show the same polyp (n, n), or None without a link model.
+        P: Probability that two tracklets show the same polyp (n, n).
         most: Maximum number of decisions to return.
         setting: The clusterer, if the labels are its partition of lowest cost.
         spread: Factor of the price, for `Doubt.close`.
         decided: The reviewer's constraints; decisions that follow from them are left out.
 
     Returns:
-        The decisions, the least certain first, ties by rows; none without a link model.
+        The decisions, the least certain first, ties by rows.
     """
-    if P is None:
-        return []
     clusters = [tuple(np.flatnonzero(labels == label).tolist()) for label in np.unique(labels)]
     sides = [(a, b, False) for a, b in combinations(clusters, 2)]
     for cluster in clusters:

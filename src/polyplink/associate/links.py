@@ -15,14 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.associate.partition import partition
-from polyplink.associate.similarity import cosine, expit
+from polyplink.associate.similarity import Reals, cosine, expit
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.text import brief
 
-Reals = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
-Labels = npt.NDArray[np.int32]
 Frames = npt.NDArray[np.object_]  # for each tracklet, an array of frame numbers or None
 
 # Knots of the piecewise-linear functions: log of the gap in seconds, log(1 + views in between), and

@@ -21,14 +21,12 @@ from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.identities import OperatingPoint, count_intervals, link_scores
 from polyplink.associate.links import Views
 from polyplink.associate.partition import pair_costs, partition, partition_cost
-from polyplink.associate.similarity import unit_rows
+from polyplink.associate.similarity import Reals, unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, Ranged
 
-Reals = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-INTERVAL_STEPS = 2  # prices on each side for the interval of the count, which is computed often
 BETTER = 1e-9  # a revision must lower the cost by more than this
 
 
@@ -92,7 +90,7 @@ class Decision:
 
 
 @dataclass(frozen=True)
-class Kept(Views):
+class Stored(Views):
     """The m stored tracklets; `between` and `span` count all tracklets of the procedure.
 
     Attributes:
@@ -121,11 +119,11 @@ class Kept(Views):
         """Seconds from the start of the procedure's first tracklet to the last end, at least 1."""
         return max(float(self.end.max()) - self.began, 1.0)
 
-    def pick(self, rows: npt.ArrayLike) -> "Kept":
+    def pick(self, rows: npt.ArrayLike) -> "Stored":
         """The stored tracklets of some rows."""
         columns = {field.name: getattr(self, field.name) for field in fields(self)}
         columns |= {name: value[rows] for name, value in columns.items() if name != "began"}
-        return Kept(**columns)
+        return Stored(**columns)
 
 
 class OnlineLinker:
@@ -133,7 +131,7 @@ class OnlineLinker:
 
     Attributes:
         point: The operating point.
-        kept: The stored tracklets after the last decision; None before the first.
+        stored: The stored tracklets after the last decision; None before the first.
 
     Example:
         >>> from polyplink.associate.clusterers import LearnedLinks
@@ -163,7 +161,7 @@ class OnlineLinker:
             )
         self.point, self.settings = point, settings or OnlineSettings()
         self._links, self._setting, self._spread = point.links, point.setting, point.spread
-        self.kept: Kept | None = None
+        self.stored: Stored | None = None
         self._n_tracklets = 0  # tracklets so far
         self._n_numbers = 0  # numbers of polyps given so far
         self._retired: list[int] = []  # polyps that are counted and no longer recognised
@@ -203,7 +201,7 @@ class OnlineLinker:
             like = before[P[-1, before].argmax()]
             earlier = str(views.name[like]), float(views.start[like])
         count = len(self._retired) + len(np.unique(polyps))
-        self.kept = self._pruned(replace(views, polyp=polyps))
+        self.stored = self._pruned(replace(views, polyp=polyps))
         return Decision(
             tracklet,
             newest,
@@ -221,12 +219,12 @@ class OnlineLinker:
         The numbers in `Decision` never change; when two polyps turn out to be one, the numbers
         here are shifted, so that the last one is always the count.
         """
-        open_polyps = [] if self.kept is None else np.unique(self.kept.polyp).tolist()
+        open_polyps = [] if self.stored is None else np.unique(self.stored.polyp).tolist()
         return {polyp: i + 1 for i, polyp in enumerate(sorted({*open_polyps, *self._retired}))}
 
     def _with(
         self, tracklet: str, vector: Reals, start: float, end: float, frames: npt.ArrayLike | None
-    ) -> Kept:
+    ) -> Stored:
         """The stored tracklets and, as the last row, a new one without a polyp."""
         unit, single = np.ones(1), np.ones(1, np.bool_)
         times = np.array([start], np.float64), np.array([end], np.float64)
@@ -235,8 +233,8 @@ class OnlineLinker:
         with_box = np.empty(1, dtype=np.object_)
         with_box[0] = None if frames is None else np.asarray(frames)
         no_polyp = np.zeros(1, np.int64)
-        new = Kept(vector, *times, place, start, unit, no_polyp, single, name, frames=with_box)
-        old = self.kept
+        new = Stored(vector, *times, place, start, unit, no_polyp, single, name, frames=with_box)
+        old = self.stored
         if old is None:
             return new
         later = old.start > start  # a long view may close after others that began after it
@@ -248,14 +246,14 @@ class OnlineLinker:
             free[np.flatnonzero(free)[:beyond]] = False  # rows are in the order of closing
         joined = {
             field.name: np.concatenate([getattr(old, field.name), getattr(new, field.name)])
-            for field in fields(Kept)
+            for field in fields(Stored)
             if field.name != "began"
         }
         joined["place"][:-1] += later
         joined["free"][:-1] = free
-        return Kept(**joined, began=min(old.began, start))
+        return Stored(**joined, began=min(old.began, start))
 
-    def _decide(self, views: Kept, P: Reals) -> Ints:
+    def _decide(self, views: Stored, P: Reals) -> Ints:
         """Cluster of each tracklet (m,); tracklets older than the window keep their polyp."""
         old = np.flatnonzero(~views.free)
         must = [
@@ -281,7 +279,7 @@ class OnlineLinker:
         )
         return labels if best_cost < current_cost - BETTER else as_before
 
-    def _numbered(self, views: Kept, clusters: Ints) -> Ints:
+    def _numbered(self, views: Stored, clusters: Ints) -> Ints:
         """Polyp number of each tracklet (m,): a cluster keeps the number of most of its members."""
         votes = []
         for cluster in np.unique(clusters):
@@ -300,7 +298,7 @@ class OnlineLinker:
                 number[cluster] = self._n_numbers
         return np.array([number[cluster] for cluster in clusters.tolist()], np.int64)
 
-    def _pruned(self, views: Kept) -> Kept:
+    def _pruned(self, views: Stored) -> Stored:
         """Merge tracklets older than the window if a polyp, or all polyps, exceed the limits."""
         for polyp in np.unique(views.polyp[~views.free]).tolist():
             while ((views.polyp == polyp) & ~views.free).sum() > self.settings.views:
@@ -321,14 +319,14 @@ class OnlineLinker:
         """Lowest and highest number of polyps while the price varies, including the count."""
         if self._spread is None:
             return None
-        factors = np.geomspace(1.0, self._spread, INTERVAL_STEPS)[1:].tolist()
-        low, high = count_intervals(P, self._setting, factors, weights=weights)
+        # The largest factor alone: the interval is computed after every tracklet.
+        (low,), (high,) = count_intervals(P, self._setting, [self._spread], weights=weights)
         retired = len(self._retired)
-        lowest, highest = self.point.widened(int(low[-1]) + retired, int(high[-1]) + retired)
+        lowest, highest = self.point.widened(int(low) + retired, int(high) + retired)
         return min(lowest, count), max(highest, count)
 
 
-def _merged(views: Kept, rows: Ints) -> Kept:
+def _merged(views: Stored, rows: Ints) -> Stored:
     """Merge the two most similar tracklets among `rows`; the one that ended later stays."""
     alike = views.vectors[rows] @ views.vectors[rows].T
     np.fill_diagonal(alike, -np.inf)

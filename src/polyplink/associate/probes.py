@@ -14,11 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.associate.links import Fit, cross_fit, logistic
-from polyplink.associate.similarity import expit, unit_rows
+from polyplink.associate.similarity import Reals, expit, unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, text_of
-
-Reals = npt.NDArray[np.float64]
 
 FOLDS = 10
 COVERED = 0.9  # share of polyps with a size in its interval

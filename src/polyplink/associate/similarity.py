@@ -167,22 +167,6 @@ def checked_positions(positions: npt.ArrayLike) -> Reals:
     return p
 
 
-def time_gaps(positions: npt.ArrayLike) -> Reals:
-    """Distances in time |p_i - p_j| between the tracklets of one procedure.
-
-    Args:
-        positions: First frames, normalised by the procedure's span, (n,) in [0, 1].
-
-    Returns:
-        Matrix (n, n), float64.
-
-    Raises:
-        PolyplinkError: If a position is not finite or lies outside [0, 1].
-    """
-    p = checked_positions(positions)
-    return np.abs(p[:, None] - p[None, :])
-
-
 def temporal(positions: npt.ArrayLike, gamma: float) -> Reals:
     """Temporal similarity T = exp(-gamma |p_i - p_j|), stretched to [0, 1].
 
@@ -198,4 +182,5 @@ def temporal(positions: npt.ArrayLike, gamma: float) -> Reals:
     """
     if not (np.isfinite(gamma) and gamma >= 0):
         raise PolyplinkError(f"gamma {gamma} is not a penalty", "give a number of 0 or more")
-    return min_max(np.exp(-gamma * time_gaps(positions)))
+    p = checked_positions(positions)
+    return min_max(np.exp(-gamma * np.abs(p[:, None] - p[None, :])))

@@ -388,7 +388,7 @@ class LiveCount:
 
     def _listed(self) -> Sequence[Event]:
         """The polyps among the views that the linker keeps, the latest first."""
-        linked = self._linker.kept
+        linked = self._linker.stored
         assert linked is not None
         listed: list[dict[str, Any]] = []
         numbers = self._linker.numbers
