@@ -40,84 +40,47 @@ def soft_target_loss(
     return mean_over(rows, total > 0)
 
 
-def same_polyp(polyp: torch.Tensor) -> torch.Tensor:
-    """Matrix (n, n) float64 of polyps (n,) int: 1 where row and column show the same polyp."""
-    return (polyp[:, None] == polyp[None, :]).double()
+def equal_codes(codes: torch.Tensor) -> torch.Tensor:
+    """Matrix (n, n) float64 of codes (n,) int: 1 where row and column have the same code."""
+    return (codes[:, None] == codes[None, :]).double()
 
 
-def supervised(embeddings: torch.Tensor, polyp: torch.Tensor, temperature: float) -> torch.Tensor:
-    """Supervised contrastive loss (Khosla et al. 2020, the form with the mean outside the log).
-
-    It is the baseline of temporally-aware counting (arXiv 2507.02493; thesis 5.3.1), where the
-    temperature is 0.25.
-
-    Args:
-        embeddings: (n, d); normalised here.
-        polyp: (n,) int, the polyp of each view.
-        temperature: Divides the cosine.
-
-    Returns:
-        Scalar; 0 where no polyp has two views.
-    """
-    return soft_target_loss(embeddings, same_polyp(polyp), temperature)
+def time_decay(position: torch.Tensor, decay: float) -> torch.Tensor:
+    """Matrix (n, n) float64 of exp(-decay |p_a - p_b|) for positions (n,)."""
+    at = position.double()
+    return torch.exp(-decay * (at[:, None] - at[None, :]).abs())
 
 
 @dataclass(frozen=True)
 class SupervisedLoss(Ranged, prefix="loss"):
-    """The supervised loss, configured by a recipe.
+    """Supervised contrastive loss (Khosla et al. 2020, the form with the mean outside the log).
+
+    All views of a polyp match equally. It is the baseline of temporally-aware counting (arXiv
+    2507.02493; thesis 5.3.1).
 
     Attributes:
         kind: Discriminates the losses in a recipe's JSON.
-        temperature: Divides the cosine.
+        temperature: Divides the cosine; 0.25 in the paper.
     """
 
     kind: Literal["supervised"] = "supervised"
     temperature: Annotated[float, POSITIVE] = 0.25
 
     def __call__(self, views: Views) -> torch.Tensor:
-        """The loss of a batch, from its true polyps."""
-        return supervised(views.tracklets, views.polyp, self.temperature)
-
-
-def fading(position: torch.Tensor, decay: float) -> torch.Tensor:
-    """Matrix (n, n) float64 of exp(-decay |p_a - p_b|) for positions (n,)."""
-    at = position.double()
-    return torch.exp(-decay * (at[:, None] - at[None, :]).abs())
-
-
-def temporally_aware(
-    embeddings: torch.Tensor,
-    polyp: torch.Tensor,
-    position: torch.Tensor,
-    temperature: float,
-    *,
-    decay: float = 1.0,
-) -> torch.Tensor:
-    """Temporally-aware supervised contrastive loss (arXiv 2507.02493, eq. 2 and 3).
-
-    With two views of every polyp, or with decay 0, it equals the supervised loss.
-
-    Args:
-        embeddings: (n, d); normalised here.
-        polyp: (n,) int, the polyp of each view.
-        position: (n,) time of each view, from 0 at its polyp's first frame to 1 at its last
-            (`fragments` gives it as polyp_position).
-        temperature: Divides the cosine; 0.25 in the paper.
-        decay: lambda of eq. 2, at or above 0.
-
-    Returns:
-        Scalar; 0 where no polyp has two views.
-    """
-    return soft_target_loss(embeddings, same_polyp(polyp) * fading(position, decay), temperature)
+        """The loss of a batch, from its true polyps; 0 where no polyp has two views."""
+        return soft_target_loss(views.tracklets, equal_codes(views.polyp), self.temperature)
 
 
 @dataclass(frozen=True)
 class TemporallyAwareLoss(Ranged, prefix="loss"):
-    """The temporally-aware loss, configured by a recipe.
+    """Temporally-aware supervised contrastive loss (arXiv 2507.02493, eq. 2 and 3).
+
+    Views of a polyp match more, the nearer they are in time. With two views of every polyp it
+    equals the supervised loss.
 
     Attributes:
         kind: Discriminates the losses in a recipe's JSON.
-        temperature: Divides the cosine.
+        temperature: Divides the cosine; 0.25 in the paper.
         decay: lambda of eq. 2; 0 gives the supervised loss.
     """
 
@@ -127,50 +90,21 @@ class TemporallyAwareLoss(Ranged, prefix="loss"):
 
     def __call__(self, views: Views) -> torch.Tensor:
         """The loss of a batch, from its true polyps and their times."""
-        return temporally_aware(
-            views.tracklets, views.polyp, views.position, self.temperature, decay=self.decay
-        )
-
-
-def intra_inter(
-    embeddings: torch.Tensor,
-    polyp: torch.Tensor,
-    procedure: torch.Tensor,
-    time: torch.Tensor,
-    temperature: float,
-    *,
-    decay: float = 1.0,
-    gamma: float = 0.2,
-) -> torch.Tensor:
-    """Intra-inter multi-positive contrastive loss (thesis, eq. 5.10).
-
-    The target is proportional to 1[same polyp] exp(-decay |t_i - t_j|) + gamma 1[same video];
-    gamma 0 gives the temporally-aware loss. The thesis does not state the unit of t; use the
-    position between the polyp's first frame and its last, as in the other losses.
-
-    Args:
-        embeddings: (n, d); normalised here.
-        polyp: (n,) int, the polyp of each view.
-        procedure: (n,) int, the procedure of each view.
-        time: (n,) the time of each view.
-        temperature: Divides the cosine; 0.25 in the thesis.
-        decay: lambda, at or above 0.
-        gamma: Weight of the other views of the same procedure, at or above 0.
-
-    Returns:
-        Scalar; 0 where no view has a match.
-    """
-    near = same_polyp(polyp) * fading(time, decay)  # n n
-    return soft_target_loss(embeddings, near + gamma * same_polyp(procedure), temperature)
+        near = equal_codes(views.polyp) * time_decay(views.position, self.decay)  # n n
+        return soft_target_loss(views.tracklets, near, self.temperature)
 
 
 @dataclass(frozen=True)
 class IntraInterLoss(Ranged, prefix="loss"):
-    """The intra-inter loss, configured by a recipe; time is the position in the polyp's span.
+    """Intra-inter multi-positive contrastive loss (thesis, eq. 5.10).
+
+    The target is proportional to 1[same polyp] exp(-decay |t_i - t_j|) + gamma 1[same video]. The
+    thesis does not state the unit of t; here it is the position between the polyp's first frame
+    and its last, as in the other losses.
 
     Attributes:
         kind: Discriminates the losses in a recipe's JSON.
-        temperature: Divides the cosine.
+        temperature: Divides the cosine; 0.25 in the thesis.
         decay: lambda of eq. 5.10.
         gamma: Weight of the other views of the procedure; 0 gives the temporally-aware loss.
     """
@@ -182,15 +116,9 @@ class IntraInterLoss(Ranged, prefix="loss"):
 
     def __call__(self, views: Views) -> torch.Tensor:
         """The loss of a batch, from its true polyps, their times and their procedures."""
-        return intra_inter(
-            views.tracklets,
-            views.polyp,
-            views.procedure,
-            views.position,
-            self.temperature,
-            decay=self.decay,
-            gamma=self.gamma,
-        )
+        near = equal_codes(views.polyp) * time_decay(views.position, self.decay)  # n n
+        weights = near + self.gamma * equal_codes(views.procedure)  # n n
+        return soft_target_loss(views.tracklets, weights, self.temperature)
 
 
 @dataclass(frozen=True)
@@ -214,4 +142,4 @@ class NtXentLoss(Ranged, prefix="loss"):
         A bag with a single view (from a short tracklet) has no loss, but its view is a negative for
         the others; in a bag of more than two views all match equally, as in the supervised loss.
         """
-        return supervised(views.tracklets, views.bag, self.temperature)
+        return soft_target_loss(views.tracklets, equal_codes(views.bag), self.temperature)

@@ -27,7 +27,12 @@ from polyplink.evaluate.retrieval import retrieve
 from polyplink.evaluate.samples import Samples
 from polyplink.evaluate.truth import samples_of, tracklet_boxes
 from polyplink.learn.bags import purity
-from polyplink.learn.soft_targets import IntraInterLoss, TemporallyAwareLoss, fading, same_polyp
+from polyplink.learn.soft_targets import (
+    IntraInterLoss,
+    TemporallyAwareLoss,
+    equal_codes,
+    time_decay,
+)
 from polyplink.learn.temporal_bags import cosine_tau, sampled_bags
 from polyplink.report.contents import read_history
 from polyplink.report.plots import (
@@ -199,8 +204,8 @@ def target_matrices(polyp: np.ndarray, time: np.ndarray) -> dict[str, np.ndarray
     Returns:
         Name of the loss -> weights (n, n); the diagonal is that of a second view at the same time.
     """
-    same_label = same_polyp(torch.from_numpy(polyp))
-    near = same_label * fading(torch.from_numpy(time), TemporallyAwareLoss.decay)
+    same_label = equal_codes(torch.from_numpy(polyp))
+    near = same_label * time_decay(torch.from_numpy(time), TemporallyAwareLoss.decay)
     by_loss = {
         "self-supervised": torch.eye(len(polyp), dtype=torch.float64),
         "supervised": same_label,
