@@ -220,10 +220,9 @@ class ToneEncoder(WrappedEncoder):
     def fit(self, batches: Iterable[torch.Tensor]) -> ToneEncoder:
         """Fit the whitening to crops uint8 (n, h, w, 3) in batches; no labels are needed."""
         statistics = torch.cat([tone_statistics(batch) for batch in batches])
-        for name, value in zip(
-            TONE_BUFFERS, fit_whitening(statistics, TONE_SHRINKAGE), strict=True
-        ):
-            getattr(self, name).copy_(value)
+        mean, tone_map = fit_whitening(statistics, TONE_SHRINKAGE)
+        self.tone_mean.copy_(mean)
+        self.tone_map.copy_(tone_map)
         return self
 
     def encode_frames(self, frames: torch.Tensor) -> torch.Tensor:

@@ -14,7 +14,6 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.weights import check_state, write_tensors
 
 _STATE = "state"
-_MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 
 
 def save_checkpoint(
@@ -36,9 +35,8 @@ def save_checkpoint(
         for key, value in module.state_dict().items():
             tensors[f"{name}.{key}"] = value
     for index, values in optimizer.state_dict()["state"].items():
-        for name in _MOMENTS:
-            if name in values:
-                tensors[f"optimizer.{index}.{name}"] = values[name]
+        for name, value in values.items():  # "step", "exp_avg", "exp_avg_sq"
+            tensors[f"optimizer.{index}.{name}"] = value
     write_tensors(path, tensors, {_STATE: json.dumps(to_plain(state))})
 
 

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -98,11 +98,15 @@ def processes(
         return
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        group = _Group(count, device.type, free.getsockname()[1], has_unused)
+        port = free.getsockname()[1]
+    fabric_of = partial(_joined, count, device.type, port, has_unused)
     with worker_pool(count - 1, HEAVY) as pool:
-        futures = [pool.submit(_follow, group, rank, task, arguments) for rank in range(1, count)]
+        futures = [
+            pool.submit(_follow, fabric_of, rank, count, task, arguments)
+            for rank in range(1, count)
+        ]
         try:
-            with group.joined(0) as fabric:
+            with fabric_of(0) as fabric:
                 yield fabric
             for future in futures:
                 future.result()
@@ -118,69 +122,60 @@ def processes(
             raise
 
 
-@dataclass(frozen=True)
-class _Group:
-    """Processes of one machine that train together.
+@contextmanager
+def _joined(count: int, kind: str, port: int, has_unused: bool, rank: int) -> Iterator[Any]:
+    """A Fabric of process `rank` of `count` on this machine, connected with the others.
 
-    Attributes:
+    Args:
         count: Number of processes.
         kind: Type of their devices, "cpu" or "cuda".
         port: Port on which the first process listens.
         has_unused: See `processes`.
+        rank: Number of this process.
     """
+    # Imported when used: an optional extra.
+    from lightning_fabric import Fabric  # noqa: PLC0415
+    from lightning_fabric.plugins.environments.lightning import LightningEnvironment  # noqa: PLC0415
+    from lightning_fabric.strategies.ddp import DDPStrategy  # noqa: PLC0415
 
-    count: int
-    kind: str
-    port: int
-    has_unused: bool
+    class Here(LightningEnvironment):
+        main_address, main_port = "127.0.0.1", port
+        creates_processes_externally = True
 
-    @contextmanager
-    def joined(self, rank: int) -> Iterator[Any]:
-        """A Fabric of this process, connected with the others."""
-        # Imported when used: an optional extra.
-        from lightning_fabric import Fabric  # noqa: PLC0415
-        from lightning_fabric.plugins.environments.lightning import LightningEnvironment  # noqa: PLC0415
-        from lightning_fabric.strategies.ddp import DDPStrategy  # noqa: PLC0415
+        def local_rank(self) -> int:
+            return rank
 
-        class Here(LightningEnvironment):
-            main_address, main_port = "127.0.0.1", self.port
-            creates_processes_externally = True
+        def node_rank(self) -> int:
+            return 0
 
-            def local_rank(self) -> int:
-                return rank
+    class Started(DDPStrategy):
+        def _configure_launcher(self) -> None:
+            """Launch nothing: the processes already run."""
 
-            def node_rank(self) -> int:
-                return 0
-
-        class Started(DDPStrategy):
-            def _configure_launcher(self) -> None:
-                """Launch nothing: the processes already run."""
-
-        logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-        strategy = Started(find_unused_parameters=self.has_unused)
-        try:
-            with warnings.catch_warnings():
-                # Weights of 1 x 1 convolutions have two layouts at once.
-                warnings.filterwarnings("ignore", "Grad strides do not match bucket view strides")
-                fabric = Fabric(
-                    accelerator=self.kind,
-                    strategy=strategy,
-                    devices=self.count,
-                    plugins=[Here()],
-                )
-                fabric.launch()
-                yield fabric
-        finally:
-            if distributed.is_initialized():
-                distributed.destroy_process_group()
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
+    strategy = Started(find_unused_parameters=has_unused)
+    try:
+        with warnings.catch_warnings():
+            # Weights of 1 x 1 convolutions have two layouts at once.
+            warnings.filterwarnings("ignore", "Grad strides do not match bucket view strides")
+            fabric = Fabric(accelerator=kind, strategy=strategy, devices=count, plugins=[Here()])
+            fabric.launch()
+            yield fabric
+    finally:
+        if distributed.is_initialized():
+            distributed.destroy_process_group()
 
 
 def _follow(
-    group: _Group, rank: int, task: Callable[..., object], arguments: Sequence[Any]
+    fabric_of: Callable[[int], AbstractContextManager[Any]],
+    rank: int,
+    count: int,
+    task: Callable[..., object],
+    arguments: Sequence[Any],
 ) -> None:
-    """Run a task in another process of a group, with its share of the threads."""
-    torch.set_num_threads(max(1, torch.get_num_threads() // group.count))
-    with group.joined(rank) as fabric:
+    """Run a task in another process, with its share of the threads."""
+    torch.set_num_threads(max(1, torch.get_num_threads() // count))
+    with fabric_of(rank) as fabric:
         task(fabric, *arguments)
 
 

@@ -15,8 +15,8 @@ from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import extras_installed, find_named
 from polyplink.learn.train_config import TrainConfig
 
-Logger = tuple[Callable[[int, Mapping[str, float]], None], Callable[[], None]]
-"""Two functions: one logs the figures of an epoch, the other closes the log."""
+Log = Callable[[int, Mapping[str, float]], None]
+"""Logs the figures of an epoch."""
 
 
 def _imported(package: str) -> Any:
@@ -24,20 +24,22 @@ def _imported(package: str) -> Any:
         return importlib.import_module(package)
 
 
-def _tensorboard(folder: Path, config: TrainConfig) -> Logger:
+@contextmanager
+def _tensorboard(folder: Path, config: TrainConfig) -> Iterator[Log]:
     """Event files under `folder`/tensorboard: `tensorboard --logdir FOLDER`."""
     _imported("tensorboard")
-    writer = _imported("torch.utils.tensorboard").SummaryWriter(str(folder / "tensorboard"))
-    writer.add_text("recipe", str(to_plain(config)))
+    with _imported("torch.utils.tensorboard").SummaryWriter(str(folder / "tensorboard")) as writer:
+        writer.add_text("recipe", str(to_plain(config)))
 
-    def log(epoch: int, row: Mapping[str, float]) -> None:
-        for name, value in row.items():
-            writer.add_scalar(name, value, epoch)
+        def log(epoch: int, row: Mapping[str, float]) -> None:
+            for name, value in row.items():
+                writer.add_scalar(name, value, epoch)
 
-    return log, writer.close
+        yield log
 
 
-def _wandb(folder: Path, config: TrainConfig) -> Logger:
+@contextmanager
+def _wandb(folder: Path, config: TrainConfig) -> Iterator[Log]:
     """An offline run under `folder`/wandb."""
     os.environ.setdefault("WANDB_SILENT", "true")
     wandb = _imported("wandb")
@@ -48,7 +50,10 @@ def _wandb(folder: Path, config: TrainConfig) -> Logger:
         config=to_plain(config),
         settings=wandb.Settings(mode="offline", console="off", x_disable_stats=True),
     )
-    return lambda epoch, row: run.log(row, step=epoch), run.finish
+    try:
+        yield lambda epoch, row: run.log(row, step=epoch)
+    finally:
+        run.finish()
 
 
 LOGGERS = {"tensorboard": _tensorboard, "wandb": _wandb}
@@ -71,12 +76,8 @@ def open_loggers(
         PolyplinkError: If the logger is unknown, or its package is not installed.
     """
     chosen = [find_named("logger", name, LOGGERS) for name in names]
-    logs = []
     with ExitStack() as stack:
-        for start in chosen:
-            log, close = start(folder, config)
-            stack.callback(close)
-            logs.append(log)
+        logs = [stack.enter_context(logger(folder, config)) for logger in chosen]
 
         def log_row(row: Mapping[str, float]) -> None:
             """Log the finite figures of an epoch with every logger."""
