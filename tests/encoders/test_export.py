@@ -17,6 +17,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.embed import NetworkEmbedder
 from polyplink.encoders.encoder import FrameWise, Tokens
 from polyplink.encoders.export import ExportedEncoder, export_encoder, with_record
+from polyplink.encoders.load import load_named
 from polyplink.encoders.weights import Seen, WeightsRecord, record_text, weights_path
 from polyplink.tracklets.settings import PrepareSettings
 from tests.encoders.small import KINDS, TRANSFORMER, random_crops, random_encoder
@@ -198,6 +199,18 @@ def test_another_operating_point_keeps_the_weights_id(exported: Path, tmp_path: 
     np.testing.assert_array_equal(
         encoder(CROPS, LENGTHS), ExportedEncoder(exported)(CROPS, LENGTHS)
     )
+
+
+def test_exports_of_equal_graphs_have_a_key_for_each_precision(
+    exported: Path, tmp_path: Path
+) -> None:
+    wide = load_named(exported)
+    for_bf16 = Path(shutil.copytree(exported, tmp_path / "bf16"))
+    config = json.loads((for_bf16 / "config.json").read_text())
+    (for_bf16 / "config.json").write_text(json.dumps(config | {"precision": "bf16"}))
+    assert load_named(for_bf16, precision="float32").key == wide.key
+    if MULTIPLIES_BF16 and "ONEDNN_MAX_CPU_ISA" not in os.environ:
+        assert load_named(for_bf16).key == f"{wide.key}-bf16"
 
 
 def test_missing_changed_and_old_files_are_refused(exported: Path, tmp_path: Path) -> None:

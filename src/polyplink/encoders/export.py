@@ -217,7 +217,6 @@ class ExportedEncoder:
         weights_id: Id of the two graphs.
         side: Width and height of the crops, pixels.
         width: Width d of the vectors.
-        exported_for: The precision of the export.
         precision: The precision of the computation.
 
     Raises:
@@ -234,13 +233,13 @@ class ExportedEncoder:
             check_seal(folder / name)
         self.weights_id = weights_id(folder / FRAMES)
         self.side, self.width = int(config["crops"]), int(config["vectors"])
-        self.exported_for = str(config["precision"])
-        self.precision = compute or self.exported_for
+        exported_for = str(config["precision"])
+        self.precision = compute or exported_for
         check_precision(self.precision)
-        if "int8" in (self.precision, self.exported_for) and self.precision != self.exported_for:
-            hint = "without --int8" if self.exported_for == "int8" else "with --int8 DATA"
+        if "int8" in (self.precision, exported_for) and self.precision != exported_for:
+            hint = "without --int8" if exported_for == "int8" else "with --int8 DATA"
             raise PolyplinkError(
-                f"{folder} was exported for {self.exported_for} and cannot compute in {compute}",
+                f"{folder} was exported for {exported_for} and cannot compute in {compute}",
                 f"export the weights again {hint}",
             )
         start = _bf16_session if self.precision == "bf16" else _session

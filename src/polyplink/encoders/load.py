@@ -85,7 +85,8 @@ def load_named(
         )
         torch_device = torch.device("cpu")
         exported = ExportedEncoder(path, precision)
-        usual, used = exported.exported_for, exported.precision
+        used = exported.precision
+        usual = "int8" if used == "int8" else "float32"  # of the numbers in the graphs
         network: Embedder = exported
         record, key = exported.record, exported.weights_id
     else:
@@ -109,7 +110,7 @@ def load_named(
             network = NetworkEmbedder(loaded.encoder, compute=used, frozen=True)
             record, key = loaded.record, loaded.weights_id
     name = name or record.name or weights.stem
-    if used != usual:  # other vectors, cached under another key
+    if used != usual:  # other vectors from the same weights, cached under another key
         key = f"{key}-{used}"
     settings = with_options(record.prepare, tracklets or {}, origin)
     return NamedEncoder(name, key, network, torch_device, settings, record, used)
