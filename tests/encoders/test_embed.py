@@ -193,11 +193,14 @@ def test_tracklets_of_a_long_procedure_are_embedded_in_blocks(
 
 
 @pytest.mark.parametrize("at_once", [1, 5, 64])
-def test_each_fragment_is_embedded_alone(prepared: Prepared, at_once: int) -> None:
+def test_each_fragment_is_embedded_alone(
+    prepared: Prepared, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(embed.__globals__, "BLOCK_FRAGMENTS", at_once)
     progress_calls: list[tuple[int, int]] = []
     record_progress = lambda a, b: progress_calls.append((a, b))  # noqa: E731
     arguments = (prepared, colour_histogram, "x")
-    embeddings = embed(*arguments, length=8, at_once=at_once, progress=record_progress)
+    embeddings = embed(*arguments, length=8, progress=record_progress)
     table = fragment_table(prepared, 8)
     names = table["fragment_id"].to_list()
     assert list(embeddings.tracklet_ids) == names

@@ -6,15 +6,15 @@ from hypothesis import given, strategies as st
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.learn.bags import rng_of
-from polyplink.learn.polyp_views import PolypViews, dealt_bags, fragments_of_polyps
+from polyplink.learn.polyp_views import PolypViews, fragments_of_polyps, refilled_bags
 from tests.learn.sets import bare_set
 
 
-def deal(counts: list[int], views: int, size: int, seed: int = 0) -> tuple[list[list[int]], ...]:
+def draw(counts: list[int], views: int, size: int, seed: int = 0) -> tuple[list[list[int]], ...]:
     """Bags of fragments, and the polyps of each batch; fragments of polyp i are from 100 i on."""
     rows = [100 * i + np.arange(count) for i, count in enumerate(counts)]
-    dealt = dealt_bags(rows, views, size, rng_of(seed))
-    bags = [m[v].tolist() for m, v in zip(dealt.members, dealt.valid, strict=True)]
+    drawn = refilled_bags(rows, views, size, rng_of(seed))
+    bags = [m[v].tolist() for m, v in zip(drawn.members, drawn.valid, strict=True)]
     size = min(size, len(counts))
     polyps = [bag[0] // 100 for bag in bags]
     return bags, [polyps[i : i + size] for i in range(0, len(polyps), size)]
@@ -29,7 +29,7 @@ def deal(counts: list[int], views: int, size: int, seed: int = 0) -> tuple[list[
 def test_all_fragments_are_drawn_and_polyps_of_a_batch_differ(
     counts: list[int], views: int, size: int, seed: int
 ) -> None:
-    bags, batches = deal(counts, views, size, seed)
+    bags, batches = draw(counts, views, size, seed)
     for bag in bags:
         polyp = bag[0] // 100
         assert {f // 100 for f in bag} == {polyp}
@@ -42,14 +42,14 @@ def test_all_fragments_are_drawn_and_polyps_of_a_batch_differ(
 
 def test_polyps_are_drawn_in_proportion_to_their_remaining_fragments() -> None:
     counts, draws = [60, 30, 10], 300
-    first = np.bincount([deal(counts, 5, 1, seed)[1][0][0] for seed in range(draws)])
+    first = np.bincount([draw(counts, 5, 1, seed)[1][0][0] for seed in range(draws)])
     expected = np.array(counts) / 100 * draws
     statistic = ((first - expected) ** 2 / expected).sum()
     assert statistic < 13.8  # chi-square of 2 degrees of freedom, 0.1 %
 
 
 def test_no_fragment_repeats_before_all_of_its_polyp_were_drawn() -> None:
-    bags, _ = deal([11, 11, 11], 4, 3)
+    bags, _ = draw([11, 11, 11], 4, 3)
     for polyp in range(3):
         flat = [f for bag in bags if bag[0] // 100 == polyp for f in bag]
         assert len(set(flat[:11])) == 11

@@ -27,6 +27,7 @@ WithCrops = Callable[[Prepared], AbstractContextManager[Prepared]]
 
 
 BLOCK_BYTES = 256 << 20  # of the crops of tracklets that are embedded at once
+BLOCK_FRAGMENTS = 64  # embedded at once: with 8 crops of 232 pixels, 80 MB
 PIXELS_PER_PASS = 16 * 224 * 224  # of crops that pass through the backbone together on a CPU
 
 
@@ -198,7 +199,6 @@ def embed(
     weights_id: str,
     *,
     length: int | None = None,
-    at_once: int = 64,
     progress: StageProgress = silent_stage,
 ) -> Embeddings:
     """Embed every prepared tracklet as a whole (every stride-th frame), or every fragment.
@@ -209,8 +209,6 @@ def embed(
         weights_id: Id of the embedder, stored with the vectors.
         length: Number of crops of a fragment; names and order are those of `fragment_table`. None
             for whole tracklets.
-        at_once: Number of fragments with crops in memory at once: 64 x 8 crops of 232 pixels are
-            80 MB. For tracklets, the limit is `BLOCK_BYTES`, but at least one tracklet.
         progress: Callback with (tracklets or fragments done, total).
 
     Raises:
@@ -227,7 +225,11 @@ def embed(
     n_done = 0
     for (procedure_id,), rows in samples.group_by("procedure_id", maintain_order=True):
         crops = prepared.crops(str(procedure_id))
-        for block in _blocks(rows, at_once if length else None, crops[:1].nbytes):
+        if length is None:
+            blocks = _blocks(rows, crops[:1].nbytes)
+        else:
+            blocks = list(rows.iter_slices(BLOCK_FRAGMENTS))
+        for block in blocks:
             runs = block.select("crop_first", "n").rows()
             places = np.concatenate([np.arange(first, first + n) for first, n in runs])
             # Crops of broken frames belong to no sample; if there are none, nothing is copied.
@@ -247,14 +249,11 @@ def embed(
     return Embeddings(names, vectors, weights_id, prepared.key)
 
 
-def _blocks(rows: pl.DataFrame, at_once: int | None, crop_bytes: int) -> Iterator[pl.DataFrame]:
-    """Samples of a procedure in blocks that are embedded at once, by number or size of crops."""
-    if at_once is not None:
-        yield from rows.iter_slices(at_once)
-        return
-    before = rows["n"].cum_sum() - rows["n"]
-    blocks = rows.with_columns(block=before * crop_bytes // BLOCK_BYTES)
-    yield from blocks.partition_by("block", maintain_order=True)
+def _blocks(tracklets: pl.DataFrame, crop_bytes: int) -> list[pl.DataFrame]:
+    """Tracklets of a procedure in blocks of about `BLOCK_BYTES`, at least one tracklet each."""
+    before = tracklets["n"].cum_sum() - tracklets["n"]
+    blocks = tracklets.with_columns(block=before * crop_bytes // BLOCK_BYTES)
+    return blocks.partition_by("block", maintain_order=True)
 
 
 def embed_stored(

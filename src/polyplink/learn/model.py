@@ -41,11 +41,11 @@ def one_cycle(progress: float, warm_up: float = 0.3) -> float:
         (0.04, 1.0)
     """
     if progress < warm_up:
-        start, end, share = 1 / _FIRST, 1.0, progress / warm_up
+        start, end, phase = 1 / _FIRST, 1.0, progress / warm_up
     else:
         start, end = 1.0, 1 / _FIRST / _LAST
-        share = (progress - warm_up) / (1 - warm_up)
-    return end + (start - end) / 2 * (1 + math.cos(math.pi * share))
+        phase = (progress - warm_up) / (1 - warm_up)
+    return end + (start - end) / 2 * (1 + math.cos(math.pi * phase))
 
 
 _SMALLER_STEP = "lower optim.bags_per_batch or set optim.checkpointing=true, in another folder"

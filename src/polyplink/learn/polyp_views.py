@@ -15,23 +15,23 @@ class _Polyp:
     """The fragments of one polyp, drawn without replacement until all are used, then again.
 
     Attributes:
-        deck: The fragments in random order; unused ones are drawn from the end.
-        n_undealt: Number of unused fragments, the first of the deck.
+        fragments: The fragments in random order; unused ones are drawn from the end.
+        n_unused: Number of unused fragments, the first of `fragments`.
     """
 
     def __init__(self, fragments: np.ndarray, rng: np.random.Generator) -> None:
-        self.deck = rng.permutation(fragments)
-        self.n_undealt = len(self.deck)
+        self.fragments = rng.permutation(fragments)
+        self.n_unused = len(fragments)
 
-    def deal(self, views: int, rng: np.random.Generator) -> np.ndarray:
+    def draw(self, views: int, rng: np.random.Generator) -> np.ndarray:
         """Draw `views` fragments: unused ones first, then used ones, each at most once."""
-        new = self.deck[: self.n_undealt][-views:]
-        self.n_undealt -= len(new)
-        old = rng.permutation(self.deck[self.n_undealt + len(new) :])[: views - len(new)]
-        return np.concatenate([new, old])
+        used = self.fragments[self.n_unused :]
+        new = self.fragments[: self.n_unused][-views:]
+        self.n_unused -= len(new)
+        return np.concatenate([new, rng.permutation(used)[: views - len(new)]])
 
 
-def dealt_bags(
+def refilled_bags(
     fragments: list[np.ndarray], views: int, size: int, rng: np.random.Generator
 ) -> Bags:
     """Distribute the fragments of polyps over batches of `size` bags of `views` views each.
@@ -51,17 +51,15 @@ def dealt_bags(
         The bags in order of the batches; ranks are 0.
     """
     polyps = [_Polyp(rows, rng) for rows in fragments]
-    hands: list[np.ndarray] = []
+    drawn: list[np.ndarray] = []
     size = min(size, len(polyps))
-    while any(polyp.n_undealt for polyp in polyps):
-        remaining = np.array([polyp.n_undealt for polyp in polyps], float)
-        full = np.flatnonzero(remaining)
-        picked = rng.choice(
-            len(remaining), min(size, len(full)), replace=False, p=remaining / remaining.sum()
-        )
-        filling = rng.permutation(np.flatnonzero(remaining == 0))[: size - len(picked)]
-        hands += [polyps[i].deal(views, rng) for i in (*picked, *filling)]
-    return ragged_bags(hands, views)
+    while any(polyp.n_unused for polyp in polyps):
+        unused = np.array([polyp.n_unused for polyp in polyps], float)
+        picks = min(size, int(np.count_nonzero(unused)))
+        picked = rng.choice(len(polyps), picks, replace=False, p=unused / unused.sum())
+        filling = rng.permutation(np.flatnonzero(unused == 0))[: size - picks]
+        drawn += [polyps[i].draw(views, rng) for i in (*picked, *filling)]
+    return ragged_bags(drawn, views)
 
 
 def fragments_of_polyps(data: FragmentSet) -> list[np.ndarray]:
@@ -125,7 +123,7 @@ class PolypViews(Ranged, BagSampler, prefix="bags"):
     def _drawn(self, data: FragmentSet, size: int, rng: np.random.Generator) -> EpochBags:
         """Bags of known polyps, see the class."""
         if self.refill:
-            bags = dealt_bags(fragments_of_polyps(data), self.views, size, rng)
+            bags = refilled_bags(fragments_of_polyps(data), self.views, size, rng)
         else:
             bags = view_bags(data.polyps, data.known, self.views, size, rng)
         return EpochBags(data.rows, bags)
