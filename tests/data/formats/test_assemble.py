@@ -6,10 +6,9 @@ import polars as pl
 import pytest
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.faults import Faults
-from polyplink.data.formats.assemble import Options, assemble
+from polyplink.data.formats.assemble import BoxImport, assemble
 
-SIZE = Options(size=(64, 48))
+SOURCE = Path("set.csv")
 
 
 def boxes(*rows: dict[str, object]) -> pl.DataFrame:
@@ -21,19 +20,18 @@ def test_the_size_and_name_of_options_have_priority(tmp_path: Path) -> None:
     procedures = pl.DataFrame({"procedure_id": ["v"], "width": [9], "height": [9]})
     detections = boxes({"track": "5"})
     splits = {"a": ["v"], "b": ["v"]}
-    imported = assemble(
-        detections, tmp_path, "set", SIZE, Faults(), procedures=procedures, splits=splits
-    )
+    sized = BoxImport(SOURCE, size=(64, 48))
+    imported = assemble(detections, tmp_path, sized, procedures=procedures, splits=splits)
     row = imported.data.procedures.row(0, named=True)
     assert (row["width"], row["height"], row["dataset"]) == (64, 48, "set")
     assert imported.data.polyps["polyp_id"].to_list() == ["v_5"]
     assert "1 x procedure in more than one part (first: v)" in imported.warnings
-    options = Options(dataset="mine", identity="none")
-    renamed = assemble(detections, tmp_path, "set", options, Faults(), procedures=procedures)
+    reading = BoxImport(SOURCE, dataset="mine", identity="none")
+    renamed = assemble(detections, tmp_path, reading, procedures=procedures)
     assert renamed.data.procedures["dataset"].to_list() == ["mine"]
     assert renamed.data.polyps.is_empty()
     with pytest.raises(PolyplinkError, match="no identity 'x'; give --identity track or none"):
-        Options(identity="x")
+        BoxImport(SOURCE, identity="x")
 
 
 def test_side_tables_have_priority_and_missing_values_are_filled_with_a_warning(
@@ -48,7 +46,7 @@ def test_side_tables_have_priority_and_missing_values_are_filled_with_a_warning(
     )
     sizes = {"procedure_id": ["b", "a", "c"], "width": [64, 3, 64], "height": [48, 50, 48]}
     procedures = pl.DataFrame(sizes)
-    imported = assemble(detections, tmp_path, "set", Options(), Faults(), procedures=procedures)
+    imported = assemble(detections, tmp_path, BoxImport(SOURCE), procedures=procedures)
     columns = ("procedure_id", "width", "height", "n_frames", "patient", "dataset")
     assert imported.data.procedures.select(columns).rows() == [
         ("a", 70, 50, 7, "a", "set"),
@@ -67,12 +65,12 @@ def test_side_tables_have_priority_and_missing_values_are_filled_with_a_warning(
         "3 x procedure without a known patient, treated as a separate patient (first: a)",
     ]
     other = pl.DataFrame({"procedure_id": ["x"], "width": [64], "height": [48]})
-    for options, message in (
-        (Options(), "procedure v: width and height of its frames are unknown"),
-        (SIZE, "procedure x has no box and no number of frames"),
+    for reading, message in (
+        (BoxImport(SOURCE), "procedure v: width and height of its frames are unknown"),
+        (BoxImport(SOURCE, size=(64, 48)), "procedure x has no box and no number of frames"),
     ):
         with pytest.raises(PolyplinkError, match=message):
-            assemble(boxes(), tmp_path / "no", "set", options, Faults(), procedures=other)
+            assemble(boxes(), tmp_path / "no", reading, procedures=other)
 
 
 def test_a_polyp_id_of_two_procedures_is_split_and_the_first_fact_is_used(tmp_path: Path) -> None:
@@ -89,37 +87,35 @@ def test_a_polyp_id_of_two_procedures_is_split_and_the_first_fact_is_used(tmp_pa
         {"procedure_id": "w", "polyp_id": "1"},
         {"procedure_id": "w", "polyp_id": "2"},
     )
-    faults = Faults()
-    data = assemble(detections, tmp_path, "set", SIZE, faults, polyps=facts).data
+    reading = BoxImport(SOURCE, size=(64, 48))
+    data = assemble(detections, tmp_path, reading, polyps=facts).data
     assert data.detections["polyp_id"].to_list() == ["v_1", "w_1", "2"]
     assert data.polyps.select("polyp_id", "size_mm", "location").rows() == [
         ("w_1", 3.0, "transverse"),
         ("v_1", None, None),
         ("2", None, None),
     ]
-    kinds = list(faults.counts)
+    kinds = list(reading.faults.counts)
     assert kinds[-2:] == [
         "polyp id in several procedures, changed to <procedure>_<id>",
         "polyp with several values for one fact, the first used",
     ]
-    without_identity = Options(size=(64, 48), identity="none")
-    assert assemble(
-        detections, tmp_path, "s", without_identity, Faults(), polyps=facts
-    ).data.polyps.is_empty()
+    unnamed = BoxImport(SOURCE, size=(64, 48), identity="none")
+    assert assemble(detections, tmp_path, unnamed, polyps=facts).data.polyps.is_empty()
 
 
 def test_first_frame_is_subtracted_and_sources_without_usable_boxes_are_refused(
     tmp_path: Path,
 ) -> None:
-    options = Options(size=(9, 9), first_frame=3)
-    data = assemble(boxes(), tmp_path, "s", options, Faults()).data
+    data = assemble(boxes(), tmp_path, BoxImport(SOURCE, size=(9, 9), first_frame=3)).data
     assert data.detections["frame"].to_list() == [0]
     message = (
         r"none of 1 boxes can be used: 1 x box of no area, left out \(first: line 1 .*; correct"
     )
     with pytest.raises(PolyplinkError, match=message):
-        assemble(boxes({"w": 0}), tmp_path, "s", SIZE, Faults())
+        assemble(boxes({"w": 0}), tmp_path, BoxImport(SOURCE, size=(64, 48)))
     procedures = pl.DataFrame({"procedure_id": ["v"], "n_frames": [3]})
     empty = boxes().clear()
-    data = assemble(empty, tmp_path, "s", SIZE, Faults(), procedures=procedures).data
+    sized = BoxImport(SOURCE, size=(64, 48))
+    data = assemble(empty, tmp_path, sized, procedures=procedures).data
     assert (data.detections.height, data.procedures.height) == (0, 1)

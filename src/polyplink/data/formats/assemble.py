@@ -7,20 +7,20 @@ procedure_id, and polyp_id in `polyps.csv`, are required. In `polyps.csv`, an ad
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import TypedDict, TypeVar
+from typing import TypeVar
 
 import polars as pl
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import ImportOptionError, PolyplinkError
-from polyplink.core.results import StageProgress, silent_stage
 from polyplink.core.text import relative_path
 from polyplink.data.boxes import box_table, check_boxes, fit_boxes
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import present, read_each
 from polyplink.data.files.values import LARGEST
+from polyplink.data.formats.format import Import, ImportOptions
 from polyplink.data.formats.videos import find_videos
 from polyplink.data.image_files import open_each
 from polyplink.data.tables import (
@@ -52,15 +52,10 @@ _FRAME = pl.col("frame").cast(pl.Int64, strict=False)
 _FACTS = [name for name in POLYPS if name not in _KEYS]
 
 
-class ReadOptions(TypedDict, total=False):
+class ReadOptions(ImportOptions, total=False):
     """Keyword arguments that the importers of all general formats take.
 
     Attributes:
-        images: Keep the image of each box if the file exists; default: True.
-        strict: Raise at the first unusable item instead of leaving it out.
-        progress: Callback after every file, sequence or chunk of 2000 label files with the number
-            read and the total.
-        workers: Number of processes that read files; default: 1.
         dataset: Name of the data set if the source does not state it; default: the source's name.
         size: Width and height of every frame, pixels; default: from the source.
         identity: "track" (the default): a track is a polyp, `<procedure>_<track>` unless the
@@ -71,10 +66,6 @@ class ReadOptions(TypedDict, total=False):
             searched for near the boxes (see `polyplink.data.formats.videos`).
     """
 
-    images: bool
-    strict: bool
-    progress: StageProgress
-    workers: int
     dataset: str | None
     size: Size | None
     identity: str
@@ -83,13 +74,16 @@ class ReadOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class Options:
-    """`ReadOptions`, complete and checked."""
+class BoxImport(Import):
+    """An import of boxes in a general format.
 
-    images: bool = True
-    strict: bool = False
-    progress: StageProgress = silent_stage
-    workers: int = 1
+    Attributes:
+        source: The file or folder.
+        dataset: See `ReadOptions`, also for the other options.
+    """
+
+    source: Path
+    _: KW_ONLY
     dataset: str | None = None
     size: Size | None = None
     identity: str = "track"
@@ -173,20 +167,18 @@ def numbers_alone(frames: pl.DataFrame, source: Path, faults: Faults) -> pl.Data
 def read_tables(
     read: Callable[[Source], tuple[Faults, *tuple[pl.DataFrame, ...]]],
     sources: Sequence[Source],
-    options: Options,
-    faults: Faults,
+    reading: BoxImport,
 ) -> list[pl.DataFrame]:
     """Read every source, in this process or in several, and concatenate the tables.
 
     Args:
         read: Returns the faults and the tables of one source, the same number for each source.
         sources: The sources.
-        options: Options of the import.
-        faults: Extended by the faults of all sources.
+        reading: The import, which gets the faults of all sources.
     """
-    parts = read_each(read, sources, workers=options.workers, progress=options.progress)
+    parts = read_each(read, sources, workers=reading.workers, progress=reading.progress)
     for part_faults, *_ in parts:
-        faults.add(part_faults)
+        reading.faults.add(part_faults)
     tables_of_sources = [tables for _, *tables in parts]
     return [pl.concat(tables) for tables in zip(*tables_of_sources, strict=True)]
 
@@ -276,9 +268,7 @@ def read_side_tables(folder: Path, faults: Faults) -> tuple[pl.DataFrame, pl.Dat
 def assemble(
     boxes: pl.DataFrame,
     folder: Path,
-    name: str,
-    options: Options,
-    faults: Faults,
+    reading: BoxImport,
     *,
     procedures: pl.DataFrame | None = None,
     polyps: pl.DataFrame | None = None,
@@ -298,9 +288,8 @@ def assemble(
     Args:
         boxes: Any columns of `BOXES`, see `box_table`.
         folder: Folder that image paths are relative to, with the side tables.
-        name: Name of the source, for a data set named neither by the source nor by the caller.
-        options: Options of the import.
-        faults: Faults so far; extended.
+        reading: The import; a data set named neither by the source nor by an option is named as
+            the file or folder of the source.
         procedures: Columns procedure_id and any of `PROCEDURES`; for each column, the first row of
             a procedure with a value counts. Optionally `home` and `film` (see `find_videos`), and
             `first` and `last`, the lowest frame number and the highest + 1 in the source.
@@ -316,10 +305,11 @@ def assemble(
             procedure, or the frame size of a procedure is unknown; if strict, at the first fault.
     """
     # The boxes, without those that cannot be used.
+    faults = reading.faults
     side_procedures, side_polyps = read_side_tables(folder, faults)
     if "item" not in boxes.columns:  # only their order is known
         boxes = boxes.with_columns(file=pl.lit(0), item=pl.int_range(pl.len()))
-    boxes = box_table(boxes).with_columns(pl.col("frame") - options.first)
+    boxes = box_table(boxes).with_columns(pl.col("frame") - reading.first)
     all_boxes, numbered = boxes, boxes.select("procedure_id", "frame").drop_nulls()
     checked = check_boxes(boxes, faults)
     left_out = next((line for line in faults.lines() if "left out" in line), "it is empty")
@@ -330,7 +320,7 @@ def assemble(
 
     # The polyp of each box.
     facts = [side_polyps.drop("track")]
-    if options.identity == "none":
+    if reading.identity == "none":
         boxes = checked.with_columns(polyp_id=pl.lit(None, dtype=pl.String))
     else:
         facts += [] if polyps is None else [polyps]
@@ -338,7 +328,8 @@ def assemble(
     boxes = boxes.drop("track")
 
     # The procedures, and the video of each if needed.
-    defaults = {"dataset": options.dataset or name, "source": str(folder.resolve())}
+    name = reading.source.stem
+    defaults = {"dataset": reading.dataset or name, "source": str(folder.resolve())}
     numbered = numbered.group_by("procedure_id", maintain_order=True).agg(**frame_span(0))
     stated = [table for table in (side_procedures, procedures, numbered) if table is not None]
     rows = _stated(stated, defaults)
@@ -352,14 +343,14 @@ def assemble(
     boxes = boxes.with_columns(exists=present(boxes["image"], boxes["source"]))
     if videos is None:
         single = name if rows.height == 1 else None
-        film_rows = rows if options.video else _without_images(rows, boxes, options)
-        videos = find_videos(film_rows, folder, options.video, faults, single=single)
-    boxes = _of_videos(boxes, videos, options.video is not None)
-    procedures = _procedures(rows, boxes, videos, options, faults)
+        film_rows = rows if reading.video else _without_images(rows, boxes, reading)
+        videos = find_videos(film_rows, folder, reading.video, faults, single=single)
+    boxes = _of_videos(boxes, videos, reading.video is not None)
+    procedures = _procedures(rows, boxes, videos, reading)
 
     # The three tables, and the other results of the import.
     boxes = fit_boxes(boxes, procedures, faults)
-    boxes = _with_images(boxes, options.images, faults)
+    boxes = _with_images(boxes, reading.images, faults)
     boxes, polyps = _polyps(boxes, pl.concat(facts, how="diagonal_relaxed"), faults)
     ids = [i for part in (splits or {}).values() for i in part]
     for repeated in sorted({i for i in ids if ids.count(i) > 1}):
@@ -367,7 +358,7 @@ def assemble(
     boxes = boxes.sort("procedure_id", "frame", maintain_order=True)  # as a data set has them
     data = DataSet.of(boxes, procedures, polyps, splits)
     places = Places(files, boxes.select("file", "item"), format_options or {})
-    without = None if empty is None else _without_polyp(empty, all_boxes, rows, options)
+    without = None if empty is None else _without_polyp(empty, all_boxes, rows, reading)
     return Imported(data, faults.lines(), places, without)
 
 
@@ -392,7 +383,7 @@ def _with_polyps(boxes: pl.DataFrame, side_polyps: pl.DataFrame, faults: Faults)
 
 
 def _without_polyp(
-    empty: pl.DataFrame, boxes: pl.DataFrame, rows: pl.DataFrame, options: Options
+    empty: pl.DataFrame, boxes: pl.DataFrame, rows: pl.DataFrame, reading: BoxImport
 ) -> pl.DataFrame | None:
     """Frames with an image and without an annotated box; None for a detector's boxes.
 
@@ -400,12 +391,12 @@ def _without_polyp(
         empty: See `assemble`.
         boxes: All boxes, including faulty ones: procedure_id, frame (from 0), score.
         rows: procedure_id and source.
-        options: Options of the import.
+        reading: The import.
     """
-    if not options.images or boxes["score"].count():
+    if not reading.images or boxes["score"].count():
         return None
     keys = ["procedure_id", "frame"]
-    frames = empty.select("procedure_id", _FRAME - options.first, "image")
+    frames = empty.select("procedure_id", _FRAME - reading.first, "image")
     boxed = boxes.select("procedure_id", _FRAME)
     frames = frames.drop_nulls().join(boxed, on=keys, how="anti", maintain_order="left")
     frames = frames.filter(pl.col("frame") >= 0).join(
@@ -440,7 +431,7 @@ def _stated(sources: list[pl.DataFrame], defaults: Mapping[str, str]) -> pl.Data
     return rows.with_columns(pl.col(name).fill_null(value) for name, value in defaults.items())
 
 
-def _without_images(rows: pl.DataFrame, boxes: pl.DataFrame, options: Options) -> pl.DataFrame:
+def _without_images(rows: pl.DataFrame, boxes: pl.DataFrame, reading: BoxImport) -> pl.DataFrame:
     """Procedures that need their video: no image exists, or images are frames of a video.
 
     Images of a video only count if frame rate, length or size are not stated. If images are not
@@ -451,9 +442,9 @@ def _without_images(rows: pl.DataFrame, boxes: pl.DataFrame, options: Options) -
     rows = rows.join(
         with_image.select("procedure_id", seen=film, shown=True), on="procedure_id", how="left"
     )
-    sized = pl.col("width").is_not_null() | pl.lit(options.size is not None)
+    sized = pl.col("width").is_not_null() | pl.lit(reading.size is not None)
     is_described = sized & pl.col("n_frames").is_not_null()
-    new = pl.col("shown").is_null() & ~(is_described & pl.lit(not options.images))
+    new = pl.col("shown").is_null() & ~(is_described & pl.lit(not reading.images))
     framed = pl.col("seen").is_not_null() & ~(is_described & pl.col("fps").is_not_null())
     return rows.filter(new | framed).with_columns(film=pl.coalesce("seen", "film"))
 
@@ -481,11 +472,7 @@ def _of_videos(boxes: pl.DataFrame, videos: pl.DataFrame, replace: bool) -> pl.D
 
 
 def _procedures(
-    rows: pl.DataFrame,
-    boxes: pl.DataFrame,
-    videos: pl.DataFrame,
-    options: Options,
-    faults: Faults,
+    rows: pl.DataFrame, boxes: pl.DataFrame, videos: pl.DataFrame, reading: BoxImport
 ) -> pl.DataFrame:
     """Complete the rows of procedures from their videos and images.
 
@@ -493,7 +480,7 @@ def _procedures(
     overrides the video's, since boxes are relative to it. Without any length a procedure ends at
     its last frame with a box; without a patient it is its own patient.
     """
-    facts = ("n_frames", "fps", "width", "height")
+    faults, facts = reading.faults, ("n_frames", "fps", "width", "height")
     of_video = videos.select("procedure_id", **{f"of_{name}": name for name in facts})
     rows = rows.join(of_video, on="procedure_id", how="left", maintain_order="left")
 
@@ -509,8 +496,8 @@ def _procedures(
         width=pl.coalesce("width", "of_width"),
         height=pl.coalesce("height", "of_height"),
     )
-    if options.size is not None:
-        width, height = (pl.lit(side, dtype=pl.Int32) for side in options.size)
+    if reading.size is not None:
+        width, height = (pl.lit(side, dtype=pl.Int32) for side in reading.size)
         rows = rows.with_columns(width=width, height=height)
 
     # A size that neither states is that of the first existing image.
@@ -547,7 +534,7 @@ def _procedures(
     kind = "procedure without a known patient, treated as a separate patient"
     if rows.height > 1:  # a split concerns several
         faults.warn_rows(kind, rows.filter(pl.col("patient").is_null()), "procedure_id")
-    _warn_of_numbers(rows, options, faults)
+    _warn_of_numbers(rows, reading)
     rows = rows.with_columns(
         n_frames=pl.coalesce("n_frames", pl.col("last").clip(upper_bound=LARGEST).cast(pl.Int32)),
         patient=pl.coalesce("patient", "procedure_id"),
@@ -555,22 +542,22 @@ def _procedures(
     return rows.select(*PROCEDURES)
 
 
-def _warn_of_numbers(rows: pl.DataFrame, options: Options, faults: Faults) -> None:
+def _warn_of_numbers(rows: pl.DataFrame, reading: BoxImport) -> None:
     """Warn if frames seem to be numbered from 1 but are read as from 0, or the other way round."""
     numbered = rows.drop_nulls("first")
     lowest = numbered["first"].min()
     if lowest == -1:
-        first = options.first - 1
+        first = reading.first - 1
         kind = f"labels seem to count frames from {first} (--first-frame {first} if they do)"
-        faults.warn_rows(kind, numbered.filter(pl.col("first") == -1), "procedure_id")
-    if options.first_frame is not None or lowest in (None, -1, 0):
+        reading.faults.warn_rows(kind, numbered.filter(pl.col("first") == -1), "procedure_id")
+    if reading.first_frame is not None or lowest in (None, -1, 0):
         return
     evidence, odd = "the lowest number is 1", numbered.filter(pl.col("first") == 1)
     if odd.is_empty():
         evidence = "the highest number is the number of frames"
         odd = numbered.filter(pl.col("last") - 1 == pl.col("n_frames"))
     kind = f"labels seem to count frames from 1, {evidence} (--first-frame 1 if they do, 0 if not)"
-    faults.warn_rows(kind, odd, "procedure_id")
+    reading.faults.warn_rows(kind, odd, "procedure_id")
 
 
 def _polyps(

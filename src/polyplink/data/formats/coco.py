@@ -24,7 +24,7 @@ from polyplink.data.files.folders import files_in, without_garbage_collection
 from polyplink.data.files.video import SUFFIXES
 from polyplink.data.formats.assemble import (
     PARTS,
-    Options,
+    BoxImport,
     ReadOptions,
     assemble,
     first_of_frame,
@@ -177,7 +177,8 @@ def import_coco(
     Raises:
         PolyplinkError: If a file is missing, truncated or not COCO; if strict, at the first fault.
     """
-    settings = Options(**options)
+    reading = BoxImport(source, **options)
+    faults = reading.faults
 
     # The images, boxes and videos of all files.
     root, files = _find_files(source)
@@ -186,12 +187,11 @@ def import_coco(
         f"{source} has {len(files)} annotation files, but results refer to the images of one",
         "give the file",
     )
-    faults = Faults(settings.strict)
     certain = source.is_file() or len(files) == 1
     read = partial(
-        _read_annotations, root=root, strict=settings.strict, results=boxes, certain=certain
+        _read_annotations, root=root, strict=reading.strict, results=boxes, certain=certain
     )
-    frames, annotated, videos = read_tables(read, list(enumerate(files)), settings, faults)
+    frames, annotated, videos = read_tables(read, list(enumerate(files)), reading)
     n_others = faults.counts.get(NO_COCO, (0, ""))[0]
     PolyplinkError.unless(
         n_others < len(files) or certain,
@@ -209,15 +209,13 @@ def import_coco(
     placed = annotated.join(places, on=["file", "image_id"], how="inner", maintain_order="left")
     facts = ["procedure_id", "polyp_id", "histology_class", *_FACTS]
     polyps = placed.select(facts).drop_nulls(["procedure_id", "polyp_id"])
-    procedures = _procedures(videos, frames, datasets or {}, settings.first, faults)
+    procedures = _procedures(videos, frames, datasets or {}, reading.first, faults)
     procedures = procedures.with_columns(home=pl.lit(str(root / "images")))
     parts = pl.concat(table.select("part", "procedure_id") for table in (frames, procedures))
     return assemble(
         placed,
         root,
-        source.stem,
-        settings,
-        faults,
+        reading,
         procedures=procedures,
         polyps=polyps.unique(maintain_order=True),
         splits=splits_of(parts),

@@ -12,9 +12,9 @@ import polars as pl
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.faults import Faults, leave_out
+from polyplink.data.faults import leave_out
 from polyplink.data.formats.assemble import (
-    Options,
+    BoxImport,
     ReadOptions,
     assemble,
     no_number,
@@ -84,14 +84,13 @@ def import_csv(source: Path, **options: Unpack[ReadOptions]) -> Imported:
         PolyplinkError: If the file or a column is missing, or the size of a procedure's frames is
             unknown; if strict, at the first fault.
     """
-    settings = Options(**options)
+    reading = BoxImport(source, **options)
     path = source
     if source.is_dir():
         existing = [source / name for name in _NAMES if (source / name).is_file()]
         if not existing:
             raise PolyplinkError(f"{source} has no {_NAMES[0]}", "check the path, or name the file")
         path = existing[0]
-    faults = Faults(settings.strict)
     boxes = read_box_rows(path).with_columns(
         pl.when(pl.col("procedure_id") != "").then("procedure_id"),
         file=pl.lit(0),
@@ -99,10 +98,10 @@ def import_csv(source: Path, **options: Unpack[ReadOptions]) -> Imported:
     )
     if "score" in boxes.columns:
         kind, hint = "box with a score that is not a number", "write a number, or nothing"
-        boxes = leave_out(boxes, no_number("score"), kind, hint, faults)
+        boxes = leave_out(boxes, no_number("score"), kind, hint, reading.faults)
         boxes = boxes.with_columns(number("score"))
-    settings.progress(1, 1)
-    return assemble(boxes, source_folder(source), source.stem, settings, faults, files=[path])
+    reading.progress(1, 1)
+    return assemble(boxes, source_folder(source), reading, files=[path])
 
 
 def mark_csv(path: Path, marks: pl.DataFrame) -> dict[str, bytes]:

@@ -24,7 +24,7 @@ from polyplink.data.files.archives import INSIDE, Archive
 from polyplink.data.files.trees import walk_files
 from polyplink.data.files.values import LARGEST, whole_number
 from polyplink.data.formats.assemble import (
-    Options,
+    BoxImport,
     ReadOptions,
     assemble,
     no_number,
@@ -81,18 +81,17 @@ def import_cvat(
         PolyplinkError: If a file is broken or of another format, or two tasks have the same name;
             if strict, at the first fault.
     """
-    settings = Options(**options)
+    reading = BoxImport(source, **options)
     folder = source_folder(source)
-    read = partial(_read, root=folder, attribute=attribute, strict=settings.strict)
-    faults = Faults(settings.strict)
-    boxes, procedures = read_tables(read, _find_files(source), settings, faults)
+    read = partial(_read, root=folder, attribute=attribute, strict=reading.strict)
+    boxes, procedures = read_tables(read, _find_files(source), reading)
     repeated = procedures.filter(pl.col("procedure_id").is_duplicated())["procedure_id"]
     if repeated.len():
         raise PolyplinkError(
             f"two tasks are called {repeated[0]!r}", "give every task its own name in CVAT"
         )
-    faults.warn_values("label of tracks, all read as polyps", boxes["label"])
-    return assemble(boxes, folder, source.stem, settings, faults, procedures=procedures)
+    reading.faults.warn_values("label of tracks, all read as polyps", boxes["label"])
+    return assemble(boxes, folder, reading, procedures=procedures)
 
 
 def _find_files(source: Path) -> list[_Source]:

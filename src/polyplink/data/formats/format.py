@@ -1,15 +1,52 @@
-"""A format of data sets: its reader, its writer, and what is lost in writing."""
+"""A format of data sets: its reader and writer, what is lost in writing, options of all readers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import TypedDict
 
+from polyplink.core.results import StageProgress, silent_stage
+from polyplink.data.faults import Faults
 from polyplink.data.tables import DataSet, Imported
 
 RELEASED = ("images", "scores", "splits", "dates")
 """Keys of `conversion.LOSSES` that are lost in every layout of a released data set."""
 ONE_A_VIDEO = (*RELEASED, "unnamed boxes", "several polyps", "fps", "preparation")
 """Keys that are lost in layouts with one polyp per video."""
+
+
+class ImportOptions(TypedDict, total=False):
+    """Keyword arguments that the importers of all formats take; their defaults are in `Import`.
+
+    Attributes:
+        images: Set the image of each box if the file exists.
+        strict: Raise at the first fault instead of leaving it out and counting it.
+        progress: Callback after every procedure, file or chunk of files with the number read and
+            the total.
+        workers: Number of processes that read files (more than one require an importable main
+            module). CSV and the released data sets except REAL-Colon are read by one.
+    """
+
+    images: bool
+    strict: bool
+    progress: StageProgress
+    workers: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Import:
+    """An import while it runs: its options (see `ImportOptions`) and its faults."""
+
+    images: bool = True
+    strict: bool = False
+    progress: StageProgress = silent_stage
+    workers: int = 1
+
+    @cached_property
+    def faults(self) -> Faults:
+        """The faults so far; extended by all functions of the import."""
+        return Faults(self.strict)
 
 
 @dataclass(frozen=True)

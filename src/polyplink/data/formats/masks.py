@@ -1,5 +1,6 @@
 """Images with masks of their polyps, as in data sets for segmentation: masks become boxes."""
 
+import os
 import re
 from collections.abc import Sequence
 from functools import partial
@@ -15,7 +16,7 @@ from polyplink.data.files.folders import IMAGE_ENDINGS
 from polyplink.data.files.images import decode_image
 from polyplink.data.files.trees import image_names
 from polyplink.data.formats.assemble import (
-    Options,
+    BoxImport,
     ReadOptions,
     assemble,
     first_of_frame,
@@ -67,8 +68,8 @@ def import_masks(
         PolyplinkError: If a folder is missing or contains no readable mask, or `frames.csv` lacks a
             column or lists none of the masks; if strict, at the first fault.
     """
-    settings = Options(**options)
-    faults = Faults(settings.strict)
+    reading = BoxImport(Path(os.path.realpath(source)), **options)  # realpath takes any loop
+    faults = reading.faults
 
     # The masks, with image, procedure and frame.
     homes = {"image_folder": source / image_folder, "mask_folder": source / mask_folder}
@@ -82,20 +83,20 @@ def import_masks(
         "name the folder with --mask-folder",
     )
     frames = _place(frames, source, faults).with_columns(
-        frame=pl.col("frame").fill_null(settings.first),
+        frame=pl.col("frame").fill_null(reading.first),
         image=pl.lit(f"{image_folder}/") + pl.col("image"),
     )
     frames = first_of_frame(frames, "mask", "keep one of them", faults)
 
     # The connected components of each mask as boxes, and its size.
-    read = partial(_read_masks, home=homes["mask_folder"], strict=settings.strict)
+    read = partial(_read_masks, home=homes["mask_folder"], strict=reading.strict)
     names = frames["at"].to_list()
     chunks = [names[i : i + _CHUNK] for i in range(0, len(names), _CHUNK)]
-    boxes, sizes = read_tables(read, chunks, settings, faults)
+    boxes, sizes = read_tables(read, chunks, reading)
     frames = frames.join(sizes, on="at", how="inner", maintain_order="left")
     frames = _one_size(frames, faults)
     procedures = frames.group_by("procedure_id", maintain_order=True).agg(
-        pl.col("width", "height").first(), **frame_span(settings.first)
+        pl.col("width", "height").first(), **frame_span(reading.first)
     )
     boxes = boxes.join(frames.drop("width", "height"), on="at", how="inner", maintain_order="left")
 
@@ -114,15 +115,7 @@ def import_masks(
     )
     boxes = pl.concat([boxes.filter(~known_polyp), joined.select(boxes.columns)])
     empty = frames.join(boxes, on="at", how="anti", maintain_order="left")
-    return assemble(
-        boxes,
-        source,
-        source.resolve().stem,
-        settings,
-        faults,
-        procedures=procedures,
-        empty=empty,
-    )
+    return assemble(boxes, source, reading, procedures=procedures, empty=empty)
 
 
 def _pair(images: Path, masks: Path, faults: Faults) -> pl.DataFrame:

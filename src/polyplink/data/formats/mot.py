@@ -21,7 +21,7 @@ from polyplink.data.files.folders import IMAGE_ENDINGS, files_in, numbered
 from polyplink.data.files.values import LARGEST, track_name
 from polyplink.data.formats.assemble import (
     PARTS,
-    Options,
+    BoxImport,
     ReadOptions,
     assemble,
     no_number,
@@ -79,22 +79,19 @@ def import_mot(
         kind is None or kind in KINDS, f"no kind {kind!r}", f"give --kind {' or '.join(KINDS)}"
     )
     options.setdefault("first_frame", FIRST)
-    settings = Options(**options)
-    faults = Faults(settings.strict)
-    sequences = _find_sequences(source, kind, faults)
+    reading = BoxImport(source, **options)
+    sequences = _find_sequences(source, kind, reading.faults)
     folder = source_folder(source)
-    read = partial(_read_sequence, root=folder, strict=settings.strict)
-    boxes, procedures = read_tables(read, sequences, settings, faults)
+    read = partial(_read_sequence, root=folder, strict=reading.strict)
+    boxes, procedures = read_tables(read, sequences, reading)
     file_numbers = {sequence.name: number for number, sequence in enumerate(sequences)}
     boxes = boxes.with_columns(file=pl.col("procedure_id").replace_strict(file_numbers))
     classes = boxes["class"].filter(boxes["class"] >= 0)
-    faults.warn_values("class of boxes, all read as polyps", classes)
+    reading.faults.warn_values("class of boxes, all read as polyps", classes)
     return assemble(
         boxes,
         folder,
-        source.stem,
-        settings,
-        faults,
+        reading,
         procedures=procedures,
         splits=splits_of(procedures),
         files=[sequence.path for sequence in sequences],

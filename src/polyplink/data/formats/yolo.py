@@ -23,7 +23,7 @@ from polyplink.data.files.trees import decode_text, image_names, walk_files
 from polyplink.data.files.values import track_name, whole_number
 from polyplink.data.formats.assemble import (
     PARTS,
-    Options,
+    BoxImport,
     ReadOptions,
     Size,
     assemble,
@@ -87,31 +87,31 @@ def import_yolo(
     PolyplinkError.unless(
         sixth is None or sixth in SIXTH, f"no sixth {sixth!r}", f"give --sixth {' or '.join(SIXTH)}"
     )
-    settings = Options(**options)
-    faults = Faults(settings.strict)
+    reading = BoxImport(source, **options)
+    faults = reading.faults
 
     # The lines of all label files; the images are opened only if nothing states their size.
     files = _label_files(source)
     side, _ = read_side_tables(source, Faults())  # `assemble` reads it again, and reports faults
-    size = settings.size or _yaml_size(source)
+    size = reading.size or _yaml_size(source)
     open_images = size is None and side.is_empty()
-    read = partial(_read_labels, root=source, open_images=open_images, strict=settings.strict)
+    read = partial(_read_labels, root=source, open_images=open_images, strict=reading.strict)
     chunks = [(i, files[i : i + _CHUNK]) for i in range(0, len(files), _CHUNK)]
-    boxes, sizes, blank = read_tables(read, chunks, settings, faults)
+    boxes, sizes, blank = read_tables(read, chunks, reading)
     frames = _frames(files, source, faults)
     boxes = boxes.join(frames, on="file", how="inner", maintain_order="left")
     faults.warn_values("class of boxes, all read as polyps", boxes["class"])
 
     # The procedures, and the videos of those without an image.
     procedures = frames.group_by("procedure_id", maintain_order=True).agg(
-        **frame_span(settings.first),
+        **frame_span(reading.first),
         has_no_image=pl.col("image").is_null().all(),
     )
-    film_rows = procedures if settings.video else procedures.filter("has_no_image")
-    if size is not None and not settings.images:  # a video would add nothing
+    film_rows = procedures if reading.video else procedures.filter("has_no_image")
+    if size is not None and not reading.images:  # a video would add nothing
         film_rows = film_rows.clear()
     single = source.stem if procedures.height == 1 else None
-    videos = find_videos(film_rows, source, settings.video, faults, single=single)
+    videos = find_videos(film_rows, source, reading.video, faults, single=single)
 
     # The size of frames, by which the fractions are multiplied.
     if size is None:
@@ -127,9 +127,7 @@ def import_yolo(
     return assemble(
         _score_and_track(_in_pixels(boxes, sizes, stated, size), sixth),
         source,
-        source.stem,
-        settings,
-        faults,
+        reading,
         procedures=procedures,
         splits=splits_of(frames),
         videos=videos,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, TypedDict, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import polars as pl
@@ -29,6 +29,7 @@ from polyplink.data.files.folders import IMAGE_ENDINGS
 from polyplink.data.files.trees import Member, Tree, decode_text, open_tree
 from polyplink.data.files.values import LARGEST, whole_number
 from polyplink.data.files.video import open_video
+from polyplink.data.formats.format import Import
 from polyplink.data.tables import POLYPS, PROCEDURES, DataSet, Imported
 
 Parsed = TypeVar("Parsed")
@@ -52,23 +53,6 @@ _MARKS: Mapping[str, re.Pattern[str]] = {
     "mot": re.compile(r"(?:^|/)(?:gt/gt|det/det)\.txt$|(?:^|/)seqinfo\.ini$", re.I),
     "polyp-size": re.compile(r"(?:^|/)(?:Video)?\d+\.mp4$", re.I),
 }
-
-
-class ReleaseOptions(TypedDict, total=False):
-    """Keyword arguments that the importers of all released data sets take.
-
-    Attributes:
-        images: Set the image of each box if its procedure has images; default: True.
-        strict: Raise at the first fault instead of leaving it out and counting it.
-        progress: Callback after every procedure with the number read and the total.
-        workers: Number of processes that read REAL-Colon (more than one require an importable main
-            module); the other data sets are read by one process; default: 1.
-    """
-
-    images: bool
-    strict: bool
-    progress: StageProgress
-    workers: int
 
 
 @dataclass(slots=True)
@@ -132,27 +116,17 @@ class Recording:
 Place = tuple[tuple[Any, ...], str, str, Any]
 
 
-@dataclass
-class Release:
-    """A released data set while it is read: its files, the options, and the faults.
+@dataclass(frozen=True)
+class Release(Import):
+    """An import of a released data set.
 
     Attributes:
         dataset: Name of the data set with this layout.
         source: The user's folder or archive.
-        images: See `ReleaseOptions`, also for the other options.
-        faults: Counts faults and warnings.
     """
 
     dataset: str
     source: Path
-    images: bool = True
-    strict: bool = False
-    progress: StageProgress = silent_stage
-    workers: int = 1
-    faults: Faults = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.faults = Faults(self.strict)
 
     @cached_property
     def tree(self) -> Tree:

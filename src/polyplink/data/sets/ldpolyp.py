@@ -21,9 +21,9 @@ from polyplink.data.faults import Faults
 from polyplink.data.files.trees import Member, decode_text
 from polyplink.data.files.values import whole_number
 from polyplink.data.files.video import is_video
-from polyplink.data.formats.format import ONE_A_VIDEO, Format
+from polyplink.data.formats.format import ONE_A_VIDEO, Format, ImportOptions
 from polyplink.data.sets import layout
-from polyplink.data.sets.layout import Edges, FrameSource, Place, Release, ReleaseOptions
+from polyplink.data.sets.layout import Edges, FrameSource, Place, Release
 from polyplink.data.tables import DataSet, Imported
 
 DATASET = "ldpolyp"
@@ -40,7 +40,7 @@ _AGAIN = "download or unpack this file again"
 
 
 def import_ldpolyp(
-    source: Path, *, identity: Identity = "video", **options: Unpack[ReleaseOptions]
+    source: Path, *, identity: Identity = "video", **options: Unpack[ImportOptions]
 ) -> Imported:
     """Read LDPolypVideo into the three tables.
 
@@ -55,7 +55,7 @@ def import_ldpolyp(
             although 200 polyps are labelled). `tracklet-safe`: frames with two boxes or more are
             left out, and all boxes of a video with such a frame, which shows more than one polyp,
             have no polyp id.
-        options: See `ReleaseOptions`.
+        options: See `ImportOptions`.
 
     Returns:
         The data set and its warnings.

@@ -19,9 +19,9 @@ from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.trees import Member, Tree
 from polyplink.data.files.video import frame_name, is_video
 from polyplink.data.formats.csv import read_box_rows
-from polyplink.data.formats.format import ONE_A_VIDEO, Format
+from polyplink.data.formats.format import ONE_A_VIDEO, Format, ImportOptions
 from polyplink.data.sets import facts, layout
-from polyplink.data.sets.layout import Frame, FrameSource, Release, ReleaseOptions
+from polyplink.data.sets.layout import Frame, FrameSource, Release
 from polyplink.data.tables import DataSet, Imported, csv_text
 from polyplink.data.vocabulary import ADENOMA
 
@@ -39,7 +39,7 @@ def import_polyp_size(
     *,
     cases: Path | None = None,
     boxes: Path | None = None,
-    **options: Unpack[ReleaseOptions],
+    **options: Unpack[ImportOptions],
 ) -> Imported:
     """Read Polyp-Size into the three tables.
 
@@ -52,7 +52,7 @@ def import_polyp_size(
         cases: The label table, .xlsx or .csv; None for the table in the folder.
         boxes: CSV file with procedure_id (or video_id), frame, x, y, w, h in pixels; None to use
             the whole frame as the box, with a warning.
-        options: See `ReleaseOptions`.
+        options: See `ImportOptions`.
 
     Returns:
         The data set and its warnings.

@@ -19,9 +19,9 @@ from polyplink.core.text import xml_text
 from polyplink.data.faults import Faults
 from polyplink.data.files.trees import Member
 from polyplink.data.files.values import LARGEST, whole_number
-from polyplink.data.formats.format import ONE_A_VIDEO, Format
+from polyplink.data.formats.format import ONE_A_VIDEO, Format, ImportOptions
 from polyplink.data.sets import layout
-from polyplink.data.sets.layout import FrameSource, Place, Recording, Release, ReleaseOptions
+from polyplink.data.sets.layout import FrameSource, Place, Recording, Release
 from polyplink.data.sets.voc import parse_voc_file
 from polyplink.data.tables import DataSet, Imported
 from polyplink.data.vocabulary import ADENOMA
@@ -35,7 +35,7 @@ _FILE = re.compile(
 )
 
 
-def import_polypsset(source: Path, **options: Unpack[ReleaseOptions]) -> Imported:
+def import_polypsset(source: Path, **options: Unpack[ImportOptions]) -> Imported:
     """Read PolypsSet into the three tables.
 
     Procedures and polyps are `val_<folder>` and `test_<folder>`; the frame number is the file's.
@@ -46,7 +46,7 @@ def import_polypsset(source: Path, **options: Unpack[ReleaseOptions]) -> Importe
     Args:
         source: A folder that contains `train2019`, `val2019` or `test2019`, plain or in an archive,
             or the archive.
-        options: See `ReleaseOptions`; annotations without image are part of the release and, even
+        options: See `ImportOptions`; annotations without image are part of the release and, even
             if strict, only counted.
 
     Returns:

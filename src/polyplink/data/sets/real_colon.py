@@ -28,10 +28,10 @@ from polyplink.data.files.archives import INSIDE, read_members
 from polyplink.data.files.folders import check_is_folder, files_in, read_each, read_small
 from polyplink.data.files.trees import decode_text
 from polyplink.data.files.values import LARGEST, check_utf8, whole_number
-from polyplink.data.formats.format import RELEASED, Format
+from polyplink.data.formats.format import RELEASED, Format, ImportOptions
 from polyplink.data.protocols import split_by_rule
 from polyplink.data.sets import layout
-from polyplink.data.sets.layout import Edges, FrameSource, Release, ReleaseOptions
+from polyplink.data.sets.layout import Edges, FrameSource, Release
 from polyplink.data.sets.voc import VocObject, parse_voc
 from polyplink.data.tables import (
     POLYPS,
@@ -85,7 +85,7 @@ class ProcedureSource(NamedTuple):
 ProcedureBoxes = tuple[layout.Size, int, pl.DataFrame, Faults]
 
 
-def import_real_colon(source: Path, **options: Unpack[ReleaseOptions]) -> Imported:
+def import_real_colon(source: Path, **options: Unpack[ImportOptions]) -> Imported:
     """Read a REAL-Colon folder into the three tables; archives are read without unpacking.
 
     Procedures are those with annotations, in the order of `video_info.csv`, each its own patient.
@@ -96,7 +96,7 @@ def import_real_colon(source: Path, **options: Unpack[ReleaseOptions]) -> Import
         source: Folder with `video_info.csv`, `lesion_info.csv` and, for every procedure,
             `<procedure>_annotations.tar.gz` as downloaded, or the unpacked folder, which is
             preferred to the archive.
-        options: See `ReleaseOptions`. Images are the procedure's `_frames`, archive or folder. A
+        options: See `ImportOptions`. Images are the procedure's `_frames`, archive or folder. A
             frame with a missing image loses its boxes, so that a tracklet is split there.
 
     Returns:

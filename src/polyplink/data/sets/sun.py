@@ -20,7 +20,7 @@ from polyplink.core.errors import ImportOptionError
 from polyplink.data.faults import Faults
 from polyplink.data.files.folders import IMAGE_ENDINGS
 from polyplink.data.files.trees import Member, decode_text
-from polyplink.data.formats.format import ONE_A_VIDEO, Format
+from polyplink.data.formats.format import ONE_A_VIDEO, Format, ImportOptions
 from polyplink.data.sets import layout
 from polyplink.data.sets.facts import add_facts, read_facts
 from polyplink.data.sets.layout import Edges, Frame, FrameSource, Place, Recording, Release
@@ -75,7 +75,7 @@ def import_sun(
     *,
     size: layout.Size | None = None,
     cases: Path | None = None,
-    **options: Unpack[layout.ReleaseOptions],
+    **options: Unpack[ImportOptions],
 ) -> Imported:
     """Read the SUN database into the three tables.
 
@@ -94,7 +94,7 @@ def import_sun(
             any of `patient`, `shape` (Is, IIa, ...), `size` (`5mm`, `15mm-` for 15 mm or more),
             `location` and `pathology`, both in words or in the abbreviations C A T D S R and LA HA
             HP SSL TSA IC. Without the table these are null, and each case is its own patient.
-        options: See `ReleaseOptions`.
+        options: See `ImportOptions`.
 
     Returns:
         The data set and its warnings.
