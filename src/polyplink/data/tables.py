@@ -99,14 +99,12 @@ class _CellRule(NamedTuple):
     Attributes:
         column: Name of the column.
         broken: Whether a row breaks the rule.
-        after_cast: Whether the message shows the value after the cast to the schema's type.
         problem: The problem, with `{value}`.
         hint: How to fix it.
     """
 
     column: str
     broken: pl.Expr
-    after_cast: bool
     problem: str
     hint: str
 
@@ -160,33 +158,31 @@ def check(frame: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
             lost = value.is_null() & raw.is_not_null()
             if dtype.is_float() and column.dtype.is_integer():
                 lost = lost | (value.cast(pl.Float64) != raw.cast(pl.Float64)).fill_null(False)
-            rules.append(_CellRule(name, lost, False, "{value!r} is not a valid value", write))
+            rules.append(_CellRule(name, lost, "{value!r} is not a valid value", write))
         if not column.nullable:
             fill = f"fill it ({column.meaning}) or leave the row out"
-            rules.append(_CellRule(name, value.is_null(), True, "no value", fill))
+            rules.append(_CellRule(name, value.is_null(), "no value", fill))
         if column.dtype == _REAL:
             hint = "leave the row out, or write null if null is allowed"
-            rules.append(_CellRule(name, ~value.is_finite(), True, "{value} is not finite", hint))
+            rules.append(_CellRule(name, ~value.is_finite(), "{value} is not finite", hint))
         if name == "date":
             wrong = value.is_not_null() & ~is_date(value)
-            rules.append(_CellRule(name, wrong, True, "{value!r} is not a date", write))
+            rules.append(_CellRule(name, wrong, "{value!r} is not a date", write))
         if name in LONGEST:
             hint = f"write 1 to {LONGEST[name]} characters without control characters"
             names = value.unique(maintain_order=True)  # far fewer than rows
             fits = names.str.len_chars().is_between(1, LONGEST[name])
             bad_names = names.filter(~fits | names.str.contains(rf"[{CONTROL}\t\n]"))
             bad = value.is_in(bad_names.implode())
-            rules.append(_CellRule(name, bad, True, "{value!r} is not a valid name", hint))
+            rules.append(_CellRule(name, bad, "{value!r} is not a valid name", hint))
 
     # One query for the first bad row of each rule.
     firsts = [rule.broken.arg_true().first().alias(str(k)) for k, rule in enumerate(rules)]
-    checked = frame.select(cast)
-    for row, rule in zip(frame.select(firsts).row(0), rules, strict=True):
+    for row, (name, _, problem, hint) in zip(frame.select(firsts).row(0), rules, strict=True):
         if row is not None:
-            shown = (checked if rule.after_cast else frame)[rule.column][row]
-            place = f"table {table}: column {rule.column}, row {row}:"
-            raise PolyplinkError(f"{place} {rule.problem.format(value=shown)}", rule.hint)
-    return checked
+            place = f"table {table}: column {name}, row {row}"
+            raise PolyplinkError(f"{place}: {problem.format(value=frame[name][row])}", hint)
+    return frame.select(cast)
 
 
 def _content_keys(

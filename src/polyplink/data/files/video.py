@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -268,42 +268,31 @@ def open_video(path: Path) -> Iterator[Video]:
         context = getattr(stream, "codec_context", None)
         if context is None:  # FFmpeg has no decoder for it
             raise PolyplinkError(f"video {path} is of an unknown codec", "convert it to H.264")
-        index = _index_frames(container)
-        if index.n_frames == 0:
+        n_frames, times, keys = _index_frames(container)
+        if n_frames == 0:
             raise PolyplinkError(f"video {path} holds no frame", "copy it again")
         fps = None if stream.average_rate is None else float(stream.average_rate)
-        if index.times is not None and index.n_frames > 1 and stream.time_base is not None:
-            seconds = int(index.times[-1] - index.times[0]) * stream.time_base
-            fps = round(float((index.n_frames - 1) / seconds), 3)
+        if times is not None and n_frames > 1 and stream.time_base is not None:
+            seconds = int(times[-1] - times[0]) * stream.time_base
+            fps = round(float((n_frames - 1) / seconds), 3)
         size = (context.width, context.height)
     with av.open(str(path), metadata_errors="replace") as container:
         # A damaged frame is an error instead of a guess. With frame threads, an error may come some
         # packets late, which would break counting.
         stream = container.streams.video[0]
-        stream.thread_type = "SLICE" if index.times is None else "AUTO"
+        stream.thread_type = "SLICE" if times is None else "AUTO"
         stream.codec_context.options = {"err_detect": "explode"}
-        yield Video(
-            index.n_frames, *size, fps, container, index.times, index.keys[:, 0], index.keys[:, 1]
-        )
+        yield Video(n_frames, *size, fps, container, times, keys[:, 0], keys[:, 1])
 
 
-class _Index(NamedTuple):
-    """The frames of a video, from its packets.
+def _index_frames(container: "InputContainer") -> tuple[int, Times | None, Times]:
+    """Read all packets of a video once, without decoding.
 
-    Attributes:
-        n_frames: Number of packets with a frame, from the first key frame on.
-        times: The pts of all frames (n_frames,), ascending, in time units; None if they are
-            missing or unreliable, so that frames must be counted.
-        keys: The pts and the dts of every key frame (k, 2), ascending.
+    Returns:
+        Number of packets with a frame, from the first key frame on; the pts of all frames (n,),
+        ascending, in time units, or None if they are missing or unreliable, so that frames must be
+        counted; the pts and the dts of every key frame (k, 2), ascending.
     """
-
-    n_frames: int
-    times: Times | None
-    keys: Times
-
-
-def _index_frames(container: "InputContainer") -> _Index:
-    """Read all packets of a video once, without decoding."""
     # Packets before the first key frame cannot be decoded, and packets that an edit list removes
     # are never shown: neither are counted.
     stamps: list[int | None] = []
@@ -322,11 +311,8 @@ def _index_frames(container: "InputContainer") -> _Index:
     known = sorted(time for time in stamps if time is not None)
     are_distinct = len(set(known)) == len(stamps)
     is_timed = container.format.name != "avi" and are_distinct and bool(keys)
-    return _Index(
-        n_frames=len(stamps),
-        times=np.array(known, dtype=np.int64) if is_timed else None,
-        keys=np.array(sorted(keys), dtype=np.int64).reshape(-1, 2),
-    )
+    times = np.array(known, dtype=np.int64) if is_timed else None
+    return len(stamps), times, np.array(sorted(keys), dtype=np.int64).reshape(-1, 2)
 
 
 def _can_seek(container: "InputContainer", time: int, **how: Any) -> bool:
