@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.sets.layout import Release, short_number, whole_edges, write_origin
+from polyplink.data.sets.layout import Release, short_number, whole_edges, write_dataset_name
 from polyplink.data.sets.voc import VocFrame, VocObject, parse_voc_file
 from polyplink.data.tables import DataSet
 from tests.data.packing import files_of, pack
@@ -201,7 +201,7 @@ def test_several_sets_and_fractional_boxes_are_refused(tmp_path: Path) -> None:
     two_sets = small_set().procedures.with_columns(dataset=pl.Series(["a", "b", "a"]))
     data = DataSet.of(small_set().detections, two_sets, small_set().polyps)
     with pytest.raises(PolyplinkError, match=r"several data sets \(a, b\); write each into"):
-        write_origin(data, tmp_path, "sun")
+        write_dataset_name(data, tmp_path, "sun")
     assert whole_edges(small_set(), "it")["001-001"] == {
         0: [(10, 8, 30, 24)],
         1: [(11, 8, 31, 24), (40, 30, 50, 40)],

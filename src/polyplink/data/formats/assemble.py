@@ -291,8 +291,9 @@ def assemble(
         reading: The import; a data set named neither by the source nor by an option is named as
             the file or folder of the source.
         procedures: Columns procedure_id and any of `PROCEDURES`; for each column, the first row of
-            a procedure with a value counts. Optionally `home` and `film` (see `find_videos`), and
-            `first` and `last`, the lowest frame number and the highest + 1 in the source.
+            a procedure with a value counts. Optionally `video_folder` and `video_name` (see
+            `find_videos`), and `first` and `last`, the lowest frame number and the highest + 1 in
+            the source.
         polyps: Columns procedure_id, polyp_id and any of `POLYPS`.
         splits: Part -> procedure ids.
         videos: Result of `find_videos`, if it was already called.
@@ -343,8 +344,8 @@ def assemble(
     boxes = boxes.with_columns(exists=present(boxes["image"], boxes["source"]))
     if videos is None:
         single = name if rows.height == 1 else None
-        film_rows = rows if reading.video else _without_images(rows, boxes, reading)
-        videos = find_videos(film_rows, folder, reading.video, faults, single=single)
+        filmed = rows if reading.video else _needing_video(rows, boxes, reading)
+        videos = find_videos(filmed, folder, reading.video, faults, single=single)
     boxes = _of_videos(boxes, videos, reading.video is not None)
     procedures = _procedures(rows, boxes, videos, reading)
 
@@ -409,10 +410,12 @@ def _stated(sources: list[pl.DataFrame], defaults: Mapping[str, str]) -> pl.Data
     """One row for every procedure; the first row of `sources` with a value counts.
 
     Returns:
-        Columns of `PROCEDURES` (null without a value in any source), home, film, first and last.
+        Columns of `PROCEDURES` (null without a value in any source), video_folder, video_name,
+        first and last.
     """
     columns = {name: column.dtype for name, column in PROCEDURES.items()}
-    columns |= {"home": pl.String(), "film": pl.String(), "first": pl.Int64(), "last": pl.Int64()}
+    columns |= dict.fromkeys(("video_folder", "video_name"), pl.String())
+    columns |= dict.fromkeys(("first", "last"), pl.Int64())
     tables = [pl.DataFrame(schema=columns)]  # so that every column exists
     for table in sources:
         known = [name for name in columns if name in table.columns]
@@ -421,7 +424,7 @@ def _stated(sources: list[pl.DataFrame], defaults: Mapping[str, str]) -> pl.Data
         )
     rows = pl.concat(tables, how="diagonal").drop_nulls("procedure_id")
     # The video stated by a source is a name to search for, not a path.
-    rows = rows.with_columns(pl.col("film").str.extract(r"([^/\\]*)$"))
+    rows = rows.with_columns(pl.col("video_name").str.extract(r"([^/\\]*)$"))
     grouped = rows.group_by("procedure_id", maintain_order=True)
     rows = grouped.agg(
         pl.exclude("first", "last").drop_nulls().first(),
@@ -431,22 +434,24 @@ def _stated(sources: list[pl.DataFrame], defaults: Mapping[str, str]) -> pl.Data
     return rows.with_columns(pl.col(name).fill_null(value) for name, value in defaults.items())
 
 
-def _without_images(rows: pl.DataFrame, boxes: pl.DataFrame, reading: BoxImport) -> pl.DataFrame:
+def _needing_video(rows: pl.DataFrame, boxes: pl.DataFrame, reading: BoxImport) -> pl.DataFrame:
     """Procedures that need their video: no image exists, or images are frames of a video.
 
     Images of a video only count if frame rate, length or size are not stated. If images are not
     wanted, procedures without images also count only if length or size are not stated.
     """
     with_image = boxes.filter("exists").unique("procedure_id", keep="first", maintain_order=True)
-    film = pl.concat_str("source", pl.lit("/"), pl.col("image").str.extract(r"^(.*)#\d+$"))
+    video = pl.concat_str("source", pl.lit("/"), pl.col("image").str.extract(r"^(.*)#\d+$"))
     rows = rows.join(
-        with_image.select("procedure_id", seen=film, shown=True), on="procedure_id", how="left"
+        with_image.select("procedure_id", of_images=video, has_image=True),
+        on="procedure_id",
+        how="left",
     )
     sized = pl.col("width").is_not_null() | pl.lit(reading.size is not None)
     is_described = sized & pl.col("n_frames").is_not_null()
-    new = pl.col("shown").is_null() & ~(is_described & pl.lit(not reading.images))
-    framed = pl.col("seen").is_not_null() & ~(is_described & pl.col("fps").is_not_null())
-    return rows.filter(new | framed).with_columns(film=pl.coalesce("seen", "film"))
+    new = pl.col("has_image").is_null() & ~(is_described & pl.lit(not reading.images))
+    framed = pl.col("of_images").is_not_null() & ~(is_described & pl.col("fps").is_not_null())
+    return rows.filter(new | framed).with_columns(video_name=pl.coalesce("of_images", "video_name"))
 
 
 def _of_videos(boxes: pl.DataFrame, videos: pl.DataFrame, replace: bool) -> pl.DataFrame:

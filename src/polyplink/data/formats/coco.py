@@ -61,7 +61,7 @@ _NUMBERS = {name for name, column in PROCEDURES.items() if column.dtype.is_numer
 _NUMBERS |= {"frame", "iscrowd", "score", "size_mm"}
 # `dataset3_004-005_1` is of the video `dataset3_004-005`; other identities name a video.
 _IDENTITY = r"^(.*\d+-\d+)_\d+$"
-_FILM = rf"(?i)^(.+)\.({'|'.join(s[1:] for s in SUFFIXES)})(?:#([0-9]{{1,10}}))?$"
+_VIDEO_FILE = rf"(?i)^(.+)\.({'|'.join(s[1:] for s in SUFFIXES)})(?:#([0-9]{{1,10}}))?$"
 NO_COCO = "JSON file without the lists `images` and `annotations`, not read"
 # Column -> key of the papers.
 _FACTS = {
@@ -210,7 +210,7 @@ def import_coco(
     facts = ["procedure_id", "polyp_id", "histology_class", *_FACTS]
     polyps = placed.select(facts).drop_nulls(["procedure_id", "polyp_id"])
     procedures = _procedures(videos, frames, datasets or {}, reading.first, faults)
-    procedures = procedures.with_columns(home=pl.lit(str(root / "images")))
+    procedures = procedures.with_columns(video_folder=pl.lit(str(root / "images")))
     parts = pl.concat(table.select("part", "procedure_id") for table in (frames, procedures))
     return assemble(
         placed,
@@ -338,9 +338,9 @@ def _read_annotations(
 def _videos(records: Any, name: str) -> pl.DataFrame:
     """The videos of a file, named by `name` or file, or by id if they have neither."""
     videos = read_records(records, f"{name}: videos", _VIDEO)
-    procedure_name = pl.coalesce("name", pl.col("file_name").str.extract(_FILM), "id")
+    procedure_name = pl.coalesce("name", pl.col("file_name").str.extract(_VIDEO_FILE), "id")
     videos = videos.with_columns(procedure_id=procedure_name).drop("name")
-    videos = videos.rename({"file_name": "film"})
+    videos = videos.rename({"file_name": "video_name"})
     return videos.unique("id", keep="first", maintain_order=True)
 
 
@@ -396,7 +396,7 @@ def _images(rows: Any, videos: pl.DataFrame, name: str, faults: Faults) -> pl.Da
 
     Returns:
         at, id, by_name (the procedure in the file name), width, height, dataset, procedure_id (of
-        its video or sequence), frame, film (its video) and image.
+        its video or sequence), frame, video_name and image.
     """
     table = read_records(rows, f"{name}: images", _IMAGE)
     table = table.with_columns(at=pl.format("{}, image {}", pl.lit(name), "id"))
@@ -408,18 +408,18 @@ def _images(rows: Any, videos: pl.DataFrame, name: str, faults: Faults) -> pl.Da
     faults.warn_rows("image outside of the folder, not used", table.filter(outside), "file_name")
     by_name = name_frames(table["file_name"]).select(by_name="procedure_id", number_by_name="frame")
     # A frame of a video: `case7.mp4#12`, or `case7.mp4` with the frame number in another key.
-    film, number = (pl.col("file_name").str.extract(_FILM, i) for i in (1, 3))
+    video, number = (pl.col("file_name").str.extract(_VIDEO_FILE, i) for i in (1, 3))
     of_video = videos.select(video_id="id", by_video="procedure_id")
     table = table.hstack(by_name).join(of_video, on="video_id", how="left", maintain_order="left")
     return table.select(
         *("at", "id", "by_name", "width", "height"),
         dataset="dataset_id",
-        procedure_id=pl.coalesce("by_video", "sequence_id", film.str.extract(r"([^/]+)$")),
+        procedure_id=pl.coalesce("by_video", "sequence_id", video.str.extract(r"([^/]+)$")),
         frame=pl.coalesce(pl.col("frame"), pl.coalesce(number, "number_by_name").cast(pl.Float64)),
-        film=pl.when(film.is_not_null() & ~outside).then(
+        video_name=pl.when(video.is_not_null() & ~outside).then(
             pl.col("file_name").str.replace(r"#\d+$", "")
         ),
-        image=pl.when((film.is_null() | number.is_not_null()) & ~outside).then("file_name"),
+        image=pl.when((video.is_null() | number.is_not_null()) & ~outside).then("file_name"),
     )
 
 
@@ -450,7 +450,7 @@ def _procedures(
     """Rows of procedures from videos, followed by rows from images; frames count from `first`."""
     placed = frames.drop_nulls(["procedure_id", "frame"])
     by_images = placed.group_by("procedure_id", maintain_order=True).agg(
-        pl.col("dataset", "film").drop_nulls().first(),
+        pl.col("dataset", "video_name").drop_nulls().first(),
         datasets=pl.col("dataset").n_unique(),
         **frame_span(first),
     )

@@ -318,7 +318,7 @@ def _read(
         tasks = [{}]
 
     # A procedure for each task.
-    rows, films = [], []
+    rows, video_names = [], []
     for task in tasks:
         procedure_id = task.get("name") or path.stem
         last, sides = whole_number(task.get("stop_frame", "")), ("width", "height")
@@ -326,10 +326,10 @@ def _read(
         n_frames = whole_number(task.get("size", "")) if last is None else min(last + 1, LARGEST)
         size = {side: whole_number(task.get(side, "")) for side in sides}
         rows.append({"procedure_id": procedure_id, "n_frames": n_frames, **size})
-        films.append(task.get("source", path.stem))
+        video_names.append(task.get("source", path.stem))
     procedures = pl.DataFrame(rows, schema={name: PROCEDURES[name].dtype for name in rows[0]})
     procedures = procedures.with_columns(
-        home=pl.lit(str(path.parent)), film=pl.Series(films, dtype=pl.String)
+        video_folder=pl.lit(str(path.parent)), video_name=pl.Series(video_names, dtype=pl.String)
     )
 
     # Procedure and image of each box.

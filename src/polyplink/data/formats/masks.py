@@ -72,14 +72,14 @@ def import_masks(
     faults = reading.faults
 
     # The masks, with image, procedure and frame.
-    homes = {"image_folder": source / image_folder, "mask_folder": source / mask_folder}
-    for option, home in homes.items():
+    images, masks = source / image_folder, source / mask_folder
+    for option, folder in (("image_folder", images), ("mask_folder", masks)):
         hint = f"name it with --{option.replace('_', '-')}"
-        PolyplinkError.unless(home.is_dir(), f"no folder {home}", hint)
-    frames = _pair(homes["image_folder"], homes["mask_folder"], faults)
+        PolyplinkError.unless(folder.is_dir(), f"no folder {folder}", hint)
+    frames = _pair(images, masks, faults)
     PolyplinkError.unless(
         frames.height > 0,
-        f"{homes['mask_folder']} has no mask (an image file named as its image)",
+        f"{masks} has no mask (an image file named as its image)",
         "name the folder with --mask-folder",
     )
     frames = _place(frames, source, faults).with_columns(
@@ -89,7 +89,7 @@ def import_masks(
     frames = first_of_frame(frames, "mask", "keep one of them", faults)
 
     # The connected components of each mask as boxes, and its size.
-    read = partial(_read_masks, home=homes["mask_folder"], strict=reading.strict)
+    read = partial(_read_masks, folder=masks, strict=reading.strict)
     names = frames["at"].to_list()
     chunks = [names[i : i + _CHUNK] for i in range(0, len(names), _CHUNK)]
     boxes, sizes = read_tables(read, chunks, reading)
@@ -195,13 +195,13 @@ def _one_size(frames: pl.DataFrame, faults: Faults) -> pl.DataFrame:
 
 
 def _read_masks(
-    names: Sequence[str], home: Path, strict: bool
+    names: Sequence[str], folder: Path, strict: bool
 ) -> tuple[Faults, pl.DataFrame, pl.DataFrame]:
     """Read some masks: faults; boxes with at, x, y, w, h; and at, width, height of each mask."""
     faults = Faults(strict)
     boxes, sizes = [], []
     for name in names:
-        mask = decode_image((home / name).read_bytes(), "L")  # h w
+        mask = decode_image((folder / name).read_bytes(), "L")  # h w
         if isinstance(mask, str):
             faults.fault("mask that cannot be opened", name, "replace it")
             continue

@@ -179,7 +179,7 @@ def _read_sequence(
         row[column] = None if value is None else round(value)
     procedure = pl.DataFrame([row], schema={name: PROCEDURES[name].dtype for name in row})
     part = pl.lit(sequence.part, dtype=pl.String)
-    procedure = procedure.with_columns(part=part, home=pl.lit(str(sequence.folder)))
+    procedure = procedure.with_columns(part=part, video_folder=pl.lit(str(sequence.folder)))
 
     # The image of each box. In a sequence with images, a box of a frame without one gets a name
     # that does not exist, so that it is reported as missing.

@@ -36,8 +36,9 @@ def find_videos(
     name if it is the only one.
 
     Args:
-        procedures: procedure_id; optionally `home`, another folder to search, and `film`, the name
-            of the video stated in the source, or its absolute path (text, null if unknown).
+        procedures: procedure_id; optionally `video_folder`, another folder to search, and
+            `video_name`, the name of the video stated in the source, or its absolute path (text,
+            null if unknown).
         folder: Folder of the boxes.
         single: If the boxes are of one procedure, the name of their file, without its ending.
         video_source: A video, or a folder to search instead; each procedure must then have a
@@ -64,20 +65,20 @@ def find_videos(
     rows = []
     for row in procedures.iter_rows(named=True):
         # The folders to search, and the names that the video may have.
-        procedure, home = row["procedure_id"], row.get("home")
+        procedure, further = row["procedure_id"], row.get("video_folder")
         if video_source is not None:
             near, above = [video_source], []
         else:
-            near = [folder] if home is None else [Path(home), folder]
+            near = [folder] if further is None else [Path(further), folder]
             above = [place.resolve().parent for place in near]
-        film = Path(row.get("film") or "")
-        names = [film.name, film.stem, procedure, procedure.rpartition("/")[2], single or ""]
+        stated = Path(row.get("video_name") or "")
+        names = [stated.name, stated.stem, procedure, procedure.rpartition("/")[2], single or ""]
 
         # A given video, the one stated in the source, or one that is found.
         if video_source is not None and video_source.is_file():
             matches: Sequence[Path] = [video_source.resolve()]
-        elif video_source is None and film.is_absolute():
-            matches = [film]
+        elif video_source is None and stated.is_absolute():
+            matches = [stated]
         else:
             alone = single is not None
             matches = _choose(

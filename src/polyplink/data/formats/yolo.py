@@ -107,11 +107,11 @@ def import_yolo(
         **frame_span(reading.first),
         has_no_image=pl.col("image").is_null().all(),
     )
-    film_rows = procedures if reading.video else procedures.filter("has_no_image")
+    filmed = procedures if reading.video else procedures.filter("has_no_image")
     if size is not None and not reading.images:  # a video would add nothing
-        film_rows = film_rows.clear()
+        filmed = filmed.clear()
     single = source.stem if procedures.height == 1 else None
-    videos = find_videos(film_rows, source, reading.video, faults, single=single)
+    videos = find_videos(filmed, source, reading.video, faults, single=single)
 
     # The size of frames, by which the fractions are multiplied.
     if size is None:
@@ -140,21 +140,21 @@ def import_yolo(
 def _label_files(source: Path) -> list[_LabelFile]:
     """The label files of a source and their images, with one listing for each folder."""
     check_is_folder(source)
-    homes = [(source / part / "labels", source / part / "images", part) for part in ("", *PARTS)]
-    homes = [home for home in homes if home[0].is_dir()]
-    if not homes:  # the source is the folder of labels itself
-        beside = source.parent / "images" if source.name == "labels" else source
-        homes = [(source, beside, "")]
+    folders = [(source / part / "labels", source / part / "images", part) for part in ("", *PARTS)]
+    folders = [folder for folder in folders if folder[0].is_dir()]
+    if not folders:  # the source is the folder of labels itself
+        images = source.parent / "images" if source.name == "labels" else source
+        folders = [(source, images, "")]
     files = []
-    for labels, images, part in homes:
+    for labels, images, part in folders:
         image_files = image_names(images) if images.is_dir() else []
         image_of = {name.rpartition(".")[0]: name for name in image_files}
-        home, prefix = relative_path(images, source), f"{part}/" if part else ""
+        image_folder, prefix = relative_path(images, source), f"{part}/" if part else ""
         # The files of a folder before those of its subfolders.
         for name in sorted(walk_files(labels), key=lambda name: (name.split("/")[:-1], name)):
             if name.lower().endswith(".txt") and name.rpartition("/")[2] not in _NOT_LABELS:
                 image = image_of.get(name[:-4])
-                image = None if image is None else posixpath.normpath(f"{home}/{image}")
+                image = None if image is None else posixpath.normpath(f"{image_folder}/{image}")
                 files.append(_LabelFile(f"{labels}/{name}", prefix + name, image))
     if not files:
         raise PolyplinkError(f"{source} has no labels (labels/*.txt)", "check the path")
@@ -382,19 +382,19 @@ def write_yolo(data: DataSet, root: Path) -> None:
     have = [part for part in PARTS if data.splits.get(part)]
     part_of = {i: part for part in have for i in data.splits[part]}
     with whole_folder(root / "labels") as labels:
-        homes: dict[str, str] = {}
+        folder_of: dict[str, str] = {}
         for procedure_id, frame, text in _lines(data, tracks).iter_rows():
-            if procedure_id not in homes:
+            if procedure_id not in folder_of:
                 PolyplinkError.unless(
                     procedure_id.split("/", maxsplit=1)[0] not in PARTS,
                     f"procedure {procedure_id!r} has the name of a part",
                     "give it another name",
                 )
                 folders = (file_name(name, exact=True) for name in procedure_id.split("/"))
-                home = labels.joinpath(part_of.get(procedure_id, ""), *folders)
-                home.mkdir(parents=True)
-                homes[procedure_id] = str(home)
-            with open(f"{homes[procedure_id]}/{frame:06d}.txt", "w", encoding="utf-8") as file:  # noqa: PTH123 - no path object for each frame
+                folder = labels.joinpath(part_of.get(procedure_id, ""), *folders)
+                folder.mkdir(parents=True)
+                folder_of[procedure_id] = str(folder)
+            with open(f"{folder_of[procedure_id]}/{frame:06d}.txt", "w", encoding="utf-8") as file:  # noqa: PTH123 - no path object for each frame
                 file.write(text)
     sizes = data.procedures.select("width", "height").unique().rows()
     size = "width: {}\nheight: {}\n".format(*sizes[0]) if len(sizes) == 1 else ""

@@ -336,7 +336,7 @@ def numbers_first(name: str) -> tuple[int, str]:
     return (LARGEST if number is None else number, name)
 
 
-def write_origin(data: DataSet, root: Path, layout_name: str) -> None:
+def write_dataset_name(data: DataSet, root: Path, layout_name: str) -> None:
     """Write `dataset.txt` if a data set is written in the layout of another one.
 
     It prevents simulated data, or data of another set, from being imported under the layout's name.
@@ -358,9 +358,10 @@ def write_origin(data: DataSet, root: Path, layout_name: str) -> None:
 def procedures_to_write(
     data: DataSet, root: Path, dataset: str, names: str, example: str
 ) -> Iterator[tuple[dict[str, Any], re.Match[str]]]:
-    """The procedures of a data set that is written in the layout of `dataset`; see `write_origin`.
+    """The procedures of a data set that is written in the layout of `dataset`.
 
-    Names of procedures must match the pattern `names`; a message shows `example`.
+    Also writes the name of another data set (see `write_dataset_name`). Names of procedures must
+    match the pattern `names`; a message shows `example`.
 
     Yields:
         A row of the table of procedures and the match of its name.
@@ -369,7 +370,7 @@ def procedures_to_write(
         PolyplinkError: If a procedure's name does not match or cannot be a file name, or there are
             several data sets.
     """
-    write_origin(data, root, dataset)
+    write_dataset_name(data, root, dataset)
     for procedure in data.procedures.iter_rows(named=True):
         match = re.fullmatch(names, procedure["procedure_id"])
         if match is None:

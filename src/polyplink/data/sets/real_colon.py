@@ -517,7 +517,7 @@ def write_real_colon(
             procedure's last frame, or procedures are of several data sets.
     """
     if not keep:
-        layout.write_origin(data, root, "real-colon")
+        layout.write_dataset_name(data, root, "real-colon")
     boxes = data.detections.partition_by("procedure_id", as_dict=True)
     for procedure in data.procedures.iter_rows(named=True):
         name = procedure["procedure_id"]
