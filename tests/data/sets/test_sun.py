@@ -101,7 +101,14 @@ def test_without_a_table_of_cases_facts_are_null(root: Path) -> None:
     assert "1 x row of cases.csv without its recording (first: 77)" in lines
 
 
-def test_a_case_without_images_needs_a_size(root: Path) -> None:
+def test_a_case_has_the_size_of_its_first_readable_image_or_needs_one(root: Path) -> None:
+    damaged = min((root / POSITIVE / "case2").iterdir())
+    content = damaged.read_bytes()
+    damaged.write_bytes(b"no image")
+    imported = import_sun(root, cases=root / "cases.csv")
+    assert_same(imported.data, small_sun())
+    assert any("1 x file that is not an image" in line for line in imported.warnings)
+    damaged.write_bytes(content)
     shutil.rmtree(root / POSITIVE / "case10")
     imported = import_sun(root)
     assert imported.data.procedures["procedure_id"].to_list() == ["case2", "negative2"]

@@ -190,14 +190,19 @@ class Release(Import):
             yield (*placed[member], member, parsed)
 
     def size_by_first_image(self, recordings: Iterable[Recording]) -> None:
-        """Set the size of each recording to that of its first image, if it can be read."""
-        first: dict[Member, Recording] = {}
+        """Set the size of each recording to that of its first image that can be read, if any."""
+        images_of: list[tuple[Recording, list[Member]]] = []
         for recording in recordings:
-            images = {n: f.image for n, f in recording.frames.items() if f.image is not None}
-            if images:
-                first[images[min(images)]] = recording
-        for member, size in self.tree.image_sizes(list(first), self.faults).items():
-            first[member].size = size
+            frames = (recording.frames[number] for number in sorted(recording.frames))
+            images_of.append((recording, [f.image for f in frames if f.image is not None]))
+        first = [images[0] for _, images in images_of if images]
+        sizes = self.tree.image_sizes(first, self.faults)
+        rest = [
+            m for _, images in images_of if images and images[0] not in sizes for m in images[1:]
+        ]
+        sizes |= self.tree.image_sizes(rest, self.faults)
+        for recording, images in images_of:
+            recording.size = next((sizes[m] for m in images if m in sizes), recording.size)
 
     def open_videos(
         self, names: Mapping[Member, str], *, part: str = "", progress: StageProgress = silent_stage
