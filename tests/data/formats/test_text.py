@@ -129,12 +129,13 @@ HEADER = "procedure_id,frame,x,y,w,h,score,polyp_id,image\n"
 
 def test_a_csv_file_with_only_boxes_is_imported(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
-    path.write_text("procedure_id,frame,x,y,w,h\nv,3,1,2,3.5,4\nv,0,1,2,3,4\n")
+    path.write_text("procedure_id,frame,x,y,w,h,conf\nv,3,1,2,3.5,4,1\nv,0,1,2,3,4,1\n")
     imported = import_csv(path, size=(64, 48))
     row = imported.data.procedures.row(0, named=True)
     assert (row["n_frames"], row["width"], row["patient"], row["dataset"]) == (4, 64, "v", "mine")
     assert imported.data.detections["frame"].to_list() == [0, 3]
     assert imported.warnings == [
+        "1 x unknown column of mine.csv, not read (first: conf)",
         "1 x procedure without a number of frames, set to its last frame + 1 (first: v)",
     ]
     with pytest.raises(PolyplinkError, match=r"procedure v: width and height .* unknown; give"):

@@ -12,7 +12,7 @@ import polars as pl
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.faults import leave_out
+from polyplink.data.faults import Faults, leave_out
 from polyplink.data.formats.assemble import (
     BoxImport,
     ReadOptions,
@@ -37,11 +37,12 @@ _NAMES = ("detections.csv", "boxes.csv")
 _BOX = ("frame", "x", "y", "w", "h")
 
 
-def read_box_rows(path: Path) -> pl.DataFrame:
+def read_box_rows(path: Path, faults: Faults) -> pl.DataFrame:
     """Read a CSV file of boxes.
 
     Args:
         path: The file; columns procedure_id (or video_id), frame, x, y, w, h in pixels.
+        faults: Extended by a warning for each unknown column.
 
     Returns:
         The table with these columns as numbers (null if not a number), the others as text, and
@@ -57,7 +58,10 @@ def read_box_rows(path: Path) -> pl.DataFrame:
         "remove one of them",
     )
     table = table.rename({"video_id": "procedure_id"} if "video_id" in table.columns else {})
-    table = table.select(name for name in table.columns if name in (*DETECTIONS, "track"))
+    known = [name for name in table.columns if name in (*DETECTIONS, "track")]
+    for name in table.drop(known).columns:
+        faults.warn(f"unknown column of {path.name}, not read", name)
+    table = table.select(known)
     missing = [name for name in ("procedure_id", *_BOX) if name not in table.columns]
     if missing:
         columns = ", ".join(("procedure_id", *_BOX))
@@ -91,7 +95,7 @@ def import_csv(source: Path, **options: Unpack[ReadOptions]) -> Imported:
         if not existing:
             raise PolyplinkError(f"{source} has no {_NAMES[0]}", "check the path, or name the file")
         path = existing[0]
-    boxes = read_box_rows(path).with_columns(
+    boxes = read_box_rows(path, reading.faults).with_columns(
         pl.when(pl.col("procedure_id") != "").then("procedure_id"),
         file=pl.lit(0),
         item=pl.int_range(pl.len()),

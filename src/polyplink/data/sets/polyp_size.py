@@ -84,7 +84,8 @@ def import_polyp_size(
     # A polyp for each video; without a file of boxes, a box for each frame.
     videos: dict[str, str] = {}  # procedure id -> its video
     for recording in recordings:
-        name, video = recording.name, recording.video or Member("", "")
+        name, video = recording.name, recording.video
+        assert video is not None
         videos[name] = video.image
         recording.procedure["patient"], recording.polyp = name, {}
         if side_boxes is None:
@@ -117,8 +118,8 @@ def read_side_boxes(path: Path, faults: Faults) -> pl.DataFrame:
 
     Args:
         path: The file; columns procedure_id or video_id (`01`, `Video01`, `01.mp4`), frame (from
-            0), x, y, w, h (pixels). Other columns are ignored: the video is the identity.
-        faults: Counts rows without a valid video.
+            0), x, y, w, h (pixels). Score and polyp_id are ignored: the video is the identity.
+        faults: Counts rows without a valid video, and unknown columns.
 
     Returns:
         Columns of `BOXES`: procedure_id, frame, x, y, w, h, at.
@@ -127,7 +128,7 @@ def read_side_boxes(path: Path, faults: Faults) -> pl.DataFrame:
         PolyplinkError: If the file is missing or not a table, or lacks a column; if strict, at the
             first row without a valid video.
     """
-    table = read_box_rows(path)
+    table = read_box_rows(path, faults)
     video = (
         pl.col("procedure_id").str.strip_chars().str.extract(f"(?i)^{facts.NUMBER}$").str.zfill(2)
     )
