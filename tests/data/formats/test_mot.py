@@ -1,7 +1,6 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import polars as pl
 import pytest
 from hypothesis import given, settings
 
@@ -140,15 +139,3 @@ def test_written_frames_count_from_one_and_polyps_have_numbers(tmp_path: Path) -
     write_mot(scored_set(), tmp_path, kind="gt")
     lines = (tmp_path / "001-009" / "gt" / "gt.txt").read_text().splitlines()
     assert lines == ["3,-1,5.0,5.0,9.0,9.0,1,1,1"]
-
-
-def test_a_procedure_name_that_is_not_a_folder_name_is_refused(tmp_path: Path) -> None:
-    scored = scored_set()
-    slash = pl.lit("a/b").alias("procedure_id")
-    data = DataSet.of(
-        scored.detections.clear(),
-        scored.procedures.head(1).with_columns(slash),
-        scored.polyps.clear(),
-    )
-    with pytest.raises(PolyplinkError, match="'a/b' cannot be the name of a file"):
-        write_mot(data, tmp_path)

@@ -124,10 +124,3 @@ def test_side_boxes_are_read_by_video(tmp_path: Path) -> None:
         ("01", 2, 1, 2, 3, 4, "boxes.csv, line 3"),
         ("02", 5, 0, 0, 1, 1, "boxes.csv, line 4"),
     ]
-    with pytest.raises(PolyplinkError, match=r"none\.csv is missing"):
-        read_side_boxes(tmp_path / "none.csv", Faults())
-    path.write_text("procedure_id,frame,x,y,w\n")
-    with pytest.raises(
-        PolyplinkError, match="has no column 'h'; write the columns procedure_id, frame"
-    ):
-        read_side_boxes(path, Faults())

@@ -237,6 +237,7 @@ def test_voc_files_are_parsed_by_tag() -> None:
     assert parse_voc_file(text, "x") == VocFrame((384, 288), ())
     for size in ("", "<size/>", SIZE.replace("384", "0"), SIZE.replace("384", "nan")):
         assert parse_voc_file(xml(size), "x").size is None
+    assert parse_voc_file(xml(SIZE.replace("384", "384.0")), "x").size == (384, 288)
 
 
 @pytest.mark.parametrize(
