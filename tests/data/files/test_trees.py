@@ -8,7 +8,7 @@ from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
-from polyplink.data.files.archives import INSIDE
+from polyplink.data.files.archives import INSIDE, read_members
 from polyplink.data.files.trees import Tree, decode_text, image_files, open_tree
 from tests.data.packing import files_of, pack
 
@@ -119,6 +119,10 @@ def test_a_zip_with_a_password_is_refused_unless_unpacked(folder: Path) -> None:
         PolyplinkError, match=r"x\.zip requires a password; unpack it in its folder"
     ):
         open_tree(root, Faults())
+    with pytest.raises(
+        PolyplinkError, match=r"x\.zip, member a/1\.txt, cannot be read .*encrypted"
+    ):
+        list(read_members(root / "x.zip", lambda _: True))
     for unpacked in ("x", "elsewhere/by hand"):
         shutil.copytree(folder, root / unpacked)
         images = [m.image for m in open_tree(root, Faults()).members]

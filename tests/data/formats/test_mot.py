@@ -90,9 +90,12 @@ def test_byte_order_marks_windows_lines_and_blanks_do_not_matter(tmp_path: Path)
 
 
 def test_images_are_those_of_a_video_or_of_img1(tmp_path: Path) -> None:
-    root = write_sequence(tmp_path, "1,1,1,2,3,4,1,1,1\n2,1,1,2,3,4,1,1,1\n")
+    info = INFO.replace("frameRate=25", "frameRate=30")
+    root = write_sequence(tmp_path, "1,1,1,2,3,4,1,1,1\n2,1,1,2,3,4,1,1,1\n", info=info)
     write_video(root / "s.mp4", 9)
-    assert import_mot(root).data.detections["image"].to_list() == ["s.mp4#0", "s.mp4#1"]
+    data = import_mot(root).data
+    assert data.detections["image"].to_list() == ["s.mp4#0", "s.mp4#1"]
+    assert data.procedures["fps"].to_list() == [30]  # what the source states counts
     folder = root / "s" / "img1"
     folder.mkdir()
     for name in ("000001.jpg", "000002.JPG"):
