@@ -13,13 +13,11 @@ import faulthandler
 import gc
 import io
 import json
-import mmap
 import os
 import random
 import select
 import shutil
 import signal
-import struct
 import sys
 import tempfile
 import time
@@ -502,7 +500,6 @@ def check_whole(scratch: Scratch) -> None:
 
 
 FLOOR = 20  # cases of a kind at least, in each round
-_STATE = struct.Struct("<qqqdq")  # next case, read, refused, seconds of the slowest, the slowest
 
 
 @dataclass
@@ -531,22 +528,22 @@ def _give_up(*_: object) -> None:
 
 
 def _run_many(
-    target: Target, root: Path, numbers: range, seconds: float, state: mmap.mmap, report: int
+    target: Target, root: Path, numbers: range, seconds: float, report: Callable[[object], None]
 ) -> None:
-    """Run cases until the time is over; failures are reported as lines of JSON."""
+    """Run cases until the time is over; report each one's number, then its result and time."""
     faulthandler.enable(os.dup(2))
     silence_libraries()
     terminal = tempfile.TemporaryFile()  # noqa: SIM115 - the process ends with it
     os.dup2(terminal.fileno(), 2)
     signal.signal(signal.SIGPROF, _give_up)
-    scratch, read, refused, slowest, which = Scratch(target, root), 0, 0, 0.0, numbers.start
+    scratch = Scratch(target, root)
     check_whole(scratch)
     gc.freeze()  # what is imported is not searched for garbage again: a fifth of all time
     begin = last = time.process_time()
     for number in numbers:
         if number - numbers.start >= FLOOR and last - begin > seconds:
             break
-        _STATE.pack_into(state, 0, number + 1, read, refused, slowest, which)
+        report(number)
         signal.setitimer(signal.ITIMER_PROF, HANGS / 2)
         result = run_case(scratch, number)
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -554,14 +551,8 @@ def _run_many(
             line = text.decode("utf-8", "replace").splitlines()[0][:200]
             result = Failure(f"{target.name}:{number}", "", f"on the terminal: {line}", "")
         now = time.process_time()
-        if now - last > slowest:
-            slowest, which = now - last, number
+        report((asdict(result) if isinstance(result, Failure) else result, now - last))
         last = now
-        read += result == "read"
-        refused += result == "refused"
-        if isinstance(result, Failure):
-            os.write(report, json.dumps(asdict(result)).encode() + b"\n")
-        _STATE.pack_into(state, 0, number + 1, read, refused, slowest, which)
 
 
 def _printed(terminal: IO[bytes]) -> bytes:
@@ -576,34 +567,46 @@ def run_kind(
     target: Target, root: Path, numbers: range, seconds: float
 ) -> tuple[Kind, list[Failure]]:
     """Run cases in a separate process: a crash costs one case, and its memory is measured."""
-    state = mmap.mmap(-1, _STATE.size)
-    _STATE.pack_into(state, 0, numbers.start, 0, 0, 0.0, 0)
     out, into = os.pipe()
-    child = _fork(partial(_run_many, target, root, numbers, seconds, state, into))
+
+    def report(value: object) -> None:
+        os.write(into, json.dumps(value).encode() + b"\n")
+
+    child = _fork(partial(_run_many, target, root, numbers, seconds, report))
     os.close(into)
-    reported, before, begun, last = b"", -1, 0.0, 0.0
+    reported, since, last = bytearray(), 0.0, -1.0  # seconds of the processor at the last report
     while True:
         if select.select([out], [], [], HANGS)[0]:
             if not (some := os.read(out, 1 << 16)):
                 break
             reported += some
-        elif (at := _STATE.unpack_from(state)[0]) != before:
-            before, begun = at, _seconds_of(child)
-            last = begun
-        elif (now := _seconds_of(child)) == last or now - begun > HANGS:
+            last = -1.0
+        elif last < 0:
+            since = last = _seconds_of(child)
+        elif (now := _seconds_of(child)) == last or now - since > HANGS:
             os.kill(child, signal.SIGABRT)  # what no exception can interrupt
         else:
             last = now
     os.close(out)
     _, status, used = os.wait4(child, 0)
-    failures = [Failure(**json.loads(line)) for line in reported.splitlines()]
-    following, read, refused, slowest, which = _STATE.unpack_from(state)
+
+    kind, failures, number = Kind(peak=used.ru_maxrss / 1024), list[Failure](), numbers.start
+    for value in map(json.loads, reported.splitlines()):
+        if isinstance(value, int):
+            kind.cases, number = kind.cases + 1, value
+            continue
+        result, took = value
+        kind.read += result == "read"
+        kind.refused += result == "refused"
+        if isinstance(result, dict):
+            failures.append(Failure(**result))
+        if took > kind.slowest:
+            kind.slowest, kind.which = took, number
     if code := os.waitstatus_to_exitcode(status):
-        case = f"{target.name}:{following - 1}"
+        case = f"{target.name}:{number}"
         failures.append(Failure(case, "", f"{target.name}: the process ended with {code}", ""))
-    cases = following - numbers.start
-    peak = used.ru_maxrss / 1024
-    return Kind(cases, read, refused, len(failures), slowest, which, peak), failures
+    kind.failed = len(failures)
+    return kind, failures
 
 
 def _seconds_of(process: int) -> float:
