@@ -17,7 +17,7 @@ a procedure in thousands of ways.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -412,15 +412,16 @@ def score_boxes(true: BoxTracks, detected: BoxTracks, tracks: Codes) -> Tracking
         share = s / (by_true[pairs.true] + by_detected[pairs.detected] - s)
         level = np.searchsorted(ALPHAS - EPS, s, side="right")
         contested = (_contested(pairs, s > 0), _contested(pairs, s >= THRESHOLD - EPS))
-        n_tracks, boxes_of = tracks.max(axis=1) + 1, np.bincount(true.track, minlength=true.tracks)
-        # Matched pairs by cell of the table of polyps and tracks, and by level of IoU.
-        counts = np.zeros((boxes_of.size * int(n_tracks.max()), LEVELS), dtype=np.int64)
-        _score_frames(
-            _Assignments(tracks, n_tracks),
-            _BoxCodes(true.track, boxes_of, detected.track),
+        boxes_of_polyp = np.bincount(true.track, minlength=true.tracks)
+        sums, single = _score_frames(
+            tracks,
+            tracks.max(axis=1) + 1,
+            (true.track, boxes_of_polyp),
+            detected.track,
             pairs,
-            _PairValues(share, level, *contested),
-            _Sums(counts, sums, single),
+            share,
+            level,
+            *contested,
         )
     boxes = (np.full(len(tracks), float(side.frame.size)) for side in (true, detected))
     return TrackingCounts(*boxes, *np.moveaxis(sums, 1, 0), *single.T.astype(np.float64))
@@ -436,81 +437,48 @@ def _contested(pairs: Overlaps, use: Flags) -> Flags:
     return flags
 
 
-class _Assignments(NamedTuple):
-    """q assignments of the n parts of the detected boxes to tracks.
+@njit()
+def _score_frames(  # noqa: PLR0917
+    tracks: Codes,
+    n_tracks: Codes,
+    polyps: tuple[Ints, Ints],
+    part: Ints,
+    pairs: Overlaps,
+    share: Reals,
+    level: Ints,
+    contested_hota: Flags,
+    contested_clear: Flags,
+) -> tuple[Reals, Ints]:
+    """Score every assignment of the n parts of the detected boxes to tracks.
 
-    Attributes:
+    Loops take the place of numpy functions: each numpy function in compiled code adds tenths of a
+    second to the first call.
+
+    Args:
         tracks: Track of every part (q, n).
         n_tracks: Number of tracks (q,).
-    """
-
-    tracks: Codes
-    n_tracks: Codes
-
-
-class _BoxCodes(NamedTuple):
-    """What every box belongs to.
-
-    Attributes:
-        polyp: Polyp of every true box (d,).
-        boxes_of_polyp: Number of true boxes of every polyp (g,).
-        part: Part of every detected box.
-    """
-
-    polyp: Ints
-    boxes_of_polyp: Ints
-    part: Ints
-
-
-class _PairValues(NamedTuple):
-    """Values of the p pairs of overlapping boxes, and of the f frames.
-
-    Attributes:
+        polyps: Polyp of every true box (d,), and number of boxes of every polyp (g,).
+        part: Part of every detected box (e,).
+        pairs: The p pairs of overlapping boxes, in f frames.
         share: Contribution of every pair to the similarity of its tracks (p,).
         level: Number of thresholds that its IoU reaches (p,).
         contested_hota: Whether boxes of a frame compete for a partner at any IoU (f,).
         contested_clear: Whether they compete at the IoU of CLEAR (f,).
+
+    Returns:
+        Matches, association accuracy, precision and recall, and IoU at every threshold (q, 5, 19);
+        boxes under the best matching, matches and switches of CLEAR (q, 3).
     """
-
-    share: Reals
-    level: Ints
-    contested_hota: Flags
-    contested_clear: Flags
-
-
-class _Sums(NamedTuple):
-    """Where `_score_frames` writes; zeros before.
-
-    Attributes:
-        counts: Matched pairs by cell of polyp and track, and level (g * largest number of tracks,
-            LEVELS); zeros again after each assignment.
-        at_thresholds: Matches, association accuracy, precision and recall, and IoU (q, 5, 19).
-        single: Boxes under the best matching, matches and switches of CLEAR (q, 3).
-    """
-
-    counts: Ints
-    at_thresholds: Reals
-    single: Ints
-
-
-@njit()
-def _score_frames(
-    assignments: _Assignments,
-    codes: _BoxCodes,
-    pairs: Overlaps,
-    values: _PairValues,
-    out: _Sums,
-) -> None:
-    """Score every assignment.
-
-    numpy functions are only called by the caller, and loops used here: each numpy function in
-    compiled code adds tenths of a second to the first call.
-    """
-    tracks, n_tracks = assignments.tracks, assignments.n_tracks
-    polyp, true, part = codes.polyp, codes.boxes_of_polyp, codes.part
-    share, level = values.share, values.level
-    counts, sums, single = out.counts, out.at_thresholds, out.single
+    polyp, true = polyps
+    sums = np.zeros((tracks.shape[0], 5, LEVELS - 1))
+    single = np.zeros((tracks.shape[0], 3), np.int64)
     similarity, pair_polyp = pairs.similarity, polyp[pairs.true]  # (p,)
+    most_tracks = 0
+    for q in range(tracks.shape[0]):
+        most_tracks = max(most_tracks, n_tracks[q])
+    # Matched pairs by cell of the table of polyps and tracks, and by level of IoU; zeros again
+    # after each assignment.
+    counts = np.zeros((true.size * most_tracks, LEVELS), np.int64)
     cell, track = np.empty(share.size, np.int64), np.empty(share.size, np.int64)
     for q in range(tracks.shape[0]):
         # Track and cell of every pair under this assignment.
@@ -522,7 +490,7 @@ def _score_frames(
             cell[p] = pair_polyp[p] * track_sizes.size + track[p]
 
         # The pairs that HOTA matches, by cell and level.
-        matched_pairs = _match_hota(pairs, cell, (true, track_sizes), share, values.contested_hota)
+        matched_pairs = _match_hota(pairs, cell, (true, track_sizes), share, contested_hota)
         table = np.zeros((true.size, track_sizes.size), np.int64)  # pairs of IoU 0.5
         filled, loc = np.zeros(true.size * track_sizes.size, np.bool_), np.zeros(LEVELS)
         for p in range(share.size):
@@ -554,8 +522,9 @@ def _score_frames(
         # Identity and CLEAR.
         single[q, 0] = best_matching(table)
         single[q, 1], single[q, 2] = _match_clear(
-            pairs, pair_polyp, track, values.contested_clear, true.size
+            pairs, pair_polyp, track, contested_clear, true.size
         )
+    return sums, single
 
 
 @njit()
