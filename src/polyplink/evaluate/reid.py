@@ -171,13 +171,10 @@ def count_others(
     # 32-bit counts if they suffice: more of them fit into caches.
     count: type = np.int32 if len(grouped.rows) ** 2 // 2 < NARROW else np.int64
     bins: Wide = np.zeros((pairs, edges.size + 1), dtype=count)
+    # For a procedure a, the row of the counts of a and b, minus b, for all procedures b from a on.
     a = np.arange(grouped.procedures)
-    groups = _Groups(
-        procedure=grouped.procedure,
-        polyp_stop=grouped.stop,
-        row_of_pair=a * grouped.procedures - a * (a + 1) // 2,
-    )
-    rows = grouped.rows
+    row_of_pair = a * grouped.procedures - a * (a + 1) // 2
+    rows, groups = grouped.rows, (grouped.procedure, grouped.stop, row_of_pair)
 
     def work(jobs: Iterator[tuple[int, int]]) -> Reals:
         """Columns `_AROUND` and `_TIED` (u + 1, 2) of the pairs with rows of some procedures."""
@@ -190,7 +187,7 @@ def count_others(
                     right = rows[j : j + COLUMNS]  # (b, d)
                     scores = room[: len(left) * len(right)].reshape(len(left), len(right))
                     np.matmul(left, right.T, out=scores)
-                    _count(scores, (i, j), groups, table, (records, bins))
+                    _count(scores, (i, j), *groups, table, records, bins)
         return records[:, [_AROUND, _TIED]]
 
     # Counts are written by procedure, so every job consists of whole procedures.
@@ -203,47 +200,40 @@ def count_others(
     return counted[:, 0], counted[:, 1], bins
 
 
-class _Groups(NamedTuple):
-    """The groups of the n rows.
-
-    Attributes:
-        procedure: Procedure of each row (n,).
-        polyp_stop: One past the last row of each row's polyp (n,).
-        row_of_pair: For a procedure a (procedures,), the row of the counts of a and b, minus b, for
-            all procedures b from a on.
-    """
-
-    procedure: Ints
-    polyp_stop: Ints
-    row_of_pair: Ints
-
-
 @njit(error_model="numpy")
-def _count(
+def _count(  # noqa: PLR0917
     scores: Reals,
     corner: tuple[int, int],
-    groups: _Groups,
+    procedure: Ints,
+    polyp_stop: Ints,
+    row_of_pair: Ints,
     table: Table,
-    counts: tuple[Reals, Wide],
+    records: Reals,
+    bins: Wide,
 ) -> None:
-    """Count a block of scores (a, b), which are overwritten, row by row.
+    """Count a block of scores row by row.
 
-    corner is the block's first row and its first partner, counts the records of levels and the
-    counts by pair of procedures and bin, both of which are added to.
+    Args:
+        scores: The block (a, b); overwritten.
+        corner: The block's first row and its first partner.
+        procedure: Procedure of each row (n,).
+        polyp_stop: One past the last row of each row's polyp (n,).
+        row_of_pair: Row of `bins` of a procedure a and itself, minus a (procedures,).
+        table: The look-up table of levels.
+        records: Counts by level, see `tabulate`; added to.
+        bins: Counts by pair of procedures and bin (pairs, e + 1); added to.
     """
-    procedure = groups.procedure
-    records, bins = counts
     width = scores.shape[1]
     cells_of_row = np.empty(width, np.int32)
     for i in range(scores.shape[0]):
         row = corner[0] + i
-        begin = max(groups.polyp_stop[row] - corner[1], 0)
+        begin = max(polyp_stop[row] - corner[1], 0)
         if begin >= width:
             continue
         tally(scores[i, begin:], table, records, cells_of_row[begin:])
         while begin < width:  # procedure by procedure
             partner = procedure[corner[1] + begin]
-            bins_of_pair = bins[groups.row_of_pair[procedure[row]] + partner]
+            bins_of_pair = bins[row_of_pair[procedure[row]] + partner]
             while begin < width and procedure[corner[1] + begin] == partner:
                 bins_of_pair[cells_of_row[begin]] += 1
                 begin += 1
