@@ -192,17 +192,18 @@ def plain(value: object) -> object:
 
 
 @cache
-def environment(package: str = "polyplink.report") -> Environment:
+def environment(package: str = "polyplink.report", folder: str = "templates") -> Environment:
     """The HTML templates of a package, with the functions above as filters; compiled once.
 
     Everything that comes from data is escaped, including control characters; an undefined name is
     an error.
 
     Args:
-        package: The package with the folder `templates`.
+        package: The package.
+        folder: The folder of its templates.
     """
     templates = Environment(
-        loader=PackageLoader(package, "templates"),
+        loader=PackageLoader(package, folder),
         autoescape=True,
         finalize=plain,
         undefined=StrictUndefined,

@@ -8,13 +8,11 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import TypeAdapter
 
 from polyplink import __version__
@@ -26,7 +24,7 @@ from polyplink.data.formats.coco import write_coco
 from polyplink.data.formats.mot import write_mot
 from polyplink.data.returned import return_boxes
 from polyplink.data.tables import DataSet
-from polyplink.report.formats import Texts, clock
+from polyplink.report.formats import Texts, clock, environment
 from polyplink.serve.desk import Desk
 from polyplink.tracklets.box_runs import box_rows, numbers_of_boxes
 
@@ -356,16 +354,6 @@ def _write_xlsx(path: Path, titles: Sequence[str], rows: Sequence[Sequence[Any]]
         temporary.write_bytes(written.getvalue())
 
 
-@cache
-def _templates() -> Environment:
-    """The templates of the page to print."""
-    templates = Environment(
-        loader=PackageLoader("polyplink.serve", "page"), autoescape=True, undefined=StrictUndefined
-    )
-    templates.filters |= {"clock": clock, "visible": visible}
-    return templates
-
-
 def _page(desk: Desk, review: Review, t: Texts) -> str:
     """The page to print: every polyp with its best views; it loads nothing from outside."""
 
@@ -386,8 +374,5 @@ def _page(desk: Desk, review: Review, t: Texts) -> str:
         state = desk.procedure(index)
         groups = zip(procedure.reviewed_polyps, state["groups"], strict=True)
         sections.append((procedure, [(polyp, pictures(state, group)) for polyp, group in groups]))
-    return (
-        _templates()
-        .get_template("handoff.html.j2")
-        .render(review=review, sections=sections, t=t, few=FEW)
-    )
+    page = environment("polyplink.serve", "page").get_template("handoff.html.j2")
+    return page.render(review=review, sections=sections, t=t, few=FEW)
