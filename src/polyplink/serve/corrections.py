@@ -84,7 +84,7 @@ class Correction:
 
     def __post_init__(self) -> None:
         """Refuse a correction that lacks a field or tracklets."""
-        n_tracklets = {"done": 0, "reopen": 0, "undo": 0, "redo": 0}.get(self.kind, 1)
+        n_tracklets = {"done": 0, "reopen": 0, "undo": 0, "redo": 0, "merge": 2}.get(self.kind, 1)
         n_others = {"cut": 2}.get(self.kind, int(self.kind in PAIRS))
         complete = len(self.tracklets) >= n_tracklets and len(self.others) >= n_others
         complete &= self.frame is not None or self.kind != "cut"
@@ -328,11 +328,11 @@ def parse_correction(answer: Any, procedure: str, ids: Sequence[str], reviewer: 
         return tuple(ids[row] for row in dict.fromkeys(numbers))
 
     of = answer.get("of")
-    tracklets, others, apart = rows("a", "row", "rows"), rows("b", "others"), rows("apart")
-    needs = {"undo": 0, "redo": 0, "done": 0, "reopen": 0, "merge": 2}.get(kind, 1)
-    complete = len(tracklets) >= needs and (bool(others) or kind not in PAIRS)
-    complete &= not set(tracklets) & {*others, *apart}
-    complete &= isinstance(of, str) or kind not in ("undo", "redo")
-    PolyplinkError.unless(complete, f"the correction {kind!r} is not complete", hint)
     of = of if isinstance(of, str) else None
-    return Correction(procedure, kind, tracklets, others, apart, of=of, reviewer=reviewer[:80])
+    tracklets, others, apart = rows("a", "row", "rows"), rows("b", "others"), rows("apart")
+    disjoint = not set(tracklets) & {*others, *apart}
+    PolyplinkError.unless(disjoint, f"the correction {kind!r} names a tracklet twice", hint)
+    try:
+        return Correction(procedure, kind, tracklets, others, apart, of=of, reviewer=reviewer[:80])
+    except ValueError as error:
+        raise PolyplinkError(f"the correction {error}", hint) from None

@@ -70,10 +70,6 @@ class Number(Convertor[int]):
         """The number that the digits represent."""
         return int(value)
 
-    def to_string(self, value: int) -> str:
-        """The digits of a number."""
-        return str(value)
-
 
 register_url_convertor("number", Number())
 

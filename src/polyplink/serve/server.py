@@ -25,7 +25,6 @@ MEDIA = {
     ".csv": "text/csv",
     ".html": "text/html",
     ".json": "application/json",
-    ".pdf": "application/pdf",
     ".txt": "text/plain",
     ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
@@ -67,10 +66,10 @@ def build_app(desk: Desk, token: str, port: int) -> Starlette:
         if path is None or not path.is_file():
             raise HTTPException(404, "no such file in the last hand-off")
         media = MEDIA.get(path.suffix, "application/octet-stream")
-        inline = path.suffix in {".html", ".pdf"}
-        place = "inline" if inline else "attachment"
+        is_page = path.suffix == ".html"
+        place = "inline" if is_page else "attachment"
         headers = {"content-disposition": f'{place}; filename="{quoted(path.name)}"'}
-        if inline:
+        if is_page:
             headers["content-security-policy"] = REPORT_POLICY
         return Response(path.read_bytes(), media_type=media, headers=headers)
 

@@ -607,7 +607,7 @@ export function handOff(state) {
   const link = (file, below) => h("li", {},
     h("a", {
       href: `/api/hand-off/${file.name.split("/").map(encodeURIComponent).join("/")}`,
-      target: /\.(html|pdf)$/.test(file.name) ? "_blank" : null, rel: "noopener",
+      target: file.name.endsWith(".html") ? "_blank" : null, rel: "noopener",
     }, file.name), " ",
     h("span", { class: "soft" }, t("hand_off.size", { n: number(Math.ceil(file.bytes / 1024)) })),
     below);
