@@ -9,7 +9,6 @@ const CLOSE_UPS_A_SECOND = 5;
 const FRAMES_A_SECOND = 12; // drawn while playing; the recording keeps its speed
 const AHEAD = 3; // pictures fetched before they are asked for
 const KEPT = 40; // pictures in memory
-const SVG = "http://www.w3.org/2000/svg";
 
 export class Viewer {
   /** `fetchJson(path)` asks the server; `state()` is the state of the page. */
@@ -122,23 +121,13 @@ export class Viewer {
 
   draw(image, box) {
     image.alt = t("viewer.alt", { polyp: polypOf(this.view), time: clock(this.time(this.at)) });
-    const parts = [image];
-    if (box) {
-      const drawn = document.createElementNS(SVG, "svg");
-      drawn.setAttribute("viewBox", `0 0 ${this.boxes.width} ${this.boxes.height}`);
-      drawn.setAttribute("aria-hidden", "true");
-      for (const kind of ["under", "over"]) {
-        const rect = document.createElementNS(SVG, "rect");
-        rect.setAttribute("class", kind);
-        ["x", "y", "width", "height"].forEach((name, k) => rect.setAttribute(name, box[k]));
-        drawn.append(rect);
-      }
-      parts.push(drawn);
-    }
-    const frame = document.createElement("div");
-    frame.className = "picture";
-    frame.append(...parts);
+    const [x, y, width, height] = box ?? [];
+    const frame = h("div", { class: "picture" }, box && h(
+      "svg", { viewBox: `0 0 ${this.boxes.width} ${this.boxes.height}`, "aria-hidden": "true" },
+      ["under", "over"].map((kind) => h("rect", { class: kind, x, y, width, height })),
+    ));
     this.stage()?.replaceChildren(frame);
+    frame.prepend(image); // last: in the inert document of `h` it would be loaded again
   }
 
   async play() {
