@@ -15,11 +15,15 @@ from polyplink.evaluate.intervals import no_different
 from polyplink.evaluate.metric import TASKS, WITHOUT_OWN, Metric, Task, metrics_of
 from polyplink.evaluate.probe import PROBE_METRICS
 from polyplink.evaluate.probe_tasks import PROBES, Probed
-from polyplink.report.formats import TIMES, figure_text
+from polyplink.report.formats import figure_text
 from polyplink.report.records import Comparison, FigureColumn, Method
 
 ProbedByTask = Mapping[str, Mapping[str, Probed]]  # task -> method -> probe, the reference first
 
+_TIMES = {
+    "normalised": "shares of the annotated span, as in temporally-aware counting",
+    "frames": "frames, as in the thesis",
+}  # by unit of distances in time
 _LOO = "setting chosen on other procedures"
 _FOLD_COLUMNS = ("clusters", "fr", "fpr", "precision", "recall")
 
@@ -31,18 +35,19 @@ def columns(first: EncoderFigures) -> list[FigureColumn]:
 
 def _exact(first: EncoderFigures) -> list[FigureColumn]:
     """Columns of retrieval and re-identification: honest, without own procedure, as published."""
-    retrieval, reid = (_by_style(METRICS.in_use(), task) for task in ("retrieval", "reid"))
+    retrieval, published_retrieval = _by_style("retrieval")
+    reid, published_reid = _by_style("reid")
     without = {
         f"{name}{WITHOUT_OWN}": replace(
             metric, meaning=f"{metric.meaning}; other polyps of the query's procedure left out"
         )
-        for name, metric in retrieval[True].items()
+        for name, metric in retrieval.items()
     }
     groups = {
-        TASKS["retrieval"]: retrieval[True],
-        TASKS["reid"]: reid[True],
+        TASKS["retrieval"]: retrieval,
+        TASKS["reid"]: reid,
         f"{TASKS['retrieval']}, the query's procedure left out": without,
-        "Retrieval and re-identification, as published": retrieval[False] | reid[False],
+        "Retrieval and re-identification, as published": published_retrieval | published_reid,
     }
     return [
         _column(name, name, metric, group)
@@ -55,7 +60,7 @@ def _exact(first: EncoderFigures) -> list[FigureColumn]:
 def _counting(first: EncoderFigures) -> list[FigureColumn]:
     """Columns of counting by every clusterer: honest figures, then figures as published."""
     figure_columns = []
-    honest, published = _by_style(METRICS.in_use(), "counting").values()
+    honest, published = _by_style("counting")
     for clusterer in (name for name in CLUSTERERS.in_use() if name in first.counting):
         group = f"{TASKS['counting']}, {clusterer_title(clusterer)}"
         clinic = first.clinic.get(clusterer)
@@ -78,7 +83,8 @@ def _counting(first: EncoderFigures) -> list[FigureColumn]:
 def _tracking(first: EncoderFigures) -> list[FigureColumn]:
     """Columns of tracking by every clusterer: over all boxes, then means over procedures."""
     figure_columns = []
-    metrics = {n: metric for n, metric in METRICS.in_use().items() if metric.task == "tracking"}
+    honest, published = _by_style("tracking")
+    metrics = honest | published
     for clusterer in (name for name in CLUSTERERS.in_use() if name in first.tracking):
         group = f"{TASKS['tracking']}, {clusterer_title(clusterer)}"
         spreads = first.tracking[clusterer]["spreads"]
@@ -97,13 +103,13 @@ def _tracking(first: EncoderFigures) -> list[FigureColumn]:
     return figure_columns
 
 
-def _by_style(metrics: Mapping[str, Metric], task: str) -> dict[bool, dict[str, Metric]]:
-    """Metrics of a task by name: True -> honest metrics, False -> those as published."""
-    of_task = {name: metric for name, metric in metrics.items() if metric.task == task}
-    return {
-        honest: {n: metric for n, metric in of_task.items() if (metric.style == "honest") == honest}
-        for honest in (True, False)
-    }
+def _by_style(task: Task) -> tuple[dict[str, Metric], dict[str, Metric]]:
+    """Metrics of a task by name: the honest ones, and those as published."""
+    honest, published = dict[str, Metric](), dict[str, Metric]()
+    for name, metric in METRICS.in_use().items():
+        if metric.task == task:
+            (honest if metric.style == "honest" else published)[name] = metric
+    return honest, published
 
 
 def _column(key: str, name: str, metric: Metric, group: str) -> FigureColumn:
@@ -179,7 +185,7 @@ def notes(evaluation: Evaluation, settings: EvaluationSettings) -> tuple[str, ..
     if first.counting or first.tracking:
         lines.append(
             f"Clustered by visual similarity {settings.form}, "
-            f"{Message(f'visual.{settings.form}')}; distances in time in {TIMES[settings.time]}. "
+            f"{Message(f'visual.{settings.form}')}; distances in time in {_TIMES[settings.time]}. "
             f"Settings chosen for {Message(f'purpose.{settings.purpose}')}."
         )
     if first.no_links:

@@ -16,11 +16,6 @@ from polyplink.evaluate.intervals import Figure
 
 DASH = "–"
 MINUS = "\N{MINUS SIGN}"
-TIMES = {
-    "normalised": "shares of the annotated span, as in temporally-aware counting",
-    "frames": "frames, as in the thesis",
-}
-"""Unit of distances in time -> description."""
 
 
 def number(value: float | None, digits: int = 3) -> str:
