@@ -13,7 +13,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.hota import tracking_figures
 from polyplink.evaluate.metric import metrics_of
 from polyplink.evaluate.samples import TrackletBoxes
-from polyplink.evaluate.track_files import score_files, tracklet_boxes, write_trackeval
+from polyplink.evaluate.track_files import score_files, scored_boxes, write_trackeval
 from polyplink.evaluate.tracking import TrackingTruth
 from polyplink.tracklets.prepare import prepare
 from polyplink.tracklets.settings import PrepareSettings
@@ -68,7 +68,7 @@ def test_trackeval_gives_the_same_figures_and_damaged_folders_are_refused(
     for name, value in tracking_figures(total).items():
         assert float(value) == pytest.approx(expected[name], abs=1e-6), name
     assert 0 < expected["AssA"] < 1
-    rows = tracklet_boxes(prepared).filter(pl.col("procedure_id") == "001-001")
+    rows = scored_boxes(prepared).filter(pl.col("procedure_id") == "001-001")
     polyp = np.repeat([0, 1], 3)
     boxes = TrackletBoxes(
         polyp,

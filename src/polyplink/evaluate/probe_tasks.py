@@ -174,7 +174,7 @@ def _split_part(
     PolyplinkError.unless(
         not shared,
         f"patient {min(shared, default='')} would be on both sides of the probe",
-        "put all polyps of a patient on one side of --split",
+        "name another --part, or give a file that divides the polyps with --split",
     )
     return (
         labels.filter(pl.col("procedure_id").is_in(train)),

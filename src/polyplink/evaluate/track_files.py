@@ -18,7 +18,7 @@ from polyplink.tracklets.prepare import Prepared
 BENCHMARK = "polyplink"  # TrackEval: --BENCHMARK polyplink --SPLIT_TO_EVAL PART
 
 
-def tracklet_boxes(prepared: Prepared) -> pl.DataFrame:
+def scored_boxes(prepared: Prepared) -> pl.DataFrame:
     """All boxes of tracklets of known polyp, one per polyp and frame.
 
     Returns:
@@ -51,7 +51,7 @@ def write_trackeval(out: Path, prepared: Prepared, assignment: pl.DataFrame, par
         assignment: Tracks, see `evaluate_embeddings`.
         part: Part of the data set, the name of the split.
     """
-    boxes = tracklet_boxes(prepared)
+    boxes = scored_boxes(prepared)
     names = assignment["procedure_id"].unique(maintain_order=True).to_list()
     data = prepared.data
     files = {name: file_name(name) for name in names}
